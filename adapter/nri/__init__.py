@@ -7,10 +7,11 @@ NRI's messages.
 """
 
 from adapter.nri.stub import Answer, Context, Deferred, Plugin, Stub
-from adapter.nri.transport import Identity, connect, identity, launched, run
+from adapter.nri.transport import DEFAULT_SOCKET, Identity, connect, identity, launched, run
 from adapter.proto import nri_pb2 as api
 
 __all__ = [
+    "DEFAULT_SOCKET",
     "Answer",
     "Context",
     "Deferred",

@@ -26,7 +26,10 @@ MAX_ERROR_TEXT = 64 << 10
 
 
 class Request(NamedTuple):
-    """A call by the peer, to be answered with `respond` or `fail`. `timeout` is in seconds, None without one."""
+    """A call by the peer, to be answered with `respond` or `fail`.
+
+    `timeout` is in seconds, None without one, negative when the caller's time was over as it called.
+    """
 
     stream_id: int
     service: str
@@ -73,10 +76,13 @@ class Connection:
                     yield event
 
     def data_to_send(self) -> bytes:
-        """Returns the bytes for the peer that have gathered since the last call."""
-        data = b"".join(self._out)
-        self._out.clear()
-        return data
+        """Returns the bytes for the peer that have gathered since the last call.
+
+        Another thread may be in `receive_data`, which answers breaches of the rules: only what was taken is removed.
+        """
+        taken = self._out[:]
+        del self._out[: len(taken)]
+        return b"".join(taken)
 
     def respond(self, stream_id: int, payload: bytes) -> None:
         """Answers a request. Raises MessageTooLarge beyond 4 MiB: the request is then still to be answered."""
@@ -132,7 +138,7 @@ class Connection:
             request = ttrpc_pb2.Request.FromString(envelope)
         except DecodeError as error:
             raise CallError(Code.INVALID_ARGUMENT, f"undecodable request: {error}") from None
-        timeout = request.timeout_nano / NANO if request.timeout_nano > 0 else None
+        timeout = request.timeout_nano / NANO if request.timeout_nano else None
         return Request(stream_id, request.service, request.method, request.payload, timeout)
 
     def _reply(self, message: ttrpc.Message) -> Reply | None:
@@ -150,5 +156,6 @@ class Connection:
 
 
 def _cut(text: str) -> str:
-    encoded = text.encode(errors="replace")
-    return text if len(encoded) <= MAX_ERROR_TEXT else encoded[:MAX_ERROR_TEXT].decode(errors="ignore") + " …"
+    encoded = text.encode(errors="replace")  # names of files bring surrogates, which protobuf refuses
+    cut = encoded[:MAX_ERROR_TEXT].decode(errors="ignore")
+    return cut if len(encoded) <= MAX_ERROR_TEXT else cut + " …"

@@ -1,0 +1,196 @@
+"""JSON as Go's encoding/json reads and writes it: the dialect of everything legacy plugins and hook files say.
+
+Python's decoder takes NaN, guesses encodings, loses the text of numbers and overflows on deep nesting. This one
+validates without building anything; a value is its own text until somebody asks what it holds.
+"""
+
+from __future__ import annotations
+
+import re
+from json.encoder import JSONEncoder
+from typing import Any, NamedTuple
+
+MAX_DEPTH = 10_000
+"""encoding/json scanner.go, maxNestingDepth."""
+
+_SPACE = rb"[ \t\n\r]*"
+_STRING = rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"'
+_NUMBER = rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_TOKEN = re.compile(
+    _SPACE + rb"(?:(?P<string>" + _STRING + rb")|(?P<scalar>" + _NUMBER + rb"|true|false|null)|(?P<mark>[\[\]{},:]))"
+)
+_TO_COMPACT = re.compile(rb"(" + _STRING + rb")|[ \t\n\r]+")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
+_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_FOLDED = {0x17F: "s", 0x212A: "k"}
+_KINDS = {b"{": "an object", b"[": "an array", b'"': "a string", b"t": "a boolean", b"f": "a boolean", b"n": "null"}
+
+
+class JSONError(ValueError):
+    """Text that is not JSON; `offset` is where in bytes."""
+
+    def __init__(self, reason: str, text: bytes, offset: int) -> None:
+        """Takes what is wrong, the whole text, and the offset, which becomes line and column in the message."""
+        line = text.count(b"\n", 0, offset) + 1
+        column = offset - (text.rfind(b"\n", 0, offset) + 1) + 1
+        super().__init__(f"line {line}, column {column}: {reason}")
+        self.reason = reason
+        self.line = line
+        self.column = column
+
+
+class Member(NamedTuple):
+    """One member of an object: its decoded key, the value's text, and its offset in the whole."""
+
+    key: str
+    value: bytes
+    offset: int
+
+
+def value(text: bytes) -> tuple[bytes, int]:
+    """Returns the first JSON value in `text` and the offset behind it. Raises JSONError."""
+    start = _skip_space(text, 0)
+    end = _end_of_value(text, start)
+    return text[start:end], end
+
+
+def document(text: bytes) -> bytes:
+    """Returns the only JSON value in `text`. Raises JSONError, for text behind it too."""
+    found, end = value(text)
+    end = _skip_space(text, end)
+    if end != len(text):
+        raise JSONError("something behind the JSON value", text, end)
+    return found
+
+
+def members(text: bytes) -> list[Member]:
+    """Returns the members of a valid object's text, in order, duplicates included."""
+    found = []
+    position = 1
+    while (match := _match(text, position))["mark"] != b"}":
+        key = match["string"]
+        if key is None:  # a comma
+            position = match.end()
+            continue
+        start = _skip_space(text, _match(text, match.end()).end())
+        position = _end_of_value(text, start)
+        found.append(Member(string(key), text[start:position], start))
+    return found
+
+
+def elements(text: bytes) -> list[Member]:
+    """Returns the elements of a valid array's text; their key is their index."""
+    found: list[Member] = []
+    position = _skip_space(text, 1)
+    while text[position : position + 1] != b"]":
+        end = _end_of_value(text, position)
+        found.append(Member(str(len(found)), text[position:end], position))
+        end = _skip_space(text, end)
+        position = _skip_space(text, end + 1) if text[end : end + 1] == b"," else end
+    return found
+
+
+def string(text: bytes) -> str:
+    """Returns what a valid string's text stands for; invalid UTF-8 and lone surrogates become U+FFFD."""
+    body = text[1:-1].decode("utf-8", "replace")
+    if "\\" not in body:
+        return body
+    unescaped = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _SHORT.get(m[2], m[2]), body)
+    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def fold(key: str) -> str:
+    """Returns a key as Go compares it with a field's name: without case, encoding/json fold.go."""
+    return key.translate(_FOLDED).lower()
+
+
+def kind(text: bytes) -> str:
+    """Returns what a value is, in words for an error."""
+    return _KINDS.get(text[:1], "a number")
+
+
+def compact(text: bytes) -> bytes:
+    """Returns a valid value as Go marshals a RawMessage: without white space, escaped, its own text otherwise."""
+    return escape(_TO_COMPACT.sub(rb"\1", text))
+
+
+def escape(text: bytes) -> bytes:
+    """Returns JSON text with the characters escaped that Go escapes in strings, where alone they can occur."""
+    for character, escaped in _HTML:
+        if character in text:
+            text = text.replace(character, escaped)
+    return text
+
+
+_HTML = (
+    (b"<", rb"\u003c"),
+    (b">", rb"\u003e"),
+    (b"&", rb"\u0026"),
+    ("\u2028".encode(), rb"\u2028"),
+    ("\u2029".encode(), rb"\u2029"),
+)
+_encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+
+def dumps(data: Any) -> bytes:
+    """Returns data as compact JSON with Go's escapes."""
+    return escape(_encode(data).encode("utf-8", "replace"))
+
+
+def _skip_space(text: bytes, position: int) -> int:
+    while text[position : position + 1] in (b" ", b"\t", b"\n", b"\r"):
+        position += 1
+    return position
+
+
+def _match(text: bytes, position: int) -> re.Match[bytes]:
+    match = _TOKEN.match(text, position)
+    if match is None:
+        position = _skip_space(text, position)
+        found = "the end" if position == len(text) else repr(chr(text[position]))
+        raise JSONError(f"unexpected {found}", text, position)
+    return match
+
+
+def _end_of_value(text: bytes, position: int) -> int:
+    """Validates the value at `position` and returns the offset behind it, without recursion."""
+    closers: list[bytes] = []
+    while True:
+        match = _match(text, position)
+        position = match.end()
+        mark = match["mark"]
+        if mark in (b"{", b"["):
+            if len(closers) >= MAX_DEPTH:
+                raise JSONError("nested too deeply", text, match.start())
+            closers.append(b"}" if mark == b"{" else b"]")
+            follower = _match(text, position)
+            if follower["mark"] != closers[-1]:
+                position = _key(text, position) if mark == b"{" else position
+                continue
+            position = follower.end()
+            closers.pop()
+        elif mark is not None:
+            raise JSONError(f"unexpected {mark.decode()!r}", text, match.end() - 1)
+        # A value has just ended: close what ends with it, or go on behind the comma.
+        while closers:
+            match = _match(text, position)
+            position = match.end()
+            if match["mark"] == b",":
+                position = _key(text, position) if closers[-1] == b"}" else position
+                break
+            if match["mark"] != closers[-1]:
+                raise JSONError("a comma or a closing bracket is missing", text, _skip_space(text, match.start()))
+            closers.pop()
+        else:
+            return position
+
+
+def _key(text: bytes, position: int) -> int:
+    """Returns the offset behind a member's key and colon."""
+    match = _match(text, position)
+    if match["string"] is None:
+        raise JSONError("a key in quotes is missing", text, _skip_space(text, position))
+    colon = _match(text, match.end())
+    if colon["mark"] != b":":
+        raise JSONError("a colon is missing", text, _skip_space(text, match.end()))
+    return colon.end()

@@ -1,0 +1,225 @@
+"""One run of a legacy plugin as a process: the only place that executes anything.
+
+`TYPE invoke` gets its request on stdin and prints its result on stdout. What it does besides (not reading, not
+ending, leaving children behind that hold its pipes) must cost nobody but itself.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from collections.abc import Callable, Mapping, Sequence
+
+from adapter.errors import PluginError
+from adapter.loop import WRITE, Loop
+
+MAX_STDOUT = 1 << 20
+"""Bytes of a result; one that is longer is a failure."""
+MAX_STDERR = 64 << 10
+"""Bytes of a run's stderr that are logged."""
+MAX_LINE = 4 << 10
+"""Bytes after which a line of stderr is broken."""
+_CHUNK = 64 << 10
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+DEFAULT_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+
+
+def environment(directories: Sequence[str], extra: Mapping[str, str]) -> dict[str, str]:
+    """Returns a plugin's environment: a PATH and what the configuration adds, nothing of our own.
+
+    The plugins' directories come last in PATH, where the original client put them (client.go, New).
+    """
+    return {"PATH": ":".join((SYSTEM_PATH, *directories)), **extra}
+
+
+def find(type_: str, directories: Sequence[str], path: str) -> str:
+    """Returns the program of a plugin type: in the plugins' directories first, then in `path`.
+
+    A type with a slash is a path. The original searched PATH first and alone, which turns a plugin called `logger`
+    into the program of that name. Raises PluginError.
+    """
+    if "/" in type_:
+        searched, candidates = "", [type_]
+    else:
+        directories = [*directories, *(directory for directory in path.split(":") if directory not in directories)]
+        searched, candidates = f" in {':'.join(directories)}", [f"{directory}/{type_}" for directory in directories]
+    for candidate in candidates:
+        try:
+            mode = os.stat(candidate).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise PluginError(type_, f"{candidate}: {error.strerror}") from None
+        if stat.S_ISREG(mode) and mode & 0o111:
+            return candidate
+        raise PluginError(type_, f"{candidate} is not an executable file")
+    raise PluginError(type_, f"not found{searched}")
+
+
+class Process:
+    """A running plugin. `on_end` is called once, when it has exited and what it printed has been read."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        plugin: str,
+        path: str,
+        environ: Mapping[str, str],
+        request: bytes,
+        on_end: Callable[[], None],
+        on_line: Callable[[str], None],
+    ) -> None:
+        """Starts `path invoke`. `on_line` gets each line of its stderr. Raises PluginError when it cannot start."""
+        self.plugin = plugin
+        self.started = loop.time()
+        self.stdout = b""
+        """What it has printed so far, at most a little over MAX_STDOUT bytes."""
+        self.status: int | None = None
+        """None while it runs, then its exit code, or minus the signal that killed it."""
+        self._loop = loop
+        self._on_end = on_end
+        self._on_line = on_line
+        self._line = b""
+        self._logged = 0
+        self._request = memoryview(request)
+        self._spawn(path, environ)
+        if not self._feed():
+            loop.watch(self._in, self._feed, WRITE)
+        loop.watch(self._out, self._read_stdout)
+        loop.watch(self._err, self._read_stderr)
+        loop.watch(self._pidfd, self._exited)
+
+    @property
+    def too_long(self) -> bool:
+        """Whether it has printed more than a result may have."""
+        return len(self.stdout) > MAX_STDOUT
+
+    def kill(self) -> None:
+        """Kills the process, never its group. Harmless once it has ended."""
+        if self.status is None:
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def _spawn(self, path: str, environ: Mapping[str, str]) -> None:
+        fds: list[int] = []
+        try:
+            for _ in range(3):
+                fds += os.pipe()
+            child_in, self._in, self._out, child_out, self._err, child_err = fds
+            actions = [(os.POSIX_SPAWN_DUP2, child, fd) for fd, child in enumerate((child_in, child_out, child_err))]
+            self.pid = os.posix_spawn(
+                path,
+                (self.plugin, "invoke"),
+                environ,
+                file_actions=actions,
+                setsigmask=(),
+                setsigdef=DEFAULT_SIGNALS,
+            )
+            self._pidfd = _pidfd(self.pid)
+        except OSError as error:
+            for fd in fds:
+                os.close(fd)
+            raise PluginError(self.plugin, f"{path}: {error.strerror}") from None
+        for fd in (child_in, child_out, child_err):
+            os.close(fd)
+        # Only our ends must not block: a plugin finds ordinary pipes.
+        for fd in (self._in, self._out, self._err):
+            os.set_blocking(fd, False)
+
+    def _feed(self) -> bool:
+        """Writes what the pipe takes of the request; returns whether that was all.
+
+        Not to read it is the plugin's own affair.
+        """
+        try:
+            written = os.write(self._in, self._request)
+        except BlockingIOError:
+            return False
+        except OSError:  # the plugin has closed its stdin, or has ended
+            written = len(self._request)
+        self._request = self._request[written:]
+        if self._request:
+            return False
+        self._close("_in")
+        return True
+
+    def _read_stdout(self) -> None:
+        chunk = _read(self._out)
+        if chunk == b"":
+            self._close("_out")
+        elif chunk and not self.too_long:
+            self.stdout += chunk
+
+    def _read_stderr(self) -> None:
+        chunk = _read(self._err)
+        if chunk == b"":
+            self._close("_err")
+        elif chunk:
+            self._log(chunk)
+
+    def _log(self, chunk: bytes) -> None:
+        room = MAX_STDERR - self._logged
+        self._logged += len(chunk)
+        if room <= 0:
+            return
+        *lines, self._line = (self._line + chunk[:room]).split(b"\n")
+        if len(self._line) > MAX_LINE:
+            lines.append(self._line)
+            self._line = b""
+        for line in lines:
+            self._say(line)
+        if self._logged > MAX_STDERR:
+            self._on_line(f"(more than {MAX_STDERR} bytes on stderr: the rest is not logged)")
+
+    def _say(self, line: bytes) -> None:
+        if line.strip():
+            self._on_line(line[:MAX_LINE].decode("utf-8", "backslashreplace").rstrip())
+
+    def _exited(self) -> None:
+        result = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
+        assert result is not None  # noqa: S101 - only with WNOHANG it can be
+        self.status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+        # What is in the pipes now is its own; who else holds them open is not waited for.
+        self._drain("_out", self._read_stdout)
+        self._drain("_err", self._read_stderr)
+        self._say(self._line)
+        for name in ("_in", "_out", "_err", "_pidfd"):
+            self._close(name)
+        self._on_end()
+
+    def _drain(self, name: str, read: Callable[[], None]) -> None:
+        """Reads a pipe empty, within what a pipe can hold: a child left behind may go on writing."""
+        for _ in range(16):
+            fd: int = getattr(self, name)
+            if fd < 0:
+                return
+            before = len(self.stdout) + self._logged
+            read()
+            if len(self.stdout) + self._logged == before:
+                return
+
+    def _close(self, name: str) -> None:
+        fd: int = getattr(self, name)
+        if fd >= 0:
+            self._loop.unwatch(fd)
+            os.close(fd)
+            setattr(self, name, -1)
+
+
+def _read(fd: int) -> bytes | None:
+    """Returns what can be read, b"" at the end, None when there is nothing now."""
+    try:
+        return os.read(fd, _CHUNK)
+    except BlockingIOError:
+        return None
+
+
+def _pidfd(pid: int) -> int:
+    """Returns a descriptor of our child; a child that cannot be watched is not left alone."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise

@@ -1,0 +1,201 @@
+"""The JSON a legacy plugin gets on its stdin, made of NRI's messages: pure functions.
+
+Source of the format: containerd/nri types/v1/types.go (Request, Spec) and client.go (createSpec); of the resources:
+the OCI runtime specification's Go types; of what is taken from where: plugins/v010-adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from adapter import gojson
+from adapter.legacy.config import Entry
+from adapter.legacy.result import Result
+from adapter.proto import nri_pb2 as api
+
+
+class Deviation(NamedTuple):
+    """A difference between our requests and those of `other`, that is wanted."""
+
+    other: str
+    what: str
+    why: str
+
+
+DEVIATIONS = (
+    Deviation(
+        "upstream's v010-adapter",
+        "`spec.resources` has `memory` and `cpu` only where the runtime filled them; upstream always adds `{}`",
+        "the original never had an empty one that the spec had not",
+    ),
+    Deviation(
+        "the original (containerd 1.6)",
+        "`labels` has `io.cri-containerd.kind` and `oci_runtime_type`, which containerd keeps on its own objects",
+        "NRI gives them, and nothing says which labels are the pod's",
+    ),
+    Deviation(
+        "the original (containerd 1.6)",
+        "`labels` comes with deletes too",
+        "upstream's v010-adapter passes them, and a plugin may want them",
+    ),
+    Deviation(
+        "the original (containerd 1.6)",
+        "`spec.annotations` has the annotations of the CRI request too",
+        "NRI gives them merged with the spec's",
+    ),
+)
+"""Where requests differ on purpose. The tests against the original client know these and no others."""
+
+
+class Subject(NamedTuple):
+    """The pod or container that a request is about. `spec` and `labels` are JSON text."""
+
+    id: str
+    sandbox_id: str
+    pid: int
+    spec: bytes
+    labels: bytes
+    cgroups_path: str
+
+    @property
+    def is_sandbox(self) -> bool:
+        """Whether it is the pod itself."""
+        return self.id == self.sandbox_id
+
+    @property
+    def complete(self) -> bool:
+        """Whether the runtime has filled everything; at deletes some do not."""
+        return bool(self.cgroups_path)
+
+    def remembering(self, earlier: Subject) -> Subject:
+        """Returns it with what it lacks taken from how it was at its create."""
+        return self._replace(
+            sandbox_id=self.sandbox_id or earlier.sandbox_id,
+            pid=self.pid or earlier.pid,
+            spec=self.spec if self.complete else earlier.spec,
+            labels=self.labels if len(self.labels) > len(b"{}") else earlier.labels,
+            cgroups_path=self.cgroups_path or earlier.cgroups_path,
+        )
+
+    def __str__(self) -> str:
+        """Returns what it is in a log line."""
+        return f"{'sandbox' if self.is_sandbox else 'container'} {self.id}"
+
+
+def of_pod(pod: api.PodSandbox) -> Subject:
+    """Returns the subject of a pod's events."""
+    linux = pod.linux
+    resources = linux.resources if linux.HasField("resources") else None
+    spec = _spec(resources, linux.namespaces, linux.cgroups_path, pod.annotations)
+    return Subject(pod.id, pod.id, pod.pid, spec, _strings(pod.labels), linux.cgroups_path)
+
+
+def of_container(container: api.Container, pod: api.PodSandbox) -> Subject:
+    """Returns the subject of a container's events; of its pod it needs id and labels."""
+    linux = container.linux
+    resources = linux.resources if linux.HasField("resources") else None
+    spec = _spec(resources, linux.namespaces, linux.cgroups_path, container.annotations)
+    sandbox_id = pod.id or container.pod_sandbox_id
+    return Subject(container.id, sandbox_id, container.pid, spec, _strings(pod.labels), linux.cgroups_path)
+
+
+def encode(subject: Subject, state: str, entry: Entry, results: Sequence[Result]) -> bytes:
+    """Returns the request for one plugin. What is empty is left out where Go's `omitempty` leaves it out."""
+    parts = [
+        b'"conf":' + entry.conf if entry.conf is not None else b"",
+        b'"version":' + gojson.dumps(entry.version),
+        b'"state":' + gojson.dumps(state),
+        b'"id":' + gojson.dumps(subject.id),
+        b'"sandboxID":' + gojson.dumps(subject.sandbox_id) if subject.sandbox_id else b"",
+        b'"pid":%d' % subject.pid if subject.pid else b"",
+        b'"spec":' + subject.spec,
+        b'"labels":' + subject.labels if subject.labels != b"{}" else b"",
+        b'"results":[' + b",".join(result.encode() for result in results) + b"]" if results else b"",
+    ]
+    return b"{" + b",".join(filter(None, parts)) + b"}"
+
+
+def _spec(
+    resources: api.LinuxResources | None,
+    namespaces: Sequence[api.LinuxNamespace],
+    cgroups_path: str,
+    annotations: Mapping[str, str],
+) -> bytes:
+    spec: dict[str, object] = {"resources": None if resources is None else oci_resources(resources)}
+    if namespaces:
+        paths = {namespace.type: namespace.path for namespace in namespaces}
+        spec["namespaces"] = dict(sorted(paths.items()))
+    if cgroups_path:
+        spec["cgroupsPath"] = cgroups_path
+    if annotations:
+        spec["annotations"] = dict(sorted(annotations.items()))
+    return gojson.dumps(spec)
+
+
+def _strings(strings: Mapping[str, str]) -> bytes:
+    return gojson.dumps(dict(sorted(strings.items())))
+
+
+_MEMORY = (
+    ("limit", "limit"),
+    ("reservation", "reservation"),
+    ("swap", "swap"),
+    ("kernel", "kernel"),
+    ("kernel_tcp", "kernelTCP"),
+    ("swappiness", "swappiness"),
+    ("disable_oom_killer", "disableOOMKiller"),
+    ("use_hierarchy", "useHierarchy"),
+)
+_CPU = (
+    ("shares", "shares"),
+    ("quota", "quota"),
+    ("period", "period"),
+    ("realtime_runtime", "realtimeRuntime"),
+    ("realtime_period", "realtimePeriod"),
+)
+
+
+def oci_resources(resources: api.LinuxResources) -> dict[str, object]:
+    """Returns NRI's resources as the OCI runtime specification writes them, in the order of its Go type.
+
+    Unlike upstream's ToOCI (pkg/api/resources.go), a part the runtime did not fill is not there.
+    """
+    oci: dict[str, object] = {}
+    if resources.devices:
+        oci["devices"] = [_device(device) for device in resources.devices]
+    if resources.HasField("memory"):
+        oci["memory"] = _optionals(resources.memory, _MEMORY)
+    if resources.HasField("cpu"):
+        cpu = _optionals(resources.cpu, _CPU)
+        cpu |= {key: value for key, value in (("cpus", resources.cpu.cpus), ("mems", resources.cpu.mems)) if value}
+        oci["cpu"] = cpu
+    if resources.HasField("pids"):
+        # ToOCI passes on what is not unlimited.
+        oci["pids"] = {"limit": resources.pids.limit} if resources.pids.limit >= 0 else {}
+    if resources.hugepage_limits:
+        oci["hugepageLimits"] = [
+            {"pageSize": limit.page_size, "limit": limit.limit} for limit in resources.hugepage_limits
+        ]
+    if resources.unified:
+        oci["unified"] = dict(sorted(resources.unified.items()))
+    return oci
+
+
+def _optionals(message: api.LinuxMemory | api.LinuxCPU, names: Sequence[tuple[str, str]]) -> dict[str, object]:
+    """Returns the wrapped scalars of a message that are there, under their OCI names."""
+    fields = {field.name: wrapper.value for field, wrapper in message.ListFields() if field.message_type}
+    return {key: fields[name] for name, key in names if name in fields}
+
+
+def _device(device: api.LinuxDeviceCgroup) -> dict[str, object]:
+    oci: dict[str, object] = {"allow": device.allow}
+    if device.type:
+        oci["type"] = device.type
+    if device.HasField("major"):
+        oci["major"] = device.major.value
+    if device.HasField("minor"):
+        oci["minor"] = device.minor.value
+    if device.access:
+        oci["access"] = device.access
+    return oci

@@ -1,0 +1,132 @@
+"""Where log lines go: stderr, or syslog when stderr is /dev/null, as it is for plugins that a runtime launched.
+
+Nothing here ever waits. Where there is no syslog yet, or it does not read, the last lines are kept and written later.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import socket
+from collections import deque
+from typing import Any
+
+from adapter.settings import LogSettings
+
+SYSLOG = "/dev/log"
+BACKLOG = 1000
+"""Lines that are kept while nobody takes them."""
+MAX_LINE = 8 << 10
+"""Bytes of a line for syslog; a datagram of some 100 KiB would be refused for good."""
+
+_DAEMON = 3 << 3
+_PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
+
+
+class Syslog(logging.Handler):
+    """Writes to syslog's socket as long as it takes lines without waiting.
+
+    Not the standard library's SysLogHandler: that one needs the socket to be there, waits for a reader that is
+    stuck, and imports half a megabyte.
+    """
+
+    def __init__(self, path: str = SYSLOG, ident: str = "v010-adapter") -> None:
+        """Takes the path of syslog's datagram socket and the name to log under. Connects when there is a line."""
+        super().__init__()
+        self._path = path
+        self._ident = ident
+        self._socket: socket.socket | None = None
+        self._backlog: deque[bytes] = deque(maxlen=BACKLOG)
+
+    @property
+    def pending(self) -> int:
+        """The lines that wait for syslog: `flush` is to be called again some time."""
+        return len(self._backlog)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queues a record's lines and writes what can be written."""
+        priority = _DAEMON | _PRIORITIES.get(record.levelno, 6)
+        head = f"<{priority}>{self._ident}[{os.getpid()}]: "
+        for line in self.format(record).splitlines():
+            self._backlog.append((head + line).encode("utf-8", "backslashreplace")[:MAX_LINE])
+        self.flush()
+
+    def flush(self) -> None:
+        """Writes as many of the kept lines as syslog takes now."""
+        try:
+            while self._backlog:
+                self._connected().send(self._backlog[0])
+                self._backlog.popleft()
+        except BlockingIOError:
+            return
+        except OSError as error:  # not there, not there any more, or restarted
+            if error.errno == errno.EMSGSIZE:
+                self._backlog.popleft()
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
+
+    def inherit(self, other: Syslog) -> None:
+        """Takes over the lines that another handler could not write yet."""
+        self._backlog.extend(other._backlog)
+
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            new = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+            try:
+                new.connect(self._path)
+            except OSError:
+                new.close()
+                raise
+            self._socket = new
+        return self._socket
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: `time`, `level`, `message`, and what a record's `fields` say."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Returns the record as JSON."""
+        data: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        data |= getattr(record, "fields", {})
+        if record.exc_info:
+            data["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(data, ensure_ascii=False)
+
+
+def setup(settings: LogSettings, *, syslog: str = SYSLOG) -> None:
+    """Sends all log lines from now on where the settings say."""
+    handler: logging.Handler
+    to_syslog = settings.target == "syslog" or (settings.target == "auto" and stderr_is_null())
+    handler = Syslog(syslog) if to_syslog else logging.StreamHandler()
+    if settings.format == "json":
+        handler.setFormatter(JsonFormatter())
+    else:
+        handler.setFormatter(logging.Formatter("%(message)s" if to_syslog else "%(asctime)s %(levelname)s %(message)s"))
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        if isinstance(old, Syslog) and isinstance(handler, Syslog):
+            handler.inherit(old)
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(settings.level.upper())
+
+
+def flush() -> None:
+    """Offers syslog the lines that it did not take before."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+
+
+def stderr_is_null() -> bool:
+    """Whether what is written to stderr is lost."""
+    try:
+        return os.path.samestat(os.fstat(2), os.stat(os.devnull))
+    except OSError:
+        return True

@@ -1,0 +1,67 @@
+"""The daemon's end of the socket: reads what there is, and never waits for a runtime that does not read."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+from adapter.loop import READ, WRITE, Loop
+
+READ_SIZE = 64 << 10
+
+
+class Trunk:
+    """A connected socket in a loop. `on_data` gets what arrives, `on_close` is called once when the peer is gone."""
+
+    def __init__(self, loop: Loop, connected: socket.socket) -> None:
+        """Takes over the socket."""
+        connected.setblocking(False)
+        self.on_data: Callable[[bytes], object] = lambda _: None
+        self.on_close: Callable[[], object] = lambda: None
+        self._loop = loop
+        self._socket = connected
+        self._fd = connected.fileno()
+        self._unsent = b""
+        loop.watch(self._fd, self._readable, READ)
+
+    def write(self, data: bytes) -> None:
+        """Sends data, now or when the peer reads again. To a peer that has gone it is lost."""
+        if self._unsent:
+            self._unsent += data
+            return
+        try:
+            sent = self._socket.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return  # reading tells that it is gone
+        if sent < len(data):
+            self._unsent = data[sent:]
+            self._loop.modify(self._fd, self._ready, READ | WRITE)
+
+    def close(self) -> None:
+        """Closes the socket; nobody is told."""
+        if self._fd >= 0:
+            self._loop.unwatch(self._fd)
+            self._socket.close()
+            self._fd = -1
+
+    def _readable(self) -> None:
+        try:
+            data = self._socket.recv(READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self.on_data(data)
+        else:
+            self.close()
+            self.on_close()
+
+    def _ready(self) -> None:
+        data, self._unsent = self._unsent, b""
+        self.write(data)
+        if not self._unsent and self._fd >= 0:
+            self._loop.modify(self._fd, self._readable, READ)
+        self._readable()
