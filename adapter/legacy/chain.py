@@ -68,17 +68,20 @@ class Chain:
                 self._steps.clear()
         return error
 
-    def overdue(self, reason: str) -> PluginError | None:
-        """Time is up, because of `reason`: ends a create in which a plugin that is not done must not fail.
+    def overdue(self, reason: str, *, started: bool) -> PluginError | None:
+        """Time is up: ends a create in which a plugin that is not done must not fail, and returns that failure.
 
-        Returns that failure; None when the event may be answered and the rest runs behind it.
+        `reason` says why, `started` whether the current plugin was. None means that the event may be answered and
+        the rest runs behind it.
         """
         if self.state == DELETE:
             return None
+        running = self.current if started else None
         for step in reversed(self._steps):
             if not self.tolerates(step):
-                own = step is self.current
-                self.error = PluginError(step.entry.type, reason if own else f"not run: {reason}")
+                type_ = step.entry.type
+                before = f"not run: {running.entry.type}: " if running else "not run: "
+                self.error = PluginError(type_, reason if step is running else before + reason)
                 self._steps.clear()
                 return self.error
         return None

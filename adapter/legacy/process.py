@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from adapter.errors import PluginError
 from adapter.loop import WRITE, Loop
@@ -22,40 +21,7 @@ MAX_LINE = 4 << 10
 """Bytes after which a line of stderr is broken."""
 _CHUNK = 64 << 10
 
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DEFAULT_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-
-
-def environment(directories: Sequence[str], extra: Mapping[str, str]) -> dict[str, str]:
-    """Returns a plugin's environment: a PATH and what the configuration adds, nothing of our own.
-
-    The plugins' directories come last in PATH, where the original client put them (client.go, New).
-    """
-    return {"PATH": ":".join((SYSTEM_PATH, *directories)), **extra}
-
-
-def find(type_: str, directories: Sequence[str], path: str) -> str:
-    """Returns the program of a plugin type: in the plugins' directories first, then in `path`.
-
-    A type with a slash is a path. The original searched PATH first and alone, which turns a plugin called `logger`
-    into the program of that name. Raises PluginError.
-    """
-    if "/" in type_:
-        searched, candidates = "", [type_]
-    else:
-        directories = [*directories, *(directory for directory in path.split(":") if directory not in directories)]
-        searched, candidates = f" in {':'.join(directories)}", [f"{directory}/{type_}" for directory in directories]
-    for candidate in candidates:
-        try:
-            mode = os.stat(candidate).st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            raise PluginError(type_, f"{candidate}: {error.strerror}") from None
-        if stat.S_ISREG(mode) and mode & 0o111:
-            return candidate
-        raise PluginError(type_, f"{candidate} is not an executable file")
-    raise PluginError(type_, f"not found{searched}")
 
 
 class Process:
@@ -68,7 +34,7 @@ class Process:
         path: str,
         environ: Mapping[str, str],
         request: bytes,
-        on_end: Callable[[], None],
+        on_end: Callable[[Process], None],
         on_line: Callable[[str], None],
     ) -> None:
         """Starts `path invoke`. `on_line` gets each line of its stderr. Raises PluginError when it cannot start."""
@@ -95,6 +61,13 @@ class Process:
     def too_long(self) -> bool:
         """Whether it has printed more than a result may have."""
         return len(self.stdout) > MAX_STDOUT
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in the shell's words."""
+        if self.status is None:
+            return "still running"
+        return f"exit code {self.status}" if self.status >= 0 else f"killed by signal {-self.status}"
 
     def kill(self) -> None:
         """Kills the process, never its group. Harmless once it has ended."""
@@ -186,7 +159,7 @@ class Process:
         self._say(self._line)
         for name in ("_in", "_out", "_err", "_pidfd"):
             self._close(name)
-        self._on_end()
+        self._on_end(self)
 
     def _drain(self, name: str, read: Callable[[], None]) -> None:
         """Reads a pipe empty, within what a pipe can hold: a child left behind may go on writing."""

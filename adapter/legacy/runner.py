@@ -1,0 +1,96 @@
+"""Where plugins are found, what environment they get, and what becomes of those that do not end in time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from adapter.errors import PluginError
+from adapter.legacy.process import Process
+from adapter.loop import Loop
+
+log = logging.getLogger(__name__)
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MAX_LEFT = 32
+"""Processes of one plugin that may be left running without anybody waiting for them."""
+
+
+def find(type_: str, directories: Sequence[str]) -> str:
+    """Returns the program of a plugin type, searched in the directories; a type with a slash is a path.
+
+    Raises PluginError.
+    """
+    if "/" in type_:
+        searched, candidates = "", [type_]
+    else:
+        searched, candidates = f" in {':'.join(directories)}", [f"{directory}/{type_}" for directory in directories]
+    for candidate in candidates:
+        try:
+            mode = os.stat(candidate).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise PluginError(type_, f"{candidate}: {error.strerror}") from None
+        if stat.S_ISREG(mode) and mode & 0o111:
+            return candidate
+        raise PluginError(type_, f"{candidate} is not an executable file")
+    raise PluginError(type_, f"not found{searched}")
+
+
+class Runner:
+    """Starts plugins, and keeps account of those that run on with nobody waiting for them."""
+
+    def __init__(self, loop: Loop, directories: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Takes the plugins' directories, and what their environment has besides PATH.
+
+        The plugins' own directories are searched first. The original searched PATH first and alone, which turns a
+        plugin called `logger` into the program of that name. In the plugins' PATH they come last, where the original
+        put them (client.go, New).
+        """
+        self.loop = loop
+        self.counters: Counter[str] = Counter()
+        """What has happened so far: `runs`, `failures`, `late`, `killed`."""
+        self._environment = {"PATH": ":".join((SYSTEM_PATH, *directories)), **environment}
+        path = self._environment["PATH"].split(":")
+        self._directories = [*directories, *(directory for directory in path if directory not in directories)]
+        self._left: defaultdict[str, list[Process]] = defaultdict(list)
+
+    def start(self, type_: str, request: bytes, on_end: Callable[[Process], None]) -> Process:
+        """Starts a plugin on a request. `on_end` is called when it has ended, unless it was left before.
+
+        Raises PluginError when it cannot be started.
+        """
+
+        def ended(process: Process) -> None:
+            if process in self._left[type_]:
+                self._left[type_].remove(process)
+                log.info("%s: pid %d, which was left running, has ended: %s", type_, process.pid, process.ending)
+            else:
+                on_end(process)
+
+        def said(line: str) -> None:
+            log.info("%s: %s", type_, line, extra={"fields": {"plugin": type_, "stream": "stderr"}})
+
+        path = find(type_, self._directories)
+        process = Process(self.loop, type_, path, self._environment, request, ended, said)
+        self.counters["runs"] += 1
+        return process
+
+    def leave(self, process: Process, why: str, *, kill: bool = False) -> None:
+        """Goes on without a process, which is left to finish or killed; of too many left, the oldest is killed."""
+        left = self._left[process.plugin]
+        left.append(process)
+        log.warning("%s: pid %d %s%s", process.plugin, process.pid, why, ": killed" if kill else ": left to finish")
+        if kill:
+            self._kill(process)
+        elif len(left) > MAX_LEFT:
+            log.error("%s: more than %d left: pid %d, the oldest, is killed", process.plugin, MAX_LEFT, left[0].pid)
+            self._kill(left[0])
+
+    def _kill(self, process: Process) -> None:
+        self.counters["killed"] += 1
+        process.kill()
