@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import signal
-import socket
 from collections.abc import Sequence
 
 from adapter import logs, settings
@@ -41,16 +41,17 @@ class Adapter(Plugin):
         """Takes the loop, and the settings that hold unless the runtime sends some."""
         self._loop = loop
         self._settings = own
+        self._runtime = ""
         self.bridge = Bridge(loop, own.legacy, own.host_root)
 
     def configure(self, request: api.ConfigureRequest, context: Context) -> api.ConfigureResponse:
         """Takes the runtime's configuration text, if it sends one, in place of the file's."""
-        log.info("configured by %s %s", request.runtime_name or "a nameless runtime", request.runtime_version)
         if request.config.strip():
             self._settings, errors = settings.parse(request.config, "configuration from the runtime")
             logs.setup(self._settings.log)
             report(errors)
             self.bridge = Bridge(self._loop, self._settings.legacy, self._settings.host_root)
+        self._runtime = f"{request.runtime_name or 'a nameless runtime'} {request.runtime_version}"
         self.bridge.runtime_is(request.runtime_name, request.runtime_version)
         policy = api.FailurePolicy(keep_connected=True, fail_request=self._settings.fail_request)
         return api.ConfigureResponse(events=mask(LEGACY_EVENTS), failure_policy=policy)
@@ -58,7 +59,14 @@ class Adapter(Plugin):
     def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
         """Learns what runs already."""
         self.bridge.synchronize(request.pods, request.containers)
-        log.info("registered; %d pods, %d containers", len(request.pods), len(request.containers))
+        text = f"registered with {self._runtime}: {len(request.pods)} pods, {len(request.containers)} containers"
+        self._loop.call_soon(lambda: self._settle(text))  # the runtime waits for the answer
+
+    def _settle(self, text: str) -> None:
+        """Says that all is well, and spares the collector what is there to stay."""
+        log.info("%s", text)
+        gc.collect()
+        gc.freeze()
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, context: Context) -> Answer[api.RunPodSandboxResponse]:
         """Legacy `create` for the pod."""
@@ -96,11 +104,11 @@ class Adapter(Plugin):
 class Daemon:
     """One session with a runtime, from the connected socket to the exit code."""
 
-    def __init__(self, own: Settings, who: Identity, connected: socket.socket) -> None:
-        """Takes the settings, who to register as, and the socket."""
+    def __init__(self, own: Settings, who: Identity, trunk: int) -> None:
+        """Takes the settings, who to register as, and the descriptor of the connected socket."""
         self.exit_code = 0
         self._loop = Loop()
-        self._trunk = Trunk(self._loop, connected)
+        self._trunk = Trunk(self._loop, trunk)
         self._trunk.on_data = self._receive
         self._trunk.on_close = self._closed
         self._adapter = Adapter(self._loop, own)
@@ -137,17 +145,16 @@ class Daemon:
         self._loop.stop()
 
     def _watch_signals(self) -> None:
-        awake, self._wakeup = socket.socketpair()
-        for end in (awake, self._wakeup):
-            end.setblocking(False)
-        signal.set_wakeup_fd(awake.fileno(), warn_on_full_buffer=False)
+        self._wakeup, awake = os.pipe()
+        for end in (self._wakeup, awake):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(awake, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
-        self._awake = awake
-        self._loop.watch(self._wakeup.fileno(), self._signalled)
+        self._loop.watch(self._wakeup, self._signalled)
 
     def _signalled(self) -> None:
-        number = self._wakeup.recv(64)[-1]
+        number = os.read(self._wakeup, 64)[-1]
         log.info("ending on %s", signal.Signals(number).name)
         self._finish(0)
 
@@ -157,12 +164,12 @@ class Daemon:
         self._loop.call_at(self._loop.time() + 1, self._retry_syslog)
 
 
-def run(own: Settings, errors: list[ConfigError], who: Identity, connected: socket.socket) -> int:
+def run(own: Settings, errors: list[ConfigError], who: Identity, trunk: int) -> int:
     """Runs the adapter over a connected socket; returns the exit code."""
     _become_daemon()
     logs.setup(own.log)
     report(errors)
-    return Daemon(own, who, connected).run()
+    return Daemon(own, who, trunk).run()
 
 
 def report(errors: Sequence[ConfigError]) -> None:

@@ -6,8 +6,9 @@ validates without building anything; a value is its own text until somebody asks
 
 from __future__ import annotations
 
+import codecs
 import re
-from json.encoder import JSONEncoder
+from json.encoder import JSONEncoder, encode_basestring
 from typing import Any, NamedTuple
 
 MAX_DEPTH = 10_000
@@ -24,6 +25,15 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _FOLDED = {0x17F: "s", 0x212A: "k"}
 _KINDS = {b"{": "an object", b"[": "an array", b'"': "a string", b"t": "a boolean", b"f": "a boolean", b"n": "null"}
+
+
+def _replace_each_byte(error: UnicodeError) -> tuple[str, int]:
+    """Decodes invalid UTF-8 as utf8.DecodeRune does; Python's "replace" makes one U+FFFD of a character cut off."""
+    assert isinstance(error, UnicodeDecodeError)  # noqa: S101 - registered for decoding only
+    return "\ufffd" * (error.end - error.start), error.end
+
+
+codecs.register_error("replace each byte", _replace_each_byte)
 
 
 class JSONError(ValueError):
@@ -92,7 +102,7 @@ def elements(text: bytes) -> list[Member]:
 
 def string(text: bytes) -> str:
     """Returns what a valid string's text stands for; invalid UTF-8 and lone surrogates become U+FFFD."""
-    body = text[1:-1].decode("utf-8", "replace")
+    body = text[1:-1].decode("utf-8", "replace each byte")
     if "\\" not in body:
         return body
     unescaped = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _SHORT.get(m[2], m[2]), body)
@@ -134,7 +144,8 @@ _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=
 
 def dumps(data: Any) -> bytes:
     """Returns data as compact JSON with Go's escapes."""
-    return escape(_encode(data).encode("utf-8", "replace"))
+    text = encode_basestring(data) if isinstance(data, str) else _encode(data)
+    return escape(text.encode("utf-8", "replace"))
 
 
 def _skip_space(text: bytes, position: int) -> int:
@@ -147,7 +158,9 @@ def _match(text: bytes, position: int) -> re.Match[bytes]:
     match = _TOKEN.match(text, position)
     if match is None:
         position = _skip_space(text, position)
-        found = "the end" if position == len(text) else repr(chr(text[position]))
+        if text[position : position + 1] == b'"':
+            raise JSONError("a string without end, with a control character or with a wrong escape", text, position)
+        found = "end" if position == len(text) else repr(chr(text[position]))
         raise JSONError(f"unexpected {found}", text, position)
     return match
 

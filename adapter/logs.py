@@ -9,11 +9,13 @@ import errno
 import json
 import logging
 import os
-import socket
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adapter.settings import LogSettings
+
+if TYPE_CHECKING:
+    import socket
 
 SYSLOG = "/dev/log"
 BACKLOG = 1000
@@ -74,6 +76,8 @@ class Syslog(logging.Handler):
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
+            import socket  # 4 ms, when the runtime does not wait any more  # noqa: PLC0415
+
             new = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
             try:
                 new.connect(self._path)

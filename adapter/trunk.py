@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import os
 from collections.abc import Callable
 
 from adapter.loop import READ, WRITE, Loop
@@ -13,14 +13,13 @@ READ_SIZE = 64 << 10
 class Trunk:
     """A connected socket in a loop. `on_data` gets what arrives, `on_close` is called once when the peer is gone."""
 
-    def __init__(self, loop: Loop, connected: socket.socket) -> None:
-        """Takes over the socket."""
-        connected.setblocking(False)
+    def __init__(self, loop: Loop, fd: int) -> None:
+        """Takes over the descriptor of a connected socket."""
+        os.set_blocking(fd, False)
         self.on_data: Callable[[bytes], object] = lambda _: None
         self.on_close: Callable[[], object] = lambda: None
         self._loop = loop
-        self._socket = connected
-        self._fd = connected.fileno()
+        self._fd = fd
         self._unsent = b""
         loop.watch(self._fd, self._readable, READ)
 
@@ -29,8 +28,10 @@ class Trunk:
         if self._unsent:
             self._unsent += data
             return
+        if self._fd < 0:
+            return
         try:
-            sent = self._socket.send(data)
+            sent = os.write(self._fd, data)
         except BlockingIOError:
             sent = 0
         except OSError:
@@ -43,12 +44,12 @@ class Trunk:
         """Closes the socket; nobody is told."""
         if self._fd >= 0:
             self._loop.unwatch(self._fd)
-            self._socket.close()
+            os.close(self._fd)
             self._fd = -1
 
     def _readable(self) -> None:
         try:
-            data = self._socket.recv(READ_SIZE)
+            data = os.read(self._fd, READ_SIZE)
         except BlockingIOError:
             return
         except OSError:

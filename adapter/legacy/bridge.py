@@ -33,6 +33,7 @@ class Bridge:
         """Takes the loop that everything runs on, what is configured, and where the node's files are."""
         self.ledger = Ledger()
         self.runner = Runner(loop, settings.path, settings.environment)
+        self._loop = loop
         self._settings = settings
         self._conf_json = ConfigFile(settings.config)
         self._runtimes_own = os.path.join(host_root, DEFAULT_CONF_JSON.lstrip("/"))
@@ -49,7 +50,8 @@ class Bridge:
         major = re.match(r"v?(\d+)\.", version)
         self._runtime_runs_sandboxes = name == "containerd" and (major is None or int(major[1]) > 1)
         if self._leaves_sandboxes():
-            log.info("%s %s runs the plugins in %s for sandboxes itself", name, version, self._settings.config)
+            text = f"sandboxes are left to {name} {version}, which runs the plugins in {self._settings.config} for them"
+            self._loop.call_soon(lambda: log.info("%s", text))  # the runtime waits for the answer
 
     def synchronize(self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> None:
         """Counts what runs already as created: before us, the runtime itself ran these plugins.
@@ -87,7 +89,7 @@ class Bridge:
         if not config.entries or (subject.is_sandbox and self._leaves_sandboxes()):
             return None
         if not subject.pid and subject.cgroups_path:
-            subject = subject._replace(pid=cgroup.find_pid(subject.cgroups_path))
+            subject.pid = cgroup.find_pid(subject.cgroups_path)
         return self._submit(Job(self._means, context.method, subject, self._chain(CREATE, config.entries)), context)
 
     def delete(self, subject: Subject, context: Context) -> Deferred[Any] | None:
@@ -144,7 +146,7 @@ class Bridge:
         """Starts a job; only now is it known who is owed a delete."""
         record = self.ledger.take(job.subject.id) if job.chain.state == DELETE else None
         if record is not None:
-            job.subject = job.subject.remembering(record.subject)
+            job.subject.remember(record.subject)
             job.chain = self._chain(DELETE, record.entries)
         job.run()
 

@@ -170,7 +170,7 @@ class ConfigFile:
         if self._good is not None:
             return self._good
         assert self.error is not None  # noqa: S101 - a file that was seen is good or not
-        raise self.error
+        raise self.error.with_traceback(None)  # without it, the traceback would grow with every event
 
     def _accept(self, config: Config) -> Config:
         if self.error is not None:
@@ -197,11 +197,14 @@ def read(path: str) -> tuple[bytes, os.stat_result]:
     Raises OSError, and ConfigError for anything that is no file of a bearable size.
     """
     # Not to block: somebody may have put a FIFO there.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
-        status = os.fstat(file.fileno())
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise ConfigError(path, "not a regular file")
-        text = file.read(MAX_SIZE + 1)
-        if len(text) > MAX_SIZE:
-            raise ConfigError(path, f"{max(status.st_size, len(text))} bytes, at most {MAX_SIZE}")
-        return text, status
+        text = os.read(fd, MAX_SIZE + 1)
+    finally:
+        os.close(fd)
+    if len(text) > MAX_SIZE:
+        raise ConfigError(path, f"{max(status.st_size, len(text))} bytes, at most {MAX_SIZE}")
+    return text, status

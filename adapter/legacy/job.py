@@ -83,8 +83,10 @@ class Job:
         self._means.ended(self)
 
     def _start(self, step: Step) -> None:
+        self._process = self._means.runner.start(step.entry.type, self._exited)
+        # Only now, while the program loads.
         self._body = request.encode(self.subject, self.chain.state, step.entry, self.chain.results)
-        self._process = self._means.runner.start(step.entry.type, self._body, self._exited)
+        self._process.feed(self._body)
         if self.chain.state == CREATE:
             self._means.ledger.add(self.subject, step.entry)
         self._set_limit(step)

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Mapping
 
 from adapter.errors import PluginError
-from adapter.loop import WRITE, Loop
+from adapter.loop import WRITE, Loop, Timer
 
 MAX_STDOUT = 1 << 20
 """Bytes of a result; one that is longer is a failure."""
@@ -19,6 +19,8 @@ MAX_STDERR = 64 << 10
 """Bytes of a run's stderr that are logged."""
 MAX_LINE = 4 << 10
 """Bytes after which a line of stderr is broken."""
+PATIENCE = 0.02
+"""Seconds after which a plugin that still runs is listened to."""
 _CHUNK = 64 << 10
 
 DEFAULT_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
@@ -33,34 +35,46 @@ class Process:
         plugin: str,
         path: str,
         environ: Mapping[str, str],
-        request: bytes,
         on_end: Callable[[Process], None],
         on_line: Callable[[str], None],
     ) -> None:
-        """Starts `path invoke`. `on_line` gets each line of its stderr. Raises PluginError when it cannot start."""
+        """Starts `path invoke`, to be fed. `on_line` gets each line of its stderr.
+
+        Raises PluginError when it cannot be started.
+        """
         self.plugin = plugin
         self.started = loop.time()
-        self.stdout = b""
-        """What it has printed so far, at most a little over MAX_STDOUT bytes."""
         self.status: int | None = None
         """None while it runs, then its exit code, or minus the signal that killed it."""
         self._loop = loop
         self._on_end = on_end
         self._on_line = on_line
+        self._stdout = b""
         self._line = b""
         self._logged = 0
-        self._request = memoryview(request)
+        self._request = memoryview(b"")
         self._spawn(path, environ)
-        if not self._feed():
-            loop.watch(self._in, self._feed, WRITE)
-        loop.watch(self._out, self._read_stdout)
-        loop.watch(self._err, self._read_stderr)
         loop.watch(self._pidfd, self._exited)
+        # Most have ended before their pipes need a look, and each look costs an event that somebody waits for.
+        self._patience: Timer | None = loop.call_at(self.started + PATIENCE, self._watch_pipes)
+
+    def feed(self, request: bytes) -> None:
+        """Gives it its request and closes its stdin behind it."""
+        self._request = memoryview(request)
+        if not self._write():
+            self._loop.watch(self._in, self._write, WRITE)
+
+    @property
+    def stdout(self) -> bytes:
+        """What it has printed so far, at most a little over MAX_STDOUT bytes."""
+        if self.status is None:
+            self._drain("_out", self._read_stdout)
+        return self._stdout
 
     @property
     def too_long(self) -> bool:
         """Whether it has printed more than a result may have."""
-        return len(self.stdout) > MAX_STDOUT
+        return len(self._stdout) > MAX_STDOUT
 
     @property
     def ending(self) -> str:
@@ -100,7 +114,12 @@ class Process:
         for fd in (self._in, self._out, self._err):
             os.set_blocking(fd, False)
 
-    def _feed(self) -> bool:
+    def _watch_pipes(self) -> None:
+        self._patience = None
+        self._loop.watch(self._out, self._read_stdout)
+        self._loop.watch(self._err, self._read_stderr)
+
+    def _write(self) -> bool:
         """Writes what the pipe takes of the request; returns whether that was all.
 
         Not to read it is the plugin's own affair.
@@ -122,7 +141,7 @@ class Process:
         if chunk == b"":
             self._close("_out")
         elif chunk and not self.too_long:
-            self.stdout += chunk
+            self._stdout += chunk
 
     def _read_stderr(self) -> None:
         chunk = _read(self._err)
@@ -153,6 +172,8 @@ class Process:
         result = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
         assert result is not None  # noqa: S101 - only with WNOHANG it can be
         self.status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+        if self._patience is not None:
+            self._patience.cancel()
         # What is in the pipes now is its own; who else holds them open is not waited for.
         self._drain("_out", self._read_stdout)
         self._drain("_err", self._read_stderr)
@@ -167,9 +188,9 @@ class Process:
             fd: int = getattr(self, name)
             if fd < 0:
                 return
-            before = len(self.stdout) + self._logged
+            before = len(self._stdout) + self._logged
             read()
-            if len(self.stdout) + self._logged == before:
+            if len(self._stdout) + self._logged == before:
                 return
 
     def _close(self, name: str) -> None:

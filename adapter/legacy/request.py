@@ -48,15 +48,18 @@ DEVIATIONS = (
 """Where requests differ on purpose. The tests against the original client know these and no others."""
 
 
-class Subject(NamedTuple):
-    """The pod or container that a request is about. `spec` and `labels` are JSON text."""
+class Subject:
+    """The pod or container that a request is about. Its texts are made when somebody asks for them."""
 
-    id: str
-    sandbox_id: str
-    pid: int
-    spec: bytes
-    labels: bytes
-    cgroups_path: str
+    def __init__(self, id_: str, sandbox_id: str, pid: int, of: api.PodSandbox | api.Container, pod: api.PodSandbox):
+        """Takes the ids, the pid, the message that describes it, and the one that describes its pod."""
+        self.id = id_
+        self.sandbox_id = sandbox_id
+        self.pid = pid
+        self.cgroups_path = of.linux.cgroups_path
+        self._of: api.PodSandbox | api.Container | None = of
+        self._pod: api.PodSandbox | None = pod
+        self._spec = self._labels = b""
 
     @property
     def is_sandbox(self) -> bool:
@@ -64,19 +67,31 @@ class Subject(NamedTuple):
         return self.id == self.sandbox_id
 
     @property
-    def complete(self) -> bool:
-        """Whether the runtime has filled everything; at deletes some do not."""
-        return bool(self.cgroups_path)
+    def spec(self) -> bytes:
+        """The request's `spec` as JSON."""
+        if self._of is not None:
+            self._spec, self._of = _spec(self._of), None
+        return self._spec
 
-    def remembering(self, earlier: Subject) -> Subject:
-        """Returns it with what it lacks taken from how it was at its create."""
-        return self._replace(
-            sandbox_id=self.sandbox_id or earlier.sandbox_id,
-            pid=self.pid or earlier.pid,
-            spec=self.spec if self.complete else earlier.spec,
-            labels=self.labels if len(self.labels) > len(b"{}") else earlier.labels,
-            cgroups_path=self.cgroups_path or earlier.cgroups_path,
-        )
+    @property
+    def labels(self) -> bytes:
+        """The request's `labels` as JSON: those of the pod."""
+        if self._pod is not None:
+            self._labels, self._pod = _strings(self._pod.labels), None
+        return self._labels
+
+    def remember(self, earlier: Subject) -> None:
+        """Takes what it lacks from how it was at its create.
+
+        A runtime that has filled everything has set the cgroup's path; at deletes some leave most of it out.
+        """
+        self.sandbox_id = self.sandbox_id or earlier.sandbox_id
+        self.pid = self.pid or earlier.pid
+        if not self.cgroups_path:
+            self.cgroups_path = earlier.cgroups_path
+            self._spec, self._of = earlier.spec, None
+        if self.labels == b"{}":
+            self._labels = earlier.labels
 
     def __str__(self) -> str:
         """Returns what it is in a log line."""
@@ -85,19 +100,12 @@ class Subject(NamedTuple):
 
 def of_pod(pod: api.PodSandbox) -> Subject:
     """Returns the subject of a pod's events."""
-    linux = pod.linux
-    resources = linux.resources if linux.HasField("resources") else None
-    spec = _spec(resources, linux.namespaces, linux.cgroups_path, pod.annotations)
-    return Subject(pod.id, pod.id, pod.pid, spec, _strings(pod.labels), linux.cgroups_path)
+    return Subject(pod.id, pod.id, pod.pid, pod, pod)
 
 
 def of_container(container: api.Container, pod: api.PodSandbox) -> Subject:
     """Returns the subject of a container's events; of its pod it needs id and labels."""
-    linux = container.linux
-    resources = linux.resources if linux.HasField("resources") else None
-    spec = _spec(resources, linux.namespaces, linux.cgroups_path, container.annotations)
-    sandbox_id = pod.id or container.pod_sandbox_id
-    return Subject(container.id, sandbox_id, container.pid, spec, _strings(pod.labels), linux.cgroups_path)
+    return Subject(container.id, pod.id or container.pod_sandbox_id, container.pid, container, pod)
 
 
 def encode(subject: Subject, state: str, entry: Entry, results: Sequence[Result]) -> bytes:
@@ -116,20 +124,16 @@ def encode(subject: Subject, state: str, entry: Entry, results: Sequence[Result]
     return b"{" + b",".join(filter(None, parts)) + b"}"
 
 
-def _spec(
-    resources: api.LinuxResources | None,
-    namespaces: Sequence[api.LinuxNamespace],
-    cgroups_path: str,
-    annotations: Mapping[str, str],
-) -> bytes:
-    spec: dict[str, object] = {"resources": None if resources is None else oci_resources(resources)}
-    if namespaces:
-        paths = {namespace.type: namespace.path for namespace in namespaces}
+def _spec(of: api.PodSandbox | api.Container) -> bytes:
+    linux = of.linux
+    spec: dict[str, object] = {"resources": oci_resources(linux.resources) if linux.HasField("resources") else None}
+    if linux.namespaces:
+        paths = {namespace.type: namespace.path for namespace in linux.namespaces}
         spec["namespaces"] = dict(sorted(paths.items()))
-    if cgroups_path:
-        spec["cgroupsPath"] = cgroups_path
-    if annotations:
-        spec["annotations"] = dict(sorted(annotations.items()))
+    if linux.cgroups_path:
+        spec["cgroupsPath"] = linux.cgroups_path
+    if of.annotations:
+        spec["annotations"] = dict(sorted(of.annotations.items()))
     return gojson.dumps(spec)
 
 

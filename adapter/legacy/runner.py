@@ -59,8 +59,8 @@ class Runner:
         self._directories = [*directories, *(directory for directory in path if directory not in directories)]
         self._left: defaultdict[str, list[Process]] = defaultdict(list)
 
-    def start(self, type_: str, request: bytes, on_end: Callable[[Process], None]) -> Process:
-        """Starts a plugin on a request. `on_end` is called when it has ended, unless it was left before.
+    def start(self, type_: str, on_end: Callable[[Process], None]) -> Process:
+        """Starts a plugin, to be fed. `on_end` is called when it has ended, unless it was left before.
 
         Raises PluginError when it cannot be started.
         """
@@ -76,7 +76,7 @@ class Runner:
             log.info("%s: %s", type_, line, extra={"fields": {"plugin": type_, "stream": "stderr"}})
 
         path = find(type_, self._directories)
-        process = Process(self.loop, type_, path, self._environment, request, ended, said)
+        process = Process(self.loop, type_, path, self._environment, ended, said)
         self.counters["runs"] += 1
         return process
 

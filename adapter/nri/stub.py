@@ -247,9 +247,14 @@ class Stub:
         """
 
         def answered(reply: Reply) -> None:
-            failed = api.UpdateContainersResponse.FromString(reply.payload).failed if reply.code == Code.OK else []
+            failed: list[api.ContainerUpdate] = []
+            error = CallError(reply.code, reply.message) if reply.code else None
+            try:
+                failed = list(api.UpdateContainersResponse.FromString(reply.payload).failed)
+            except DecodeError as why:
+                error = error or CallError(Code.INTERNAL, f"undecodable UpdateContainersResponse: {why}")
             if done is not None:
-                done(list(failed), CallError(reply.code, reply.message) if reply.code else None)
+                done(failed, error)
 
         for batch in _batches(updates):
             self._call("UpdateContainers", api.UpdateContainersRequest(update=batch), answered, self.request_timeout)
@@ -305,9 +310,8 @@ class Stub:
         if call is None:
             return None
         context.method = call.method
-        fields: dict[str, Message] = {"pod": change.pod}
-        if "container" in call.request.DESCRIPTOR.fields_by_name:
-            fields["container"] = change.container
+        known = call.request.DESCRIPTOR.fields_by_name
+        fields = {field.name: part for field, part in change.ListFields() if field.name in known}
         return getattr(self._plugin, call.handler)(call.request(**fields), context)
 
     def _configure(self, request: api.ConfigureRequest, context: Context) -> api.ConfigureResponse:
@@ -343,7 +347,10 @@ class Stub:
             self._respond(request, reply)
         self._flush()
 
-    def _respond(self, request: Request, reply: Message | None) -> None:
+    def _respond(self, request: Request, reply: Any) -> None:
+        if reply is not None and not isinstance(reply, Message):
+            self._fail(request, TypeError(f"the handler returned a {type(reply).__name__}"))
+            return
         rest: list[api.ContainerUpdate] = []
         if isinstance(reply, api.SynchronizeResponse) and reply.ByteSize() > UPDATES_PER_CALL:
             # Only the answer to the last part may carry updates: what does not fit follows on its own.
@@ -356,8 +363,11 @@ class Stub:
                 self._connection.respond(request.stream_id, payload)
         except MessageTooLarge as error:
             self._refuse(request, Code.RESOURCE_EXHAUSTED, f"{request.method}: {error}")
-        if rest:
-            self.update_containers(rest)
+        for batch in _batches(rest):
+            try:
+                self.update_containers(batch)
+            except MessageTooLarge as error:
+                log.error("%s: an update of container %s: %s", request.method, batch[0].container_id, error)
 
     def _fail(self, request: Request, error: Exception) -> None:
         code, text = status_of(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import socket
+import stat
 import sys
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -43,30 +43,33 @@ def launched(environ: Mapping[str, str] = os.environ) -> bool:
     return "NRI_PLUGIN_SOCKET" in environ
 
 
-def connect(path: str = "", environ: Mapping[str, str] = os.environ) -> socket.socket:
-    """Returns a socket connected to the runtime: the inherited one, unless `path` names another.
+def connect(path: str = "", environ: Mapping[str, str] = os.environ) -> int:
+    """Returns the descriptor of a socket connected to the runtime: the inherited one, unless `path` names another.
 
     Raises RegistrationError when there is none.
     """
     if not path and launched(environ):
         return _inherited(environ["NRI_PLUGIN_SOCKET"])
+    import socket  # 4 ms that a launched plugin does not pay  # noqa: PLC0415
+
     path = path or DEFAULT_SOCKET
-    trunk = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        trunk.connect(path)
-    except OSError as error:
-        trunk.close()
-        raise RegistrationError(f"no runtime at {path}: {error.strerror or error}") from None
-    return trunk
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trunk:
+        try:
+            trunk.connect(path)
+        except OSError as error:
+            raise RegistrationError(f"no runtime at {path}: {error.strerror or error}") from None
+        return trunk.detach()
 
 
-def _inherited(number: str) -> socket.socket:
+def _inherited(number: str) -> int:
     try:
-        trunk = socket.socket(fileno=int(number))
-        trunk.set_inheritable(False)  # it came inheritable; the programs we run must not hold it open
-    except (ValueError, OSError) as error:
-        raise RegistrationError(f"NRI_PLUGIN_SOCKET={number} is no socket: {error}") from None
-    return trunk
+        fd = int(number)
+        if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+            raise ValueError("not a socket")
+        os.set_inheritable(fd, False)  # it came inheritable; the programs we run must not hold it open
+    except (ValueError, OverflowError, OSError) as error:
+        raise RegistrationError(f"NRI_PLUGIN_SOCKET={number}: {getattr(error, 'strerror', None) or error}") from None
+    return fd
 
 
 def run(plugin: Plugin, name: str = "", idx: str = "", path: str = "") -> None:
@@ -76,8 +79,19 @@ def run(plugin: Plugin, name: str = "", idx: str = "", path: str = "") -> None:
     RemoteProtocolError.
     """
     who = identity(name, idx)
-    with connect(path) as trunk:
-        stub = Stub(plugin, who.name, who.idx, trunk.sendall)
+    trunk = connect(path)
+    try:
+        stub = Stub(plugin, who.name, who.idx, lambda data: _write(trunk, data))
         stub.register()
-        while data := trunk.recv(READ_SIZE):
+        while data := os.read(trunk, READ_SIZE):
             stub.receive_data(data)
+    except ConnectionError:
+        return
+    finally:
+        os.close(trunk)
+
+
+def _write(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
