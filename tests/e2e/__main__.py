@@ -1,0 +1,125 @@
+"""End to end: under each runtime a pod lives and dies, and legacy plugins must see of it what they always saw.
+
+Environment: E2E picks runtimes by name (a comma list); REQUIRE_PEERS=1 turns skips into failures; E2E_KEEP names a
+folder to copy the evidence to; E2E_ADAPTER puts another program in the adapter's place, to see that checks can fail.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+from tests.e2e.build import CRICTL, BuildError, built, install_packages
+from tests.e2e.runtimes import ALL, Runtime
+from tests.e2e.scenario import MOUNTS, SETUPS
+from tests.peers.build import PeerBroken, PeerMissing, peer
+
+SHOWN = 20  # findings of one run
+LIMIT = 180  # seconds for one run, which takes two
+REQUIRED = os.environ.get("REQUIRE_PEERS") == "1"
+# Mounts and processes of a run are its own, and end with it; sh is there to reap what is orphaned.
+NAMESPACES = [
+    "unshare",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+    "sh",
+    "-c",
+    '"$@"; exit $?',
+    "sh",
+]
+
+
+@dataclass
+class Row:
+    """A line of the table at the end."""
+
+    runtime: str
+    setup: str
+    ran: str
+    result: str
+    seconds: float = 0
+
+
+def main() -> int:
+    """Runs everything that was asked for."""
+    impossible = obstacle()
+    if impossible:
+        print(f"no end-to-end runs here: {impossible}")
+        return int(REQUIRED)
+    rows = [row for runtime in chosen() for row in runs(runtime)]
+    print()
+    for row in rows:
+        print(f"{row.runtime:18}  {SETUPS[row.setup]!s:26}  {row.ran:69}  {row.result:7}  {row.seconds:5.1f} s")
+    count = Counter(row.result for row in rows)
+    print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
+    return int(count["failed"] > 0)
+
+
+def obstacle() -> str:
+    """Why nothing can run on this machine, if so."""
+    if os.geteuid():
+        return "they need root, to start container runtimes"
+    probe = subprocess.run([*NAMESPACES, "true"], capture_output=True, text=True, check=False)
+    return probe.stderr.strip() if probe.returncode else ""
+
+
+def chosen() -> list[Runtime]:
+    """The runtimes that E2E names, or all."""
+    names = os.environ.get("E2E", "").replace(",", " ").split()
+    unknown = set(names) - {runtime.name for runtime in ALL}
+    if unknown:
+        sys.exit(f"E2E: unknown: {', '.join(sorted(unknown))}; known: {', '.join(runtime.name for runtime in ALL)}")
+    return [runtime for runtime in ALL if not names or runtime.name in names]
+
+
+def runs(runtime: Runtime) -> list[Row]:
+    """One run per setup."""
+    try:
+        install_packages(runtime.packages)
+        for recipe in (CRICTL, runtime.recipe):
+            built(recipe)
+        for name in ("recorder", "oracle"):
+            peer(name)
+    except (BuildError, PeerMissing, PeerBroken) as error:
+        broken = REQUIRED or isinstance(error, PeerBroken)
+        print(f"{runtime.name}: {'FAILED' if broken else 'skipped'}: {error}")
+        return [Row(runtime.name, setup, "nothing", "failed" if broken else "skipped") for setup in SETUPS]
+    return [run(runtime, setup) for setup in SETUPS]
+
+
+def run(runtime: Runtime, setup: str) -> Row:
+    """One run, in namespaces of its own."""
+    started = time.monotonic()
+    ran, findings = outcome(runtime, setup)
+    seconds = time.monotonic() - started
+    print(f"{runtime.name} with {SETUPS[setup]}: {'FAILED' if findings else 'passed'}", flush=True)
+    for finding in findings[:SHOWN]:
+        print(f"    {finding}")
+    if findings[SHOWN:]:
+        print(f"    … and {len(findings) - SHOWN} more")
+    return Row(runtime.name, setup, ran, "failed" if findings else "passed", seconds)
+
+
+def outcome(runtime: Runtime, setup: str) -> tuple[str, list[str]]:
+    """What the run itself reports, or that it came to nothing."""
+    line = [*NAMESPACES, sys.executable, "-m", "tests.e2e.scenario", runtime.name, setup, os.readlink(MOUNTS)]
+    try:
+        done = subprocess.run(line, stdout=subprocess.PIPE, timeout=LIMIT, check=False)
+    except subprocess.TimeoutExpired:
+        return "nothing", [f"not done within {LIMIT} s"]
+    if done.returncode:
+        return "nothing", [f"the run broke off with {done.returncode}"]
+    report = json.loads(done.stdout)
+    return report["ran"], report["findings"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

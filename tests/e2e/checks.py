@@ -1,0 +1,272 @@
+"""The verdict on a run, from the evidence that it left. Every function returns what it found wrong, in sentences."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from logging.handlers import SysLogHandler
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.pod import Pod
+from tests.e2e.runtimes import STATE
+from tests.peers.harness import Case, Oracle
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "containerd-1.6.20"
+PLUGINS = {"dump": "dump", "witness": "dump2"}
+"""The legacy plugins of a run, in the chain's order, and their counterparts in the golden data."""
+LIFE = {
+    ("create", "sandbox"): "RunPodSandbox",
+    ("create", "container"): "StartContainer",
+    ("delete", "container"): "StopContainer",
+    ("delete", "sandbox"): "StopPodSandbox",
+}
+"""The requests of one pod's life in their order, and the NRI events that they come from."""
+Key = tuple[str, str]
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One run of a legacy plugin."""
+
+    key: Key
+    request: Json
+    path: str = ""
+    cgroups: str = ""
+    caller: str = ""
+    caller_pid: int = 0
+
+    @property
+    def by_runtime(self) -> bool:
+        """Whether the runtime itself ran the plugin, rather than the adapter."""
+        return self.caller in ("containerd", "crio")
+
+    @classmethod
+    def of(cls, text: str, path: Path | str = "", **more: Any) -> Call:
+        """Makes one of the text of a request."""
+        request = json.loads(text)
+        kind = "sandbox" if request["id"] == request["sandboxID"] else "container"
+        return cls((request["state"], kind), request, str(path), **more)
+
+    @classmethod
+    def witnessed(cls, record: Json) -> Call:
+        """Makes one of what witness.py wrote."""
+        return cls.of(record.pop("request"), **record)
+
+
+@dataclass
+class Evidence:
+    """All that a run left behind."""
+
+    runtime: str
+    pods_have_a_process: bool
+    runtime_serves_sandboxes: bool
+    conf: str
+    pod: Pod = field(default_factory=lambda: Pod("", 0, "", 0))
+    adapter_alive: bool = False
+    calls: dict[str, list[Call]] = field(default_factory=dict)
+    events: list[Json] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+    runtime_log: str = ""
+    leftovers: list[str] = field(default_factory=list)
+
+    @property
+    def has_golden(self) -> bool:
+        """Whether this should equal the golden data: of containerd, the original never was in CRI-O, on cgroup v1."""
+        return self.runtime.startswith("containerd") and not Path("/sys/fs/cgroup/cgroup.controllers").exists()
+
+    def first(self, plugin: str, key: Key) -> Call | None:
+        """The plugin's first run of this kind; that there is one and no other, another check tells."""
+        return next((call for call in self.calls[plugin] if call.key == key), None)
+
+    def event(self, name: str) -> Json:
+        """The first event of this name that the recorder saw."""
+        return next((event for event in self.events if event["event"] == name), {})
+
+    def is_ours(self, key: Key) -> bool:
+        """Whether the adapter has to make this call, rather than the runtime itself."""
+        return key[1] == "container" or not self.runtime_serves_sandboxes
+
+    def pid(self, key: Key) -> int:
+        """The pid that belongs into this request, according to the runtime; 0: none."""
+        return self.pod.pid if key[1] == "sandbox" else self.pod.container_pid
+
+    def results(self, plugin: str, key: Key) -> list[Json]:
+        """What the plugins before this one answered, which it must be told."""
+        dump = self.first("dump", key)
+        if plugin == "dump" or not dump:
+            return []
+        return [{"plugin": "dump", "version": "0.1", "error": "", "metadata": {"file": dump.path}}]
+
+
+def judge(evidence: Evidence) -> list[str]:
+    """All checks."""
+    checks = (registered, exactly_once, by_the_right_caller, right_pids, like_golden, like_oracle, left_nothing)
+    return [finding for check in checks for finding in check(evidence)]
+
+
+def registered(evidence: Evidence) -> Iterator[str]:
+    """The adapter must serve from the beginning to the end, and have nothing to complain about."""
+    if not evidence.adapter_alive:
+        yield "the adapter did not live to the end of the run"
+    if not evidence.log:
+        yield "the adapter has logged nothing"
+    for line in evidence.log:
+        priority = re.match(r"<(\d+)>", line)
+        if not priority or int(priority[1]) & 7 <= SysLogHandler.LOG_ERR:
+            yield f"the adapter has logged an error: {line}"
+    for line in evidence.runtime_log.splitlines():
+        if "00-v010-adapter" in line and re.search(r"(?i)fail|error|clos|kill|drop|disconnect", line):
+            yield f"the runtime complains: {line}"
+
+
+def exactly_once(evidence: Evidence) -> Iterator[str]:
+    """Every plugin runs once per create and once per delete, in the order of the pod's life."""
+    for plugin in PLUGINS:
+        ran = [call.key for call in evidence.calls[plugin]]
+        if ran != list(LIFE):
+            yield f"{plugin} ran for {', '.join(map(' '.join, ran)) or 'nothing'}"
+
+
+def by_the_right_caller(evidence: Evidence) -> Iterator[str]:
+    """The runtime's own client runs the plugins where it has one, one and the same adapter everywhere else."""
+    adapters = set()
+    for call in evidence.calls["witness"]:
+        if call.by_runtime == evidence.is_ours(call.key):
+            yield f"{' '.join(call.key)} was the work of {call.caller}"
+        if not call.by_runtime:
+            adapters.add(call.caller_pid)
+    if len(adapters) > 1:
+        yield f"{len(adapters)} different processes ran the plugins"
+
+
+def right_pids(evidence: Evidence) -> Iterator[str]:
+    """A request names the process that the runtime names, which at the create is one in that very cgroup."""
+    for plugin, calls in evidence.calls.items():
+        for call in calls:
+            pid, expected = call.request.get("pid", 0), evidence.pid(call.key)
+            if pid != expected:
+                yield f"{plugin}, {' '.join(call.key)}: pid {pid}, the runtime says {expected}"
+            if plugin == "witness" and expected and call.key[0] == "create" and call.request["id"] not in call.cgroups:
+                yield f"{' '.join(call.key)}: pid {pid} was not in the cgroup of {call.request['id']}: {call.cgroups}"
+    if bool(evidence.pod.pid) != evidence.pods_have_a_process or not evidence.pod.container_pid:
+        yield f"the runtime names the pids {evidence.pod.pid} and {evidence.pod.container_pid}"
+
+
+def like_golden(evidence: Evidence) -> Iterator[str]:
+    """What the plugins read is what the original client in containerd 1.6 used to send them."""
+    if not evidence.has_golden:
+        return
+    for plugin, counterpart in PLUGINS.items():
+        for key in LIFE:
+            text = next(GOLDEN.glob(f"*-{counterpart}-{'-'.join(key)}.json")).read_text()
+            call = evidence.first(plugin, key)
+            if call:
+                expected = translated(text, evidence, plugin, key)
+                got = without_additions(call.request, expected, evidence)
+                yield from (f"{plugin}, {' '.join(key)}, golden: {found}" for found in differences(expected, got))
+
+
+def translated(text: str, evidence: Evidence, plugin: str, key: Key) -> Json:
+    """A golden request with the ids, pids, paths, conf and results of this run."""
+    golden = json.loads(text)
+    sandbox = json.loads(next(GOLDEN.glob("*-dump-create-sandbox.json")).read_text())
+    for theirs, ours in (
+        (golden["sandboxID"], evidence.pod.id),
+        (golden["id"], evidence.pod.container_id),
+        (f"/proc/{sandbox['pid']}/", f"/proc/{evidence.pod.pid}/"),
+        ("/var/lib/e2e/logs", f"{STATE}/logs"),
+    ):
+        text = text.replace(theirs, ours)
+    request: Json = json.loads(text)
+    request["pid"] = evidence.pid(key)
+    if "conf" in request:
+        request["conf"] = next(
+            entry["conf"] for entry in json.loads(evidence.conf)["plugins"] if entry["type"] == plugin
+        )
+    if "results" in request:
+        request["results"] = evidence.results(plugin, key)
+    return request
+
+
+def without_additions(request: Json, expected: Json, evidence: Evidence) -> Json:
+    """The request without the labels and annotations that NRI tells and the original did not know."""
+    event = evidence.event(LIFE[Call.of(json.dumps(request)).key])
+    pod = evidence.event("RunPodSandbox")["pod"]
+    subject = event["container"] or pod
+    spec = request["spec"]
+    annotations = _without(spec["annotations"], expected["spec"]["annotations"], subject["annotations"])
+    labels = _without(request.get("labels", {}), expected.get("labels", {}), pod["labels"])
+    request = request | {"spec": spec | {"annotations": annotations}, "labels": labels}
+    return request if labels else {key: value for key, value in request.items() if key != "labels"}
+
+
+def _without(got: Json, expected: Json, told: Json) -> Json:
+    return {key: value for key, value in got.items() if key in expected or told.get(key) != value}
+
+
+def like_oracle(evidence: Evidence) -> Iterator[str]:
+    """What the adapter sends is what the original client makes of the same pods and containers, as they came by NRI."""
+    keys = [key for key in LIFE if evidence.is_ours(key)]
+    if not all(evidence.event(event) for event in LIFE.values()):
+        yield f"the recorder saw only {', '.join(event['event'] for event in evidence.events)}"
+        return
+    cases = [oracle_case(evidence, key) for key in keys]
+    for key, case, told in zip(keys, cases, Oracle().ask(cases), strict=True):
+        if told.error:
+            yield f"{' '.join(key)}: the oracle says {told.error}"
+        for plugin, request in zip(told.plugins, told.requests, strict=True):
+            call = evidence.first(plugin, key)
+            if call:
+                expected = without_upstreams_inventions(json.loads(request), case)
+                yield from (
+                    f"{plugin}, {' '.join(key)}, oracle: {found}" for found in differences(expected, call.request)
+                )
+
+
+def oracle_case(evidence: Evidence, key: Key) -> Case:
+    """The event's objects, complete: what the runtime leaves out, it said at the create, or says when asked."""
+    event = evidence.event(LIFE[key])
+    pod, container = event["pod"], event["container"]
+    if not pod.get("linux", {}).get("cgroups_path"):
+        pod = evidence.event("RunPodSandbox")["pod"]
+    pid = {"pid": evidence.pid(key)}
+    pod, container = (pod, container | pid) if container else (pod | pid, None)
+    answers = {"dump": json.dumps(*evidence.results("witness", key)).encode()} if evidence.first("dump", key) else {}
+    return Case(key[0], pod, container, evidence.conf.encode(), answers)
+
+
+def without_upstreams_inventions(request: Json, case: Case) -> Json:
+    """The oracle's request without what upstream's conversion adds where the runtime said nothing."""
+    subject: Any = case.container or case.pod
+    invented = {"cpu", "memory"} - subject["linux"]["resources"].keys()
+    resources = {key: value for key, value in request["spec"]["resources"].items() if key not in invented}
+    return request | {"spec": request["spec"] | {"resources": resources}}
+
+
+def left_nothing(evidence: Evidence) -> Iterator[str]:
+    """When the runtime has ended, so has everything that it started."""
+    for line in evidence.leftovers:
+        yield f"left behind: {line}"
+
+
+def differences(expected: Any, got: Any, where: str = "request") -> Iterator[str]:
+    """Where two JSON values differ, the order of their keys included."""
+    if isinstance(expected, dict) and isinstance(got, dict):
+        for key in expected.keys() - got.keys():
+            yield f"{where} lacks {key}"
+        for key in got.keys() - expected.keys():
+            yield f"{where} has {key} too"
+        common = [key for key in expected if key in got]
+        if common != [key for key in got if key in expected]:
+            yield f"{where} has its keys in another order: {', '.join(got)}"
+        for key in common:
+            yield from differences(expected[key], got[key], f"{where}.{key}")
+    elif isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
+        for index, pair in enumerate(zip(expected, got, strict=True)):
+            yield from differences(*pair, f"{where}[{index}]")
+    elif expected != got or type(expected) is not type(got):
+        yield f"{where} is {json.dumps(got)}, not {json.dumps(expected)}"

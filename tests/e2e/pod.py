@@ -1,0 +1,157 @@
+"""A pod with one container that lives and dies over CRI, as the golden data's did."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from platform import machine
+from typing import Any
+
+IMAGE = "localhost/bb:1"
+NAMESPACES = {"network": 2, "pid": 1}  # the node's network, for there is no CNI; pids of the container's own
+POD = {
+    "metadata": {"name": "p1", "namespace": "default", "uid": "uid-p1"},
+    "labels": {"app": "demo", "io.kubernetes.pod.name": "p1"},
+    "annotations": {"example.com/pod-note": "hello"},
+    "linux": {
+        "cgroup_parent": "/e2e/p1",
+        "security_context": {"namespace_options": NAMESPACES},
+        "resources": {"cpu_shares": 512, "memory_limit_in_bytes": 128 << 20},
+    },
+}
+CONTAINER = {
+    "metadata": {"name": "c1"},
+    "image": {"image": IMAGE},
+    "command": ["/bin/sh", "-c", "echo started; env; exec sleep 1000000"],
+    "envs": [{"key": "FOO", "value": "bar"}],
+    "labels": {"io.kubernetes.container.name": "c1", "tier": "x"},
+    "annotations": {"example.com/ctr-note": "world"},
+    "log_path": "c1.log",
+    "linux": {
+        "resources": {
+            "cpu_period": 100000,
+            "cpu_quota": 50000,
+            "cpu_shares": 256,
+            "memory_limit_in_bytes": 64 << 20,
+        },
+        "security_context": {"namespace_options": NAMESPACES},
+    },
+}
+
+
+class HarnessError(Exception):
+    """The run itself went wrong: a command failed, or what it waited for did not come."""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """What the runtime itself says about the pod and its container; a pid of 0: there is no process."""
+
+    id: str
+    pid: int
+    container_id: str
+    container_pid: int
+
+
+class Cri:
+    """The runtime's CRI service, by way of crictl."""
+
+    def __init__(self, crictl: Path, socket: Path, folder: Path) -> None:
+        """Takes the program, the runtime's socket, and a folder for what crictl wants as files."""
+        self.base = [str(crictl), "--config", str(folder / "crictl.yaml"), "-r", f"unix://{socket}", "-t", "30s"]
+        self.folder = folder
+        (folder / "crictl.yaml").touch()
+
+    def __call__(self, *arguments: str) -> str:
+        """Runs crictl and returns what it printed."""
+        return command(*self.base, *arguments)
+
+    def answers(self) -> bool:
+        """Tells whether the runtime is ready to run pods."""
+        try:
+            conditions = json.loads(self("info"))["status"]["conditions"]
+        except HarnessError:
+            return False
+        return any(c["type"] == "RuntimeReady" and c["status"] for c in conditions)
+
+    def live_and_die(self, stopped: Callable[[], bool]) -> Pod:
+        """A whole life; `stopped` tells when the container's end has been announced to NRI plugins."""
+        pod_file, container_file = (
+            self._file("pod", POD | {"log_directory": f"{self.folder}/logs/p1"}),
+            self._file("container", CONTAINER),
+        )
+        pod = self("runp", pod_file).strip()
+        container = self("create", pod, container_file, pod_file).strip()
+        self("start", container)
+        life = Pod(pod, self._pid("inspectp", pod), container, self._pid("inspect", container))
+        self("update", "--memory", str(32 << 20), "--cpu-share", "300", container)
+        self("stop", "--timeout", "0", container)
+        until(stopped, "the container's StopContainer event")
+        self("rm", container)
+        self("stopp", pod)
+        self("rmp", pod)
+        return life
+
+    def _file(self, name: str, content: dict[str, Any]) -> str:
+        path = self.folder / f"{name}.json"
+        path.write_text(json.dumps(content))
+        return str(path)
+
+    def _pid(self, inspect: str, name: str) -> int:
+        return int(json.loads(self(inspect, "-o", "json", name))["info"].get("pid", 0))
+
+
+def command(*line: str) -> str:
+    """Runs a command to its end and returns its output."""
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise HarnessError(f"{' '.join(line)}: not done within {error.timeout} s") from error
+    if done.returncode:
+        raise HarnessError(f"{' '.join(line)}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
+    """Waits for a condition, looking at it often."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise HarnessError(f"waited {seconds:g} s in vain for {what}")
+        time.sleep(0.02)
+
+
+def write_image(path: Path, busybox: Path) -> None:
+    """Writes an image of nothing but a static busybox, in the format of `docker save`."""
+    layer = BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        tar.add(busybox, "bin/busybox")
+        for name in ("sh", "sleep", "env"):
+            link = tarfile.TarInfo(f"bin/{name}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(link)
+    config = {
+        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(machine(), machine()),
+        "os": "linux",
+        # What is killed at once, rather than asked first, dies faster.
+        "config": {"Entrypoint": ["/bin/sleep", "1000000"], "Env": ["PATH=/bin"], "StopSignal": "SIGKILL"},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{sha256(layer.getvalue()).hexdigest()}"]},
+    }
+    manifest = [{"Config": "config.json", "RepoTags": [IMAGE], "Layers": ["layer.tar"]}]
+    with tarfile.open(path, "w") as tar:
+        _add(tar, "layer.tar", layer.getvalue())
+        _add(tar, "config.json", json.dumps(config).encode())
+        _add(tar, "manifest.json", json.dumps(manifest).encode())
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    tar.addfile(info, BytesIO(content))

@@ -1,0 +1,137 @@
+"""The container runtimes under which the adapter runs: how each is configured, started and stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from shutil import which
+from string import Template
+
+from tests.e2e import build
+from tests.e2e.pod import IMAGE, Cri, HarnessError, command, until, write_image
+
+STATE = Path("/run/e2e")  # on a tmpfs that a run has for itself: short, for unix sockets, and gone with the run
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Runtime:
+    """One runtime of one version; a family says what is particular to it."""
+
+    packages = build.PACKAGES_OF_ALL
+    template: str
+    pods_have_a_process = True
+
+    def __init__(self, recipe: build.Recipe) -> None:
+        """Takes the recipe that it is built by."""
+        self.recipe = recipe
+        self.name = recipe.name
+        self.binaries = recipe.cached_at()
+        self.config = STATE / "runtime.conf"
+        self.log = STATE / "runtime.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def serves_sandboxes_itself(self, conf: Path) -> bool:
+        """Whether the runtime runs the legacy plugins of this conf.json for sandboxes, without the adapter."""
+        return False
+
+    def start(self) -> Cri:
+        """Starts it, with the image that the pod needs, and waits until it runs pods."""
+        write_image(STATE / "image.tar", Path(which("busybox") or ""))
+        template = Template((Path(__file__).parent / self.template).read_text())
+        self.config.write_text(
+            template.substitute(
+                state=STATE, binaries=self.binaries, image=IMAGE, runc=which("runc"), conmon=which("conmon")
+            )
+        )
+        self.prepare()
+        environment = {"PATH": f"{self.binaries}:{PATH}", "HOME": str(STATE)}
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=environment, cwd="/")
+        cri = Cri(build.CRICTL.cached_at() / "crictl", STATE / "cri.sock", STATE)
+        until(lambda: self.died() or cri.answers(), f"{self.name} to be ready")
+        if self.died():
+            raise HarnessError(f"{self.name} ended at its start")
+        self.finish()
+        return cri
+
+    def died(self) -> bool:
+        """Whether the process is no more."""
+        return self.process is not None and self.process.poll() is not None
+
+    def stop(self) -> None:
+        """Ends it as an administrator does."""
+        if self.process is None or self.died():
+            raise HarnessError(f"{self.name} is not running any more")
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise HarnessError(f"{self.name} did not end within 20 s of SIGTERM") from None
+
+    def last_words(self) -> list[str]:
+        """The end of its log."""
+        return self.log.read_text(errors="replace").splitlines()[-10:] if self.log.exists() else []
+
+    def command(self) -> list[str]:
+        """The command line."""
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        """What is to be done before the start."""
+
+    def finish(self) -> None:
+        """What is to be done when it is up, before it can run pods."""
+
+
+class Containerd(Runtime):
+    """containerd with runc."""
+
+    def __init__(self, recipe: build.Recipe) -> None:
+        """The format of the configuration changed with 2.0."""
+        super().__init__(recipe)
+        self.is_1 = recipe.version.startswith("v1.")
+        self.template = "containerd-1.x.toml" if self.is_1 else "containerd-2.x.toml"
+
+    def serves_sandboxes_itself(self, conf: Path) -> bool:
+        """From 2.0 on, the original client is back in it, for sandboxes alone and for its one path alone."""
+        return not self.is_1 and conf == Path("/etc/nri/conf.json")
+
+    def command(self) -> list[str]:
+        """The command line."""
+        return [str(self.binaries / "containerd"), "--config", str(self.config)]
+
+    def finish(self) -> None:
+        """Imports the image; 1.7 notices that only when the image is touched again."""
+        ctr = [str(self.binaries / "ctr"), "--address", str(STATE / "cri.sock"), "--namespace", "k8s.io", "images"]
+        command(*ctr, "import", str(STATE / "image.tar"))
+        command(*ctr, "label", IMAGE, "e2e=touched")
+
+
+class Crio(Runtime):
+    """CRI-O with runc and conmon. It drops its pods' infra containers: pods have no process."""
+
+    packages = build.PACKAGES_OF_ALL | build.PACKAGES_OF_CRIO
+    template = "cri-o.conf"
+    pods_have_a_process = False
+
+    def command(self) -> list[str]:
+        """The command line, with no drop-ins."""
+        return [str(self.binaries / "crio"), "--config", str(self.config), "--config-dir", ""]
+
+    def prepare(self) -> None:
+        """Puts the image straight into its store, and makes what it wants to be there."""
+        policy = STATE / "policy.json"
+        policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
+        for folder in ("cni/net.d", "cni/bin", "hooks"):
+            os.makedirs(STATE / folder)
+        store = ["--root", f"{STATE}/root", "--runroot", f"{STATE}/run", "--storage-driver", "vfs"]
+        command("podman", *store, "load", "--signature-policy", str(policy), "-i", str(STATE / "image.tar"))
+
+
+ALL: list[Runtime] = [
+    *(Containerd(build.containerd(version)) for version in ("1.7.35", "2.0.14", "2.2.1", "2.3.4", "2.4.2")),
+    Crio(build.crio("1.34.0")),
+]

@@ -1,0 +1,197 @@
+"""One run in namespaces of its own: a fresh runtime launches the adapter, a pod lives and dies, the evidence is judged.
+
+`python -m tests.e2e.scenario RUNTIME SETUP NODE` is started by `tests.e2e` under unshare(1), so that the node's /etc,
+/opt, /run and /dev (NODE: its mount namespace) are not touched and nothing outlives the run. It prints what ran and
+what was found: {"ran": …, "findings": […]}.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+import sys
+import threading
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+from tests.e2e.checks import Call, Evidence, judge
+from tests.e2e.pod import HarnessError, command, until
+from tests.e2e.runtimes import ALL, STATE, Runtime
+from tests.peers.build import peer
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+ADAPTER = Path(os.environ.get("E2E_ADAPTER") or REPOSITORY / ".venv/bin/v010-adapter")
+SETUPS = {"etc": Path("/etc/nri/conf.json"), "own": Path("/etc/nri/legacy/conf.json")}
+"""Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of."""
+MOUNTS = "/proc/self/ns/mnt"
+LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
+EVENTS, CALLS, DUMPS = STATE / "events.jsonl", STATE / "calls.jsonl", STATE / "dump"
+
+
+def isolate() -> None:
+    """Puts a writable layer over the node's folders that a run writes to, in this mount namespace alone."""
+    os.umask(0o022)  # the adapter trusts nothing that others may write to
+    command("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
+    terminals = STATE / "pts"
+    terminals.mkdir(parents=True)
+    command("mount", "--bind", "/dev/pts", str(terminals))
+    for folder in ("/etc", "/opt", "/dev"):
+        upper, work = STATE / f"layers{folder}/upper", STATE / f"layers{folder}/work"
+        upper.mkdir(parents=True)
+        work.mkdir()
+        command("mount", "-t", "overlay", "e2e", "-o", f"lowerdir={folder},upperdir={upper},workdir={work}", folder)
+    command("mount", "--bind", str(terminals), "/dev/pts")
+    for folder in ("/etc/nri", "/opt/nri"):  # without what the node may have there
+        os.makedirs(folder, exist_ok=True)
+        command("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", folder)
+
+
+def install(conf: Path) -> str:
+    """Installs the adapter, the recorder and two legacy plugins as an administrator does; returns conf.json's text."""
+    plugins, drop_ins, legacy = LAUNCHED.parent, Path("/etc/nri/conf.d"), Path("/opt/nri/bin")
+    for folder in (plugins, drop_ins, legacy, conf.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    LAUNCHED.symlink_to(ADAPTER)
+    (plugins / "99-recorder").symlink_to(peer("recorder"))
+    (drop_ins / "99-recorder.conf").write_text(str(EVENTS))
+    if conf != SETUPS["etc"]:
+        (drop_ins / f"{LAUNCHED.name}.conf").write_text(f"legacy: {{config: {conf}}}\n")
+    (legacy / "dump").symlink_to(REPOSITORY / "legacy-plugins/dump")
+    witness = shlex.join([sys.executable, "-IS", str(Path(__file__).with_name("witness.py")), str(CALLS)])
+    (legacy / "witness").write_text(f"#!/bin/sh\nexec {witness}\n")
+    (legacy / "witness").chmod(0o755)
+    entries = [{"type": "dump", "conf": {"directory": str(DUMPS), "hello": "world", "n": 1}}, {"type": "witness"}]
+    conf.write_text(json.dumps({"version": "0.1", "plugins": entries}))
+    return conf.read_text()
+
+
+class Syslog:
+    """Stands in for the node's system log, and keeps what the adapter writes to it."""
+
+    def __init__(self) -> None:
+        """Begins to listen."""
+        Path("/dev/log").unlink(missing_ok=True)
+        self._lines: list[str] = []
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind("/dev/log")
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def close(self) -> list[str]:
+        """Ends it, and returns the lines in the order they were written."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+            end.sendto(b"", "/dev/log")
+        self._listener.join()
+        return self._lines
+
+    def _listen(self) -> None:
+        while line := self._socket.recv(1 << 16).decode(errors="replace"):
+            if "v010-adapter" in line:
+                self._lines.append(line)
+
+
+def processes() -> dict[int, str]:
+    """The command lines of all processes of the run but the harness itself and those that only wait to be reaped."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            continue
+        if line and int(entry.name) not in (1, os.getpid()):  # a zombie has no command line any more
+            found[int(entry.name)] = line
+    return found
+
+
+def leave_nothing() -> list[str]:
+    """Waits until nothing of the runtime is left; kills and returns what does not go by itself."""
+    try:
+        until(lambda: not processes(), "the processes of the runtime to end", 15)
+    except HarnessError:
+        left = processes()
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        return list(left.values())
+    finally:
+        remove_cgroups()
+    return []
+
+
+def remove_cgroups() -> None:
+    """Removes the pod's parent cgroups, which runtimes leave to the kubelet; the one thing here that is the node's."""
+    for parent in Path("/sys/fs/cgroup").glob("**/e2e/p1"):
+        for folder in (parent, parent.parent):
+            with suppress(OSError):  # another run has pods in it
+                folder.rmdir()
+
+
+def events() -> list[dict[str, object]]:
+    """What the recorder wrote so far."""
+    return [json.loads(line) for line in EVENTS.read_text().splitlines()] if EVENTS.exists() else []
+
+
+def happened(event: str) -> bool:
+    """Whether the recorder has seen this event."""
+    return any(recorded["event"] == event for recorded in events())
+
+
+def play(runtime: Runtime, evidence: Evidence) -> None:
+    """The run itself."""
+    cri = runtime.start()
+    until(lambda: happened("Synchronize"), "the recorder to be registered")
+    evidence.pod = cri.live_and_die(lambda: happened("StopContainer"))
+    until(lambda: happened("RemovePodSandbox"), "the pod's RemovePodSandbox event")
+    evidence.adapter_alive = any(str(LAUNCHED) in line for line in processes().values())
+    evidence.runtime_log = runtime.log.read_text(errors="replace")  # at its end it says goodbye to its plugins
+    runtime.stop()
+
+
+def run(runtime: Runtime, setup: str) -> dict[str, object]:
+    """Everything, from empty folders to the verdict."""
+    isolate()
+    conf = SETUPS[setup]
+    syslog = Syslog()
+    evidence = Evidence(runtime.name, runtime.pods_have_a_process, runtime.serves_sandboxes_itself(conf), install(conf))
+    findings = []
+    try:
+        play(runtime, evidence)
+    except HarnessError as error:
+        findings = [str(error), *runtime.last_words()]
+    evidence.leftovers = leave_nothing()
+    evidence.events = events()
+    evidence.log = syslog.close()
+    witnessed = CALLS.read_text().splitlines() if CALLS.exists() else []
+    evidence.calls = {
+        "dump": [Call.of(path.read_text(), path) for path in sorted(DUMPS.glob("*.json"))],
+        "witness": [Call.witnessed(json.loads(line)) for line in witnessed],
+    }
+    keep(f"{runtime.name}-{setup}", [EVENTS, CALLS, DUMPS, runtime.log], evidence.log)
+    return {"ran": ran(evidence), "findings": findings + judge(evidence)}
+
+
+def ran(evidence: Evidence) -> str:
+    """What happened, in a few words."""
+    callers = Counter("runtime" if call.by_runtime else "adapter" for call in evidence.calls["witness"])
+    requests = ", ".join(f"{count} by {caller}" for caller, count in sorted(callers.items()))
+    return f"requests: {requests or 'none'}; judged by oracle{', golden data' if evidence.has_golden else ''}"
+
+
+def keep(name: str, sources: list[Path], log: list[str]) -> None:
+    """Copies what the run left to the folder that E2E_KEEP names, for a human to look at."""
+    target = os.environ.get("E2E_KEEP")
+    if target:
+        folder = Path(target) / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "adapter.log").write_text("\n".join(log))
+        command("cp", "-r", *(str(source) for source in sources if source.exists()), str(folder))
+
+
+if __name__ == "__main__":
+    if os.readlink(MOUNTS) == sys.argv[3]:
+        sys.exit("this would mount things over the node's own folders: run tests.e2e instead")
+    chosen = next(runtime for runtime in ALL if runtime.name == sys.argv[1])
+    print(json.dumps(run(chosen, sys.argv[2])))

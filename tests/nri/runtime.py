@@ -1,0 +1,112 @@
+"""The runtime's end of a trunk, in memory: what a stub is talked to with, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf.message import Message
+
+from adapter.nri import Plugin, Stub, api
+from adapter.nri.events import PLUGIN
+from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
+
+HANDLERS = {
+    "RunPodSandbox": "run_pod_sandbox",
+    "StopPodSandbox": "stop_pod_sandbox",
+    "RemovePodSandbox": "remove_pod_sandbox",
+    "CreateContainer": "create_container",
+    "PostCreateContainer": "post_create_container",
+    "StartContainer": "start_container",
+    "PostStartContainer": "post_start_container",
+    "UpdateContainer": "update_container",
+    "PostUpdateContainer": "post_update_container",
+    "StopContainer": "stop_container",
+    "RemoveContainer": "remove_container",
+    "UpdatePodSandbox": "update_pod_sandbox",
+    "PostUpdatePodSandbox": "post_update_pod_sandbox",
+    "ValidateContainerAdjustment": "validate_container_adjustment",
+}
+"""Events in the order of their numbers, written out here so that the stub's own table is not its own witness."""
+
+NUMBERS = {method: number for number, method in enumerate(HANDLERS, 1)}
+
+
+def plugin(**handlers: Callable[..., Any]) -> Plugin:
+    """A plugin whose class overrides these handlers; they take the request and the context."""
+    members = {name: staticmethod(handler) for name, handler in handlers.items()}
+    made: Plugin = type("Sample", (Plugin,), members)()
+    return made
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Runtime:
+    """A runtime with one plugin. Bytes cross at once, so a call returns its reply, or None while there is none."""
+
+    def __init__(self, plugin: Plugin | None = None, name: str = "sample", idx: str = "10") -> None:
+        self.clock = Clock()
+        self.stub = Stub(plugin or Plugin(), name, idx, self._receive, self.clock)
+        self.heard: list[Request | Reply] = []
+        """What the plugin asked and answered, in the order of its coming."""
+        self._connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
+
+    def _receive(self, data: bytes) -> None:
+        assert data
+        self.heard += self._connection.receive_data(data)
+
+    @property
+    def requests(self) -> list[Request]:
+        return [event for event in self.heard if isinstance(event, Request)]
+
+    @property
+    def replies(self) -> list[Reply]:
+        return [event for event in self.heard if isinstance(event, Reply)]
+
+    def send(self, method: str, payload: bytes = b"", timeout: float = 0, service: str = PLUGIN) -> Reply | None:
+        """Calls the plugin."""
+        stream_id = self._connection.call(service, method, payload, timeout)
+        self.stub.receive_data(self._connection.data_to_send())
+        return self.reply(stream_id)
+
+    def call(self, method: str, request: Message | None = None, timeout: float = 0) -> Reply:
+        """Calls the plugin, which answers at once."""
+        reply = self.send(method, b"" if request is None else request.SerializeToString(), timeout)
+        assert reply is not None, f"{method} was not answered"
+        return reply
+
+    def reply(self, stream_id: int) -> Reply | None:
+        """The reply to a call of the runtime's, if it has come."""
+        found = [reply for reply in self.replies if reply.stream_id == stream_id]
+        assert len(found) <= 1, f"{len(found)} answers to one call"
+        return found[0] if found else None
+
+    def answer(self, request: Request, response: Message | bytes = b"", code: int = Code.OK, text: str = "") -> None:
+        """Answers a call of the plugin's."""
+        if code:
+            self._connection.fail(request.stream_id, code, text)
+        else:
+            payload = response if isinstance(response, bytes) else response.SerializeToString()
+            self._connection.respond(request.stream_id, payload)
+        self.stub.receive_data(self._connection.data_to_send())
+
+    def configure(self, request: api.ConfigureRequest | None = None) -> api.ConfigureResponse:
+        """Configures the plugin, which accepts."""
+        reply = self.call("Configure", request)
+        assert reply.code == Code.OK, reply.message
+        return api.ConfigureResponse.FromString(reply.payload)
+
+    def handshake(self) -> None:
+        """Registers, configures and synchronises the plugin."""
+        self.stub.register()
+        self.answer(self.requests[0])
+        self.configure()
+        assert self.call("Synchronize").code == Code.OK

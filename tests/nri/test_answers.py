@@ -1,0 +1,352 @@
+"""Answers: errors and their codes, answers that come later, deadlines, answers that are too large."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Event, Lock, Thread
+from typing import Any
+
+import pytest
+
+from adapter.errors import CallError, PluginError
+from adapter.nri import Context, Deferred, Plugin, Stub, api
+from adapter.nri.events import PLUGIN
+from adapter.proto import ttrpc_pb2
+from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, mux, ttrpc
+
+from .runtime import HANDLERS, NUMBERS, Runtime, plugin
+
+Start = Deferred[api.StartContainerResponse]
+
+
+def failing(error: Exception) -> Callable[..., Any]:
+    def handler(request: object, context: object) -> None:
+        raise error
+
+    return handler
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize("method", HANDLERS)
+def test_a_handlers_error_is_unknown_with_its_own_text_by_either_generation(method: str) -> None:
+    runtime = Runtime(plugin(**{HANDLERS[method]: failing(PluginError("konfine", "exit status 1\n"))}))
+    change = api.StateChangeEvent(event=NUMBERS[method])  # type: ignore[arg-type]
+    for reply in (runtime.call(method), runtime.call("StateChange", change)):
+        assert (reply.code, reply.message) == (Code.UNKNOWN, "plugin: konfine: exit status 1\n")
+
+
+@pytest.mark.parametrize("error", [KeyError(), CallError(Code.UNKNOWN, "")])
+def test_an_error_without_a_text_is_named_or_stays_empty_but_is_an_error(error: Exception) -> None:
+    reply = Runtime(plugin(start_container=failing(error))).call("StartContainer")
+    assert (reply.code, reply.message) == (Code.UNKNOWN, "KeyError" if isinstance(error, KeyError) else "")
+
+
+@pytest.mark.parametrize("code", [1, 3, 4, 5, 8, 9, 13, 14, 16])
+def test_a_handler_may_choose_the_code_of_its_error(code: int) -> None:
+    reply = Runtime(plugin(stop_container=failing(CallError(code, "so there")))).call("StopContainer")
+    assert (reply.code, reply.message) == (code, "so there")
+
+
+@pytest.mark.parametrize("code", [Code.UNIMPLEMENTED, Code.OK])
+@pytest.mark.parametrize("method", ["Configure", "Synchronize", *HANDLERS])
+def test_a_handlers_error_is_never_unimplemented_and_never_a_success(method: str, code: int) -> None:
+    """After one UNIMPLEMENTED NRI >= 0.12 sends every event as a state change."""
+    name = HANDLERS.get(method, method.lower())
+    reply = Runtime(plugin(**{name: failing(CallError(code, "not today"))})).call(method)
+    assert (reply.code, reply.message) == (Code.UNKNOWN, "not today")
+
+
+def test_an_expected_error_is_not_logged_and_a_bug_is_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    Runtime(plugin(start_container=failing(PluginError("konfine", "no")))).call("StartContainer")
+    assert caplog.records == []
+    Runtime(plugin(start_container=failing(ZeroDivisionError("bug")))).call("StartContainer")
+    (record,) = caplog.records
+    assert (record.levelno, record.getMessage()) == (logging.ERROR, "StartContainer: bug")
+    assert record.exc_info
+
+
+@pytest.mark.parametrize("text", ["/run/\udcff: no such file", "x" * (5 << 20)])
+def test_an_error_of_any_text_is_answered(text: str) -> None:
+    runtime = Runtime(plugin(start_container=failing(FileNotFoundError(text))))
+    reply = runtime.call("StartContainer")
+    assert (reply.code, reply.message[:4]) == (Code.UNKNOWN, text[:4].replace("\udcff", "?"))
+    assert runtime.call("StopContainer").code == Code.OK
+
+
+def test_a_handler_that_returns_what_is_no_message_has_failed() -> None:
+    reply = Runtime(plugin(start_container=lambda *_: True)).call("StartContainer")
+    assert (reply.code, reply.message) == (Code.UNKNOWN, "the handler returned a bool")
+    deferred = Deferred[Any]()
+    runtime = later(deferred)
+    runtime.send("StartContainer")
+    deferred.complete("done")
+    assert runtime.replies == [Reply(1, Code.UNKNOWN, "the handler returned a str", b"")]
+
+
+@pytest.mark.parametrize(
+    ("service", "method"),
+    [
+        (PLUGIN, "NoSuchMethod"),
+        (PLUGIN, "startContainer"),
+        (PLUGIN, ""),
+        ("nri.pkg.api.v1alpha1.Runtime", "StartContainer"),
+        ("", "StartContainer"),
+    ],
+)
+def test_an_unknown_method_or_service_is_unimplemented_and_named(service: str, method: str) -> None:
+    reply = Runtime().send(method, service=service)
+    assert reply
+    assert (reply.code, reply.message) == (Code.UNIMPLEMENTED, f"no method {service}/{method}")
+
+
+def test_a_method_of_absurd_length_is_answered_in_proportion() -> None:
+    reply = Runtime().send("x" * (3 << 20))
+    assert reply
+    assert reply.code == Code.UNIMPLEMENTED
+    assert len(reply.message) < 1 << 17
+
+
+@pytest.mark.parametrize("method", ["Configure", "Synchronize", "Shutdown", "StateChange", *HANDLERS])
+@pytest.mark.parametrize("payload", [b"\xff", b"\x0a\x05abc"])
+def test_a_payload_that_cannot_be_decoded_is_an_internal_error_and_no_event(method: str, payload: bytes) -> None:
+    seen: list[object] = []
+    runtime = Runtime(plugin(**dict.fromkeys(HANDLERS.values(), lambda request, context: seen.append(request))))
+    reply = runtime.send(method, payload)
+    assert reply
+    assert (reply.code, reply.message[:12], seen) == (Code.INTERNAL, "undecodable ", [])
+    assert runtime.call("StartContainer").code == Code.OK
+
+
+# ---- answers that come later
+
+
+def later(deferred: Deferred[Any]) -> Runtime:
+    return Runtime(plugin(start_container=lambda request, context: deferred))
+
+
+def test_a_deferred_answer_is_sent_when_it_is_complete() -> None:
+    deferred = Start()
+    runtime = later(deferred)
+    assert runtime.send("StartContainer") is None
+    assert not deferred.done
+    deferred.complete(api.StartContainerResponse())
+    assert deferred.done
+    assert runtime.reply(1) == Reply(1, Code.OK, "", b"")
+
+
+def test_an_answer_that_was_complete_before_the_handler_returned_is_sent_at_once() -> None:
+    deferred = Start()
+    deferred.complete()
+    assert later(deferred).send("StartContainer") == Reply(1, Code.OK, "", b"")
+    failed = Start()
+    failed.fail(PluginError("konfine", "no"))
+    assert later(failed).send("StartContainer") == Reply(1, Code.UNKNOWN, "plugin: konfine: no", b"")
+
+
+def test_a_deferred_answer_carries_its_response() -> None:
+    deferred = Deferred[api.CreateContainerResponse]()
+    runtime = Runtime(plugin(create_container=lambda request, context: deferred))
+    runtime.send("CreateContainer")
+    response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(annotations={"a": "b"}))
+    deferred.complete(response)
+    assert runtime.reply(1) == Reply(1, Code.OK, "", response.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(PluginError("konfine", "no"), Code.UNKNOWN), (CallError(4, "late"), 4), (CallError(12, "no"), Code.UNKNOWN)],
+)
+def test_a_deferred_answer_fails_as_if_the_handler_had_raised_it(error: Exception, code: int) -> None:
+    deferred = Start()
+    runtime = later(deferred)
+    runtime.send("StartContainer")
+    deferred.fail(error)
+    assert runtime.reply(1) == Reply(1, code, str(error), b"")
+
+
+def test_only_the_first_completion_counts() -> None:
+    deferred = Start()
+    runtime = later(deferred)
+    runtime.send("StartContainer")
+    deferred.fail(PluginError("konfine", "late"))
+    deferred.complete()
+    deferred.fail(PluginError("konfine", "again"))
+    assert runtime.replies == [Reply(1, Code.UNKNOWN, "plugin: konfine: late", b"")]
+
+
+def test_a_listener_hears_of_the_first_completion_once() -> None:
+    heard: list[object] = []
+    early, late = Deferred[int](), Deferred[int]()
+    early.then(lambda reply, error: heard.append((reply, error)))
+    for deferred in (early, late):
+        deferred.complete(7)
+        deferred.complete(8)
+    late.then(lambda reply, error: heard.append((reply, error)))
+    assert heard == [(7, None), (7, None)]
+
+
+def test_other_events_are_served_while_an_answer_is_awaited_and_answers_come_in_any_order() -> None:
+    waiting: list[Start] = []
+
+    def start(request: object, context: object) -> Start:
+        waiting.append(Start())
+        return waiting[-1]
+
+    runtime = Runtime(plugin(start_container=start))
+    assert [runtime.send("StartContainer") for _ in range(3)] == [None, None, None]
+    assert runtime.call("StopContainer").code == Code.OK
+    for each in (1, 2, 0):
+        waiting[each].complete()
+    assert [reply.stream_id for reply in runtime.replies] == [7, 3, 5, 1]
+
+
+def test_a_deferred_answer_to_synchronize_is_split_like_any_other() -> None:
+    deferred = Deferred[api.SynchronizeResponse]()
+    runtime = Runtime(plugin(synchronize=lambda request, context: deferred))
+    runtime.send("Synchronize")
+    large = [api.ContainerUpdate(container_id=str(n) * (1 << 20)) for n in range(5)]
+    deferred.complete(api.SynchronizeResponse(update=large))
+    assert len(runtime.replies) == 1
+    assert [request.method for request in runtime.requests] == ["UpdateContainers"] * len(runtime.requests) != []
+
+
+def test_an_answer_may_be_completed_by_another_thread() -> None:
+    deferred = Start()
+    runtime = later(deferred)
+    runtime.send("StartContainer")
+    thread = Thread(target=deferred.complete)
+    thread.start()
+    thread.join()
+    assert runtime.reply(1) == Reply(1, Code.OK, "", b"")
+
+
+def test_two_threads_never_write_at_the_same_time() -> None:
+    """The first one stays in `write` until the second has come in too, or has had every chance to."""
+    alone, second = Lock(), Event()
+    collisions: list[bytes] = []
+    written: list[bytes] = []
+
+    def write(data: bytes) -> None:
+        if not alone.acquire(blocking=False):
+            collisions.append(data)
+            second.set()
+            return
+        with_company = second.wait(0.1)
+        written.append(data)
+        alone.release()
+        assert not with_company
+
+    waiting = [Start(), Start()]
+    stub = Stub(plugin(start_container=lambda *_: waiting[len(calls) - 1]), "sample", "10", write)
+    runtime, calls = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE), list[int]()
+    for _ in waiting:
+        calls.append(runtime.call(PLUGIN, "StartContainer", b""))
+        stub.receive_data(runtime.data_to_send())
+    threads = [Thread(target=deferred.complete) for deferred in waiting]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert collisions == []
+    assert sorted(reply.stream_id for data in written for reply in runtime.receive_data(data)) == calls
+
+
+# ---- deadlines
+
+
+def deadlines(runtime_timeout: int, *timeouts: float) -> list[float]:
+    """How long the handlers of an event are told they have, by what each of its calls says."""
+    seen: list[float] = []
+    runtime = Runtime(plugin(start_container=lambda request, context: seen.append(context.remaining())))
+    runtime.configure(api.ConfigureRequest(request_timeout=runtime_timeout))
+    for timeout in timeouts:
+        runtime.call("StartContainer", timeout=timeout)
+    return seen
+
+
+def test_the_deadline_is_the_callers_own() -> None:
+    assert deadlines(4000, 1.5, 3600) == [1.5, 3600]
+
+
+def test_without_one_of_the_callers_the_deadline_is_that_of_configure() -> None:
+    assert deadlines(4000, 0) == [4.0]
+
+
+def test_without_any_the_deadline_is_2_seconds() -> None:
+    assert deadlines(0, 0) == [2.0]
+
+
+def test_a_call_that_came_too_late_has_no_time_left() -> None:
+    """A Go client whose deadline passes while it prepares its call sends a negative timeout."""
+    seen: list[float] = []
+    written: list[bytes] = []
+    sample = plugin(start_container=lambda request, context: seen.append(context.remaining()))
+    stub = Stub(sample, "sample", "10", written.append, lambda: 1000.0)
+    envelope = ttrpc_pb2.Request(service=PLUGIN, method="StartContainer", timeout_nano=-5_000_000).SerializeToString()
+    stub.receive_data(mux.frames(PLUGIN_SERVICE, ttrpc.message(1, ttrpc.Type.REQUEST, envelope)))
+    assert seen == [pytest.approx(-0.005)]
+    assert len(written) == 1
+
+
+def test_the_remaining_time_runs_out_by_the_clock() -> None:
+    kept: list[Context] = []
+    runtime = Runtime(plugin(start_container=lambda request, context: kept.append(context)))
+    runtime.call("StartContainer", timeout=2)
+    (context,) = kept
+    assert (context.method, context.deadline) == ("StartContainer", 1002.0)
+    for now, remaining in ((1000.0, 2.0), (1001.5, 0.5), (1003.0, -1.0)):
+        runtime.clock.now = now
+        assert context.remaining() == remaining
+
+
+@pytest.mark.parametrize("method", ["Configure", "Synchronize"])
+def test_the_calls_of_the_handshake_have_deadlines_too(method: str) -> None:
+    seen: list[tuple[str, float]] = []
+
+    def note(request: object, context: Context) -> None:
+        seen.append((context.method, context.remaining()))
+
+    Runtime(plugin(**{method.lower(): note})).call(method, timeout=1.25)
+    assert seen == [(method, 1.25)]
+
+
+def test_a_synchronize_in_parts_has_the_time_that_is_left_at_its_last_part() -> None:
+    """The runtime counts one request timeout for all of them together."""
+    seen: list[float] = []
+    runtime = Runtime(plugin(synchronize=lambda request, context: seen.append(context.remaining())))
+    for more, timeout in ((True, 2.0), (True, 1.5), (False, 0.25)):
+        runtime.call("Synchronize", api.SynchronizeRequest(more=more), timeout)
+        runtime.clock.now += 0.5
+    assert seen == [0.25]
+
+
+# ---- answers that are too large
+
+
+def create(size: int) -> Plugin:
+    response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(annotations={"a": "x" * size}))
+    return plugin(create_container=lambda request, context: response)
+
+
+def test_an_answer_of_nearly_4_mib_is_sent() -> None:
+    assert Runtime(create(ttrpc.MAX_LENGTH - 64)).call("CreateContainer").code == Code.OK
+
+
+def test_an_answer_that_is_too_large_becomes_an_error_and_the_connection_lives_on() -> None:
+    runtime = Runtime(create(ttrpc.MAX_LENGTH))
+    reply = runtime.call("CreateContainer")
+    assert (reply.code, reply.message[:17]) == (Code.RESOURCE_EXHAUSTED, "CreateContainer: ")
+    assert runtime.call("StopContainer").code == Code.OK
+
+
+def test_a_deferred_answer_that_is_too_large_becomes_an_error_too() -> None:
+    deferred = Deferred[api.CreateContainerResponse]()
+    runtime = Runtime(plugin(create_container=lambda request, context: deferred))
+    runtime.send("CreateContainer")
+    deferred.complete(api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=["x" * ttrpc.MAX_LENGTH])))
+    reply = runtime.reply(1)
+    assert reply
+    assert reply.code == Code.RESOURCE_EXHAUSTED

@@ -1,0 +1,148 @@
+"""Updates that nobody asked for, and those that do not fit into the answer to Synchronize."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapter.errors import CallError, MessageTooLarge
+from adapter.nri import api
+from adapter.nri.events import RUNTIME
+from adapter.wire import Code, Reply, Request, ttrpc
+
+from .runtime import Runtime, plugin
+
+MIB = 1 << 20
+
+
+def updates(*sizes: int) -> list[api.ContainerUpdate]:
+    """Updates that are told apart by their first character and have about this many bytes each."""
+    return [api.ContainerUpdate(container_id=chr(ord("a") + n) * size) for n, size in enumerate(sizes)]
+
+
+def asked(runtime: Runtime) -> list[list[api.ContainerUpdate]]:
+    """The updates of each call that the plugin has made."""
+    assert {(each.service, each.method) for each in runtime.requests} <= {(RUNTIME, "UpdateContainers")}
+    return [list(api.UpdateContainersRequest.FromString(each.payload).update) for each in runtime.requests]
+
+
+def test_updates_that_fit_go_out_in_one_call_with_the_runtimes_request_timeout() -> None:
+    runtime = Runtime()
+    runtime.configure(api.ConfigureRequest(request_timeout=3000))
+    runtime.stub.update_containers(iter(updates(3, 4)))
+    assert asked(runtime) == [updates(3, 4)]
+    assert runtime.requests[0].timeout == 3.0
+
+
+def test_no_updates_are_no_call() -> None:
+    runtime = Runtime()
+    runtime.stub.update_containers([])
+    assert runtime.requests == []
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param([MIB] * 7, id="large ones"),
+        pytest.param([1000] * 9000, id="many"),
+        pytest.param([10, 4 * MIB - 200, 10], id="one that fills a message"),
+        pytest.param([4 * MIB - 200] * 3, id="several that fill a message"),
+        pytest.param([3 * MIB, 1, 3 * MIB - 20, 1], id="at the border"),
+    ],
+)
+def test_updates_go_out_in_as_many_calls_as_their_size_needs_in_their_order(sizes: list[int]) -> None:
+    wanted = [api.ContainerUpdate(container_id=f"{n}".rjust(size, "x")) for n, size in enumerate(sizes)]
+    runtime = Runtime()
+    runtime.stub.update_containers(wanted)
+    calls = asked(runtime)
+    assert [each for call in calls for each in call] == wanted
+    assert all(calls)
+    assert 1 < len(calls) <= 2 + sum(sizes) * 2 // (3 * MIB)
+
+
+def test_the_caller_hears_what_failed_once_for_each_call() -> None:
+    heard: list[tuple[list[str], CallError | None]] = []
+    runtime = Runtime()
+    runtime.stub.update_containers(
+        updates(2 * MIB, 2 * MIB, 2 * MIB),
+        lambda failed, error: heard.append(([each.container_id for each in failed], error)),
+    )
+    assert (len(runtime.requests), heard) == (3, [])
+    runtime.answer(runtime.requests[1], api.UpdateContainersResponse(failed=updates(1, 2)))
+    runtime.answer(runtime.requests[0])
+    runtime.answer(runtime.requests[2], code=Code.UNKNOWN, text="no such container")
+    assert heard[:2] == [(["a", "bb"], None), ([], None)]
+    ((failed, error),) = heard[2:]
+    assert failed == []
+    assert error is not None
+    assert (error.code, error.message) == (Code.UNKNOWN, "no such container")
+
+
+def test_an_answer_that_cannot_be_decoded_is_an_internal_error_of_that_call() -> None:
+    heard: list[CallError | None] = []
+    runtime = Runtime()
+    runtime.stub.update_containers(updates(1), lambda failed, error: heard.append(error))
+    runtime.answer(runtime.requests[0], b"\xff")
+    (error,) = heard
+    assert error is not None
+    assert error.code == Code.INTERNAL
+    assert runtime.call("StartContainer").code == Code.OK
+
+
+@pytest.mark.parametrize("response", [b"", b"\xff"])
+def test_a_caller_need_not_listen(response: bytes) -> None:
+    runtime = Runtime()
+    runtime.stub.update_containers(updates(1))
+    runtime.answer(runtime.requests[0], response)
+    assert runtime.call("StartContainer").code == Code.OK
+
+
+def test_a_handler_may_ask_for_updates_while_its_event_is_served() -> None:
+    runtime = Runtime(plugin(start_container=lambda *_: runtime.stub.update_containers(updates(1))))
+    assert runtime.call("StartContainer").code == Code.OK
+    assert asked(runtime) == [updates(1)]
+
+
+def test_one_update_that_is_too_large_for_any_call_is_the_callers_error() -> None:
+    runtime = Runtime()
+    with pytest.raises(MessageTooLarge):
+        runtime.stub.update_containers(updates(ttrpc.MAX_LENGTH))
+    assert runtime.requests == []
+
+
+# ---- the answer to Synchronize
+
+
+def synchronized(*sizes: int) -> tuple[Runtime, api.SynchronizeResponse]:
+    response = api.SynchronizeResponse(update=updates(*sizes))
+    runtime = Runtime(plugin(synchronize=lambda request, context: response))
+    reply = runtime.call("Synchronize")
+    assert reply.code == Code.OK, reply.message
+    return runtime, api.SynchronizeResponse.FromString(reply.payload)
+
+
+def test_updates_that_fit_into_the_answer_stay_there() -> None:
+    runtime, answer = synchronized(MIB, MIB)
+    assert answer == api.SynchronizeResponse(update=updates(MIB, MIB))
+    assert runtime.requests == []
+
+
+def test_updates_that_do_not_fit_into_the_answer_follow_it_in_calls() -> None:
+    sizes = [MIB] * 9
+    runtime, answer = synchronized(*sizes)
+    assert not answer.more
+    calls = asked(runtime)
+    assert len(calls) >= 3
+    assert [*answer.update, *(each for call in calls for each in call)] == updates(*sizes)
+    assert list(answer.update) != []
+
+
+def test_what_does_not_fit_follows_after_the_answer() -> None:
+    runtime, _ = synchronized(*[MIB] * 5)
+    assert [type(event) for event in runtime.heard] == [Reply, Request, Request]
+
+
+def test_an_update_that_is_too_large_for_any_message_costs_neither_the_answer_nor_the_connection() -> None:
+    runtime, answer = synchronized(10, ttrpc.MAX_LENGTH, 20)
+    assert list(answer.update) == updates(10)
+    assert [[each.container_id for each in call] for call in asked(runtime)] == [["c" * 20]]
+    assert runtime.call("StartContainer").code == Code.OK

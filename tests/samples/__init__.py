@@ -1,0 +1,1 @@
+"""The sample plugins of legacy-plugins/, run as a runtime runs them."""

@@ -1,0 +1,120 @@
+"""What holds for every sample plugin: it speaks the protocol, whatever it is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .plugins import GOLDEN, PATH, REQUESTS, SAMPLES, run, sample
+
+PLUGINS = ("clearcfs", "dump", "logger")
+EVERY_PLUGIN = pytest.mark.parametrize("plugin", PLUGINS)
+RECORDED = [pytest.param(path, id=path.stem) for path in (*REQUESTS, *GOLDEN)]
+GARBAGE = {
+    "nothing": b"",
+    "no JSON": b"invoke me\n",
+    "binary": bytes(range(256)),
+    "half a request": json.dumps(sample("create-container")).encode()[:-2],
+    "cut within a string": b'{"version":"0.1","state":"create","id":"a4',
+    "an array": b"[]",
+    "a string": b'"create"',
+    "null": b"null",
+    "deep nesting": b"[" * 200_000,
+}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, dict[str, str]]:
+    """The `conf` of each plugin that keeps it within the test's own folder."""
+    for request in (json.loads(path.read_text()) for path in (*REQUESTS, *GOLDEN)):
+        for cgroup in (request["spec"]["cgroupsPath"], SYSTEMD_CGROUP):
+            quota = tmp_path / "cgroup/cpu" / cgroup.lstrip("/") / "cpu.cfs_quota_us"
+            quota.parent.mkdir(parents=True, exist_ok=True)
+            quota.write_text("50000\n")
+    return {
+        "clearcfs": {"cgroupRoot": str(tmp_path / "cgroup")},
+        "dump": {"directory": str(tmp_path / "dump")},
+        "logger": {"file": str(tmp_path / "log")},
+    }
+
+
+SYSTEMD_CGROUP = (
+    "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod8b6f2a4e_6a0b_4e0c_9d55_0c1f7a9e3b21.slice/"
+    "cri-containerd-a42d519714d616e9411dbceec4b52808bd6b1ee53e6f6497a281d655357d8b71.scope"
+)
+
+
+@EVERY_PLUGIN
+@pytest.mark.parametrize("path", RECORDED)
+def test_every_plugin_answers_every_recorded_request_with_a_result_of_its_own(
+    plugin: str, path: Path, settings: dict[str, dict[str, str]]
+) -> None:
+    request: dict[str, Any] = {**json.loads(path.read_text()), "conf": settings[plugin], "version": "0.7"}
+    answer = run(plugin, request)
+    assert list(answer.result) == ["plugin", "version", "error", "metadata"]
+    assert (answer.result["plugin"], answer.result["version"]) == (plugin, "0.7")
+    assert answer.metadata
+    assert all(isinstance(value, str) for value in answer.metadata.values())
+    assert answer.stdout.count("\n") == 1
+    assert (answer.stderr != "") == (plugin == "logger")
+
+
+@EVERY_PLUGIN
+@pytest.mark.parametrize("arguments", [("",), ("--help",), ("version",), ("Invoke",)])
+def test_any_other_first_argument_gets_the_usage_and_exit_code_2(plugin: str, arguments: tuple[str, ...]) -> None:
+    answer = run(plugin, sample("create-container"), *arguments)
+    assert (answer.code, answer.stdout) == (2, "")
+    assert answer.stderr == f"usage: {plugin} invoke <request.json\n"
+
+
+@EVERY_PLUGIN
+def test_no_argument_at_all_gets_the_usage_and_exit_code_2(plugin: str) -> None:
+    command = [SAMPLES / plugin]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env={"PATH": PATH}, check=False)
+    assert (done.returncode, done.stdout, done.stderr.split()[:1]) == (2, b"", [b"usage:"])
+
+
+@EVERY_PLUGIN
+@pytest.mark.parametrize("stdin", [pytest.param(garbage, id=name) for name, garbage in GARBAGE.items()])
+def test_garbage_on_stdin_is_answered_with_an_error(plugin: str, stdin: bytes, tame_dump: Path) -> None:
+    answer = run(tame_dump if plugin == "dump" else plugin, stdin)
+    assert (answer.code, answer.result["plugin"], answer.result["version"]) == (1, plugin, "0.1")
+    assert "request on stdin" in answer.result["error"]
+    assert answer.stderr == ""
+
+
+@pytest.mark.parametrize("plugin", ["clearcfs", "logger"])
+def test_what_else_lies_in_the_plugin_directory_is_not_taken_for_pythons_own(plugin: str, tmp_path: Path) -> None:
+    shutil.copy(SAMPLES / plugin, tmp_path)
+    (tmp_path / "json.py").write_text("raise SystemExit('a plugin called json.py')")
+    assert run(tmp_path / plugin, sample("delete-container")).metadata
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in REQUESTS])
+def test_a_sample_request_has_the_keys_of_a_recorded_one_in_the_same_order(path: Path) -> None:
+    order = ["version", "state", "id", "sandboxID", "pid", "spec", "labels", "results"]
+    request = json.loads(path.read_text())
+    assert list(request) == [key for key in order if key in request]
+    assert list(request["spec"]) == ["resources", "namespaces", "cgroupsPath", "annotations"]
+    assert path.stem.split("-")[:2] == [
+        request["state"],
+        "sandbox" if request["id"] == request["sandboxID"] else "container",
+    ]
+
+
+def test_the_sample_configuration_names_every_sample_once() -> None:
+    conf = json.loads((SAMPLES / "conf.json").read_text())
+    assert conf["version"] == "0.1"
+    assert sorted(os.path.basename(entry["type"]) for entry in conf["plugins"]) == sorted(PLUGINS)
+
+
+def test_the_sample_configuration_calls_no_plugin_by_the_name_of_a_usual_program() -> None:
+    # The original client finds /usr/bin/logger first, and the pod fails.
+    conf = json.loads((SAMPLES / "conf.json").read_text())
+    assert "/opt/nri/bin/logger" in [entry["type"] for entry in conf["plugins"]]
