@@ -127,8 +127,14 @@ class Daemon:
             self._stub.receive_data(data)
         except AdapterError as error:
             log.error("%s", error)
-            self._trunk.close()
-            self._finish(1)
+            self._give_up()
+        except Exception:
+            log.exception("a bug: the session with the runtime cannot go on")
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self._trunk.close()
+        self._finish(1)
 
     def _closed(self) -> None:
         log.info("the runtime has closed the connection")

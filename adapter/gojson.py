@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 MAX_DEPTH = 10_000
 """encoding/json scanner.go, maxNestingDepth."""
+MAX_VALUES = 100_000
+"""Not Go's: values in one text, so that reading it takes less than an event may."""
 
 _SPACE = rb"[ \t\n\r]*"
 _STRING = rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"'
@@ -20,6 +22,7 @@ _NUMBER = rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _TOKEN = re.compile(
     _SPACE + rb"(?:(?P<string>" + _STRING + rb")|(?P<scalar>" + _NUMBER + rb"|true|false|null)|(?P<mark>[\[\]{},:]))"
 )
+_BLANK = re.compile(_SPACE)
 _TO_COMPACT = re.compile(rb"(" + _STRING + rb")|[ \t\n\r]+")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -149,9 +152,8 @@ def dumps(data: Any) -> bytes:
 
 
 def _skip_space(text: bytes, position: int) -> int:
-    while text[position : position + 1] in (b" ", b"\t", b"\n", b"\r"):
-        position += 1
-    return position
+    match = _BLANK.match(text, position)
+    return match.end() if match else position
 
 
 def _match(text: bytes, position: int) -> re.Match[bytes]:
@@ -168,7 +170,7 @@ def _match(text: bytes, position: int) -> re.Match[bytes]:
 def _end_of_value(text: bytes, position: int) -> int:
     """Validates the value at `position` and returns the offset behind it, without recursion."""
     closers: list[bytes] = []
-    while True:
+    for _ in range(MAX_VALUES):
         match = _match(text, position)
         position = match.end()
         mark = match["mark"]
@@ -196,6 +198,7 @@ def _end_of_value(text: bytes, position: int) -> int:
             closers.pop()
         else:
             return position
+    raise JSONError(f"more than {MAX_VALUES} values", text, position)
 
 
 def _key(text: bytes, position: int) -> int:

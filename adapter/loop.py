@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import select
 import time
 from collections.abc import Callable
+
+log = logging.getLogger(__name__)
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
@@ -31,7 +34,10 @@ class Timer:
 
 
 class Loop:
-    """Calls back when descriptors are ready and when moments come, one thing at a time."""
+    """Calls back when descriptors are ready and when moments come, one thing at a time.
+
+    A callback that raises is logged, and its descriptor is not watched any more.
+    """
 
     def __init__(self) -> None:
         """Opens the epoll descriptor."""
@@ -79,8 +85,8 @@ class Loop:
         while self._running:
             for fd, _ in poll(self._call_due_timers()):
                 callback = watched.get(fd)  # an earlier callback may have unwatched it
-                if callback is not None:
-                    callback()
+                if callback is not None and not self._call(callback):
+                    self.unwatch(fd)
 
     def close(self) -> None:
         """Closes the epoll descriptor."""
@@ -96,5 +102,14 @@ class Loop:
             heapq.heappop(timers)
             callback, timer.callback = timer.callback, None
             if callback is not None:
-                callback()
+                self._call(callback)
         return -1 if self._running else 0
+
+    def _call(self, callback: Callable[[], object]) -> bool:
+        """Calls back; returns whether that went well. A bug in one place must not take the rest down."""
+        try:
+            callback()
+        except Exception:
+            log.exception("a bug: this should not happen")
+            return False
+        return True

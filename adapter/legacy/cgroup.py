@@ -17,7 +17,7 @@ def find_pid(cgroups_path: str, root: str = ROOT) -> int:
     `cgroups_path` is what the OCI runtime specification calls so: a plain path, or systemd's `slice:prefix:name`.
     """
     path = expand(cgroups_path)
-    if path == "/" or "/.." in path:
+    if not path.strip("/.") or "/.." in path:
         return 0  # every process of the node, or nobody knows whose
     # The unified hierarchy, then version 1's controllers; crun puts processes into `container` below the scope.
     for pattern in (root, f"{root}/*"):
@@ -32,14 +32,14 @@ def find_pid(cgroups_path: str, root: str = ROOT) -> int:
 def expand(cgroups_path: str) -> str:
     """Returns a cgroup's path below its hierarchy's root, with systemd's slices written out.
 
-    Source: runc libcontainer/cgroups/systemd, ExpandSlice: `a-b.slice` lies in `a.slice`.
+    Source: runc libcontainer/cgroups/systemd, ExpandSlice: `a-b.slice` lies in `a.slice`; getSliceFull: no slice.
     """
     parts = cgroups_path.split(":")
     if len(parts) != 3:  # noqa: PLR2004 - slice:prefix:name
         return "/" + cgroups_path.strip("/")
-    slice_, prefix, name = parts
+    slice_, prefix, name = parts[0] or "system.slice", parts[1], parts[2]
     unit = name if name.endswith((".slice", ".scope")) else f"{prefix}-{name}.scope" if prefix else f"{name}.scope"
-    words = slice_.removesuffix(".slice").split("-") if slice_ not in ("", "-.slice") else []
+    words = slice_.removesuffix(".slice").split("-") if slice_ != "-.slice" else []
     nested = ["-".join(words[: count + 1]) + ".slice" for count in range(len(words))]
     return "/" + "/".join([*nested, unit])
 

@@ -189,12 +189,12 @@ class Job:
         """A plugin that has printed its result has succeeded, though it works on."""
         process = self._process
         if process is not None:
-            self._means.runner.leave(process, "works on after its result")
+            self._means.runner.leave_done(process)
             self._conclude(process)
 
     def _leave(self, process: Process, step: Step) -> None:
         self._release()
-        self._means.runner.leave(process, "has no result in time", kill=step.policy.kill_on_timeout)
+        self._means.runner.leave(process, kill=step.policy.kill_on_timeout)
 
     def _lateness(self) -> str:
         if self._process is not None:

@@ -116,8 +116,9 @@ class Process:
 
     def _watch_pipes(self) -> None:
         self._patience = None
-        self._loop.watch(self._out, self._read_stdout)
-        self._loop.watch(self._err, self._read_stderr)
+        for fd, read in ((self._out, self._read_stdout), (self._err, self._read_stderr)):
+            if fd >= 0:
+                self._loop.watch(fd, read)
 
     def _write(self) -> bool:
         """Writes what the pipe takes of the request; returns whether that was all.

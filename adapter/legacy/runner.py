@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAX_LEFT = 32
-"""Processes of one plugin that may be left running without anybody waiting for them."""
+"""Processes of one plugin that may be left running without a result."""
 
 
 def find(type_: str, directories: Sequence[str]) -> str:
@@ -58,6 +58,7 @@ class Runner:
         path = self._environment["PATH"].split(":")
         self._directories = [*directories, *(directory for directory in path if directory not in directories)]
         self._left: defaultdict[str, list[Process]] = defaultdict(list)
+        self._done: set[Process] = set()
 
     def start(self, type_: str, on_end: Callable[[Process], None]) -> Process:
         """Starts a plugin, to be fed. `on_end` is called when it has ended, unless it was left before.
@@ -66,11 +67,14 @@ class Runner:
         """
 
         def ended(process: Process) -> None:
-            if process in self._left[type_]:
+            if process in self._done:
+                self._done.remove(process)
+            elif process in self._left[type_]:
                 self._left[type_].remove(process)
-                log.info("%s: pid %d, which was left running, has ended: %s", type_, process.pid, process.ending)
             else:
                 on_end(process)
+                return
+            log.info("%s: pid %d, which was left running, has ended: %s", type_, process.pid, process.ending)
 
         def said(line: str) -> None:
             log.info("%s: %s", type_, line, extra={"fields": {"plugin": type_, "stream": "stderr"}})
@@ -80,11 +84,20 @@ class Runner:
         self.counters["runs"] += 1
         return process
 
-    def leave(self, process: Process, why: str, *, kill: bool = False) -> None:
-        """Goes on without a process, which is left to finish or killed; of too many left, the oldest is killed."""
+    def leave_done(self, process: Process) -> None:
+        """Goes on without a process that has printed its result and works on."""
+        self._done.add(process)
+        log.info("%s: pid %d works on after its result", process.plugin, process.pid)
+
+    def leave(self, process: Process, *, kill: bool) -> None:
+        """Goes on without a process that has no result: it is left to finish, or killed.
+
+        Of too many that are left the oldest is killed.
+        """
         left = self._left[process.plugin]
         left.append(process)
-        log.warning("%s: pid %d %s%s", process.plugin, process.pid, why, ": killed" if kill else ": left to finish")
+        fate = "killed" if kill else "left to finish"
+        log.warning("%s: pid %d has no result in time: %s", process.plugin, process.pid, fate)
         if kill:
             self._kill(process)
         elif len(left) > MAX_LEFT:

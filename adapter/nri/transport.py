@@ -27,7 +27,7 @@ def identity(name: str = "", idx: str = "", environ: Mapping[str, str] = os.envi
     """Returns who the plugin is: as asked for, else as the runtime's environment says, else by its file's name.
 
     A file named `NN-NAME` gives both, as for the plugins in a runtime's plugin directory. Raises RegistrationError
-    for what every runtime would refuse (pkg/api/plugin.go, CheckPluginName and CheckPluginIndex).
+    for an index that every runtime would refuse (pkg/api/plugin.go, CheckPluginIndex).
     """
     base = os.path.basename(program or sys.argv[0])
     of_file = re.fullmatch(r"(\d\d)-(.+)", base)

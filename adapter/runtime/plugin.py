@@ -122,7 +122,7 @@ class Plugin:
         except (Late, Lost) as error:
             text = f"plugin {self.name} failed to handle {call.method} request: {error}"
             fails = self.policy.fail_request
-            if isinstance(error, Lost) or not self.policy.keep_connected:
+            if not self.policy.keep_connected:  # which is about being late: what is lost is closed already
                 self.close(text)
         return Answer(self.name, reply, text, fails, time.monotonic() - started)
 

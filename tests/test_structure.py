@@ -1,0 +1,78 @@
+"""Holds the direction of dependencies inside the package: who may know whom."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import adapter
+
+ROOT = Path(adapter.__file__).parent
+MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
+
+# What a package, or a module, may import of ours besides itself. What has no line here stands above all of these: it
+# may import everything, and none of these may import it.
+MAY_IMPORT = {
+    "errors": set(),
+    "gojson": set(),
+    "proto": set(),
+    "loop": set(),
+    "trunk": {"loop"},
+    "settings": {"errors"},
+    "logs": {"errors", "settings"},
+    "wire": {"errors", "proto"},
+    "nri": {"errors", "proto", "wire"},
+    "oci": {"errors", "gojson", "proto"},
+    "legacy": {"errors", "gojson", "loop", "nri", "oci", "proto", "settings"},
+    "hooks": {"errors", "gojson", "loop", "nri", "oci", "proto", "settings"},
+    "runtime": {"errors", "gojson", "loop", "nri", "proto", "wire"},
+}
+# What would make the protocol depend on where its bytes come from and go to.
+INPUT_AND_OUTPUT = {
+    "asyncio",
+    "io",
+    "logging",
+    "os",
+    "select",
+    "selectors",
+    "socket",
+    "subprocess",
+    "threading",
+    "time",
+}
+
+
+def imported(module: Path) -> Iterator[str]:
+    """Dotted names of all that a module imports, wherever in it."""
+    for node in ast.walk(ast.parse((ROOT / module).read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def package(name: str) -> str:
+    """The part of ours that a dotted name belongs to, empty for others' and for names of `adapter` itself."""
+    first, part, *_ = f"{name}..".split(".")
+    return part if first == "adapter" and ((ROOT / part).is_dir() or (ROOT / f"{part}.py").is_file()) else ""
+
+
+@pytest.mark.parametrize(
+    "module", [module for module in MODULES if module.parts[0].removesuffix(".py") in MAY_IMPORT], ids=str
+)
+def test_a_module_imports_only_what_stands_below_it(module: Path) -> None:
+    own = module.parts[0].removesuffix(".py")
+    assert {package(name) for name in imported(module)} - {"", own} <= MAY_IMPORT[own]
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.parts[0] == "wire"], ids=str)
+def test_the_wire_does_no_input_and_no_output(module: Path) -> None:
+    assert not {name.partition(".")[0] for name in imported(module)} & INPUT_AND_OUTPUT
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert {"errors.py", "wire", "nri", "legacy", "proto"} <= {module.parts[0] for module in MODULES}
