@@ -24,7 +24,7 @@ NRI_VERSION = "v0.12.5"
 """The version of the protocol in proto/nri.proto; runtimes only log it."""
 DEFAULT_REGISTRATION_TIMEOUT = 5.0
 DEFAULT_REQUEST_TIMEOUT = 2.0
-"""Seconds; what runtimes use that do not tell (NRI <= 0.8)."""
+"""Seconds; what runtimes use that do not tell (NRI <= 0.6)."""
 UPDATES_PER_CALL = 3 << 20
 """Bytes of updates in one message: what is more goes into the next."""
 

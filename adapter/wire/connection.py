@@ -63,7 +63,8 @@ class Connection:
     def receive_data(self, data: bytes) -> Iterator[Request | Reply]:
         """Yields what the peer asks and answers. A request that breaks the rules is answered here, by an error.
 
-        Raises RemoteProtocolError when the stream cannot be followed any further.
+        Raises RemoteProtocolError when the stream cannot be followed any further. To be exhausted before it is called
+        again.
         """
         for conn_id, payload in self._frames.receive_data(data):
             reader = self._readers.get(conn_id)

@@ -1,0 +1,3 @@
+from .fixtures import plugins
+
+__all__ = ["plugins"]

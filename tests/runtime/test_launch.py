@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from adapter.errors import ConfigError
+from adapter.runtime import Plugin
+from adapter.runtime.launch import discover, plugin_file, spawn
+
+from .fixtures import Plugins
+
+QUIET = "run(Plugin())"
+
+
+def proc(plugin: Plugin) -> Path:
+    assert plugin.process is not None
+    return Path(f"/proc/{plugin.process.pid}")
+
+
+def test_a_plugin_gets_three_variables_and_nothing_else(plugins: Plugins) -> None:
+    _, plugin = plugins.launch("07-some-name", QUIET)
+    environment = proc(plugin).joinpath("environ").read_bytes().split(b"\0")
+    assert sorted(environment) == [b"", b"NRI_PLUGIN_IDX=07", b"NRI_PLUGIN_NAME=some-name", b"NRI_PLUGIN_SOCKET=3"]
+
+
+def test_a_plugin_gets_dev_null_and_its_socket_and_no_other_descriptor(plugins: Plugins) -> None:
+    left_open = os.dup2(os.open(os.devnull, os.O_RDONLY), 47, inheritable=True)
+    try:
+        _, plugin = plugins.launch("00-p", QUIET)
+    finally:
+        os.close(left_open)
+    links = {int(fd.name): os.readlink(fd) for fd in proc(plugin).joinpath("fd").iterdir()}
+    assert sorted(links) == [0, 1, 2, 3]
+    assert {links[fd] for fd in (0, 1, 2)} == {"/dev/null"}
+    assert links[3].startswith("socket:")
+
+
+def test_a_plugin_shares_the_runtimes_directory_and_process_group(plugins: Plugins) -> None:
+    _, plugin = plugins.launch("00-p", QUIET)
+    assert proc(plugin).joinpath("cwd").readlink() == Path.cwd()
+    assert plugin.process is not None
+    assert os.getpgid(plugin.process.pid) == os.getpgid(0)
+
+
+def test_a_caller_may_listen_to_its_plugins(plugins: Plugins) -> None:
+    reader, writer = os.pipe()
+    runtime = plugins.runtime(stderr=writer)
+    runtime.launch(plugins.write("00-p", "os.write(2, b'heard')\n" + QUIET))
+    os.close(writer)
+    assert os.read(reader, 100) == b"heard"
+    os.close(reader)
+
+
+def test_signals_that_python_ignores_are_not_ignored_in_a_plugin(plugins: Plugins) -> None:
+    script = plugins.path / "00-shell"
+    script.write_text("#!/bin/sh\nread line <&3\n")
+    script.chmod(0o755)
+    trunk, process = spawn(plugin_file(script, None))
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    trunk.close()
+    process.kill()
+    ignored = int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn")), 16)
+    assert not ignored & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)
+
+
+def test_the_files_name_is_the_plugins_whatever_it_registers_as(plugins: Plugins) -> None:
+    _, plugin = plugins.launch("42-a-b", "raw.run(lambda plugin, request: b'')")
+    assert plugin.name == "42-a-b"
+    assert plugin.registered_as is not None
+    assert plugin.registered_as.plugin_name == "whatever"
+
+
+@pytest.mark.parametrize(
+    ("drop_ins", "got"),
+    [
+        ({}, ""),
+        ({"p.conf": "by name"}, "by name"),
+        ({"p.conf": "by name", "05-p.conf": "by index and name"}, "by index and name"),
+        ({"06-p.conf": "for another"}, ""),
+    ],
+)
+def test_configure_carries_the_drop_in_of_the_plugin(plugins: Plugins, drop_ins: dict[str, str], got: str) -> None:
+    for name, text in drop_ins.items():
+        (plugins.config / name).write_text(text)
+    plugins.launch(
+        "05-p",
+        """
+        class Mine(Plugin):
+            def configure(self, request, context):
+                open(sys.argv[0] + ".config", "w").write(request.config)
+        run(Mine())
+        """,
+    )
+    assert (plugins.path / "05-p.config").read_text() == got
+
+
+def test_an_unreadable_drop_in_stops_the_runtime(plugins: Plugins) -> None:
+    plugins.write("00-p", QUIET)
+    (plugins.config / "p.conf").mkdir()
+    with pytest.raises(ConfigError, match=r"p\.conf: cannot be read"):
+        plugins.runtime().start()
+
+
+def test_plugins_are_found_in_the_order_of_their_names(plugins: Plugins) -> None:
+    for name in ("20-b", "10-c", "20-a"):
+        plugins.write(name, QUIET)
+    (plugins.path / "README").write_text("not executable")
+    (plugins.path / "subdirectory").mkdir()
+    assert [(one.idx, one.base) for one in discover(plugins.path, None)] == [("10", "c"), ("20", "a"), ("20", "b")]
+
+
+@pytest.mark.parametrize("name", ["plugin", "1-p", "001-p", "x1-p", "\u0660\u0661-p"])
+def test_one_misnamed_executable_stops_the_runtime(plugins: Plugins, name: str) -> None:
+    plugins.write("00-fine", QUIET)
+    plugins.write(name, QUIET)
+    with pytest.raises(ConfigError, match=f"{name}: .* not NN-NAME"):
+        plugins.runtime().start()
+
+
+def test_a_dangling_symlink_counts_as_an_executable(plugins: Plugins) -> None:
+    (plugins.path / "stale").symlink_to("nowhere")
+    with pytest.raises(ConfigError, match="stale"):
+        discover(plugins.path, None)
+
+
+def test_a_plugin_that_cannot_be_started_is_passed_over(plugins: Plugins) -> None:
+    (plugins.path / "00-gone").symlink_to("nowhere")
+    plugins.write("01-p", QUIET)
+    runtime = plugins.runtime()
+    runtime.start()
+    assert [plugin.name for plugin in runtime.plugins] == ["01-p"]
+
+
+def test_a_missing_directory_is_an_empty_one(tmp_path: Path) -> None:
+    assert discover(tmp_path / "none", None) == []
+
+
+def test_stopping_the_runtime_kills_what_it_launched(plugins: Plugins) -> None:
+    runtime, plugin = plugins.launch("00-p", QUIET)
+    runtime.stop()
+    assert plugin.process is not None
+    assert plugin.process.exit_status == -signal.SIGKILL
+    assert plugin.closed == "the runtime stopped"

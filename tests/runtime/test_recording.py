@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adapter.errors import ConfigError
+from adapter.nri import api
+from adapter.runtime import POD_LIFE, read
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+LIFE = [
+    "RunPodSandbox",
+    "CreateContainer",
+    "PostCreateContainer",
+    "StartContainer",
+    "PostStartContainer",
+    "UpdateContainer",
+    "PostUpdateContainer",
+    "StopContainer",
+    "RemoveContainer",
+    "StopPodSandbox",
+    "RemovePodSandbox",
+]
+
+
+def recordings() -> list[Path]:
+    return sorted(GOLDEN.glob("*/events-one-pod.jsonl"))
+
+
+@pytest.mark.parametrize("path", recordings(), ids=lambda path: path.parent.name)
+def test_every_recorded_life_of_a_pod_can_be_read(path: Path) -> None:
+    life = {event: request for event, request in read(path) if event not in ("Configure", "Synchronize")}
+    assert list(life) == LIFE
+    start = life["StartContainer"]
+    assert isinstance(start, api.StartContainerRequest)
+    assert start.container.linux.cgroups_path.startswith("/e2e/p1/")
+    assert start.pod.labels["app"] == "demo"
+    update = life["UpdateContainer"]
+    assert isinstance(update, api.UpdateContainerRequest)
+    assert update.linux_resources.memory.limit.value == 33554432
+    assert update.linux_resources.cpu.HasField("quota")
+
+
+def test_there_are_recordings_of_containerd_and_cri_o() -> None:
+    assert {path.parent.name.rsplit("-", 1)[0] for path in recordings()} == {"containerd", "cri-o"}
+
+
+def test_protojson_and_gos_own_json_mean_the_same() -> None:
+    old, new = (dict(read(GOLDEN / f"containerd-{version}" / "events-one-pod.jsonl")) for version in ("2.3.4", "2.4.2"))
+    one, other = old["StartContainer"], new["StartContainer"]
+    assert isinstance(one, api.StartContainerRequest)
+    assert isinstance(other, api.StartContainerRequest)
+    assert one.container.linux.resources == other.container.linux.resources
+    assert one.container.state == other.container.state == api.CONTAINER_CREATED
+
+
+def test_configure_says_which_runtime_it_was() -> None:
+    configure = next(iter(read(POD_LIFE))).request
+    assert isinstance(configure, api.ConfigureRequest)
+    assert (configure.runtime_name, configure.runtime_version) == ("containerd", "2.4.2+unknown")
+
+
+def test_the_package_has_a_copy_of_the_golden_recording() -> None:
+    assert POD_LIFE.read_bytes() == (GOLDEN / "containerd-2.4.2" / "events-one-pod.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "line", ["", "[]", "nonsense", '{"event": "Nonsense"}', '{"event": "StartContainer", "pod": {"pid": "x"}}', "{}"]
+)
+def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"event": "RunPodSandbox", "pod": {"id": "p"}}\n' + line + "\n")
+    with pytest.raises(ConfigError, match=r"events\.jsonl:2: no recorded event"):
+        list(read(path))
