@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from json.decoder import JSONDecoder
 from json.encoder import JSONEncoder, encode_basestring
 from typing import Any, NamedTuple
 
@@ -25,7 +26,9 @@ _TOKEN = re.compile(
 _BLANK = re.compile(_SPACE)
 _TO_COMPACT = re.compile(rb"(" + _STRING + rb")|[ \t\n\r]+")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_DECODED_KINDS = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 _FOLDED = {0x17F: "s", 0x212A: "k"}
 _KINDS = {b"{": "an object", b"[": "an array", b'"': "a string", b"t": "a boolean", b"f": "a boolean", b"n": "null"}
 
@@ -103,6 +106,48 @@ def elements(text: bytes) -> list[Member]:
     return found
 
 
+class Object(list[tuple[str, Any]]):
+    """A decoded object: its members in order, duplicates included."""
+
+
+def decode(text: bytes, levels: int) -> Any:
+    """Returns the only JSON value in `text`: Object, list, str, bool, None, or a number as its text's bytes.
+
+    What lies deeper than `levels` containers may be left as its text. Raises JSONError.
+    """
+    try:
+        # Python's scanner is C; what it does not take, or takes otherwise than Go, goes the careful way.
+        if not _SURROGATE.search(text):
+            return _decode(text.decode("utf-8"))
+    except (ValueError, RecursionError):
+        pass
+    return _tree(document(text), levels)
+
+
+def _tree(text: bytes, levels: int) -> Any:
+    first = text[:1]
+    if first == b'"':
+        return string(text)
+    if first in _WORDS:
+        return _WORDS[first]
+    if levels and first == b"{":
+        return Object((member.key, _tree(member.value, levels - 1)) for member in members(text))
+    if levels and first == b"[":
+        return [_tree(element.value, levels - 1) for element in elements(text)]
+    return text
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_DECODED_KINDS[Object] = "an object"
+_WORDS = {b"t": True, b"f": False, b"n": None}
+_decode = JSONDecoder(
+    object_pairs_hook=Object, parse_int=str.encode, parse_float=str.encode, parse_constant=_refuse
+).decode
+
+
 def string(text: bytes) -> str:
     """Returns what a valid string's text stands for; invalid UTF-8 and lone surrogates become U+FFFD."""
     body = text[1:-1].decode("utf-8", "replace each byte")
@@ -117,9 +162,11 @@ def fold(key: str) -> str:
     return key.translate(_FOLDED).lower()
 
 
-def kind(text: bytes) -> str:
-    """Returns what a value is, in words for an error."""
-    return _KINDS.get(text[:1], "a number")
+def kind(value: Any) -> str:
+    """Returns what a value is, decoded or as its text, in words for an error."""
+    if isinstance(value, bytes):
+        return _KINDS.get(value[:1], "a number")
+    return _DECODED_KINDS[type(value)]
 
 
 def compact(text: bytes) -> bytes:

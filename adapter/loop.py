@@ -19,6 +19,9 @@ READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
 
 
+BUG = "a bug: no callback should raise"
+
+
 class Timer:
     """A callback at a moment; `cancel` forgets it."""
 
@@ -83,9 +86,15 @@ class Loop:
         self._running = True
         poll, watched = self._epoll.poll, self._watched
         while self._running:
-            for fd, _ in poll(self._call_due_timers()):
-                callback = watched.get(fd)  # an earlier callback may have unwatched it
-                if callback is not None and not self._call(callback):
+            ready = [(fd, watched.get(fd)) for fd, _ in poll(self._call_due_timers())]
+            for fd, callback in ready:
+                # An earlier callback may have stopped the loop, unwatched this descriptor, or put another in its place.
+                if callback is None or watched.get(fd) is not callback or not self._running:
+                    continue
+                try:
+                    callback()
+                except Exception:
+                    log.exception(BUG)
                     self.unwatch(fd)
 
     def close(self) -> None:
@@ -101,15 +110,9 @@ class Loop:
                 return wait
             heapq.heappop(timers)
             callback, timer.callback = timer.callback, None
-            if callback is not None:
-                self._call(callback)
+            try:
+                if callback is not None:
+                    callback()
+            except Exception:
+                log.exception(BUG)
         return -1 if self._running else 0
-
-    def _call(self, callback: Callable[[], object]) -> bool:
-        """Calls back; returns whether that went well. A bug in one place must not take the rest down."""
-        try:
-            callback()
-        except Exception:
-            log.exception("a bug: this should not happen")
-            return False
-        return True

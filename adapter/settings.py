@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -77,10 +78,8 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f"{place}:{mark.line + 1}" if mark else place
-        return Settings(), [ConfigError(line, _reason(error))]
+    except (yaml.YAMLError, RecursionError) as error:
+        return Settings(), [ConfigError(place + _line(error, text), _reason(error))]
     if node is None:
         return Settings(), []
     values = _Reader(loader, place, errors).mapping(node, _SCHEMA, "")
@@ -117,7 +116,14 @@ def _choice(*words: str) -> Check:
 def _absolute(value: Any) -> str:
     if not isinstance(value, str) or not value.startswith("/"):
         raise ValueError("must be an absolute path")
-    return value
+    return _plain(value)
+
+
+def _plain(text: str) -> str:
+    """Returns a text that the system can be given."""
+    if b"\0" in os.fsencode(text):
+        raise ValueError("contains a NUL character")
+    return text
 
 
 def _paths(value: Any) -> tuple[str, ...]:
@@ -145,9 +151,10 @@ def _fails(value: Any) -> bool:
 def _strings(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for pair in value.items() for text in pair):
         raise ValueError("must map names to texts (put numbers in quotes)")
-    for name in value:
+    for name, text in value.items():
         if not name or "=" in name or name.startswith("NRI_PLUGIN_"):
             raise ValueError(f"{name!r} cannot be set")
+        _plain(name + text)
     return value
 
 
@@ -188,6 +195,15 @@ _SCHEMA: dict[str, Any] = {
     },
 }
 """What may be configured: a mapping by key (`*` for any), or the check that a value must pass."""
+
+
+def _line(error: Exception, text: str) -> str:
+    """Returns where in the text PyYAML's error is, as `:LINE`, empty if it does not say."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is not None:
+        return f":{mark.line + 1}"
+    position = getattr(error, "position", None)  # of a character that YAML does not allow
+    return "" if position is None else f":{text.count(chr(10), 0, position) + 1}"
 
 
 def _reason(error: Exception) -> str:

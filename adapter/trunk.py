@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from adapter.loop import READ, WRITE, Loop
 
-READ_SIZE = 64 << 10
+READ_SIZE = 16 << 10
 
 
 class Trunk:

@@ -68,7 +68,7 @@ class Process:
     def stdout(self) -> bytes:
         """What it has printed so far, at most a little over MAX_STDOUT bytes."""
         if self.status is None:
-            self._drain("_out", self._read_stdout)
+            self._drain(self._read_stdout)
         return self._stdout
 
     @property
@@ -137,19 +137,30 @@ class Process:
         self._close("_in")
         return True
 
-    def _read_stdout(self) -> None:
-        chunk = _read(self._out)
-        if chunk == b"":
-            self._close("_out")
-        elif chunk and not self.too_long:
+    def _read_stdout(self) -> int:
+        chunk = self._read("_out")
+        if not self.too_long:
             self._stdout += chunk
+        return len(chunk)
 
-    def _read_stderr(self) -> None:
-        chunk = _read(self._err)
-        if chunk == b"":
-            self._close("_err")
-        elif chunk:
+    def _read_stderr(self) -> int:
+        chunk = self._read("_err")
+        if chunk:
             self._log(chunk)
+        return len(chunk)
+
+    def _read(self, name: str) -> bytes:
+        """Returns what can be read now; closes the pipe at its end."""
+        fd: int = getattr(self, name)
+        if fd < 0:
+            return b""
+        try:
+            chunk = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return b""
+        if not chunk:
+            self._close(name)
+        return chunk
 
     def _log(self, chunk: bytes) -> None:
         room = MAX_STDERR - self._logged
@@ -170,28 +181,23 @@ class Process:
             self._on_line(line[:MAX_LINE].decode("utf-8", "backslashreplace").rstrip())
 
     def _exited(self) -> None:
-        result = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
-        assert result is not None  # noqa: S101 - only with WNOHANG it can be
-        self.status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+        self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         if self._patience is not None:
             self._patience.cancel()
         # What is in the pipes now is its own; who else holds them open is not waited for.
-        self._drain("_out", self._read_stdout)
-        self._drain("_err", self._read_stderr)
+        self._drain(self._read_stdout)
+        self._drain(self._read_stderr)
         self._say(self._line)
-        for name in ("_in", "_out", "_err", "_pidfd"):
-            self._close(name)
-        self._on_end(self)
+        try:
+            self._on_end(self)  # before the clearing up, for somebody waits for it
+        finally:
+            for name in ("_pidfd", "_in", "_out", "_err"):
+                self._close(name)
 
-    def _drain(self, name: str, read: Callable[[], None]) -> None:
-        """Reads a pipe empty, within what a pipe can hold: a child left behind may go on writing."""
-        for _ in range(16):
-            fd: int = getattr(self, name)
-            if fd < 0:
-                return
-            before = len(self._stdout) + self._logged
-            read()
-            if len(self._stdout) + self._logged == before:
+    def _drain(self, read: Callable[[], int]) -> None:
+        """Reads what a pipe holds and no more: a child left behind may go on writing."""
+        for _ in range(MAX_STDOUT // _CHUNK):
+            if read() < _CHUNK:
                 return
 
     def _close(self, name: str) -> None:
@@ -200,14 +206,6 @@ class Process:
             self._loop.unwatch(fd)
             os.close(fd)
             setattr(self, name, -1)
-
-
-def _read(fd: int) -> bytes | None:
-    """Returns what can be read, b"" at the end, None when there is nothing now."""
-    try:
-        return os.read(fd, _CHUNK)
-    except BlockingIOError:
-        return None
 
 
 def _pidfd(pid: int) -> int:

@@ -5,7 +5,7 @@ Source: containerd/nri types/v1/types.go (Result) and client.go (invokePlugin).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from adapter import gojson
 
@@ -38,21 +38,21 @@ def parse(output: bytes) -> Result:
     Raises ResultError.
     """
     try:
-        document = gojson.document(output)
+        decoded = gojson.decode(output, levels=2)
     except gojson.JSONError as error:
         raise ResultError(str(error) if output.strip() else "no output") from None
-    if document == b"null":
+    if decoded is None:
         return Result()
-    if document[:1] != b"{":
-        raise ResultError(f"the result is {gojson.kind(document)}, not an object")
+    if not isinstance(decoded, gojson.Object):
+        raise ResultError(f"the result is {gojson.kind(decoded)}, not an object")
     texts = dict.fromkeys(_TEXTS, "")
     metadata: dict[str, str] = {}
-    for member in gojson.members(document):
-        key = gojson.fold(member.key)
+    for name, value in decoded:
+        key = gojson.fold(name)
         if key in texts:
-            texts[key] = _text(member, texts[key])
+            texts[key] = _text(name, value, texts[key])
         elif key == "metadata":
-            _add_metadata(metadata, member)
+            _add_metadata(metadata, name, value)
     return Result(texts["plugin"], texts["version"], texts["error"], metadata)
 
 
@@ -65,21 +65,21 @@ def is_complete(output: bytes) -> bool:
     return True
 
 
-def _text(member: gojson.Member, unset: str) -> str:
+def _text(name: str, value: Any, unset: str) -> str:
     """Returns a string member's value; null leaves what was there, as in Go."""
-    if member.value == b"null":
+    if value is None:
         return unset
-    if member.value[:1] != b'"':
-        raise ResultError(f"{member.key!r} is {gojson.kind(member.value)}, not a string")
-    return gojson.string(member.value)
+    if not isinstance(value, str):
+        raise ResultError(f"{name!r} is {gojson.kind(value)}, not a string")
+    return value
 
 
-def _add_metadata(metadata: dict[str, str], member: gojson.Member) -> None:
+def _add_metadata(metadata: dict[str, str], name: str, value: Any) -> None:
     """Adds a member `metadata` to what an earlier one of that name had; null forgets it, as in Go."""
-    if member.value == b"null":
+    if value is None:
         metadata.clear()
         return
-    if member.value[:1] != b"{":
-        raise ResultError(f"{member.key!r} is {gojson.kind(member.value)}, not an object")
-    for entry in gojson.members(member.value):
-        metadata[entry.key] = _text(gojson.Member(f"{member.key}.{entry.key}", entry.value, entry.offset), "")
+    if not isinstance(value, gojson.Object):
+        raise ResultError(f"{name!r} is {gojson.kind(value)}, not an object")
+    for key, text in value:
+        metadata[key] = _text(f"{name}.{key}", text, "")

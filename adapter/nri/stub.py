@@ -357,17 +357,20 @@ class Stub:
             first = _batches(reply.update)[0]
             rest = list(reply.update)[len(first) :]
             reply = api.SynchronizeResponse(update=first)
-        payload = b"" if reply is None else reply.SerializeToString()
         try:
             with self._lock:
-                self._connection.respond(request.stream_id, payload)
+                self._connection.respond(request.stream_id, b"" if reply is None else reply.SerializeToString())
         except MessageTooLarge as error:
             self._refuse(request, Code.RESOURCE_EXHAUSTED, f"{request.method}: {error}")
+        if rest:
+            self._update_later(rest)
+
+    def _update_later(self, rest: list[api.ContainerUpdate]) -> None:
         for batch in _batches(rest):
             try:
                 self.update_containers(batch)
             except MessageTooLarge as error:
-                log.error("%s: an update of container %s: %s", request.method, batch[0].container_id, error)
+                log.error("an update of container %s: %s", batch[0].container_id, error)
 
     def _fail(self, request: Request, error: Exception) -> None:
         code, text = status_of(error)

@@ -55,6 +55,11 @@ class FrameReader:
         Raises RemoteProtocolError for a frame longer than MAX_PAYLOAD: there is no way to find the next one.
         """
         buffer = self._buffer
+        if not buffer and len(data) >= HEADER.size:
+            conn_id, length = HEADER.unpack_from(data)
+            if len(data) == HEADER.size + length <= HEADER.size + MAX_PAYLOAD:
+                yield conn_id, data[HEADER.size :]  # the usual case: one frame, and all of it
+                return
         buffer += data
         start = 0
         try:

@@ -67,6 +67,11 @@ class MessageReader:
             self._discard -= skipped
             data = data[skipped:]
         buffer = self._buffer
+        if not buffer and len(data) >= HEADER.size:
+            length, stream_id, type_, _flags = HEADER.unpack_from(data)
+            if len(data) == HEADER.size + length <= HEADER.size + MAX_LENGTH:
+                yield Message(stream_id, type_, data[HEADER.size :])  # the usual case: one message, and all of it
+                return
         buffer += data
         while len(buffer) >= HEADER.size:
             length, stream_id, type_, _flags = HEADER.unpack_from(buffer)
