@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from adapter import nri, settings
 from adapter.errors import AdapterError, ConfigError
 
 if TYPE_CHECKING:
@@ -19,12 +19,13 @@ USAGE = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command that the arguments name, `run` without one; returns its exit code.
 
-    0 is fine, 1 means that something was found or went wrong, 2 that what was given cannot be used.
+    0 is fine, 1 means that something was found or went wrong, 2 that what was given cannot be used. Each command
+    imports what it needs itself: the daemon, which a runtime waits for, does without the others.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if words[:1] == ["demo"]:
-            from adapter.runtime import demo  # noqa: PLC0415 - the daemon does without
+            from adapter.runtime import demo  # noqa: PLC0415
 
             return demo.main(words[1:])
         if words[:1] == ["run"]:
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    import argparse  # 5 ms that a launched plugin, which has no arguments, does not pay  # noqa: PLC0415
+    import argparse  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(
         prog="v010-adapter",
@@ -49,21 +50,18 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("-idx", "--idx", metavar="NN", default="", help="index to register with, two digits")
     parser.add_argument("-name", "--name", default="", help="name to register with")
+    sockets = ("-socket", "--socket", "-socket-path", "--socket-path")
+    parser.add_argument(*sockets, metavar="PATH", default="", help="the runtime's NRI socket (/var/run/nri/nri.sock)")
     parser.add_argument(
-        *("-socket", "--socket", "-socket-path", "--socket-path"),
-        metavar="PATH",
-        default="",
-        help=f"the runtime's NRI socket ({nri.DEFAULT_SOCKET})",
-    )
-    parser.add_argument(
-        *("-config", "--config"), metavar="FILE", default="", help=f"configuration ({settings.DEFAULT_PATH})"
+        *("-config", "--config"), metavar="FILE", default="", help="configuration (/etc/nri/v010-adapter.yaml)"
     )
     parser.add_argument("-verbose", "--verbose", action="store_true", help="log every request and result")
     return parser.parse_args(words)
 
 
 def _run(options: argparse.Namespace | None) -> int:
-    from adapter import daemon  # noqa: PLC0415 - not for the commands above
+    gc.disable()  # nothing is garbage yet, and a runtime waits; the plugin turns it on
+    from adapter import daemon, nri, settings  # noqa: PLC0415
 
     own, errors = settings.read(options.config if options else "")
     if options and options.verbose:

@@ -1,21 +1,17 @@
-"""The adapter as a plugin: puts stub, bridge, configuration and signals together on one loop."""
+"""The daemon: puts the plugin, its stub, the trunk and signals together on one loop."""
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import os
 import signal
-from collections.abc import Sequence
 
 from adapter import logs, settings
 from adapter.errors import AdapterError, ConfigError
-from adapter.legacy.bridge import Bridge
-from adapter.legacy.request import of_container, of_pod
 from adapter.loop import Loop
-from adapter.nri import Answer, Context, Identity, Plugin, Stub, api
-from adapter.nri.events import mask
+from adapter.nri import Identity, Stub
+from adapter.plugin import Adapter
 from adapter.settings import Settings
 from adapter.trunk import Trunk
 
@@ -23,82 +19,6 @@ log = logging.getLogger(__name__)
 
 GRACE = 10.0
 """Seconds that chains under way get at the end."""
-LEGACY_EVENTS = (
-    "RunPodSandbox",
-    "StartContainer",
-    "StopContainer",
-    "StopPodSandbox",
-    # These make up for stop events that never come.
-    "RemoveContainer",
-    "RemovePodSandbox",
-)
-
-
-class Adapter(Plugin):
-    """What the adapter does about the runtime's events."""
-
-    def __init__(self, loop: Loop, own: Settings) -> None:
-        """Takes the loop, and the settings that hold unless the runtime sends some."""
-        self._loop = loop
-        self._settings = own
-        self._runtime = ""
-        self.bridge = Bridge(loop, own.legacy, own.host_root)
-
-    def configure(self, request: api.ConfigureRequest, context: Context) -> api.ConfigureResponse:
-        """Takes the runtime's configuration text, if it sends one, in place of the file's."""
-        if request.config.strip():
-            self._settings, errors = settings.parse(request.config, "configuration from the runtime")
-            logs.setup(self._settings.log)
-            report(errors)
-            self.bridge = Bridge(self._loop, self._settings.legacy, self._settings.host_root)
-        self._runtime = f"{request.runtime_name or 'a nameless runtime'} {request.runtime_version}"
-        self.bridge.runtime_is(request.runtime_name, request.runtime_version)
-        policy = api.FailurePolicy(keep_connected=True, fail_request=self._settings.fail_request)
-        return api.ConfigureResponse(events=mask(LEGACY_EVENTS), failure_policy=policy)
-
-    def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
-        """Learns what runs already."""
-        self.bridge.synchronize(request.pods, request.containers)
-        text = f"registered with {self._runtime}: {len(request.pods)} pods, {len(request.containers)} containers"
-        self._loop.call_soon(lambda: self._settle(text))  # the runtime waits for the answer
-
-    def _settle(self, text: str) -> None:
-        """Says that all is well, and spares the collector what is there to stay."""
-        log.info("%s", text)
-        gc.collect()
-        gc.freeze()
-
-    def run_pod_sandbox(self, request: api.RunPodSandboxRequest, context: Context) -> Answer[api.RunPodSandboxResponse]:
-        """Legacy `create` for the pod."""
-        return self.bridge.create(of_pod(request.pod), context)
-
-    def start_container(
-        self, request: api.StartContainerRequest, context: Context
-    ) -> Answer[api.StartContainerResponse]:
-        """Legacy `create` for the container."""
-        return self.bridge.create(of_container(request.container, request.pod), context)
-
-    def stop_container(self, request: api.StopContainerRequest, context: Context) -> Answer[api.StopContainerResponse]:
-        """Legacy `delete` for the container."""
-        return self.bridge.delete(of_container(request.container, request.pod), context)
-
-    def stop_pod_sandbox(
-        self, request: api.StopPodSandboxRequest, context: Context
-    ) -> Answer[api.StopPodSandboxResponse]:
-        """Legacy `delete` for the pod."""
-        return self.bridge.delete(of_pod(request.pod), context)
-
-    def remove_container(
-        self, request: api.RemoveContainerRequest, context: Context
-    ) -> Answer[api.RemoveContainerResponse]:
-        """Legacy `delete` for a container whose stop never came."""
-        return self.bridge.delete(of_container(request.container, request.pod), context)
-
-    def remove_pod_sandbox(
-        self, request: api.RemovePodSandboxRequest, context: Context
-    ) -> Answer[api.RemovePodSandboxResponse]:
-        """Legacy `delete` for a pod whose stop never came."""
-        return self.bridge.delete(of_pod(request.pod), context)
 
 
 class Daemon:
@@ -144,7 +64,7 @@ class Daemon:
         """Ends the daemon once the chains under way have ended, or their grace has."""
         self.exit_code = exit_code
         self._loop.call_at(self._loop.time() + GRACE, self._out_of_grace)
-        self._adapter.bridge.when_idle(self._loop.stop)
+        self._adapter.legacy.when_idle(self._loop.stop)
 
     def _out_of_grace(self) -> None:
         log.error("chains of legacy plugins were still under way after %g s", GRACE)
@@ -174,14 +94,8 @@ def run(own: Settings, errors: list[ConfigError], who: Identity, trunk: int) -> 
     """Runs the adapter over a connected socket; returns the exit code."""
     _become_daemon()
     logs.setup(own.log)
-    report(errors)
+    settings.report(errors)
     return Daemon(own, who, trunk).run()
-
-
-def report(errors: Sequence[ConfigError]) -> None:
-    """Logs what is wrong with a configuration of which the rest is used."""
-    for error in errors:
-        log.error("%s (ignored)", error)
 
 
 def _become_daemon() -> None:

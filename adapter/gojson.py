@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterable
 from json.decoder import JSONDecoder
 from json.encoder import JSONEncoder, encode_basestring
 from typing import Any, NamedTuple
@@ -47,12 +48,9 @@ class JSONError(ValueError):
 
     def __init__(self, reason: str, text: bytes, offset: int) -> None:
         """Takes what is wrong, the whole text, and the offset, which becomes line and column in the message."""
-        line = text.count(b"\n", 0, offset) + 1
-        column = offset - (text.rfind(b"\n", 0, offset) + 1) + 1
-        super().__init__(f"line {line}, column {column}: {reason}")
         self.reason = reason
-        self.line = line
-        self.column = column
+        self.line, self.column = position(text, offset)
+        super().__init__(f"line {self.line}, column {self.column}: {reason}")
 
 
 class Member(NamedTuple):
@@ -104,6 +102,27 @@ def elements(text: bytes) -> list[Member]:
         end = _skip_space(text, end)
         position = _skip_space(text, end + 1) if text[end : end + 1] == b"," else end
     return found
+
+
+def locate(text: bytes, path: Iterable[str | int]) -> int:
+    """Returns the offset of the value to which a path of keys and indexes leads in a valid document.
+
+    Of members with the same key the last counts. A path that leads nowhere ends at the last value on its way.
+    """
+    start = _skip_space(text, 0)
+    for step in path:
+        whole = text[start : _end_of_value(text, start)]
+        inside = members(whole) if whole[:1] == b"{" else elements(whole) if whole[:1] == b"[" else []
+        found = [member for member in inside if member.key == str(step)]
+        if not found:
+            break
+        start += found[-1].offset
+    return start
+
+
+def position(text: bytes, offset: int) -> tuple[int, int]:
+    """Returns line and column of an offset; both count from 1, columns in bytes."""
+    return text.count(b"\n", 0, offset) + 1, offset - text.rfind(b"\n", 0, offset)
 
 
 class Object(list[tuple[str, Any]]):
@@ -192,9 +211,13 @@ _HTML = (
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
+quote = encode_basestring
+"""Returns a string in quotes, as JSON without Go's further escapes."""
+
+
 def dumps(data: Any) -> bytes:
     """Returns data as compact JSON with Go's escapes."""
-    text = encode_basestring(data) if isinstance(data, str) else _encode(data)
+    text = quote(data) if isinstance(data, str) else _encode(data)
     return escape(text.encode("utf-8", "replace"))
 
 

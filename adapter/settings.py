@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from adapter.errors import ConfigError
 
 if TYPE_CHECKING:
     import yaml
+
+log = logging.getLogger(__name__)
 
 DEFAULT_PATH = "/etc/nri/v010-adapter.yaml"
 DEFAULT_CONF_JSON = "/etc/nri/conf.json"
@@ -84,6 +87,12 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
         return Settings(), []
     values = _Reader(loader, place, errors).mapping(node, _SCHEMA, "")
     return _settings(values), errors
+
+
+def report(errors: Sequence[ConfigError]) -> None:
+    """Logs what is wrong with a configuration of which the rest is used."""
+    for error in errors:
+        log.error("%s (ignored)", error)
 
 
 def _settings(values: dict[str, Any]) -> Settings:

@@ -27,7 +27,10 @@ MARGIN = 0.1
 
 
 class Bridge:
-    """The legacy plugins of this node."""
+    """The legacy plugins of this node. `pod` and `container` make what its methods take of NRI's messages."""
+
+    pod = staticmethod(request.of_pod)
+    container = staticmethod(request.of_container)
 
     def __init__(self, loop: Loop, settings: LegacySettings, host_root: str = "/") -> None:
         """Takes the loop that everything runs on, what is configured, and where the node's files are."""
@@ -39,6 +42,7 @@ class Bridge:
         self._runtimes_own = os.path.join(host_root, DEFAULT_CONF_JSON.lstrip("/"))
         self._runtime_runs_sandboxes = False
         self._means = Means(self.runner, self.ledger, settings.late_limit, self._ended)
+        self._policies: dict[str, Policy] = {}
         self._jobs: list[Job] = []
         self._idle: Callable[[], None] | None = None
 
@@ -85,8 +89,10 @@ class Bridge:
         The answer fails with the PluginError of the plugin that must not fail. Raises ConfigError when conf.json
         cannot be read and a create must not go without its plugins.
         """
+        if subject.is_sandbox and self._leaves_sandboxes():
+            return None
         config = self._config_for_create()
-        if not config.entries or (subject.is_sandbox and self._leaves_sandboxes()):
+        if not config.entries:
             return None
         if not subject.pid and subject.cgroups_path:
             subject.pid = cgroup.find_pid(subject.cgroups_path)
@@ -127,6 +133,12 @@ class Bridge:
         return Chain(state, [Step(entry, self._policy(entry.type)) for entry in entries])
 
     def _policy(self, type_: str) -> Policy:
+        policy = self._policies.get(type_)
+        if policy is None:
+            policy = self._policies[type_] = self._configured_policy(type_)
+        return policy
+
+    def _configured_policy(self, type_: str) -> Policy:
         general, own = self._settings, self._settings.plugins.get(type_)
         policy = Policy(general.fail_create, general.fail_delete, general.timeout, general.kill_on_timeout)
         if own is None:

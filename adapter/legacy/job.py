@@ -166,7 +166,7 @@ class Job:
                 self._go_on()
         elif step is not None:
             if step.policy.kill_on_timeout:
-                process.kill()
+                self._means.runner.kill(process)
             self._set_limit(step)
 
     def _limit_is_reached(self) -> None:
@@ -205,22 +205,30 @@ class Job:
 
     def _trace(self, process: Process, parsed: result.Result | None, error: PluginError | None) -> None:
         """Logs one run in full."""
-        import json  # noqa: PLC0415 - only where somebody looks closely
-
         fields = {
             "event": self.event,
             "plugin": process.plugin,
             "state": self.chain.state,
             "id": self.subject.id,
-            "request": json.loads(self._body),
+            "request": _data(self._body),
             "result": None if parsed is None else parsed._asdict(),
             "stdout": process.stdout.decode("utf-8", "replace"),
             "us": int((self._means.runner.loop.time() - process.started) * 1e6),
             "error": None if error is None else str(error),
         }
         text = "%s: %s: %s after %d us; request: %s result: %s"
-        words = (self, process.plugin, error or "done", fields["us"], self._body.decode(), fields["stdout"])
+        words = (self, process.plugin, error or "done", fields["us"], self._body.decode("utf-8", "replace"), fields["stdout"])
         log.debug(text, *words, extra={"fields": fields})
+
+
+def _data(text: bytes) -> Any:
+    """Returns what JSON text holds, the text itself where Python's decoder has limits that Go's has not."""
+    import json  # noqa: PLC0415 - only where somebody looks closely
+
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text.decode("utf-8", "replace")
 
 
 def _quote(output: bytes, most: int = 200) -> str:

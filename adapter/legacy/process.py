@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from adapter.errors import PluginError
 from adapter.loop import WRITE, Loop, Timer
@@ -53,16 +53,26 @@ class Process:
         self._line = b""
         self._logged = 0
         self._request = memoryview(b"")
-        self._spawn(path, environ)
-        loop.watch(self._pidfd, self._exited)
-        # Most have ended before their pipes need a look, and each look costs an event that somebody waits for.
-        self._patience: Timer | None = loop.call_at(self.started + PATIENCE, self._watch_pipes)
+        self._patience: Timer | None = None
+        self._child_ends = self._spawn(path, environ)
 
     def feed(self, request: bytes) -> None:
-        """Gives it its request and closes its stdin behind it."""
+        """Gives it its request and closes its stdin behind it. To be called once and soon: only then it is watched."""
         self._request = memoryview(request)
+        os.set_blocking(self._in, False)
         if not self._write():
             self._loop.watch(self._in, self._write, WRITE)
+        self._watch()
+
+    def _watch(self) -> None:
+        """What can wait until the program has something to do."""
+        for fd in self._child_ends:
+            os.close(fd)
+        for fd in (self._out, self._err):
+            os.set_blocking(fd, False)  # only our ends: a plugin finds ordinary pipes
+        self._loop.watch(self._pidfd, self._exited)
+        # Most have ended before their pipes need a look, and each look costs an event that somebody waits for.
+        self._patience = self._loop.call_at(self.started + PATIENCE, self._watch_pipes)
 
     @property
     def stdout(self) -> bytes:
@@ -88,7 +98,8 @@ class Process:
         if self.status is None:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
-    def _spawn(self, path: str, environ: Mapping[str, str]) -> None:
+    def _spawn(self, path: str, environ: Mapping[str, str]) -> Sequence[int]:
+        """Starts the program; returns the descriptors that are its own."""
         fds: list[int] = []
         try:
             for _ in range(3):
@@ -108,11 +119,7 @@ class Process:
             for fd in fds:
                 os.close(fd)
             raise PluginError(self.plugin, f"{path}: {error.strerror}") from None
-        for fd in (child_in, child_out, child_err):
-            os.close(fd)
-        # Only our ends must not block: a plugin finds ordinary pipes.
-        for fd in (self._in, self._out, self._err):
-            os.set_blocking(fd, False)
+        return child_in, child_out, child_err
 
     def _watch_pipes(self) -> None:
         self._patience = None
@@ -165,7 +172,7 @@ class Process:
     def _log(self, chunk: bytes) -> None:
         room = MAX_STDERR - self._logged
         self._logged += len(chunk)
-        if room <= 0:
+        if room < 0:
             return
         *lines, self._line = (self._line + chunk[:room]).split(b"\n")
         if len(self._line) > MAX_LINE:
@@ -177,8 +184,10 @@ class Process:
             self._on_line(f"(more than {MAX_STDERR} bytes on stderr: the rest is not logged)")
 
     def _say(self, line: bytes) -> None:
-        if line.strip():
-            self._on_line(line[:MAX_LINE].decode("utf-8", "backslashreplace").rstrip())
+        for start in range(0, len(line), MAX_LINE):
+            text = line[start : start + MAX_LINE].decode("utf-8", "backslashreplace").rstrip()
+            if text:
+                self._on_line(text)
 
     def _exited(self) -> None:
         self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])

@@ -57,8 +57,10 @@ class Runner:
         self._environment = {"PATH": ":".join((SYSTEM_PATH, *directories)), **environment}
         path = self._environment["PATH"].split(":")
         self._directories = [*directories, *(directory for directory in path if directory not in directories)]
+        self._nobodys: set[Process] = set()
+        """Those that run on with nobody waiting for them."""
         self._left: defaultdict[str, list[Process]] = defaultdict(list)
-        self._done: set[Process] = set()
+        """Those of them that have neither a result nor been killed, by plugin, the oldest first."""
 
     def start(self, type_: str, on_end: Callable[[Process], None]) -> Process:
         """Starts a plugin, to be fed. `on_end` is called when it has ended, unless it was left before.
@@ -67,13 +69,12 @@ class Runner:
         """
 
         def ended(process: Process) -> None:
-            if process in self._done:
-                self._done.remove(process)
-            elif process in self._left[type_]:
-                self._left[type_].remove(process)
-            else:
+            if process not in self._nobodys:
                 on_end(process)
                 return
+            self._nobodys.remove(process)
+            if process in self._left[type_]:
+                self._left[type_].remove(process)
             log.info("%s: pid %d, which was left running, has ended: %s", type_, process.pid, process.ending)
 
         def said(line: str) -> None:
@@ -86,7 +87,7 @@ class Runner:
 
     def leave_done(self, process: Process) -> None:
         """Goes on without a process that has printed its result and works on."""
-        self._done.add(process)
+        self._nobodys.add(process)
         log.info("%s: pid %d works on after its result", process.plugin, process.pid)
 
     def leave(self, process: Process, *, kill: bool) -> None:
@@ -94,16 +95,20 @@ class Runner:
 
         Of too many that are left the oldest is killed.
         """
-        left = self._left[process.plugin]
-        left.append(process)
+        self._nobodys.add(process)
         fate = "killed" if kill else "left to finish"
         log.warning("%s: pid %d has no result in time: %s", process.plugin, process.pid, fate)
         if kill:
-            self._kill(process)
-        elif len(left) > MAX_LEFT:
-            log.error("%s: more than %d left: pid %d, the oldest, is killed", process.plugin, MAX_LEFT, left[0].pid)
-            self._kill(left[0])
+            self.kill(process)
+            return
+        left = self._left[process.plugin]
+        left.append(process)
+        if len(left) > MAX_LEFT:
+            oldest = left.pop(0)
+            log.error("%s: more than %d left: pid %d, the oldest, is killed", process.plugin, MAX_LEFT, oldest.pid)
+            self.kill(oldest)
 
-    def _kill(self, process: Process) -> None:
+    def kill(self, process: Process) -> None:
+        """Kills a process. Whoever waits for it is told as for any other end."""
         self.counters["killed"] += 1
         process.kill()

@@ -21,6 +21,7 @@ RUNTIME_SERVICE = 2
 """conn_id of the calls a plugin makes to its runtime."""
 
 NANO = 1_000_000_000
+REQUEST, RESPONSE, DATA = Type  # an attribute of an enumeration costs more than a name
 MAX_ERROR_TEXT = 64 << 10
 """Bytes of an error's text that are sent; what is longer is cut, for an oversized message would cost the trunk."""
 
@@ -81,18 +82,20 @@ class Connection:
 
         Another thread may be in `receive_data`, which answers breaches of the rules: only what was taken is removed.
         """
+        if not self._out:
+            return b""
         taken = self._out[:]
         del self._out[: len(taken)]
-        return b"".join(taken)
+        return taken[0] if len(taken) == 1 else b"".join(taken)
 
     def respond(self, stream_id: int, payload: bytes) -> None:
         """Answers a request. Raises MessageTooLarge beyond 4 MiB: the request is then still to be answered."""
-        self._send(self._serve, stream_id, Type.RESPONSE, ttrpc_pb2.Response(payload=payload).SerializeToString())
+        self._send(self._serve, stream_id, RESPONSE, ttrpc_pb2.Response(payload=payload).SerializeToString())
 
     def fail(self, stream_id: int, code: int, text: str) -> None:
         """Answers a request with an error status; a text beyond 64 KiB is cut."""
         status = ttrpc_pb2.Status(code=code, message=_cut(text))
-        self._send(self._serve, stream_id, Type.RESPONSE, ttrpc_pb2.Response(status=status).SerializeToString())
+        self._send(self._serve, stream_id, RESPONSE, ttrpc_pb2.Response(status=status).SerializeToString())
 
     def call(self, service: str, method: str, payload: bytes, timeout: float = 0) -> int:
         """Calls the peer and returns the stream id that its Reply will carry.
@@ -104,7 +107,7 @@ class Connection:
             service=service, method=method, payload=payload, timeout_nano=max(0, int(timeout * NANO))
         )
         stream_id = self._next_call
-        self._send(self._call, stream_id, Type.REQUEST, request.SerializeToString())
+        self._send(self._call, stream_id, REQUEST, request.SerializeToString())
         self._next_call += 2
         self._pending.add(stream_id)
         return stream_id
@@ -115,7 +118,7 @@ class Connection:
         self._out.append(mux.frames(conn_id, ttrpc.message(stream_id, type_, envelope)))
 
     def _request(self, message: ttrpc.Message) -> Request | None:
-        if message.type not in (Type.REQUEST, Type.DATA):
+        if message.type not in (REQUEST, DATA):
             return None  # for types to come: ttrpc server.go ignores them too
         try:
             return self._decode(message)
@@ -128,7 +131,7 @@ class Connection:
         stream_id, type_, envelope = message
         if stream_id % 2 == 0:
             raise CallError(Code.INVALID_ARGUMENT, f"stream id {stream_id} is even")
-        if type_ == Type.DATA:
+        if type_ == DATA:
             raise CallError(Code.INVALID_ARGUMENT, f"stream {stream_id} is not open")
         if stream_id <= self._last_served:
             raise CallError(Code.INVALID_ARGUMENT, f"stream id {stream_id} does not increase")
@@ -144,7 +147,7 @@ class Connection:
 
     def _reply(self, message: ttrpc.Message) -> Reply | None:
         stream_id, type_, envelope = message
-        if type_ != Type.RESPONSE or stream_id not in self._pending:
+        if type_ != RESPONSE or stream_id not in self._pending:
             return None  # an answer that nobody waits for
         self._pending.discard(stream_id)
         if envelope is None:

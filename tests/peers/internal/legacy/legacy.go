@@ -19,10 +19,10 @@ import (
 
 // Load reads a conf.json as nri.loadConfig (client.go) does: an absent file is an empty list of version 0.1, the first
 // JSON value counts. nri.New cannot be used, its path is a constant.
-func Load(path string) (*nri.Client, error) {
+func Load(path string) (*v1.ConfigList, error) {
 	text, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
-		return client(&v1.ConfigList{Version: nri.Version})
+		return &v1.ConfigList{Version: nri.Version}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -30,13 +30,10 @@ func Load(path string) (*nri.Client, error) {
 	return Parse(text)
 }
 
-// Parse makes a client of the text of a conf.json.
-func Parse(text []byte) (*nri.Client, error) {
-	var list v1.ConfigList
-	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&list); err != nil {
-		return nil, err
-	}
-	return client(&list)
+// Parse decodes the text of a conf.json.
+func Parse(text []byte) (*v1.ConfigList, error) {
+	list := &v1.ConfigList{}
+	return list, json.NewDecoder(bytes.NewReader(text)).Decode(list)
 }
 
 // client sets the one field of nri.Client, which is not exported.
@@ -85,8 +82,12 @@ func Task(pod *api.PodSandbox, container *api.Container) nri.Task {
 }
 
 // Invoke runs the chain once, as upstream's adapter does for one event.
-func Invoke(c *nri.Client, state v1.State, pod *api.PodSandbox, container *api.Container) error {
+func Invoke(list *v1.ConfigList, state v1.State, pod *api.PodSandbox, container *api.Container) error {
+	c, err := client(list)
+	if err != nil {
+		return err
+	}
 	sandbox := &nri.Sandbox{ID: pod.GetId(), Labels: pod.GetLabels()}
-	_, err := c.InvokeWithSandbox(context.Background(), Task(pod, container), state, sandbox)
+	_, err = c.InvokeWithSandbox(context.Background(), Task(pod, container), state, sandbox)
 	return err
 }

@@ -15,7 +15,7 @@ const stageVar = "NOOP_STAGE" // names the directory of the stage to the plugins
 // Call is one run of a plugin.
 type Call struct {
 	Plugin  string `json:"plugin"`
-	Request string `json:"request"`
+	Request []byte `json:"request"`
 }
 
 // Called tells whether this process was started as a plugin.
@@ -28,10 +28,10 @@ func Main() error {
 	if err != nil {
 		return err
 	}
-	if err := record(filepath.Join(dir, "calls"), Call{name, string(request)}); err != nil {
+	if err := record(filepath.Join(dir, "calls"), Call{name, request}); err != nil {
 		return err
 	}
-	answers := map[string]string{}
+	answers := map[string][]byte{}
 	if text, err := os.ReadFile(filepath.Join(dir, "answers")); err != nil {
 		return err
 	} else if err := json.Unmarshal(text, &answers); err != nil {
@@ -39,9 +39,9 @@ func Main() error {
 	}
 	answer, told := answers[name]
 	if !told {
-		answer = `{"plugin":"` + name + `","version":"0.1","error":"","metadata":{"k":"v"}}`
+		answer = []byte(`{"plugin":"` + name + `","version":"0.1","error":"","metadata":{"k":"v"}}`)
 	}
-	if _, err := io.WriteString(os.Stdout, answer); err != nil {
+	if _, err := os.Stdout.Write(answer); err != nil {
 		return err
 	}
 	os.Exit(0)
@@ -84,7 +84,7 @@ func NewStage() (*Stage, error) {
 func (s *Stage) Close() { os.RemoveAll(s.dir) }
 
 // Set forgets the calls so far and sets up plugins and their answers. A name that is a path gets no link.
-func (s *Stage) Set(plugins []string, answers map[string]string) error {
+func (s *Stage) Set(plugins []string, answers map[string][]byte) error {
 	os.Remove(filepath.Join(s.dir, "calls"))
 	for _, name := range plugins {
 		if name == "" || strings.Contains(name, "/") {

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// op is one step of the script; each uses the fields it needs.
+type op struct {
+	Op   string `json:"op"`
+	Host string `json:"host"`
+
+	// open
+	PluginDir           string `json:"plugin_dir"` // launch what is in there; none: nothing is launched
+	DropInDir           string `json:"drop_in_dir"`
+	Socket              string `json:"socket"` // listen for external plugins; none: they are not accepted
+	Name                string `json:"name"`
+	Version             string `json:"version"`
+	RegistrationTimeout int    `json:"registration_timeout_ms"`
+	RequestTimeout      int    `json:"request_timeout_ms"`
+
+	// state: what Synchronize is going to tell, recorded and made up. Bytes: that large is the message to be.
+	Pods           []json.RawMessage `json:"pods"`
+	Containers     []json.RawMessage `json:"containers"`
+	MakePods       int               `json:"make_pods"`
+	MakeContainers int               `json:"make_containers"`
+	Bytes          int               `json:"bytes"`
+
+	// wait
+	Plugin  string `json:"plugin"`
+	Timeout int    `json:"timeout_ms"`
+
+	// event. Bytes: the ttRPC message without its header is made that long, by an annotation of the pod.
+	Event     string          `json:"event"`
+	Pod       json.RawMessage `json:"pod"`
+	Container json.RawMessage `json:"container"`
+	Resources json.RawMessage `json:"resources"`
+	Overhead  json.RawMessage `json:"overhead"`
+	Repeat    int             `json:"repeat"`
+	Parallel  int             `json:"parallel"`
+
+	// compare
+	Hosts []string `json:"hosts"`
+}
+
+// reply is what an op came to. Plugins are those connected afterwards.
+type reply struct {
+	Error   string          `json:"error"`
+	Plugins []plugin        `json:"plugins"`
+	Micros  float64         `json:"us"`
+	Adjust  json.RawMessage `json:"adjust,omitempty"`
+	Update  json.RawMessage `json:"update,omitempty"`
+
+	Errors  []string             `json:"errors,omitempty"`  // event with repeat or parallel: of each that failed
+	Samples map[string][]float64 `json:"samples,omitempty"` // compare: microseconds of every event, by host
+	Calls   []call               `json:"calls,omitempty"`   // calls: what went over the wire since the last time
+	Updates []json.RawMessage    `json:"updates,omitempty"` // updates: unsolicited ones since the last time
+}
+
+var ops = map[string]func(map[string]*host, *op) (*reply, error){
+	"open":    opOpen,
+	"state":   onHost((*host).setState),
+	"start":   onHost((*host).start),
+	"wait":    onHost((*host).wait),
+	"plugins": onHost(func(*host, *op) (*reply, error) { return nil, nil }),
+	"event":   onHost((*host).event),
+	"calls":   onHost((*host).takeCalls),
+	"updates": onHost((*host).takeUpdates),
+	"stop":    opStop,
+	"compare": opCompare,
+}
+
+func onHost(run func(*host, *op) (*reply, error)) func(map[string]*host, *op) (*reply, error) {
+	return func(hosts map[string]*host, o *op) (*reply, error) {
+		h := hosts[o.Host]
+		if h == nil {
+			return nil, fmt.Errorf("no such host: %q", o.Host)
+		}
+		return run(h, o)
+	}
+}
+
+func opOpen(hosts map[string]*host, o *op) (*reply, error) {
+	h, err := open(o)
+	if err != nil {
+		return nil, err
+	}
+	hosts[o.Host] = h
+	return nil, nil
+}
+
+func opStop(hosts map[string]*host, o *op) (*reply, error) {
+	if h := hosts[o.Host]; h != nil {
+		h.adaptation.Stop()
+		delete(hosts, o.Host)
+	}
+	return nil, nil
+}
+
+// event plays one event, or Repeat of them in Parallel goroutines (the adaptation has a lock for all of them).
+func (h *host) event(o *op) (*reply, error) {
+	e, err := newEvent(h, o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Repeat == 0 && o.Parallel == 0 {
+		return e.play()
+	}
+	r := &reply{}
+	var lock sync.Mutex
+	var wait sync.WaitGroup
+	for range max(o.Parallel, 1) {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for range max(o.Repeat, 1) {
+				if _, err := e.play(); err != nil {
+					lock.Lock()
+					r.Errors = append(r.Errors, err.Error())
+					lock.Unlock()
+				}
+			}
+		}()
+	}
+	begin := time.Now()
+	wait.Wait()
+	r.Micros = micros(begin)
+	return r, nil
+}
+
+// opCompare plays the same event to several hosts in turn, each time in the other order, and notes how long each took.
+func opCompare(hosts map[string]*host, o *op) (*reply, error) {
+	samples := map[string][]float64{}
+	order := []*event{}
+	for _, name := range o.Hosts {
+		if hosts[name] == nil {
+			return nil, fmt.Errorf("no such host: %q", name)
+		}
+		e, err := newEvent(hosts[name], o)
+		if err != nil {
+			return nil, err
+		}
+		order = append(order, e)
+	}
+	for n := range o.Repeat {
+		for i := range order {
+			at := i
+			if n%2 == 1 {
+				at = len(order) - 1 - i
+			}
+			r, err := order[at].play()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", o.Hosts[at], err)
+			}
+			samples[o.Hosts[at]] = append(samples[o.Hosts[at]], r.Micros)
+		}
+	}
+	return &reply{Samples: samples}, nil
+}
+
+func micros(since time.Time) float64 { return float64(time.Since(since).Nanoseconds()) / 1e3 }

@@ -1,0 +1,287 @@
+"""The peers as Python objects: a real runtime to play events on, and the original client, to ask what it would send."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+
+from .build import NEWEST, PeerMissing, peer
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+COMMAND = Path(sys.executable).parent / "v010-adapter"
+LEGACY_EVENTS = {  # the events that the original had, and what its requests call them
+    "RunPodSandbox": "create",
+    "StartContainer": "create",
+    "StopContainer": "delete",
+    "StopPodSandbox": "delete",
+}
+PLAIN_ANSWER = b'{"plugin":"%s","version":"0.1","error":"","metadata":{"k":"v"}}'  # of the oracle's plugins
+_missing: dict[str, str] = {}  # by version: the proxy is asked once
+
+
+def require(name: str, version: str = NEWEST) -> Path:
+    """Return the program's path; the test that asks is skipped where it cannot be had, or fails if REQUIRE_PEERS=1."""
+    try:
+        if version in _missing:
+            raise PeerMissing(_missing[version])
+        return peer(name, version)
+    except PeerMissing as missing:
+        _missing[version] = str(missing).splitlines()[-1]
+        return _give_up(f"{name} for NRI {version}: {_missing[version]}")
+
+
+def _give_up(reason: str) -> Path:
+    if os.environ.get("REQUIRE_PEERS") == "1":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A plugin as the runtime knows it."""
+
+    name: str
+    pid: int
+    events: int
+    fail_request: bool
+    keep_connected: bool
+
+
+@dataclass(frozen=True)
+class Call:
+    """One ttRPC request as it went to a plugin; `bytes` is the message without its header."""
+
+    method: str
+    bytes: int
+    us: float
+    error: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What became of an op. `plugins` are those connected afterwards."""
+
+    error: str = ""
+    plugins: Sequence[Plugin] = ()
+    us: float = 0
+    adjust: Mapping[str, Any] | None = None
+    update: Sequence[Mapping[str, Any]] = ()
+    errors: Sequence[str] = ()
+    samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    calls: Sequence[Call] = ()
+    updates: Sequence[Sequence[Mapping[str, Any]]] = ()
+
+    @classmethod
+    def read(cls, line: str) -> Self:
+        """Decode a line of the host."""
+        known = json.loads(line)
+        known["plugins"] = [Plugin(**p) for p in known["plugins"] or ()]
+        known["calls"] = [Call(**c) for c in known.get("calls", ())]
+        return cls(**known)
+
+    @property
+    def names(self) -> list[str]:
+        """NN-NAME of the plugins that are connected."""
+        return [p.name for p in self.plugins]
+
+
+class GoRuntime:
+    """A host of NRI's adaptation in a process of its own.
+
+    with GoRuntime(tmp_path) as runtime:
+        runtime.open(plugin=COMMAND, config="…")   # launched through a plugin directory at start
+        runtime.play("start")
+        runtime.event("RunPodSandbox", pod)
+    """
+
+    def __init__(self, directory: Path, version: str = NEWEST) -> None:
+        self.directory = directory
+        self.program = require("runtime", version)
+        self.log = directory / "runtime.log"
+        self.socket = directory / "nri.sock"
+
+    def __enter__(self) -> Self:
+        with self.log.open("w") as log:
+            self._process = subprocess.Popen(
+                [self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        if error is not None:
+            print(self.log.read_text()[-4000:])  # pytest shows it with the failure
+
+    def close(self) -> None:
+        """End the host; it stops its plugins."""
+        self._process.communicate()
+
+    def kill(self) -> None:
+        """End the host as a crash would."""
+        self._process.kill()
+
+    def play(self, op: str, **fields: object) -> Reply:
+        """Do an op (cmd/runtime/ops.go lists them) and return what became of it."""
+        assert self._process.stdin
+        assert self._process.stdout
+        print(json.dumps({"op": op, **fields}, default=str), file=self._process.stdin)
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the host is gone: {self.log.read_text()[-4000:]}")
+        return Reply.read(line)
+
+    def open(
+        self,
+        plugin: Path | None = None,
+        config: str | None = None,
+        *,
+        name: str = "00-v010-adapter",
+        host: str = "",
+        runtime: tuple[str, str] = ("containerd", "1.7.35"),
+        **fields: object,
+    ) -> None:
+        """Set up a host: with a plugin to launch and its configuration, or with a socket for external ones."""
+        plugins, drop_ins = self.directory / f"plugins{host}", self.directory / f"conf.d{host}"
+        for directory in (plugins, drop_ins):
+            directory.mkdir()
+        if plugin:
+            (plugins / name).symlink_to(plugin)
+        else:
+            fields["socket"] = self.socket
+        if config is not None:
+            (drop_ins / f"{name}.conf").write_text(config)
+        done = self.play(
+            "open", host=host, plugin_dir=plugins, drop_in_dir=drop_ins, name=runtime[0], version=runtime[1], **fields
+        )
+        assert not done.error, done.error
+
+    def event(self, event: str, pod: object, container: object = None, **fields: object) -> Reply:
+        """Play one event."""
+        return self.play("event", event=event, pod=pod, container=container, **fields)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the original client did in one case: the plugins it ran, the bytes each of them read, its error."""
+
+    plugins: Sequence[str]
+    requests: Sequence[bytes]
+    error: str
+
+    @classmethod
+    def read(cls, line: str) -> Self:
+        """Decode a line of the oracle."""
+        told = json.loads(line)
+        return cls(told["plugins"], [base64.b64decode(request) for request in told["requests"]], told["error"])
+
+
+@dataclass(frozen=True)
+class Case:
+    """One event for the original client. `conf`: a conf.json of its own; `answers`: what plugins print, by type."""
+
+    state: str
+    pod: Mapping[str, Any]
+    container: Mapping[str, Any] | None = None
+    conf: bytes | None = None
+    answers: Mapping[str, bytes] = field(default_factory=dict)
+
+    def encode(self) -> str:
+        """Return it as cmd/oracle/main.go reads it."""
+        answers = {name: _base64(answer) for name, answer in self.answers.items()}
+        conf = None if self.conf is None else _base64(self.conf)
+        return json.dumps({**vars(self), "conf": conf, "answers": answers})
+
+
+def _base64(text: bytes) -> str:
+    return base64.b64encode(text).decode()
+
+
+class Oracle:
+    """The original client."""
+
+    def __init__(self, conf: Path | None = None) -> None:
+        self._command = [str(require("oracle")), *(["-conf", str(conf)] if conf else [])]
+
+    def ask(self, cases: Iterable[Case]) -> list[Outcome]:
+        """Play all cases in one process."""
+        script = "\n".join(case.encode() for case in cases)
+        done = subprocess.run(self._command, input=script, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return [Outcome.read(line) for line in done.stdout.split("\n")[:-1]]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One event of a pod's life as a runtime sent it: pod and container as protojson."""
+
+    source: str
+    event: str
+    pod: Mapping[str, Any]
+    container: Mapping[str, Any] | None
+    extra: Mapping[str, Any] | None
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.event}"
+
+
+def golden(source: str = "*") -> list[Recorded]:
+    """Every recorded pod or container event, or those of one runtime."""
+    found = []
+    for path in sorted(GOLDEN.glob(f"{source}/events-one-pod.jsonl")):
+        for line in path.read_text().split("\n")[:-1]:
+            event = json.loads(line)
+            if event["pod"]:
+                found.append(
+                    Recorded(path.parent.name, event["event"], event["pod"], event["container"], event["extra"])
+                )
+    return found
+
+
+class Chain:
+    """Legacy plugins in a directory of their own: each notes the requests it gets, then does what its script says."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.bin = directory / "bin"
+        self.conf = directory / "conf.json"
+        self._entries: list[dict[str, object]] = []
+        self.bin.mkdir()
+        self._write()
+
+    def add(self, name: str, script: str = "", **conf: object) -> Self:
+        """Put a plugin at the end. Its script is shell, by default it prints a plain success."""
+        script = script or f"""printf '%s' '{(PLAIN_ANSWER % name.encode()).decode()}'"""
+        program = self.bin / name
+        program.write_text(f"#!/bin/sh\n{{ cat; echo; }} >> '{self._notes(name)}'\n{script}\n")
+        program.chmod(0o755)
+        self._entries.append({"type": name, **({"conf": conf} if conf else {})})
+        self._write()
+        return self
+
+    def requests(self, name: str) -> list[bytes]:
+        """What a plugin has got so far."""
+        notes = self._notes(name)
+        return notes.read_bytes().split(b"\n")[:-1] if notes.exists() else []
+
+    @property
+    def settings(self) -> str:
+        """The adapter's configuration that runs this chain."""
+        return f"legacy:\n  config: {self.conf}\n  path: [{self.bin}]\n"
+
+    def _notes(self, name: str) -> Path:
+        return self._directory / f"{name}.requests"
+
+    def _write(self) -> None:
+        self.conf.write_text(json.dumps({"version": "0.1", "plugins": self._entries}))

@@ -1,0 +1,79 @@
+"""Our messages against those of NRI's Go module: names, numbers, types, services."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+
+from adapter.proto.nri_pb2 import DESCRIPTOR
+
+from .harness import require
+
+KINDS = {
+    number: name.removeprefix("TYPE_").lower() for name, number in vars(FieldDescriptor).items() if name[:5] == "TYPE_"
+}
+
+
+@pytest.fixture(scope="module")
+def published() -> Any:
+    program = require("descriptors")
+    return json.loads(subprocess.run([program], capture_output=True, text=True, check=True).stdout)
+
+
+def describe(field: FieldDescriptor) -> dict[str, Any]:
+    of = field.message_type or field.enum_type
+    return {
+        "name": field.name,
+        "number": field.number,
+        "label": "repeated" if field.is_repeated else "optional",
+        "kind": KINDS[field.type],
+        "type": of.full_name if of else "",
+        "oneof": field.containing_oneof.name if field.containing_oneof else "",
+        "map": bool(field.message_type and field.message_type.GetOptions().map_entry),
+    }
+
+
+def with_nested(messages: Iterator[Descriptor]) -> Iterator[Descriptor]:
+    for message in messages:
+        yield message
+        yield from with_nested(iter(message.nested_types))
+
+
+def messages() -> list[Descriptor]:
+    return list(with_nested(iter(DESCRIPTOR.message_types_by_name.values())))
+
+
+def enums() -> list[EnumDescriptor]:
+    return [*DESCRIPTOR.enum_types_by_name.values(), *(enum for message in messages() for enum in message.enum_types)]
+
+
+def test_the_package_is_nris(published: Any) -> None:
+    assert DESCRIPTOR.package == published["package"]
+
+
+def test_every_message_has_the_published_fields_and_no_others(published: Any) -> None:
+    ours = {m.full_name: sorted(map(describe, m.fields), key=lambda f: f["number"]) for m in messages()}
+    theirs = {name: sorted(fields, key=lambda f: f["number"]) for name, fields in published["messages"].items()}
+    assert len(theirs) > 80
+    assert ours == theirs
+
+
+def test_every_enum_has_the_published_values_and_no_others(published: Any) -> None:
+    assert len(published["enums"]) > 5
+    assert {e.full_name: {v.name: v.number for v in e.values} for e in enums()} == published["enums"]
+
+
+def test_every_service_has_the_published_methods_and_no_others(published: Any) -> None:
+    ours = {
+        service.full_name: {
+            m.name: {"input": m.input_type.full_name, "output": m.output_type.full_name} for m in service.methods
+        }
+        for service in DESCRIPTOR.services_by_name.values()
+    }
+    assert len(published["services"][f"{DESCRIPTOR.package}.Plugin"]) == 18
+    assert ours == published["services"]

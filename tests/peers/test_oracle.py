@@ -1,0 +1,176 @@
+"""Our requests against those of the original client (package nri, client.go): the same objects, byte for byte.
+
+The client is fed as upstream's v010-adapter feeds it. Where we differ from that on purpose stands in
+adapter.legacy.request.DEVIATIONS; `expected` undoes exactly that on the client's side.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import MessageToDict, ParseDict
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from adapter.errors import ConfigError
+from adapter.legacy import config, request, result
+from adapter.proto import nri_pb2 as api
+
+from .harness import PLAIN_ANSWER, Case, Oracle, Outcome, Recorded, golden
+from .strategies import broken, conf_texts, containers, pods, result_texts
+
+CONF = b"""{"version": "0.1", "plugins": [
+    {"type": "first", "conf": {"n": 1.10, "big": 12345678901234567890, "text": "<&>\\u2028", "again": 1, "again": 2}},
+    {"type": "second"},
+    {"type": "third", "conf": null}
+]}"""
+STATES = ("create", "delete")
+fuzzed = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Oracle:
+    return Oracle()
+
+
+def messages(case: Case) -> tuple[api.PodSandbox, api.Container | None]:
+    container = None if case.container is None else ParseDict(dict(case.container), api.Container())
+    return ParseDict(dict(case.pod), api.PodSandbox()), container
+
+
+def ours(case: Case) -> Outcome:
+    """What our bridge makes of a case, without running anything."""
+    pod, container = messages(case)
+    subject = request.of_container(container, pod) if container is not None else request.of_pod(pod)
+    requests: list[bytes] = []
+    results: list[result.Result] = []
+    entries = config.parse(CONF if case.conf is None else case.conf, "conf.json").entries
+    for entry in entries:
+        requests.append(request.encode(subject, case.state, entry, results))
+        answer = case.answers.get(entry.type, PLAIN_ANSWER % entry.type.encode())
+        try:
+            results.append(result.parse(answer))
+        except result.ResultError:
+            return Outcome([e.type for e in entries[: len(requests)]], requests, f"plugin: {entry.type}: unreadable")
+        if results[-1].error:
+            error = f"plugin: {entry.type}: {results[-1].error}"
+            return Outcome([e.type for e in entries[: len(requests)]], requests, error)
+    return Outcome([e.type for e in entries], requests, "")
+
+
+def expected(case: Case, theirs: Outcome) -> Outcome:
+    """What the client did, less what it adds and we do not."""
+    pod, container = messages(case)
+    resources = (pod if container is None else container).linux.resources
+    error = re.sub(
+        r"^(plugin: .*?: )failed to unmarshal plugin output.*", r"\1unreadable", theirs.error, flags=re.DOTALL
+    )
+    return Outcome(theirs.plugins, [without_empty(text, resources) for text in theirs.requests], error)
+
+
+def without_empty(text: bytes, resources: api.LinuxResources) -> bytes:
+    """Take `cpu` and `memory` that the runtime did not fill out of a request's spec."""
+    # Nothing behind the key can contain it unescaped; `conf`, in front of it, can.
+    head, mark, tail = text.rpartition(b'"spec":{"resources":')
+    if not resources.HasField("cpu"):
+        tail = tail.replace(b',"cpu":{}', b"", 1)
+    if not resources.HasField("memory"):
+        tail = re.sub(rb'"memory":\{\},|,?"memory":\{\}', b"", tail, count=1)
+    return head + mark + tail
+
+
+def compare(oracle: Oracle, cases: Sequence[Case]) -> None:
+    for case, theirs in zip(cases, oracle.ask(cases), strict=True):
+        wanted, got = expected(case, theirs), ours(case)
+        for theirs_text, our_text in zip(wanted.requests, got.requests, strict=True):
+            assert readable(our_text) == readable(theirs_text)
+            assert our_text == theirs_text
+        assert got == wanted
+
+
+def readable(text: bytes) -> Any:
+    return json.loads(text.decode("utf-8", "replace"))
+
+
+def test_the_only_deviation_from_upstreams_adapter_is_the_one_that_is_undone_here() -> None:
+    table = [d.what for d in request.DEVIATIONS if d.other == "upstream's v010-adapter"]
+    assert len(table) == 1
+    assert "`memory` and `cpu`" in table[0]
+
+
+@pytest.mark.parametrize("recorded", golden(), ids=str)
+def test_requests_about_recorded_objects_are_the_original_clients(oracle: Oracle, recorded: Recorded) -> None:
+    compare(oracle, [Case(state, recorded.pod, c, CONF) for state in STATES for c in (None, recorded.container)])
+
+
+@fuzzed
+@given(data=st.data(), state=st.sampled_from(STATES))
+def test_requests_about_any_pod_are_the_original_clients(oracle: Oracle, data: st.DataObject, state: str) -> None:
+    drawn = data.draw(st.lists(pods(), min_size=1, max_size=20))
+    compare(oracle, [Case(state, as_dict(pod), None, CONF) for pod in drawn])
+
+
+@fuzzed
+@given(data=st.data(), state=st.sampled_from(STATES))
+def test_requests_about_any_container_are_the_original_clients(oracle: Oracle, data: st.DataObject, state: str) -> None:
+    drawn = data.draw(st.lists(st.tuples(pods(), containers()), min_size=1, max_size=20))
+    compare(oracle, [Case(state, as_dict(pod), as_dict(container), CONF) for pod, container in drawn])
+
+
+def as_dict(drawn: api.PodSandbox | api.Container) -> dict[str, Any]:
+    return MessageToDict(drawn, preserving_proto_field_name=True)
+
+
+POD = {"id": "p", "labels": {"a": "b"}}
+
+
+DEEP = [b"[" * depth + b"]" * depth for depth in (9_998, 9_999, 10_000)]
+"""Inside an object. Go's limit is 10 000."""
+ODD_RESULTS = [
+    *(b'{"ignored":%s}' % deep for deep in DEEP),
+    b"",
+    b"null",
+    b"[]",
+    b'{"error":null}',
+    b'{"error":"a","Error":""}',
+    b'{"Error":"","error":"a"}',
+    b'{"metadata":{"a":null,"b":"1","a":"2"},"METADATA":{"c":""}}',
+    b'{"metadata":{"a":1}}',
+    b"\xef\xbb\xbf{}",
+    b"{} x",
+    b" {} \n",
+    b'{"state":"create","id":"x","pid":7,"cgroupsPath":"/a"}',
+    b'{"error":"a \\ud800 b"}',
+    b'{"version":1}',
+    b"{}".decode().encode("utf-16"),
+]
+
+
+def test_odd_results_are_read_as_the_original_client_reads_them(oracle: Oracle) -> None:
+    conf = b'{"plugins": [{"type": "told"}, {"type": "next"}]}'
+    compare(oracle, [Case("create", POD, None, conf, {"told": text}) for text in ODD_RESULTS])
+
+
+@fuzzed
+@given(texts=st.lists(st.one_of(result_texts(), broken(result_texts())), min_size=1, max_size=40))
+def test_results_are_read_as_the_original_client_reads_them(oracle: Oracle, texts: Sequence[bytes]) -> None:
+    conf = b'{"plugins": [{"type": "told"}, {"type": "next"}]}'
+    compare(oracle, [Case("create", POD, None, conf, {"told": text}) for text in texts])
+
+
+@fuzzed
+@given(texts=st.lists(st.one_of(conf_texts(), broken(conf_texts())), min_size=1, max_size=40))
+def test_configurations_are_read_as_the_original_client_reads_them(oracle: Oracle, texts: Sequence[bytes]) -> None:
+    cases = [Case("create", POD, None, text) for text in texts]
+    for case, theirs in zip(cases, oracle.ask(cases), strict=True):
+        try:
+            got = ours(case)
+        except ConfigError:
+            assert theirs.error, case.conf  # what we refuse, it refuses or fails at
+            continue
+        if all(re.fullmatch("[a-z]+", name) for name in got.plugins):  # others need not be found by the oracle
+            assert got == expected(case, theirs), case.conf

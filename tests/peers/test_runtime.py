@@ -1,0 +1,311 @@
+"""Our plugin under the runtime side that containerd and CRI-O have: launched and external, on four versions of NRI."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from adapter.proto import ttrpc_pb2
+
+from .build import NEWEST, VERSIONS
+from .harness import COMMAND, LEGACY_EVENTS, Call, Case, Chain, GoRuntime, Oracle, Recorded, golden
+from .test_oracle import expected
+
+NAME = "00-v010-adapter"
+MIB = 1 << 20
+KNOWN_TO_ALL = (1 << 11) - 1  # RunPodSandbox to RemoveContainer; an older runtime refuses a plugin for any other bit
+LEGACY_BITS = 1 << 0 | 1 << 1 | 1 << 5 | 1 << 9
+HAS_CALLS = {"v0.8.0": False, "v0.10.0": False, "v0.12.0": True, "v0.12.5": True}
+HAS_POLICIES = {"v0.8.0": False, "v0.10.0": False, "v0.12.0": False, "v0.12.5": True}
+SIZES = (4086, 4087, 8182, 100_000)  # around Go's 4096-byte reads, with and without the header of 10
+
+LIFE = golden("containerd-2.4.2")
+POD = LIFE[0].pod
+CONTAINER = next(recorded.container for recorded in LIFE if recorded.container)
+
+
+@pytest.fixture(params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Chain:
+    return Chain(tmp_path)
+
+
+@contextmanager
+def launched(
+    chain: Chain,
+    directory: Path,
+    version: str = NEWEST,
+    settings: str = "",
+    state: Mapping[str, int] | None = None,
+    timeout_ms: int = 2000,
+) -> Iterator[GoRuntime]:
+    """A host that has launched the adapter from its plugin directory."""
+    with GoRuntime(directory, version) as runtime:
+        runtime.open(COMMAND, chain.settings + settings, request_timeout_ms=timeout_ms)
+        runtime.play("state", **(state or {}))
+        started = runtime.play("start")
+        assert (started.error, started.names) == ("", [NAME])
+        yield runtime
+
+
+@contextmanager
+def external(chain: Chain, directory: Path, version: str = NEWEST) -> Iterator[GoRuntime]:
+    """A host that the adapter has connected to."""
+    config = directory / "adapter.yaml"
+    config.write_text(chain.settings)
+    with GoRuntime(directory, version) as runtime:
+        runtime.open()
+        assert runtime.play("start").error == ""
+        arguments = ["-idx", "00", "-name", "v010-adapter", "-socket", runtime.socket, "-config", config]
+        with subprocess.Popen([str(COMMAND), *map(str, arguments)]) as adapter:
+            try:
+                assert runtime.play("wait", plugin=NAME).error == ""
+                yield runtime
+            finally:
+                adapter.terminate()
+        assert adapter.returncode == 0
+
+
+def play(runtime: GoRuntime, recorded: Recorded) -> None:
+    resources = (recorded.extra or {}).get("linux_resources")
+    reply = runtime.event(recorded.event, recorded.pod, recorded.container, resources=resources)
+    assert (recorded.event, reply.error, reply.names) == (recorded.event, "", [NAME])
+
+
+def calls(runtime: GoRuntime) -> list[Call]:
+    return list(runtime.play("calls").calls)
+
+
+@pytest.mark.parametrize("how", [launched, external])
+def test_a_pods_life_runs_every_plugin_once_per_create_and_delete(
+    chain: Chain, tmp_path: Path, version: str, how: Callable[..., AbstractContextManager[GoRuntime]]
+) -> None:
+    chain.add("first", text="<&>").add("second")
+    with how(chain, tmp_path, version) as runtime:
+        for recorded in LIFE:
+            play(runtime, recorded)
+    oracle = Oracle(chain.conf)
+    events = [recorded for recorded in LIFE if recorded.event in LEGACY_EVENTS]
+    # The runtime leaves the pid out of StopPodSandbox: it is what it was at the create.
+    cases = [Case(LEGACY_EVENTS[e.event], {**e.pod, "pid": POD["pid"]}, e.container) for e in events]
+    outcomes = [expected(case, outcome) for case, outcome in zip(cases, oracle.ask(cases), strict=True)]
+    assert len(outcomes) == 4
+    for n, name in enumerate(("first", "second")):
+        assert chain.requests(name) == [outcome.requests[n] for outcome in outcomes]
+
+
+def test_no_bit_is_asked_for_that_a_runtime_may_not_know(chain: Chain, tmp_path: Path, version: str) -> None:
+    with launched(chain, tmp_path, version) as runtime:
+        (plugin,) = runtime.play("plugins").plugins
+    assert plugin.events & ~KNOWN_TO_ALL == 0
+    assert plugin.events & LEGACY_BITS == LEGACY_BITS
+
+
+def test_both_generations_of_events_are_served(chain: Chain, tmp_path: Path, version: str) -> None:
+    chain.add("plugin")
+    with launched(chain, tmp_path, version) as runtime:
+        for recorded in LIFE:
+            play(runtime, recorded)
+        methods = [call.method for call in calls(runtime)]
+    assert ("StateChange" in methods) == (not HAS_CALLS[version])
+    assert ("StartContainer" in methods) == HAS_CALLS[version]
+    assert len(chain.requests("plugin")) == 4
+
+
+def test_a_synchronize_of_nearly_the_largest_message_is_taken(chain: Chain, tmp_path: Path, version: str) -> None:
+    chain.add("plugin")
+    state = {"make_pods": 100, "make_containers": 2000, "bytes": int(3.9 * MIB)}
+    with launched(chain, tmp_path, version, state=state) as runtime:
+        (synchronize,) = [call for call in calls(runtime) if call.method == "Synchronize"]
+        assert 3.8 * MIB < synchronize.bytes < 4 * MIB
+        play(runtime, LIFE[0])
+    assert len(chain.requests("plugin")) == 1
+
+
+def test_a_synchronize_that_must_be_split_is_taken(chain: Chain, tmp_path: Path, version: str) -> None:
+    chain.add("plugin")
+    state = {"make_pods": 100, "make_containers": 2000, "bytes": 9 * MIB}
+    with launched(chain, tmp_path, version, state=state) as runtime:
+        parts = [call for call in calls(runtime) if call.method == "Synchronize"]
+        assert parts[0].error  # the runtime's own client finds it too large
+        assert len([part for part in parts if not part.error]) >= 3
+        play(runtime, LIFE[0])
+    assert len(chain.requests("plugin")) == 1
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_messages_of_all_lengths_around_a_frames_border_arrive_whole(
+    chain: Chain, tmp_path: Path, version: str, size: int
+) -> None:
+    chain.add("plugin")
+    with launched(chain, tmp_path, version) as runtime:
+        reply = runtime.event("RunPodSandbox", POD, bytes=size)
+        assert (reply.error, reply.names) == ("", [NAME])
+        assert calls(runtime)[-1].bytes == size
+    (request,) = chain.requests("plugin")
+    padding = json.loads(request)["spec"]["annotations"]["padding"]
+    assert len(padding) > size - 2000
+    assert set(padding) == {"x"}
+
+
+@pytest.mark.parametrize("size", [*SIZES[:3], 60_000])
+def test_answers_of_all_lengths_around_a_frames_border_arrive_whole(
+    chain: Chain, tmp_path: Path, version: str, size: int
+) -> None:
+    text = "x" * length_of_error(size)
+    chain.add("plugin", f"""printf '%s' '{{"error":"{text}"}}'""")
+    with launched(chain, tmp_path, version) as runtime:
+        reply = runtime.event("StartContainer", POD, CONTAINER)
+    assert reply.error == f"rpc error: code = Unknown desc = plugin: plugin: {text}"
+    assert reply.names == [NAME]
+
+
+def length_of_error(size: int) -> int:
+    """How long a plugin's error must be to make the ttRPC response that long."""
+    for length in range(size, 0, -1):
+        status = ttrpc_pb2.Status(code=2, message="plugin: plugin: " + "x" * length)
+        if ttrpc_pb2.Response(status=status).ByteSize() == size:
+            return length
+    raise ValueError(size)
+
+
+def test_an_endless_error_is_cut_and_costs_no_connection(chain: Chain, tmp_path: Path, version: str) -> None:
+    chain.add("verbose", """printf '{"error":"no'; head -c 900000 /dev/zero | tr '\\0' x; printf '"}'""")
+    with launched(chain, tmp_path, version) as runtime:
+        reply = runtime.event("StartContainer", POD, CONTAINER)
+        assert reply.error.startswith("rpc error: code = Unknown desc = plugin: verbose: noxxx")
+        assert len(reply.error) < 900_000
+        assert reply.names == [NAME]
+
+
+def test_what_a_failing_plugin_says_arrives_as_it_is(chain: Chain, tmp_path: Path, version: str) -> None:
+    chain.add("failing", """printf '%s' '{"error":"no quota left for \\"ä<&>😀\\""}'""").add("behind")
+    with launched(chain, tmp_path, version) as runtime:
+        for event in ("RunPodSandbox", "StartContainer"):
+            reply = runtime.event(event, POD, CONTAINER)
+            assert reply.error == 'rpc error: code = Unknown desc = plugin: failing: no quota left for "ä<&>😀"'
+            assert reply.names == [NAME]
+        for event in ("StopContainer", "StopPodSandbox"):
+            assert runtime.event(event, POD, CONTAINER).error == ""
+    # A failed create ends the chain, and what was not started gets no delete.
+    assert len(chain.requests("failing")) == 4
+    assert chain.requests("behind") == []
+
+
+def test_a_late_plugin_costs_its_own_event_and_nothing_else(chain: Chain, tmp_path: Path, version: str) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    chain.add("late", f"""grep -q '"hold"' '{chain.bin}/../late.requests' && read _ < '{gate}'; printf '%s' '{{}}'""")
+    with launched(chain, tmp_path, version, timeout_ms=1000) as runtime:
+        play(runtime, LIFE[0])
+        held = {**CONTAINER, "id": "held", "annotations": {"hold": ""}}
+        reply = runtime.event("StartContainer", POD, held)
+        assert "late" in reply.error
+        assert "code = Unknown" in reply.error  # our answer, not the runtime's verdict
+        assert reply.names == [NAME]
+        release(gate)
+
+
+def test_a_late_plugin_whose_failure_is_ignored_does_not_fail_its_event(
+    chain: Chain, tmp_path: Path, version: str
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    chain.add("late", f"""read _ < '{gate}'; printf '%s' '{{}}'""")
+    with launched(chain, tmp_path, version, "  onFailure: ignore\n", timeout_ms=500) as runtime:
+        reply = runtime.event("StartContainer", POD, CONTAINER)
+        assert (reply.error, reply.names) == ("", [NAME])
+        release(gate)
+
+
+def release(gate: Path) -> None:
+    """Let the plugin go on that reads from the gate; without one, which was not left to finish, this fails."""
+    opened = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
+    os.write(opened, b"go\n")
+    os.close(opened)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_who_does_not_answer_at_all_is_kept_where_policies_are_known_and_dropped_elsewhere(
+    chain: Chain, tmp_path: Path, version: str, fails: bool
+) -> None:
+    settings = f"runtime: {{failRequest: {str(fails).lower()}}}\n"
+    with launched(chain, tmp_path, version, settings, timeout_ms=300) as runtime:
+        (plugin,) = runtime.play("plugins").plugins
+        assert (plugin.keep_connected, plugin.fail_request) == (HAS_POLICIES[version], HAS_POLICIES[version] and fails)
+        with stopped(plugin.pid) as process:
+            reply = runtime.event("StartContainer", POD, CONTAINER)
+            if HAS_POLICIES[version]:
+                assert reply.names == [NAME]
+                assert bool(reply.error) == fails
+            else:
+                assert (reply.error, reply.names) == ("", [])
+                assert ended(process)
+        if HAS_POLICIES[version]:
+            play(runtime, LIFE[0])
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[int]:
+    """The process held still, as a pidfd."""
+    process = os.pidfd_open(pid)
+    signal.pidfd_send_signal(process, signal.SIGSTOP)
+    try:
+        yield process
+    finally:
+        if not select.select([process], [], [], 0)[0]:
+            signal.pidfd_send_signal(process, signal.SIGCONT)
+        os.close(process)
+
+
+def ended(process: int) -> bool:
+    return bool(select.select([process], [], [], 10)[0])
+
+
+def test_concurrent_events_are_all_served(chain: Chain, tmp_path: Path, version: str) -> None:
+    chain.add("plugin")
+    with launched(chain, tmp_path, version) as runtime:
+        reply = runtime.event("StartContainer", POD, CONTAINER, parallel=8, repeat=10)
+        assert (list(reply.errors), reply.names) == ([], [NAME])
+    assert len(chain.requests("plugin")) == 80
+
+
+def test_every_recorded_life_can_be_played(tmp_path: Path, chain: Chain) -> None:
+    chain.add("plugin")
+    sources = sorted({recorded.source for recorded in golden()})
+    with launched(chain, tmp_path) as runtime:
+        for source in sources:
+            for recorded in golden(source):
+                play(runtime, recorded)
+    assert len(sources) == 6
+    states = [json.loads(request)["state"] for request in chain.requests("plugin")]
+    assert states == ["create", "create", "delete", "delete"] * len(sources)
+
+
+@pytest.mark.parametrize("mistake", ["nonsense: 1\n", "legacy: [\n", "  onFailure: perhaps\n", "\t\x00"])
+def test_a_mistake_in_the_configuration_keeps_no_launched_adapter_from_registering(
+    chain: Chain, tmp_path: Path, mistake: str
+) -> None:
+    with launched(chain, tmp_path, settings=mistake) as runtime:
+        reply = runtime.event("StopContainer", POD, CONTAINER)
+        assert (reply.error, reply.names) == ("", [NAME])
+
+
+def test_the_adapter_ends_when_its_runtime_does(chain: Chain, tmp_path: Path) -> None:
+    with launched(chain, tmp_path) as runtime:
+        (plugin,) = runtime.play("plugins").plugins
+        process = os.pidfd_open(plugin.pid)
+        runtime.kill()
+        assert ended(process)
