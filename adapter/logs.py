@@ -51,8 +51,9 @@ class Syslog(logging.Handler):
         """Queues a record's lines and writes what can be written."""
         priority = _DAEMON | _PRIORITIES.get(record.levelno, 6)
         head = f"<{priority}>{self._ident}[{os.getpid()}]: "
-        for line in self.format(record).splitlines():
-            self._backlog.append((head + line).encode("utf-8", "backslashreplace")[:MAX_LINE])
+        for line in self.format(record).split("\n"):  # and nothing else: JSON may have U+2028 in it
+            if line:
+                self._backlog.append((head + line).encode("utf-8", "backslashreplace")[:MAX_LINE])
         self.flush()
 
     def flush(self) -> None:
@@ -122,10 +123,15 @@ def setup(settings: LogSettings, *, syslog: str = SYSLOG) -> None:
     root.setLevel(settings.level.upper())
 
 
-def flush() -> None:
-    """Offers syslog the lines that it did not take before."""
+def flush() -> int:
+    """Offers syslog the lines that it did not take before; returns how many it has taken."""
+    taken = 0
     for handler in logging.getLogger().handlers:
-        handler.flush()
+        if isinstance(handler, Syslog):
+            taken += handler.pending
+            handler.flush()
+            taken -= handler.pending
+    return taken
 
 
 def stderr_is_null() -> bool:

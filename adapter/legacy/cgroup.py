@@ -32,13 +32,13 @@ def find_pid(cgroups_path: str, root: str = ROOT) -> int:
 def expand(cgroups_path: str) -> str:
     """Returns a cgroup's path below its hierarchy's root, with systemd's slices written out.
 
-    Source: runc libcontainer/cgroups/systemd, ExpandSlice: `a-b.slice` lies in `a.slice`; getSliceFull: no slice.
+    Source: runc libcontainer/cgroups/systemd: ExpandSlice (`a-b.slice` lies in `a.slice`), getSliceFull, getUnitName.
     """
     parts = cgroups_path.split(":")
     if len(parts) != 3:  # noqa: PLR2004 - slice:prefix:name
         return "/" + cgroups_path.strip("/")
     slice_, prefix, name = parts[0] or "system.slice", parts[1], parts[2]
-    unit = name if name.endswith((".slice", ".scope")) else f"{prefix}-{name}.scope" if prefix else f"{name}.scope"
+    unit = name if name.endswith(".slice") else f"{prefix}-{name}.scope"
     words = slice_.removesuffix(".slice").split("-") if slice_ != "-.slice" else []
     nested = ["-".join(words[: count + 1]) + ".slice" for count in range(len(words))]
     return "/" + "/".join([*nested, unit])

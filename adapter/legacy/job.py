@@ -217,7 +217,8 @@ class Job:
             "error": None if error is None else str(error),
         }
         text = "%s: %s: %s after %d us; request: %s result: %s"
-        words = (self, process.plugin, error or "done", fields["us"], self._body.decode("utf-8", "replace"), fields["stdout"])
+        body = self._body.decode("utf-8", "replace")
+        words = (self, process.plugin, error or "done", fields["us"], body, fields["stdout"])
         log.debug(text, *words, extra={"fields": fields})
 
 

@@ -62,6 +62,10 @@ class Runner:
         self._left: defaultdict[str, list[Process]] = defaultdict(list)
         """Those of them that have neither a result nor been killed, by plugin, the oldest first."""
 
+    def find(self, type_: str) -> str:
+        """Returns the program of a plugin type. Raises PluginError."""
+        return find(type_, self._directories)
+
     def start(self, type_: str, on_end: Callable[[Process], None]) -> Process:
         """Starts a plugin, to be fed. `on_end` is called when it has ended, unless it was left before.
 
@@ -80,8 +84,7 @@ class Runner:
         def said(line: str) -> None:
             log.info("%s: %s", type_, line, extra={"fields": {"plugin": type_, "stream": "stderr"}})
 
-        path = find(type_, self._directories)
-        process = Process(self.loop, type_, path, self._environment, ended, said)
+        process = Process(self.loop, type_, self.find(type_), self._environment, ended, said)
         self.counters["runs"] += 1
         return process
 

@@ -1,0 +1,179 @@
+"""The adapter's own configuration in the running daemon: which one counts, and what becomes of a wrong one."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adapter.wire import Code
+
+from .harness import Daemon, Node, patched, start
+
+WRONG = """\
+legacy:
+  onFailure: perhaps
+  unheardOf: 1
+log: {level: debug}
+"""
+WRONG_LINES = (
+    ":2: legacy.onFailure: must be one of fail, ignore",
+    ":3: legacy.unheardOf: unknown key; known here: ",
+)
+
+
+@pytest.fixture
+def config(node: Node) -> Path:
+    """The file that a launched daemon reads, and that a daemon started by hand may be given."""
+    return node.path / "adapter.yaml"
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(tmp_path / "nri.sock"))
+        listening.listen()
+        listening.settimeout(60)
+        yield listening
+
+
+def launch(node: Node, config: Path) -> Daemon:
+    """A launched daemon whose configuration lies elsewhere than under /etc."""
+    return node.spawn(patched(f"settings.DEFAULT_PATH = {str(config)!r}"))
+
+
+def nobody_connected(listener: socket.socket) -> bool:
+    listener.setblocking(False)
+    try:
+        listener.accept()
+    except BlockingIOError:
+        return True
+    return False
+
+
+# ---- which one counts
+
+
+def test_a_launched_daemon_takes_the_file_when_the_runtime_sends_no_configuration(node: Node, config: Path) -> None:
+    config.write_text(node.settings(runtime={"failRequest": True}))
+    daemon = launch(node, config)
+    daemon.registration()
+    assert daemon.configure(" \n").failure_policy.fail_request
+    node.still_serves(daemon)
+
+
+def test_configuration_from_the_runtime_takes_the_place_of_the_whole_file(node: Node, config: Path) -> None:
+    config.write_text(node.settings({"path": ["/nowhere"]}, runtime={"failRequest": True}))
+    daemon = launch(node, config)
+    daemon.registration()
+    assert not daemon.configure(node.settings()).failure_policy.fail_request
+    node.still_serves(daemon)
+
+
+def test_a_daemon_without_any_configuration_serves(node: Node, config: Path) -> None:
+    daemon = launch(node, config).handshake()
+    assert daemon.call("CreateContainer").code == Code.OK
+
+
+# ---- a wrong one
+
+
+def test_started_by_hand_with_a_wrong_file_it_names_each_mistake_and_exits_before_it_connects(
+    node: Node, config: Path, listener: socket.socket
+) -> None:
+    config.write_text(WRONG)
+    daemon = node.external("-config", config, "-socket", listener.getsockname())
+    assert daemon.ended() == 2
+    assert len(daemon.log) == 2
+    for line, expected in zip(daemon.log, WRONG_LINES, strict=True):
+        assert line.startswith(f"v010-adapter: {config}{expected}")
+    assert nobody_connected(listener)
+
+
+def test_started_by_hand_with_a_file_that_is_not_there_it_exits_with_its_name(
+    node: Node, config: Path, listener: socket.socket
+) -> None:
+    daemon = node.external("-config", config, "-socket", listener.getsockname())
+    assert daemon.ended() == 2
+    assert daemon.log == [f"v010-adapter: {config}: No such file or directory"]
+    assert nobody_connected(listener)
+
+
+def test_launched_with_a_wrong_file_it_serves_with_the_rest_and_reports_each_mistake(node: Node, config: Path) -> None:
+    config.write_text(f"{WRONG}runtime: {{failRequest: true}}\n")
+    daemon = launch(node, config)
+    daemon.registration()
+    assert daemon.configure().failure_policy.fail_request
+    for expected in WRONG_LINES:
+        daemon.logged("ERROR", f" {config}{expected}", "(ignored)")
+    assert daemon.call("Synchronize").code == Code.OK
+
+
+def test_wrong_configuration_from_the_runtime_is_reported_by_line_and_the_rest_of_it_counts(node: Node) -> None:
+    node.configure("missing")
+    daemon = node.spawn()
+    daemon.registration()
+    text = f"legacy:\n  config: {node.conf_json}\n  path: [{node.bin}]\n  onFailure: ignore\n  timeout: -1\n"
+    daemon.configure(text)
+    daemon.logged("ERROR configuration from the runtime:5: legacy.timeout: must be a number of seconds", "(ignored)")
+    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
+    node.still_serves(daemon)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("legacy: {config: '/a'", ":1: expected ',' or '}'"),
+        ("- one\n- two\n", ":1: must be a mapping"),
+        ("log:\n\tlevel: debug\n", ":2: found character '\\t'"),
+        ("log: {level: !!python/name:os.system ''}\n", ":1: log.level: could not determine a constructor"),
+        ("log: &a {level: *a}\n", ":1: log.level: "),
+        ("legacy: {config: relative}\n", ":1: legacy.config: must be an absolute path"),
+        ("log: {level: info}\nlog: {level: debug}\n", ":2: log: given twice"),
+        ("x" * 100_000, ":1: must be a mapping"),
+        ("\x01", ": special characters are not allowed"),
+    ],
+    ids=["yaml", "a list", "a tab", "a tag", "recursion", "a relative path", "twice", "long", "control character"],
+)
+def test_configuration_that_is_none_is_named_and_the_daemon_stays_registered(
+    node: Node, text: str, expected: str
+) -> None:
+    daemon = node.spawn()
+    daemon.registration()
+    daemon.configure(text)
+    daemon.logged("ERROR configuration from the runtime", expected)
+    assert daemon.call("Synchronize").code == Code.OK
+    # The node's own conf.json is in force then, which this test has no business with.
+    assert daemon.call("CreateContainer").code == Code.OK
+
+
+@pytest.mark.parametrize(
+    ("legacy", "key"),
+    [
+        ({"environment": {"A": "x\0y"}}, "legacy.environment"),
+        ({"environment": {"A\0": "x"}}, "legacy.environment"),
+        ({"path": ["/a\0b"]}, "legacy.path"),
+        ({"config": "/a\0b"}, "legacy.config"),
+    ],
+    ids=["a value", "a name", "a directory", "a file"],
+)
+def test_a_nul_character_that_no_process_can_be_given_is_named_and_does_no_harm(
+    node: Node, legacy: dict[str, object], key: str
+) -> None:
+    daemon = node.spawn()
+    daemon.registration()
+    daemon.configure(node.settings(legacy))
+    daemon.logged("ERROR configuration from the runtime:1", key)
+    assert daemon.call("Synchronize").code == Code.OK
+    assert daemon.call("StartContainer", start("ctr")).code in (Code.OK, Code.UNKNOWN)
+    assert daemon.call("CreateContainer").code == Code.OK
+
+
+def test_configuration_nested_beyond_reason_is_an_error_and_the_daemon_stays_registered(node: Node) -> None:
+    daemon = node.spawn()
+    daemon.registration()
+    daemon.configure("legacy: " + "[" * 20_000)
+    daemon.logged("ERROR configuration from the runtime")
+    assert daemon.call("Synchronize").code == Code.OK

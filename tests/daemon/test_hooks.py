@@ -1,0 +1,94 @@
+"""The running daemon injects hooks: when it asks for the event, what it answers, and how soon a file is in force."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from adapter.nri import api
+
+from .harness import COMMAND, Daemon, Node
+
+CREATE_CONTAINER = 1 << 3
+
+
+def hook(path: str = "/bin/true", stages: tuple[str, ...] = ("createRuntime", "poststop")) -> str:
+    return json.dumps({"version": "1.0.0", "hook": {"path": path}, "when": {"always": True}, "stages": stages})
+
+
+def configured(node: Node, hooks: dict[str, object], name: str = "containerd") -> tuple[Daemon, int]:
+    daemon = node.spawn()
+    daemon.registration()
+    events = daemon.configure(node.settings(hooks=hooks), name=name).events
+    daemon.call("Synchronize")
+    return daemon, events
+
+
+def created(daemon: Daemon, id_: str = "c1") -> api.CreateContainerResponse:
+    request = api.CreateContainerRequest(
+        pod=api.PodSandbox(id="p", name="p", namespace="default"), container=api.Container(id=id_, name=id_)
+    )
+    reply = daemon.call("CreateContainer", request)
+    assert reply.code == 0, reply.message
+    return api.CreateContainerResponse.FromString(reply.payload)
+
+
+@pytest.mark.parametrize(
+    ("enabled", "runtime", "asked"),
+    [
+        ("auto", "containerd", True),
+        ("auto", "cri-o", False),
+        (True, "cri-o", True),
+        (False, "containerd", False),
+    ],
+)
+def test_the_creation_of_containers_is_asked_for_where_hooks_are_ours_to_inject(
+    node: Node, enabled: object, runtime: str, asked: bool
+) -> None:
+    _, events = configured(node, {"enabled": enabled}, runtime)
+    assert bool(events & CREATE_CONTAINER) is asked
+
+
+def test_hooks_that_match_are_injected_into_the_stages_of_their_files(node: Node, tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text(hook())
+    daemon, _ = configured(node, {"directories": [str(tmp_path)]})
+    response = created(daemon)
+    assert [entry.path for entry in response.adjust.hooks.create_runtime] == ["/bin/true"]
+    assert [entry.path for entry in response.adjust.hooks.poststop] == ["/bin/true"]
+    node.still_serves(daemon)
+
+
+def test_a_change_is_in_force_for_the_very_next_container(node: Node, tmp_path: Path) -> None:
+    daemon, _ = configured(node, {"directories": [str(tmp_path)]})
+    file = tmp_path / "one.json"
+    for number in range(50):
+        file.write_text(hook(stages=("prestart",)))
+        assert created(daemon, f"with{number}").adjust.hooks.create_runtime
+        file.unlink()
+        assert not created(daemon, f"without{number}").HasField("adjust")
+
+
+def test_without_watching_a_new_file_is_not_seen(
+    node: Node, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    settings = tmp_path_factory.mktemp("own") / "adapter.yaml"
+    settings.write_text(node.settings(hooks={"directories": [str(tmp_path)]}))
+    daemon = node.spawn([COMMAND, "-disableWatch", "-config", settings])
+    daemon.registration()
+    daemon.configure()
+    daemon.call("Synchronize")
+    daemon.logged("registered with")  # which it says when everything has been read
+    (tmp_path / "late.json").write_text(hook())
+    assert not created(daemon).HasField("adjust")
+
+
+def test_a_bad_hook_file_is_named_in_the_log_and_costs_no_container(node: Node, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text('{"version": "1.0.0",')
+    (tmp_path / "good.json").write_text(hook())
+    daemon, _ = configured(node, {"directories": [str(tmp_path)]})
+    assert created(daemon).adjust.hooks.create_runtime
+    assert created(daemon, "c2").adjust.hooks.create_runtime
+    daemon.logged("bad.json", "line 1")
+    assert len([line for line in daemon.log if "bad.json" in line]) == 1

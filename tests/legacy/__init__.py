@@ -1,0 +1,1 @@
+"""The legacy bridge, part by part; its programs are real, its clock is not."""

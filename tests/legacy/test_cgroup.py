@@ -1,0 +1,162 @@
+"""The process in a cgroup, on trees of files that stand for /sys/fs/cgroup."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adapter.legacy.cgroup import expand, find_pid
+
+EXPANSIONS = [
+    # cgroupfs: a path
+    ("/e2e/p1/abc", "/e2e/p1/abc"),
+    ("e2e/p1/abc", "/e2e/p1/abc"),
+    ("/kubepods/burstable/podx/abc/", "/kubepods/burstable/podx/abc"),
+    ("", "/"),
+    ("/", "/"),
+    ("a:b", "/a:b"),
+    # systemd: slice:prefix:name (runc's ExpandSlice and getUnitName)
+    ("system.slice:crio:abc", "/system.slice/crio-abc.scope"),
+    ("kubepods-pod1.slice:cri-containerd:abc", "/kubepods.slice/kubepods-pod1.slice/cri-containerd-abc.scope"),
+    (
+        "kubepods-burstable-pod1_2.slice:crio:abc",
+        "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice/crio-abc.scope",
+    ),
+    ("-.slice:crio:abc", "/crio-abc.scope"),
+    (":crio:abc", "/system.slice/crio-abc.scope"),
+    ("machine.slice:libpod:pod.slice", "/machine.slice/pod.slice"),
+    ("machine.slice::abc", "/machine.slice/-abc.scope"),
+    ("machine.slice:crio:abc.scope", "/machine.slice/crio-abc.scope.scope"),
+]
+
+
+@pytest.mark.parametrize(("cgroups_path", "expanded"), EXPANSIONS)
+def test_a_cgroups_path_is_expanded_as_runc_expands_it(cgroups_path: str, expanded: str) -> None:
+    assert expand(cgroups_path) == expanded
+
+
+@pytest.fixture
+def processes() -> Iterator[list[int]]:
+    """Three processes, the oldest first, whose pids need not be in that order."""
+    started = []
+    for _ in range(3):
+        started.append(subprocess.Popen(["sleep", "1000"]))
+        wait_for_the_next_tick(started[-1].pid)
+    yield [process.pid for process in started]
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def start_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
+def wait_for_the_next_tick(pid: int) -> None:
+    """A process's start is known to a hundredth of a second."""
+    while True:
+        with subprocess.Popen(["true"]) as probe:
+            if start_of(probe.pid) > start_of(pid):
+                return
+
+
+def put(path: Path, *pids: int) -> None:
+    """Makes a cgroup with these processes."""
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))
+
+
+def test_the_hierarchies_are_where_the_kernels_are_mounted() -> None:
+    assert find_pid.__defaults__ == ("/sys/fs/cgroup",)
+
+
+def test_the_process_is_found_in_the_unified_hierarchy(tmp_path: Path) -> None:
+    put(tmp_path / "e2e/p1/abc", 42)
+    assert find_pid("/e2e/p1/abc", str(tmp_path)) == 42
+
+
+def test_the_process_is_found_in_a_controller_of_version_1(tmp_path: Path) -> None:
+    put(tmp_path / "cpu")
+    put(tmp_path / "memory/e2e/p1/abc")
+    put(tmp_path / "pids/e2e/p1/abc", 42)
+    assert find_pid("/e2e/p1/abc", str(tmp_path)) == 42
+
+
+def test_the_process_is_found_below_a_systemd_scope(tmp_path: Path) -> None:
+    put(tmp_path / "kubepods.slice/kubepods-pod1.slice/crio-abc.scope", 42)
+    assert find_pid("kubepods-pod1.slice:crio:abc", str(tmp_path)) == 42
+
+
+def test_the_process_is_found_where_crun_puts_it(tmp_path: Path) -> None:
+    put(tmp_path / "kubepods.slice/crio-abc.scope")
+    put(tmp_path / "kubepods.slice/crio-abc.scope/container", 42)
+    assert find_pid("kubepods.slice:crio:abc", str(tmp_path)) == 42
+
+
+def test_nothing_is_found_in_an_empty_cgroup_or_in_none(tmp_path: Path) -> None:
+    put(tmp_path / "empty")
+    assert find_pid("/empty", str(tmp_path)) == 0
+    assert find_pid("/absent", str(tmp_path)) == 0
+    assert find_pid("/empty", str(tmp_path / "absent")) == 0
+
+
+def test_processes_above_and_below_are_not_the_cgroups_own(tmp_path: Path) -> None:
+    put(tmp_path, 1)
+    put(tmp_path / "a", 2)
+    put(tmp_path / "a/b/c", 3)
+    put(tmp_path / "a/bb", 4)
+    assert find_pid("/a/b", str(tmp_path)) == 0
+    put(tmp_path / "a/b", 5)
+    assert find_pid("/a/b", str(tmp_path)) == 5
+
+
+def test_patterns_in_a_path_are_only_characters(tmp_path: Path) -> None:
+    put(tmp_path / "abc", 42)
+    assert find_pid("/a*", str(tmp_path)) == 0
+    assert find_pid("/[a]bc", str(tmp_path)) == 0
+    put(tmp_path / "a[*]?", 43)
+    assert find_pid("/a[*]?", str(tmp_path)) == 43
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_of_several_processes_it_is_the_oldest(tmp_path: Path, processes: list[int], order: tuple[int, ...]) -> None:
+    put(tmp_path / "abc", *(processes[number] for number in order))
+    assert find_pid("/abc", str(tmp_path)) == processes[0]
+
+
+def test_a_process_that_has_gone_is_not_the_oldest(tmp_path: Path, processes: list[int]) -> None:
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    put(tmp_path / "abc", gone.pid, processes[1], processes[2])
+    assert find_pid("/abc", str(tmp_path)) == processes[1]
+
+
+def test_a_name_with_brackets_and_blanks_does_not_confuse(tmp_path: Path, processes: list[int]) -> None:
+    """The name stands in /proc/PID/stat in front of the start, as it is."""
+    program = tmp_path / ") S 1 (x"
+    program.symlink_to("/bin/sleep")
+    with subprocess.Popen([program, "1000"]) as youngest:
+        put(tmp_path / "abc", youngest.pid, processes[2])
+        found = find_pid("/abc", str(tmp_path))
+        youngest.kill()
+    assert found == processes[2]
+
+
+def test_processes_outside_of_our_pid_namespace_do_not_count(tmp_path: Path) -> None:
+    """The kernel shows them as 0."""
+    put(tmp_path / "abc", 0, 0)
+    assert find_pid("/abc", str(tmp_path)) == 0
+    put(tmp_path / "abc", 0, os.getpid())
+    assert find_pid("/abc", str(tmp_path)) == os.getpid()
+
+
+@pytest.mark.parametrize("path", ["/", "", "//", ".", "/.", "/./", "./.", "/..", "..", "/a/../..", "a/..", "/../x"])
+def test_the_root_of_a_hierarchy_and_paths_that_climb_are_refused(tmp_path: Path, path: str) -> None:
+    root = tmp_path / "fs/cgroup"
+    for directory in (root, root / "a", root / "cpu", root.parent, root.parent / "x", tmp_path):
+        put(directory, 1)
+    assert find_pid(path, str(root)) == 0

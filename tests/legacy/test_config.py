@@ -1,0 +1,157 @@
+"""conf.json as the original client read it. What Go makes of each text was asked of Go (Decoder, ConfigList)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adapter.errors import ConfigError
+from adapter.legacy.config import Config, Entry, parse
+
+ONE = b'{"version":"0.1","plugins":[%s]}'
+
+
+def read(text: bytes) -> tuple[str, list[tuple[str, bytes | None]]]:
+    config = parse(text, "conf.json")
+    assert all(entry.version == config.version for entry in config.entries)
+    return config.version, [(entry.type, entry.conf) for entry in config.entries]
+
+
+GOOD: list[tuple[bytes, str, list[tuple[str, bytes | None]]]] = [
+    (b"null", "", []),
+    (b"{}", "", []),
+    (b"nullx", "", []),
+    (b' \n{"version":"0.1"}\n', "0.1", []),
+    (b'{"plugins":[{"type":"a"}]}', "", [("a", None)]),
+    (b'{"version":null,"plugins":[{"type":"a"}]}', "", [("a", None)]),
+    (b'{"version":"1","version":"2"}', "2", []),
+    (b'{"version":"1","version":null}', "1", []),
+    (b'{"VERSION":"x","Plugins":[{"TYPE":"a","Conf":2}]}', "x", [("a", b"2")]),
+    ('{"ver\u017fion":"x","plugin\u017f":[{"type":"a"}]}'.encode(), "x", [("a", None)]),
+    (rb'{"\u0076ersion":"x"}', "x", []),
+    (b'{"plugins":null}', "", []),
+    (b'{"plugins":[]}', "", []),
+    (b'{"plugins":[{"type":"a"}],"plugins":null}', "", []),
+    (b'{"plugins":[{"type":"a"}],"plugins":[{"type":"b"}]}', "", [("b", None)]),
+    (b'{"plugins":[{"type":"a"}]} trailing', "", [("a", None)]),
+    (b'{"plugins":[{"type":"a"}]}{"plugins":[]}', "", [("a", None)]),
+    (b'{"plugins":[{"type":"a"}]}\x00\xff', "", [("a", None)]),
+    (b'{"unknown":{"a":[1e999]},"plugins":[{"type":"a","x":1}]}', "", [("a", None)]),
+    (ONE % b'{"type":"b"},{"type":"a"}', "0.1", [("b", None), ("a", None)]),
+    (ONE % b'{"type":"a","type":null}', "0.1", [("a", None)]),
+    (ONE % b'{"type":"a","type":"b"}', "0.1", [("b", None)]),
+    (ONE % b'{"type":"/usr/bin/a"},{"type":"b/c"}', "0.1", [("/usr/bin/a", None), ("b/c", None)]),
+    (ONE % rb'{"type":"\u0061\ud800"}', "0.1", [("a\ufffd", None)]),
+    # `null` is a conf, none at all is not
+    (ONE % b'{"type":"a","conf":null}', "0.1", [("a", b"null")]),
+    (ONE % b'{"type":"a","conf":1,"conf":null}', "0.1", [("a", b"null")]),
+    (ONE % b'{"type":"a","conf":1,"Conf":2}', "0.1", [("a", b"2")]),
+    (ONE % b'{"type":"a","conf":""},{"type":"b","conf":{}}', "0.1", [("a", b'""'), ("b", b"{}")]),
+    # numbers, strings and duplicate keys keep their own text
+    (
+        ONE % b'{"type":"a","conf":{"n" : 1.10, "n": 12345678901234567890,\n "s": "<&\\u00e9\\/\xff"}}',
+        "0.1",
+        [("a", b'{"n":1.10,"n":12345678901234567890,"s":"\\u003c\\u0026\\u00e9\\/\xff"}')],
+    ),
+    (ONE % (b'{"type":"a","conf":%s}' % (b"[" * 9997 + b"]" * 9997)), "0.1", [("a", b"[" * 9997 + b"]" * 9997)]),
+]
+
+
+@pytest.mark.parametrize(("text", "version", "plugins"), GOOD, ids=lambda value: None if len(value) < 200 else "deep")
+def test_a_conf_json_is_read_as_go_reads_it(text: bytes, version: str, plugins: list[tuple[str, bytes | None]]) -> None:
+    assert read(text) == (version, plugins)
+
+
+def test_plugins_of_one_type_are_told_apart_by_their_number() -> None:
+    config = parse(ONE % b'{"type":"a"},{"type":"b"},{"type":"a","conf":1},{"type":"a"}', "conf.json")
+    assert config.entries == (
+        Entry("a", 0, "0.1", None),
+        Entry("b", 0, "0.1", None),
+        Entry("a", 1, "0.1", b"1"),
+        Entry("a", 2, "0.1", None),
+    )
+    assert len({entry.key for entry in config.entries}) == 4
+
+
+def test_a_key_stays_the_same_when_only_the_conf_changes() -> None:
+    before, after = (parse(ONE % b'{"type":"a","conf":%d}' % number, "conf.json").entries[0] for number in (1, 2))
+    assert before != after
+    assert before.key == after.key
+
+
+def test_without_a_file_the_version_is_the_originals() -> None:
+    """client.go, loadConfig: ConfigList{Version: Version} if the file does not exist."""
+    assert Config() == ("0.1", ())
+
+
+BAD = [
+    # text, line, key, what is said of it
+    (b"", 1, "", "empty"),
+    (b" \n\n", 3, "", "empty"),
+    (b"[]", 1, "", "object, not an array"),
+    (b"\n1", 2, "", "object, not a number"),
+    (b'"x"', 1, "", "object, not a string"),
+    (b"true", 1, "", "object, not a boolean"),
+    (b'{"version":1}', 1, "version", "string, not a number"),
+    (b'{\n\n"Version":{}}', 3, "Version", "string, not an object"),
+    (b'\n\n{"version":1,\n\n"x":2\n}\n', 3, "version", "string, not a number"),
+    (b'{"plugins":{}}', 1, "plugins", "array, not an object"),
+    (b'{\n"plugins":\n"x"}', 3, "plugins", "array, not a string"),
+    (b'{"plugins":[null]}', 1, "plugins[0]", "object, not null"),
+    (b'{"plugins":[1]}', 1, "plugins[0]", "object, not a number"),
+    (b'{"plugins":[\n{"type":"a"},\n[]]}', 3, "plugins[1]", "object, not an array"),
+    (b'\n\n{"PLUGINS":[\n{"type":"a"},\n"x"]}', 5, "PLUGINS[1]", "object, not a string"),
+    (b'{"plugins":[{}]}', 1, "plugins[0].type", "missing"),
+    (b'{"plugins":[\n{"type":"a"},\n\n{"conf":1}]}', 4, "plugins[1].type", "missing"),
+    (b'{"plugins":[{"type":""}]}', 1, "plugins[0].type", "missing"),
+    (b'{"plugins":[{"type":null}]}', 1, "plugins[0].type", "missing"),
+    (b'{"plugins":[{\n"type":\n1}]}', 3, "plugins[0].type", "string, not a number"),
+    (b'{"plugins":[{\n"x":1,\n"Type":["a"]}]}', 3, "plugins[0].Type", "string, not an array"),
+    (rb'{"plugins":[{"type":"a\u0000b"}]}', 1, "plugins[0].type", "NUL"),
+    (b'{"plugins":[\n{"type":"a"},\n]}', 3, "", "unexpected ']'"),
+    (b'{"plugins":[\n{"type":"a"}\n', 3, "", "unexpected end"),
+    (b'{"version":"0.1"\n"plugins":[]}', 2, "", "comma"),
+    (b'{"plugins":[\n{"type":"a,\n"conf":1}]}', 2, "", "string without end"),
+    (b"\xef\xbb\xbf{}", 1, "", "unexpected"),
+    ('{"version":"0.1"}'.encode("utf-16"), 1, "", "unexpected"),
+    (b'{"conf":NaN}', 1, "", "unexpected 'N'"),
+    (b"{" + b'"a":[' * 10001, 1, "", ""),
+    (b"not JSON\nat all", 1, "", "unexpected 'n'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "reason"), BAD, ids=lambda value: None if len(repr(value)) < 99 else "deep"
+)
+def test_a_mistake_is_named_with_file_line_and_key(text: bytes, line: int, key: str, reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text, "/etc/nri/conf.json")
+    said = str(caught.value)
+    assert said.startswith(f"/etc/nri/conf.json:{line}: {key}{': ' if key else ''}")
+    assert reason in said
+    assert "\n" not in said
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.one_of(
+        st.binary(max_size=80),
+        st.sampled_from([text for text, *_ in GOOD + BAD if len(text) < 200]).flatmap(
+            lambda text: st.integers(0, len(text)).flatmap(
+                lambda at: st.binary(max_size=3).map(lambda bad: text[:at] + bad + text[at + len(bad) :])
+            )
+        ),
+    )
+)
+def test_any_bytes_are_a_configuration_or_a_mistake_with_its_line(text: bytes) -> None:
+    try:
+        parse(text, "conf.json")
+    except ConfigError as error:
+        place = re.fullmatch(r"conf\.json:([0-9]+)", error.place)
+    else:
+        return
+    assert place
+    assert 1 <= int(place[1]) <= text.count(b"\n") + 1

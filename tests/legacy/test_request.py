@@ -1,0 +1,387 @@
+"""Requests against those that the original client sent (golden), and their rules one by one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from google.protobuf.json_format import ParseDict
+
+from adapter.legacy import config, result
+from adapter.legacy.config import Entry
+from adapter.legacy.request import DEVIATIONS, Subject, encode, oci_resources, of_container, of_pod
+from adapter.legacy.result import Result
+from adapter.nri import api
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+ORIGINAL = "containerd-1.6.20"
+CONTAINERD = ("1.7.35", "2.0.14", "2.2.1", "2.3.4", "2.4.2")
+STATES = {
+    "RunPodSandbox": ("create", "sandbox"),
+    "StartContainer": ("create", "container"),
+    "StopContainer": ("delete", "container"),
+    "StopPodSandbox": ("delete", "sandbox"),
+}
+CONF_JSON = b'{"version": "0.1", "plugins": [{"type": "dump", "conf": {"hello": "world", "n": 1}}, {"type": "dump2"}]}'
+ANSWER = b'{"plugin":"dump","version":"0.1","error":"","metadata":{"k":"v"}}'
+"""What the plugin `dump` printed when the golden requests were recorded."""
+
+KEPT_LABELS = ("io.cri-containerd.kind", "oci_runtime_type")
+REQUESTED_ANNOTATIONS = ("example.com/pod-note", "example.com/ctr-note")
+NEWER_ANNOTATIONS = ("io.kubernetes.cri.podsandbox.image-name",)
+"""What containerd 2 writes into the spec and 1.6 did not: the runtime differs, not we."""
+
+
+def originals() -> dict[tuple[str, str, str], str]:
+    """The golden requests by state, kind and plugin: their compact text, with ids and pids by name."""
+    found = {}
+    for path in sorted((GOLDEN / ORIGINAL).glob("*.json")):
+        _, plugin, state, kind = path.stem.split("-")
+        found[state, kind, plugin] = json.loads(path.read_text())
+    pod, container = found["create", "sandbox", "dump"], found["create", "container", "dump"]
+    names = Names(pod["id"], pod["pid"], container["id"], container["pid"])
+    return {key: names.put_into(compact(request)) for key, request in found.items()}
+
+
+class Names(NamedTuple):
+    """What is different in every run."""
+
+    pod: str
+    pod_pid: int
+    container: str
+    container_pid: int
+
+    def put_into(self, text: str) -> str:
+        for actual, name in (
+            (self.pod, "POD"),
+            (self.container, "CONTAINER"),
+            (f'"pid":{self.pod_pid},', '"pid":PODPID,'),
+            (f'"pid":{self.container_pid},', '"pid":CONTAINERPID,'),
+            (f"/proc/{self.pod_pid}/", "/proc/PODPID/"),
+        ):
+            text = text.replace(actual, name)
+        return text
+
+
+def compact(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def recorded(runtime: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    with (GOLDEN / runtime / "events-one-pod.jsonl").open() as lines:
+        for line in map(json.loads, lines):
+            if line["event"] in STATES:
+                yield line["event"], line
+
+
+def subjects(runtime: str) -> Iterator[tuple[str, Subject]]:
+    """What requests are made of, event by event; at deletes with what the create left in memory."""
+    created: dict[str, Subject] = {}
+    for event, line in recorded(runtime):
+        pod = ParseDict(line["pod"], api.PodSandbox(), ignore_unknown_fields=True)
+        subject = of_pod(pod)
+        if line["container"] is not None:
+            container = ParseDict(line["container"], api.Container(), ignore_unknown_fields=True)
+            subject = of_container(container, pod)
+        if STATES[event][0] == "create":
+            created[subject.id] = subject
+        else:
+            subject.remember(created.pop(subject.id))
+        yield event, subject
+
+
+def requests(runtime: str) -> dict[tuple[str, str, str], bytes]:
+    """Our requests for the life of a pod, by state, kind and plugin."""
+    made = {}
+    for event, subject in subjects(runtime):
+        state, kind = STATES[event]
+        results: list[Result] = []
+        for entry in config.parse(CONF_JSON, "conf.json").entries:
+            made[state, kind, entry.type] = encode(subject, state, entry, results)
+            results.append(result.parse(ANSWER))
+    return made
+
+
+def without_deviations(request: dict[str, Any]) -> dict[str, Any]:
+    """Undoes what stands in DEVIATIONS about the original, all of it, and nothing else."""
+    labels = request["labels"]
+    assert labels.pop(KEPT_LABELS[0]) == "sandbox"
+    labels.pop(KEPT_LABELS[1], None)
+    if request["state"] == "delete":
+        del request["labels"]
+    annotations = request["spec"]["annotations"]
+    assert [annotations.pop(key, None) for key in REQUESTED_ANNOTATIONS].count(None) == 1
+    for key in NEWER_ANNOTATIONS:
+        annotations.pop(key, None)
+    return request
+
+
+def test_the_deviations_from_the_original_are_the_ones_undone_here() -> None:
+    table = [deviation.what for deviation in DEVIATIONS if deviation.other.startswith("the original")]
+    assert len(table) == 3
+    assert all(f"`{label}`" in table[0] for label in KEPT_LABELS)
+    assert "deletes" in table[1]
+    assert "annotations of the CRI request" in table[2]
+
+
+@pytest.mark.parametrize("version", CONTAINERD)
+def test_requests_are_those_of_the_original_byte_for_byte_apart_from_the_deviations(version: str) -> None:
+    """Key order included, on every level."""
+    made = requests(f"containerd-{version}")
+    create = json.loads(made["create", "container", "dump"])
+    sandbox = json.loads(made["create", "sandbox", "dump"])
+    names = Names(sandbox["id"], sandbox["pid"], create["id"], create["pid"])
+    ours = {key: names.put_into(compact(without_deviations(json.loads(text)))) for key, text in made.items()}
+    assert ours == originals()
+
+
+@pytest.mark.parametrize("runtime", [*(f"containerd-{version}" for version in CONTAINERD), "cri-o-1.34.0"])
+def test_requests_have_no_space_and_the_keys_in_the_originals_order(runtime: str) -> None:
+    order = ("conf", "version", "state", "id", "sandboxID", "pid", "spec", "labels", "results")
+    of_spec = ("resources", "namespaces", "cgroupsPath", "annotations")
+    for text in requests(runtime).values():
+        request = json.loads(text)
+        assert text.decode().replace("\\u003c", "<").replace("\\u003e", ">") == compact(request)
+        assert list(request) == [key for key in order if key in request]
+        assert list(request["spec"]) == list(of_spec)
+        for strings in (request["labels"], request["spec"]["annotations"], request["spec"]["namespaces"]):
+            assert list(strings) == sorted(strings)
+
+
+def test_cri_os_requests_differ_in_what_cri_o_differs() -> None:
+    made = {key: json.loads(text) for key, text in requests("cri-o-1.34.0").items()}
+    assert len(made) == len(originals())
+    for (state, kind, _), request in made.items():
+        assert "pid" not in request, "CRI-O says none, and here nobody looks for it"
+        assert (request["state"], request["id"] == request["sandboxID"]) == (state, kind == "sandbox")
+        assert request["labels"]["app"] == "demo"
+        assert request["spec"]["cgroupsPath"] == f"/e2e/p1/crio-{request['id']}"
+
+
+def test_deletes_of_sandboxes_that_lack_nearly_everything_get_it_from_the_create() -> None:
+    """Without memory containerd 1.7's StopPodSandbox would make a request with neither resources nor cgroup."""
+    [line] = [line for event, line in recorded("containerd-1.7.35") if event == "StopPodSandbox"]
+    bare = of_pod(ParseDict(line["pod"], api.PodSandbox(), ignore_unknown_fields=True))
+    assert json.loads(bare.spec).keys() == {"resources", "annotations"}
+    assert bare.pid == 0
+    assert b'"cgroupsPath":"/e2e/p1/' in requests("containerd-1.7.35")["delete", "sandbox", "dump"]
+
+
+ENTRY = Entry("a", 0, "0.1", None)
+
+
+def pod(**fields: Any) -> api.PodSandbox:
+    return api.PodSandbox(id="p", **fields)
+
+
+def container(linux: api.LinuxContainer | None = None, **fields: Any) -> api.Container:
+    return api.Container(id="c", linux=linux, **fields)
+
+
+def test_what_is_empty_is_left_out_and_what_the_original_always_had_is_there() -> None:
+    """types.go: no omitempty on version, state, id, spec and spec.resources."""
+    empty = of_container(api.Container(), api.PodSandbox())
+    text = b'{"version":"","state":"create","id":"","spec":{"resources":null}}'
+    assert encode(empty, "create", Entry("a", 0, "", None), ()) == text
+
+
+def test_what_is_there_is_not_left_out() -> None:
+    linux = api.LinuxContainer(
+        resources=api.LinuxResources(), namespaces=[api.LinuxNamespace(type="pid")], cgroups_path="/x"
+    )
+    full = of_container(container(linux, pid=7, annotations={"": ""}), pod(labels={"": ""}))
+    assert encode(full, "delete", Entry("a", 0, "0.1", b"null"), [Result()]) == (
+        b'{"conf":null,"version":"0.1","state":"delete","id":"c","sandboxID":"p","pid":7,'
+        b'"spec":{"resources":{},"namespaces":{"pid":""},"cgroupsPath":"/x","annotations":{"":""}},'
+        b'"labels":{"":""},"results":[{"plugin":"","version":"","error":""}]}'
+    )
+
+
+@pytest.mark.parametrize("conf", [b"null", b'""', b"0", b"false", b"{}", b"[]", b'{"n":1.10,"n":12345678901234567890}'])
+def test_a_conf_is_handed_on_as_its_text_even_if_it_is_empty(conf: bytes) -> None:
+    text = encode(of_pod(pod()), "create", ENTRY._replace(conf=conf), ())
+    assert text.startswith(b'{"conf":%s,"version"' % conf)
+
+
+def test_linux_without_resources_has_resources_null() -> None:
+    for linux in (None, api.LinuxContainer(), api.LinuxContainer(cgroups_path="/x")):
+        assert json.loads(of_container(container(linux), pod()).spec)["resources"] is None
+    assert json.loads(of_pod(pod()).spec)["resources"] is None
+
+
+def test_resources_with_nothing_in_them_are_an_empty_object() -> None:
+    assert of_container(container(api.LinuxContainer(resources=api.LinuxResources())), pod()).spec == (
+        b'{"resources":{}}'
+    )
+
+
+def test_texts_are_escaped_as_go_escapes_them() -> None:
+    nasty = '<&>"\\\u2028\x01é😀'
+    escaped = r"\u003c\u0026\u003e\"\\\u2028\u0001" + "é😀"
+    linux = api.LinuxContainer(cgroups_path=nasty, namespaces=[api.LinuxNamespace(type=nasty, path=nasty)])
+    subject = of_container(
+        api.Container(id=nasty, linux=linux, annotations={nasty: nasty}),
+        api.PodSandbox(id=nasty, labels={nasty: nasty}),
+    )
+    text = encode(subject, "create", Entry("a", 0, nasty, None), [Result(nasty)])
+    assert text.decode().count(escaped) == 11
+    assert not any(character in text.decode() for character in "<&>\u2028")
+    assert json.loads(text)["labels"] == {nasty: nasty}
+
+
+def test_the_sandbox_of_a_container_is_that_of_its_pod_or_else_its_own() -> None:
+    """FACTS: StopContainer may come with a pod of which only the id is known, or not even that."""
+    assert of_container(container(pod_sandbox_id="other"), pod()).sandbox_id == "p"
+    assert of_container(container(pod_sandbox_id="other"), api.PodSandbox()).sandbox_id == "other"
+
+
+def test_a_request_is_for_the_sandbox_when_both_ids_are_the_same() -> None:
+    assert of_pod(pod()).is_sandbox
+    assert str(of_pod(pod())) == "sandbox p"
+    assert not of_container(container(), pod()).is_sandbox
+    assert str(of_container(container(), pod())) == "container c"
+
+
+def test_annotations_are_the_containers_and_labels_the_pods() -> None:
+    subject = of_container(
+        container(annotations={"of": "container"}, labels={"of": "container"}),
+        pod(annotations={"of": "pod"}, labels={"of": "pod"}),
+    )
+    request = json.loads(encode(subject, "create", ENTRY, ()))
+    assert request["spec"]["annotations"] == {"of": "container"}
+    assert request["labels"] == {"of": "pod"}
+
+
+def test_the_last_of_several_namespaces_of_a_type_counts() -> None:
+    namespaces = [api.LinuxNamespace(type="pid", path=path) for path in ("/1", "/2")]
+    subject = of_pod(pod(linux=api.LinuxPodSandbox(namespaces=namespaces)))
+    assert json.loads(subject.spec)["namespaces"] == {"pid": "/2"}
+
+
+def test_results_are_chained_in_order() -> None:
+    results = [Result("a", "0.1", "", {"k": "v"}), Result(), Result("c")]
+    request = json.loads(encode(of_pod(pod()), "create", ENTRY, results))
+    assert request["results"] == [
+        {"plugin": "a", "version": "0.1", "error": "", "metadata": {"k": "v"}},
+        {"plugin": "", "version": "", "error": ""},
+        {"plugin": "c", "version": "", "error": ""},
+    ]
+
+
+EVERYTHING = """{
+  "devices": [
+    {"allow": true, "type": "c", "major": {"value": 1}, "minor": {"value": 0}, "access": "rw"},
+    {"allow": false, "access": "rwm"},
+    {}
+  ],
+  "memory": {
+    "limit": {"value": 1}, "reservation": {"value": 2}, "swap": {"value": -1}, "kernel": {"value": 4},
+    "kernel_tcp": {"value": 5}, "swappiness": {"value": 60}, "disable_oom_killer": {"value": true},
+    "use_hierarchy": {"value": false}
+  },
+  "cpu": {
+    "shares": {"value": 1024}, "quota": {"value": -1}, "period": {"value": 100000}, "realtime_runtime": {"value": 7},
+    "realtime_period": {"value": 18446744073709551615}, "cpus": "0-3", "mems": "0"
+  },
+  "pids": {"limit": 99},
+  "hugepage_limits": [{"page_size": "2MB", "limit": 9}, {"page_size": "1GB", "limit": 0}],
+  "unified": {"memory.high": "1", "cpu.weight": "2"}
+}"""
+EVERYTHING_OCI = (
+    '{"devices":[{"allow":true,"type":"c","major":1,"minor":0,"access":"rw"},{"allow":false,"access":"rwm"},'
+    '{"allow":false}],"memory":{"limit":1,"reservation":2,"swap":-1,"kernel":4,"kernelTCP":5,"swappiness":60,'
+    '"disableOOMKiller":true,"useHierarchy":false},"cpu":{"shares":1024,"quota":-1,"period":100000,'
+    '"realtimeRuntime":7,"realtimePeriod":18446744073709551615,"cpus":"0-3","mems":"0"},"pids":{"limit":99},'
+    '"hugepageLimits":[{"pageSize":"2MB","limit":9},{"pageSize":"1GB","limit":0}],'
+    '"unified":{"cpu.weight":"2","memory.high":"1"}}'
+)
+
+
+def resources(text: str) -> api.LinuxResources:
+    return ParseDict(json.loads(text), api.LinuxResources(), ignore_unknown_fields=False)
+
+
+def test_all_resources_are_written_in_the_order_of_the_oci_types() -> None:
+    assert compact(oci_resources(resources(EVERYTHING))) == EVERYTHING_OCI
+
+
+@pytest.mark.parametrize("part", ["memory", "cpu"])
+def test_a_part_that_the_runtime_did_not_fill_is_not_there_and_an_empty_one_is(part: str) -> None:
+    assert oci_resources(resources("{}")) == {}
+    assert oci_resources(resources(f'{{"{part}": {{}}}}')) == {part: {}}
+
+
+@pytest.mark.parametrize("field", ["limit", "swap", "swappiness", "disable_oom_killer"])
+def test_a_scalar_of_zero_that_is_there_is_written(field: str) -> None:
+    zero = "false" if field == "disable_oom_killer" else "0"
+    written = oci_resources(resources(f'{{"memory": {{"{field}": {{"value": {zero}}}}}}}'))
+    assert compact(written).endswith(f":{zero}}}}}")
+
+
+@pytest.mark.parametrize(("limit", "pids"), [(1, {"limit": 1}), (0, {"limit": 0}), (-1, {})])
+def test_unlimited_pids_have_no_limit(limit: int, pids: dict[str, int]) -> None:
+    assert oci_resources(resources(f'{{"pids": {{"limit": {limit}}}}}'))["pids"] == pids
+
+
+def complete() -> Subject:
+    """A subject as it is at a create."""
+    linux = api.LinuxContainer(cgroups_path="/created", resources=api.LinuxResources(unified={"at": "create"}))
+    return of_container(container(linux, pid=7), pod(labels={"at": "create"}))
+
+
+def text_of(subject: Subject) -> dict[str, Any]:
+    request: dict[str, Any] = json.loads(encode(subject, "delete", ENTRY, ()))
+    return request
+
+
+def test_a_delete_that_lacks_everything_is_completed_from_its_create() -> None:
+    subject = of_container(container(), api.PodSandbox())
+    subject.remember(complete())
+    assert text_of(subject) == {**text_of(complete()), "id": "c"}
+    assert subject.cgroups_path == "/created"
+
+
+def test_a_delete_that_has_everything_keeps_it() -> None:
+    linux = api.LinuxContainer(cgroups_path="/now", resources=api.LinuxResources(unified={"at": "delete"}))
+    subject = of_container(container(linux, pid=8), pod(labels={"at": "delete"}))
+    before = text_of(of_container(container(linux, pid=8), pod(labels={"at": "delete"})))
+    subject.remember(complete())
+    assert text_of(subject) == before
+    assert before["pid"] == 8
+
+
+def test_a_spec_without_the_cgroups_path_is_incomplete_though_it_has_annotations() -> None:
+    linux = api.LinuxContainer(resources=api.LinuxResources(unified={"at": "delete"}))
+    subject = of_container(container(linux, annotations={"at": "delete"}), pod())
+    subject.remember(complete())
+    assert text_of(subject)["spec"] == text_of(complete())["spec"]
+
+
+@pytest.mark.parametrize("asked_before", [True, False])
+def test_each_missing_part_is_remembered_by_itself(asked_before: bool) -> None:
+    """Texts are made once, at the first question."""
+    linux = api.LinuxContainer(cgroups_path="/now")
+    subject = of_container(container(linux), pod())
+    if asked_before:
+        text_of(subject)
+    subject.remember(complete())
+    assert text_of(subject) == {
+        "version": "0.1",
+        "state": "delete",
+        "id": "c",
+        "sandboxID": "p",
+        "pid": 7,
+        "spec": {"resources": None, "cgroupsPath": "/now"},
+        "labels": {"at": "create"},
+    }
+
+
+def test_what_is_remembered_of_nothing_is_nothing() -> None:
+    subject = of_container(container(), pod())
+    subject.remember(of_container(container(), pod()))
+    assert encode(subject, "delete", ENTRY, ()) == (
+        b'{"version":"0.1","state":"delete","id":"c","sandboxID":"p","spec":{"resources":null}}'
+    )

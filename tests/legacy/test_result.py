@@ -1,0 +1,187 @@
+"""What plugins print, read as the original client read it. Each verdict was asked of Go (Unmarshal into its Result)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adapter import gojson
+from adapter.legacy.result import Result, ResultError, is_complete, parse
+
+OTHER_SHAPE = b'{"plugin":"p","version":"v","state":"create","id":"i","pid":-1,"cgroupsPath":"/a","metadata":{"k":"v"}}'
+"""The body that README-v0.1.0 shows."""
+
+GOOD = [
+    (b"null", Result()),
+    (b"{}", Result()),
+    (b" {} \r\n\t", Result()),
+    (b'{"plugin":"a","version":"0.1","error":"","metadata":{"x":"y"}}', Result("a", "0.1", "", {"x": "y"})),
+    (OTHER_SHAPE, Result("p", "v", "", {"k": "v"})),
+    (b'{"state":"create","id":"x","pid":7,"cgroupsPath":"/a"}', Result()),
+    # keys without case, the last one counts, null says nothing
+    (b'{"error":null}', Result()),
+    (b'{"ERROR":"a"}', Result(error="a")),
+    (b'{"error":"a","Error":""}', Result()),
+    (b'{"Error":"","error":"a"}', Result(error="a")),
+    (b'{"error":"a","error":null}', Result(error="a")),
+    (b'{"plugin":null,"version":null,"metadata":null}', Result()),
+    ('{"ver\u017fion":"a"}'.encode(), Result(version="a")),
+    ('{"plugin\u017f":"a"}'.encode(), Result()),
+    (rb'{"met\u0061data":{"\u0061":"\u0062"}}', Result(metadata={"a": "b"})),
+    (b'{"error":" "}', Result(error=" ")),
+    (rb'{"error":"\u0000"}', Result(error="\0")),
+    (rb'{"error":"a \ud800 b"}', Result(error="a \ufffd b")),
+    (b'{"error":"\xff"}', Result(error="\ufffd")),
+    (b'{"plugin":"\xe2\x82"}', Result(plugin="\ufffd\ufffd")),
+    # metadata: maps of one name are one map
+    (b'{"metadata":{}}', Result()),
+    (b'{"metadata":{"a":null}}', Result(metadata={"a": ""})),
+    (b'{"metadata":{"a":"1","a":"2"}}', Result(metadata={"a": "2"})),
+    (b'{"metadata":{"a":"1","a":null}}', Result(metadata={"a": ""})),
+    (b'{"metadata":{"a":"1","A":"2"}}', Result(metadata={"a": "1", "A": "2"})),
+    (b'{"metadata":{"a":"1"},"Metadata":{"b":"2"}}', Result(metadata={"a": "1", "b": "2"})),
+    (b'{"metadata":{"a":"1"},"METADATA":{"a":null}}', Result(metadata={"a": ""})),
+    (b'{"metadata":{"a":"1"},"metadata":null}', Result()),
+    (b'{"metadata":{"a":"1"},"metadata":null,"metadata":{"b":"2"}}', Result(metadata={"b": "2"})),
+    # unknown keys may hold anything that is JSON
+    (b'{"unknown":1e999,"x":{"error":"y","metadata":1}}', Result()),
+    (b'{"deep":%s}' % (b"[" * 9_999 + b"]" * 9_999), Result()),
+]
+
+BAD = [
+    (b"", "no output"),
+    (b" \n", "no output"),
+    (b"[]", "an array, not an object"),
+    (b'"x"', "a string, not an object"),
+    (b"1", "a number, not an object"),
+    (b"true", "a boolean, not an object"),
+    (b"nul", "line 1, column 1"),
+    (b"nullx", "column 5"),
+    (b"{", "end"),
+    (b'{"error":"a"', "end"),
+    (b"{} x", "column 4: something behind"),
+    (b"{}{}", "something behind"),
+    (b"{}\n{}\n", "line 2, column 1: something behind"),
+    (b"starting\n{}", "unexpected 's'"),
+    (b"\xef\xbb\xbf{}", "unexpected"),
+    ("{}".encode("utf-16"), "unexpected"),
+    (b"\x00", "unexpected"),
+    (b'{"unknown":NaN}', "unexpected 'N'"),
+    (b"{'error':''}", "unexpected"),
+    (b'{"error\x00":"a"}', "string"),
+    (b'{"error":1}', "'error' is a number, not a string"),
+    (b'{"Error":false}', "'Error' is a boolean, not a string"),
+    (b'{"error":[]}', "'error' is an array, not a string"),
+    (b'{"error":{}}', "'error' is an object, not a string"),
+    (b'{"plugin":1}', "'plugin' is a number"),
+    (b'{"version":0.1}', "'version' is a number"),
+    (b'{"error":1,"error":""}', "'error' is a number"),
+    (b'{"metadata":[]}', "'metadata' is an array, not an object"),
+    (b'{"metadata":"x"}', "'metadata' is a string, not an object"),
+    (b'{"metadata":{"a":1}}', "'metadata.a' is a number, not a string"),
+    (b'{"Metadata":{"a":{"b":"c"}}}', "'Metadata.a' is an object, not a string"),
+    (b'{"metadata":{"a":true},"metadata":null}', "'metadata.a' is a boolean"),
+    (b'{"deep":%s}' % (b"[" * 10_000 + b"]" * 10_000), "deep"),
+]
+
+
+def short(value: object) -> str | None:
+    return "deep" if len(repr(value)) > 1000 else None
+
+
+@pytest.mark.parametrize(("output", "result"), GOOD, ids=short)
+def test_a_result_is_read_as_go_reads_it(output: bytes, result: Result) -> None:
+    assert parse(output) == result
+    assert is_complete(output)
+
+
+@pytest.mark.parametrize(("output", "reason"), BAD, ids=short)
+def test_what_is_no_result_is_an_error_that_says_why(output: bytes, reason: str) -> None:
+    with pytest.raises(ResultError) as caught:
+        parse(output)
+    assert reason in str(caught.value)
+    assert not is_complete(output)
+
+
+def test_a_result_of_a_mebibyte_is_read() -> None:
+    text = "x" * ((1 << 20) - 50)
+    assert parse(b'{"metadata":{"big":"%s"}}' % text.encode()) == Result(metadata={"big": text})
+
+
+def test_results_share_no_metadata() -> None:
+    first = parse(b'{"metadata":{"a":"1"}}')
+    parse(b'{"metadata":{"b":"2"}}')
+    assert first.metadata == {"a": "1"}
+    assert Result().metadata == {}
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (Result(), '{"plugin":"","version":"","error":""}'),
+        (Result("p", "0.1"), '{"plugin":"p","version":"0.1","error":""}'),
+        (
+            Result("p", "0.1", "", {"b": "2", "a": "<é>", "B": ""}),
+            '{"plugin":"p","version":"0.1","error":"","metadata":{"B":"","a":"\\u003cé\\u003e","b":"2"}}',
+        ),
+        (Result("\u2028", "&"), r'{"plugin":"\u2028","version":"\u0026","error":""}'),
+    ],
+)
+def test_a_result_goes_down_the_chain_as_go_marshals_it(result: Result, text: str) -> None:
+    """Keys of maps in the order of their bytes; `error` though it is empty; what else the plugin said is lost."""
+    assert result.encode() == text.encode()
+
+
+def test_keys_of_metadata_are_in_the_order_of_their_code_points() -> None:
+    keys = ["\U0001f600", "\uffff", "é", "z", "Z", "0", ""]
+    encoded = json.loads(Result(metadata=dict.fromkeys(keys, "")).encode())
+    assert list(encoded["metadata"]) == sorted(keys, key=str.encode)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+
+
+@settings(deadline=None, max_examples=100)
+@given(TEXTS, TEXTS, TEXTS, st.dictionaries(TEXTS, TEXTS, max_size=4))
+def test_an_encoded_result_reads_the_same(plugin: str, version: str, error: str, metadata: dict[str, str]) -> None:
+    result = Result(plugin, version, error, metadata)
+    assert parse(result.encode()) == result
+
+
+PIECES = st.sampled_from(
+    [
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b'"error"',
+        b'"Metadata"',
+        b'"plugin"',
+        b":",
+        b",",
+        b'""',
+        b"null",
+        b"1",
+        b"\xff",
+        b" ",
+        b'"',
+    ]
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.one_of(st.binary(max_size=100), st.lists(PIECES, max_size=12).map(b"".join)))
+def test_any_bytes_are_a_result_or_a_result_error(output: bytes) -> None:
+    try:
+        result = parse(output)
+    except ResultError as error:
+        said = str(error)
+    else:
+        assert all(isinstance(text, str) for text in (*result[:3], *result.metadata, *result.metadata.values()))
+        assert gojson.document(output)
+        return
+    assert said
+    assert "\n" not in said

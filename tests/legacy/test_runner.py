@@ -1,0 +1,353 @@
+"""Where plugins are found, what environment they get, and what becomes of those that are left."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import re
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from adapter.errors import PluginError
+from adapter.legacy.process import Process
+from adapter.legacy.runner import MAX_LEFT, SYSTEM_PATH, Runner, find
+
+from .node import Fifo, Programs, SteppedLoop, is_running
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[Path]:
+    made = [tmp_path / name for name in ("first", "second")]
+    for folder in made:
+        folder.mkdir()
+    return made
+
+
+def program(path: Path, mode: int = 0o755) -> str:
+    path.write_text('#!/bin/sh\necho "$0"\n')
+    path.chmod(mode)
+    return str(path)
+
+
+def names(folders: list[Path]) -> list[str]:
+    return [str(folder) for folder in folders]
+
+
+def refusal(type_: str, folders: list[Path]) -> str:
+    with pytest.raises(PluginError) as caught:
+        find(type_, names(folders))
+    assert caught.value.plugin == type_
+    return str(caught.value)
+
+
+def test_the_first_folder_that_has_it_counts(folders: list[Path]) -> None:
+    second = program(folders[1] / "konfine")
+    assert find("konfine", names(folders)) == second
+    first = program(folders[0] / "konfine")
+    assert find("konfine", names(folders)) == first
+
+
+def test_folders_that_do_not_exist_are_passed_over(folders: list[Path]) -> None:
+    path = program(folders[1] / "konfine")
+    (folders[0] / "file").write_text("")
+    assert find("konfine", ["/no/such/folder", str(folders[0] / "file"), *names(folders)]) == path
+
+
+def test_symlinks_are_followed_and_dangling_ones_are_not_there(folders: list[Path]) -> None:
+    program(folders[1] / "real")
+    (folders[0] / "link").symlink_to("../second/real")
+    assert find("link", names(folders)) == str(folders[0] / "link")
+    (folders[0] / "dangling").symlink_to("nowhere")
+    assert refusal("dangling", folders) == f"plugin: dangling: not found in {folders[0]}:{folders[1]}"
+    there = program(folders[1] / "dangling")
+    assert find("dangling", names(folders)) == there
+
+
+def test_a_missing_program_is_named_with_the_folders(folders: list[Path]) -> None:
+    assert refusal("konfine", folders) == f"plugin: konfine: not found in {folders[0]}:{folders[1]}"
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o600, 0o000])
+def test_what_is_not_executable_is_an_error_and_no_other_takes_its_place(folders: list[Path], mode: int) -> None:
+    path = program(folders[0] / "konfine", mode)
+    program(folders[1] / "konfine")
+    assert refusal("konfine", folders) == f"plugin: konfine: {path} is not an executable file"
+
+
+@pytest.mark.parametrize("mode", [0o100, 0o010, 0o001])
+def test_anybodys_right_to_execute_makes_an_executable(folders: list[Path], mode: int) -> None:
+    path = program(folders[0] / "konfine", mode)
+    assert find("konfine", names(folders)) == path
+
+
+@pytest.mark.parametrize("type_", ["folder", ".", "..", "fifo"])
+def test_what_is_no_file_is_an_error(folders: list[Path], type_: str) -> None:
+    (folders[0] / "folder").mkdir()
+    os.mkfifo(folders[0] / "fifo", 0o755)
+    assert refusal(type_, folders) == f"plugin: {type_}: {folders[0]}/{type_} is not an executable file"
+
+
+def test_a_type_with_a_slash_is_a_path(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    path = program(folders[0] / "konfine")
+    assert find(path, []) == path
+    monkeypatch.chdir(folders[0].parent)
+    assert find("first/konfine", names(folders)) == "first/konfine"
+    assert find("./first/konfine", names(folders)) == "./first/konfine"
+    with pytest.raises(PluginError) as caught:
+        find("/no/such/program", names(folders))
+    assert str(caught.value) == "plugin: /no/such/program: not found"
+
+
+@pytest.mark.parametrize(("type_", "reason"), [("x" * 300, "File name too long"), ("loop/x", "symbolic links")])
+def test_what_cannot_be_looked_at_is_an_error(folders: list[Path], type_: str, reason: str) -> None:
+    (folders[0] / "loop").symlink_to("loop")
+    path = str(folders[0] / type_)
+    with pytest.raises(PluginError, match=reason):
+        find(path, [])
+    if "/" not in type_:
+        assert reason in refusal(type_, folders)
+
+
+class Crew:
+    """A runner, and what it tells."""
+
+    def __init__(self, loop: SteppedLoop, runner: Runner) -> None:
+        self.loop = loop
+        self.runner = runner
+        self.ended: list[Process] = []
+
+    def start(self, type_: str, request: bytes = b"{}") -> Process:
+        process = self.runner.start(type_, self.ended.append)
+        process.feed(request)
+        return process
+
+    def run(self, type_: str) -> str:
+        process = self.start(type_)
+        self.loop.until(lambda: process in self.ended)
+        return process.stdout.decode()
+
+
+Hire = Callable[..., Crew]
+
+
+@pytest.fixture
+def crew(loop: SteppedLoop, caplog: pytest.LogCaptureFixture) -> Hire:
+    caplog.set_level(logging.INFO)
+
+    def make(*folders: Path | str, **environment: str) -> Crew:
+        return Crew(loop, Runner(loop, [str(folder) for folder in folders], environment))
+
+    return make
+
+
+@pytest.fixture
+def gate(programs: Programs, loop: SteppedLoop) -> Iterator[Fifo]:
+    fifo = programs.fifo("gate")
+    yield fifo
+    fifo.close()
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [re.sub(r"pid \d+", "pid N", record.getMessage()) for record in caplog.records]
+
+
+def test_the_environment_is_a_path_of_the_usual_folders_and_then_the_plugins_own(
+    crew: Hire, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NRI_PLUGIN_NAME", "v010-adapter")
+    programs.shell("tell", "cat /proc/$$/environ")
+    assert crew(programs.folder, "/opt/x").run("tell") == (
+        f"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{programs.folder}:/opt/x\0"
+    )
+
+
+def test_the_plugins_folders_are_searched_in_their_order(crew: Hire, folders: list[Path]) -> None:
+    for folder in folders:
+        program(folder / "twice")
+    assert crew(*folders).run("twice") == f"{folders[0]}/twice\n"
+    assert crew(*reversed(folders)).run("twice") == f"{folders[1]}/twice\n"
+
+
+def test_more_can_be_configured(crew: Hire, programs: Programs) -> None:
+    programs.shell("tell", "cat /proc/$$/environ")
+    environ = crew(programs.folder, LANG="C", EMPTY="").run("tell").split("\0")
+    assert environ[1:] == ["LANG=C", "EMPTY=", ""]
+
+
+def test_a_path_that_is_configured_takes_the_place_of_ours(crew: Hire, programs: Programs, folders: list[Path]) -> None:
+    programs.shell("tell", "cat /proc/$$/environ")
+    program(folders[0] / "elsewhere")
+    hired = crew(programs.folder, PATH=f"{folders[0]}:/bin")
+    assert hired.run("tell") == f"PATH={folders[0]}:/bin\0"
+    assert hired.run("elsewhere").startswith(str(folders[0]))
+
+
+def test_the_plugins_folders_are_searched_before_the_systems(crew: Hire, programs: Programs) -> None:
+    """The original searched PATH first: a plugin called `logger` was the program of that name."""
+    programs.shell("who", "echo the plugin")
+    assert crew(programs.folder).run("who") == "the plugin\n"
+
+
+def test_the_systems_folders_are_searched_too(crew: Hire, programs: Programs) -> None:
+    assert "/bin" in SYSTEM_PATH.split(":")
+    assert crew(programs.folder).run("true") == ""
+
+
+def test_stderr_is_logged_with_the_plugins_name(
+    crew: Hire, programs: Programs, caplog: pytest.LogCaptureFixture
+) -> None:
+    programs.shell("loud", "echo one >&2; echo two >&2")
+    crew(programs.folder).run("loud")
+    assert said(caplog) == ["loud: one", "loud: two"]
+    assert [record.fields for record in caplog.records] == [{"plugin": "loud", "stream": "stderr"}] * 2  # type: ignore[attr-defined]
+
+
+def test_runs_are_counted_and_those_that_cannot_be_started_are_not(crew: Hire, programs: Programs) -> None:
+    programs.shell("good", "exit 0")
+    programs.write("bad", b"")
+    hired = crew(programs.folder)
+    hired.run("good")
+    hired.run("good")
+    for type_ in ("bad", "absent"):
+        with pytest.raises(PluginError):
+            hired.start(type_)
+    assert hired.runner.counters == {"runs": 2}
+
+
+def test_one_that_is_left_runs_on_and_is_reaped_with_nobody_told(
+    crew: Hire, programs: Programs, gate: Fifo, caplog: pytest.LogCaptureFixture
+) -> None:
+    programs.shell("slow", f"read line < {gate}; echo done >&2; exit 3")
+    hired = crew(programs.folder)
+    process = hired.start("slow")
+    hired.runner.leave(process, kill=False)
+    hired.loop.settle()
+    assert is_running(process.pid)
+    gate.put()
+    hired.loop.until(lambda: process.status is not None)
+    hired.loop.settle()
+    assert hired.ended == []
+    assert said(caplog) == [
+        "slow: pid N has no result in time: left to finish",
+        "slow: done",
+        "slow: pid N, which was left running, has ended: exit code 3",
+    ]
+    assert hired.runner.counters == {"runs": 1}
+
+
+def test_one_that_is_left_can_be_killed(crew: Hire, programs: Programs, caplog: pytest.LogCaptureFixture) -> None:
+    programs.shell("slow", "exec sleep 1000")
+    hired = crew(programs.folder)
+    process = hired.start("slow")
+    hired.runner.leave(process, kill=True)
+    hired.loop.until(lambda: process.status is not None)
+    assert hired.ended == []
+    assert said(caplog) == [
+        "slow: pid N has no result in time: killed",
+        "slow: pid N, which was left running, has ended: killed by signal 9",
+    ]
+    assert hired.runner.counters == {"runs": 1, "killed": 1}
+
+
+def test_one_that_works_on_after_its_result_is_reaped_with_nobody_told(
+    crew: Hire, programs: Programs, gate: Fifo, caplog: pytest.LogCaptureFixture
+) -> None:
+    programs.shell("busy", f"echo '{{}}'; read line < {gate}")
+    hired = crew(programs.folder)
+    process = hired.start("busy")
+    hired.runner.leave_done(process)
+    gate.put()
+    hired.loop.until(lambda: process.status is not None)
+    assert hired.ended == []
+    assert said(caplog) == [
+        "busy: pid N works on after its result",
+        "busy: pid N, which was left running, has ended: exit code 0",
+    ]
+
+
+def test_of_too_many_that_are_left_the_oldest_is_killed_by_name(
+    crew: Hire, programs: Programs, gate: Fifo, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert MAX_LEFT == 32
+    programs.shell("slow", f"read line < {gate}")
+    hired = crew(programs.folder)
+    left = []
+    for number in range(MAX_LEFT + 2):
+        left.append(hired.start("slow"))
+        hired.runner.leave(left[-1], kill=False)
+        killed = max(0, number + 1 - MAX_LEFT)
+        hired.loop.until(lambda killed=killed: all(process.status == -9 for process in left[:killed]))  # type: ignore[misc]
+    hired.loop.settle()
+    assert [process.status for process in left] == [-9] * 2 + [None] * MAX_LEFT
+    assert hired.runner.counters["killed"] == 2
+    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert errors == [f"slow: more than 32 left: pid {process.pid}, the oldest, is killed" for process in left[:2]]
+    release(hired, gate, left)
+
+
+def release(hired: Crew, gate: Fifo, left: list[Process]) -> None:
+    for process in left:
+        if process.status is None:
+            gate.put()
+    hired.loop.until(lambda: all(process.status is not None for process in left))
+
+
+def test_one_too_many_that_does_not_die_at_once_is_not_the_only_one_to_be_killed(
+    crew: Hire, programs: Programs, gate: Fifo
+) -> None:
+    """Nothing of the loop runs in between, as if the first one hung in the kernel."""
+    programs.shell("slow", f"read line < {gate}")
+    hired = crew(programs.folder)
+    left = []
+    for _ in range(MAX_LEFT + 3):
+        left.append(hired.start("slow"))
+        hired.runner.leave(left[-1], kill=False)
+    hired.loop.until(lambda: all(process.status is not None for process in left[:3]), "they are not killed")
+    assert [process.status for process in left] == [-9] * 3 + [None] * MAX_LEFT
+    release(hired, gate, left)
+
+
+def test_those_that_have_ended_by_themselves_do_not_count_and_are_forgotten(
+    crew: Hire, programs: Programs, gate: Fifo
+) -> None:
+    programs.shell("slow", f"read line < {gate}")
+    hired = crew(programs.folder)
+    for _ in range(MAX_LEFT + 2):
+        process = hired.start("slow")
+        hired.runner.leave(process, kill=False)
+        release(hired, gate, [process])
+    hired.loop.settle()
+    assert hired.runner.counters["killed"] == 0
+    assert hired.ended == []
+    remembered = weakref.ref(process)
+    del process
+    gc.collect()
+    assert remembered() is None
+
+
+def test_those_with_a_result_and_those_of_another_plugin_do_not_count(
+    crew: Hire, programs: Programs, gate: Fifo
+) -> None:
+    programs.shell("slow", f"read line < {gate}")
+    programs.shell("other", f"read line < {gate}")
+    hired = crew(programs.folder)
+    left = []
+    for _ in range(MAX_LEFT // 2 + 1):
+        for type_, leave in (("slow", left_without), ("other", left_without), ("slow", left_done)):
+            left.append(hired.start(type_))
+            leave(hired.runner, left[-1])
+    hired.loop.settle()
+    assert hired.runner.counters["killed"] == 0
+    release(hired, gate, left)
+
+
+def left_without(runner: Runner, process: Process) -> None:
+    runner.leave(process, kill=False)
+
+
+def left_done(runner: Runner, process: Process) -> None:
+    runner.leave_done(process)

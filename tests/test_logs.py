@@ -1,0 +1,386 @@
+"""Where log lines go, and that nobody ever waits for who reads them."""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adapter import logs
+from adapter.settings import LogSettings
+
+PREFIX = f"v010-adapter[{os.getpid()}]: "
+
+
+class Receiver:
+    """A syslog daemon of sorts: a datagram socket at a path."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(path))
+        self._socket.setblocking(False)
+
+    def read(self) -> list[str]:
+        """What has come since the last time."""
+        found = []
+        while True:
+            try:
+                found.append(self._socket.recv(1 << 20).decode())
+            except BlockingIOError:
+                return found
+
+    def stop(self) -> None:
+        self._socket.close()
+        self.path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a syslog daemon's socket may be."""
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def receiver(path: Path) -> Iterator[Receiver]:
+    made = Receiver(path)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def handler(path: Path) -> logs.Syslog:
+    return logs.Syslog(str(path))
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """The root logger, put back afterwards."""
+    logger = logging.getLogger()
+    handlers, level = logger.handlers[:], logger.level
+    logger.handlers.clear()
+    yield logger
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
+
+
+def record(text: str, *arguments: object, level: int = logging.INFO) -> logging.LogRecord:
+    return logging.LogRecord("test", level, __file__, 1, text, arguments, None)
+
+
+def say(handler: logs.Syslog, *texts: str) -> None:
+    for text in texts:
+        handler.emit(record(text))
+
+
+def texts(lines: list[str]) -> list[str]:
+    """What lines say behind their priority, name and pid."""
+    for line in lines:
+        assert re.match(r"<\d+>" + re.escape(PREFIX), line), line
+    return [line.partition(PREFIX)[2] for line in lines]
+
+
+# ---- syslog's lines
+
+
+@pytest.mark.parametrize(
+    ("level", "priority"),
+    [(logging.DEBUG, 31), (logging.INFO, 30), (logging.WARNING, 28), (logging.ERROR, 27)],
+    ids=["debug", "info", "warning", "error"],
+)
+def test_a_line_carries_facility_daemon_its_severity_name_and_pid(
+    handler: logs.Syslog, receiver: Receiver, level: int, priority: int
+) -> None:
+    handler.emit(record("%s and %d", "one", 2, level=level))
+    assert receiver.read() == [f"<{priority}>{PREFIX}one and 2"]
+
+
+def test_a_traceback_becomes_a_line_each_in_order(handler: logs.Syslog, receiver: Receiver) -> None:
+    try:
+        raise ValueError("first\nsecond")
+    except ValueError:
+        made = record("failed")
+        made.exc_info = sys.exc_info()
+    handler.emit(made)
+    lines = texts(receiver.read())
+    assert lines[:2] == ["failed", "Traceback (most recent call last):"]
+    assert lines[-2:] == ["ValueError: first", "second"]
+    assert len(lines) > 4
+
+
+def test_an_empty_message_and_empty_lines_are_not_sent(handler: logs.Syslog, receiver: Receiver) -> None:
+    say(handler, "", "\n", "one\n\ntwo\n")
+    assert texts(receiver.read()) == ["one", "two"]
+
+
+def test_a_line_beyond_what_syslog_takes_is_cut(handler: logs.Syslog, receiver: Receiver) -> None:
+    say(handler, "x" * 1_000_000, "next")
+    long, short = receiver.read()
+    assert len(long) == logs.MAX_LINE
+    assert long.startswith(f"<30>{PREFIX}xxx")
+    assert texts([short]) == ["next"]
+
+
+def test_what_is_no_text_is_written_as_escapes(handler: logs.Syslog, receiver: Receiver) -> None:
+    say(handler, "a\udcff\ud800b")
+    assert texts(receiver.read()) == ["a\\udcff\\ud800b"]
+
+
+# ---- nobody waits
+
+
+def test_without_syslog_nothing_is_raised_and_lines_are_kept_until_it_is_there(
+    handler: logs.Syslog, path: Path
+) -> None:
+    say(handler, "one", "two")
+    assert handler.pending == 2
+    receiver = Receiver(path)
+    say(handler, "three")
+    assert texts(receiver.read()) == ["one", "two", "three"]
+    assert handler.pending == 0
+    receiver.stop()
+
+
+def test_flush_alone_writes_what_was_kept(handler: logs.Syslog, path: Path) -> None:
+    say(handler, "one", "two")
+    handler.flush()
+    receiver = Receiver(path)
+    handler.flush()
+    assert texts(receiver.read()) == ["one", "two"]
+    receiver.stop()
+
+
+def test_the_last_1000_lines_are_kept_in_order(handler: logs.Syslog, path: Path) -> None:
+    say(handler, *(f"line {number}" for number in range(1500)))
+    assert handler.pending == logs.BACKLOG == 1000
+    assert drained(handler, path) == [f"line {number}" for number in range(500, 1500)]
+
+
+def test_1000_lines_count_not_records(handler: logs.Syslog, path: Path) -> None:
+    say(handler, "\n".join(f"line {number}" for number in range(1500)))
+    assert drained(handler, path) == [f"line {number}" for number in range(500, 1500)]
+
+
+def drained(handler: logs.Syslog, path: Path) -> list[str]:
+    """All that comes when a syslog daemon starts that reads in rounds, as often as its socket is full."""
+    receiver = Receiver(path)
+    found: list[str] = []
+    rounds = 0
+    while handler.pending:
+        handler.flush()
+        found += texts(receiver.read())
+        rounds += 1
+        assert rounds < 2000
+    receiver.stop()
+    return found
+
+
+def test_a_syslog_that_does_not_read_is_not_waited_for_and_gets_the_rest_in_order_later(
+    handler: logs.Syslog, receiver: Receiver
+) -> None:
+    sent = [f"line {number}" for number in range(900)]
+    say(handler, *sent)
+    assert 0 < handler.pending < 900, "its socket is full, and took some"
+    found = texts(receiver.read())
+    while handler.pending:
+        handler.flush()
+        found += texts(receiver.read())
+    assert found == sent
+
+
+def test_a_syslog_that_never_reads_costs_the_oldest_lines(handler: logs.Syslog, receiver: Receiver) -> None:
+    say(handler, *(f"line {number}" for number in range(5000)))
+    assert handler.pending == 1000
+    taken = texts(receiver.read())
+    rest = []
+    while handler.pending:
+        handler.flush()
+        rest += texts(receiver.read())
+    assert taken == [f"line {number}" for number in range(len(taken))]
+    assert rest == [f"line {number}" for number in range(4000, 5000)]
+
+
+def test_after_a_restart_of_syslog_lines_go_to_the_new_one_and_none_is_lost(
+    handler: logs.Syslog, receiver: Receiver, path: Path
+) -> None:
+    say(handler, "before")
+    assert texts(receiver.read()) == ["before"]
+    receiver.stop()
+    say(handler, "between", "too")
+    again = Receiver(path)
+    say(handler, "after")
+    assert texts(again.read()) == ["between", "too", "after"]
+    again.stop()
+
+
+def test_a_syslog_that_was_replaced_between_two_lines_gets_the_second(
+    handler: logs.Syslog, receiver: Receiver, path: Path
+) -> None:
+    say(handler, "before")
+    receiver.stop()
+    again = Receiver(path)
+    say(handler, "after")
+    handler.flush()
+    assert texts(again.read()) == ["after"]
+    again.stop()
+
+
+@pytest.mark.parametrize("kind", ["a file", "a directory", "a stream socket", "a path too long"])
+def test_what_is_no_syslog_is_like_none(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / ("x" * 200 if kind == "a path too long" else "log")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    if kind == "a file":
+        path.touch()
+    elif kind == "a directory":
+        path.mkdir()
+    elif kind == "a stream socket":
+        listener.bind(str(path))
+        listener.listen()
+    with listener:
+        handler = logs.Syslog(str(path))
+        gc.collect()  # what other tests have left
+        before = sorted(os.listdir("/proc/self/fd"))
+        say(handler, "one", "two")
+        assert handler.pending == 2
+        assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_handler_that_takes_the_place_of_another_takes_over_what_it_kept(path: Path) -> None:
+    old, new = logs.Syslog(str(path)), logs.Syslog(str(path))
+    say(old, "one", "two")
+    new.inherit(old)
+    say(new, "three")
+    assert drained(new, path) == ["one", "two", "three"]
+
+
+# ---- JSON
+
+
+def as_json(made: logging.LogRecord) -> dict[str, object]:
+    line = logs.JsonFormatter().format(made)
+    assert "\n" not in line
+    decoded = json.loads(line)
+    assert isinstance(decoded, dict)
+    return decoded
+
+
+def test_json_has_time_level_and_message_and_the_fields_of_a_record() -> None:
+    made = record("%s: %s", "konfine", "done", level=logging.WARNING)
+    made.created = 0
+    made.fields = {"plugin": "konfine", "us": 12}
+    data = as_json(made)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*", str(data.pop("time")))
+    assert data == {"level": "warning", "message": "konfine: done", "plugin": "konfine", "us": 12}
+
+
+def test_json_has_a_traceback_in_the_same_line() -> None:
+    try:
+        raise ValueError("first\nsecond")
+    except ValueError:
+        made = record("failed")
+        made.exc_info = sys.exc_info()
+    traceback = as_json(made)["traceback"]
+    assert isinstance(traceback, str)
+    assert traceback.startswith("Traceback (most recent call last):\n")
+    assert traceback.endswith("ValueError: first\nsecond")
+
+
+@pytest.mark.parametrize(
+    "text", ["a\nb", 'say "no"', "\u2028 \u2029 \x85 \x0b \x1e", "\x00\x1b[31m", "\U0001f600"], ids=ascii
+)
+def test_a_record_as_json_is_one_line_on_its_way_to_syslog_whatever_it_says(
+    handler: logs.Syslog, receiver: Receiver, text: str
+) -> None:
+    handler.setFormatter(logs.JsonFormatter())
+    handler.emit(record("%s", text))
+    (line,) = texts(receiver.read())
+    assert json.loads(line)["message"] == text
+
+
+# ---- which of them
+
+
+def test_target_syslog_means_syslog_whatever_stderr_is(
+    root: logging.Logger, receiver: Receiver, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logs.setup(LogSettings(target="syslog"), syslog=str(receiver.path))
+    root.info("hello")
+    assert texts(receiver.read()) == ["hello"]
+    assert capfd.readouterr().err == ""
+
+
+def test_target_stderr_means_stderr_with_time_and_level(
+    root: logging.Logger, receiver: Receiver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.setup(LogSettings(target="stderr"), syslog=str(receiver.path))
+    root.warning("hello")
+    assert receiver.read() == []
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* WARNING hello\n", capsys.readouterr().err)
+
+
+def test_format_json_is_json_on_stderr_too(root: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+    logs.setup(LogSettings(target="stderr", format="json"))
+    root.info("hello")
+    data = json.loads(capsys.readouterr().err)
+    assert (data["level"], data["message"]) == ("info", "hello")
+
+
+@pytest.mark.parametrize(("level", "expected"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
+def test_lines_below_the_level_are_not_written(
+    root: logging.Logger, receiver: Receiver, level: str, expected: int
+) -> None:
+    logs.setup(LogSettings(target="syslog", level=level), syslog=str(receiver.path))
+    for number in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
+        root.log(number, "hello")
+    assert len(receiver.read()) == expected
+
+
+def test_setting_up_again_takes_the_place_of_what_was_and_keeps_what_was_not_written(
+    root: logging.Logger, path: Path
+) -> None:
+    logs.setup(LogSettings(target="syslog"), syslog=str(path))
+    root.info("one")
+    logs.setup(LogSettings(target="syslog", format="json"), syslog=str(path))
+    receiver = Receiver(path)
+    logs.flush()
+    root.info("two")
+    one, two = texts(receiver.read())
+    assert one == "one"
+    assert json.loads(two)["message"] == "two"
+    assert len(root.handlers) == 1
+    receiver.stop()
+
+
+AUTO = """
+import logging, sys
+from adapter import logs
+from adapter.settings import LogSettings
+logs.setup(LogSettings(target="auto"), syslog=sys.argv[1])
+logging.getLogger().info("hello")
+"""
+
+
+@pytest.mark.parametrize("stderr", ["null", "pipe", "file", "closed"])
+def test_target_auto_means_syslog_where_what_is_written_to_stderr_is_lost(
+    receiver: Receiver, tmp_path: Path, stderr: str
+) -> None:
+    """Any /dev/null counts, opened for whatever; a closed stderr too."""
+    command = [sys.executable, "-c", AUTO, str(receiver.path)]
+    if stderr == "closed":
+        command = ["/bin/sh", "-c", 'exec "$0" "$@" 2>&-', *command]
+    written = tmp_path / "stderr"
+    with open("/dev/null" if stderr in ("null", "closed") else written, "w") as file:
+        result = subprocess.run(command, stderr=subprocess.PIPE if stderr == "pipe" else file, check=True, timeout=60)
+    to_stderr = stderr in ("pipe", "file")
+    assert [line.partition("]: ")[2] for line in receiver.read()] == ([] if to_stderr else ["hello"])
+    text = (result.stderr or b"").decode() + (written.read_text() if stderr == "file" else "")
+    assert text.endswith("INFO hello\n") == to_stderr

@@ -1,0 +1,412 @@
+"""The adapter's own configuration: every key, and every mistake with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter import settings
+from adapter.settings import HooksSettings, LegacySettings, LogSettings, PluginSettings, Settings, parse, read
+
+FULL = """\
+hostRoot: /host
+legacy:
+  config: /etc/nri/own.json
+  path: [/opt/nri/bin, /usr/libexec/nri]
+  sandboxes: never
+  onFailure: ignore
+  onDeleteFailure: fail
+  timeout: 1.5
+  killOnTimeout: true
+  lateLimit: 10
+  environment: {LANG: C, EMPTY: ""}
+  plugins:
+    konfine: {onFailure: fail, onDeleteFailure: ignore, timeout: 3, killOnTimeout: false}
+    logger: {}
+hooks:
+  enabled: false
+  directories: [/etc/hooks.d]
+runtime:
+  failRequest: true
+log:
+  level: debug
+  format: json
+  target: stderr
+"""
+
+
+def errors(text: str) -> list[str]:
+    return [str(error) for error in parse(text, "conf.yaml")[1]]
+
+
+def test_every_key_is_read() -> None:
+    read_settings, wrong = parse(FULL, "conf.yaml")
+    assert wrong == []
+    assert read_settings == Settings(
+        host_root="/host",
+        legacy=LegacySettings(
+            config="/etc/nri/own.json",
+            path=("/opt/nri/bin", "/usr/libexec/nri"),
+            sandboxes="never",
+            fail_create=False,
+            fail_delete=True,
+            timeout=1.5,
+            kill_on_timeout=True,
+            late_limit=10.0,
+            environment={"LANG": "C", "EMPTY": ""},
+            plugins={"konfine": PluginSettings(True, False, 3.0, False), "logger": PluginSettings()},
+        ),
+        hooks=HooksSettings(enabled=False, directories=("/etc/hooks.d",)),
+        log=LogSettings("debug", "json", "stderr"),
+        fail_request=True,
+    )
+
+
+def test_the_example_changes_every_setting() -> None:
+    """Otherwise the test above would not see one that is not read."""
+    for given, default in zip(parse(FULL, "x")[0].legacy, LegacySettings(), strict=True):
+        assert given != default
+    for given, default in zip(parse(FULL, "x")[0].log, LogSettings(), strict=True):
+        assert given != default
+
+
+DEFAULTS = Settings(
+    host_root="/",
+    legacy=LegacySettings(
+        config="/etc/nri/conf.json",
+        path=("/opt/nri/bin",),
+        sandboxes="auto",
+        fail_create=True,
+        fail_delete=False,
+        timeout=0,
+        kill_on_timeout=False,
+        late_limit=30,
+        environment={},
+        plugins={},
+    ),
+    hooks=HooksSettings(
+        enabled=None, directories=("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"), watch=True
+    ),
+    log=LogSettings(level="info", format="text", target="auto"),
+    fail_request=False,
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n# nothing\n",
+        "---\n",
+        "null",
+        "{}",
+        "legacy:\nlog:\nruntime:\n",
+        "legacy: {}\nlog: ~",
+        "legacy: {plugins: }",
+        "%YAML 1.1\n---\n{}\n...\n",
+    ],
+)
+def test_without_keys_the_defaults_hold(text: str) -> None:
+    assert parse(text, "conf.yaml") == (DEFAULTS, [])
+
+
+@pytest.mark.parametrize(("word", "enabled"), [("auto", None), ("true", True), ("false", False)])
+def test_hooks_are_on_off_or_as_the_runtime_needs(word: str, enabled: bool | None) -> None:
+    assert parse(f"hooks: {{enabled: {word}}}", "conf.yaml")[0].hooks.enabled is enabled
+
+
+def test_mistakes_are_logged_as_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    settings.report(parse("x: 1\ny: 2", "conf.yaml")[1])
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    assert caplog.records[1].getMessage().startswith("conf.yaml:2: y: unknown key")
+    assert caplog.records[1].getMessage().endswith("(ignored)")
+
+
+def test_an_absent_default_file_is_no_mistake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(settings, "DEFAULT_PATH", str(tmp_path / "absent.yaml"))
+    assert read() == (DEFAULTS, [])
+
+
+def test_the_default_file_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "default.yaml"
+    path.write_text("hostRoot: /host\nx: 1\n")
+    monkeypatch.setattr(settings, "DEFAULT_PATH", str(path))
+    given, wrong = read()
+    assert given.host_root == "/host"
+    assert [error.place for error in wrong] == [f"{path}:2"]
+
+
+def test_a_file_that_was_asked_for_must_exist(tmp_path: Path) -> None:
+    given, [error] = read(str(tmp_path / "absent.yaml"))
+    assert given == DEFAULTS
+    assert str(error) == f"{tmp_path}/absent.yaml: No such file or directory"
+
+
+def test_a_directory_is_a_mistake(tmp_path: Path) -> None:
+    given, [error] = read(str(tmp_path))
+    assert given == DEFAULTS
+    assert str(error) == f"{tmp_path}: Is a directory"
+
+
+def test_bytes_that_are_no_utf_8_are_a_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "conf.yaml"
+    path.write_bytes(b"hostRoot: /\xff\n")
+    given, [error] = read(str(path))
+    assert given == DEFAULTS
+    assert error.place == str(path)
+    assert "utf-8" in error.reason
+
+
+def test_a_file_is_read_with_its_name_in_the_mistakes(tmp_path: Path) -> None:
+    path = tmp_path / "conf.yaml"
+    path.write_text("# é\nlegacy: {sandboxes: never, onFailure: never}\n")
+    given, [error] = read(str(path))
+    assert given.legacy.sandboxes == "never"
+    assert str(error) == f"{path}:2: legacy.onFailure: must be one of fail, ignore"
+
+
+VALUES = {
+    # key: good values, bad values
+    "hostRoot": (["/", "/host", '"/a b"'], ["host", "", "~", "1", "[/]", '"/a\\0b"', '"/\\ud800"']),
+    "legacy.config": (["/x"], ["x", "''", "~", "{}"]),
+    "legacy.path": (
+        ["[]", "[/a]", "[/a, /b]"],
+        ["/a", "[a]", "[/a, b]", "~", "{/a: /b}", "[1]", "[[/a]]", '["/a\\0"]'],
+    ),
+    "legacy.sandboxes": (["auto", "always", "never"], ["Auto", "yes", "true", "~", "[auto]", "''"]),
+    "legacy.onFailure": (["fail", "ignore"], ["Fail", "true", "no", "~", "1", "{fail: ignore}"]),
+    "legacy.onDeleteFailure": (["fail", "ignore"], ["warn", "false"]),
+    "legacy.timeout": (
+        ["0", "1", "0.5", "1.0e+3"],
+        ["-1", "-0.1", ".inf", ".nan", "true", "'1'", "1s", "~", "[1]", "9" * 400],
+    ),
+    "legacy.killOnTimeout": (["true", "false", "yes", "off"], ["1", "0", "'true'", "~", "truely"]),
+    "legacy.lateLimit": (["0", "30", "2.5"], ["-1", ".inf", "30s", "true", "~"]),
+    "legacy.environment": (
+        ["{}", "{A: b}", "{A: ''}", "{A: 'b=c'}", "{a.b-c: d}", "{NRI_PLUGINS: x}"],
+        [
+            "A=b",
+            "[A]",
+            "{A: 1}",
+            "{A: true}",
+            "{A: ~}",
+            "{A: [b]}",
+            "{1: a}",
+            "{'': a}",
+            "{'A=': b}",
+            "{NRI_PLUGIN_NAME: x}",
+            "{NRI_PLUGIN_: x}",
+            '{"A\\0": b}',
+            '{A: "b\\0"}',
+            '{A: "\\ud800"}',
+            "{[A]: b}",
+            "1",
+        ],
+    ),
+    "legacy.plugins.a.onFailure": (["fail", "ignore"], ["Fail", "~"]),
+    "legacy.plugins.a.onDeleteFailure": (["fail", "ignore"], ["Fail", "~"]),
+    "legacy.plugins.a.timeout": (["0", "1.5"], ["-1", "x", "~"]),
+    "legacy.plugins.a.killOnTimeout": (["true", "false"], ["1", "~"]),
+    "hooks.enabled": (["auto", "true", "false", "yes"], ["1", "~", "'true'", "Auto", "[]"]),
+    "hooks.directories": (["[]", "[/a]", "[/a, /b]"], ["/a", "[a]", "~", "{/a: /b}"]),
+    "runtime.failRequest": (["true", "false"], ["1", "~", "fail"]),
+    "log.level": (["debug", "info", "warning", "error"], ["INFO", "trace", "10", "~"]),
+    "log.format": (["text", "json"], ["yaml", "~"]),
+    "log.target": (["auto", "stderr", "syslog"], ["/dev/log", "stdout", "~"]),
+}
+
+
+def under(key: str, value: str) -> tuple[str, int]:
+    """A text with one key, in block style under comments, and the line that its value stands on."""
+    *parents, last = key.split(".")
+    lines = ["# a comment"]
+    for depth, name in enumerate(parents):
+        lines += [f"{'  ' * depth}{name}:", ""]
+    lines.append(f"{'  ' * len(parents)}{last}: {value}")
+    return "\n".join(lines), len(lines)
+
+
+def test_every_key_has_its_values_here() -> None:
+    keys = set()
+
+    def gather(schema: dict[str, Any], path: str) -> None:
+        for key, expected in schema.items():
+            name = f"{path}{key.replace('*', 'a')}"
+            gather(expected, f"{name}.") if isinstance(expected, dict) else keys.add(name)
+
+    gather(settings._SCHEMA, "")
+    assert set(VALUES) == keys
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, (good, _) in VALUES.items() for value in good])
+def test_good_values_are_taken(key: str, value: str) -> None:
+    text, _ = under(key, value)
+    assert errors(text) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(key, value) for key, (_, bad) in VALUES.items() for value in bad],
+    ids=lambda text: ascii(text[:30]),
+)
+def test_bad_values_are_named_with_their_line_and_the_default_holds(key: str, value: str) -> None:
+    text, line = under(key, value)
+    given, wrong = parse(text, "conf.yaml")
+    [error] = wrong
+    assert str(error).startswith(f"conf.yaml:{line}: {key}: ")
+    assert "\n" not in str(error)
+    without_plugins = given._replace(legacy=given.legacy._replace(plugins={}))
+    assert without_plugins == DEFAULTS
+    assert given.legacy.plugins in ({}, {"a": PluginSettings()})
+
+
+def test_the_words_that_a_key_takes_are_told() -> None:
+    assert errors("legacy: {sandboxes: maybe}") == ["conf.yaml:1: legacy.sandboxes: must be one of auto, always, never"]
+
+
+def test_a_bad_value_spoils_none_of_the_others() -> None:
+    bad = FULL.replace("timeout: 1.5", "timeout: soon").replace("format: json", "format: xml")
+    given, wrong = parse(bad, "conf.yaml")
+    good, _ = parse(FULL, "conf.yaml")
+    assert [error.place for error in wrong] == ["conf.yaml:8", "conf.yaml:22"]
+    assert given == good._replace(legacy=good.legacy._replace(timeout=0), log=good.log._replace(format="text"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hostroot: /", "conf.yaml:1: hostroot: unknown key; known here: hooks, hostRoot, legacy, log, runtime"),
+        ("log:\n  levle: info", "conf.yaml:2: log.levle: unknown key; known here: format, level, target"),
+        ("legacy:\n  plugins:\n    a:\n      onfailure: fail", "conf.yaml:4: legacy.plugins.a.onfailure: unknown key"),
+        ("1: 2", "conf.yaml:1: 1: unknown key"),
+        ("~: 2", "conf.yaml:1: ~: unknown key"),
+        ("'': 2", "conf.yaml:1: "),
+        ("'*': 2", "conf.yaml:1: *: unknown key"),
+        ("legacy.config: /x", "conf.yaml:1: legacy.config: unknown key"),
+    ],
+)
+def test_an_unknown_key_is_named_with_its_line_and_the_known_ones(text: str, said: str) -> None:
+    [error] = errors(text)
+    assert error.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hostRoot: /a\nhostRoot: /b", "conf.yaml:2: hostRoot: given twice"),
+        ("log: {}\n\nlog: {level: debug}", "conf.yaml:3: log: given twice"),
+        ("legacy:\n  timeout: 1\n  timeout: 1\n", "conf.yaml:3: legacy.timeout: given twice"),
+        ("legacy:\n  plugins:\n    a: {}\n    a: {timeout: 1}\n", "conf.yaml:4: legacy.plugins.a: given twice"),
+    ],
+)
+def test_a_key_that_is_given_twice_is_named_and_the_first_counts(text: str, said: str) -> None:
+    given, [error] = parse(text, "conf.yaml")
+    assert str(error) == said
+    first = "".join(line + "\n" for number, line in enumerate(text.split("\n"), 1) if f"yaml:{number}:" not in said)
+    assert given == parse(first, "conf.yaml")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- a", "conf.yaml:1: must be a mapping"),
+        ("just text", "conf.yaml:1: must be a mapping"),
+        ("42", "conf.yaml:1: must be a mapping"),
+        ("\n\n[]", "conf.yaml:3: must be a mapping"),
+        ("legacy: []", "conf.yaml:1: legacy: must be a mapping"),
+        ("legacy:\n  plugins: konfine", "conf.yaml:2: legacy.plugins: must be a mapping"),
+        ("legacy:\n  plugins:\n    konfine: fail", "conf.yaml:3: legacy.plugins.konfine: must be a mapping"),
+        ("log: debug", "conf.yaml:1: log: must be a mapping"),
+        ("runtime: ''", "conf.yaml:1: runtime: must be a mapping"),
+    ],
+)
+def test_what_must_be_a_mapping_and_is_none_is_named(text: str, said: str) -> None:
+    given, wrong = parse(text, "conf.yaml")
+    assert [str(error) for error in wrong] == [said]
+    assert given.log == DEFAULTS.log
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("log: {", 1),
+        ("log:\n  level: info\n target: auto", 3),
+        ("log:\n\tlevel: info", 2),
+        ("a: b: c", 1),
+        ("hostRoot: '/", 1),
+        ("hostRoot: /\n---\nhostRoot: /", 2),
+        ("legacy: *nowhere", 1),
+        ("&a x: 1\n&a y: *b", 2),
+        ("hostRoot: @x", 1),
+        ("hostRoot: /\nlog: \x00", 2),
+        ("hostRoot: /\n\nlog: \x07", 3),
+        ("\ufeff\x1b[0m", 1),
+        ("%YAML 3.0\n---\n{}", 1),
+        ('hostRoot: "\\x"', 1),
+        ("[" * 20 + "\n", 2),
+    ],
+    ids=ascii,
+)
+def test_a_mistake_in_the_yaml_itself_is_named_with_its_line_and_all_defaults_hold(text: str, line: int) -> None:
+    given, [error] = parse(text, "conf.yaml")
+    assert error.place == f"conf.yaml:{line}"
+    assert error.reason
+    assert "\n" not in str(error)
+    assert given == DEFAULTS
+
+
+def test_depth_without_end_is_a_mistake_and_no_crash() -> None:
+    given, [error] = parse("legacy: " + "[" * 100_000, "conf.yaml")
+    assert given == DEFAULTS
+    assert error.place.startswith("conf.yaml")
+
+
+def test_unusual_tags_build_nothing() -> None:
+    for tag in ("!!python/object/apply:os.getcwd", "!!python/name:os.system", "!mine", "!!set"):
+        [error] = errors(f"hostRoot: {tag} []")
+        assert error.startswith("conf.yaml:1: hostRoot: ")
+
+
+def test_anchors_stand_for_what_they_name() -> None:
+    text = """\
+legacy:
+  plugins:
+    a: &careful {onFailure: ignore, timeout: &long 20}
+    b: *careful
+    c: {timeout: *long}
+"""
+    given, wrong = parse(text, "conf.yaml")
+    careful = PluginSettings(fail_create=False, timeout=20)
+    assert wrong == []
+    assert given.legacy.plugins == {"a": careful, "b": careful, "c": PluginSettings(timeout=20)}
+
+
+def test_a_mistake_behind_an_anchor_is_named_where_it_stands_for_each_use() -> None:
+    text = "legacy:\n  plugins:\n    a: &x {timeout: soon}\n    b: *x\n"
+    assert [error.split(": must")[0] for error in errors(text)] == [
+        "conf.yaml:3: legacy.plugins.a.timeout",
+        "conf.yaml:3: legacy.plugins.b.timeout",
+    ]
+
+
+def test_an_anchor_that_holds_itself_is_a_mistake_and_no_crash() -> None:
+    for text in (
+        "legacy: &a {plugins: *a}",
+        "legacy: {environment: &a {x: *a}}",
+        "legacy: {path: &a [*a]}",
+        "&a {log: *a}",
+    ):
+        given, wrong = parse(text, "conf.yaml")
+        assert wrong
+        assert given._replace(legacy=given.legacy._replace(plugins={})) == DEFAULTS
+
+
+def test_anchors_that_multiply_do_not() -> None:
+    """A billion laughs; their text must not come out in a message either."""
+    lines = ["legacy:", "  environment: &a0 {x: y}"]
+    lines += [f"  path{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
+    given, wrong = parse("\n".join(lines), "conf.yaml")
+    assert given.legacy.environment == {"x": "y"}
+    assert max(len(str(error)) for error in wrong) < 500
