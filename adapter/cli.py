@@ -28,6 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from adapter.runtime import demo  # noqa: PLC0415
 
             return demo.main(words[1:])
+        if words[:1] == ["check"]:
+            from adapter import check  # noqa: PLC0415
+
+            return check.main(words[1:])
+        if words[:1] == ["hooks"]:
+            from adapter.hooks import cli as hooks  # noqa: PLC0415
+
+            return hooks.main(words[1:])
         if words[:1] == ["run"]:
             del words[0]
         return _run(_options(words) if words else None)
@@ -56,6 +64,9 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         *("-config", "--config"), metavar="FILE", default="", help="configuration (/etc/nri/v010-adapter.yaml)"
     )
     parser.add_argument("-verbose", "--verbose", action="store_true", help="log every request and result")
+    parser.add_argument(
+        *("-disableWatch", "--disableWatch"), action="store_true", help="read hook files once, at the start"
+    )
     return parser.parse_args(words)
 
 
@@ -64,6 +75,8 @@ def _run(options: argparse.Namespace | None) -> int:
     from adapter import daemon, nri, settings  # noqa: PLC0415
 
     own, errors = settings.read(options.config if options else "")
+    if options and options.disableWatch:
+        own = own._replace(hooks=own.hooks._replace(watch=False))
     if options and options.verbose:
         own = own._replace(log=own.log._replace(level="debug"))
     if errors and not nri.launched():

@@ -14,6 +14,7 @@ from adapter.nri.events import mask
 from adapter.settings import Settings
 
 if TYPE_CHECKING:
+    from adapter.hooks.directory import Directories
     from adapter.legacy.bridge import Bridge
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,20 @@ class Adapter(Plugin):
         bridge.runtime_is(*self._runtime)
         return bridge
 
+    @cached_property
+    def hooks(self) -> Directories:
+        """The hook directories, loaded likewise."""
+        from adapter.hooks.directory import Directories  # noqa: PLC0415
+
+        own = self._settings.hooks
+        return Directories(own.directories, self._settings.host_root, own.watch)
+
+    @property
+    def _hooks_wanted(self) -> bool:
+        """Whether hooks are ours to inject: CRI-O does it itself, from the same directories."""
+        enabled = self._settings.hooks.enabled
+        return self._runtime[0].lower() != "cri-o" if enabled is None else enabled
+
     def configure(self, request: api.ConfigureRequest, context: Context) -> api.ConfigureResponse:
         """Takes the runtime's configuration text, if it sends one, in place of the file's."""
         if request.config.strip():
@@ -55,7 +70,8 @@ class Adapter(Plugin):
             settings.report(errors)
         self._runtime = request.runtime_name, request.runtime_version
         policy = api.FailurePolicy(keep_connected=True, fail_request=self._settings.fail_request)
-        return api.ConfigureResponse(events=mask(LEGACY_EVENTS), failure_policy=policy)
+        events = (*LEGACY_EVENTS, "CreateContainer") if self._hooks_wanted else LEGACY_EVENTS
+        return api.ConfigureResponse(events=mask(events), failure_policy=policy)
 
     def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
         """Is told what runs already; what there is to do about it comes behind the answer, before any event."""
@@ -63,6 +79,8 @@ class Adapter(Plugin):
 
     def _settle(self, state: api.SynchronizeRequest) -> None:
         self.legacy.synchronize(state.pods, state.containers)
+        if self._hooks_wanted:
+            self.hooks.current()
         counts = len(state.pods), len(state.containers)
         log.info("registered with %s %s: %d pods, %d containers", *self._runtime, *counts)
         # What is there now is there to stay: the collector need not look at it with every event.
@@ -70,6 +88,27 @@ class Adapter(Plugin):
         gc.freeze()
         gc.set_threshold(5000)
         gc.enable()
+
+    def create_container(
+        self, request: api.CreateContainerRequest, context: Context
+    ) -> Answer[api.CreateContainerResponse]:
+        """Injects the hooks that match the container."""
+        from adapter.hooks import inject  # noqa: PLC0415 - loaded with the directories
+        from adapter.hooks.facts import facts  # noqa: PLC0415
+
+        hooks = self.hooks.current().match(facts(request.pod, request.container))
+        adjustment = inject.adjustment(hooks)
+        if adjustment is None:
+            return None
+        names = ", ".join(named.file for named in hooks)
+        log.info(
+            "hooks for container %s of %s/%s: %s",
+            request.container.name,
+            request.pod.namespace,
+            request.pod.name,
+            names,
+        )
+        return api.CreateContainerResponse(adjust=adjustment)
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, context: Context) -> Answer[api.RunPodSandboxResponse]:
         """Legacy `create` for the pod."""

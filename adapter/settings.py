@@ -42,6 +42,14 @@ class LegacySettings(NamedTuple):
     plugins: Mapping[str, PluginSettings] = {}
 
 
+class HooksSettings(NamedTuple):
+    """`hooks:`. `enabled` is None where it depends on the runtime; not to `watch` can be said on the command line."""
+
+    enabled: bool | None = None
+    directories: tuple[str, ...] = ("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d")
+    watch: bool = True
+
+
 class LogSettings(NamedTuple):
     """`log:`."""
 
@@ -55,6 +63,7 @@ class Settings(NamedTuple):
 
     host_root: str = "/"
     legacy: LegacySettings = LegacySettings()
+    hooks: HooksSettings = HooksSettings()
     log: LogSettings = LogSettings()
     fail_request: bool = False
 
@@ -105,6 +114,7 @@ def _settings(values: dict[str, Any]) -> Settings:
     return Settings(
         host_root=values.get("hostRoot", "/"),
         legacy=LegacySettings(**legacy),
+        hooks=HooksSettings(**values.get("hooks", {})),
         log=LogSettings(**values.get("log", {})),
         fail_request=values.get("runtime", {}).get("failRequest", False),
     )
@@ -145,6 +155,12 @@ def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("must be true or false")
     return value
+
+
+def _auto(value: Any) -> bool | None:
+    if value != "auto" and not isinstance(value, bool):
+        raise ValueError("must be auto, true or false")
+    return None if value == "auto" else bool(value)
 
 
 def _seconds(value: Any) -> float:
@@ -196,6 +212,7 @@ _SCHEMA: dict[str, Any] = {
         "environment": _strings,
         "plugins": {"*": _PLUGIN},
     },
+    "hooks": {"enabled": _auto, "directories": _paths},
     "runtime": {"failRequest": _boolean},
     "log": {
         "level": _choice("debug", "info", "warning", "error"),

@@ -112,15 +112,20 @@ def registered(evidence: Evidence) -> Iterator[str]:
     """The adapter must serve from the beginning to the end, and have nothing to complain about."""
     if not evidence.adapter_alive:
         yield "the adapter did not live to the end of the run"
-    if not evidence.log:
-        yield "the adapter has logged nothing"
-    for line in evidence.log:
-        priority = re.match(r"<(\d+)>", line)
-        if not priority or int(priority[1]) & 7 <= SysLogHandler.LOG_ERR:
-            yield f"the adapter has logged an error: {line}"
+    yield from errors(evidence.log)
     for line in evidence.runtime_log.splitlines():
         if "00-v010-adapter" in line and re.search(r"(?i)fail|error|clos|kill|drop|disconnect", line):
             yield f"the runtime complains: {line}"
+
+
+def errors(log: list[str]) -> Iterator[str]:
+    """The adapter must have nothing to complain about in its log."""
+    if not log:
+        yield "the adapter has logged nothing"
+    for line in log:
+        priority = re.match(r"<(\d+)>", line)
+        if not priority or int(priority[1]) & 7 <= SysLogHandler.LOG_ERR:
+            yield f"the adapter has logged an error: {line}"
 
 
 def exactly_once(evidence: Evidence) -> Iterator[str]:

@@ -84,8 +84,8 @@ class Cri:
     def live_and_die(self, stopped: Callable[[], bool]) -> Pod:
         """A whole life; `stopped` tells when the container's end has been announced to NRI plugins."""
         pod_file, container_file = (
-            self._file("pod", POD | {"log_directory": f"{self.folder}/logs/p1"}),
-            self._file("container", CONTAINER),
+            self.file("pod", POD | {"log_directory": f"{self.folder}/logs/p1"}),
+            self.file("container", CONTAINER),
         )
         pod = self("runp", pod_file).strip()
         container = self("create", pod, container_file, pod_file).strip()
@@ -99,7 +99,8 @@ class Cri:
         self("rmp", pod)
         return life
 
-    def _file(self, name: str, content: dict[str, Any]) -> str:
+    def file(self, name: str, content: dict[str, Any]) -> str:
+        """Writes what crictl reads from a file; returns its path."""
         path = self.folder / f"{name}.json"
         path.write_text(json.dumps(content))
         return str(path)

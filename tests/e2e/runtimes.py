@@ -22,6 +22,8 @@ class Runtime:
     packages = build.PACKAGES_OF_ALL
     template: str
     pods_have_a_process = True
+    injects_hooks = False
+    """Whether it injects hooks of hooks.d itself."""
 
     def __init__(self, recipe: build.Recipe) -> None:
         """Takes the recipe that it is built by."""
@@ -116,6 +118,7 @@ class Crio(Runtime):
     packages = build.PACKAGES_OF_ALL | build.PACKAGES_OF_CRIO
     template = "cri-o.conf"
     pods_have_a_process = False
+    injects_hooks = True
 
     def command(self) -> list[str]:
         """The command line, with no drop-ins."""

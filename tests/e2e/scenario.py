@@ -18,15 +18,18 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from tests.e2e.checks import Call, Evidence, judge
+from tests.e2e import hooks
+from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.pod import HarnessError, command, until
 from tests.e2e.runtimes import ALL, STATE, Runtime
 from tests.peers.build import peer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ADAPTER = Path(os.environ.get("E2E_ADAPTER") or REPOSITORY / ".venv/bin/v010-adapter")
-SETUPS = {"etc": Path("/etc/nri/conf.json"), "own": Path("/etc/nri/legacy/conf.json")}
-"""Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of."""
+SETUPS = {"etc": Path("/etc/nri/conf.json"), "own": Path("/etc/nri/legacy/conf.json"), "hooks": hooks.HOOKS}
+"""Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or no
+legacy plugins, but hooks.
+"""
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
 EVENTS, CALLS, DUMPS = STATE / "events.jsonl", STATE / "calls.jsonl", STATE / "dump"
@@ -80,6 +83,10 @@ class Syslog:
         self._socket.bind("/dev/log")
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
+
+    def has(self, text: str) -> bool:
+        """Whether a line with this text has come."""
+        return any(text in line for line in self._lines)
 
     def close(self) -> list[str]:
         """Ends it, and returns the lines in the order they were written."""
@@ -150,6 +157,30 @@ def play(runtime: Runtime, evidence: Evidence) -> None:
     runtime.stop()
 
 
+def run_hooks(runtime: Runtime) -> dict[str, object]:
+    """The run with hooks. CRI-O has its own in another directory, so there the adapter is told to inject its own."""
+    isolate()
+    hooks.prepare()
+    syslog = Syslog()
+    LAUNCHED.parent.mkdir(parents=True)
+    LAUNCHED.symlink_to(ADAPTER)
+    Path("/etc/nri/conf.d").mkdir()
+    Path(f"/etc/nri/conf.d/{LAUNCHED.name}.conf").write_text(
+        "hooks: {enabled: true}\n" if runtime.injects_hooks else ""
+    )
+    try:
+        cri = runtime.start()
+        until(lambda: syslog.has("registered with"), "the adapter to be registered")
+        findings = list(hooks.play(cri))
+        runtime.stop()
+    except HarnessError as error:
+        findings = [str(error), *runtime.last_words()]
+    findings += [f"left behind: {process}" for process in leave_nothing()]
+    log = syslog.close()
+    keep(f"{runtime.name}-hooks", [runtime.log, *STATE.glob("states-*")], log)
+    return {"ran": "hooks of seven containers", "findings": [*findings, *errors(log)]}
+
+
 def run(runtime: Runtime, setup: str) -> dict[str, object]:
     """Everything, from empty folders to the verdict."""
     isolate()
@@ -194,4 +225,4 @@ if __name__ == "__main__":
     if os.readlink(MOUNTS) == sys.argv[3]:
         sys.exit("this would mount things over the node's own folders: run tests.e2e instead")
     chosen = next(runtime for runtime in ALL if runtime.name == sys.argv[1])
-    print(json.dumps(run(chosen, sys.argv[2])))
+    print(json.dumps(run_hooks(chosen) if sys.argv[2] == "hooks" else run(chosen, sys.argv[2])))

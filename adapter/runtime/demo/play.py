@@ -15,16 +15,21 @@ from typing import cast
 
 from google.protobuf.message import Message
 
+from adapter.errors import ConfigError
 from adapter.nri import api, events
-from adapter.runtime.demo.scene import MOMENTS, Ending, Json, Opening, Scene
+from adapter.runtime.demo import hooks
+from adapter.runtime.demo.scene import MOMENTS, Ending, Hooks, Json, Opening, Scene
 from adapter.runtime.demo.stage import NAME, NO_QUOTA, PLUGINS, QUOTA, Stage
 from adapter.runtime.demo.view import JsonView, TextView, View
 from adapter.runtime.flavour import Flavour
+from adapter.runtime.outcome import Outcome
 from adapter.runtime.recording import POD_LIFE, Recorded, read
 from adapter.runtime.runtime import Runtime
 
 LABEL = ("qos.class", "ls")
 """What makes clearcfs do something; the recorded pod has no such label."""
+ANNOTATION = ("hooks.example.com/record", "yes")
+"""What makes record.json match; the recorded pod has no such annotation either."""
 STATES = {"RunPodSandbox": "create", "StartContainer": "create", "StopContainer": "delete", "StopPodSandbox": "delete"}
 """The events that legacy plugins are run for."""
 RUN_KEYS = ("event", "plugin", "state", "id", "request", "result", "stdout", "us", "error")
@@ -47,7 +52,7 @@ def main(args: Sequence[str]) -> int:
 def _options(args: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="v010-adapter demo",
-        description="Plays the life of a pod, recorded on containerd, to the adapter and three sample plugins. "
+        description="Plays the life of a pod, recorded on containerd, to the adapter with sample plugins and hooks. "
         "Needs neither root nor a container runtime, and leaves nothing behind.",
         allow_abbrev=False,
     )
@@ -80,7 +85,8 @@ class Play:
                 stage.close()
         runs = sum(len(scene.runs) for scene in self._scenes)
         seconds = sum(answer.seconds for scene in self._scenes for answer in scene.outcome.answers)
-        self._view.close(Ending(len(self._scenes), runs, len(PLUGINS), seconds, self._unexpected))
+        injected = sum(scene.hooks.count for scene in self._scenes if scene.hooks)
+        self._view.close(Ending(len(self._scenes), runs, len(PLUGINS), seconds, injected, self._unexpected))
         return 1 if self._unexpected else 0
 
     def _perform(self, stage: Stage) -> None:
@@ -99,9 +105,13 @@ class Play:
             runtime=f"{runtime.flavour.name} {runtime.flavour.version.partition('+')[0]}",
             pod=f"{self._pod.namespace}/{self._pod.name} with container {self._container.name}",
             label="=".join(LABEL),
+            annotation="=".join(ANNOTATION),
             command=str((stage.plugins / NAME).resolve()),
             samples=str(stage.samples),
             plugins=PLUGINS,
+            hook_samples=str(stage.hook_samples),
+            hooks=tuple(hooks.HOOKS),
+            record=stage.record,
             seconds=seconds,
             events=asked,
             temporary=str(stage.root),
@@ -118,8 +128,22 @@ class Play:
         said = [line for line in lines if "request" not in line]
         self._complaints(said)
         scene = Scene(event, outcome, runs, said, (before.strip(), quota.read_text().strip()))
+        if isinstance(request, api.CreateContainerRequest):
+            scene.hooks = self._hooks(stage, request, outcome)
         self._view.show(scene)
         return scene
+
+    def _hooks(self, stage: Stage, request: api.CreateContainerRequest, outcome: Outcome) -> Hooks:
+        """Holds the adapter's answer against what is said by a process that only reads the same files."""
+        adjustment = outcome.adjustments.get(NAME, api.ContainerAdjustment())
+        others = [field.name for field, _ in adjustment.ListFields() if field.name != "hooks"]
+        self._unexpected += [f"the adapter adjusts {name} of the container" for name in others]
+        try:
+            said = hooks.explain(stage.plugins / NAME, stage.drop_in, request, stage.root / "container.json")
+        except ConfigError as error:
+            self._unexpected.append(str(error))
+            said = {"hooks": [], "errors": [], "adjustment": {"hooks": {}}}
+        return Hooks(hooks.injected(adjustment), said["hooks"], said["errors"], said["adjustment"]["hooks"])
 
     def _complaints(self, lines: Iterable[Json]) -> None:
         """A warning of the adapter is nothing that should happen here."""
@@ -146,14 +170,18 @@ class Play:
         expected = [(plugin, state, id_) for plugin in PLUGINS] if state else []
         if [(run["plugin"], run["state"], run["id"]) for run in scene.runs] != expected:
             problems.append(f"ran {_names(scene.runs)} instead of {expected or 'nobody'}")
+        if scene.hooks:
+            problems += hooks.problems(scene.hooks)
         return problems
 
 
 def _script() -> tuple[api.ConfigureRequest, list[Recorded]]:
-    """Returns how the recorded runtime introduced itself, and the events, with LABEL on their pod."""
+    """Returns how the recorded runtime introduced itself, and the events, with LABEL and ANNOTATION on their pod."""
     (_, configure), _, *life = read(POD_LIFE)
     for _, request in life:
-        request.pod.labels.update([LABEL])  # type: ignore[attr-defined]  # every one of them has a pod
+        pod: api.PodSandbox = request.pod  # type: ignore[attr-defined]  # every one of them has a pod
+        pod.labels.update([LABEL])
+        pod.annotations.update([ANNOTATION])
     return cast(api.ConfigureRequest, configure), life
 
 

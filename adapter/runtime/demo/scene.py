@@ -32,14 +32,38 @@ class Opening:
     runtime: str
     pod: str
     label: str
+    annotation: str
     command: str
     samples: str
     plugins: tuple[str, ...]
+    hook_samples: str
+    hooks: tuple[str, ...]
+    record: str
+    """Where a node has the program of record.json, which the demo's copy has elsewhere."""
     seconds: float
     """From the launch until the adapter was in service."""
     events: list[str]
     """What it asked for."""
     temporary: str
+
+
+@dataclass
+class Hooks:
+    """What of the hooks a container got, and why; stages have NRI's names."""
+
+    injected: dict[str, list[Json]]
+    """By stage, from the adapter's answer to the runtime."""
+    decisions: list[Json]
+    """What `hooks match` says of each file."""
+    errors: list[Json]
+    """What it says of files that cannot be used."""
+    announced: dict[str, list[Json]]
+    """What it says would be injected."""
+
+    @property
+    def count(self) -> int:
+        """How many were injected; a file for two stages makes two."""
+        return sum(map(len, self.injected.values()))
 
 
 @dataclass
@@ -54,6 +78,8 @@ class Scene:
     """What else it logged, plugins' stderr included."""
     quota: tuple[str, str] = ("", "")
     """The container's CPU quota before and after."""
+    hooks: Hooks | None = None
+    """Only where a container is created."""
 
 
 @dataclass
@@ -65,4 +91,6 @@ class Ending:
     plugins: int
     seconds: float
     """In events, as the runtime saw it."""
+    hooks: int
+    """How many were injected."""
     unexpected: list[str]

@@ -1,16 +1,17 @@
-"""Everything the demo's adapter gets to see: a plugin directory, configuration, a make-believe cgroup, and a log."""
+"""Everything the demo's adapter gets to see: plugins, hooks, configuration, a make-believe cgroup, and a log."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import adapter
 from adapter.errors import ConfigError
+from adapter.runtime.demo import hooks
 
 NAME = "00-v010-adapter"
 PLUGINS = ("clearcfs", "dump", "logger")
@@ -22,6 +23,7 @@ NO_QUOTA = "max 100000"
 PACKAGE = Path(adapter.__file__).parent
 SAMPLES = (PACKAGE.parent / "legacy-plugins", PACKAGE / "samples" / "legacy-plugins")
 """Where the samples are: beside the package in a checkout, in it when it was installed."""
+HOOK_SAMPLES = (PACKAGE.parent / "hooks.d", PACKAGE / "samples" / "hooks.d")
 
 
 class Stage:
@@ -33,7 +35,11 @@ class Stage:
         self.plugins = root / "plugins"
         self.config = root / "conf.d"
         self.dumps = root / "dump"
-        self.samples = _samples()
+        self.hooks = root / "hooks.d"
+        self.samples = _samples(SAMPLES, PLUGINS, "plugins")
+        self.hook_samples = _samples(HOOK_SAMPLES, (*hooks.HOOKS, hooks.RECORD), "hooks")
+        self.record = hooks.install(self.hook_samples, self.hooks, root / "oci-hooks.jsonl")
+        """Where a node has the program of record.json."""
         for directory in (self.plugins, self.config, self.dumps):
             directory.mkdir()
         for cgroup, quota in cgroups.items():
@@ -51,6 +57,11 @@ class Stage:
         """Closes the log."""
         self.log.close()
         self._tail.close()
+
+    @property
+    def drop_in(self) -> Path:
+        """The adapter's own configuration, as the runtime hands it on."""
+        return self.config / "v010-adapter.conf"
 
     def quota_file(self, cgroup: str) -> Path:
         """Returns the file with the CPU quota of a cgroup."""
@@ -73,7 +84,7 @@ class Stage:
             return
         path = [str(PACKAGE.parent), *sys.path]  # the environment that may have made it does not get through
         code = f"import sys; sys.path[:] = {path!r}; from adapter.cli import main; sys.exit(main())"
-        link.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)}\n")
+        link.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)} "$@"\n')
         link.chmod(0o755)
 
     def _configure(self) -> None:
@@ -88,13 +99,14 @@ class Stage:
         conf.write_text(json.dumps({"version": "0.1", "plugins": entries}))
         own = {
             "legacy": {"config": str(conf), "path": [str(self.samples)], "sandboxes": "always"},
+            "hooks": {"directories": [str(self.hooks)]},
             "log": {"level": "debug", "format": "json", "target": "stderr"},
         }
-        (self.config / "v010-adapter.conf").write_text(json.dumps(own))  # JSON is YAML, and quotes every path
+        self.drop_in.write_text(json.dumps(own))  # JSON is YAML, and quotes every path
 
 
-def _samples() -> Path:
-    for directory in SAMPLES:
-        if all((directory / name).is_file() for name in PLUGINS):
+def _samples(directories: Sequence[Path], names: Sequence[str], what: str) -> Path:
+    for directory in directories:
+        if all((directory / name).is_file() for name in names):
             return directory
-    raise ConfigError(" or ".join(map(str, SAMPLES)), f"the sample plugins {', '.join(PLUGINS)} are not there")
+    raise ConfigError(" or ".join(map(str, directories)), f"the sample {what} {', '.join(names)} are not there")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import textwrap
 from typing import Protocol, TextIO
 
-from adapter.runtime.demo.scene import MOMENTS, Ending, Json, Opening, Scene
+from adapter.runtime.demo.scene import MOMENTS, Ending, Hooks, Json, Opening, Scene
 
 
 class View(Protocol):
@@ -49,6 +50,7 @@ class JsonView:
                 "runs": scene.runs,
                 "log": scene.said,
                 "quota": scene.quota,
+                "hooks": scene.hooks and vars(scene.hooks),
             }
         )
 
@@ -64,6 +66,8 @@ BOLD, DIM, RED, GREEN, CYAN = 1, 2, 31, 32, 36
 MARGIN = "  "
 NAMES, TIMES = 10, 11
 """Columns for the name of a line, and for the time that something took."""
+FILES = 20
+"""Columns for a hook's file or stage."""
 NARROW, WIDE = 60, 100
 
 
@@ -82,19 +86,25 @@ class TextView:
     def open(self, opening: Opening) -> None:
         """Shows who plays."""
         self._temporary = opening.temporary
-        self._print(f"The life of a pod, as {opening.runtime} told it, with legacy NRI v0.1.0 plugins", BOLD)
+        self._print(f"The life of a pod, as {opening.runtime} told it, with legacy plugins and hooks", BOLD)
         self._print()
         self._item("adapter", f"{opening.command}, launched the way containerd does it")
-        self._item("plugins", f"{', '.join(opening.plugins)}, run in this order, from {opening.samples}")
-        self._item("pod", f"{opening.pod}; the label {opening.label} is ours, for clearcfs to lift its CPU limit")
-        self._item("host", "left alone: configuration, dumps and a make-believe cgroup are in a temporary directory")
+        plugins = ", ".join(opening.plugins)
+        self._item("plugins", f"{plugins} of NRI v0.1.0, run in this order, from {opening.samples}")
+        copies = f"copies of the {len(opening.hooks)} files in {opening.hook_samples}"
+        record = f"that of record.json names the `record` beside it, not {opening.record} as on a node"
+        self._item("hooks", f"{copies}; {record}")
+        self._item("pod", f"{opening.pod}. Ours are")
+        self._item("", f"- the label {opening.label}, for clearcfs to lift its CPU limit")
+        self._item("", f"- the annotation {opening.annotation}, for record.json to match")
+        self._item("host", "left alone: all files and a make-believe cgroup are in a temporary directory")
         if opening.events:
             self._item("ready", f"after {_ms(opening.seconds)}, subscribed to {', '.join(opening.events)}")
 
     def show(self, scene: Scene) -> None:
         """Shows an event: in one line if nobody is run for it."""
         answer = next(iter(scene.outcome.answers), None)
-        brief = not scene.runs and not scene.outcome.error
+        brief = not scene.runs and not scene.outcome.error and not scene.hooks
         if not (brief and self._brief):
             self._print()
         self._brief = brief
@@ -114,9 +124,10 @@ class TextView:
             self._text(f"{runs}, but not all went as it should.", RED)
             return
         self._text(f"{runs}: every plugin once per create and once per delete.", GREEN)
+        self._text(f"{ending.hooks} hooks injected: those that `v010-adapter hooks match` expects.", GREEN)
         self._text(
             "Next: `v010-adapter demo -v` shows requests and results in full, legacy-plugins/README.md how to write "
-            "a plugin, README.md how to put the adapter on a node."
+            "a plugin, hooks.d/README.md a hook, README.md how to put the adapter on a node."
         )
 
     def _details(self, scene: Scene) -> None:
@@ -127,6 +138,8 @@ class TextView:
             for line in scene.said:
                 if line.get("plugin") == run["plugin"]:
                     self._item("", line["message"].removeprefix(f"{run['plugin']}: "), time="says")
+        if scene.hooks:
+            self._hooks(scene.hooks)
         for line in scene.said:
             if line["level"] in ("warning", "error"):
                 self._item(line["level"], line["message"], style=RED)
@@ -135,7 +148,8 @@ class TextView:
         if scene.outcome.error:
             self._item("answer", f"error: {scene.outcome.error}", style=RED)
         else:
-            self._item("answer", "ok: the runtime goes on", style=GREEN)
+            hooks = f", and would have runc run these {scene.hooks.count} hooks" if scene.hooks else ""
+            self._item("answer", f"ok: the runtime goes on{hooks}", style=GREEN)
 
     def _request(self, request: Json) -> None:
         name = "request"
@@ -145,6 +159,30 @@ class TextView:
         if self._full:
             self._item("", "as the first plugin gets it; `conf` and `results` are each one's own:")
             for line in json.dumps(request, indent=2).splitlines():
+                self._print(f"{MARGIN}{'':{NAMES}}{line}", DIM)
+
+    def _hooks(self, hooks: Hooks) -> None:
+        """Shows for each file why the container gets it or not, then what the adapter answered."""
+        self._item("hooks", "which the container gets, and why (`v010-adapter hooks match`):")
+        for one in hooks.decisions:
+            matched = one["matched"]
+            self._row("", one["name"], f"{'yes' if matched else 'no '}  {one['reason']}", CYAN if matched else DIM)
+        for bad in hooks.errors:
+            self._row("", os.path.basename(bad["file"]), f"BAD  {bad['error']}", RED)
+        self._injected(hooks)
+
+    def _injected(self, hooks: Hooks) -> None:
+        name = "injected"
+        for stage, ones in hooks.injected.items():
+            for text, hook in zip([_camel_case(stage), *[""] * len(ones)], ones, strict=False):
+                command = shlex.join([hook["path"], *hook.get("args", [])[1:]])
+                self._row(name, text, command.replace(self._temporary, "..."), CYAN)
+                name = ""
+        if not hooks.injected:
+            self._item(name, "nothing", style=CYAN)
+        elif self._full:
+            self._item("", "as the runtime gets it:")
+            for line in json.dumps(hooks.injected, indent=2).splitlines():
                 self._print(f"{MARGIN}{'':{NAMES}}{line}", DIM)
 
     def _run(self, run: Json) -> None:
@@ -161,6 +199,13 @@ class TextView:
         head = f"{MARGIN}{name:{NAMES}}"
         if time:
             head = f"{head}{time:>{TIMES - 2}}  "
+        for line in _wrapped(text, self._width - len(head)):
+            self._print(head + line, style)
+            head = " " * len(head)
+
+    def _row(self, name: str, left: str, text: str, style: int) -> None:
+        """Writes a name, something in a column of its own, and beside them a text that may take several lines."""
+        head = f"{MARGIN}{name:{NAMES}}{left:{FILES - 1}} "
         for line in _wrapped(text, self._width - len(head)):
             self._print(head + line, style)
             head = " " * len(head)
@@ -200,3 +245,9 @@ def _shorter(text: str) -> str:
 
 def _ms(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms"
+
+
+def _camel_case(stage: str) -> str:
+    """Returns a stage's name as hook files have it."""
+    first, *others = stage.split("_")
+    return first + "".join(map(str.capitalize, others))

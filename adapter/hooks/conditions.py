@@ -1,0 +1,118 @@
+"""Which conditions of hooks a container meets, found in few passes and in bounded time.
+
+Whoever writes a pod chooses its annotations, so nothing may depend on their being few, short or harmless. Short texts
+are tried with all patterns at once. Long texts, and patterns that are large or have proved slow, come last and one by
+one; what there is no time for does not count as met, and is known to be undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from adapter.hooks import late
+from adapter.hooks.late import Budget
+from adapter.hooks.patterns import ANYTHING, is_large
+from adapter.hooks.table import Pair, Table
+
+SHORT = 1024
+"""Characters of an annotation that is tried with all patterns at once."""
+STRETCH = 32
+"""Annotations that are tried before the time they took is looked at."""
+SLOW = 0.001
+"""Seconds; when they took longer, patterns that are to blame are set apart."""
+AT_ONCE = 0.1
+"""Seconds of processor time for what is tried at once; ten thousand annotations take a third of it."""
+LATE = 0.025
+"""Seconds for what comes late."""
+
+
+class Findings(NamedTuple):
+    """The conditions that are met, by number, with the key of the annotation that does; and those left undecided."""
+
+    met: dict[int, str]
+    undecided: dict[int, str]
+
+
+class Conditions:
+    """The conditions of many hooks that are about texts. One that several hooks have is looked for once."""
+
+    def __init__(self, pairs: Iterable[Pair], commands: Iterable[str]) -> None:
+        """Takes pairs of patterns for annotations, and patterns for the command."""
+        numbers: dict[tuple[bool, Pair], int] = {}
+        self.about_annotations = {
+            pair: numbers.setdefault((True, _canonical(pair)), len(numbers)) for pair in dict.fromkeys(pairs)
+        }
+        """The numbers of conditions on annotations; two that mean the same have the same."""
+        self.about_command = {
+            command: numbers.setdefault((False, _canonical(("", command))), len(numbers))
+            for command in dict.fromkeys(commands)
+        }
+        """The numbers of conditions on the command, by their patterns."""
+        self._annotations = _Group({pair: number for (is_pair, pair), number in numbers.items() if is_pair})
+        self._command = _Group({pair: number for (is_pair, pair), number in numbers.items() if not is_pair})
+
+    def met_by(self, annotations: Mapping[str, str], command: str | None) -> Findings:
+        """Returns what a container with these annotations and this command meets."""
+        found = Findings({}, {})
+        long, slow = self._annotations.look(list(annotations.items()), found.met)
+        if command is not None:
+            long_command, slow_command = self._command.look([("", command)], found.met)
+            long, slow = long + long_command, slow + slow_command
+        if long or slow:
+            budget = Budget(LATE)
+            late.look(long, budget, *found)
+            late.look(slow, budget, *found)
+        return found
+
+
+def _canonical(pair: Pair) -> Pair:
+    key, value = pair
+    return "" if key in ANYTHING else key, "" if value in ANYTHING else value
+
+
+class _Group:
+    """Conditions on one kind of text: most of them in a crowd, those with patterns that are slow apart from it."""
+
+    def __init__(self, conditions: Mapping[Pair, int]) -> None:
+        self._conditions = conditions
+        self._apart = set(filter(is_large, {pattern for pair in conditions for pattern in pair}))
+        self._arrange()
+
+    def _arrange(self) -> None:
+        apart = {pair for pair in self._conditions if not self._apart.isdisjoint(pair)}
+        self._crowd = Table({pair: number for pair, number in self._conditions.items() if pair not in apart})
+        self._slow = Table({pair: number for pair, number in self._conditions.items() if pair in apart})
+
+    def look(self, texts: Sequence[tuple[str, str]], met: dict[int, str]) -> tuple[list[late.Text], list[late.Text]]:
+        """Adds the conditions of the crowd that texts meet; returns what is late, for it and for the slow ones."""
+        late_for_crowd: list[late.Text] = []
+        if self._crowd:
+            short: list[tuple[str, str]] = []
+            long: list[tuple[str, str]] = []
+            for text in texts:
+                (short if len(text[0]) + len(text[1]) <= SHORT else long).append(text)
+            long += short[self._try(short, met) :]
+            late_for_crowd = [(self._crowd, *text) for text in long]
+        return late_for_crowd, [(self._slow, *text) for text in texts] if self._slow else []
+
+    def _try(self, texts: Sequence[tuple[str, str]], met: dict[int, str]) -> int:
+        """Tries texts one after the other, and returns how many there was time for."""
+        budget = Budget(AT_ONCE)
+        for done in range(0, len(texts), STRETCH):
+            before = budget.left()
+            for key, value in texts[done : done + STRETCH]:
+                self._crowd.look(key, value, met)
+            left = budget.left()
+            if before - left > SLOW:
+                self._set_apart(texts[done : done + STRETCH])
+            if left < 0:
+                return done + STRETCH
+        return len(texts)
+
+    def _set_apart(self, texts: Iterable[tuple[str, str]]) -> None:
+        """Takes the patterns out of the crowd that make it slow, as far as the longest text tells."""
+        slow = self._crowd.slow(*max(texts, key=lambda text: len(text[1])))
+        if slow:
+            self._apart |= slow
+            self._arrange()

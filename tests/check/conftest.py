@@ -1,0 +1,20 @@
+"""The node of the tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adapter.check import configuration, runtimes
+from tests.check.node import Node
+
+
+@pytest.fixture
+def node(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Node:
+    monkeypatch.setattr(configuration, "PLUGINS", str(tmp_path / "plugins"))
+    monkeypatch.setattr(configuration, "DROP_INS", str(tmp_path / "conf.d"))
+    monkeypatch.setattr("adapter.settings.DEFAULT_PATH", str(tmp_path / "default.yaml"))
+    monkeypatch.setattr(runtimes, "NRI_SOCKET", str(tmp_path / "nri.sock"))
+    monkeypatch.setattr(runtimes, "SOCKETS", {name: str(tmp_path / name) for name in ("containerd", "CRI-O")})
+    return Node(tmp_path, capsys)

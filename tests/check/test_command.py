@@ -1,0 +1,156 @@
+"""The report as a whole, the adapter's own configuration, and the runtimes' plugin directory."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from adapter import check as package
+from adapter.check import report
+from adapter.check.report import Entry
+from tests.check.node import HOOK, Node
+
+
+def test_a_node_in_order_has_a_line_for_everything_and_no_problems(node: Node) -> None:
+    node.write("conf.json", {"version": "0.1", "plugins": [{"type": "konfine"}, {"type": "konfine", "conf": {}}]})
+    node.program("konfine")
+    node.write("one/a.json", HOOK)
+    node.write("two/b.json", HOOK | {"stages": ["createContainer", "poststop"]})
+    (node.folder / "plugins/00-v010-adapter").symlink_to(node.program("v010-adapter"))
+    node.write("nri.sock", "")
+    node.write("containerd", "")
+    assert node() == [
+        "configuration",
+        "ok own.yaml: in order",
+        "ok plugins: the adapter is launched as 00-v010-adapter",
+        "legacy plugins",
+        "ok conf.json: 2 plugins",
+        "ok konfine: runs bin/konfine",
+        "hooks",
+        "ok one: 1 file, 1 hook in force",
+        "ok one/a.json: createRuntime: /bin/true",
+        "ok two: 1 file, 1 hook in force",
+        "ok two/b.json: createContainer, poststop: /bin/true",
+        "runtime",
+        "ok nri.sock: a runtime serves NRI here",
+        "note a runtime whose reject_oci_hook_adjustment is set fails every container that gets a hook",
+        "no problems",
+    ]
+    assert (node.code, node.err) == (0, "")
+
+
+def test_nothing_configured_is_no_problem(node: Node) -> None:
+    for name in ("one", "two", "plugins"):
+        (node.folder / name).rmdir()
+    assert node()[1:-1] == [
+        "ok own.yaml: in order",
+        "note plugins: the adapter is not in there: runtimes do not launch it by themselves",
+        "legacy plugins",
+        "ok conf.json: not there: no legacy plugins",
+        "hooks",
+        "ok one: not there: no hooks",
+        "ok two: not there: no hooks",
+        "runtime",
+        "note nri.sock: not there: no runtime serves NRI here (containerd 1.7 has it off by default)",
+    ]
+    assert node.code == 0
+
+
+def test_json_has_every_line_with_its_place(node: Node) -> None:
+    node.write("one/a.json", '{"version": "1.0.0",\n "hook": {"path": 5},\n "stages": []}')
+    node()
+    assert node.code == 1
+    node("-o", "json", "-config", str(node.folder / "own.yaml"))
+    told = json.loads(node.out)
+    assert set(told) == {"checks", "problems"}
+    problems = [check for check in told["checks"] if check["status"] == "problem"]
+    assert problems[0] == {
+        "part": "hooks",
+        "status": "problem",
+        "message": "hook.path: must be a string, not 5",
+        "file": str(node.folder / "one/a.json"),
+        "line": 2,
+        "column": 19,
+    }
+    assert told["problems"] == len(problems)
+    assert node.code == 1
+    assert {"part": "configuration", "status": "ok", "message": "in order", "file": str(node.folder / "own.yaml")} in (
+        told["checks"]
+    )
+
+
+def test_every_error_of_the_configuration_is_shown_and_the_rest_of_it_counts(node: Node) -> None:
+    text = f"legacy:\n  paht: [/x]\n  config: {node.folder}/conf.json\nlog: {{level: loud}}\n"
+    file = node.write("bad.yaml", text)
+    lines = node("-config", str(file))
+    assert lines[1].startswith("PROBLEM bad.yaml:2: legacy.paht: unknown key")
+    assert lines[2] == "PROBLEM bad.yaml:4: log.level: must be one of debug, info, warning, error"
+    assert "ok conf.json: not there: no legacy plugins" in lines
+    assert node.code == 1
+
+
+def test_a_configuration_that_is_no_yaml_is_named_with_its_line(node: Node) -> None:
+    lines = node("-config", str(node.write("bad.yaml", "a: b\n c: [")))
+    assert lines[1].startswith("PROBLEM bad.yaml:2: ")
+
+
+def test_a_named_configuration_that_cannot_be_read_ends_with_2(node: Node) -> None:
+    assert node("-config", str(node.folder / "none.yaml")) == []
+    assert (node.code, node.err) == (2, f"v010-adapter: {node.folder}/none.yaml: No such file or directory\n")
+
+
+@pytest.mark.parametrize("words", [["x"], ["-o", "xml"], ["-config"], ["-unknown"]])
+def test_wrong_usage_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        package.main(words)
+    assert ended.value.code == 2
+    assert "usage: v010-adapter check" in capsys.readouterr().err
+
+
+def test_unnamed_the_default_file_is_looked_at(node: Node) -> None:
+    assert node("-o", "text")[1] == "ok default.yaml: not there: the defaults hold"
+    node.write("default.yaml", "x: 1")
+    assert node("-o", "text")[1].startswith("PROBLEM default.yaml:1: x: unknown key")
+
+
+@pytest.mark.parametrize("drop_in", ["10-v010-adapter.conf", "v010-adapter.conf"])
+def test_unnamed_the_file_that_the_runtime_passes_comes_first(node: Node, drop_in: str) -> None:
+    (node.folder / "plugins/10-v010-adapter").symlink_to(node.program("v010-adapter"))
+    node.write("default.yaml", "x: 1")
+    node.write(f"conf.d/{drop_in}", "y: 1")
+    assert node("-o", "text")[1].startswith(f"PROBLEM conf.d/{drop_in}:1: y: unknown key")
+
+
+def test_what_runtimes_stumble_over_in_their_plugin_directory_is_named(node: Node) -> None:
+    node.program("good")
+    plugins = node.folder / "plugins"
+    (plugins / "00-gone").symlink_to("nowhere")
+    (plugins / "00-fine").symlink_to(node.folder / "bin/good")
+    (plugins / "script").symlink_to(node.folder / "bin/good")
+    (plugins / "directory").mkdir()
+    (plugins / "README").write_text("not executable")
+    assert node.problems() == [
+        "plugins/00-gone: a link that leads nowhere: no runtime starts",
+        "plugins/script: an executable whose name is not NN-NAME: no runtime starts",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        (Entry("ok", "m"), "m"),
+        (Entry("ok", "m", "/f"), "/f: m"),
+        (Entry("ok", "m", "/f", 3), "/f:3: m"),
+        (Entry("ok", "m", "/f", 3, 4), "/f:3:4: m"),
+    ],
+)
+def test_a_place_is_written_as_compilers_do(entry: Entry, text: str) -> None:
+    assert str(entry) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "no problems"), (1, "1 problem"), (2, "2 problems")])
+def test_the_summary_counts(count: int, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    report.write_text([("part", Entry("problem", "m"))] * count, sys.stdout)
+    assert capsys.readouterr().out.splitlines()[-1] == text

@@ -1,0 +1,85 @@
+"""conf.json and the programs of legacy plugins."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.check.node import Node
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("", ["conf.json:1:1: the file is empty"]),
+        ('{"plugins": [\n  {"type": "a",}]}', ["conf.json:2:16: a key in quotes is missing"]),
+        ('{"plugins": [{"typ": "konfine"}]}', [
+            "conf.json:1:14: plugins[0].type is missing",
+            "conf.json:1:22: plugins[0].typ is unknown and ignored; did you mean 'type'?",
+            "conf.json: no plugin of it is run",
+        ]),
+        ('{"version": 1,\n"plugins": [\n{"type": 5},\n{"type": ""}, 7]}', [
+            "conf.json:1:13: version: must be a string, not 1",
+            "conf.json:3:10: plugins[0].type: must be a string, not 5",
+            "conf.json:4:10: plugins[1].type: must be the name of a program",
+            "conf.json:4:15: plugins[2]: must be an object, not 7",
+            "conf.json: no plugin of it is run",
+        ]),
+        ("[]", ["conf.json:1:1: must be an object, not an array", "conf.json: no plugin of it is run"]),
+        ('{"plugins": [], "Plugin": []}', ["conf.json:1:27: Plugin is unknown and ignored; did you mean 'plugins'?"]),
+    ],
+    ids=lambda value: str(value)[:30],
+)  # fmt: skip
+def test_every_fault_of_conf_json_has_its_line_and_column(node: Node, text: str, problems: list[str]) -> None:
+    node.write("conf.json", text)
+    assert node.problems() == problems
+
+
+def test_what_the_original_client_tolerated_is_noted(node: Node) -> None:
+    node.write("conf.json", '{"Version": "0.1", "plugins": []} trailing')
+    assert node()[4:7] == [
+        "note conf.json:1:13: Version is read as 'version', but not by everybody",
+        "note conf.json: what stands behind the first JSON value is ignored",
+        "ok conf.json: 0 plugins",
+    ]
+
+
+@pytest.mark.parametrize("text", ["null", '{"plugins": null}'])
+def test_what_the_parser_takes_is_never_called_unused(node: Node, text: str) -> None:
+    node.write("conf.json", text)
+    assert not any("no plugin of it is run" in line for line in node())
+
+
+def test_conf_json_that_is_no_file_is_a_problem(node: Node) -> None:
+    (node.folder / "conf.json").mkdir()
+    assert node.problems() == ["conf.json: not a regular file"]
+
+
+def test_the_conf_of_a_plugin_may_be_anything_however_deep(node: Node) -> None:
+    node.program("a")
+    node.write("conf.json", '{"plugins": [{"type": "a", "conf": %s}]}' % ("[" * 5000 + "]" * 5000))
+    assert "ok conf.json: 1 plugin" in node()
+    assert node.code == 0
+
+
+def test_a_program_that_cannot_be_started_is_a_problem(node: Node) -> None:
+    types = ["good", "none", "data", "script", "text", "/no/such", "directory"]
+    node.write("conf.json", {"plugins": [{"type": type_} for type_ in types]})
+    node.program("good")
+    node.write("bin/data", "")
+    node.program("script", "#!/no/such/interpreter -x\n")
+    node.program("text", "echo hello\n")
+    (node.folder / "bin/directory").mkdir()
+    problems = node.problems()
+    assert problems[0].startswith("none: not found in bin:")
+    assert problems[1:] == [
+        "data: bin/data is not an executable file",
+        "script: bin/script its interpreter '/no/such/interpreter' is not there",
+        "text: bin/text is neither a binary nor a script that begins with #!",
+        "/no/such: not found",
+        "directory: bin/directory is not an executable file",
+    ]
+
+
+def test_settings_for_a_plugin_that_is_not_there_are_noted(node: Node) -> None:
+    node.settings["legacy"]["plugins"] = {"konfine": {"onFailure": "ignore"}}
+    assert "note konfine: has settings, but does not stand in conf.json" in node()

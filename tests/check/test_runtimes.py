@@ -1,0 +1,58 @@
+"""What is to be expected of the runtimes."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapter.check import runtimes
+from tests.check.node import HOOK, Node
+
+
+def with_plugins(node: Node, **plugins: dict[str, str]) -> None:
+    node.program("a")
+    node.write("conf.json", {"plugins": [{"type": "a"}]})
+    node.settings["legacy"]["plugins"] = plugins
+
+
+CRIO_STARTS = "CRI-O: a failed create fails a pod, but a container starts all the same, with a warning in its log"
+CRIO_INJECTS = "CRI-O: it injects hooks itself, so the adapter does not there (hooks.enabled: auto)"
+REJECTS = "a runtime whose reject_oci_hook_adjustment is set fails every container that gets a hook"
+
+
+def test_where_a_failure_is_only_a_warning_that_is_said(node: Node) -> None:
+    assert node.caveats() == []
+    with_plugins(node)
+    assert node.caveats() == [CRIO_STARTS]
+    node.settings["legacy"]["onFailure"] = "ignore"
+    assert node.caveats() == []
+    with_plugins(node, a={"onFailure": "fail"})
+    assert node.caveats() == [CRIO_STARTS]
+
+
+def test_only_the_runtime_that_is_there_is_told_of(node: Node) -> None:
+    with_plugins(node)
+    node.write("containerd", "")
+    assert node.caveats() == []
+    node.write("CRI-O", "")
+    assert node.caveats() == [CRIO_STARTS]
+
+
+def test_whose_hooks_are_injected_on_crio_is_said(node: Node) -> None:
+    node.write("one/x.json", HOOK)
+    assert node.caveats() == [CRIO_INJECTS, REJECTS]
+    node.settings["hooks"]["enabled"] = True
+    assert "injected twice" in node.caveats()[0]
+
+
+@pytest.mark.parametrize(
+    ("sandboxes", "says"), [("auto", "leaves pods to it"), ("always", "are run twice"), ("never", "")]
+)
+def test_who_runs_plugins_for_pods_on_containerd_is_said(
+    node: Node, sandboxes: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_plugins(node)
+    node.settings["legacy"] |= {"sandboxes": sandboxes, "onFailure": "ignore"}
+    assert node.caveats() == []  # this conf.json is not the one that containerd reads
+    monkeypatch.setattr(runtimes, "DEFAULT_CONF_JSON", str(node.folder / "conf.json"))
+    told = node.caveats()
+    assert [says in line and line.startswith("containerd: from 2.0 on") for line in told] == [True] * bool(says)

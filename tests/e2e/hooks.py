@@ -1,0 +1,90 @@
+"""Hooks under a real runtime: what stands in hooks.d when a container is created runs for it, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.pod import CONTAINER, POD, Cri, command
+from tests.e2e.runtimes import STATE
+
+HOOKS = Path("/etc/containers/oci/hooks.d")
+DEFAULTS = Path("/usr/share/containers/oci/hooks.d")
+FILE = HOOKS / "record.json"
+RECORD = Path(__file__).resolve().parents[2] / "hooks.d/record"
+STAGES = ["createRuntime", "poststop"]
+
+
+def prepare() -> None:
+    """Takes away the node's own hooks, directory and all: the adapter has to see it come into being."""
+    shutil.rmtree(HOOKS.parent, ignore_errors=True)
+    if DEFAULTS.exists():
+        command("mount", "-t", "tmpfs", "tmpfs", str(DEFAULTS))
+
+
+def play(cri: Cri) -> Iterator[str]:
+    """Changes the hooks between containers of one pod; yields, in sentences, where a container got others."""
+    cri.folder.joinpath("logs/p1").mkdir(parents=True, exist_ok=True)
+    pod_file = cri.file("pod", POD | {"log_directory": f"{cri.folder}/logs/p1"})
+    pod = cri("runp", pod_file).strip()
+    steps: list[tuple[str, Callable[[], object], str]] = [
+        ("before there were hooks", lambda: None, ""),
+        ("with a hook file just written", lambda: write("first"), "first"),
+        ("with the file written anew", lambda: write("second"), "second"),
+        ("with another file renamed to its name", lambda: replace("third"), "third"),
+        ("with one for other containers", lambda: write("fourth", {"annotations": {"^x$": ""}}), ""),
+        ("with one in the place of that", lambda: write("fifth", {"annotations": {"pod-note": "^hello$"}}), "fifth"),
+        ("with the file just removed", FILE.unlink, ""),
+    ]
+    for number, (when, change, expected) in enumerate(steps):
+        name = f"c{number}"
+        file = cri.file(name, CONTAINER | {"metadata": {"name": name}, "log_path": f"{name}.log"})
+        change()
+        container = cri("create", pod, file, pod_file).strip()
+        cri("start", container)
+        pid = int(json.loads(cri("inspect", "-o", "json", container))["info"]["pid"])
+        cri("stop", "--timeout", "0", container)
+        cri("rm", container)
+        yield from differences(f"the container created {when}", container, pid, expected)
+    cri("stopp", pod)
+    cri("rmp", pod)
+
+
+def write(label: str, when: dict[str, Any] | None = None, file: Path = FILE) -> None:
+    """Writes a hook that keeps the container's states in a file named by the label."""
+    hook = {"path": str(RECORD), "args": ["record", str(states(label))], "timeout": 30}
+    text = json.dumps({"version": "1.0.0", "hook": hook, "when": when or {"always": True}, "stages": STAGES})
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def replace(label: str) -> None:
+    """Puts a file in the place of the one that is there."""
+    new = FILE.with_suffix(".new")
+    write(label, file=new)
+    os.replace(new, FILE)
+
+
+def states(label: str) -> Path:
+    """The file of states with this label."""
+    return STATE / f"states-{label}"
+
+
+def differences(what: str, container: str, pid: int, expected: str) -> Iterator[str]:
+    """Yields how the hooks that ran for a container differ from the one expected, none if the label is empty."""
+    ran = {file.name: list(map(json.loads, file.read_text().splitlines())) for file in STATE.glob("states-*")}
+    ours = {name: [state for state in found if state["id"] == container] for name, found in ran.items()}
+    ours = {name: found for name, found in ours.items() if found}
+    wanted = {states(expected).name} if expected else set()
+    if set(ours) != wanted:
+        yield f"{what} got {', '.join(ours) or 'no hook'} instead of {', '.join(wanted) or 'none'}"
+        return
+    for found in ours.values():
+        if [state["status"] for state in found] not in (["creating", "stopped"], ["created", "stopped"]):
+            yield f"{what}: its hooks ran at {', '.join(state['status'] for state in found)}"
+        if found[0]["pid"] != pid:
+            yield f"{what}: its hook was told pid {found[0]['pid']} at its creation, the runtime says {pid}"

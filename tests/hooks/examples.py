@@ -1,0 +1,35 @@
+"""Hooks for the tests, made in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from adapter.hooks.match import Facts, Matcher, Named
+from adapter.hooks.model import Hook, When
+
+
+def hook(file: str = "a.json", **conditions: Any) -> Named:
+    """A hook with these conditions: fields of When, annotations as a dictionary."""
+    conditions["annotations"] = tuple(dict(conditions.get("annotations", {})).items())
+    when = When(**conditions)
+    return Named(file, f"/hooks/{file}", Hook("/bin/true", (), (), None, when, ("poststop",), "1.0.0"))
+
+
+def container(
+    annotations: dict[str, str] | None = None, command: str | None = "/bin/sh", *, binds: bool = False
+) -> Facts:
+    return Facts(annotations or {}, command, binds)
+
+
+def verdict(of: Named, facts: Facts) -> tuple[bool, str]:
+    """Whether the hook matches and why; both ways to ask must agree."""
+    matcher = Matcher([of])
+    [decision] = matcher.explain(facts)
+    assert decision.named is of
+    assert matcher.match(facts) == ([of] if decision.matched else [])
+    return decision.matched, decision.reason
+
+
+def files(hooks: Iterable[Named]) -> list[str]:
+    return [named.file for named in hooks]

@@ -1,0 +1,134 @@
+"""Hostile patterns and annotations: what they must not do is change the decision about any other hook.
+
+How long they take is measured by tests/bench_hooks.py.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import re2  # type: ignore[import-untyped]
+
+from adapter.hooks import conditions
+from adapter.hooks.match import Facts, Matcher
+from adapter.hooks.patterns import Patterns, fault
+
+from .examples import files, hook
+
+HOSTILE = [
+    "(x+x+)+y",
+    "(a+)+$",
+    "(a|b)*a(a|b){12}",
+    "[ab]*a[ab]{20}$",
+    "[ab]*a[ab]{20}",
+    "(a|b)*a(a|b){100}",
+    "[ab]*a[ab][ab][ab][ab][ab][ab][ab][ab][ab][ab][ab][ab][ab][ab]c",
+    "(a{0,30}){0,30}c",
+    ".{0,1000}x",
+    "\\pL{10}7",
+    "a{1000}b{900}c",
+    "(.*a){20}",
+    "((a*)*)*c",
+    "(a?){500}a{500}",
+    "(.*)(.*)(.*)(.*)(.*)[0-9]q",
+]
+GOOD = [
+    hook("literal.json", annotations={"^io\\.example\\.note$": "^(true|yes)$"}),
+    hook("prefix.json", annotations={"^io\\.example\\.": "^t"}, commands=["^/bin/.*sh$"]),
+    hook("middle.json", annotations={"": "needle"}),
+    hook("end.json", annotations={"big": "needle$"}),
+    hook("class.json", annotations={"^io\\.[a-z]+\\.": "[a-z]{4}"}),
+    hook("old.json", annotations={".*": "^on$|^true$"}, any_of=True),
+    hook("none.json", annotations={"^io\\.example\\.note$": "^false$"}),
+    hook("nowhere.json", annotations={"": "pin[0-9]"}),
+]
+MEGABYTE = 1 << 20
+NOTE = {"io.example.note": "true"}
+RANDOM = random.Random(1)  # noqa: S311 - the same each time
+LONG = {
+    "one letter": "a" * MEGABYTE,
+    "two letters": "ab" * (MEGABYTE // 2),
+    "two letters by chance": "".join(RANDOM.choices("ab", k=MEGABYTE)),
+    "hexadecimal": "".join(RANDOM.choices("0123456789abcdef", k=MEGABYTE)),
+    "letters beyond ASCII": "é" * (MEGABYTE // 2),
+}
+MANY = {
+    "short": {f"k{number}": f"v{number}" for number in range(10_000)},
+    "two letters by chance": {f"k{number}": "".join(RANDOM.choices("ab", k=80)) for number in range(10_000)},
+}
+
+
+def decided(facts: Facts, hostile: list[str]) -> list[str]:
+    """Names of the good hooks that match, beside hostile ones, in both ways to ask, now and when all is warm."""
+    bad = [hook(f"{number}.json", annotations={"": pattern}) for number, pattern in enumerate(hostile)]
+    bad += [hook(f"{number}-key.json", annotations={pattern: ""}) for number, pattern in enumerate(hostile)]
+    bad += [hook(f"{number}-command.json", commands=[pattern]) for number, pattern in enumerate(hostile)]
+    matcher = Matcher(GOOD + bad)
+    first = [each for each in matcher.match(facts) if each in GOOD]
+    assert [
+        decision.named for decision in matcher.explain(facts) if decision.matched and decision.named in GOOD
+    ] == first
+    assert [each for each in matcher.match(facts) if each in GOOD] == first
+    return files(first)
+
+
+def test_the_hostile_patterns_are_patterns() -> None:
+    assert fault(HOSTILE) is None
+
+
+@pytest.mark.parametrize("hostile", [[], *([pattern] for pattern in HOSTILE)], ids=["none", *HOSTILE])
+@pytest.mark.parametrize("text", LONG)
+def test_beside_a_hostile_pattern_a_long_annotation_changes_nothing(text: str, hostile: list[str]) -> None:
+    facts = Facts({**NOTE, "big": f"{LONG[text]}needle"}, "/bin/bash", False)
+    expected = ["class.json", "end.json", "literal.json", "middle.json", "old.json", "prefix.json"]
+    assert decided(facts, hostile) == expected
+
+
+@pytest.mark.parametrize("text", LONG)
+def test_beside_many_hostile_patterns_it_takes_longer_and_changes_nothing(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditions, "LATE", 4 * conditions.LATE)
+    facts = Facts({**NOTE, "big": f"{LONG[text]}needle"}, "/bin/bash", False)
+    expected = ["class.json", "end.json", "literal.json", "middle.json", "old.json", "prefix.json"]
+    assert decided(facts, HOSTILE) == expected
+
+
+@pytest.mark.parametrize("hostile", [[], HOSTILE], ids=["none", "all"])
+@pytest.mark.parametrize("texts", MANY)
+def test_beside_hostile_patterns_many_annotations_change_nothing(texts: str, hostile: list[str]) -> None:
+    facts = Facts({**MANY[texts], **NOTE}, "/bin/bash", False)
+    assert decided(facts, hostile) == ["class.json", "literal.json", "old.json", "prefix.json"]
+
+
+def test_a_long_command_is_a_command() -> None:
+    command = f"/bin/{'a' * MEGABYTE}sh"
+    assert decided(Facts(NOTE, command, False), []) == ["class.json", "literal.json", "old.json", "prefix.json"]
+
+
+def test_patterns_with_more_literals_than_one_filter_holds_are_all_found() -> None:
+    literals = ["".join(RANDOM.choices("abcdefghij.", k=60)) for _ in range(3000)]
+    found = Patterns(literals)
+    assert all(found.numbers[literal] in found.find(literal.encode()) for literal in literals)
+
+
+def test_a_pattern_that_requires_more_than_a_filter_can_look_for_is_found_alone() -> None:
+    long = ["x".join(RANDOM.choices("abcdefghij", k=700)) for _ in range(20)]
+    together = Patterns([f"({'|'.join(long)})$", "a$"])
+    assert together.find(f"<{long[3]}a".encode()) == [together.numbers["a$"]]
+    assert together.find(f"<{long[3]}".encode()) == [together.numbers[f"({'|'.join(long)})$"]]
+
+
+def test_a_filter_that_finds_no_literals_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What an automaton without memory would do: it is silent, which looks as if there was nothing to find.
+    monkeypatch.setattr(re2.Filter, "Match", lambda self, text, potential=False: None)
+    found = Patterns(["abc", "def"])
+    assert found._shards == []
+    assert found.find(b"xdef") == [found.numbers["def"]]
+
+
+def test_slow_patterns_are_set_apart_and_only_those() -> None:
+    found = Patterns(["[ab]*a[ab]{20}c", "ab", "[a-c]{3}", "^.*b"])
+    text = "".join(RANDOM.choices("ab", k=1000)).encode()
+    assert found.slow(text) == {"[ab]*a[ab]{20}c"}

@@ -1,0 +1,191 @@
+"""Which hooks a container gets, and why. Each verdict is that of go.podman.io/common/pkg/hooks, but for those named."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from adapter.hooks import conditions
+from adapter.hooks.match import Facts, Matcher
+
+from .examples import container, files, hook, verdict
+
+NOTE = {"example.com/note": "hello world", "b": ""}
+
+AND: list[tuple[dict[str, Any], Facts, bool, str]] = [
+    ({}, container(NOTE, binds=True), False, "no condition is given, so it never matches"),
+    ({"always": True}, container(), True, "always is true"),
+    ({"always": False}, container(), False, "always is false, so it never matches"),
+    ({"always": False, "commands": ["sh"]}, container(), False, "always is false, so it never matches"),
+    # bind mounts
+    ({"has_bind_mounts": True}, container(binds=True), True, "it has bind mounts"),
+    ({"has_bind_mounts": True}, container(), False, "it has no bind mounts but the runtime's own"),
+    ({"has_bind_mounts": False}, container(), False, "hasBindMounts is false, so it never matches"),
+    ({"has_bind_mounts": False, "always": True}, container(), False, "hasBindMounts is false, so it never matches"),
+    # annotations: key and value of the same one, found anywhere in them
+    (
+        {"annotations": {"note$": "lo w"}},
+        container(NOTE),
+        True,
+        "the annotation 'example.com/note': 'hello world' matches 'note$': 'lo w'",
+    ),
+    ({"annotations": {"note$": "^$"}}, container(NOTE), False, "no annotation matches 'note$': '^$'"),
+    ({"annotations": {"": ""}}, container(), False, "no annotation matches '': ''"),
+    ({"annotations": {"": ""}}, container({"": ""}), True, "the annotation '': '' matches '': ''"),
+    ({"annotations": {"^b$": "", "z": ""}}, container(NOTE), False, "no annotation matches 'z': ''"),
+    (
+        {"annotations": {"^b$": "", "n": "o"}},
+        container(NOTE),
+        True,
+        "the annotation 'b': '' matches '^b$': '' and the annotation 'example.com/note': 'hello world' matches 'n'",
+    ),
+    ({"annotations": {"a.c": ""}}, container({"a\nc": ""}), False, "no annotation matches 'a.c': ''"),
+    ({"annotations": {"^a$": ""}}, container({"a\n": ""}), False, "no annotation matches '^a$': ''"),
+    # the command
+    ({"commands": ["bash", "sh$"]}, container(), True, "the command '/bin/sh' matches 'sh$'"),
+    ({"commands": ["bash", "^sh"]}, container(), False, "the command '/bin/sh' matches none of 'bash', '^sh'"),
+    ({"commands": [""]}, container(command=""), True, "the command '' matches ''"),
+    # upstream fails the container
+    ({"commands": [".*"]}, container(command=None), False, "it has no args, so no command to match"),
+    # several
+    ({"always": True, "commands": ["x"]}, container(), False, "the command '/bin/sh' matches none of 'x'"),
+    (
+        {"always": True, "has_bind_mounts": True, "commands": ["sh"]},
+        container(binds=True),
+        True,
+        "always is true and it has bind mounts and the command '/bin/sh' matches 'sh'",
+    ),
+    ({"always": True, "annotations": {"b": "x"}}, container(NOTE), False, "no annotation matches 'b': 'x'"),
+    ({"has_bind_mounts": True, "annotations": {"b": ""}}, container(NOTE), False, "it has no bind mounts"),
+    ({"commands": ["sh"], "annotations": {"b": "x"}}, container(NOTE), False, "no annotation matches 'b': 'x'"),
+]
+
+OR: list[tuple[dict[str, Any], Facts, bool, str]] = [
+    ({}, container(NOTE, binds=True), False, "no condition is given, so it never matches"),
+    ({"always": True}, container(), True, "always is true"),
+    ({"has_bind_mounts": True, "commands": ["x"]}, container(binds=True), True, "it has bind mounts"),
+    ({"has_bind_mounts": True}, container(), False, "it has no bind mounts but the runtime's own"),
+    ({"has_bind_mounts": False}, container(), False, "hasBindMounts is false"),
+    ({"has_bind_mounts": False, "commands": ["sh"]}, container(), True, "the command '/bin/sh' matches 'sh'"),
+    (
+        {"annotations": {".*": "hello"}},
+        container(NOTE),
+        True,
+        "the annotation 'example.com/note': 'hello world' matches",
+    ),
+    ({"annotations": {".*": ""}}, container(), False, "no annotation matches '.*': ''"),
+    (
+        {"annotations": {".*": "x"}, "commands": ["y"]},
+        container(NOTE),
+        False,
+        "no annotation matches '.*': 'x' and the command '/bin/sh' matches none of 'y'",
+    ),
+    ({"annotations": {".*": "x"}, "commands": ["sh"]}, container(NOTE), True, "the command '/bin/sh' matches 'sh'"),
+    ({"annotations": {".*": "h"}, "commands": ["y"]}, container(NOTE), True, "the annotation 'example.com/note'"),
+    ({"annotations": {".*": "h"}, "commands": ["y"]}, container(NOTE, None), True, "the annotation 'example.com/note'"),
+    ({"commands": ["y"]}, container(command=None), False, "it has no args, so no command to match"),
+]
+
+
+@pytest.mark.parametrize(("when", "facts", "matched", "reason"), AND)
+def test_all_conditions_given_must_hold(when: dict[str, Any], facts: Facts, matched: bool, reason: str) -> None:
+    found = verdict(hook(**when), facts)
+    assert found[0] == matched
+    assert found[1].startswith(reason)
+
+
+@pytest.mark.parametrize(("when", "facts", "matched", "reason"), OR)
+def test_of_an_old_hooks_conditions_one_suffices(
+    when: dict[str, Any], facts: Facts, matched: bool, reason: str
+) -> None:
+    found = verdict(hook(any_of=True, **when), facts)
+    assert found[0] == matched
+    assert found[1].startswith(reason)
+
+
+def test_hooks_come_in_the_order_of_their_names_in_lower_case() -> None:
+    names = ["b.json", "B-1.json", "a.json", "_.json", "10.json", "9.json", "Z.json", ".z.json", "é.json", "ß.json"]
+    expected = [".z.json", "10.json", "9.json", "_.json", "a.json", "B-1.json", "b.json", "Z.json", "ß.json", "é.json"]
+    matcher = Matcher(hook(name, always=True) for name in names)
+    assert files(matcher.match(container())) == expected
+    assert [decision.named.file for decision in matcher.explain(container())] == expected
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        # rune by rune: Python makes another letter of a final sigma, which would come first, and two letters of İ
+        ["\u03b1\u03c2-2", "\u0391\u03a3-1"],
+        ["ia", "İb", "i\u0307a"],
+        # bytes that are no text are U+FFFD
+        ["\uffef", "\udcff", "\U00010000"],
+        # equal ones have no fixed order upstream
+        ["A", "a"],
+    ],
+)
+def test_names_beyond_ascii_are_lower_cased_as_go_does(names: list[str]) -> None:
+    names = [f"{name}.json" for name in names]
+    assert files(Matcher(hook(name, always=True) for name in reversed(names)).match(container())) == names
+
+
+def test_two_hooks_with_the_same_conditions_are_two_hooks() -> None:
+    same = {"annotations": {"b": ".*"}, "commands": ["sh"]}
+    hooks = [hook("a.json", **same), hook("b.json", **same), hook("c.json", any_of=True, annotations={"b": ""})]
+    assert files(Matcher(hooks).match(container(NOTE))) == ["a.json", "b.json", "c.json"]
+
+
+def test_a_pattern_is_one_of_the_command_or_of_annotations_not_of_both() -> None:
+    assert not verdict(hook(annotations={".*": "sh"}), container(NOTE))[0]
+    assert not verdict(hook(commands=["hello"]), container(NOTE))[0]
+
+
+def test_no_hooks_are_no_hooks() -> None:
+    assert Matcher([]).match(container(NOTE)) == []
+    assert Matcher([]).explain(container(NOTE)) == []
+
+
+def test_a_reason_is_one_line_of_bearable_length() -> None:
+    key, value = "\n" * 300, "\x1b[2J" * 300
+    matched, reason = verdict(hook(annotations={"(?s).*": "2J"}), container({key: value}))
+    assert matched
+    assert reason.isprintable()
+    assert len(reason) < 300
+
+
+def test_the_reason_names_the_same_annotation_whatever_their_order() -> None:
+    first, second = ({"b": "x", "a": "x"}, {"a": "x", "b": "x"})
+    of = hook(annotations={".*": "x"})
+    assert verdict(of, container(first)) == verdict(of, container(second))
+    assert "'a': 'x'" in verdict(of, container(first))[1]
+
+
+def test_a_hook_there_was_no_time_to_decide_about_is_left_out_and_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(conditions, "LATE", 0.0)
+    matcher = Matcher(
+        [
+            hook("long.json", annotations={"big": "x"}),
+            hook("large.json", commands=["a{600}"]),
+            hook("other.json", annotations={"big": "x"}, any_of=True, always=True),
+            hook("short.json", annotations={"b": "y"}),
+            hook("never.json", annotations={"big": "x"}, always=False),
+        ]
+    )
+    facts = container({"big": "x" * 5000, "b": "y"})
+    with caplog.at_level(logging.WARNING):
+        assert files(matcher.match(facts)) == ["other.json", "short.json"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "hook /hooks/large.json is not injected: the command '/bin/sh' would take too long to match",
+        "hook /hooks/long.json is not injected: the annotation 'big' would take too long to match with 'big': 'x'",
+    ]
+    assert [decision.matched for decision in matcher.explain(facts)] == [False, False, False, True, True]
+
+
+def test_with_time_all_is_decided(caplog: pytest.LogCaptureFixture) -> None:
+    matcher = Matcher([hook("long.json", annotations={"big": "x$"}), hook("large.json", commands=["^a{600}$"])])
+    assert files(matcher.match(container({"big": "a" * 5000 + "x"}, "a" * 600))) == ["large.json", "long.json"]
+    assert files(matcher.match(container({"big": "x" * 5000 + "a"}, "a" * 601))) == []
+    assert not caplog.records

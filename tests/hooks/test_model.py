@@ -1,0 +1,236 @@
+"""What hook files say. Each verdict is that of go.podman.io/common/pkg/hooks; tests/peers asks it about many more."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adapter.hooks.model import STAGES, Hook, HookError, When, parse
+
+
+def current(when: str = "{}", hook: str = '{"path":"/a"}', stages: str = "[]", more: str = "") -> bytes:
+    return f'{{"version":"1.0.0","hook":{hook},"when":{when},"stages":{stages}{more}}}'.encode()
+
+
+def old(members: str) -> bytes:
+    return f'{{"hook":"/a","stages":[],{members}}}'.encode()
+
+
+def hook(**changes: Any) -> Hook:
+    return Hook(path="/a", args=(), env=(), timeout=None, when=When(), stages=(), version="1.0.0")._replace(**changes)
+
+
+def test_a_file_with_everything_is_read() -> None:
+    text = b"""{
+        "version": "1.0.0",
+        "hook": {"path": "/bin/true", "args": ["true", "-x"], "env": ["A=b"], "timeout": 5},
+        "when": {"always": true, "annotations": {"^a$": "b", "c": ""}, "commands": ["sh$"], "hasBindMounts": false},
+        "stages": ["prestart", "poststop"]
+    }"""
+    when = When(True, (("^a$", "b"), ("c", "")), ("sh$",), False)
+    assert parse(text) == Hook("/bin/true", ("true", "-x"), ("A=b",), 5, when, ("prestart", "poststop"), "1.0.0")
+
+
+def test_an_old_file_with_everything_is_read() -> None:
+    text = b"""{
+        "version": "0.1.0", "hook": "/bin/true", "arguments": ["-x"], "stages": ["prestart"],
+        "cmds": ["sh$"], "annotations": ["a", "b"], "hasbindmounts": true
+    }"""
+    when = When(None, ((".*", "a|b"),), ("sh$",), True, any_of=True)
+    assert parse(text) == Hook("/bin/true", ("/bin/true", "-x"), (), None, when, ("prestart",), "0.1.0")
+
+
+GOOD = {
+    "stages may be empty": (current(), hook()),
+    "every stage is known": (current(stages=json.dumps(STAGES)), hook(stages=STAGES)),
+    "a stage may be there twice": (current(stages='["poststop","poststop"]'), hook(stages=("poststop", "poststop"))),
+    "null is nothing": (current(when="null", hook='{"path":"/a","args":null,"env":null,"timeout":null}'), hook()),
+    "null conditions are not given": (
+        current(when='{"always":null,"annotations":null,"commands":null,"hasBindMounts":null}'),
+        hook(),
+    ),
+    "empty conditions are not given": (current(when='{"annotations":{},"commands":[]}'), hook()),
+    "null in a list is empty": (current(when='{"commands":[null]}'), hook(when=When(commands=("",)))),
+    "null in annotations is empty": (
+        current(when='{"annotations":{"a":null}}'),
+        hook(when=When(annotations=(("a", ""),))),
+    ),
+    "keys have no case": (
+        b'{"VERSION":"1.0.0","Hook":{"PATH":"/a"},"When":{"HASBINDMOUNTS":true},"\xc5\xbftages":[]}',
+        hook(when=When(has_bind_mounts=True)),
+    ),
+    "keys may be escaped": (rb'{"\u0076ersion":"1.0.0","hook":{"p\u0061th":"\u002fa"},"stages":[]}', hook()),
+    "the last member of a name counts": (
+        current(stages='["poststop"]', more=',"Stages":["prestart"],"version":null'),
+        hook(stages=("prestart",)),
+    ),
+    "a null after it takes nothing away": (current(more=',"hook":null,"when":null'), hook()),
+    "repeated objects are one": (
+        current(hook='{"path":"/a","args":["x"]}', more=',"hook":{"timeout":1},"when":{"always":true}'),
+        hook(args=("x",), timeout=1, when=When(always=True)),
+    ),
+    "repeated annotations are one": (
+        current(when='{"annotations":{"a":"1","b":"2"},"Annotations":{"b":"3"}}'),
+        hook(when=When(annotations=(("a", "1"), ("b", "3")))),
+    ),
+    "null takes annotations away": (current(when='{"annotations":{"a":"["},"annotations":null}'), hook()),
+    "null in a list that is there twice leaves what was there": (
+        current(stages='["poststop"]', more=',"stages":[null]'),
+        hook(stages=("poststop",)),
+    ),
+    "a pattern that another replaces may be bad": (
+        current(when='{"annotations":{"a":"[","a":"b"}}'),
+        hook(when=When(annotations=(("a", "b"),))),
+    ),
+    "numbers have 64 bits": (
+        current(hook='{"path":"/a","timeout":-9223372036854775808}'),
+        hook(timeout=-9223372036854775808),
+    ),
+    "minus zero is a number": (current(hook='{"path":"/a","timeout":-0}'), hook(timeout=0)),
+    "unknown members may hold anything": (current(more=',"x":{"hook":1e999},"when2":["a"]'), hook()),
+    "conditions of the old version mean nothing in the new one": (current(more=',"cmds":5'), hook()),
+    "or is no condition": (current(when='{"or":true,"Or":5}'), hook()),
+    "bytes that are no text become a replacement": (
+        current(stages="[]", hook='{"path":"/\\ud800"}'),
+        hook(path="/\ufffd"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), GOOD.values(), ids=GOOD)
+def test_good_files(text: bytes, expected: Hook) -> None:
+    assert parse(text) == expected
+
+
+GOOD_OLD = {
+    "without a version": ('"cmds":["a"]', When(commands=("a",))),
+    "with an empty version": ('"version":"","cmds":["a"]', When(commands=("a",))),
+    "in the singular": ('"stages":null,"stage":[],"cmd":["a"],"annotation":["b"]', When(None, ((".*", "b"),), ("a",))),
+    "with a null in the singular": ('"cmds":["a"],"cmd":null', When(commands=("a",))),
+    "flags reach into the next annotation": ('"annotations":["(?i)a","b"]', When(annotations=((".*", "(?i)a|b"),))),
+    "no annotation is any": ('"annotations":[]', When(annotations=((".*", ""),))),
+    "when and always are no conditions": (
+        '"when":{"always":5},"always":true,"hasbindmounts":false',
+        When(has_bind_mounts=False),
+    ),
+}
+
+
+@pytest.mark.parametrize(("members", "when"), GOOD_OLD.values(), ids=GOOD_OLD)
+def test_good_old_files(members: str, when: When) -> None:
+    assert parse(old(members)) == hook(version="0.1.0", when=when._replace(any_of=True))
+
+
+def test_arguments_of_an_old_file_come_after_the_path_and_null_ones_not_at_all() -> None:
+    assert parse(old('"arguments":[]')).args == ("/a",)
+    assert parse(old('"arguments":null')).args == ()
+
+
+BAD = {
+    b"": "line 1, column 1: the file is empty",
+    b" \n": "line 2, column 1: the file is empty",
+    b"{": "unexpected end",
+    b"{}": "hook is missing",
+    b"null": "hook is missing",
+    b"[]": "line 1, column 1: a hook must be an object, not an array",
+    b' "x"': "line 1, column 2: a hook must be an object, not a string",
+    b"{} x": "line 1, column 4: something behind",
+    b"\xef\xbb\xbf{}": "line 1, column 1: unexpected",
+    b'{"version":"2.0.0"}': "line 1, column 12: version: the version '2.0.0' is unknown",
+    b'{"version":1}': "line 1, column 12: version must be a string, not 1",
+    b'{"version":"1.0.0","stages":[]}': "hook.path is missing",
+    b'{"version":"1.0.0","hook":{"path":"/a"}}': "stages is missing",
+    b'{"hook":"/a"}': "stages is missing",
+    b'{"hook":"/a","hook":null,"stages":[]}': "hook is missing",
+    b'{"hook":"","stages":[]}': "hook is missing",
+    b'{"hook":"/a","stages":[],"stage":[]}': "both 'stage' and 'stages' are set",
+    old('"cmds":[],"cmd":[]'): "both 'cmd' and 'cmds' are set",
+    old('"annotations":["a"],"annotation":["a"]'): "both 'annotation' and 'annotations' are set",
+    old('"cmds":"a"'): "column 33: cmds must be an array, not a string",
+    old('"cmds":["a",\n1]'): "line 2, column 1: cmds[1] must be a string, not 1",
+    old('"annotations":["a","["]'): "column 45: annotations[1]: the pattern 'a|['",
+    old('"hasbindmounts":0'): "hasbindmounts must be a boolean, not 0",
+    old('"hook":{"path":"/a"}'): "hook must be a string, not an object",
+    current(stages="null"): "stages is missing",
+    current(stages="{}"): "stages must be an array, not an object",
+    current(stages='["PreStart"]'): "stages[0]: the stage 'PreStart' is unknown",
+    current(stages='[\n"poststop",\n "x"]'): "line 3, column 2: stages[1]: the stage 'x' is unknown",
+    current(stages='[""]'): "stages[0]: the stage '' is unknown",
+    current(stages='["precreate"]'): "stages[0]: the stage 'precreate' is not enabled",
+    current(hook='"/a"'): "hook must be an object, not a string",
+    current(hook='{"path":"/a","args":[["x"]]}'): "hook.args[0] must be a string, not an array",
+    current(hook='{"path":"/a","env":{}}'): "hook.env must be an array, not an object",
+    current(hook='{"path":"/a","timeout":"5"}'): "hook.timeout must be a whole number, not a string",
+    current(hook='{"path":"/a","timeout":1.0}'): "hook.timeout must be a whole number, not 1.0",
+    current(hook='{"path":"/a","timeout":1e3}'): "hook.timeout must be a whole number, not 1e3",
+    current(hook='{"path":"/a","timeout":9223372036854775808}'): "hook.timeout must be a 64-bit number, not 9",
+    current(hook='{"path":"/a","timeout":' + "9" * 5000 + "}"): "hook.timeout must be a 64-bit number, not 9",
+    current(hook=r'{"path":"/a\u0000"}'): "hook.path: a NUL character",
+    current(hook=r'{"path":"/a","args":["","\u0000"]}'): "hook.args[1]: a NUL character",
+    current(hook=r'{"path":"/a","env":["A=\u0000"]}'): "hook.env[0]: a NUL character",
+    current(when="[]"): "when must be an object, not an array",
+    current(when='{"always":1}'): "when.always must be a boolean, not 1",
+    current(when='{"always":"true"}'): "when.always must be a boolean, not a string",
+    current(when='{"annotations":["a"]}'): "when.annotations must be an object, not an array",
+    current(when='{"annotations":{"a b":1}}'): "when.annotations.a b must be a string, not 1",
+    current(when='{"annotations":{"a":"b["}}'): "when.annotations.a: the pattern 'b[': missing ]: [",
+    current(when='{"annotations":{"(a":"b"}}'): "when.annotations.(a: the pattern '(a': missing ): (a",
+    current(when='{"commands":["a","(?=b)"]}'): "when.commands[1]: the pattern '(?=b)': invalid perl operator",
+    current(when=r'{"commands":["\\C"]}'): "\\C, a single byte, is not in Go's syntax",
+    current(when=r'{"commands":["\\pL{1000}"]}'): "pattern too large",
+    current(when='{"commands":["a{1001}"]}'): "invalid repetition size",
+    current(more=',"x":NaN'): "unexpected 'N'",
+}
+
+
+@pytest.mark.parametrize(("text", "reason"), BAD.items(), ids=range(len(BAD)))
+def test_bad_files_are_refused_with_key_and_place(text: bytes, reason: str) -> None:
+    with pytest.raises(HookError) as caught:
+        parse(text)
+    assert reason in str(caught.value)
+    assert str(caught.value).endswith(caught.value.reason)
+
+
+def test_an_error_has_its_place_apart_from_its_reason() -> None:
+    with pytest.raises(HookError) as caught:
+        parse(b'{"version":"1.0.0",\n "hook":{"path":5},"stages":[]}')
+    assert (caught.value.reason, caught.value.line, caught.value.column) == (
+        "hook.path must be a string, not 5",
+        2,
+        17,
+    )
+
+
+def test_an_error_without_a_place_has_zeros() -> None:
+    with pytest.raises(HookError) as caught:
+        parse(b"{}")
+    assert (str(caught.value), caught.value.line, caught.value.column) == ("hook is missing", 0, 0)
+
+
+def test_a_byte_may_be_meant_literally() -> None:
+    assert parse(current(when=r'{"commands":["\\\\C","\\Q\\C\\E"]}')).when.commands == (r"\\C", r"\Q\C\E")
+
+
+def test_precreate_is_a_stage_where_it_is_asked_for() -> None:
+    assert parse(current(stages='["precreate"]'), extension_stages=["precreate"]).stages == ("precreate",)
+
+
+def test_deep_nesting_is_no_danger() -> None:
+    assert parse(current(more=f',"x":{"[" * 9_000}{"]" * 9_000}')) == hook()
+    with pytest.raises(HookError):
+        parse(b"[" * 100_000)
+
+
+@given(
+    st.binary(max_size=60) | st.binary(max_size=20).map(lambda junk: current(when='{"commands":["a"]}')[:-20] + junk)
+)
+@settings(deadline=None)
+def test_any_bytes_are_a_hook_or_a_hook_error(text: bytes) -> None:
+    try:
+        assert isinstance(parse(text), Hook)
+    except HookError as error:
+        assert error.reason  # noqa: PT017 - either is fine

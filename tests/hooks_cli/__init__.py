@@ -1,0 +1,1 @@
+"""The sample hooks, their schemas, and the commands about hooks."""

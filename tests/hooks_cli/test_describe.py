@@ -1,0 +1,271 @@
+"""Containers as people have them at hand: every kind of file, and what is said of those that cannot be used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from adapter.errors import ConfigError
+from adapter.hooks import describe, match
+from adapter.hooks.describe import Described
+
+TESTS = Path(__file__).resolve().parents[1]
+GOLDEN = sorted((TESTS / "golden").glob("*/events-one-pod.jsonl"))
+CONTAINERS = TESTS.parent / "hooks.d/containers"
+BIND = {"destination": "/srv", "type": "bind", "source": "/srv", "options": ["rbind", "ro"]}
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+  namespace: ns
+  annotations: {a: "1"}
+spec:
+  containers:
+    - name: c
+      command: [/bin/sh]
+      args: [-c, exit]
+      volumeMounts:
+        - {name: v, mountPath: /v}
+"""
+
+
+def read(tmp_path: Path, text: str | bytes, pod: str = "", name: str = "") -> Described:
+    """What files called `c` and `p` describe."""
+    (tmp_path / "c").write_bytes(text if isinstance(text, bytes) else text.encode())
+    (tmp_path / "p").write_text(pod)
+    return describe.read(str(tmp_path / "c"), str(tmp_path / "p") if pod else "", name)
+
+
+def error(tmp_path: Path, text: str | bytes, pod: str = "", name: str = "") -> str:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, text, pod, name)
+    return str(caught.value).replace(f"{tmp_path}/", "")
+
+
+def facts(described: Described) -> match.Facts:
+    return match.facts(described.pod, described.container)
+
+
+def test_an_nri_container_with_its_pod_in_a_file_of_its_own(tmp_path: Path) -> None:
+    container = {"id": "c1", "pod_sandbox_id": "p1", "name": "c", "annotations": {"a": "1", "b": "2"}, "args": ["/x"]}
+    pod = {"id": "p1", "name": "p", "namespace": "ns", "annotations": {"b": "3"}}
+    described = read(tmp_path, json.dumps(container | {"mounts": [BIND]}), json.dumps(pod))
+    assert facts(described) == match.Facts({"a": "1", "b": "3"}, "/x", True)
+    assert (described.kind, described.container.id, described.pod.name) == ("an NRI container", "c1", "p")
+
+
+def test_protojson_may_have_its_own_spelling(tmp_path: Path) -> None:
+    assert read(tmp_path, '{"id": "c", "podSandboxId": "p"}').container.pod_sandbox_id == "p"
+
+
+def test_an_oci_config(tmp_path: Path) -> None:
+    spec = {"ociVersion": "1.0.2", "process": {"args": ["/x", "y"]}, "annotations": {"a": "1"}, "mounts": [BIND]}
+    described = read(tmp_path, json.dumps(spec))
+    assert described.kind == "an OCI config.json"
+    assert facts(described) == match.Facts({"a": "1"}, "/x", True)
+
+
+def test_an_oci_config_without_process_has_no_command(tmp_path: Path) -> None:
+    assert facts(read(tmp_path, '{"ociVersion": "1.0.2", "root": {"path": "x"}}')) == match.Facts({}, None, False)
+
+
+@pytest.mark.parametrize("file", GOLDEN, ids=lambda file: str(file.parent.name))
+def test_a_recording_of_any_runtime_is_described_by_its_creation(file: Path) -> None:
+    described = describe.read(str(file))
+    created = next(
+        line for line in map(json.loads, file.read_text().splitlines()) if line["event"] == "CreateContainer"
+    )
+    assert described.kind == "a recorded CreateContainer"
+    assert dict(described.container.annotations) == created["container"]["annotations"]
+    assert dict(described.pod.annotations) == created["pod"]["annotations"]
+    assert (described.pod.name, described.container.name) == ("p1", "c1")
+    assert facts(described).command == "/bin/sh"
+    assert len(described.container.mounts) == len(created["container"]["mounts"])
+
+
+@pytest.mark.parametrize("file", GOLDEN, ids=lambda file: str(file.parent.name))
+def test_every_single_event_with_a_container_can_be_given(file: Path, tmp_path: Path) -> None:
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    with_container = [event for event in events if event["container"]]
+    assert with_container
+    for event in with_container:
+        assert read(tmp_path, json.dumps(event)).kind == f"a recorded {event['event']}"
+    for event in events:
+        if not event["container"]:
+            assert error(tmp_path, json.dumps(event, indent=1)) == "c:1: no container in it"
+
+
+def test_a_request_without_the_name_of_its_event(tmp_path: Path) -> None:
+    described = read(tmp_path, '{"pod": {"name": "p"}, "container": {"args": ["/x"]}}')
+    assert (described.kind, described.pod.name, facts(described).command) == ("an NRI request", "p", "/x")
+
+
+def test_one_container_of_a_recording_with_several_is_chosen_by_name(tmp_path: Path) -> None:
+    line = '{"event": "%s", "pod": {}, "container": {"name": "%s", "args": ["%s"]}}\n'
+    text = line % ("StartContainer", "a", "late") + line % ("CreateContainer", "b", "/b")
+    text += line % ("CreateContainer", "a", "/a")
+    assert facts(read(tmp_path, text, name="a")).command == "/a"
+    assert error(tmp_path, text) == "c:1: choose a container with -name; there are: b, a"
+    assert error(tmp_path, text, name="x") == "c:1: no container is called 'x'; there are: b, a"
+
+
+def test_a_pod_manifest(tmp_path: Path) -> None:
+    described = read(tmp_path, POD)
+    assert described.kind == "a Kubernetes manifest"
+    assert (described.pod.namespace, described.pod.name, described.container.name) == ("ns", "p", "c")
+    assert list(described.container.args) == ["/bin/sh", "-c", "exit"]
+    assert facts(described) == match.Facts({"a": "1"}, "/bin/sh", True)
+    assert described.unknown == ("the annotations that the kubelet and the runtime add",)
+
+
+def test_a_manifest_may_be_json(tmp_path: Path) -> None:
+    manifest = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "command": ["/x"]}]}}
+    assert facts(read(tmp_path, json.dumps(manifest))) == match.Facts({}, "/x", False)
+
+
+def test_what_kubernetes_mounts_for_itself_is_no_bind_mount_of_the_users(tmp_path: Path) -> None:
+    text = POD.replace("/v}", "/var/run/secrets/kubernetes.io/serviceaccount}")
+    assert not facts(read(tmp_path, text)).has_bind_mounts
+
+
+def test_without_a_command_it_is_said_that_the_images_counts(tmp_path: Path) -> None:
+    described = read(tmp_path, POD.replace("      command: [/bin/sh]\n", ""))
+    assert facts(described).command == "-c"
+    assert "the entrypoint of the image" in described.unknown[1]
+
+
+def test_a_container_of_a_manifest_with_several_is_chosen_by_name(tmp_path: Path) -> None:
+    text = f"{POD}  initContainers:\n    - name: i\n      command: [/init]\n"
+    assert facts(read(tmp_path, text, name="i")).command == "/init"
+    assert error(tmp_path, text) == "c:8: spec: choose a container with -name; there are: c, i"
+    assert error(tmp_path, text, name="x") == "c:8: spec: no container is called 'x'; there are: c, i"
+
+
+def test_a_manifest_of_a_workload_is_described_by_its_template(tmp_path: Path) -> None:
+    template = "".join(f"    {line}\n" for line in POD.splitlines()[2:])
+    text = f"apiVersion: v1\nkind: Service\n---\napiVersion: apps/v1\nkind: Deployment\nspec:\n  template:\n{template}"
+    described = read(tmp_path, text)
+    assert (described.pod.name, facts(described).command) == ("p", "/bin/sh")
+
+
+@pytest.mark.parametrize(
+    "pod", [POD, '{"event": "x", "pod": {"annotations": {"a": "1"}}}', '{"annotations": {"a": "1"}}']
+)
+def test_a_pod_may_be_given_as_a_manifest_an_event_or_a_message(tmp_path: Path, pod: str) -> None:
+    assert dict(read(tmp_path, '{"args": ["/x"]}', pod).pod.annotations) == {"a": "1"}
+
+
+def test_a_pod_with_a_file_of_its_own_replaces_the_one_that_came_with_the_container(tmp_path: Path) -> None:
+    text = '{"pod": {"name": "p", "annotations": {"a": "1"}}, "container": {"args": ["/x"]}}'
+    described = read(tmp_path, text, '{"name": "other", "namespace": "n"}')
+    assert (described.pod.name, dict(described.pod.annotations)) == ("other", {})
+
+
+BAD: list[tuple[str | bytes, str]] = [
+    ("", "c: nothing in it"),
+    (" \n# a comment\n", "c: nothing in it"),
+    ("{", "c:1: unexpected end"),
+    ('{"args": ["/x"],\n "mounts": [,]}', "c:2: unexpected ','"),
+    ('{"args": []}\n\n{"args": ]', "c:3: unexpected ']'"),
+    ('{"args": []}\n{"args": []}\n{"args": ]', "c:3: unexpected ']'"),
+    ("[" * 5000, "c: nested too deeply"),
+    ('{"x": ' * 5000 + "0" + "}" * 5000, "c:1: larger or deeper than can be read"),
+    ('{"x": ' + "1" * 5000 + "}", "c:1: larger or deeper than can be read"),
+    ("a: b: c", "c:1: mapping values are not allowed here"),
+    ("a:\n\t- b", "c:2: found character '\\t' that cannot start any token"),
+    (b"a: \xff", "c: "),
+    ("- a\n- b", "c:1: must be a mapping, not a list"),
+    ("just text", "c:1: must be a mapping, not a text"),
+    ("!!timestamp x", "c"),
+    ("{}", "c:1: neither an NRI container, nor an OCI config.json, nor a Kubernetes Pod"),
+    ('{"version": "1.0.0", "hook": {}, "when": {}, "stages": []}', "c:1: neither an NRI container"),
+    ('{"id": "p", "uid": "u", "namespace": "n"}', "c:1: this is a pod, not a container: give it with -pod"),
+    ('{"id": "c",\n"args": "/x"}', "c:2: args: must be a list, not a text"),
+    ('{"args": ["/x",\n5]}', "c:2: args[1]: must be a text, not a number (put it in quotes)"),
+    ('{"args": [],\n"annotations": ["a"]}', "c:2: annotations: must be a mapping, not a list"),
+    (
+        '{"args": [],\n"annotations":\n{"a": true}}',
+        "c:3: annotations.a: must be a text, not a boolean (put it in quotes)",
+    ),
+    ('{"mounts": [{},\n{"options": {}}]}', "c:2: mounts[1].options: must be a list, not a mapping"),
+    ('{"mounts": [{"options": []},\n7]}', "c:2: mounts[1]: must be a mapping, not a number"),
+    ('{"process": [],\n"root": {}}', "c:1: process: must be a mapping, not a list"),
+    ('{"event": 5, "container": {"args": []}}', "c:1: event: must be a text"),
+    ('{"container": "x"}', "c:1: container: must be a mapping, not a text"),
+    ("apiVersion: v1\nkind: Service", "c:2: kind: neither a Pod nor something with the template of one"),
+    ("apiVersion: v1\nkind: [Pod]", "c:2: kind: must be a text, not a list"),
+    ("apiVersion: v1\nkind: Pod\nspec: {}", "c:3: spec: choose a container with -name; there are: none"),
+    ("apiVersion: v1\nkind: Pod\nspec:\n  containers: {}", "c:4: spec.containers: must be a list, not a mapping"),
+    (POD.replace("command: [/bin/sh]", "command: /bin/sh"), "c:10: spec.containers[0].command: must be a list"),
+    (POD.replace('a: "1"', "a: 1"), "c:6: metadata.annotations.a: must be a text, not a number (put it in quotes)"),
+    (POD.replace('a: "1"', "1: a"), "c:6: metadata.annotations.1: must be a text, not a number"),
+    (POD.replace('"1"', "2026-01-01"), "c:6: metadata.annotations.a: must be a text, not a date (put it in quotes)"),
+    (POD.replace("[-c, exit]", "[-c, on]"), "c:11: spec.containers[0].args[1]: must be a text, not a boolean"),
+    (POD.replace("name: c\n", "name: 5\n"), "c:9: spec.containers[0].name: must be a text, not a number"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD, ids=lambda value: repr(value)[:40])
+def test_what_cannot_be_used_is_named_with_file_line_and_key(tmp_path: Path, text: str | bytes, message: str) -> None:
+    assert error(tmp_path, text).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("pod", "message"),
+    [
+        ('{"args": []}', "p:1: neither an NRI pod nor a Kubernetes Pod"),
+        ("apiVersion: v1\nkind: Node", "p:2: kind: neither a Pod nor something with the template of one"),
+        ('{"name":\n5}', "p:2: name: must be a text, not a number (put it in quotes)"),
+        ("[]", "p:1: must be a mapping, not a list"),
+    ],
+)
+def test_a_pod_that_cannot_be_used_is_named_likewise(tmp_path: Path, pod: str, message: str) -> None:
+    assert error(tmp_path, '{"args": []}', pod) == message
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for path, reason in ((tmp_path / "none", "No such file or directory"), (tmp_path, "Is a directory")):
+        with pytest.raises(ConfigError, match=f"^{path}: {reason}$"):
+            describe.read(str(path))
+
+
+def test_half_a_character_becomes_a_replacement(tmp_path: Path) -> None:
+    described = read(tmp_path, rb'{"args": ["\ud800"], "annotations": {"\udc00": "x"}}')
+    assert (facts(described).command, list(described.container.annotations)) == ("?", ["?"])
+
+
+KEYS = [
+    "apiVersion", "kind", "spec", "containers", "template", "metadata", "annotations", "name", "command", "args", "x",
+    "volumeMounts", "mountPath", "event", "pod", "container", "process", "root", "mounts", "options", "destination",
+]  # fmt: skip
+SHAPES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3)),
+    lambda of: st.one_of(st.lists(of, max_size=2), st.dictionaries(st.sampled_from(KEYS), of, max_size=4)),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=SHAPES, as_pod=st.booleans())
+def test_any_json_is_described_or_refused_by_name(tmp_path: Path, data: Any, as_pod: bool) -> None:
+    kinds = {"kind": "Pod"} if isinstance(data, dict) and "kind" in data else {}
+    text = json.dumps(data | kinds if kinds else data)
+    try:
+        read(tmp_path, '{"args": []}', text) if as_pod else read(tmp_path, text)
+    except ConfigError as refused:
+        assert str(refused).startswith(str(tmp_path))  # noqa: PT017 - to be described is as good
+
+
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.one_of(st.binary(max_size=40), st.text(alphabet='{}[]:,"\\ \n\t-&*!|>%@`a0\u0085', max_size=30)))
+def test_any_bytes_are_described_or_refused_by_name(tmp_path: Path, text: str | bytes) -> None:
+    try:
+        read(tmp_path, text)
+    except ConfigError as refused:
+        assert str(refused).startswith(str(tmp_path))  # noqa: PT017
