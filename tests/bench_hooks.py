@@ -1,4 +1,4 @@
-"""How fast hooks are matched and read, against podman's package, and how long hostile ones take: `python -m tests.bench_hooks`.
+"""Matching and reading hooks against podman's package, and hostile ones: `python -m tests.bench_hooks`.
 
 Both do the same work in turn, so that what else the machine does hits both alike: what counts are ratios.
 """
@@ -55,7 +55,7 @@ class Hostile:
     longest: float
 
 
-def annotations() -> dict[str, str]:
+def notes() -> dict[str, str]:
     """36 of them, as a container under containerd has."""
     found = {f"io.kubernetes.cri.sandbox-{number}": f"{number:064x}" for number in range(20)}
     found |= {f"example.com/team-{number}.note": f"value {number}" for number in range(15)}
@@ -97,7 +97,7 @@ def load(paths: Sequence[Path]) -> Matcher:
 
 def compare(package: Package, kind: str, count: int, rounds: int) -> Iterator[Line]:
     """Match a container, and read all files, in turn."""
-    content, facts = files(kind, count), Facts(annotations(), COMMAND, False)
+    content, facts = files(kind, count), Facts(notes(), COMMAND, False)
     case = Case([content], facts.annotations, [COMMAND]).encode()
     inject: tuple[list[float], list[float]] = [], []
     read: tuple[list[float], list[float]] = [], []
@@ -129,7 +129,7 @@ def hostile() -> Iterator[Hostile]:
         when = When(annotations=((".*", pattern),))
         bad = Named("bad.json", "", Hook("/bin/true", (), (), None, when, (), ""))
         for what, texts in (("an annotation of 1 MiB", long), ("10 000 annotations", many)):
-            matcher, facts = Matcher([*good, bad]), Facts({**annotations(), **texts}, COMMAND, False)
+            matcher, facts = Matcher([*good, bad]), Facts({**notes(), **texts}, COMMAND, False)
             assert "7.json" in [named.file for named in matcher.match(facts)]
             yield Hostile(f"{pattern} and {what}", longest(matcher, facts))
 
