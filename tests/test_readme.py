@@ -1,0 +1,52 @@
+"""What README.md says is so: the example plugin works, the deviations are the code's, the defaults are the defaults."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from adapter.legacy.request import DEVIATIONS
+from adapter.nri import api
+from adapter.runtime import Runtime
+from adapter.settings import Settings, parse
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def block(language: str) -> str:
+    """The only code block in a language."""
+    (found,) = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    return str(found)
+
+
+def test_the_example_plugin_is_short_and_does_what_it_says(tmp_path: Path) -> None:
+    example = block("python")
+    assert len(example.strip().splitlines()) < 25
+    (tmp_path / "plugins").mkdir()
+    program = tmp_path / "plugins" / "10-nice"
+    program.write_text(f"#!{sys.executable}\n{example}")
+    program.chmod(0o755)
+    pod = api.PodSandbox(id="p", name="pod")
+    with Runtime(tmp_path / "plugins", tmp_path / "conf.d") as runtime:
+        created = runtime.event(
+            "CreateContainer", api.CreateContainerRequest(pod=pod, container=api.Container(id="c", name="web"))
+        )
+        (adjustment,) = created.adjustments.values()
+        assert [(variable.key, variable.value) for variable in adjustment.env] == [("NODE_MOOD", "nice")]
+        good = api.StartContainerRequest(pod=pod, container=api.Container(id="c", name="web"))
+        assert not runtime.event("StartContainer", good).error
+        bad = api.StartContainerRequest(pod=pod, container=api.Container(id="n", name="nasty"))
+        assert "not on this node" in str(runtime.event("StartContainer", bad).error)
+
+
+def test_the_table_of_deviations_is_the_codes() -> None:
+    rows = [f"| {deviation.other} | {deviation.what} | {deviation.why} |" for deviation in DEVIATIONS]
+    assert "\n".join(rows) in README
+
+
+def test_the_defaults_in_it_are_the_defaults() -> None:
+    settings, errors = parse(block("yaml"), "README.md")
+    assert not errors
+    legacy = settings.legacy._replace(plugins={})  # an example, not a default
+    assert settings._replace(legacy=legacy) == Settings()
