@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -39,12 +40,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if words[:1] == ["run"]:
             del words[0]
         return _run(_options(words) if words else None)
-    except ConfigError as error:
-        print(f"v010-adapter: {error}", file=sys.stderr)
-        return USAGE
     except AdapterError as error:
-        print(f"v010-adapter: {error}", file=sys.stderr)
+        _complain(error)
+        return USAGE if isinstance(error, ConfigError) else FINDINGS
+    except BrokenPipeError:  # `| head`: nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FINDINGS
+
+
+def _complain(error: AdapterError) -> None:
+    """Says why a command has failed: to syslog when a runtime has taken stderr away."""
+    from adapter import logs, settings  # noqa: PLC0415
+
+    if not logs.stderr_is_null():
+        print(f"v010-adapter: {error}", file=sys.stderr)
+        return
+    logs.setup(settings.LogSettings())
+    logs.log.error("%s", error)
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
@@ -81,7 +93,7 @@ def _run(options: argparse.Namespace | None) -> int:
         own = own._replace(log=own.log._replace(level="debug"))
     if errors and not nri.launched():
         for error in errors[:-1]:
-            print(f"v010-adapter: {error}", file=sys.stderr)
+            _complain(error)
         raise errors[-1]
     who = nri.identity(options.name, options.idx) if options else nri.identity()
     return daemon.run(own, errors, who, nri.connect(options.socket if options else ""))

@@ -64,10 +64,10 @@ class Daemon:
         """Ends the daemon once the chains under way have ended, or their grace has."""
         self.exit_code = exit_code
         self._loop.call_at(self._loop.time() + GRACE, self._out_of_grace)
-        self._adapter.legacy.when_idle(self._loop.stop)
+        self._adapter.legacy.when_idle(lambda: self._trunk.when_sent(self._loop.stop))
 
     def _out_of_grace(self) -> None:
-        log.error("chains of legacy plugins were still under way after %g s", GRACE)
+        log.error("legacy plugins or the runtime were still busy after %g s", GRACE)
         self._loop.stop()
 
     def _watch_signals(self) -> None:

@@ -17,6 +17,8 @@ from adapter.settings import LogSettings
 if TYPE_CHECKING:
     import socket
 
+log = logging.getLogger(__name__)
+
 SYSLOG = "/dev/log"
 BACKLOG = 1000
 """Lines that are kept while nobody takes them."""

@@ -21,6 +21,7 @@ class Trunk:
         self._loop = loop
         self._fd = fd
         self._unsent = b""
+        self._on_sent: Callable[[], object] | None = None
         loop.watch(self._fd, self._readable, READ)
 
     def write(self, data: bytes) -> None:
@@ -40,14 +41,27 @@ class Trunk:
             self._unsent = data[sent:]
             self._loop.modify(self._fd, self._ready, READ | WRITE)
 
+    def when_sent(self, callback: Callable[[], object]) -> None:
+        """Calls back, perhaps at once, when nothing is left to be sent."""
+        self._on_sent = callback
+        self._tell_if_sent()
+
+    def _tell_if_sent(self) -> None:
+        if self._on_sent is not None and (not self._unsent or self._fd < 0):
+            callback, self._on_sent = self._on_sent, None
+            callback()
+
     def close(self) -> None:
         """Closes the socket; nobody is told."""
         if self._fd >= 0:
             self._loop.unwatch(self._fd)
             os.close(self._fd)
             self._fd = -1
+            self._tell_if_sent()
 
     def _readable(self) -> None:
+        if self._fd < 0:
+            return
         try:
             data = os.read(self._fd, READ_SIZE)
         except BlockingIOError:
@@ -65,4 +79,5 @@ class Trunk:
         self.write(data)
         if not self._unsent and self._fd >= 0:
             self._loop.modify(self._fd, self._readable, READ)
+            self._tell_if_sent()
         self._readable()

@@ -193,6 +193,7 @@ def test_a_bug_is_not_passed_off_as_an_expected_error(runs: Runs, monkeypatch: p
         (["run", "frobnicate"], "frobnicate"),
         (["-idx"], "-idx"),
         (["-sock", "/run/nri.sock"], "-sock"),
+        (["--verb"], "--verb"),
         (["-verbose=maybe"], "-verbose"),
     ],
     ids=" ".join,

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -42,6 +43,20 @@ class Receiver:
     def stop(self) -> None:
         self._socket.close()
         self.path.unlink(missing_ok=True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits() -> Iterator[None]:
+    """Ends a test that hangs, which is what a handler that waits would do."""
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError("somebody waits")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture
@@ -128,6 +143,17 @@ def test_a_line_beyond_what_syslog_takes_is_cut(handler: logs.Syslog, receiver: 
     assert len(long) == logs.MAX_LINE
     assert long.startswith(f"<30>{PREFIX}xxx")
     assert texts([short]) == ["next"]
+
+
+def test_a_line_that_syslog_refuses_for_its_size_is_not_in_the_way_of_the_next(
+    handler: logs.Syslog, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its buffer may be smaller than ours allows for."""
+    monkeypatch.setattr(logs, "MAX_LINE", 1 << 30)
+    say(handler, "x" * 10_000_000, "next")
+    handler.flush()
+    assert texts(receiver.read()) == ["next"]
+    assert handler.pending == 0
 
 
 def test_what_is_no_text_is_written_as_escapes(handler: logs.Syslog, receiver: Receiver) -> None:

@@ -76,6 +76,7 @@ def test_an_oversized_frame_is_the_end_only_when_the_chains_under_way_have_ended
     gate.arrival()
     daemon.send_bytes(mux.HEADER.pack(PLUGIN_SERVICE, 1 << 31))
     daemon.logged("ERROR connection 1: a frame of 2147483648 bytes")
+    daemon.until(lambda: daemon.trunk is not None and daemon.trunk.fileno() < 0, "the end of the trunk")
     assert daemon.is_running()
     gate.let_on()
     assert daemon.ended() == 1

@@ -148,7 +148,6 @@ def test_what_is_wrong_with_its_configuration_reaches_syslog(node: Node, receive
     assert receiver.until("unheardOf").partition("]: ")[2].startswith(f"{config}:2: legacy.unheardOf: unknown key")
 
 
-@pytest.mark.xfail(strict=True, reason="what cli.main says goes to stderr only")
 def test_why_it_cannot_even_start_reaches_syslog(node: Node, receiver: Receiver, path: Path) -> None:
     statement = f"logs.setup = functools.partial(logs.setup, syslog={str(path)!r})"
     daemon = node.spawn(patched(statement), launched(idx="7"), stderr="null")
