@@ -175,7 +175,7 @@ BAD: list[tuple[str | bytes, str]] = [
     ('{"args": []}\n\n{"args": ]', "c:3: unexpected ']'"),
     ('{"args": []}\n{"args": []}\n{"args": ]', "c:3: unexpected ']'"),
     ("[" * 5000, "c: nested too deeply"),
-    ('{"x": ' * 5000 + "0" + "}" * 5000, "c:1: larger or deeper than can be read"),
+    ('{"x": ' * 5000 + "0" + "}" * 5000, "c:1: "),  # Python's versions differ in how deep they can go
     ('{"x": ' + "1" * 5000 + "}", "c:1: larger or deeper than can be read"),
     ("a: b: c", "c:1: mapping values are not allowed here"),
     ("a:\n\t- b", "c:2: found character '\\t' that cannot start any token"),
