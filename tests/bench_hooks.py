@@ -6,6 +6,7 @@ Both do the same work in turn, so that what else the machine does hits both alik
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import random
@@ -49,7 +50,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Hostile:
-    """The longest of a few matches, in milliseconds of the clock."""
+    """The longest of a few matches, in milliseconds of processor time, for what else runs here is not the question."""
 
     what: str
     longest: float
@@ -106,6 +107,9 @@ def compare(package: Package, kind: str, count: int, rounds: int) -> Iterator[Li
         for path, (_, text) in zip(paths, content, strict=True):
             path.write_bytes(text)
         matcher = load(paths)
+        matcher.prepare()
+        gc.collect()
+        gc.freeze()  # as the daemon does
         assert [named.file for named in matcher.match(facts)] == ["7.json"]
         for _ in range(rounds):
             inject[0].extend(timed(lambda: adjustment(matcher.match(facts)), 500))
@@ -130,12 +134,17 @@ def hostile() -> Iterator[Hostile]:
         bad = Named("bad.json", "", Hook("/bin/true", (), (), None, when, (), ""))
         for what, texts in (("an annotation of 1 MiB", long), ("10 000 annotations", many)):
             matcher, facts = Matcher([*good, bad]), Facts({**notes(), **texts}, COMMAND, False)
-            assert "7.json" in [named.file for named in matcher.match(facts)]
+            matcher.prepare()
             yield Hostile(f"{pattern} and {what}", longest(matcher, facts))
 
 
 def longest(matcher: Matcher, facts: Facts) -> float:
-    return max(timed(lambda: matcher.match(facts), 5)) / 1000
+    samples = []
+    for _ in range(5):
+        start = time.thread_time()
+        assert "7.json" in [named.file for named in matcher.match(facts)]
+        samples.append((time.thread_time() - start) * 1000)
+    return max(samples)
 
 
 def table(lines: Sequence[Line], found: Sequence[Hostile]) -> Iterator[str]:
@@ -144,7 +153,7 @@ def table(lines: Sequence[Line], found: Sequence[Hostile]) -> Iterator[str]:
         numbers = f"{pair(line.ours, 1):>20}{pair(line.theirs, 1):>22}{pair(line.ratio, 4):>18}{line.goal:>8}"
         yield f"{line.what:<36}{numbers}  {verdict(max(line.ratio) <= line.goal)}"
     yield ""
-    yield f"{'beside 1000 hooks, ms: longest of 5':<60}{'ours':>8}{'goal':>8}"
+    yield f"{'beside 1000 hooks, ms of processor: longest of 5':<60}{'ours':>8}{'goal':>8}"
     for each in found:
         yield f"{each.what:<60}{each.longest:>8.1f}{HOSTILE_GOAL:>8}  {verdict(each.longest <= HOSTILE_GOAL)}"
 

@@ -17,13 +17,17 @@ from adapter.hooks.table import Pair, Table
 
 SHORT = 1024
 """Characters of an annotation that is tried with all patterns at once."""
-STRETCH = 32
-"""Annotations that are tried before the time they took is looked at."""
-SLOW = 0.001
-"""Seconds; when they took longer, patterns that are to blame are set apart."""
+STRETCH = 64
+"""Annotations that are tried before the time they took is looked at, and whether there is anything left to find."""
+FIRST = 4
+"""So many at first."""
+SLOW = 0.0005
+"""Seconds; when they took longer, patterns that are to blame are looked for and set apart."""
+SEARCHES = 8
+"""How often that is done for one container: many patterns that match take their time too."""
 AT_ONCE = 0.1
 """Seconds of processor time for what is tried at once; ten thousand annotations take a third of it."""
-LATE = 0.025
+LATE = 0.02
 """Seconds for what comes late."""
 
 
@@ -52,6 +56,11 @@ class Conditions:
         self._annotations = _Group({pair: number for (is_pair, pair), number in numbers.items() if is_pair})
         self._command = _Group({pair: number for (is_pair, pair), number in numbers.items() if not is_pair})
 
+    def prepare(self) -> None:
+        """Makes the patterns ready before the first container comes."""
+        self._annotations.prepare()
+        self._command.prepare()
+
     def met_by(self, annotations: Mapping[str, str], command: str | None) -> Findings:
         """Returns what a container with these annotations and this command meets."""
         found = Findings({}, {})
@@ -77,12 +86,18 @@ class _Group:
     def __init__(self, conditions: Mapping[Pair, int]) -> None:
         self._conditions = conditions
         self._apart = set(filter(is_large, {pattern for pair in conditions for pattern in pair}))
+        self._crowd = self._slow = Table({})
         self._arrange()
+
+    def prepare(self) -> None:
+        self._crowd.prepare()
+        self._slow.prepare()
 
     def _arrange(self) -> None:
         apart = {pair for pair in self._conditions if not self._apart.isdisjoint(pair)}
-        self._crowd = Table({pair: number for pair, number in self._conditions.items() if pair not in apart})
-        self._slow = Table({pair: number for pair, number in self._conditions.items() if pair in apart})
+        crowd = {pair: number for pair, number in self._conditions.items() if pair not in apart}
+        slow = {pair: number for pair, number in self._conditions.items() if pair in apart}
+        self._crowd, self._slow = Table(crowd, self._crowd), Table(slow, self._slow)
 
     def look(self, texts: Sequence[tuple[str, str]], met: dict[int, str]) -> tuple[list[late.Text], list[late.Text]]:
         """Adds the conditions of the crowd that texts meet; returns what is late, for it and for the slow ones."""
@@ -97,18 +112,21 @@ class _Group:
         return late_for_crowd, [(self._slow, *text) for text in texts] if self._slow else []
 
     def _try(self, texts: Sequence[tuple[str, str]], met: dict[int, str]) -> int:
-        """Tries texts one after the other, and returns how many there was time for."""
+        """Tries texts one after the other, and returns how many need not be tried again."""
         budget = Budget(AT_ONCE)
-        for done in range(0, len(texts), STRETCH):
+        searches = SEARCHES
+        done = 0
+        while done < len(texts) and budget.left() > 0:
             before = budget.left()
-            for key, value in texts[done : done + STRETCH]:
-                self._crowd.look(key, value, met)
-            left = budget.left()
-            if before - left > SLOW:
-                self._set_apart(texts[done : done + STRETCH])
-            if left < 0:
-                return done + STRETCH
-        return len(texts)
+            stretch = texts[done : done + (STRETCH if done else FIRST)]
+            self._crowd.look(stretch, met)
+            if self._crowd.conditions <= met.keys():
+                return len(texts)
+            if before - budget.left() > SLOW and searches:
+                searches -= 1
+                self._set_apart(stretch)
+            done += len(stretch)
+        return done
 
     def _set_apart(self, texts: Iterable[tuple[str, str]]) -> None:
         """Takes the patterns out of the crowd that make it slow, as far as the longest text tells."""

@@ -69,6 +69,7 @@ class HookFile:
 
         `unclosed` tells of an empty file whether somebody is about to write it.
         """
+        self._seen = None  # what is refused unread has no version to be recognised by
         try:
             text, status = _contents(self.path, status)
             settled = now - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED

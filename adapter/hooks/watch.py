@@ -25,18 +25,17 @@ MOVED_FROM = 0x40
 MOVED_TO = 0x80
 CREATE = 0x100
 DELETE = 0x200
-DELETE_SELF = 0x400
 Q_OVERFLOW = 0x4000
-IGNORED = 0x8000
 ONLYDIR = 0x1000000
 EXCL_UNLINK = 0x4000000
 MASK_ADD = 0x20000000
 
-NAMES = CREATE | DELETE | MOVED_FROM | MOVED_TO | ATTRIB | DELETE_SELF | ONLYDIR
+# A watch that the kernel ends, for what was watched is gone, is an event without being asked for.
+NAMES = CREATE | DELETE | MOVED_FROM | MOVED_TO | ATTRIB | ONLYDIR
 """What is to be known of a directory in which names are looked up."""
 CONTENTS = NAMES | MODIFY | CLOSE_WRITE | EXCL_UNLINK
 """What is to be known of a directory whose files are read."""
-FILE = MODIFY | CLOSE_WRITE | ATTRIB | DELETE_SELF
+FILE = MODIFY | CLOSE_WRITE | ATTRIB
 """What is to be known of a file that may be changed by another name than that under which it was found."""
 
 MAX_LINKS = 40
@@ -153,7 +152,7 @@ class Trail:
         at, names, links = self._root, path.split("/")[::-1], 0
         while names:
             name = names.pop()
-            target, fault = self._look_up(at, "." if name in {"", ".."} else name)
+            target, fault = self._look_up(at, name or ".")
             if fault:
                 return fault
             if target:

@@ -240,9 +240,10 @@ def test_a_link_to_a_file_that_was_just_made_empty_hides_at_once(
 def test_an_empty_file_moved_over_one_that_is_being_written_hides_at_once(places: list[Path]) -> None:
     (places[0] / "x.json").write_bytes(text(1))
     directories = Directories(list(map(str, places)))
-    with open(places[1] / "x.json", "wb"):
+    with open(places[1] / "x.json", "wb", buffering=0) as file:
         assert in_force(directories) == {"x.json": "1"}
         replace(places[1] / "x.json", b"")
+        file.write(b"to nobody")
         assert in_force(directories) == {}
 
 

@@ -150,6 +150,26 @@ def test_what_is_no_regular_file_is_not_even_opened(place: Path, monkeypatch: py
     assert reads.opened == []
 
 
+def test_a_fifo_put_in_place_of_a_file_at_the_moment_it_is_opened_blocks_nothing_and_hides_nothing(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = place.with_name("site")
+    site.mkdir()
+    directories = Directories([str(place), str(site)])
+    (site / "good.json").write_bytes(text(2))
+    really = os.open
+
+    def swap(path: str, *arguments: Any, **options: Any) -> int:
+        os.unlink(path)
+        os.mkfifo(path)
+        return really(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", swap)
+        assert in_force(directories) == {"good.json": "1"}
+    assert problems(directories) == {"good.json": "not a regular file"}
+
+
 def test_thousands_of_bad_files_harm_nothing_and_are_named_once_each(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -220,6 +220,41 @@ def test_a_file_elsewhere_that_is_linked_to_counts_as_if_it_were_here(tmp_path: 
     assert directories.problems == []
 
 
+def test_a_file_elsewhere_that_goes_and_comes_back_as_it_was_is_in_force_again(tmp_path: Path) -> None:
+    fill(tmp_path / "store", 1, "stored")
+    (tmp_path / "hooks.d").mkdir()
+    (tmp_path / "hooks.d" / "x.json").symlink_to("../store/stored")
+    directories = Directories([str(tmp_path / "hooks.d")], now=lambda: 1 << 62)
+    (tmp_path / "store").rename(tmp_path / "away")
+    assert in_force(directories) == {}
+    (tmp_path / "away").rename(tmp_path / "store")
+    assert in_force(directories) == {"x.json": "1"}
+
+
+@pytest.mark.parametrize("target", ["stored", "/dev/null"])
+def test_a_link_that_leads_to_no_file_for_a_while_is_no_problem_afterwards(tmp_path: Path, target: str) -> None:
+    fill(tmp_path, 1, "stored")
+    (tmp_path / "hooks.d").mkdir()
+    (tmp_path / "hooks.d" / "x.json").symlink_to("../joint")
+    (tmp_path / "joint").symlink_to(target)
+    directories = Directories([str(tmp_path / "hooks.d")], now=lambda: 1 << 62)
+    expected = in_force(directories)
+    relink(tmp_path / "joint", "hooks.d")
+    assert problems(directories).keys() == {"x.json"}
+    relink(tmp_path / "joint", target)
+    assert problems(directories) == {}
+    assert in_force(directories) == expected
+
+
+def test_a_directory_within_another_takes_nothing_from_it(tmp_path: Path) -> None:
+    fill(tmp_path, 1)
+    directories = Directories([str(tmp_path), str(tmp_path / "within")])
+    fill(tmp_path, 2)
+    assert in_force(directories) == {"x.json": "2"}
+    fill(tmp_path / "within", 3)
+    assert in_force(directories) == {"x.json": "3"}
+
+
 def test_a_file_that_is_changed_by_another_of_its_names_counts_at_once(tmp_path: Path) -> None:
     fill(tmp_path / "hooks.d", 1)
     (tmp_path / "other").hardlink_to(tmp_path / "hooks.d" / "x.json")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapter.hooks.directory import Directories
+from adapter.hooks.watch import Trail
 from tests.hooks.hookdirs import in_force, problems, relink, text
 
 
@@ -118,6 +119,11 @@ def test_whether_a_program_is_there_is_what_the_kernel_says(
     expected = {"x.json": f"its program {shown}: {reason}".replace("\n", "\\n")} if reason else {}
     assert problems(directories) == expected
     assert in_force(directories) == ({} if reason else {"x.json": "1"})
+
+
+@pytest.mark.parametrize("path", ["/a\0b", "/\ud800"])
+def test_what_can_be_no_path_leads_nowhere(path: str) -> None:
+    assert Trail(None).follow(path)
 
 
 def test_a_program_behind_as_many_links_as_the_kernel_follows_is_there_and_behind_one_more_is_not(

@@ -33,7 +33,7 @@ def place(tmp_path: Path) -> Path:
 
 def test_flags_are_the_kernels() -> None:
     names = [name for name in vars(watch) if name in inotify_simple.flags.__members__]
-    assert len(names) == 13
+    assert len(names) == 11
     assert {name: getattr(watch, name) for name in names} == {name: inotify_simple.flags[name] for name in names}
 
 

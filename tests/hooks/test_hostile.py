@@ -13,6 +13,7 @@ import re2  # type: ignore[import-untyped]
 from adapter.hooks import conditions
 from adapter.hooks.match import Facts, Matcher
 from adapter.hooks.patterns import Patterns, fault
+from adapter.hooks.shard import Single
 
 from .examples import files, hook
 
@@ -77,29 +78,32 @@ def test_the_hostile_patterns_are_patterns() -> None:
     assert fault(HOSTILE) is None
 
 
-@pytest.mark.parametrize("hostile", [[], *([pattern] for pattern in HOSTILE)], ids=["none", *HOSTILE])
-@pytest.mark.parametrize("text", LONG)
-def test_beside_a_hostile_pattern_a_long_annotation_changes_nothing(text: str, hostile: list[str]) -> None:
-    facts = Facts({**NOTE, "big": f"{LONG[text]}needle"}, "/bin/bash", False)
-    expected = ["class.json", "end.json", "literal.json", "middle.json", "old.json", "prefix.json"]
-    assert decided(facts, hostile) == expected
+LONG_FACTS = {name: Facts({**NOTE, "big": f"{text}needle"}, "/bin/bash", False) for name, text in LONG.items()}
+MANY_FACTS = {name: Facts({**texts, **NOTE}, "/bin/bash", False) for name, texts in MANY.items()}
+OF_LONG = ["class.json", "end.json", "literal.json", "middle.json", "old.json", "prefix.json"]
+OF_MANY = ["class.json", "literal.json", "old.json", "prefix.json"]
+ONE_BY_ONE = pytest.mark.parametrize("hostile", [[], *([pattern] for pattern in HOSTILE)], ids=["none", *HOSTILE])
 
 
-@pytest.mark.parametrize("text", LONG)
-def test_beside_many_hostile_patterns_it_takes_longer_and_changes_nothing(
-    text: str, monkeypatch: pytest.MonkeyPatch
+@ONE_BY_ONE
+@pytest.mark.parametrize("facts", LONG_FACTS.values(), ids=LONG)
+def test_beside_a_hostile_pattern_a_long_annotation_changes_nothing(facts: Facts, hostile: list[str]) -> None:
+    assert decided(facts, hostile) == OF_LONG
+
+
+@ONE_BY_ONE
+@pytest.mark.parametrize("facts", MANY_FACTS.values(), ids=MANY)
+def test_beside_a_hostile_pattern_many_annotations_change_nothing(facts: Facts, hostile: list[str]) -> None:
+    assert decided(facts, hostile) == OF_MANY
+
+
+@pytest.mark.parametrize("facts", [*LONG_FACTS.values(), *MANY_FACTS.values()], ids=[*LONG, *MANY])
+def test_many_hostile_patterns_at_once_change_nothing_where_there_is_time(
+    facts: Facts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conditions, "LATE", 4 * conditions.LATE)
-    facts = Facts({**NOTE, "big": f"{LONG[text]}needle"}, "/bin/bash", False)
-    expected = ["class.json", "end.json", "literal.json", "middle.json", "old.json", "prefix.json"]
-    assert decided(facts, HOSTILE) == expected
-
-
-@pytest.mark.parametrize("hostile", [[], HOSTILE], ids=["none", "all"])
-@pytest.mark.parametrize("texts", MANY)
-def test_beside_hostile_patterns_many_annotations_change_nothing(texts: str, hostile: list[str]) -> None:
-    facts = Facts({**MANY[texts], **NOTE}, "/bin/bash", False)
-    assert decided(facts, hostile) == ["class.json", "literal.json", "old.json", "prefix.json"]
+    monkeypatch.setattr(conditions, "AT_ONCE", 2.0)
+    monkeypatch.setattr(conditions, "LATE", 0.3)
+    assert decided(facts, HOSTILE) == (OF_LONG if "big" in facts.annotations else OF_MANY)
 
 
 def test_a_long_command_is_a_command() -> None:
@@ -110,22 +114,22 @@ def test_a_long_command_is_a_command() -> None:
 def test_patterns_with_more_literals_than_one_filter_holds_are_all_found() -> None:
     literals = ["".join(RANDOM.choices("abcdefghij.", k=60)) for _ in range(3000)]
     found = Patterns(literals)
-    assert all(found.numbers[literal] in found.find(literal.encode()) for literal in literals)
+    assert all(found.numbers[literal] in found.find_each([literal.encode()])[0] for literal in literals)
 
 
 def test_a_pattern_that_requires_more_than_a_filter_can_look_for_is_found_alone() -> None:
     long = ["x".join(RANDOM.choices("abcdefghij", k=700)) for _ in range(20)]
     together = Patterns([f"({'|'.join(long)})$", "a$"])
-    assert together.find(f"<{long[3]}a".encode()) == [together.numbers["a$"]]
-    assert together.find(f"<{long[3]}".encode()) == [together.numbers[f"({'|'.join(long)})$"]]
+    assert together.find_each([f"<{long[3]}a".encode()]) == [[together.numbers["a$"]]]
+    assert together.find_each([f"<{long[3]}".encode()]) == [[together.numbers[f"({'|'.join(long)})$"]]]
 
 
 def test_a_filter_that_finds_no_literals_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     # What an automaton without memory would do: it is silent, which looks as if there was nothing to find.
     monkeypatch.setattr(re2.Filter, "Match", lambda self, text, potential=False: None)
     found = Patterns(["abc", "def"])
-    assert found._shards == []
-    assert found.find(b"xdef") == [found.numbers["def"]]
+    assert all(isinstance(shard, Single) for shard in found.prepare())
+    assert found.find_each([b"xdef"]) == [[found.numbers["def"]]]
 
 
 def test_slow_patterns_are_set_apart_and_only_those() -> None:

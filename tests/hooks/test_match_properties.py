@@ -45,10 +45,11 @@ FACTS = st.builds(
 WAYS: Mapping[str, Mapping[str, object]] = {
     "at once": {},
     "late": {"conditions.SHORT": -1, "conditions.LATE": 1e9},
-    "set apart": {"conditions.STRETCH": 1, "conditions.SLOW": -1, "patterns.SLOW_CALL": -1, "conditions.LATE": 1e9},
+    "set apart": {"conditions.FIRST": 1, "conditions.SLOW": -1, "patterns.SLOW": -1, "conditions.LATE": 1e9},
     "large": {"patterns.LARGE": -1, "conditions.LATE": 1e9},
-    "many filters": {"patterns._SHARD": 1},
-    "no filters": {"patterns._filter": lambda patterns: None},
+    "small groups": {"patterns.GROUP": 2, "conditions.STRETCH": 2, "conditions.FIRST": 1},
+    "many filters": {"shard.SIZE": 1},
+    "no filters": {"shard._filter": lambda patterns: None},
     "no literals": {"patterns._LITERALS": re.compile("(?!)")},
 }
 

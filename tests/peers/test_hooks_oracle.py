@@ -189,7 +189,7 @@ def test_the_same_patterns_are_good_and_match_the_same_texts(package: Package, g
     good = [pattern for pattern in generated if fault([pattern]) is None]
     assert good == [pattern for pattern, compiled in zip(generated, answer["compiled"], strict=True) if compiled]
     together = Patterns(good)
-    found = [together.find(text.encode()) for text in SUBJECTS]
+    found = together.find_each([text.encode() for text in SUBJECTS])
     for pattern, texts in zip(generated, answer["found"], strict=True):
         if pattern in good:
             number = together.numbers[pattern]
