@@ -61,3 +61,13 @@ class PluginError(AdapterError):
         super().__init__(f"plugin: {plugin}: {reason}")
         self.plugin = plugin
         self.reason = reason
+
+
+class NotAdjustable(AdapterError):
+    """A wish that NRI, or what runtimes make of it, cannot express. Its text begins with the place in the OCI spec."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        """Takes the place (`process.user`, `linux.resources.memory.swap`, `mounts[/data]`) and why it cannot be."""
+        super().__init__(f"{place}: {reason}")
+        self.place = place
+        self.reason = reason

@@ -20,15 +20,16 @@ MAY_IMPORT = {
     "gojson": set(),
     "proto": set(),
     "loop": set(),
+    "process": {"loop"},
     "trunk": {"loop"},
     "settings": {"errors"},
     "logs": {"errors", "settings"},
     "wire": {"errors", "proto"},
     "nri": {"errors", "proto", "wire"},
     "oci": {"errors", "gojson", "proto"},
-    "legacy": {"errors", "gojson", "loop", "nri", "oci", "proto", "settings"},
-    "hooks": {"errors", "gojson", "loop", "nri", "oci", "proto", "settings"},
-    "runtime": {"errors", "gojson", "loop", "nri", "proto", "wire"},
+    "legacy": {"errors", "gojson", "loop", "nri", "oci", "process", "proto", "settings"},
+    "hooks": {"errors", "gojson", "loop", "nri", "oci", "process", "proto", "settings"},
+    "runtime": {"errors", "gojson", "loop", "nri", "oci", "proto", "wire"},
 }
 # What would make the protocol depend on where its bytes come from and go to.
 INPUT_AND_OUTPUT = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from adapter.hooks.patterns import Patterns
 from adapter.hooks.table import Question, Search, Table
 
 Text = tuple[Table, str, str]
@@ -38,15 +39,21 @@ class Budget:
         while rate * min(2 * size, len(text)) < min(self.left(), share * self._seconds):
             if size >= len(text):
                 return patterns.search(number, text)
-            before = self._clock()
-            patterns.search(number, text[:size])
-            patterns.search(number, text[-size:])  # with one of these an anchored pattern is done at once
-            now = (self._clock() - before) / (2 * size)
+            if size == PROBE:
+                patterns.search(number, text[:size])  # what happens once shall not count for each byte
+            now = self._rate(patterns, number, (text[size : 2 * size], text[-size:]))
             # What has become slower with more text will go on so.
             rate = now * max(1.0, now / rate) if rate else now
             size *= FACTOR
             self._tried[search] = size, rate
         return None
+
+    def _rate(self, patterns: Patterns, number: int, texts: Sequence[bytes]) -> float:
+        """Searches texts, and returns the seconds for a byte."""
+        start = self._clock()
+        for text in texts:
+            patterns.search(number, text)
+        return (self._clock() - start) / sum(map(len, texts))
 
 
 def look(texts: Iterable[Text], budget: Budget, met: dict[int, str], undecided: dict[int, str]) -> None:

@@ -8,6 +8,8 @@ from end to end. RE2 is imported when there are others.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -33,21 +35,30 @@ _ESCAPE = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(.)", re.DOTALL)
 
 def fault(patterns: Iterable[str]) -> tuple[str, str] | None:
     """Returns the first pattern that is none, and why; None if all are good."""
-    trial: Any = None
     for pattern in patterns:
         if pattern in ANYTHING or _LITERALS.fullmatch(pattern):
             continue
         import re2  # type: ignore[import-untyped]  # noqa: PLC0415 - only where there are patterns
 
-        trial = trial or re2.Set.SearchSet(options())
         try:
-            trial.Add(pattern)
+            _trial(next(_tried) // 256).Add(pattern)
             is_large(pattern)
         except re2.error:
             return pattern, _reason(pattern)
         if "\\C" in pattern and any(match[1] == "C" for match in _ESCAPE.finditer(pattern)):
             return pattern, "\\C, a single byte, is not in Go's syntax"
     return None
+
+
+_tried = itertools.count()
+
+
+@functools.lru_cache(maxsize=1)
+def _trial(generation: int) -> Any:
+    """Returns a Set, which parses patterns but does not compile them; a new one now and then, for it keeps them."""
+    import re2  # noqa: PLC0415
+
+    return re2.Set.SearchSet(options())
 
 
 def is_large(pattern: str) -> bool:

@@ -10,11 +10,11 @@ from adapter.errors import PluginError
 from adapter.legacy import request, result
 from adapter.legacy.chain import CREATE, DELETE, Chain, Step
 from adapter.legacy.ledger import Ledger
-from adapter.legacy.process import MAX_STDOUT, Process
 from adapter.legacy.request import Subject
 from adapter.legacy.runner import Runner
 from adapter.loop import Timer
 from adapter.nri import Deferred
+from adapter.process import MAX_STDOUT, Process
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +207,7 @@ class Job:
         """Logs one run in full."""
         fields = {
             "event": self.event,
-            "plugin": process.plugin,
+            "plugin": process.name,
             "state": self.chain.state,
             "id": self.subject.id,
             "request": _data(self._body),
@@ -218,7 +218,7 @@ class Job:
         }
         text = "%s: %s: %s after %d us; request: %s result: %s"
         body = self._body.decode("utf-8", "replace")
-        words = (self, process.plugin, error or "done", fields["us"], body, fields["stdout"])
+        words = (self, process.name, error or "done", fields["us"], body, fields["stdout"])
         log.debug(text, *words, extra={"fields": fields})
 
 

@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from adapter.errors import PluginError
-from adapter.legacy.process import Process
 from adapter.loop import Loop
+from adapter.process import Process
 
 log = logging.getLogger(__name__)
 
@@ -84,14 +84,18 @@ class Runner:
         def said(line: str) -> None:
             log.info("%s: %s", type_, line, extra={"fields": {"plugin": type_, "stream": "stderr"}})
 
-        process = Process(self.loop, type_, self.find(type_), self._environment, ended, said)
+        path = self.find(type_)
+        try:
+            process = Process(self.loop, path, (type_, "invoke"), self._environment, ended, said)
+        except OSError as error:
+            raise PluginError(type_, f"{path}: {error.strerror}") from None
         self.counters["runs"] += 1
         return process
 
     def leave_done(self, process: Process) -> None:
         """Goes on without a process that has printed its result and works on."""
         self._nobodys.add(process)
-        log.info("%s: pid %d works on after its result", process.plugin, process.pid)
+        log.info("%s: pid %d works on after its result", process.name, process.pid)
 
     def leave(self, process: Process, *, kill: bool) -> None:
         """Goes on without a process that has no result: it is left to finish, or killed.
@@ -100,15 +104,15 @@ class Runner:
         """
         self._nobodys.add(process)
         fate = "killed" if kill else "left to finish"
-        log.warning("%s: pid %d has no result in time: %s", process.plugin, process.pid, fate)
+        log.warning("%s: pid %d has no result in time: %s", process.name, process.pid, fate)
         if kill:
             self.kill(process)
             return
-        left = self._left[process.plugin]
+        left = self._left[process.name]
         left.append(process)
         if len(left) > MAX_LEFT:
             oldest = left.pop(0)
-            log.error("%s: more than %d left: pid %d, the oldest, is killed", process.plugin, MAX_LEFT, oldest.pid)
+            log.error("%s: more than %d left: pid %d, the oldest, is killed", process.name, MAX_LEFT, oldest.pid)
             self.kill(oldest)
 
     def kill(self, process: Process) -> None:

@@ -40,20 +40,11 @@ def test_a_short_text_is_searched_at_once() -> None:
     assert time.searched == [(0, 3), (0, 2)]
 
 
-def test_of_a_long_text_ever_larger_ends_are_tried_first() -> None:
+def test_of_a_long_text_ever_larger_parts_are_tried_first() -> None:
     time = Time(1e-9)
     assert Budget(1, time).search((time.patterns, 0, b"y" * 20_000)) is True
-    assert time.searched == [
-        (0, 32),
-        (0, 32),
-        (0, 256),
-        (0, 256),
-        (0, 2048),
-        (0, 2048),
-        (0, 16384),
-        (0, 16384),
-        (0, 20_000),
-    ]
+    sizes = [size for _, size in time.searched]
+    assert sizes == [32, 32, 32, 256, 256, 2048, 2048, 20_000 - 16384, 16384, 20_000]
 
 
 @pytest.mark.parametrize("rate", [1e-3, 1e-5, 1e-6, 5e-7, 1e-7])
@@ -61,7 +52,30 @@ def test_a_slow_pattern_is_given_up_before_it_has_cost_much(rate: float) -> None
     time = Time(rate)
     budget = Budget(0.02, time)
     assert budget.search((time.patterns, 0, b"y" * 1_000_000)) is None
-    assert time.now < max(0.02, 2 * 32 * rate * 1.01)
+    assert time.now < max(0.02, 3 * 32 * rate * 1.01)
+
+
+def test_what_becomes_slower_with_more_text_is_given_up_early() -> None:
+    class Quadratic(Time):
+        def search(self, number: int, text: bytes) -> bool:
+            self.searched.append((number, len(text)))
+            self.now += 1e-8 * len(text) ** 2
+            return True
+
+    time = Quadratic()
+    assert Budget(0.02, time).search((time.patterns, 0, b"y" * 1_000_000)) is None
+    assert time.now < 0.003
+
+
+def test_a_later_round_goes_on_where_the_one_before_has_stopped() -> None:
+    time = Time(1e-7)
+    budget, search = Budget(1, time), (time.patterns, 0, b"y" * 100_000)
+    assert budget.search(search, 0.0001) is None
+    tried = len(time.searched)
+    assert budget.search(search, 0.0001) is None
+    assert len(time.searched) == tried
+    assert budget.search(search, 0.5) is True
+    assert [size for _, size in time.searched[tried:]] == [2048, 2048, 16384, 16384, 100_000]
 
 
 def test_nothing_is_searched_when_there_is_no_time_left() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from adapter.errors import ConfigError
 from adapter.legacy import cgroup
-from adapter.legacy.process import PATIENCE
+from adapter.process import PATIENCE
 from adapter.settings import PluginSettings
 
 from .node import Answer, Node, a_pod

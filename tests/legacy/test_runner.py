@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from adapter.errors import PluginError
-from adapter.legacy.process import Process
 from adapter.legacy.runner import MAX_LEFT, SYSTEM_PATH, Runner, find
+from adapter.process import Process
 
 from .node import Fifo, Programs, SteppedLoop, is_running
 

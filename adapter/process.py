@@ -1,7 +1,7 @@
-"""One run of a legacy plugin as a process: the only place that executes anything.
+"""One run of a program, a legacy plugin's or a precreate hook's: the only place that executes anything.
 
-`TYPE invoke` gets its request on stdin and prints its result on stdout. What it does besides (not reading, not
-ending, leaving children behind that hold its pipes) must cost nobody but itself.
+It gets its request on stdin and prints its result on stdout. What it does besides (not reading, not ending, leaving
+children behind that hold its pipes) must cost nobody but itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 
-from adapter.errors import PluginError
 from adapter.loop import WRITE, Loop, Timer
 
 MAX_STDOUT = 1 << 20
@@ -20,29 +19,29 @@ MAX_STDERR = 64 << 10
 MAX_LINE = 4 << 10
 """Bytes after which a line of stderr is broken."""
 PATIENCE = 0.02
-"""Seconds after which a plugin that still runs is listened to."""
+"""Seconds after which a program that still runs is listened to."""
 _CHUNK = 64 << 10
 
 DEFAULT_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
 class Process:
-    """A running plugin. `on_end` is called once, when it has exited and what it printed has been read."""
+    """A running program. `on_end` is called once, when it has exited and what it printed has been read."""
 
     def __init__(
         self,
         loop: Loop,
-        plugin: str,
         path: str,
+        argv: tuple[str, ...],
         environ: Mapping[str, str],
         on_end: Callable[[Process], None],
         on_line: Callable[[str], None],
     ) -> None:
-        """Starts `path invoke`, to be fed. `on_line` gets each line of its stderr.
+        """Starts the program at `path`, to be fed. `on_line` gets each line of its stderr.
 
-        Raises PluginError when it cannot be started.
+        Raises OSError when it cannot be started.
         """
-        self.plugin = plugin
+        self.name = argv[0]
         self.started = loop.time()
         self.status: int | None = None
         """None while it runs, then its exit code, or minus the signal that killed it."""
@@ -54,7 +53,7 @@ class Process:
         self._logged = 0
         self._request = memoryview(b"")
         self._patience: Timer | None = None
-        self._child_ends = self._spawn(path, environ)
+        self._child_ends = self._spawn(path, argv, environ)
 
     def feed(self, request: bytes) -> None:
         """Gives it its request and closes its stdin behind it. To be called once and soon: only then it is watched."""
@@ -69,7 +68,7 @@ class Process:
         for fd in self._child_ends:
             os.close(fd)
         for fd in (self._out, self._err):
-            os.set_blocking(fd, False)  # only our ends: a plugin finds ordinary pipes
+            os.set_blocking(fd, False)  # only our ends: the program finds ordinary pipes
         self._loop.watch(self._pidfd, self._exited)
         # Most have ended before their pipes need a look, and each look costs an event that somebody waits for.
         self._patience = self._loop.call_at(self.started + PATIENCE, self._watch_pipes)
@@ -98,7 +97,7 @@ class Process:
         if self.status is None:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
-    def _spawn(self, path: str, environ: Mapping[str, str]) -> Sequence[int]:
+    def _spawn(self, path: str, argv: tuple[str, ...], environ: Mapping[str, str]) -> Sequence[int]:
         """Starts the program; returns the descriptors that are its own."""
         fds: list[int] = []
         try:
@@ -108,17 +107,17 @@ class Process:
             actions = [(os.POSIX_SPAWN_DUP2, child, fd) for fd, child in enumerate((child_in, child_out, child_err))]
             self.pid = os.posix_spawn(
                 path,
-                (self.plugin, "invoke"),
+                argv,
                 environ,
                 file_actions=actions,
                 setsigmask=(),
                 setsigdef=DEFAULT_SIGNALS,
             )
             self._pidfd = _pidfd(self.pid)
-        except OSError as error:
+        except OSError:
             for fd in fds:
                 os.close(fd)
-            raise PluginError(self.plugin, f"{path}: {error.strerror}") from None
+            raise
         return child_in, child_out, child_err
 
     def _watch_pipes(self) -> None:
@@ -130,13 +129,13 @@ class Process:
     def _write(self) -> bool:
         """Writes what the pipe takes of the request; returns whether that was all.
 
-        Not to read it is the plugin's own affair.
+        Not to read it is the program's own affair.
         """
         try:
             written = os.write(self._in, self._request)
         except BlockingIOError:
             return False
-        except OSError:  # the plugin has closed its stdin, or has ended
+        except OSError:  # the program has closed its stdin, or has ended
             written = len(self._request)
         self._request = self._request[written:]
         if self._request:
