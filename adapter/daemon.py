@@ -33,6 +33,7 @@ class Daemon:
         self._trunk.on_close = self._closed
         self._adapter = Adapter(self._loop, own)
         self._stub = Stub(self._adapter, who.name, who.idx, self._trunk.write)
+        self._adapter.update_containers = self._stub.update_containers
 
     def run(self) -> int:
         """Serves until the runtime closes the connection or a signal ends it; returns the exit code."""

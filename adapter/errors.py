@@ -63,6 +63,16 @@ class PluginError(AdapterError):
         self.reason = reason
 
 
+class PrecreateError(AdapterError):
+    """A precreate hook failed. Its text begins with the hook's file."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        """Takes the path of the hook's file and what went wrong with its program."""
+        super().__init__(f"precreate hook {file}: {reason}")
+        self.file = file
+        self.reason = reason
+
+
 class NotAdjustable(AdapterError):
     """A wish that NRI, or what runtimes make of it, cannot express. Its text begins with the place in the OCI spec."""
 

@@ -17,6 +17,8 @@ MAX_DEPTH = 10_000
 """encoding/json scanner.go, maxNestingDepth."""
 MAX_VALUES = 100_000
 """Not Go's: values in one text, so that reading it takes less than an event may."""
+MAX_PLAIN_DEPTH = 100
+"""Levels of what `plain` takes."""
 
 _SPACE = rb"[ \t\n\r]*"
 _STRING = rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"'
@@ -143,6 +145,39 @@ def decode(text: bytes, levels: int) -> Any:
     return _tree(document(text), levels)
 
 
+def plain(value: Any) -> Any:
+    """Returns what `decode` has returned as Python's own types: dict, list, str, int, float, bool, None.
+
+    Of members with the same key the last counts. Raises ValueError where it is nested more than a hundred deep, for
+    what is made of it goes from level to level, or where a number has thousands of digits.
+    """
+    try:
+        return _plain(value, MAX_PLAIN_DEPTH)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _plain(value: Any, levels: int) -> Any:
+    if levels < 0:
+        raise ValueError("nested too deeply")
+    if isinstance(value, Object):
+        return {_sound(key): _plain(member, levels - 1) for key, member in value}
+    if isinstance(value, list):
+        return [_plain(element, levels - 1) for element in value]
+    if isinstance(value, str):
+        return _sound(value)
+    if not isinstance(value, bytes):
+        return value
+    if value[:1] in b"{[":
+        return _plain(_decode(value.decode("utf-8", "replace each byte")), levels)
+    return int(value) if value.lstrip(b"-").isdigit() else float(value)
+
+
+def _sound(text: str) -> str:
+    """Returns a string in which a lone surrogate, which only an escape can bring in, has become U+FFFD."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _tree(text: bytes, levels: int) -> Any:
     first = text[:1]
     if first == b'"':
@@ -173,7 +208,7 @@ def string(text: bytes) -> str:
     if "\\" not in body:
         return body
     unescaped = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _SHORT.get(m[2], m[2]), body)
-    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _sound(unescaped)
 
 
 def fold(key: str) -> str:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from adapter import logs, settings
 from adapter.loop import Loop
-from adapter.nri import Answer, Context, Plugin, api
+from adapter.nri import Answer, Context, Deferred, Plugin, api
 from adapter.nri.events import mask
 from adapter.settings import Settings
 
 if TYPE_CHECKING:
     from adapter.hooks.directory import Directories
+    from adapter.hooks.match import Named
     from adapter.legacy.bridge import Bridge
+    from adapter.legacy.updates import Send
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +33,10 @@ LEGACY_EVENTS = (
 )
 
 
+UPDATES_AT_ANY_TIME = (0, 12, 1)
+"""The NRI version since which a call of ours cannot deadlock the runtime."""
+
+
 class Adapter(Plugin):
     """What the adapter does about the runtime's events."""
 
@@ -38,6 +45,9 @@ class Adapter(Plugin):
         self._loop = loop
         self._settings = own
         self._runtime = ("", "")
+        self._updates_at_any_time = False
+        self.update_containers: Send | None = None
+        """Asks the runtime for updates of containers; set by whoever has the connection."""
 
     @cached_property
     def legacy(self) -> Bridge:
@@ -46,6 +56,8 @@ class Adapter(Plugin):
 
         bridge = Bridge(self._loop, self._settings.legacy, self._settings.host_root)
         bridge.runtime_is(*self._runtime)
+        if self._updates_at_any_time:
+            bridge.updates.send = self.update_containers
         return bridge
 
     @cached_property
@@ -54,7 +66,7 @@ class Adapter(Plugin):
         from adapter.hooks.directory import Directories  # noqa: PLC0415
 
         own = self._settings.hooks
-        return Directories(own.directories, self._settings.host_root, own.watch)
+        return Directories(own.directories, self._settings.host_root, own.watch, own.extension_stages)
 
     @property
     def _hooks_wanted(self) -> bool:
@@ -70,8 +82,13 @@ class Adapter(Plugin):
             settings.report(errors)
         self._runtime = request.runtime_name, request.runtime_version
         policy = api.FailurePolicy(keep_connected=True, fail_request=self._settings.fail_request)
-        events = (*LEGACY_EVENTS, "CreateContainer") if self._hooks_wanted else LEGACY_EVENTS
-        return api.ConfigureResponse(events=mask(events), failure_policy=policy)
+        self._updates_at_any_time = _is_at_least(request.NRI_version, UPDATES_AT_ANY_TIME)
+        return api.ConfigureResponse(events=mask(self._events()), failure_policy=policy)
+
+    def _events(self) -> set[str]:
+        """Returns the events that what is configured can need."""
+        events = {*LEGACY_EVENTS, *(["CreateContainer"] if self._hooks_wanted else [])}
+        return events.union(*(own.events or () for own in self._settings.legacy.plugins.values()))
 
     def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
         """Is told what runs already; what there is to do about it comes behind the answer, before any event."""
@@ -92,52 +109,52 @@ class Adapter(Plugin):
     def create_container(
         self, request: api.CreateContainerRequest, context: Context
     ) -> Answer[api.CreateContainerResponse]:
-        """Injects the hooks that match the container."""
-        from adapter.hooks import inject  # noqa: PLC0415 - loaded with the directories
-        from adapter.hooks.facts import facts  # noqa: PLC0415
+        """Legacy plugins, each seeing the edits before it; then hooks, matched on the container as it came."""
+        answer: Answer[api.CreateContainerResponse] = self.legacy.handle(request, context)
+        if not self._hooks_wanted:
+            return answer
+        from adapter.hooks.facts import facts  # noqa: PLC0415 - loaded with the directories
 
         hooks = self.hooks.current().match(facts(request.pod, request.container))
-        adjustment = inject.adjustment(hooks)
-        if adjustment is None:
-            return None
+        if not hooks:
+            return answer
+        if not isinstance(answer, Deferred):
+            return self._inject(request, context, hooks, answer)
+        return answer.followed_by(lambda response: self._inject(request, context, hooks, response))
+
+    def _inject(
+        self,
+        request: api.CreateContainerRequest,
+        context: Context,
+        hooks: list[Named],
+        response: api.CreateContainerResponse | None,
+    ) -> Answer[api.CreateContainerResponse]:
+        """Adds hooks to the answer, and behind them what precreate hooks make of all that."""
+        from adapter.hooks import inject  # noqa: PLC0415 - loaded with the directories
+
+        container, pod = request.container, request.pod
         names = ", ".join(named.file for named in hooks)
-        log.info(
-            "hooks for container %s of %s/%s: %s",
-            request.container.name,
-            request.pod.namespace,
-            request.pod.name,
-            names,
-        )
-        return api.CreateContainerResponse(adjust=adjustment)
+        log.info("hooks for container %s of %s/%s: %s", container.name, pod.namespace, pod.name, names)
+        response = response or api.CreateContainerResponse()
+        response.adjust.MergeFrom(inject.adjustment(hooks) or api.ContainerAdjustment())
+        editors = [named for named in hooks if "precreate" in named.hook.stages]
+        if not editors:
+            return response
+        from adapter.hooks import precreate  # noqa: PLC0415 - only where there are such hooks
 
-    def run_pod_sandbox(self, request: api.RunPodSandboxRequest, context: Context) -> Answer[api.RunPodSandboxResponse]:
-        """Legacy `create` for the pod."""
-        return self.legacy.create(self.legacy.pod(request.pod), context)
+        policy = precreate.Policy(self._settings.hooks.fail, self._settings.host_root)
+        return precreate.run(self._loop, editors, request, response, policy, context.due)
 
-    def start_container(
-        self, request: api.StartContainerRequest, context: Context
-    ) -> Answer[api.StartContainerResponse]:
-        """Legacy `create` for the container."""
-        return self.legacy.create(self.legacy.container(request.container, request.pod), context)
+    def _legacy(self, request: Any, context: Context) -> Any:
+        """Runs the legacy plugins whose turn the event is."""
+        return self.legacy.handle(request, context)
 
-    def stop_container(self, request: api.StopContainerRequest, context: Context) -> Answer[api.StopContainerResponse]:
-        """Legacy `delete` for the container."""
-        return self.legacy.delete(self.legacy.container(request.container, request.pod), context)
+    run_pod_sandbox = update_pod_sandbox = post_update_pod_sandbox = stop_pod_sandbox = remove_pod_sandbox = _legacy
+    post_create_container = start_container = post_start_container = _legacy
+    update_container = post_update_container = stop_container = remove_container = _legacy
 
-    def stop_pod_sandbox(
-        self, request: api.StopPodSandboxRequest, context: Context
-    ) -> Answer[api.StopPodSandboxResponse]:
-        """Legacy `delete` for the pod."""
-        return self.legacy.delete(self.legacy.pod(request.pod), context)
 
-    def remove_container(
-        self, request: api.RemoveContainerRequest, context: Context
-    ) -> Answer[api.RemoveContainerResponse]:
-        """Legacy `delete` for a container whose stop never came."""
-        return self.legacy.delete(self.legacy.container(request.container, request.pod), context)
-
-    def remove_pod_sandbox(
-        self, request: api.RemovePodSandboxRequest, context: Context
-    ) -> Answer[api.RemovePodSandboxResponse]:
-        """Legacy `delete` for a pod whose stop never came."""
-        return self.legacy.delete(self.legacy.pod(request.pod), context)
+def _is_at_least(version: str, wanted: tuple[int, ...]) -> bool:
+    """Whether a version, that of a module of Go's, is this one or a later one. Older runtimes tell none."""
+    numbers = re.match(r"v?(\d+)\.(\d+)\.(\d+)", version)
+    return numbers is not None and tuple(map(int, numbers.groups())) >= wanted

@@ -25,6 +25,7 @@ class PluginSettings(NamedTuple):
     fail_delete: bool | None = None
     timeout: float | None = None
     kill_on_timeout: bool | None = None
+    events: frozenset[str] | None = None
 
 
 class LegacySettings(NamedTuple):
@@ -39,15 +40,26 @@ class LegacySettings(NamedTuple):
     kill_on_timeout: bool = False
     late_limit: float = 30
     environment: Mapping[str, str] = {}
+    metadata_prefix: str = ""
     plugins: Mapping[str, PluginSettings] = {}
 
 
 class HooksSettings(NamedTuple):
-    """`hooks:`. `enabled` is None where it depends on the runtime; not to `watch` can be said on the command line."""
+    """`hooks:`. `enabled` is None where it depends on the runtime; not to `watch` can be said on the command line.
+
+    `precreate` is whether hooks of that stage run, `fail` whether a container fails with one of them.
+    """
 
     enabled: bool | None = None
     directories: tuple[str, ...] = ("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d")
     watch: bool = True
+    precreate: bool = False
+    fail: bool = True
+
+    @property
+    def extension_stages(self) -> tuple[str, ...]:
+        """The stages that files may have besides the runtimes' own."""
+        return ("precreate",) if self.precreate else ()
 
 
 class LogSettings(NamedTuple):
@@ -105,19 +117,23 @@ def report(errors: Sequence[ConfigError]) -> None:
 
 
 def _settings(values: dict[str, Any]) -> Settings:
-    legacy = {_LEGACY_FIELDS[key]: value for key, value in values.get("legacy", {}).items()}
+    legacy = _renamed(values.get("legacy", {}), _LEGACY_FIELDS)
     if "plugins" in legacy:
         legacy["plugins"] = {
-            type_: PluginSettings(**{_LEGACY_FIELDS[key]: value for key, value in of_plugin.items()})
+            type_: PluginSettings(**_renamed(of_plugin, _LEGACY_FIELDS))
             for type_, of_plugin in legacy["plugins"].items()
         }
     return Settings(
         host_root=values.get("hostRoot", "/"),
         legacy=LegacySettings(**legacy),
-        hooks=HooksSettings(**values.get("hooks", {})),
+        hooks=HooksSettings(**_renamed(values.get("hooks", {}), {"onFailure": "fail"})),
         log=LogSettings(**values.get("log", {})),
         fail_request=values.get("runtime", {}).get("failRequest", False),
     )
+
+
+def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(key, key): value for key, value in values.items()}
 
 
 Check: TypeAlias = Callable[[Any], Any]
@@ -183,6 +199,25 @@ def _strings(value: Any) -> dict[str, str]:
     return value
 
 
+def _events(value: Any) -> frozenset[str]:
+    """Returns the events a plugin is run for: all that NRI has but the validation of what plugins have asked for."""
+    from adapter.nri.events import BY_EVENT  # noqa: PLC0415 - only where there is such a list
+
+    known = {call.method for call in BY_EVENT.values()} - {"ValidateContainerAdjustment"}
+    if not isinstance(value, list) or not all(isinstance(event, str) for event in value):
+        raise ValueError("must be a list of events")
+    for event in value:
+        if event not in known:
+            raise ValueError(f"{event!r} is no event; there are {', '.join(sorted(known))}")
+    return frozenset(value)
+
+
+def _prefix(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a text")
+    return _plain(value)
+
+
 _PLUGIN: dict[str, Any] = {
     "onFailure": _fails,
     "onDeleteFailure": _fails,
@@ -190,16 +225,11 @@ _PLUGIN: dict[str, Any] = {
     "killOnTimeout": _boolean,
 }
 _LEGACY_FIELDS = {
-    "config": "config",
-    "path": "path",
-    "sandboxes": "sandboxes",
     "onFailure": "fail_create",
     "onDeleteFailure": "fail_delete",
-    "timeout": "timeout",
     "killOnTimeout": "kill_on_timeout",
     "lateLimit": "late_limit",
-    "environment": "environment",
-    "plugins": "plugins",
+    "metadataPrefix": "metadata_prefix",
 }
 _SCHEMA: dict[str, Any] = {
     "hostRoot": _absolute,
@@ -210,9 +240,10 @@ _SCHEMA: dict[str, Any] = {
         "sandboxes": _choice("auto", "always", "never"),
         "lateLimit": _seconds,
         "environment": _strings,
-        "plugins": {"*": _PLUGIN},
+        "metadataPrefix": _prefix,
+        "plugins": {"*": {**_PLUGIN, "events": _events}},
     },
-    "hooks": {"enabled": _auto, "directories": _paths},
+    "hooks": {"enabled": _auto, "directories": _paths, "precreate": _boolean, "onFailure": _fails},
     "runtime": {"failRequest": _boolean},
     "log": {
         "level": _choice("debug", "info", "warning", "error"),

@@ -22,12 +22,15 @@ legacy:
   killOnTimeout: true
   lateLimit: 10
   environment: {LANG: C, EMPTY: ""}
+  metadataPrefix: nri.example.com/
   plugins:
-    konfine: {onFailure: fail, onDeleteFailure: ignore, timeout: 3, killOnTimeout: false}
+    konfine: {onFailure: fail, onDeleteFailure: ignore, timeout: 3, killOnTimeout: false, events: [CreateContainer]}
     logger: {}
 hooks:
   enabled: false
   directories: [/etc/hooks.d]
+  precreate: true
+  onFailure: ignore
 runtime:
   failRequest: true
 log:
@@ -56,9 +59,13 @@ def test_every_key_is_read() -> None:
             kill_on_timeout=True,
             late_limit=10.0,
             environment={"LANG": "C", "EMPTY": ""},
-            plugins={"konfine": PluginSettings(True, False, 3.0, False), "logger": PluginSettings()},
+            metadata_prefix="nri.example.com/",
+            plugins={
+                "konfine": PluginSettings(True, False, 3.0, False, frozenset(["CreateContainer"])),
+                "logger": PluginSettings(),
+            },
         ),
-        hooks=HooksSettings(enabled=False, directories=("/etc/hooks.d",)),
+        hooks=HooksSettings(enabled=False, directories=("/etc/hooks.d",), precreate=True, fail=False),
         log=LogSettings("debug", "json", "stderr"),
         fail_request=True,
     )
@@ -84,10 +91,15 @@ DEFAULTS = Settings(
         kill_on_timeout=False,
         late_limit=30,
         environment={},
+        metadata_prefix="",
         plugins={},
     ),
     hooks=HooksSettings(
-        enabled=None, directories=("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"), watch=True
+        enabled=None,
+        directories=("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"),
+        watch=True,
+        precreate=False,
+        fail=True,
     ),
     log=LogSettings(level="info", format="text", target="auto"),
     fail_request=False,
@@ -209,6 +221,13 @@ VALUES = {
     "legacy.plugins.a.onDeleteFailure": (["fail", "ignore"], ["Fail", "~"]),
     "legacy.plugins.a.timeout": (["0", "1.5"], ["-1", "x", "~"]),
     "legacy.plugins.a.killOnTimeout": (["true", "false"], ["1", "~"]),
+    "legacy.metadataPrefix": (["''", "a/", "nri.example.com/"], ["~", "1", "[a]", '"a\\0"']),
+    "legacy.plugins.a.events": (
+        ["[]", "[CreateContainer]", "[RunPodSandbox, UpdateContainer, PostUpdatePodSandbox, RemovePodSandbox]"],
+        ["CreateContainer", "[createContainer]", "[1]", "~", "[Configure]", "[ValidateContainerAdjustment]", "{}"],
+    ),
+    "hooks.precreate": (["true", "false"], ["auto", "1", "~"]),
+    "hooks.onFailure": (["fail", "ignore"], ["true", "~"]),
     "hooks.enabled": (["auto", "true", "false", "yes"], ["1", "~", "'true'", "Auto", "[]"]),
     "hooks.directories": (["[]", "[/a]", "[/a, /b]"], ["/a", "[a]", "~", "{/a: /b}"]),
     "runtime.failRequest": (["true", "false"], ["1", "~", "fail"]),
@@ -270,7 +289,7 @@ def test_a_bad_value_spoils_none_of_the_others() -> None:
     bad = FULL.replace("timeout: 1.5", "timeout: soon").replace("format: json", "format: xml")
     given, wrong = parse(bad, "conf.yaml")
     good, _ = parse(FULL, "conf.yaml")
-    assert [error.place for error in wrong] == ["conf.yaml:8", "conf.yaml:22"]
+    assert [error.place for error in wrong] == ["conf.yaml:8", "conf.yaml:25"]
     assert given == good._replace(legacy=good.legacy._replace(timeout=0), log=good.log._replace(format="text"))
 
 

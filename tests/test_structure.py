@@ -22,14 +22,15 @@ MAY_IMPORT = {
     "loop": set(),
     "process": {"loop"},
     "trunk": {"loop"},
-    "settings": {"errors"},
+    "settings": {"errors", "nri"},
     "logs": {"errors", "settings"},
     "wire": {"errors", "proto"},
     "nri": {"errors", "proto", "wire"},
     "oci": {"errors", "gojson", "proto"},
+    "describe": {"errors", "gojson", "oci", "proto"},
     "legacy": {"errors", "gojson", "loop", "nri", "oci", "process", "proto", "settings"},
-    "hooks": {"errors", "gojson", "loop", "nri", "oci", "process", "proto", "settings"},
-    "runtime": {"errors", "gojson", "loop", "nri", "oci", "proto", "wire"},
+    "hooks": {"describe", "errors", "gojson", "loop", "nri", "oci", "process", "proto", "settings"},
+    "runtime": {"describe", "errors", "gojson", "loop", "nri", "oci", "proto", "wire"},
 }
 # What would make the protocol depend on where its bytes come from and go to.
 INPUT_AND_OUTPUT = {

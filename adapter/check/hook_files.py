@@ -29,7 +29,7 @@ class HookFiles:
         self.in_force: dict[str, Hook] = {}
         self._reasons: dict[str, str] = {}
         if own.enabled is not False:
-            watched = Directories(own.directories, host_root, watch=False)
+            watched = Directories(own.directories, host_root, watch=False, extension_stages=own.extension_stages)
             decisions = watched.current().explain(Facts({}, None, has_bind_mounts=False))
             self.in_force = {decision.named.path: decision.named.hook for decision in decisions}
             self._reasons = {problem.path: problem.reason for problem in watched.problems}
@@ -66,7 +66,7 @@ class HookFiles:
             yield Entry(OK, "empty: masks files of its name in the directories before")
             return
         try:
-            hook = model.parse(text)
+            hook = model.parse(text, self._own.extension_stages)
         except HookError as error:
             yield from map(_located, _all_faults(text, error))
             instead = self._namesake(path)

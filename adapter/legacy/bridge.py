@@ -10,27 +10,24 @@ from typing import Any
 
 from adapter.errors import ConfigError
 from adapter.legacy import cgroup, request
-from adapter.legacy.chain import CREATE, DELETE, Chain, Policy, Step
+from adapter.legacy.chain import DELETE, Chain, Policy, Step
 from adapter.legacy.config import Config, ConfigFile, Entry
 from adapter.legacy.job import Job, Means
 from adapter.legacy.ledger import Ledger
+from adapter.legacy.outcome import Outcome
 from adapter.legacy.request import Subject
 from adapter.legacy.runner import Runner
+from adapter.legacy.turns import ORIGINAL, STATES, Turns
+from adapter.legacy.updates import Updates
 from adapter.loop import Loop
 from adapter.nri import Context, Deferred, api
 from adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
 log = logging.getLogger(__name__)
 
-MARGIN = 0.1
-"""Seconds before a call's deadline at which its answer goes out at the latest."""
-
 
 class Bridge:
-    """The legacy plugins of this node. `pod` and `container` make what its methods take of NRI's messages."""
-
-    pod = staticmethod(request.of_pod)
-    container = staticmethod(request.of_container)
+    """The legacy plugins of this node."""
 
     def __init__(self, loop: Loop, settings: LegacySettings, host_root: str = "/") -> None:
         """Takes the loop that everything runs on, what is configured, and where the node's files are."""
@@ -42,6 +39,8 @@ class Bridge:
         self._runtimes_own = os.path.join(host_root, DEFAULT_CONF_JSON.lstrip("/"))
         self._runtime_runs_sandboxes = False
         self._means = Means(self.runner, self.ledger, settings.late_limit, self._ended)
+        self.updates = Updates(loop)
+        self._turns = Turns(settings.plugins)
         self._policies: dict[str, Policy] = {}
         self._jobs: list[Job] = []
         self._idle: Callable[[], None] | None = None
@@ -62,6 +61,8 @@ class Bridge:
 
         Only running and paused containers and pods that are alive: a pod with a process or with such a container.
         """
+        containers = list(containers)
+        self.updates.known |= {container.id for container in containers}
         try:
             entries = self._conf_json.current().entries
         except ConfigError:
@@ -81,29 +82,74 @@ class Bridge:
             subjects.append(request.of_container(container, pod))
         for subject in subjects:
             for entry in entries:
-                self.ledger.add(subject, entry)
+                if self._turns.owes_delete(entry, is_sandbox=subject.is_sandbox):
+                    self.ledger.add(subject, entry)
 
-    def create(self, subject: Subject, context: Context) -> Deferred[Any] | None:
-        """Runs every plugin for a pod or container that is about to start; None when there is nothing to do.
+    def handle(self, message: Any, context: Context) -> Any:
+        """Runs the plugins whose turn an event is, given NRI's request; returns the answer, perhaps a Deferred.
 
-        The answer fails with the PluginError of the plugin that must not fail. Raises ConfigError when conf.json
-        cannot be read and a create must not go without its plugins.
+        It fails with the PluginError of the plugin that must not fail. Raises ConfigError when conf.json cannot be read
+        and a create must not go without its plugins.
         """
-        if subject.is_sandbox and self._leaves_sandboxes():
-            return None
-        config = self._config_for_create()
-        if not config.entries:
-            return None
-        if not subject.pid and subject.cgroups_path:
-            subject.pid = cgroup.find_pid(subject.cgroups_path)
-        return self._submit(Job(self._means, context.method, subject, self._chain(CREATE, config.entries)), context)
+        event = context.method
+        subject = self._subject(event, message)
+        chain = self._deletes(event, subject) if STATES[event] == DELETE else self._creates(event, subject)
+        if chain is None:
+            return Outcome(event, message, subject, self.updates).reply()
+        return self._submit(Job(self._means, event, subject, chain, self._outcome(event, message, subject)), context)
 
-    def delete(self, subject: Subject, context: Context) -> Deferred[Any] | None:
-        """Runs the plugins that had a create for a pod or container that has ended; None if none is owed."""
-        jobs = [job for job in self._jobs if job.subject.id == subject.id]
-        if any(job.chain.state == DELETE for job in jobs) or (not jobs and subject.id not in self.ledger):
+    def _subject(self, event: str, message: Any) -> Subject:
+        if "container" not in message.DESCRIPTOR.fields_by_name:
+            return request.of_pod(message.pod)
+        subject = request.of_container(message.container, message.pod)
+        if STATES[event] == DELETE:
+            self.updates.forget(subject.id)
+        else:
+            self.updates.known.add(subject.id)
+        return subject
+
+    def _outcome(self, event: str, message: Any, subject: Subject) -> Outcome:
+        if event == "CreateContainer":
+            from adapter.legacy.creation import Creation  # noqa: PLC0415 - only where plugins may change something
+
+            return Creation(event, message, subject, self.updates, self._settings.metadata_prefix)
+        if event == "UpdateContainer":
+            from adapter.legacy.change import Change  # noqa: PLC0415 - likewise
+
+            return Change(event, message, subject, self.updates)
+        return Outcome(event, message, subject, self.updates)
+
+    def _creates(self, event: str, subject: Subject) -> Chain | None:
+        """Returns the chain of an event that is no delete; None when there is nothing to do."""
+        if not self._turns.may_be_at(event) or self._is_the_runtimes(event, subject):
             return None
-        return self._submit(Job(self._means, context.method, subject, self._chain(DELETE, ())), context)
+        entries = self._turns.at(event, self._config_for_create().entries)
+        if not entries:
+            return None
+        if not subject.pid and subject.cgroups_path and event != "CreateContainer":
+            subject.pid = cgroup.find_pid(subject.cgroups_path)
+        return Chain(STATES[event], self._steps(event, subject, entries))
+
+    def _deletes(self, event: str, subject: Subject) -> Chain | None:
+        """Returns the chain of a delete, to which those that are owed one are added when it starts."""
+        steps = self._steps(event, subject, self._regardless(event, subject))
+        jobs = [job for job in self._jobs if job.subject.id == subject.id]
+        is_owed = bool(jobs) or subject.id in self.ledger
+        if not steps and (not is_owed or any(job.chain.state == DELETE for job in jobs)):
+            return None
+        return Chain(DELETE, steps)
+
+    def _regardless(self, event: str, subject: Subject) -> list[Entry]:
+        """Returns the plugins that have a turn at a delete whether or not they had a create."""
+        if not self._turns.are_given or self._is_the_runtimes(event, subject):
+            return []
+        try:
+            entries = self._turns.at(event, self._conf_json.current().entries)
+        except ConfigError:
+            return []  # it has been logged
+        if event not in ORIGINAL:
+            return entries
+        return [entry for entry in entries if not self._turns.owes_delete(entry, is_sandbox=subject.is_sandbox)]
 
     def when_idle(self, callback: Callable[[], None]) -> None:
         """Calls back, perhaps at once, when no chain is under way any more."""
@@ -118,6 +164,9 @@ class Bridge:
                 raise ConfigError(error.place, f"{error.reason} (no plugin can run)") from None
             return Config()
 
+    def _is_the_runtimes(self, event: str, subject: Subject) -> bool:
+        return subject.is_sandbox and event in ORIGINAL and self._leaves_sandboxes()
+
     def _leaves_sandboxes(self) -> bool:
         """Whether sandboxes are not ours: the runtime reads the very same file and runs its plugins for them."""
         if self._settings.sandboxes != "auto":
@@ -129,8 +178,16 @@ class Bridge:
         except OSError:
             return False
 
-    def _chain(self, state: str, entries: Iterable[Entry]) -> Chain:
-        return Chain(state, [Step(entry, self._policy(entry.type)) for entry in entries])
+    def _steps(self, event: str, subject: Subject, entries: Iterable[Entry]) -> list[Step]:
+        return [
+            Step(
+                entry,
+                self._policy(entry.type),
+                full=event not in ORIGINAL,
+                owes_delete=self._turns.owes_delete(entry, is_sandbox=subject.is_sandbox),
+            )
+            for entry in entries
+        ]
 
     def _policy(self, type_: str) -> Policy:
         policy = self._policies.get(type_)
@@ -143,7 +200,7 @@ class Bridge:
         policy = Policy(general.fail_create, general.fail_delete, general.timeout, general.kill_on_timeout)
         if own is None:
             return policy
-        given = {name: value for name, value in own._asdict().items() if value is not None}
+        given = {name: value for name, value in own._asdict().items() if name in Policy._fields and value is not None}
         return policy._replace(**given)
 
     def _submit(self, job: Job, context: Context) -> Deferred[Any]:
@@ -151,7 +208,7 @@ class Bridge:
         self._jobs.append(job)
         if not job.after:
             self._start(job)
-        job.answer_by(context.deadline - min(MARGIN, max(context.remaining(), 0) / 2))
+        job.answer_by(context.due)
         return job.answer
 
     def _start(self, job: Job) -> None:
@@ -159,7 +216,9 @@ class Bridge:
         record = self.ledger.take(job.subject.id) if job.chain.state == DELETE else None
         if record is not None:
             job.subject.remember(record.subject)
-            job.chain = self._chain(DELETE, record.entries)
+            own = {step.entry.key for step in job.chain.steps}
+            owed = [entry for entry in record.entries if entry.key not in own]
+            job.chain.begin_with([Step(entry, self._policy(entry.type)) for entry in owed])
         job.run()
 
     def _ended(self, job: Job) -> None:

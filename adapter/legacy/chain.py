@@ -14,6 +14,7 @@ from adapter.legacy.config import Entry
 from adapter.legacy.result import Result
 
 CREATE = "create"
+UPDATE = "update"
 DELETE = "delete"
 
 
@@ -27,23 +28,37 @@ class Policy(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One plugin's turn."""
+    """One plugin's turn.
+
+    `full` is whether its request has more than the original's, `owes_delete` whether a delete follows on its create.
+    """
 
     entry: Entry
     policy: Policy
+    full: bool = False
+    owes_delete: bool = True
 
 
 class Chain:
     """One event's way through its plugins: run `current`, report how it went, until there is none."""
 
     def __init__(self, state: str, steps: Sequence[Step]) -> None:
-        """Takes the state (`create` or `delete`) and the plugins in order."""
+        """Takes the state (`create`, `update` or `delete`) and the plugins in order."""
         self.state = state
         self.results: list[Result] = []
         """What the plugins so far have answered; the next one gets it."""
         self.error: PluginError | None = None
         """What the event fails with, None as long as it does not."""
         self._steps = list(reversed(steps))
+
+    def begin_with(self, steps: Sequence[Step]) -> None:
+        """Puts plugins before those that are there already."""
+        self._steps.extend(reversed(steps))
+
+    @property
+    def steps(self) -> list[Step]:
+        """The plugins that have not had their turn, in order."""
+        return self._steps[::-1]
 
     @property
     def current(self) -> Step | None:
@@ -64,7 +79,7 @@ class Chain:
         error = PluginError(step.entry.type, reason)
         if not self.tolerates(step):
             self.error = self.error or error
-            if self.state == CREATE:
+            if self.state != DELETE:
                 self._steps.clear()
         return error
 
@@ -88,4 +103,4 @@ class Chain:
 
     def tolerates(self, step: Step) -> bool:
         """Whether this event may succeed though the plugin fails."""
-        return not (step.policy.fail_create if self.state == CREATE else step.policy.fail_delete)
+        return not (step.policy.fail_delete if self.state == DELETE else step.policy.fail_create)

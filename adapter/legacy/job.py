@@ -6,10 +6,11 @@ import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from adapter.errors import PluginError
+from adapter.errors import NotAdjustable, PluginError
 from adapter.legacy import request, result
 from adapter.legacy.chain import CREATE, DELETE, Chain, Step
 from adapter.legacy.ledger import Ledger
+from adapter.legacy.outcome import Outcome
 from adapter.legacy.request import Subject
 from adapter.legacy.runner import Runner
 from adapter.loop import Timer
@@ -32,8 +33,8 @@ class Means(NamedTuple):
 class Job:
     """One event's work. It is answered when its chain ends or its time is up, whichever comes first."""
 
-    def __init__(self, means: Means, event: str, subject: Subject, chain: Chain) -> None:
-        """Takes what it works with, the event's name, what it is about, and the chain of its plugins."""
+    def __init__(self, means: Means, event: str, subject: Subject, chain: Chain, outcome: Outcome) -> None:
+        """Takes what it works with, the event's name, what it is about, its plugins, and what becomes of results."""
         self.event = event
         self.subject = subject
         self.chain = chain
@@ -43,6 +44,7 @@ class Job:
         """The jobs that must end before this one starts."""
         self.started = False
         self._means = means
+        self._outcome = outcome
         self._process: Process | None = None
         self._body = b""
         self._deadline: Timer | None = None
@@ -85,9 +87,10 @@ class Job:
     def _start(self, step: Step) -> None:
         self._process = self._means.runner.start(step.entry.type, self._exited)
         # Only now, while the program loads.
-        self._body = request.encode(self.subject, self.chain.state, step.entry, self.chain.results)
+        full = self._outcome.full() if step.full else None
+        self._body = request.encode(self.subject, self.chain.state, step.entry, self.chain.results, full)
         self._process.feed(self._body)
-        if self.chain.state == CREATE:
+        if self.chain.state == CREATE and step.owes_delete:
             self._means.ledger.add(self.subject, step.entry)
         self._set_limit(step)
 
@@ -114,7 +117,11 @@ class Job:
             if process.too_long:
                 raise result.ResultError(f"more than {MAX_STDOUT} bytes")
             parsed = result.parse(process.stdout)
+            if not parsed.error:
+                self._outcome.take(process.name, parsed)
             error = self.chain.succeed(parsed)
+        except NotAdjustable as refused:
+            error = self.chain.fail(str(refused))
         except result.ResultError as reason:
             error = self.chain.fail(f"no result ({reason}), {process.ending}, output: {_quote(process.stdout)}")
         if log.isEnabledFor(logging.DEBUG):
@@ -137,10 +144,12 @@ class Job:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+        if self.answer.done:
+            return
         if self.chain.error is not None:
             self.answer.fail(self.chain.error)
         else:
-            self.answer.complete()
+            self.answer.complete(self._outcome.reply())
 
     def _time_is_up(self) -> None:
         """The event must be answered now: fails it, or lets the rest of the chain run behind the answer."""

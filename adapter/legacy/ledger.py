@@ -35,11 +35,17 @@ class Ledger:
         return id_ in self._records
 
     def add(self, subject: Subject, entry: Entry) -> None:
-        """Notes that a plugin's create was started. A second create of the same plugin and id changes nothing."""
+        """Notes that a plugin's create was started. A second one of the same plugin and id changes nothing.
+
+        But it may tell the pid that there was not at the first.
+        """
         record = self._records.get(subject.id)
         entries = record.entries if record else ()
         if all(entry.key != known.key for known in entries):
-            self._records[subject.id] = Record(subject, (*entries, entry))
+            entries = (*entries, entry)
+        elif record and record.subject.pid:
+            return
+        self._records[subject.id] = Record(subject, entries)
 
     def take(self, id_: str) -> Record | None:
         """Returns the creates of an id and forgets them: their deletes are now the caller's business."""

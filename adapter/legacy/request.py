@@ -12,6 +12,7 @@ from typing import NamedTuple
 from adapter import gojson
 from adapter.legacy.config import Entry
 from adapter.legacy.result import Result
+from adapter.oci.resources import resources_from
 from adapter.proto import nri_pb2 as api
 
 
@@ -108,7 +109,14 @@ def of_container(container: api.Container, pod: api.PodSandbox) -> Subject:
     return Subject(container.id, pod.id or container.pod_sandbox_id, container.pid, container, pod)
 
 
-def encode(subject: Subject, state: str, entry: Entry, results: Sequence[Result]) -> bytes:
+class Full(NamedTuple):
+    """What a request has at the events that the original never had: the whole OCI spec, and further members."""
+
+    spec: bytes
+    members: bytes
+
+
+def encode(subject: Subject, state: str, entry: Entry, results: Sequence[Result], full: Full | None = None) -> bytes:
     """Returns the request for one plugin. What is empty is left out where Go's `omitempty` leaves it out."""
     text = b"{" if entry.conf is None else b'{"conf":%b,' % entry.conf
     text += b'"version":%b,"state":"%b","id":%b,' % (
@@ -120,18 +128,20 @@ def encode(subject: Subject, state: str, entry: Entry, results: Sequence[Result]
         text += b'"sandboxID":%b,' % gojson.dumps(subject.sandbox_id)
     if subject.pid:
         text += b'"pid":%d,' % subject.pid
-    text += b'"spec":' + subject.spec
+    text += b'"spec":' + (full.spec if full else subject.spec)
     if subject.labels != b"{}":
         text += b',"labels":' + subject.labels
     if results:
         text += b',"results":[%b]' % b",".join([result.encode() for result in results])
+    if full:
+        text += full.members
     return text + b"}"
 
 
 def _spec(of: api.PodSandbox | api.Container) -> bytes:
     linux = of.linux
     spec = b'{"resources":'
-    spec += gojson.dumps(oci_resources(linux.resources)) if linux.HasField("resources") else b"null"
+    spec += gojson.dumps(resources_from(linux.resources)) if linux.HasField("resources") else b"null"
     if linux.namespaces:
         spec += b',"namespaces":' + _strings({namespace.type: namespace.path for namespace in linux.namespaces})
     if linux.cgroups_path:
@@ -146,69 +156,3 @@ def _strings(strings: Mapping[str, str]) -> bytes:
     quote = gojson.quote
     pairs = [f"{quote(key)}:{quote(text)}" for key, text in sorted(strings.items())]
     return gojson.escape(f"{{{','.join(pairs)}}}".encode("utf-8", "replace"))
-
-
-_MEMORY = {
-    "limit": "limit",
-    "reservation": "reservation",
-    "swap": "swap",
-    "kernel": "kernel",
-    "kernel_tcp": "kernelTCP",
-    "swappiness": "swappiness",
-    "disable_oom_killer": "disableOOMKiller",
-    "use_hierarchy": "useHierarchy",
-}
-_CPU = {
-    "shares": "shares",
-    "quota": "quota",
-    "period": "period",
-    "realtime_runtime": "realtimeRuntime",
-    "realtime_period": "realtimePeriod",
-}
-
-
-def oci_resources(resources: api.LinuxResources) -> dict[str, object]:
-    """Returns NRI's resources as the OCI runtime specification writes them, in the order of its Go type.
-
-    Unlike upstream's ToOCI (pkg/api/resources.go), a part the runtime did not fill is not there.
-    """
-    oci: dict[str, object] = {}
-    if resources.devices:
-        oci["devices"] = [_device(device) for device in resources.devices]
-    if resources.HasField("memory"):
-        oci["memory"] = _optionals(resources.memory, _MEMORY)
-    if resources.HasField("cpu"):
-        cpu = _optionals(resources.cpu, _CPU)
-        cpu |= {key: value for key, value in (("cpus", resources.cpu.cpus), ("mems", resources.cpu.mems)) if value}
-        oci["cpu"] = cpu
-    if resources.HasField("pids"):
-        # ToOCI passes on what is not unlimited.
-        oci["pids"] = {"limit": resources.pids.limit} if resources.pids.limit >= 0 else {}
-    if resources.hugepage_limits:
-        oci["hugepageLimits"] = [
-            {"pageSize": limit.page_size, "limit": limit.limit} for limit in resources.hugepage_limits
-        ]
-    if resources.unified:
-        oci["unified"] = dict(sorted(resources.unified.items()))
-    return oci
-
-
-def _optionals(message: api.LinuxMemory | api.LinuxCPU, names: Mapping[str, str]) -> dict[str, object]:
-    """Returns the wrapped scalars of a message that are there, under their OCI names.
-
-    Their numbers are in the order in which OCI's Go type has them.
-    """
-    return {names[field.name]: wrapper.value for field, wrapper in message.ListFields() if field.name in names}
-
-
-def _device(device: api.LinuxDeviceCgroup) -> dict[str, object]:
-    oci: dict[str, object] = {"allow": device.allow}
-    if device.type:
-        oci["type"] = device.type
-    if device.HasField("major"):
-        oci["major"] = device.major.value
-    if device.HasField("minor"):
-        oci["minor"] = device.minor.value
-    if device.access:
-        oci["access"] = device.access
-    return oci

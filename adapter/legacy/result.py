@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from adapter import gojson
 
 _TEXTS = ("plugin", "version", "error")
+_WISHES = {"spec": "spec", "cgroupspath": "cgroups_path", "adjust": "adjust", "updates": "updates"}
 
 
 class ResultError(ValueError):
@@ -17,12 +18,20 @@ class ResultError(ValueError):
 
 
 class Result(NamedTuple):
-    """A plugin's answer. A non-empty `error` is a failure."""
+    """A plugin's answer. A non-empty `error` is a failure.
+
+    The original knew the first four. The others are what the plugin wishes for, as JSON that nobody has looked at yet;
+    None where it wishes for nothing.
+    """
 
     plugin: str = ""
     version: str = ""
     error: str = ""
     metadata: dict[str, str] = {}  # noqa: RUF012 - never changed
+    spec: Any = None
+    cgroups_path: Any = None
+    adjust: Any = None
+    updates: Any = None
 
     def encode(self) -> bytes:
         """Returns it as JSON for the `results` of the plugins behind it: these keys only, as the original had them."""
@@ -47,13 +56,16 @@ def parse(output: bytes) -> Result:
         raise ResultError(f"the result is {gojson.kind(decoded)}, not an object")
     texts = dict.fromkeys(_TEXTS, "")
     metadata: dict[str, str] = {}
+    wishes: dict[str, Any] = {}
     for name, value in decoded:
         key = gojson.fold(name)
         if key in texts:
             texts[key] = _text(name, value, texts[key])
         elif key == "metadata":
             _add_metadata(metadata, name, value)
-    return Result(texts["plugin"], texts["version"], texts["error"], metadata)
+        elif key in _WISHES:
+            wishes[_WISHES[key]] = value
+    return Result(texts["plugin"], texts["version"], texts["error"], metadata, **wishes)
 
 
 def is_complete(output: bytes) -> bool:

@@ -25,10 +25,13 @@ NRI_VERSION = "v0.12.5"
 DEFAULT_REGISTRATION_TIMEOUT = 5.0
 DEFAULT_REQUEST_TIMEOUT = 2.0
 """Seconds; what runtimes use that do not tell (NRI <= 0.6)."""
+MARGIN = 0.1
+"""Seconds before a call's deadline at which its answer should go out at the latest."""
 UPDATES_PER_CALL = 3 << 20
 """Bytes of updates in one message: what is more goes into the next."""
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 
 class Deferred(Generic[T]):
@@ -61,6 +64,26 @@ class Deferred(Generic[T]):
         if outcome is not None:
             listener(*outcome)
 
+    def followed_by(self, step: Callable[[T | None], Answer[S]]) -> Deferred[S]:
+        """Returns the reply that `step`, called with this one, returns or completes later; an error passes it by."""
+        whole: Deferred[S] = Deferred()
+
+        def completed(reply: T | None, error: Exception | None) -> None:
+            if error is None:
+                try:
+                    answer = step(reply)
+                except Exception as bug:  # whatever is raised is the answer to the call
+                    error = bug
+            if error is not None:
+                whole.fail(error)
+            elif isinstance(answer, Deferred):
+                answer.then(lambda later, failure: whole._settle((later, failure)))
+            else:
+                whole.complete(answer)
+
+        self.then(completed)
+        return whole
+
     def _settle(self, outcome: tuple[T | None, Exception | None]) -> None:
         with self._lock:
             if self._outcome is not None:
@@ -78,12 +101,14 @@ Answer: TypeAlias = T | Deferred[T] | None
 class Context:
     """What a handler knows of its call besides the request."""
 
-    __slots__ = ("_clock", "deadline", "method")
+    __slots__ = ("_clock", "deadline", "due", "method")
 
     def __init__(self, method: str, deadline: float, clock: Callable[[], float]) -> None:
         """Takes the method's name and the deadline on `clock`, time.monotonic unless a test says otherwise."""
         self.method = method
         self.deadline = deadline
+        self.due = deadline - min(MARGIN, max(deadline - clock(), 0) / 2)
+        """When the answer should go out at the latest, on the same clock: a little before the deadline."""
         self._clock = clock
 
     def remaining(self) -> float:

@@ -275,7 +275,9 @@ class Daemon:
         self.answer(request)
         return api.RegisterPluginRequest.FromString(request.payload)
 
-    def configure(self, config: str = "", name: str = "test", version: str = "v1.0.0") -> api.ConfigureResponse:
+    def configure(
+        self, config: str = "", name: str = "test", version: str = "v1.0.0", nri: str = "v0.12.5"
+    ) -> api.ConfigureResponse:
         """Configures the plugin, which accepts."""
         request = api.ConfigureRequest(
             config=config,
@@ -283,7 +285,7 @@ class Daemon:
             runtime_version=version,
             registration_timeout=5000,
             request_timeout=2000,
-            NRI_version="v0.12.5",
+            NRI_version=nri,
         )
         reply = self.call("Configure", request)
         assert reply.code == Code.OK, reply.message

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from adapter.legacy.bridge import MARGIN
+from adapter.nri.stub import MARGIN
 from adapter.settings import PluginSettings
 
-from .node import Answer, Node, children, is_running
+from ..processes import children, is_running
+from .node import Answer, Node
 
 HOLD = "hold; answer"
 LIMIT = 2.0 - MARGIN

@@ -12,9 +12,10 @@ from google.protobuf.json_format import ParseDict
 
 from adapter.legacy import config, result
 from adapter.legacy.config import Entry
-from adapter.legacy.request import DEVIATIONS, Subject, encode, oci_resources, of_container, of_pod
+from adapter.legacy.request import DEVIATIONS, Subject, encode, of_container, of_pod
 from adapter.legacy.result import Result
 from adapter.nri import api
+from adapter.oci.resources import resources_from
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 ORIGINAL = "containerd-1.6.20"
@@ -305,25 +306,25 @@ def resources(text: str) -> api.LinuxResources:
 
 
 def test_all_resources_are_written_in_the_order_of_the_oci_types() -> None:
-    assert compact(oci_resources(resources(EVERYTHING))) == EVERYTHING_OCI
+    assert compact(resources_from(resources(EVERYTHING))) == EVERYTHING_OCI
 
 
 @pytest.mark.parametrize("part", ["memory", "cpu"])
 def test_a_part_that_the_runtime_did_not_fill_is_not_there_and_an_empty_one_is(part: str) -> None:
-    assert oci_resources(resources("{}")) == {}
-    assert oci_resources(resources(f'{{"{part}": {{}}}}')) == {part: {}}
+    assert resources_from(resources("{}")) == {}
+    assert resources_from(resources(f'{{"{part}": {{}}}}')) == {part: {}}
 
 
 @pytest.mark.parametrize("field", ["limit", "swap", "swappiness", "disable_oom_killer"])
 def test_a_scalar_of_zero_that_is_there_is_written(field: str) -> None:
     zero = "false" if field == "disable_oom_killer" else "0"
-    written = oci_resources(resources(f'{{"memory": {{"{field}": {{"value": {zero}}}}}}}'))
+    written = resources_from(resources(f'{{"memory": {{"{field}": {{"value": {zero}}}}}}}'))
     assert compact(written).endswith(f":{zero}}}}}")
 
 
 @pytest.mark.parametrize(("limit", "pids"), [(1, {"limit": 1}), (0, {"limit": 0}), (-1, {})])
 def test_unlimited_pids_have_no_limit(limit: int, pids: dict[str, int]) -> None:
-    assert oci_resources(resources(f'{{"pids": {{"limit": {limit}}}}}'))["pids"] == pids
+    assert resources_from(resources(f'{{"pids": {{"limit": {limit}}}}}'))["pids"] == pids
 
 
 def complete() -> Subject:

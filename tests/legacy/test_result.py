@@ -19,8 +19,8 @@ GOOD = [
     (b"{}", Result()),
     (b" {} \r\n\t", Result()),
     (b'{"plugin":"a","version":"0.1","error":"","metadata":{"x":"y"}}', Result("a", "0.1", "", {"x": "y"})),
-    (OTHER_SHAPE, Result("p", "v", "", {"k": "v"})),
-    (b'{"state":"create","id":"x","pid":7,"cgroupsPath":"/a"}', Result()),
+    (OTHER_SHAPE, Result("p", "v", "", {"k": "v"}, cgroups_path="/a")),
+    (b'{"state":"create","id":"x","pid":7,"cgroupsPath":"/a"}', Result(cgroups_path="/a")),
     # keys without case, the last one counts, null says nothing
     (b'{"error":null}', Result()),
     (b'{"ERROR":"a"}', Result(error="a")),

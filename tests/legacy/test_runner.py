@@ -16,7 +16,7 @@ from adapter.errors import PluginError
 from adapter.legacy.runner import MAX_LEFT, SYSTEM_PATH, Runner, find
 from adapter.process import Process
 
-from .node import Fifo, Programs, SteppedLoop, is_running
+from ..processes import Fifo, Programs, SteppedLoop, is_running
 
 
 @pytest.fixture

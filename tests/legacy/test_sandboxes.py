@@ -13,7 +13,8 @@ import pytest
 from adapter.legacy.bridge import Bridge
 from adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
-from .node import Node, SteppedLoop
+from ..processes import SteppedLoop
+from .node import Node
 
 
 class Host:

@@ -188,6 +188,47 @@ def test_a_listener_hears_of_the_first_completion_once() -> None:
     assert heard == [(7, None), (7, None)]
 
 
+def outcome(deferred: Deferred[Any]) -> list[object]:
+    heard: list[object] = []
+    deferred.then(lambda reply, error: heard.append(error or reply))
+    return heard
+
+
+def test_what_follows_a_reply_makes_the_answer_of_it() -> None:
+    first = Deferred[int]()
+    heard = outcome(first.followed_by(lambda reply: (reply or 0) + 1))
+    assert heard == []
+    first.complete(7)
+    assert heard == [8]
+
+
+def test_what_follows_a_reply_may_be_completed_later() -> None:
+    first, second = Deferred[int](), Deferred[int]()
+    heard = outcome(first.followed_by(lambda _: second))
+    first.complete()
+    assert heard == []
+    second.complete(9)
+    assert heard == [9]
+
+
+def test_an_error_passes_by_what_follows_and_what_follows_may_fail() -> None:
+    first, second, third, last = (Deferred[int]() for _ in range(4))
+    error, bug, later = ValueError("no"), KeyError("bug"), OSError("later")
+
+    def fails(reply: int | None) -> int:
+        raise bug
+
+    def goes_on(reply: int | None) -> Deferred[int]:
+        return last
+
+    heard = [outcome(first.followed_by(fails)), outcome(second.followed_by(fails)), outcome(third.followed_by(goes_on))]
+    first.fail(error)
+    second.complete(1)
+    third.complete(1)
+    last.fail(later)
+    assert heard == [[error], [bug], [later]]
+
+
 def test_other_events_are_served_while_an_answer_is_awaited_and_answers_come_in_any_order() -> None:
     waiting: list[Start] = []
 

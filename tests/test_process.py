@@ -12,7 +12,7 @@ import pytest
 
 from adapter.process import MAX_LINE, MAX_STDERR, MAX_STDOUT, PATIENCE, Process
 
-from .node import Fifo, Programs, SteppedLoop, children, is_running, open_descriptors
+from .processes import Fifo, Programs, SteppedLoop, children, is_running, open_descriptors
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "A": "<é>", "EMPTY": ""}
 

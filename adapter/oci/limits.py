@@ -1,0 +1,166 @@
+"""What cannot be expressed as an adjustment, and where runtimes make something else of one: two tables.
+
+Every refusal of this package is made from a row of the first; the tests against the Go generator know the differences
+of the second and no others; documentation shows both.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from adapter.errors import NotAdjustable
+
+_LONGEST_NAME = 100
+
+
+class Limit(NamedTuple):
+    """A change that is refused. In `place`, `[NAME]` stands for one name and `*` for any text."""
+
+    place: str
+    what: str
+    why: str
+
+    def at(self, place: str, detail: str = "") -> NotAdjustable:
+        """Returns the refusal for this very place; `detail` says more than `why`."""
+        return NotAdjustable(place, f"{self.why}: {detail}" if detail else self.why)
+
+    def covers(self, error: NotAdjustable) -> bool:
+        """Whether a refusal is one of this row's."""
+        pattern = re.escape(self.place).replace(r"\[NAME\]", r"\[.*\]").replace(r"\*", ".*")
+        return bool(re.fullmatch(pattern, error.place, re.DOTALL)) and error.reason.split(": ")[0] == self.why
+
+
+class Deviation(NamedTuple):
+    """A difference between what an adjustment asks for and what a runtime makes of it."""
+
+    place: str
+    what: str
+
+
+def element(place: str, name: str) -> str:
+    """Returns the place of one element of a list or map, with what cannot be printed escaped and what is long cut."""
+    shown = name[:_LONGEST_NAME] if name.isprintable() else name[:_LONGEST_NAME].encode("unicode_escape").decode()
+    return f"{place}[{shown}]" if place else shown
+
+
+ILL_TYPED = Limit(
+    "*",
+    "a value that is not what the specification has there: another type, a number out of range, an unknown word, a "
+    "text with a NUL character or a lone surrogate",
+    "not what belongs there",
+)
+NOWHERE = Limit(
+    "*",
+    "a change of what stands in no row here: `process.user`, `process.capabilities`, `process.cwd`, `root`, "
+    "`hostname`, `linux.uidMappings`, `linux.maskedPaths`, `linux.rootfsPropagation`, `linux.resources.blockIO`, "
+    "`uidMappings` of a mount, unknown keys",
+    "NRI has no field for it",
+)
+MARKED = Limit(
+    "*[NAME]",
+    "adding or changing an annotation, a variable, a mount, a device, a sysctl, or a network device whose name begins "
+    "with `-`",
+    "a name with a leading - means a removal to NRI",
+)
+REPEATED = Limit(
+    "*[NAME]",
+    "a change of what stands there more than once: variables, mounts, devices, rlimits, namespaces, hugepage limits",
+    "it stands there more than once and runtimes change the first only",
+)
+ARGS_EMPTIED = Limit("process.args", "removing all arguments", "runtimes take no arguments as no change")
+ENV_REMOVED = Limit("process.env[NAME]", "removing a variable", "NRI does not forward the removal of a variable")
+ENV_BARE = Limit("process.env[NAME]", "adding an entry without `=`, or without a name", "runtimes drop such an entry")
+MOUNT_ORDER = Limit(
+    "mounts[NAME]",
+    "a mount that stands behind one inside it, or no longer does",
+    "runtimes sort mounts, so that it comes before those inside it",
+)
+HOOKS_KEPT = Limit(
+    "hooks.*",
+    "removing or changing a hook, or adding one in front",
+    "NRI can only append hooks to those that are there",
+)
+RLIMIT_KEPT = Limit("process.rlimits[NAME]", "removing an rlimit", "NRI has no removal of rlimits")
+DEVICE_KEPT = Limit("linux.devices[NAME]", "removing a device", "NRI does not forward the removal of a device")
+RULES_KEPT = Limit(
+    "linux.resources.devices",
+    "removing or changing a device rule, or adding one in front",
+    "NRI can only append rules to those that are there",
+)
+KEPT = Limit(
+    "*",
+    "removing `process.oomScoreAdj`, `linux.cgroupsPath`, `linux.seccomp`, `linux.memoryPolicy`, a limit of memory, "
+    "CPU or pids, a hugepage limit, a unified resource",
+    "NRI can change it but not take it away",
+)
+MEMORY = Limit(
+    "linux.resources.memory.*",
+    "`reservation`, `swap`, `kernel`, `kernelTCP`, `swappiness`, `disableOOMKiller`, `useHierarchy`, "
+    "`checkBeforeUpdate`; `swap` may follow a new `limit`, to the same number",
+    "runtimes take nothing but the limit",
+)
+ZERO = Limit("linux.resources.*", "a memory limit of 0; in updates any 0", "runtimes take 0 as no change")
+PIDS = Limit("linux.resources.pids.limit", "a limit below 0", "runtimes take a limit below 0 as no change")
+NAMESPACE = Limit(
+    "linux.namespaces[NAME]",
+    "a type other than `network`, `pid`, `mount`, `ipc`, `uts`, `user`, `cgroup`",
+    "runtimes fail a container with an adjusted namespace of that type",
+)
+SECCOMP_ERRNO = Limit(
+    "linux.seccomp.defaultErrnoRet",
+    "a changed policy whose `defaultErrnoRet` is not 1 (EPERM, which is what its absence means)",
+    "runtimes drop it from an adjusted policy",
+)
+UPDATE = Limit(
+    "linux.resources.*",
+    "in updates: `pids`, `devices`, `cpu.realtimeRuntime`, `cpu.realtimePeriod`",
+    "updates do not carry it",
+)
+
+LIMITS = (
+    ILL_TYPED,
+    NOWHERE,
+    KEPT,
+    MARKED,
+    REPEATED,
+    ENV_REMOVED,
+    ENV_BARE,
+    ARGS_EMPTIED,
+    MOUNT_ORDER,
+    HOOKS_KEPT,
+    RLIMIT_KEPT,
+    DEVICE_KEPT,
+    NAMESPACE,
+    SECCOMP_ERRNO,
+    MEMORY,
+    ZERO,
+    PIDS,
+    RULES_KEPT,
+    UPDATE,
+)
+"""All that is refused."""
+
+DEVIATIONS = (
+    Deviation("annotations", "NRI before 0.12.5 takes the removal of a sysctl for one of an annotation"),
+    Deviation("linux.sysctl", "NRI before 0.12.5 does not forward the removal of a sysctl"),
+    Deviation("process.args", "the leading empty argument, which replaces what earlier plugins set, is taken off"),
+    Deviation("process.env", "with any change entries without `=` or without a name are lost"),
+    Deviation("process.env", "with any change a variable that stands twice has its first place and its last value"),
+    Deviation("process.rlimits", "a changed limit is appended and its old one stays; the last is in force"),
+    Deviation("mounts", "with any change all are sorted: by depth, then by destination"),
+    Deviation(
+        "linux.rootfsPropagation",
+        "becomes `rshared` or `rslave` with a mount that has that option; its source has to be shared on the host",
+    ),
+    Deviation("linux.devices", "a changed device moves to the end"),
+    Deviation("linux.resources.devices", "for each new or changed device a rule is appended that allows it"),
+    Deviation("linux.resources.memory.swap", "becomes what `limit` is set to"),
+    Deviation(
+        "linux.resources.memory",
+        "reservation, swap, kernel memory, swappiness and the rest are ignored without a word",
+    ),
+    Deviation("linux.seccomp.defaultErrnoRet", "is dropped from an adjusted policy"),
+    Deviation("linux.intelRdt", "NRI's `remove` together with other values does not clear what these do not name"),
+)
+"""Where a runtime's spec differs from what `apply` makes of the same adjustment."""

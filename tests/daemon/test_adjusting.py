@@ -1,0 +1,150 @@
+"""The running daemon adjusts containers: what it asks for, the order at a creation, updates that it sends."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter.nri import api
+from adapter.nri.events import mask
+from adapter.wire import Code
+
+from .harness import Daemon, Node, start, stop
+
+USUAL = mask(
+    ["RunPodSandbox", "StartContainer", "StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"]
+)
+
+
+def configured(node: Node, legacy: dict[str, Any], nri: str = "v0.12.5", **more: Any) -> tuple[Daemon, int]:
+    daemon = node.spawn()
+    daemon.registration()
+    events = daemon.configure(node.settings(legacy, **more), nri=nri).events
+    container = api.Container(id="c0", state=api.CONTAINER_RUNNING, pid=1)
+    daemon.call("Synchronize", api.SynchronizeRequest(containers=[container]))
+    return daemon, events
+
+
+def creation(id_: str = "c1") -> api.CreateContainerRequest:
+    container = api.Container(id=id_, name=id_, args=["sleep"], env=["A=1"], annotations={"note": "x"})
+    return api.CreateContainerRequest(pod=api.PodSandbox(id="p", name="p", namespace="default"), container=container)
+
+
+def created(daemon: Daemon, id_: str = "c1") -> api.CreateContainerResponse:
+    reply = daemon.call("CreateContainer", creation(id_))
+    assert reply.code == Code.OK, reply.message
+    return api.CreateContainerResponse.FromString(reply.payload)
+
+
+def variables(response: api.CreateContainerResponse) -> dict[str, str]:
+    return {entry.key: entry.value for entry in response.adjust.env if not entry.key.startswith("-")}
+
+
+@pytest.mark.parametrize(
+    "events", [[], ["CreateContainer"], ["UpdateContainer", "PostStartContainer"], ["UpdatePodSandbox"]]
+)
+def test_the_events_that_plugins_are_configured_for_are_asked_for(node: Node, events: list[str]) -> None:
+    _, asked = configured(node, {"plugins": {"a": {"events": events}}})
+    assert asked == USUAL | mask(events)
+
+
+def test_an_event_that_an_old_runtime_does_not_know_is_not_asked_for(node: Node) -> None:
+    _, asked = configured(node, {"plugins": {"a": {"events": ["UpdatePodSandbox", "CreateContainer"]}}}, nri="")
+    assert asked == USUAL | mask(["CreateContainer"])
+
+
+def hook(folder: Path, name: str, path: Path, stage: str, key: str = ".*") -> None:
+    when = {"annotations": {key: ".*"}}
+    text = json.dumps({"version": "1.0.0", "hook": {"path": str(path)}, "when": when, "stages": [stage]})
+    (folder / f"{name}.json").write_text(text)
+
+
+def test_legacy_plugins_come_first_then_hooks_then_precreate_hooks(node: Node, tmp_path: Path) -> None:
+    """Hooks are matched on the container as it came: one for what a plugin adds does not match."""
+    folder = tmp_path / "hooks.d"
+    folder.mkdir()
+    patch = {"spec": {"process": {"env": ["A=2", "B=1"]}, "annotations": {"added": "y"}}}
+    node.plugin("first", node.record("first", json.dumps(patch)))
+    node.plugin("second", node.record("second"))
+    node.configure("first", "second")
+    log = tmp_path / "spec"
+    editor = node.plugin("editor", f"tee {log} | sed {shlex.quote('s/B=1/B=2/')}")
+    hook(folder, "a", Path("/bin/true"), "createRuntime", "^note$")
+    hook(folder, "b", Path("/bin/true"), "createRuntime", "^added$")
+    editing = {"path": str(editor), "env": ["PATH=/usr/bin:/bin"]}
+    text = {"version": "1.0.0", "hook": editing, "when": {"always": True}, "stages": ["precreate"]}
+    (folder / "c.json").write_text(json.dumps(text))
+    events = {"events": ["CreateContainer"]}
+    daemon, _ = configured(
+        node,
+        {"plugins": {"first": events, "second": events}},
+        hooks={"enabled": True, "directories": [str(folder)], "precreate": True},
+    )
+    response = created(daemon)
+    assert [request["spec"]["process"]["env"] for request in node.requests("second")] == [["A=2", "B=1"]]
+    seen = json.loads(log.read_text())
+    assert seen["process"]["env"] == ["A=2", "B=1"]
+    assert [entry["path"] for entry in seen["hooks"]["createRuntime"]] == ["/bin/true"]
+    assert variables(response) == {"A": "2", "B": "2"}
+    assert dict(response.adjust.annotations) == {"added": "y"}
+    assert len(response.adjust.hooks.create_runtime) == 1
+    node.still_serves(daemon)
+
+
+def test_a_precreate_hook_that_fails_fails_the_creation_by_name(node: Node, tmp_path: Path) -> None:
+    hook(tmp_path, "bad", Path("/bin/false"), "precreate")
+    daemon, _ = configured(node, {}, hooks={"enabled": True, "directories": [str(tmp_path)], "precreate": True})
+    reply = daemon.call("CreateContainer", creation())
+    assert (reply.code, reply.message) == (Code.UNKNOWN, f"precreate hook {tmp_path}/bad.json: exit code 1")
+    node.still_serves(daemon)
+
+
+def test_a_precreate_hook_is_refused_where_it_is_not_enabled(node: Node, tmp_path: Path) -> None:
+    hook(tmp_path, "edit", Path("/bin/false"), "precreate")
+    daemon, _ = configured(node, {}, hooks={"enabled": True, "directories": [str(tmp_path)]})
+    assert not created(daemon).ByteSize()
+    daemon.logged("edit.json", "the stage 'precreate' is not enabled")
+
+
+def test_a_precreate_hook_gets_no_more_than_the_calls_time(node: Node, tmp_path: Path) -> None:
+    gate = node.gate()
+    hook(tmp_path, "slow", node.plugin("slow", gate.script), "precreate")
+    daemon, _ = configured(node, {}, hooks={"enabled": True, "directories": [str(tmp_path)], "precreate": True})
+    reply = daemon.reply(daemon.send("CreateContainer", creation(), timeout=0.5))
+    assert reply.code == Code.UNKNOWN
+    assert reply.message.startswith(f"precreate hook {tmp_path}/slow.json: not done within 0.")
+    assert daemon.children() == {}
+    node.still_serves(daemon)
+
+
+def asking(node: Node) -> str:
+    return node.record("asks", json.dumps({"updates": [{"id": "c0", "resources": {"cpu": {"cpus": "0-1"}}}]}))
+
+
+def test_updates_go_out_behind_the_answer_where_that_is_safe(node: Node) -> None:
+    node.plugin("asks", asking(node))
+    node.configure("asks")
+    daemon, _ = configured(node, {}, nri="v0.12.1")
+    assert daemon.call("StartContainer", start("c1")).code == Code.OK
+    request = daemon.request()
+    [update] = api.UpdateContainersRequest.FromString(request.payload).update
+    assert (request.method, update.container_id) == ("UpdateContainers", "c0")
+    assert update.linux.resources.cpu.cpus == "0-1"
+    daemon.answer(request)
+    node.still_serves(daemon)
+
+
+@pytest.mark.parametrize("nri", ["v0.12.0", "v0.9.0", "", "(devel)"])
+def test_updates_wait_for_an_answer_that_carries_them_where_that_can_deadlock_the_runtime(node: Node, nri: str) -> None:
+    node.plugin("asks", asking(node))
+    node.configure("asks")
+    daemon, _ = configured(node, {}, nri=nri)
+    assert daemon.call("StartContainer", start("c1")).code == Code.OK
+    node.configure()
+    reply = daemon.call("StopContainer", stop("c2"))
+    [update] = api.StopContainerResponse.FromString(reply.payload).update
+    assert update.container_id == "c0"

@@ -1,0 +1,91 @@
+"""What holds for every pair of specifications: the difference gives the other one, or a row of the table says no."""
+
+from __future__ import annotations
+
+from operator import add
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from adapter.errors import NotAdjustable
+from adapter.oci import LIMITS, Spec, adjustment, apply, resources_from, resources_to
+from adapter.proto import nri_pb2 as api
+
+from .cases import BAD_EDITS, GOOD_EDITS, SPECS, Edit, after, as_text, copied, normal
+
+thorough = settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+MANY = st.lists(GOOD_EDITS, min_size=1, max_size=6)
+ANYTHING = st.builds(add, st.lists(BAD_EDITS, min_size=1, max_size=3), st.lists(GOOD_EDITS, max_size=2))
+
+
+def by_the_table(refused: NotAdjustable) -> None:
+    assert [limit for limit in LIMITS if limit.covers(refused)], refused
+
+
+@given(before=SPECS, edits=MANY)
+@settings(parent=thorough, max_examples=800)
+def test_the_difference_applied_gives_the_edited_specification(before: Spec, edits: list[Edit]) -> None:
+    wanted = after(before, edits)
+    try:
+        difference = adjustment(before, wanted)
+    except NotAdjustable:
+        assume(False)
+    assert normal(apply(before, difference)) == normal(wanted)
+
+
+@given(before=SPECS, edits=ANYTHING)
+@settings(parent=thorough, max_examples=1500)
+def test_any_edit_is_expressed_or_refused_by_a_row_of_the_table(before: Spec, edits: list[Edit]) -> None:
+    wanted = after(before, edits)
+    try:
+        difference = adjustment(before, wanted)
+    except NotAdjustable as refused:
+        by_the_table(refused)
+    else:
+        difference.SerializeToString()
+        assert normal(apply(before, difference)) == normal(wanted)
+
+
+@given(edits=ANYTHING, more=ANYTHING, spec=SPECS)
+@settings(parent=thorough)
+def test_what_before_holds_is_no_reason_to_fail_either(spec: Spec, edits: list[Edit], more: list[Edit]) -> None:
+    before = after(spec, edits)
+    try:
+        adjustment(before, after(before, more))
+    except NotAdjustable as refused:
+        by_the_table(refused)
+
+
+@given(spec=SPECS, edits=ANYTHING)
+@settings(parent=thorough)
+def test_a_specification_does_not_differ_from_itself(spec: Spec, edits: list[Edit]) -> None:
+    same = after(spec, edits)
+    assert adjustment(same, copied(same)) == api.ContainerAdjustment()
+
+
+@given(before=SPECS, edits=MANY)
+@settings(parent=thorough)
+def test_neither_specification_is_changed(before: Spec, edits: list[Edit]) -> None:
+    wanted = after(before, edits)
+    texts = as_text(before), as_text(wanted)
+    try:
+        difference = adjustment(before, wanted)
+        apply(before, difference)
+    except NotAdjustable:
+        pass
+    assert (as_text(before), as_text(wanted)) == texts
+
+
+@given(before=SPECS, edits=MANY)
+@settings(parent=thorough)
+def test_an_update_carries_what_differs_or_is_refused(before: Spec, edits: list[Edit]) -> None:
+    had, wants = (spec.get("linux", {}).get("resources", {}) for spec in (before, after(before, edits)))
+    try:
+        update = resources_to(had, wants)
+    except NotAdjustable as refused:
+        by_the_table(refused)
+        return
+    carried = resources_from(update)
+    assert set(carried) <= {"memory", "cpu", "hugepageLimits", "unified"}
+    adjusted = api.ContainerAdjustment(linux=api.LinuxContainerAdjustment(resources=update))
+    assert normal(apply({"linux": {"resources": had}}, adjusted)) == normal({"linux": {"resources": wants}})
