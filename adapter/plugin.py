@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import logging
-import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from adapter import logs, settings
 from adapter.loop import Loop
-from adapter.nri import Answer, Context, Deferred, Plugin, api
+from adapter.nri import Answer, Context, Deferred, Plugin, api, versions
 from adapter.nri.events import mask
 from adapter.settings import Settings
 
@@ -33,10 +32,6 @@ LEGACY_EVENTS = (
 )
 
 
-UPDATES_AT_ANY_TIME = (0, 12, 1)
-"""The NRI version since which a call of ours cannot deadlock the runtime."""
-
-
 class Adapter(Plugin):
     """What the adapter does about the runtime's events."""
 
@@ -45,7 +40,7 @@ class Adapter(Plugin):
         self._loop = loop
         self._settings = own
         self._runtime = ("", "")
-        self._updates_at_any_time = False
+        self._nri = versions.OLDEST
         self.update_containers: Send | None = None
         """Asks the runtime for updates of containers; set by whoever has the connection."""
 
@@ -55,8 +50,8 @@ class Adapter(Plugin):
         from adapter.legacy.bridge import Bridge  # noqa: PLC0415
 
         bridge = Bridge(self._loop, self._settings.legacy, self._settings.host_root)
-        bridge.runtime_is(*self._runtime)
-        if self._updates_at_any_time:
+        bridge.runtime_is(*self._runtime, self._nri)
+        if self._nri >= versions.UPDATES_AT_ANY_TIME:
             bridge.updates.send = self.update_containers
         return bridge
 
@@ -82,7 +77,7 @@ class Adapter(Plugin):
             settings.report(errors)
         self._runtime = request.runtime_name, request.runtime_version
         policy = api.FailurePolicy(keep_connected=True, fail_request=self._settings.fail_request)
-        self._updates_at_any_time = _is_at_least(request.NRI_version, UPDATES_AT_ANY_TIME)
+        self._nri = versions.of(request)
         return api.ConfigureResponse(events=mask(self._events()), failure_policy=policy)
 
     def _events(self) -> set[str]:
@@ -142,7 +137,7 @@ class Adapter(Plugin):
             return response
         from adapter.hooks import precreate  # noqa: PLC0415 - only where there are such hooks
 
-        policy = precreate.Policy(self._settings.hooks.fail, self._settings.host_root)
+        policy = precreate.Policy(self._settings.hooks.fail, self._settings.host_root, self._nri)
         return precreate.run(self._loop, editors, request, response, policy, context.due)
 
     def _legacy(self, request: Any, context: Context) -> Any:
@@ -152,9 +147,3 @@ class Adapter(Plugin):
     run_pod_sandbox = update_pod_sandbox = post_update_pod_sandbox = stop_pod_sandbox = remove_pod_sandbox = _legacy
     post_create_container = start_container = post_start_container = _legacy
     update_container = post_update_container = stop_container = remove_container = _legacy
-
-
-def _is_at_least(version: str, wanted: tuple[int, ...]) -> bool:
-    """Whether a version, that of a module of Go's, is this one or a later one. Older runtimes tell none."""
-    numbers = re.match(r"v?(\d+)\.(\d+)\.(\d+)", version)
-    return numbers is not None and tuple(map(int, numbers.groups())) >= wanted

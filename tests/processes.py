@@ -18,14 +18,14 @@ PATIENCE = 20
 
 
 @contextmanager
-def impatience(what: str) -> Iterator[None]:
+def impatience(what: str, seconds: int = PATIENCE) -> Iterator[None]:
     """Fails what waits too long."""
 
     def give_up(*_: object) -> None:
         pytest.fail(f"nothing happens: {what}")
 
     before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(PATIENCE)
+    signal.alarm(seconds)
     try:
         yield
     finally:

@@ -16,7 +16,9 @@ from adapter.errors import NotAdjustable, PrecreateError
 from adapter.hooks.match import Named
 from adapter.loop import Loop, Timer
 from adapter.nri import Deferred, api
+from adapter.nri.versions import OLDEST, Version
 from adapter.oci.beside import beside
+from adapter.oci.since import refuse_unknown
 from adapter.process import MAX_STDOUT, Process
 
 log = logging.getLogger(__name__)
@@ -51,11 +53,12 @@ def run(
 class Policy(NamedTuple):
     """`fail` is whether a hook that fails fails the container; where it does not, its edits are not taken.
 
-    `host_root` is where the hooks' programs are.
+    `host_root` is where the hooks' programs are, `nri` the runtime's version of NRI.
     """
 
     fail: bool = True
     host_root: str = "/"
+    nri: Version = OLDEST
 
 
 class Precreate:
@@ -137,7 +140,7 @@ class Precreate:
             raise PrecreateError(named.path, f"more than {MAX_STDOUT} bytes")
         try:
             spec = _decode(process.stdout)
-            oci.adjustment(self._before, spec)
+            refuse_unknown(oci.adjustment(self._before, spec), self._policy.nri)
         except (ValueError, NotAdjustable) as error:
             raise PrecreateError(named.path, str(error)) from None
         self._now, self._text = spec, process.stdout

@@ -21,6 +21,7 @@ from adapter.legacy.turns import ORIGINAL, STATES, Turns
 from adapter.legacy.updates import Updates
 from adapter.loop import Loop
 from adapter.nri import Context, Deferred, api
+from adapter.nri.versions import OLDEST, Version
 from adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class Bridge:
         self._conf_json = ConfigFile(settings.config)
         self._runtimes_own = os.path.join(host_root, DEFAULT_CONF_JSON.lstrip("/"))
         self._runtime_runs_sandboxes = False
+        self._nri = OLDEST
         self._means = Means(self.runner, self.ledger, settings.late_limit, self._ended)
         self.updates = Updates(loop)
         self._turns = Turns(settings.plugins)
@@ -45,11 +47,12 @@ class Bridge:
         self._jobs: list[Job] = []
         self._idle: Callable[[], None] | None = None
 
-    def runtime_is(self, name: str, version: str) -> None:
+    def runtime_is(self, name: str, version: str, nri: Version = OLDEST) -> None:
         """Learns which runtime this is: containerd from 2.0 on runs the plugins of its conf.json for sandboxes itself.
 
         Measured with 2.0.14 to 2.4.2; 1.7 does not, and no other runtime ever did.
         """
+        self._nri = nri
         major = re.match(r"v?(\d+)\.", version)
         self._runtime_runs_sandboxes = name == "containerd" and (major is None or int(major[1]) > 1)
         if self._leaves_sandboxes():
@@ -112,7 +115,7 @@ class Bridge:
         if event == "CreateContainer":
             from adapter.legacy.creation import Creation  # noqa: PLC0415 - only where plugins may change something
 
-            return Creation(event, message, subject, self.updates, self._settings.metadata_prefix)
+            return Creation(event, message, subject, self.updates, self._nri, self._settings.metadata_prefix)
         if event == "UpdateContainer":
             from adapter.legacy.change import Change  # noqa: PLC0415 - likewise
 

@@ -14,16 +14,24 @@ from adapter.legacy.outcome import Outcome, plain, refuse
 from adapter.legacy.request import Subject
 from adapter.legacy.result import Result
 from adapter.legacy.updates import Updates
+from adapter.nri.versions import Version
 from adapter.oci.beside import beside
+from adapter.oci.since import refuse_unknown
 from adapter.proto import nri_pb2 as api
 
 
 class Creation(Outcome):
     """Of CreateContainer: the container can be adjusted as long as the answer has not gone out."""
 
-    def __init__(self, event: str, request: Any, subject: Subject, updates: Updates, metadata_prefix: str) -> None:
-        """Takes also what the names of annotations begin with that record results' metadata, empty for none."""
+    def __init__(
+        self, event: str, request: Any, subject: Subject, updates: Updates, nri: Version, metadata_prefix: str
+    ) -> None:
+        """Takes also the runtime's NRI version, and what annotations' names begin with that record results' metadata.
+
+        Where that is empty, metadata is not recorded.
+        """
         super().__init__(event, request, subject, updates)
+        self._nri = nri
         self._metadata_prefix = metadata_prefix
         self._before = self._now = oci.spec_from(request.pod, request.container)
         self._beside = api.ContainerAdjustment()
@@ -60,6 +68,7 @@ class Creation(Outcome):
             now = {**now, "annotations": {**now.get("annotations", {}), **annotations}}
         adjustment = oci.adjustment(self._before, now)
         adjustment.MergeFrom(without_place)
+        refuse_unknown(adjustment, self._nri)
         self._now, self._beside, self._adjustment = now, without_place, adjustment
 
     def _response(self) -> Any:

@@ -1,0 +1,29 @@
+"""Which NRI a runtime has, from what it tells."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapter.nri import api, versions
+
+SAID = [
+    (("containerd", "2.4.2+unknown", "v0.12.3"), (0, 12, 3)),
+    (("containerd", "v2.3.4", "v0.12.0"), (0, 12, 0)),
+    (("cri-o", "1.40.0", "v0.13.0-rc.1"), (0, 13, 0)),
+    (("containerd", "v2.2.1", ""), (0, 11, 0)),
+    (("containerd", "2.10.0", "(devel)"), (0, 11, 0)),
+    (("containerd", "v2.1.5", ""), (0, 8, 0)),
+    (("containerd", "1.7.35~ds1", ""), (0, 8, 0)),
+    (("containerd", "", ""), (0, 8, 0)),
+    (("cri-o", "1.34.0", ""), (0, 8, 0)),
+    (("somebody", "9.9.9", ""), (0, 8, 0)),
+]
+
+
+@pytest.mark.parametrize(("said", "version"), SAID, ids=[" ".join(said) for said, _ in SAID])
+def test_a_runtimes_nri_is_what_it_tells_or_what_is_known_of_it(
+    said: tuple[str, str, str], version: tuple[int, ...]
+) -> None:
+    name, of_runtime, nri = said
+    request = api.ConfigureRequest(runtime_name=name, runtime_version=of_runtime, NRI_version=nri)
+    assert versions.of(request) == version

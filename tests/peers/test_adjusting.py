@@ -1,0 +1,148 @@
+"""What the Go runtime, in four versions, makes of plugins' adjustments and updates; and that it lives through them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..processes import impatience
+from .build import VERSIONS
+from .harness import Chain, GoRuntime, golden
+from .test_runtime import CONTAINER, NAME, POD, launched
+
+UNSOLICITED = {"v0.8.0": False, "v0.10.0": False, "v0.12.0": False, "v0.12.5": True}
+EVENTS = "  plugins: {adjusting: {events: [%s]}}\n"
+
+
+@pytest.fixture(params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Chain:
+    return Chain(tmp_path)
+
+
+def saying(**result: object) -> str:
+    return f"cat <<'END'\n{json.dumps(result)}\nEND"
+
+
+def test_what_a_plugin_answers_adjusts_the_container(chain: Chain, tmp_path: Path, version: str) -> None:
+    patch = {
+        "process": {"env": ["MOOD=nice"], "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 2048, "soft": 1024}]},
+        "annotations": {"example.com/adjusted": "yes"},
+        "mounts": [{"destination": "/data", "type": "bind", "source": "/srv", "options": ["rbind", "ro"]}],
+        "linux": {"resources": {"cpu": {"cpus": "0-1"}}},
+    }
+    chain.add("adjusting", saying(spec=patch))
+    with launched(chain, tmp_path, version, EVENTS % "CreateContainer") as runtime:
+        reply = runtime.event("CreateContainer", POD, CONTAINER)
+    adjust = reply.adjust
+    assert adjust is not None
+    assert (reply.error, reply.names) == ("", [NAME])
+    assert adjust["annotations"] == {"example.com/adjusted": "yes"}
+    assert adjust["env"] == [{"key": "MOOD", "value": "nice"}]
+    assert [mount["destination"] for mount in adjust["mounts"]] == ["/data"]
+    assert [limit["type"] for limit in adjust["rlimits"]] == ["RLIMIT_NOFILE"]
+    assert adjust["linux"]["resources"]["cpu"]["cpus"] == "0-1"
+
+
+def test_a_change_of_what_is_there_arrives(chain: Chain, tmp_path: Path, version: str) -> None:
+    [key] = [key for key in CONTAINER["annotations"] if key.endswith("container-name")]
+    name = CONTAINER["env"][0].partition("=")[0]
+    patch = {"annotations": {key: "other"}, "process": {"env": [f"{name}=/other"]}}
+    chain.add("adjusting", saying(spec=patch))
+    with launched(chain, tmp_path, version, EVENTS % "CreateContainer") as runtime:
+        adjust = runtime.event("CreateContainer", POD, CONTAINER).adjust
+    assert adjust is not None
+    assert adjust["annotations"][key] == "other"
+    assert {"key": name, "value": "/other"} in adjust["env"]
+
+
+def test_what_is_asked_of_an_update_can_be_changed(chain: Chain, tmp_path: Path, version: str) -> None:
+    chain.add("adjusting", saying(spec={"linux": {"resources": {"cpu": {"shares": 512}}}}))
+    with launched(chain, tmp_path, version, EVENTS % "UpdateContainer") as runtime:
+        asked = {"cpu": {"shares": {"value": "1024"}, "cpus": "0"}}
+        reply = runtime.event("UpdateContainer", POD, CONTAINER, resources=asked)
+    [update] = reply.update
+    assert (reply.error, update["container_id"]) == ("", CONTAINER["id"])
+    assert update["linux"]["resources"]["cpu"] == {"shares": {"value": "512"}, "cpus": "0"}
+    [request] = map(json.loads, chain.requests("adjusting"))
+    assert request["resources"]["cpu"] == {"shares": 1024, "cpus": "0"}
+
+
+def test_a_thousand_concurrent_events_with_updates_deadlock_no_runtime(
+    chain: Chain, tmp_path: Path, version: str
+) -> None:
+    """With NRI up to 0.12.0 twenty concurrent events with unsolicited updates are enough."""
+    wish = {"updates": [{"id": "container0", "resources": {"cpu": {"shares": 512}}}]}
+    chain.add("asking")
+    (chain.bin / "asking").write_text(f"#!/bin/sed 1d\n{json.dumps(wish)}\n")  # the fastest without a compiler
+    state = {"make_pods": 1, "make_containers": 1}
+    with launched(chain, tmp_path, version, state=state, timeout_ms=20_000) as runtime:
+        with impatience("the runtime is stuck", 120):
+            reply = runtime.event("StartContainer", POD, CONTAINER, parallel=40, repeat=25)
+            stopped = runtime.event("StopContainer", POD, {**CONTAINER, "id": "another"})
+        assert (list(reply.errors), reply.names) == ([], [NAME])
+        assert bool(runtime.play("updates").updates) == UNSOLICITED[version]
+        assert bool(stopped.update) != UNSOLICITED[version]
+
+
+def test_an_update_without_an_answer_that_carries_it_is_sent_by_itself(
+    chain: Chain, tmp_path: Path, version: str
+) -> None:
+    """Or waits for the next that can; either way it arrives."""
+    chain.add("asking", saying(updates=[{"id": "container0", "resources": {"cpu": {"cpus": "1"}}}]))
+    with launched(chain, tmp_path, version, state={"make_pods": 1, "make_containers": 1}) as runtime:
+        runtime.event("StartContainer", POD, CONTAINER)
+        carried = runtime.event("StopContainer", POD, {**CONTAINER, "id": "another"}).update
+        alone = [update for updates in arrived(runtime, UNSOLICITED[version]) for update in updates]
+    [update] = [*carried, *alone]
+    assert update["container_id"] == "container0"
+    assert update["linux"]["resources"]["cpu"]["cpus"] == "1"
+    assert bool(alone) == UNSOLICITED[version]
+
+
+def arrived(runtime: GoRuntime, awaited: bool) -> Sequence[Sequence[Mapping[str, Any]]]:
+    """The unsolicited updates that have come; waits for the first if one must come."""
+    with impatience("no update comes"):
+        while True:
+            updates = runtime.play("updates").updates
+            if updates or not awaited:
+                return updates
+
+
+def test_every_recorded_creation_can_be_answered_with_its_own_spec(chain: Chain, tmp_path: Path, version: str) -> None:
+    """The whole spec of a request, unchanged, is no wish at all."""
+    echo = """sed -n 's/.*"spec":\\(.*\\),"labels":.*,"event":.*/{"spec":\\1}/p' "$0.request" """
+    chain.add("adjusting", f"tail -n 1 '{tmp_path}/adjusting.requests' >\"$0.request\"; {echo}")
+    with launched(chain, tmp_path, version, EVENTS % "CreateContainer") as runtime:
+        for recorded in golden():
+            if recorded.event == "CreateContainer":
+                reply = runtime.event("CreateContainer", recorded.pod, recorded.container)
+                assert (recorded.source, reply.error) == (recorded.source, "")
+                assert not list(leaves(reply.adjust))
+
+
+def leaves(value: object) -> Iterator[object]:
+    """What is in a message besides empty messages, of which the runtime sends some."""
+    for inside in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from leaves(inside)
+    if not isinstance(value, dict | list | None):
+        yield value
+
+
+def test_what_an_old_runtime_does_not_know_is_refused_by_name(chain: Chain, tmp_path: Path, version: str) -> None:
+    """It would drop it without a word."""
+    chain.add("adjusting", saying(spec={"process": {"args": ["true"]}}))
+    with launched(chain, tmp_path, version, EVENTS % "CreateContainer") as runtime:
+        reply = runtime.event("CreateContainer", POD, CONTAINER)
+    if version in ("v0.12.0", "v0.12.5"):
+        assert (reply.error, (reply.adjust or {})["args"][-1]) == ("", "true")
+    else:
+        assert "process.args: the runtime has NRI 0.8.0, which does not know it; 0.10.0 does" in reply.error
