@@ -15,20 +15,22 @@ import socket
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tests.e2e import hooks
+from tests.e2e import adjusting, hooks
 from tests.e2e.checks import Call, Evidence, errors, judge
-from tests.e2e.pod import HarnessError, command, until
+from tests.e2e.pod import Cri, HarnessError, command, until
 from tests.e2e.runtimes import ALL, STATE, Runtime
 from tests.peers.build import peer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ADAPTER = Path(os.environ.get("E2E_ADAPTER") or REPOSITORY / ".venv/bin/v010-adapter")
 SETUPS = {"etc": Path("/etc/nri/conf.json"), "own": Path("/etc/nri/legacy/conf.json"), "hooks": hooks.HOOKS}
+SETUPS |= {"adjusting": adjusting.PROGRAM.relative_to(REPOSITORY)}
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or no
-legacy plugins, but hooks.
+legacy plugins, but hooks; or a plugin and a hook that adjust containers.
 """
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
@@ -161,24 +163,36 @@ def run_hooks(runtime: Runtime) -> dict[str, object]:
     """The run with hooks. CRI-O has its own in another directory, so there the adapter is told to inject its own."""
     isolate()
     hooks.prepare()
+    findings = run_alone(runtime, "hooks", "hooks: {enabled: true}\n" if runtime.injects_hooks else "", hooks.play)
+    return {"ran": "hooks of seven containers", "findings": findings}
+
+
+def run_adjusting(runtime: Runtime) -> dict[str, object]:
+    """The run with a plugin and a hook that adjust containers."""
+    isolate()
+    adjusting.prepare()
+    findings = run_alone(runtime, "adjusting", adjusting.SETTINGS, adjusting.play)
+    return {"ran": "a plugin and a precreate hook that adjust containers", "findings": findings}
+
+
+def run_alone(runtime: Runtime, setup: str, settings: str, play: Callable[[Cri], Iterator[str]]) -> list[str]:
+    """A run with the adapter as the only NRI plugin; returns what was found wrong."""
     syslog = Syslog()
-    LAUNCHED.parent.mkdir(parents=True)
+    LAUNCHED.parent.mkdir(parents=True, exist_ok=True)
     LAUNCHED.symlink_to(ADAPTER)
     Path("/etc/nri/conf.d").mkdir()
-    Path(f"/etc/nri/conf.d/{LAUNCHED.name}.conf").write_text(
-        "hooks: {enabled: true}\n" if runtime.injects_hooks else ""
-    )
+    Path(f"/etc/nri/conf.d/{LAUNCHED.name}.conf").write_text(settings)
     try:
         cri = runtime.start()
         until(lambda: syslog.has("registered with"), "the adapter to be registered")
-        findings = list(hooks.play(cri))
+        findings = list(play(cri))
         runtime.stop()
     except HarnessError as error:
         findings = [str(error), *runtime.last_words()]
     findings += [f"left behind: {process}" for process in leave_nothing()]
     log = syslog.close()
-    keep(f"{runtime.name}-hooks", [runtime.log, *STATE.glob("states-*")], log)
-    return {"ran": "hooks of seven containers", "findings": [*findings, *errors(log)]}
+    keep(f"{runtime.name}-{setup}", [runtime.log, *STATE.glob("states-*")], log)
+    return [*findings, *errors(log)]
 
 
 def run(runtime: Runtime, setup: str) -> dict[str, object]:
@@ -225,4 +239,5 @@ if __name__ == "__main__":
     if os.readlink(MOUNTS) == sys.argv[3]:
         sys.exit("this would mount things over the node's own folders: run tests.e2e instead")
     chosen = next(runtime for runtime in ALL if runtime.name == sys.argv[1])
-    print(json.dumps(run_hooks(chosen) if sys.argv[2] == "hooks" else run(chosen, sys.argv[2])))
+    alone = {"hooks": run_hooks, "adjusting": run_adjusting}.get(sys.argv[2])
+    print(json.dumps(alone(chosen) if alone else run(chosen, sys.argv[2])))

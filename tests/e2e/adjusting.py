@@ -1,0 +1,113 @@
+"""Adjustments under a real runtime: what a legacy plugin and a precreate hook answer is what the container is like."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.e2e import hooks
+from tests.e2e.adjuster import FIRST, SECOND
+from tests.e2e.pod import CONTAINER, POD, Cri, HarnessError, until
+from tests.e2e.runtimes import STATE
+
+PROGRAM = Path(__file__).with_name("adjuster.py")
+CONF = Path("/etc/nri/legacy/conf.json")
+EVENTS = "[CreateContainer, StartContainer, UpdateContainer, StopContainer]"
+SETTINGS = f"""
+legacy: {{config: {CONF}, metadataPrefix: e2e.meta/, plugins: {{adjuster: {{events: {EVENTS}}}}}}}
+hooks: {{enabled: true, precreate: true}}
+"""
+
+
+def prepare() -> None:
+    """Installs the plugin and the hook."""
+    hooks.prepare()
+    plugin = Path("/opt/nri/bin/adjuster")
+    plugin.parent.mkdir(parents=True)
+    run = shlex.join([sys.executable, "-IS", str(PROGRAM)])
+    plugin.write_text(f'#!/bin/sh\nexec {run} "$@"\n')
+    plugin.chmod(0o755)
+    CONF.parent.mkdir(parents=True)
+    entry = {"type": "adjuster", "conf": {"first": str(STATE / "first")}}
+    CONF.write_text(json.dumps({"version": "0.1", "plugins": [entry]}))
+    hook = {"path": sys.executable, "args": ["python3", "-IS", str(PROGRAM), "edit"]}
+    hooks.HOOKS.mkdir(parents=True)
+    text = {"version": "1.0.0", "hook": hook, "when": {"annotations": {"pod-note": ""}}, "stages": ["precreate"]}
+    (hooks.HOOKS / "edit.json").write_text(json.dumps(text))
+
+
+def play(cri: Cri) -> Iterator[str]:
+    """Makes two containers; yields, in sentences, what they lack."""
+    cri.folder.joinpath("logs/p1").mkdir(parents=True, exist_ok=True)
+    pod_file = cri.file("pod", POD | {"log_directory": f"{cri.folder}/logs/p1"})
+    pod = cri("runp", pod_file).strip()
+    first = _start(cri, FIRST, pod, pod_file)
+    info = json.loads(cri("inspect", "-o", "json", first))["info"]
+    pid = int(info["pid"])
+    yield from _created(info["runtimeSpec"], pid)
+    cri("update", "--cpu-share", "300", first)
+    yield from _shares(pid, 444, "an update that the plugin changed")
+    second = _start(cri, SECOND, pod, pod_file)
+    cri("stop", "--timeout", "0", second)  # older runtimes are told with the answer to this
+    yield from _shares(pid, 333, "the plugin's wish at another container's start")
+    cri("stop", "--timeout", "0", first)
+    for container in (first, second):
+        cri("rm", container)
+    cri("stopp", pod)
+    cri("rmp", pod)
+
+
+def _start(cri: Cri, name: str, pod: str, pod_file: str) -> str:
+    file = cri.file(name, CONTAINER | {"metadata": {"name": name}, "log_path": f"{name}.log"})
+    container = cri("create", pod, file, pod_file).strip()
+    cri("start", container)
+    return container
+
+
+def _created(spec: dict[str, Any], pid: int) -> Iterator[str]:
+    process = Path(f"/proc/{pid}")
+    environment = process.joinpath("environ").read_text().split("\0")
+    for variable in ("LEGACY=plugin", "FOO=changed", "HOOK=precreate"):
+        if variable not in environment:
+            yield f"the container lacks the variable {variable}: {environment}"
+    if "FOO=bar" in environment:
+        yield "the variable that was changed is there twice"
+    for annotation in ("e2e/plugin", "e2e/hook"):
+        if spec["annotations"].get(annotation) != "yes":
+            yield f"the container lacks the annotation {annotation}"
+    if "FOO=bar" not in spec["annotations"].get("e2e.meta/adjuster.saw", ""):
+        yield "the plugin's metadata is no annotation"
+    if "Max open files            1234" not in process.joinpath("limits").read_text():
+        yield "the limit of open files is not the plugin's"
+    if " /e2e-mount ro" not in process.joinpath("mountinfo").read_text():
+        yield "the hook's mount is not there"
+    if not process.joinpath("root/dev/e2e-null").is_char_device():
+        yield "the hook's device is not there"
+    yield from _shares(pid, 222, "what the plugin asked for at the creation")
+
+
+def _shares(pid: int, expected: int, what: str) -> Iterator[str]:
+    """Waits for the CPU shares of a process's cgroup."""
+    try:
+        until(lambda: _read_shares(pid) == _as_kernel(expected), "", 10)
+    except HarnessError:
+        yield f"{what} did not reach the cgroup: {_read_shares(pid)} instead of {_as_kernel(expected)}"
+
+
+def _read_shares(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "cpu" in controllers.split(","):
+            return int(Path(f"/sys/fs/cgroup/cpu{path}/cpu.shares").read_text())
+    return int(Path(f"/sys/fs/cgroup{path}/cpu.weight").read_text())
+
+
+def _as_kernel(shares: int) -> int:
+    """What the kernel's file says: a weight with cgroup v2, as runc converts shares."""
+    if Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        return 1 + (shares - 2) * 9999 // 262142
+    return shares
