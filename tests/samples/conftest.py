@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from .plugins import SAMPLES
+from . import busybox
+from .plugins import SAMPLES, Shell
 
 DEFAULT_DIRECTORY = "/run/nri/dump"
 
@@ -20,3 +22,16 @@ def tame_dump(tmp_path: Path) -> Path:
     copy.write_text(script.replace(f'"{DEFAULT_DIRECTORY}"', f'"{tmp_path}/default"'))
     copy.chmod(0o755)
     return copy
+
+
+@pytest.fixture(params=["as installed", "dash", "busybox"])
+def shell(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """A way to run a shell script; the one of busybox has nothing but busybox on its PATH."""
+    if request.param == "as installed":
+        return {}
+    if request.param == "busybox":
+        applets = busybox.applets(tmp_path_factory.mktemp("applets"))
+        return {"shell": (f"{applets}/sh",), "path": str(applets)}
+    if not shutil.which("dash"):
+        busybox.missing("no dash on PATH")
+    return {"shell": ("dash",)}

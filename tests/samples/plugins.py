@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,8 +13,13 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "legacy-plugins"
-REQUESTS = sorted((SAMPLES / "requests").glob("*.json"))
+EVENTS = sorted((SAMPLES / "requests").glob("*-event.json"))
+"""Requests of the events that only the adapter has."""
+REQUESTS = sorted({*(SAMPLES / "requests").glob("*.json")} - {*EVENTS})
+"""Requests of the original's events."""
 GOLDEN = sorted((ROOT / "tests/golden/containerd-1.6.20").glob("*.json"))
+
+Shell = dict[str, Any]  # how to run a script: `shell` and `path`, as run() takes them
 
 # What the adapter gives its plugins, and where the tests' own interpreter lies, should the system have none.
 PATH = f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{os.path.dirname(sys.executable)}"
@@ -47,6 +53,18 @@ def sample(name: str, **conf: object) -> dict[str, Any]:
     """Returns one of the sample requests, with a `conf` in front if there is to be one."""
     request: dict[str, Any] = json.loads((SAMPLES / "requests" / f"{name}.json").read_text())
     return {"conf": conf, **request} if conf else request
+
+
+def event(annotations: dict[str, str] | None = None, /, **conf: object) -> dict[str, Any]:
+    """Returns the request of CreateContainer for the container `web` of a pod with these annotations and no others."""
+    request = sample("create-container-event", **conf)
+    request["pod"]["annotations"] = annotations or {}
+    return request
+
+
+def code(plugin: str) -> dict[str, Any]:
+    """Returns what a sample in Python defines, to call it without a process."""
+    return runpy.run_path(str(SAMPLES / plugin))
 
 
 def run(plugin: str | Path, request: object, *arguments: str, path: str = PATH, shell: tuple[str, ...] = ()) -> Answer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -12,23 +11,7 @@ from typing import Any
 
 import pytest
 
-from . import busybox
-from .plugins import PATH, REQUESTS, SAMPLES, Answer, run, sample
-
-Shell = dict[str, Any]  # how to run a script: `shell` and `path`, as run() takes them
-
-
-@pytest.fixture(params=["as installed", "dash", "busybox"])
-def shell(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """A way to run a shell script; the one of busybox has nothing but busybox on its PATH."""
-    if request.param == "as installed":
-        return {}
-    if request.param == "busybox":
-        applets = busybox.applets(tmp_path_factory.mktemp("applets"))
-        return {"shell": (f"{applets}/sh",), "path": str(applets)}
-    if not shutil.which("dash"):
-        busybox.missing("no dash on PATH")
-    return {"shell": ("dash",)}
+from .plugins import PATH, REQUESTS, SAMPLES, Answer, Shell, run, sample
 
 
 def dumped(directory: Path) -> list[str]:

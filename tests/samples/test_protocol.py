@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -10,10 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import MessageToDict, ParseDict
 
-from .plugins import GOLDEN, PATH, REQUESTS, SAMPLES, run, sample
+from adapter import oci
+from adapter.nri import api
 
-PLUGINS = ("clearcfs", "dump", "logger")
+from .plugins import EVENTS, GOLDEN, PATH, REQUESTS, SAMPLES, run, sample
+
+ADJUSTING = ("device-injector", "konfine", "timezone", "ulimit-adjuster")
+PLUGINS = ("clearcfs", "dump", "logger", *ADJUSTING)
+PYTHON = [plugin for plugin in PLUGINS if b"python3" in (SAMPLES / plugin).read_bytes().splitlines()[0]]
 EVERY_PLUGIN = pytest.mark.parametrize("plugin", PLUGINS)
 RECORDED = [pytest.param(path, id=path.stem) for path in (*REQUESTS, *GOLDEN)]
 GARBAGE = {
@@ -30,7 +37,7 @@ GARBAGE = {
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> dict[str, dict[str, str]]:
+def settings(tmp_path: Path) -> dict[str, dict[str, object]]:
     """The `conf` of each plugin that keeps it within the test's own folder."""
     for request in (json.loads(path.read_text()) for path in (*REQUESTS, *GOLDEN)):
         for cgroup in (request["spec"]["cgroupsPath"], SYSTEMD_CGROUP):
@@ -41,6 +48,8 @@ def settings(tmp_path: Path) -> dict[str, dict[str, str]]:
         "clearcfs": {"cgroupRoot": str(tmp_path / "cgroup")},
         "dump": {"directory": str(tmp_path / "dump")},
         "logger": {"file": str(tmp_path / "log")},
+        "konfine": {"systemReserved": [0], "online": "0-3", "state": str(tmp_path / "konfine")},
+        "timezone": {"zone": "Europe/Berlin"},
     }
 
 
@@ -53,9 +62,9 @@ SYSTEMD_CGROUP = (
 @EVERY_PLUGIN
 @pytest.mark.parametrize("path", RECORDED)
 def test_every_plugin_answers_every_recorded_request_with_a_result_of_its_own(
-    plugin: str, path: Path, settings: dict[str, dict[str, str]]
+    plugin: str, path: Path, settings: dict[str, dict[str, object]]
 ) -> None:
-    request: dict[str, Any] = {**json.loads(path.read_text()), "conf": settings[plugin], "version": "0.7"}
+    request: dict[str, Any] = {**json.loads(path.read_text()), "conf": settings.get(plugin, {}), "version": "0.7"}
     answer = run(plugin, request)
     assert list(answer.result) == ["plugin", "version", "error", "metadata"]
     assert (answer.result["plugin"], answer.result["version"]) == (plugin, "0.7")
@@ -63,6 +72,7 @@ def test_every_plugin_answers_every_recorded_request_with_a_result_of_its_own(
     assert all(isinstance(value, str) for value in answer.metadata.values())
     assert answer.stdout.count("\n") == 1
     assert (answer.stderr != "") == (plugin == "logger")
+    assert plugin not in ADJUSTING or list(answer.metadata) == ["skipped"]
 
 
 @EVERY_PLUGIN
@@ -89,7 +99,12 @@ def test_garbage_on_stdin_is_answered_with_an_error(plugin: str, stdin: bytes, t
     assert answer.stderr == ""
 
 
-@pytest.mark.parametrize("plugin", ["clearcfs", "logger"])
+@pytest.mark.parametrize("plugin", PYTHON)
+def test_a_sample_in_python_is_python_3_9(plugin: str) -> None:
+    ast.parse((SAMPLES / plugin).read_text(), feature_version=(3, 9))
+
+
+@pytest.mark.parametrize("plugin", PYTHON)
 def test_what_else_lies_in_the_plugin_directory_is_not_taken_for_pythons_own(plugin: str, tmp_path: Path) -> None:
     shutil.copy(SAMPLES / plugin, tmp_path)
     (tmp_path / "json.py").write_text("raise SystemExit('a plugin called json.py')")
@@ -108,10 +123,23 @@ def test_a_sample_request_has_the_keys_of_a_recorded_one_in_the_same_order(path:
     ]
 
 
-def test_the_sample_configuration_names_every_sample_once() -> None:
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in EVENTS])
+def test_a_sample_request_of_an_event_says_the_same_in_nris_words_and_in_ocis(path: Path) -> None:
+    request = json.loads(path.read_text())
+    assert list(request)[:4] == ["version", "state", "id", "sandboxID"]
+    pod, container = ParseDict(request["pod"], api.PodSandbox()), ParseDict(request["container"], api.Container())
+    assert (request["id"], request["sandboxID"]) == (container.id, pod.id) == (container.id, container.pod_sandbox_id)
+    assert MessageToDict(container, preserving_proto_field_name=True) == request["container"]
+    spec = oci.spec_from(pod, container)
+    assert oci.merged(spec, {"linux": {"resources": request.get("resources", {})}}) == request["spec"]
+    assert request["labels"] == dict(pod.labels)
+
+
+def test_the_sample_configuration_names_every_sample_for_the_originals_events_once() -> None:
     conf = json.loads((SAMPLES / "conf.json").read_text())
     assert conf["version"] == "0.1"
-    assert sorted(os.path.basename(entry["type"]) for entry in conf["plugins"]) == sorted(PLUGINS)
+    names = [os.path.basename(entry["type"]) for entry in conf["plugins"]]
+    assert sorted(names) == sorted({*PLUGINS} - {*ADJUSTING})
 
 
 def test_the_sample_configuration_calls_no_plugin_by_the_name_of_a_usual_program() -> None:

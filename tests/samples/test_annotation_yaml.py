@@ -1,0 +1,190 @@
+"""The YAML that two of the samples read: what they understand they understand as PyYAML does, the rest they refuse."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from .plugins import SAMPLES, code, event
+
+READERS = ("device-injector", "ulimit-adjuster")
+BEGINNING, END = "# --- YAML", '\n\n\nif __name__ == "__main__":'
+INJECTOR, ADJUSTER = (code(plugin) for plugin in READERS)
+load = INJECTOR["load"]
+REFUSED = object()
+
+PIECES = (
+    *(
+        "a",
+        "b: ",
+        "key",
+        ": ",
+        ":",
+        "- ",
+        "-",
+        "\n",
+        "\n  ",
+        "\n    ",
+        " ",
+        "  ",
+        "#",
+        " #",
+        ",",
+        ", ",
+        "[",
+        "]",
+        "{",
+        "}",
+    ),
+    *(
+        "'",
+        "''",
+        '"',
+        "\\",
+        "\\n",
+        "\\u00e9",
+        "|",
+        ">",
+        "&a",
+        "*a",
+        "!",
+        "%",
+        "@",
+        "`",
+        "?",
+        "? ",
+        "<<",
+        "=",
+        "é",
+        "\r\n",
+    ),
+    *("1", "-1", "+", "0", "010", "08", "0x1f", "0o7", "0b1", "1_000", "1.5", ".", "1e3", "1:30", ".inf", "2001-01-01"),
+    *("~", "null", "true", "yes", "Off", "y", "---", "...", "/dev/null", "ens2.100", "0-3", "2,3", "v.com/d=0"),
+)
+TEXT = st.text(st.sampled_from("ab1 :-#,'\"[]{}é/=.0~%"), max_size=6)
+VALUES = st.recursive(
+    st.none() | st.integers() | TEXT,
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(TEXT, values, max_size=3),
+    max_leaves=8,
+)
+
+
+def understood(text: str) -> Any:
+    try:
+        return load(text)
+    except (ValueError, RecursionError):
+        return REFUSED
+
+
+def as_pyyaml(text: str) -> None:
+    value = understood(text)
+    assert value is REFUSED or json.dumps(value) == json.dumps(yaml.safe_load(text))
+
+
+UNDERSTOOD = {
+    "- a\n- b: c\n  d: 1\n": ["a", {"b": "c", "d": 1}],
+    "a:\n- b\n-\n  c: ~\nd:\n  - [e, 'it''s', \"f # g\"]": {"a": ["b", {"c": None}], "d": [["e", "it's", "f # g"]]},
+    "# a\n- # b\n  c: # d\n    e # f\n\n-\n": [{"c": "e"}, None],
+    "- - -1\n  - 010\n- {a: /b c, d: [e#f, g:h]}\r\n": [[-1, 8], {"a": "/b c", "d": ["e#f", "g:h"]}],
+    '\n[{"a": "\\u00e9\\"",\n  b: null}]\n': [{"a": 'é"', "b": None}],
+    "a": "a",
+    "": None,
+}
+
+
+@pytest.mark.parametrize(("text", "value"), UNDERSTOOD.items())
+def test_lists_and_mappings_are_understood_in_all_their_usual_forms(text: str, value: object) -> None:
+    assert load(text) == value == yaml.safe_load(text)
+
+
+def test_both_samples_have_the_same_reader() -> None:
+    texts = [(SAMPLES / plugin).read_text() for plugin in READERS]
+    first, second = (text[text.index(BEGINNING) : text.index(END)] for text in texts)
+    assert first == second
+
+
+@settings(max_examples=1000)
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+@example("a:\n- b\n- c: 1\n  d: [x, {y: 'it''s'}]\n# end")
+@example("- a: b # c\n-\n- - d\n  - e\n- # f\n  g: h")
+@example('- "a # b": [ c d,\n  -1 ]')
+@example("[a,\n  {b: c}]\n")
+@example("- a\n -b")
+@example("a: b: c")
+@example("--- a")
+@example("{a:1}")
+@example("~: a")
+def test_what_is_understood_is_understood_as_pyyaml_does(text: str) -> None:
+    as_pyyaml(text)
+
+
+@settings(max_examples=300)
+@given(VALUES, st.sampled_from([True, False, None]))
+def test_what_pyyaml_writes_is_understood_as_pyyaml_does(value: object, style: bool | None) -> None:
+    as_pyyaml(yaml.safe_dump(value, default_flow_style=style, width=10**6, allow_unicode=True))
+
+
+LIMIT = st.fixed_dictionaries(
+    {"type": st.sampled_from(["nofile", "RLIMIT_AS"]), "hard": st.integers(0, 2**64)},
+    optional={"soft": st.integers(), "options": st.lists(st.sampled_from(["ro", "mode=755", "a b", "it's", ""]))},
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(LIMIT, max_size=3), st.sampled_from([True, False, None, "json", "pretty"]))
+def test_what_people_write_into_annotations_is_understood(
+    limits: list[dict[str, Any]], style: bool | str | None
+) -> None:
+    if isinstance(style, str):
+        text = json.dumps(limits, indent=2 if style == "pretty" else None)
+    else:
+        text = yaml.safe_dump(limits, default_flow_style=style, width=10**6)
+    assert load(text) == limits
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &x b",
+        "a: *x",
+        "a: !!str b",
+        "a: |\n  b",
+        "a: b\n  c",
+        "a: 'b\n  c'",
+        "%YAML 1.1\n--- a",
+        "\ta: b",
+        "a: y",
+        "a: N",
+    ],
+)
+def test_what_is_beyond_the_reader_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        load(text)
+
+
+KEYS = {
+    "ulimits.noderesource.dev/container.web": ADJUSTER,
+    **{f"{kind}.noderesource.dev/pod": INJECTOR for kind in INJECTOR["ANNOTATIONS"]},
+}
+
+
+@settings(max_examples=500)
+@given(
+    st.sampled_from(sorted(KEYS)),
+    st.text(max_size=40) | st.lists(st.sampled_from(PIECES), max_size=14).map("".join) | VALUES.map(json.dumps),
+)
+@example("sysctl.noderesource.dev/pod", "[" * 10_000)
+@example("devices.noderesource.dev/pod", "- " * 10_000)
+@example("ulimits.noderesource.dev/container.web", "- hard: " + "9" * 5000)
+def test_any_annotation_gets_a_result_or_an_error_that_names_it(key: str, annotation: str) -> None:
+    try:
+        result = KEYS[key]["invoke"](event({key: annotation}))
+    except ValueError as problem:
+        assert str(problem).startswith(f"annotation {key}: ")  # noqa: PT017 - either is fine
+    else:
+        assert json.loads(json.dumps(result))["metadata"].keys() == {"adjusted"}

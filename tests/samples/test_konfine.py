@@ -1,0 +1,182 @@
+"""konfine: whatever containers get, now or later, the CPUs reserved for the system are not among it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter import oci
+from adapter.nri import api
+
+from .plugins import code, event, run, sample
+
+Invoke = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def create(online: str = "0-7", cpus: str = "", **conf: Any) -> dict[str, Any]:
+    """Returns a request of CreateContainer on a node with these CPUs, of a container with its own cpuset or none."""
+    request = event(online=online, **({"systemReserved": [0, 1]} | conf))
+    if cpus:
+        request["spec"]["linux"]["resources"]["cpu"]["cpus"] = cpus
+    return request
+
+
+def update(cpus: str = "", **conf: Any) -> dict[str, Any]:
+    """Returns a request of UpdateContainer that asks for a cpuset, or for none."""
+    request = sample("update-container-event", online="0-7", **({"systemReserved": [0, 1]} | conf))
+    request["resources"] = {"cpu": {"shares": 2, **({"cpus": cpus} if cpus else {})}}
+    return request
+
+
+def cpus_of(result: dict[str, Any]) -> str:
+    cpus: str = result["spec"]["linux"]["resources"]["cpu"]["cpus"]
+    assert result["metadata"] == {"cpus": cpus}
+    return cpus
+
+
+@pytest.fixture(scope="module")
+def invoke() -> Invoke:
+    found: Invoke = code("konfine")["invoke"]
+    return found
+
+
+CPUSETS = [
+    ("0-7", [0, 1], "2-7"),
+    ("0-7", [], "0-7"),
+    ("0-7", [3], "0-2,4-7"),
+    ("0-7", [1, 3, 5], "0,2,4,6-7"),
+    ("0-7", [7, 0, 7, 100], "1-6"),
+    ("0-1,4,6-7", [4], "0-1,6-7"),
+    ("4,0-2,1", [0], "1-2,4"),
+    ("0", [1], "0"),
+    ("0-127", [0, 64], "1-63,65-127"),
+]
+
+
+@pytest.mark.parametrize(("online", "reserved", "left"), CPUSETS)
+def test_a_container_gets_the_nodes_cpus_without_the_reserved_ones(
+    online: str, reserved: list[int], left: str, invoke: Invoke
+) -> None:
+    assert invoke(create(online, systemReserved=reserved)) == {
+        "metadata": {"cpus": left},
+        "spec": {"linux": {"resources": {"cpu": {"cpus": left}}}},
+    }
+
+
+@pytest.mark.parametrize(("own", "reserved", "left"), CPUSETS)
+def test_a_cpuset_of_its_own_loses_the_reserved_cpus(own: str, reserved: list[int], left: str, invoke: Invoke) -> None:
+    assert cpus_of(invoke(create("0-255", own, systemReserved=reserved))) == left
+
+
+def test_without_other_word_the_nodes_cpus_are_those_that_the_kernel_has_online(invoke: Invoke) -> None:
+    request = create(systemReserved=[])
+    del request["conf"]["online"]
+    assert cpus_of(invoke(request)) == Path("/sys/devices/system/cpu/online").read_text().strip()
+
+
+def test_the_adapter_makes_an_adjustment_of_the_answer() -> None:
+    request = create()
+    after = oci.merged(request["spec"], run("konfine", request).result["spec"])
+    wanted = api.ContainerAdjustment()
+    wanted.linux.resources.cpu.cpus = "2-7"
+    assert oci.adjustment(request["spec"], after) == wanted
+
+
+def test_an_update_that_asks_for_cpus_gets_them_without_the_reserved_ones() -> None:
+    assert cpus_of(run("konfine", update("0-3")).result) == "2-3"
+
+
+def test_an_update_of_something_else_is_left_alone() -> None:
+    assert run("konfine", update()).metadata == {"skipped": "the cpuset does not change"}
+
+
+@pytest.mark.parametrize("name", ["StartContainer", "RunPodSandbox", "RemoveContainer"])
+def test_events_that_cannot_change_a_cpuset_are_left_alone(name: str, invoke: Invoke) -> None:
+    assert list(invoke(create() | {"event": name, "conf": None})["metadata"]) == ["skipped"]
+
+
+@pytest.mark.parametrize("reserved", [None, "0-1", 0, {"0": 1}, ["0"], [-1], [1.5], [True], [[0]]])
+def test_reserved_cpus_that_are_no_list_of_numbers_are_an_error(reserved: object, invoke: Invoke) -> None:
+    text = f"conf.systemReserved must be a list of CPUs, like [0, 1], but is {json.dumps(reserved)}"
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        invoke(create(systemReserved=reserved))
+
+
+def test_an_error_is_a_result_without_any_change() -> None:
+    answer = run("konfine", event())
+    assert (answer.code, answer.stderr) == (1, "")
+    error = "conf.systemReserved must be a list of CPUs, like [0, 1], but is null"
+    assert answer.result == {"plugin": "konfine", "version": "0.1", "error": error, "metadata": {}}
+
+
+@pytest.mark.parametrize("request_", [create("0-1"), create("0-7", "1"), update("0")])
+def test_a_container_for_which_no_cpu_is_left_fails(request_: dict[str, Any], invoke: Invoke) -> None:
+    with pytest.raises(ValueError, match=r"^conf\.systemReserved leaves none of the CPUs [01-]+$"):
+        invoke(request_)
+
+
+@pytest.mark.parametrize("cpus", ["a", "1-", "-1", "1,,2", "0-3:1", "0-999999", " 1"])
+def test_what_is_no_cpuset_is_an_error(cpus: str, invoke: Invoke) -> None:
+    with pytest.raises(ValueError, match=f"^{cpus!r} is not a list of CPUs$"):
+        invoke(create(cpus=cpus))
+
+
+def named(request: dict[str, Any], ident: str) -> dict[str, Any]:
+    return request | {"id": ident}
+
+
+def test_a_change_of_the_reserved_cpus_reaches_running_containers_once(tmp_path: Path) -> None:
+    state = str(tmp_path / "a/state")
+    for ident, cpus in (("all", ""), ("own", "0-3"), ("far", "6-7"), ("gone", ""), ("failed", "")):
+        assert run("konfine", named(create(cpus=cpus, state=state), ident)).result["updates"] == []
+    for ident, end in (("gone", "StopContainer"), ("failed", "RemoveContainer")):
+        stop = named(create(state=state), ident) | {"event": end, "state": "delete"}
+        assert run("konfine", stop).metadata == {"forgot": ident}
+
+    changed: dict[str, Any] = {"state": state, "systemReserved": [0, 1, 2]}
+    assert run("konfine", named(create(**changed), "new")).result["updates"] == [
+        {"id": "all", "resources": {"cpu": {"cpus": "3-7"}}},
+        {"id": "own", "resources": {"cpu": {"cpus": "3"}}},
+    ]
+    assert run("konfine", named(create(**changed), "newer")).result["updates"] == []
+
+
+def test_a_change_that_would_leave_a_running_container_without_cpus_does_not_reach_it(tmp_path: Path) -> None:
+    conf: dict[str, Any] = {"state": str(tmp_path)}
+    run("konfine", named(create(cpus="2", **conf), "small"))
+    assert run("konfine", create(systemReserved=[2], **conf)).result["updates"] == []
+
+
+def test_an_update_counts_from_then_on(tmp_path: Path) -> None:
+    conf: dict[str, Any] = {"state": str(tmp_path)}
+    run("konfine", named(create(**conf), "one"))
+    run("konfine", named(update("0-4", **conf), "one"))
+    assert run("konfine", create(systemReserved=[2], **conf)).result["updates"] == [
+        {"id": "one", "resources": {"cpu": {"cpus": "0-1,3-4"}}}
+    ]
+
+
+@pytest.mark.parametrize("again", [create, lambda **conf: update("0-4", **conf)])
+def test_the_container_of_the_event_itself_is_never_among_the_updates(tmp_path: Path, again: Any) -> None:
+    conf: dict[str, Any] = {"state": str(tmp_path)}
+    run("konfine", create(**conf))
+    answer = run("konfine", again(systemReserved=[2], **conf))
+    assert (answer.result["updates"], cpus_of(answer.result)[:3]) == ([], "0-1")
+
+
+def test_a_lost_record_moves_a_container_rather_than_failing_others(tmp_path: Path) -> None:
+    conf: dict[str, Any] = {"state": str(tmp_path)}
+    (tmp_path / "one").touch()
+    expected = [{"id": "one", "resources": {"cpu": {"cpus": "2-7"}}}]
+    assert run("konfine", create(**conf)).result["updates"] == expected
+
+
+@pytest.mark.parametrize("conf", [{}, {"state": "/nowhere"}])
+def test_the_end_of_an_unknown_container_is_nothing(conf: dict[str, Any]) -> None:
+    stop = create(**conf) | {"event": "StopContainer", "state": "delete"}
+    assert run("konfine", stop).metadata == {"skipped": "nothing is kept of this container"}

@@ -1,0 +1,171 @@
+"""ulimit-adjuster: of the same annotations the same limits as upstream's plugin of that name sets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from adapter import oci
+from adapter.nri import api
+
+from .plugins import code, event, run, sample
+
+KEY = "ulimits.noderesource.dev/container.web"
+OLD_KEY = "ulimits.nri.containerd.io/container.web"
+MOST = 2**64 - 1
+
+# An annotation, and what upstream's plugin makes of it: limits as (type, soft, hard), or an error. Seen by calling its
+# CreateContainer (plugins/ulimit-adjuster/adjuster.go).
+Limits = list[tuple[str, int, int]]
+CASES: dict[str, Limits | None] = {
+    "- type: RLIMIT_NOFILE\n  soft: 123\n  hard: 456\n": [("RLIMIT_NOFILE", 123, 456)],
+    "- type: RLIMIT_NOFILE\n  soft: 1\n  hard: 2\n- type: RLIMIT_NPROC\n  soft: 3\n  hard: 4": [
+        ("RLIMIT_NOFILE", 1, 2),
+        ("RLIMIT_NPROC", 3, 4),
+    ],
+    "- type: memlock\n  hard: 987654\n  soft: 645321\n- type: nproc\n  hard: 9000\n": [
+        ("RLIMIT_MEMLOCK", 645321, 987654),
+        ("RLIMIT_NPROC", 0, 9000),
+    ],
+    # types
+    "- {type: AS, soft: 1, hard: 2}": [("RLIMIT_AS", 1, 2)],
+    "- {type: rlimit_core, soft: 1, hard: 2}": [("RLIMIT_CORE", 1, 2)],
+    "- {type: RLimit_Cpu}": [("RLIMIT_CPU", 0, 0)],
+    "- {type: ULIMIT_NOFILE}": None,
+    "- {type: RLIMIT_FOO}": None,
+    "- {type: RLIMIT_RLIMIT_NOFILE}": None,
+    "- {type: ' nofile'}": None,
+    "- {type: 5}": None,
+    "- {type: ''}": None,
+    "- {soft: 1, hard: 2}": None,
+    "- {type: [nofile]}": None,
+    "- {type: nofile}\n- {type: RLIMIT_BAR}": None,
+    # numbers
+    f"- {{type: nofile, soft: {MOST}, hard: {MOST}}}": [("RLIMIT_NOFILE", MOST, MOST)],
+    f"- {{type: nofile, hard: {MOST + 1}}}": None,
+    "- {type: nofile, soft: 5, hard: 5}": [("RLIMIT_NOFILE", 5, 5)],
+    "- {type: nofile, soft: 5, hard: 4}": None,
+    "- {type: nofile, soft: 5}": None,
+    "- {type: nofile, hard: -1}": None,
+    "- {type: nofile, hard: unlimited}": None,
+    "- {type: nofile, hard: '5'}": None,
+    "- {type: nofile, hard: 1.5}": None,
+    "- {type: nofile, hard: yes}": None,
+    "- {type: nofile, hard: [5]}": None,
+    "- {type: nofile, hard: +5}": [("RLIMIT_NOFILE", 0, 5)],
+    "- {type: nofile, hard: 010}": [("RLIMIT_NOFILE", 0, 8)],
+    "- {type: nofile, hard: null, soft: ~}": [("RLIMIT_NOFILE", 0, 0)],
+    # keys
+    "- Type: nofile\n  SOFT: 1\n  Hard: 2": [("RLIMIT_NOFILE", 1, 2)],
+    "- type: nofile\n  hard: 5\n  Hard: 7": [("RLIMIT_NOFILE", 0, 5)],
+    "- type: nofile\n  hard: 5\n  hard: 7": [("RLIMIT_NOFILE", 0, 7)],
+    "- type: nofile\n  hard: 5\n  color: red": [("RLIMIT_NOFILE", 0, 5)],
+    # forms
+    '[{"type": "nofile", "soft": 1, "hard": 2}]': [("RLIMIT_NOFILE", 1, 2)],
+    "  # files\n  -   type: nofile # many\n\n      hard: 3": [("RLIMIT_NOFILE", 0, 3)],
+    "": [],
+    "~": [],
+    "[]": [],
+    "# nothing": [],
+    "{}": None,
+    "nofile": None,
+    "- nofile": None,
+    "-": None,
+    "type: nofile\nhard: 5": None,
+    "- type: nofile\n\thard: 5": None,
+    "- type: nofile\n   hard: 5": None,
+    "- type: [": None,
+}
+
+# What upstream's plugin takes, or leaves to the runtime, and the sample refuses.
+REFUSED = {
+    "another way to write a number": "- {type: nofile, hard: 1e3}",
+    "hexadecimal": "- {type: nofile, hard: 0x10}",
+    "an anchor": "- &a {type: nofile}",
+    "a tag": "- type: !!str nofile",
+    "a text in a block": "- type: |\n    nofile",
+    "a second document": "- type: nofile\n---\n- type: core",
+    "a tab": '[{"type":\t"nofile"}]',
+    "a type twice, which the runtime refuses": "- {type: nofile, hard: 1}\n- {type: NOFILE, hard: 2}",
+}
+
+
+def spec_of(limits: Limits) -> dict[str, Any]:
+    return {"process": {"rlimits": [{"type": kind, "hard": hard, "soft": soft} for kind, soft, hard in limits]}}
+
+
+@pytest.fixture(scope="module")
+def sample_code() -> dict[str, Any]:
+    return code("ulimit-adjuster")
+
+
+@pytest.mark.parametrize(("annotation", "limits"), CASES.items())
+def test_an_annotation_becomes_the_limits_that_upstream_sets(
+    annotation: str, limits: Limits | None, sample_code: dict[str, Any]
+) -> None:
+    request = event({KEY: annotation})
+    if limits is None:
+        with pytest.raises(ValueError, match=f"annotation {KEY}: "):
+            sample_code["invoke"](request)
+    else:
+        assert sample_code["invoke"](request)["spec"] == spec_of(limits)
+
+
+@pytest.mark.parametrize("annotation", REFUSED.values(), ids=list(REFUSED))
+def test_what_the_sample_does_not_understand_is_refused(annotation: str, sample_code: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"annotation {KEY}: "):
+        sample_code["invoke"](event({KEY: annotation}))
+
+
+@pytest.mark.parametrize(
+    ("annotations", "limits"),
+    [
+        ({KEY: "[{type: core}]", OLD_KEY: "[{type: cpu}]"}, [("RLIMIT_CORE", 0, 0)]),
+        ({OLD_KEY: "[{type: cpu}]"}, [("RLIMIT_CPU", 0, 0)]),
+        ({KEY: "", OLD_KEY: "[{type: cpu}]"}, []),
+        ({KEY: "[{type: core}]", OLD_KEY: "["}, [("RLIMIT_CORE", 0, 0)]),
+    ],
+)
+def test_the_newer_key_goes_before_the_older(
+    annotations: dict[str, str], limits: Limits, sample_code: dict[str, Any]
+) -> None:
+    assert sample_code["invoke"](event(annotations))["spec"] == spec_of(limits)
+
+
+@pytest.mark.parametrize("key", ["ulimits.noderesource.dev/pod", "ulimits.noderesource.dev", f"{KEY}2", "other"])
+def test_annotations_of_others_do_not_matter(key: str, sample_code: dict[str, Any]) -> None:
+    assert sample_code["invoke"](event({key: "["})) == {"metadata": {"skipped": "no limits are annotated"}}
+
+
+@pytest.mark.parametrize("changes", [{"pod": None}, {"pod": {}}, {"container": None}])
+def test_a_pod_without_annotations_or_a_container_without_name_is_left_alone(
+    changes: dict[str, Any], sample_code: dict[str, Any]
+) -> None:
+    assert sample_code["invoke"](event({KEY: "["}) | changes)["metadata"] == {"skipped": "no limits are annotated"}
+
+
+def test_an_update_is_left_alone() -> None:
+    assert list(run("ulimit-adjuster", sample("update-container-event")).metadata) == ["skipped"]
+
+
+def test_the_adapter_makes_of_the_answer_what_upstreams_plugin_answers() -> None:
+    request = event({KEY: "- {type: nofile, soft: 1, hard: 2}\n- {type: core}"})
+    answer = run("ulimit-adjuster", request)
+    assert answer.metadata == {"adjusted": "RLIMIT_NOFILE RLIMIT_CORE"}
+    after = oci.merged(request["spec"], answer.result["spec"])
+    assert oci.adjustment(request["spec"], after) == api.ContainerAdjustment(
+        rlimits=[api.POSIXRlimit(type="RLIMIT_NOFILE", soft=1, hard=2), api.POSIXRlimit(type="RLIMIT_CORE")]
+    )
+
+
+def test_an_error_is_a_result_without_any_change() -> None:
+    answer = run("ulimit-adjuster", event({KEY: "- {type: nofile}\n- {type: core, hard: -1}"}))
+    assert (answer.code, answer.stderr) == (1, "")
+    assert json.loads(answer.stdout) == {
+        "plugin": "ulimit-adjuster",
+        "version": "0.1",
+        "error": f"annotation {KEY}: core: -1 is not a number from 0 to {MOST}",
+        "metadata": {},
+    }
