@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,14 +16,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from adapter.hooks import describe, inject, match
+from adapter import describe, oci
+from adapter.hooks import inject, match, precreate
 from adapter.hooks.directory import Directories
 from adapter.hooks.match import Named
+from adapter.nri import api
 from tests.e2e.build import BuildError, install_packages
+from tests.processes import SteppedLoop
 from tests.samples.busybox import missing
 
 PACKAGES = {"podman": "podman", "conmon": "conmon", "runc": "runc", "busybox": "busybox-static"}
 SAMPLES = Path(__file__).resolve().parents[2] / "hooks.d"
+EDITOR = Path(__file__).resolve().parents[1] / "e2e" / "adjuster.py"
 CGROUP = f"/hooks-test-{os.getpid()}"
 UNSHARE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 STAGES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart")
@@ -173,3 +178,49 @@ def test_podman_masks_and_orders_hooks_as_we_do(podman: Podman) -> None:
     order = [named.hook.args[1] for named in hooks]
     assert order == [".hidden", "_", "a", "B", "b2", "C", "masked", "Z9"]
     assert hooks[6].hook.args[0] == "override"
+
+
+def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: SteppedLoop) -> None:
+    """podman gives the hook a config, which is kept; given the same container by NRI, we ask for the same edit."""
+    directory, told = podman.folder / "precreate.d", podman.folder / "told.json"
+    directory.mkdir()
+    program = podman.folder / "edit"
+    program.write_text(f"#!/bin/sh\n/usr/bin/tee {told} | exec {sys.executable} -IS {EDITOR} edit\n")
+    program.chmod(0o755)
+    hook = {"version": "1.0.0", "hook": {"path": str(program)}, "when": {"always": True}, "stages": ["precreate"]}
+    (directory / "edit.json").write_text(json.dumps(hook))
+    config = podman.config("edited", [directory], [], ["/bin/true"])
+    theirs, original = json.loads(config.read_text()), json.loads(told.read_text())
+    given = podman.folder / "given.json"
+    given.write_text(json.dumps(original))
+    described = describe.read(str(given))
+    editors = Directories([str(directory)], watch=False, extension_stages=["precreate"]).current()
+    hooks = editors.match(match.facts(described.pod, described.container))
+    request = api.CreateContainerRequest(pod=described.pod, container=described.container)
+    heard: list[Any] = []
+    answer = precreate.run(loop, hooks, request, api.CreateContainerResponse(), precreate.Policy(), loop.now + 60)
+    answer.then(lambda response, error: heard.append(error or response))
+    loop.until(lambda: bool(heard), "the hook does not end")
+    [response] = heard
+    ours = oci.apply(oci.spec_from(described.pod, described.container), response.adjust)
+    assert "HOOK=precreate" in theirs["process"]["env"]
+    assert sorted(ours["process"]["env"]) == sorted(theirs["process"]["env"])
+    assert ours["annotations"] == theirs["annotations"]
+    assert {mount["destination"]: mount for mount in ours["mounts"]} == {
+        mount["destination"]: mount for mount in theirs["mounts"]
+    }
+    assert [device["path"] for device in ours["linux"]["devices"]] == [
+        device["path"] for device in theirs["linux"]["devices"]
+    ]
+
+
+def test_a_precreate_hook_that_fails_fails_the_container_there_too(podman: Podman) -> None:
+    """Though it has printed a valid config."""
+    directory = podman.folder / "failing.d"
+    directory.mkdir()
+    program = podman.folder / "fail"
+    program.write_text("#!/bin/sh\n/bin/cat\nexit 1\n")
+    program.chmod(0o755)
+    hook = {"version": "1.0.0", "hook": {"path": str(program)}, "when": {"always": True}, "stages": ["precreate"]}
+    (directory / "fail.json").write_text(json.dumps(hook))
+    assert not podman.config("failing", [directory], [], ["/bin/true"]).exists()
