@@ -46,6 +46,12 @@ def read(own: LegacySettings) -> tuple[Config, list[Entry]]:
     return conf, [*entries, Entry(OK, f"{count} plugin{'' if count == 1 else 's'}", file)]
 
 
+def _when(own: LegacySettings, type_: str) -> str:
+    """Returns the events of a plugin that has not the usual ones."""
+    events = own.plugins[type_].events if type_ in own.plugins else None
+    return "" if events is None else f" at {', '.join(sorted(events)) or 'no event'}"
+
+
 def _located(fault: Fault, file: str) -> Entry:
     return Entry(NOTE if fault.tolerated else PROBLEM, fault.message, file, fault.line, fault.column)
 
@@ -60,7 +66,7 @@ def programs(own: LegacySettings, conf: Config) -> Iterator[Entry]:
             yield Entry(PROBLEM, f"{type_}: {error.reason}")
             continue
         fault = program.fault(path)
-        yield Entry(PROBLEM, f"{type_}: {path} {fault}") if fault else Entry(OK, f"{type_}: runs {path}")
+        yield Entry(PROBLEM, f"{type_}: {path} {fault}") if fault else Entry(OK, f"{type_}: runs {path}{_when(own, type_)}")
     for type_ in own.plugins:
         if type_ not in {entry.type for entry in conf.entries}:
             yield Entry(NOTE, f"{type_}: has settings, but does not stand in {own.config}")

@@ -208,3 +208,12 @@ def test_a_script_needs_its_interpreter(tmp_path: Path, line: str) -> None:
     file.write_text(line)
     file.chmod(0o755)
     assert "is not there" in program.fault(str(file))
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_precreate_hooks_are_in_order_where_they_are_enabled(node: Node, enabled: bool) -> None:
+    node.settings["hooks"]["precreate"] = enabled
+    node.write("one/edit.json", HOOK | {"stages": ["precreate"]})
+    problems = node.problems()
+    assert ("ok one/edit.json: precreate: /bin/true" in node()) is enabled
+    assert any("the stage 'precreate' is not enabled" in problem for problem in problems) is not enabled

@@ -83,3 +83,12 @@ def test_a_program_that_cannot_be_started_is_a_problem(node: Node) -> None:
 def test_settings_for_a_plugin_that_is_not_there_are_noted(node: Node) -> None:
     node.settings["legacy"]["plugins"] = {"konfine": {"onFailure": "ignore"}}
     assert "note konfine: has settings, but does not stand in conf.json" in node()
+
+
+def test_the_events_of_a_plugin_that_has_not_the_usual_ones_are_shown(node: Node) -> None:
+    node.program("a")
+    node.program("b")
+    node.write("conf.json", {"plugins": [{"type": "a"}, {"type": "b"}]})
+    node.settings["legacy"]["plugins"] = {"a": {"events": ["UpdateContainer", "CreateContainer"]}, "b": {"events": []}}
+    assert "ok a: runs bin/a at CreateContainer, UpdateContainer" in node()
+    assert "ok b: runs bin/b at no event" in node()
