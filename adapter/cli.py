@@ -29,6 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from adapter.runtime import demo  # noqa: PLC0415
 
             return demo.main(words[1:])
+        if words[:1] == ["simulate"]:
+            from adapter.runtime import simulate  # noqa: PLC0415
+
+            return simulate.main(words[1:])
         if words[:1] == ["check"]:
             from adapter import check  # noqa: PLC0415
 

@@ -38,7 +38,7 @@ class Daemon:
     def run(self) -> int:
         """Serves until the runtime closes the connection or a signal ends it; returns the exit code."""
         self._watch_signals()
-        self._retry_syslog()
+        self._retry_log()
         self._stub.register()
         self._loop.run()
         return self.exit_code
@@ -85,10 +85,10 @@ class Daemon:
         log.info("ending on %s", signal.Signals(number).name)
         self._finish(0)
 
-    def _retry_syslog(self) -> None:
-        """Offers syslog the lines that it did not take: soon again while it takes some, for many queue ten at most."""
+    def _retry_log(self) -> None:
+        """Offers the log lines that were not taken: soon again while some are, for many a syslog queues ten at most."""
         wait = 0.01 if logs.flush() else 1
-        self._loop.call_at(self._loop.time() + wait, self._retry_syslog)
+        self._loop.call_at(self._loop.time() + wait, self._retry_log)
 
 
 def run(own: Settings, errors: list[ConfigError], who: Identity, trunk: int) -> int:

@@ -1,14 +1,16 @@
 """Where log lines go: stderr, or syslog when stderr is /dev/null, as it is for plugins that a runtime launched.
 
-Nothing here ever waits. Where there is no syslog yet, or it does not read, the last lines are kept and written later.
+Nothing here ever waits. Where there is no syslog yet, or nobody reads, the last lines are kept and written later.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
 import os
+import select
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +31,45 @@ _DAEMON = 3 << 3
 _PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
 
 
-class Syslog(logging.Handler):
+class Patient(logging.Handler):
+    """Keeps lines until they can be written without waiting; a subclass says how one is written."""
+
+    def __init__(self) -> None:
+        """Starts with nothing kept."""
+        super().__init__()
+        self._backlog: deque[bytes] = deque(maxlen=BACKLOG)
+
+    @property
+    def pending(self) -> int:
+        """The lines that wait: `flush` is to be called again some time."""
+        return len(self._backlog)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queues a record's lines and writes what can be written."""
+        for line in self.format(record).split("\n"):  # and nothing else: JSON may have U+2028 in it
+            if line:
+                self._backlog.append(self._line(record.levelno, line))
+        self.flush()
+
+    def flush(self) -> None:
+        """Writes as many of the kept lines as are taken now."""
+        with contextlib.suppress(BlockingIOError):
+            while self._backlog:
+                self._write_first()
+
+    def inherit(self, other: Patient) -> None:
+        """Takes over the lines that another handler could not write yet."""
+        self._backlog.extend(other._backlog)
+
+    def _line(self, level: int, text: str) -> bytes:
+        raise NotImplementedError
+
+    def _write_first(self) -> None:
+        """Writes the first of the lines and drops it. Raises BlockingIOError when there would be a wait."""
+        raise NotImplementedError
+
+
+class Syslog(Patient):
     """Writes to syslog's socket as long as it takes lines without waiting.
 
     Not the standard library's SysLogHandler: that one needs the socket to be there, waits for a reader that is
@@ -42,40 +82,24 @@ class Syslog(logging.Handler):
         self._path = path
         self._ident = ident
         self._socket: socket.socket | None = None
-        self._backlog: deque[bytes] = deque(maxlen=BACKLOG)
 
-    @property
-    def pending(self) -> int:
-        """The lines that wait for syslog: `flush` is to be called again some time."""
-        return len(self._backlog)
+    def _line(self, level: int, text: str) -> bytes:
+        priority = _DAEMON | _PRIORITIES.get(level, 6)
+        line = f"<{priority}>{self._ident}[{os.getpid()}]: {text}"
+        return line.encode("utf-8", "backslashreplace")[:MAX_LINE]
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Queues a record's lines and writes what can be written."""
-        priority = _DAEMON | _PRIORITIES.get(record.levelno, 6)
-        head = f"<{priority}>{self._ident}[{os.getpid()}]: "
-        for line in self.format(record).split("\n"):  # and nothing else: JSON may have U+2028 in it
-            if line:
-                self._backlog.append((head + line).encode("utf-8", "backslashreplace")[:MAX_LINE])
-        self.flush()
-
-    def flush(self) -> None:
-        """Writes as many of the kept lines as syslog takes now."""
+    def _write_first(self) -> None:
         try:
-            while self._backlog:
-                self._connected().send(self._backlog[0])
-                self._backlog.popleft()
+            self._connected().send(self._backlog[0])
         except BlockingIOError:
-            return
+            raise
         except OSError as error:  # not there, not there any more, or restarted
-            if error.errno == errno.EMSGSIZE:
-                self._backlog.popleft()
             if self._socket is not None:
                 self._socket.close()
                 self._socket = None
-
-    def inherit(self, other: Syslog) -> None:
-        """Takes over the lines that another handler could not write yet."""
-        self._backlog.extend(other._backlog)
+            if error.errno != errno.EMSGSIZE:
+                raise BlockingIOError from None
+        self._backlog.popleft()
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
@@ -89,6 +113,34 @@ class Syslog(logging.Handler):
                 raise
             self._socket = new
         return self._socket
+
+
+class Stderr(Patient):
+    """Writes to stderr as long as it takes something without waiting: it may be a pipe that nobody reads.
+
+    The descriptor is left as it is, for others may have it too.
+    """
+
+    def __init__(self) -> None:
+        """Takes what descriptor 2 is."""
+        super().__init__()
+        self._poll = select.poll()
+        self._poll.register(2, select.POLLOUT)
+
+    def _line(self, level: int, text: str) -> bytes:
+        return f"{text}\n".encode("utf-8", "backslashreplace")
+
+    def _write_first(self) -> None:
+        """Writes a part of the line that fits where there is any room at all: pipe(7), PIPE_BUF."""
+        if not self._poll.poll(0):
+            raise BlockingIOError
+        line = self._backlog.popleft()
+        try:
+            written = os.write(2, line[: select.PIPE_BUF])
+        except OSError:  # nobody will ever read it
+            return
+        if written < len(line):
+            self._backlog.appendleft(line[written:])
 
 
 class JsonFormatter(logging.Formatter):
@@ -109,16 +161,16 @@ class JsonFormatter(logging.Formatter):
 
 def setup(settings: LogSettings, *, syslog: str = SYSLOG) -> None:
     """Sends all log lines from now on where the settings say."""
-    handler: logging.Handler
+    handler: Patient
     to_syslog = settings.target == "syslog" or (settings.target == "auto" and stderr_is_null())
-    handler = Syslog(syslog) if to_syslog else logging.StreamHandler()
+    handler = Syslog(syslog) if to_syslog else Stderr()
     if settings.format == "json":
         handler.setFormatter(JsonFormatter())
     else:
         handler.setFormatter(logging.Formatter("%(message)s" if to_syslog else "%(asctime)s %(levelname)s %(message)s"))
     root = logging.getLogger()
     for old in root.handlers[:]:
-        if isinstance(old, Syslog) and isinstance(handler, Syslog):
+        if isinstance(old, Patient) and type(old) is type(handler):
             handler.inherit(old)
         root.removeHandler(old)
     root.addHandler(handler)
@@ -126,10 +178,10 @@ def setup(settings: LogSettings, *, syslog: str = SYSLOG) -> None:
 
 
 def flush() -> int:
-    """Offers syslog the lines that it did not take before; returns how many it has taken."""
+    """Offers the lines again that were not taken before; returns how many have been taken."""
     taken = 0
     for handler in logging.getLogger().handlers:
-        if isinstance(handler, Syslog):
+        if isinstance(handler, Patient):
             taken += handler.pending
             handler.flush()
             taken -= handler.pending

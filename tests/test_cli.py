@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from adapter import cli, daemon, nri, settings
 from adapter.errors import AdapterError, ConfigError, RegistrationError
 from adapter.nri import Identity
-from adapter.runtime import demo
+from adapter.runtime import demo, simulate
 from adapter.settings import Settings
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
@@ -232,15 +233,18 @@ def test_the_paths_that_help_names_are_those_that_are_used(capsys: pytest.Captur
 # ---- the other commands
 
 
-def test_demo_gets_its_own_arguments_and_gives_its_own_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", [demo, simulate], ids=["demo", "simulate"])
+def test_a_command_gets_its_own_arguments_and_gives_its_own_exit_code(
+    monkeypatch: pytest.MonkeyPatch, command: ModuleType
+) -> None:
     given: list[list[str]] = []
 
     def main(words: list[str]) -> int:
         given.append(words)
         return 5
 
-    monkeypatch.setattr(demo, "main", main)
-    assert cli.main(["demo", "one", "-two"]) == 5
+    monkeypatch.setattr(command, "main", main)
+    assert cli.main([command.__name__.rpartition(".")[2], "one", "-two"]) == 5
     assert given == [["one", "-two"]]
 
 

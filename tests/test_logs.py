@@ -7,11 +7,13 @@ import json
 import logging
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -332,6 +334,79 @@ def test_a_record_as_json_is_one_line_on_its_way_to_syslog_whatever_it_says(
     assert json.loads(line)["message"] == text
 
 
+# ---- stderr
+
+
+@contextmanager
+def stderr_is_a_pipe() -> Iterator[int]:
+    """The reading end of a pipe that is stderr. No fixture, for pytest puts stderr back behind these."""
+    kept = os.dup(2)
+    reader, writer = os.pipe()
+    os.dup2(writer, 2)
+    os.close(writer)
+    try:
+        yield reader
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(reader)
+
+
+def read_to(reader: int, end: bytes, flush: Callable[[], object]) -> list[bytes]:
+    """The lines that come through a pipe up to one that ends so, flushing whenever there is room again."""
+    text = b""
+    while not text.endswith(end + b"\n"):
+        flush()
+        assert select.select([reader], [], [], 0)[0], f"{end!r} does not come"
+        text += os.read(reader, 1 << 20)
+    return text.splitlines()
+
+
+def test_a_stderr_that_nobody_reads_is_not_waited_for_and_gets_the_rest_in_order_later() -> None:
+    lines = [f"{number} {'x' * 500}" for number in range(600)]  # more than a pipe holds
+    with stderr_is_a_pipe() as pipe:
+        handler = logs.Stderr()
+        for line in lines:
+            handler.emit(record(line))
+        kept = handler.pending
+        read = read_to(pipe, lines[-1].encode(), handler.flush)
+    assert 0 < kept < 600
+    assert [line.decode() for line in read] == lines
+    assert handler.pending == 0
+
+
+def test_a_stderr_that_nobody_ever_reads_costs_the_oldest_lines() -> None:
+    with stderr_is_a_pipe() as pipe:
+        handler = logs.Stderr()
+        for number in range(3000):
+            handler.emit(record(f"{number}: hello, {'x' * 500}"))
+        kept = handler.pending
+        handler.emit(record("end"))
+        numbers = [int(line.split(b":")[0]) for line in read_to(pipe, b"end", handler.flush)[:-1]]
+    assert kept == 1000
+    assert numbers[-999:] == list(range(2001, 3000))
+    assert numbers[0] == 0
+
+
+def test_a_line_that_is_longer_than_a_pipe_holds_arrives_whole() -> None:
+    long = "y" * 300_000 + "z"
+    with stderr_is_a_pipe() as pipe:
+        handler = logs.Stderr()
+        handler.emit(record(long))
+        read = read_to(pipe, b"z", handler.flush)
+    assert read == [long.encode()]
+
+
+def test_a_stderr_whose_reader_has_gone_costs_nothing() -> None:
+    with stderr_is_a_pipe() as pipe:
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, pipe)
+        os.close(null)
+        handler = logs.Stderr()
+        handler.emit(record("hello"))
+    assert handler.pending == 0
+
+
 # ---- which of them
 
 
@@ -345,18 +420,18 @@ def test_target_syslog_means_syslog_whatever_stderr_is(
 
 
 def test_target_stderr_means_stderr_with_time_and_level(
-    root: logging.Logger, receiver: Receiver, capsys: pytest.CaptureFixture[str]
+    root: logging.Logger, receiver: Receiver, capfd: pytest.CaptureFixture[str]
 ) -> None:
     logs.setup(LogSettings(target="stderr"), syslog=str(receiver.path))
     root.warning("hello")
     assert receiver.read() == []
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* WARNING hello\n", capsys.readouterr().err)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* WARNING hello\n", capfd.readouterr().err)
 
 
-def test_format_json_is_json_on_stderr_too(root: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+def test_format_json_is_json_on_stderr_too(root: logging.Logger, capfd: pytest.CaptureFixture[str]) -> None:
     logs.setup(LogSettings(target="stderr", format="json"))
     root.info("hello")
-    data = json.loads(capsys.readouterr().err)
+    data = json.loads(capfd.readouterr().err)
     assert (data["level"], data["message"]) == ("info", "hello")
 
 

@@ -14,8 +14,8 @@ import jsonschema
 
 import adapter
 from adapter import gojson
-from adapter.hooks.document import Path as Steps
-from adapter.hooks.document import name
+from adapter.describe.document import Path as Steps
+from adapter.describe.document import name
 
 HOOK_1_0_0 = "hooks/schemas/hook-1.0.0.json"
 HOOK_0_1_0 = "hooks/schemas/hook-0.1.0.json"

@@ -66,7 +66,10 @@ def programs(own: LegacySettings, conf: Config) -> Iterator[Entry]:
             yield Entry(PROBLEM, f"{type_}: {error.reason}")
             continue
         fault = program.fault(path)
-        yield Entry(PROBLEM, f"{type_}: {path} {fault}") if fault else Entry(OK, f"{type_}: runs {path}{_when(own, type_)}")
+        if fault:
+            yield Entry(PROBLEM, f"{type_}: {path} {fault}")
+        else:
+            yield Entry(OK, f"{type_}: runs {path}{_when(own, type_)}")
     for type_ in own.plugins:
         if type_ not in {entry.type for entry in conf.entries}:
             yield Entry(NOTE, f"{type_}: has settings, but does not stand in {own.config}")

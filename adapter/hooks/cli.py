@@ -11,10 +11,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TextIO
 
-from adapter import settings
+from adapter import describe, settings
+from adapter.describe import Described
 from adapter.errors import ConfigError
-from adapter.hooks import describe, inject, match
-from adapter.hooks.describe import Described
+from adapter.hooks import inject, match
 from adapter.hooks.directory import Directories, Problem
 from adapter.hooks.file import printable
 from adapter.hooks.match import Decision
@@ -95,7 +95,10 @@ def _match(options: argparse.Namespace) -> Outcome:
             os.listdir(directory)
         except OSError as error:
             raise ConfigError(directory, error.strerror or str(error)) from None
-    directories = Directories(options.directory or own.hooks.directories, own.host_root, watch=False)
+    stages = own.hooks.extension_stages
+    directories = Directories(
+        options.directory or own.hooks.directories, own.host_root, watch=False, extension_stages=stages
+    )
     matcher = directories.current()
     decisions = matcher.explain(match.facts(described.pod, described.container))
     injected = [decision.named for decision in decisions if decision.matched]

@@ -134,9 +134,7 @@ def read(shape: Shape, value: object, place: str) -> Any:
 
 def _set(message: Message, field: Field, value: Any) -> None:
     if field.optional:
-        wrapper = getattr(message, field.name)
-        wrapper.SetInParent()
-        wrapper.value = value
+        getattr(message, field.name).value = value
     elif field.repeated:
         getattr(message, field.name).extend(value)
     else:

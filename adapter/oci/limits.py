@@ -114,7 +114,7 @@ SECCOMP_ERRNO = Limit(
 )
 UPDATE = Limit(
     "linux.resources.*",
-    "in updates: `pids`, `devices`, `cpu.realtimeRuntime`, `cpu.realtimePeriod`",
+    "in updates: `pids`, `devices`, `memory.swap` even with the limit, `cpu.realtimeRuntime`, `cpu.realtimePeriod`",
     "updates do not carry it",
 )
 
@@ -142,25 +142,28 @@ LIMITS = (
 """All that is refused."""
 
 DEVIATIONS = (
-    Deviation("annotations", "NRI before 0.12.5 takes the removal of a sysctl for one of an annotation"),
+    Deviation(
+        "annotations",
+        "one both removed and set is gone at times, so are sysctls and network devices: their order is random",
+    ),
+    Deviation("annotations", "NRI before 0.12.5 takes the removal of a sysctl for that of an annotation"),
     Deviation("linux.sysctl", "NRI before 0.12.5 does not forward the removal of a sysctl"),
-    Deviation("process.args", "the leading empty argument, which replaces what earlier plugins set, is taken off"),
-    Deviation("process.env", "with any change entries without `=` or without a name are lost"),
-    Deviation("process.env", "with any change a variable that stands twice has its first place and its last value"),
+    Deviation("process.env", "with any change, entries without `=` or without a name are lost"),
+    Deviation("process.env", "with any change, a variable that stands there twice has its first place and last value"),
+    Deviation("process.env", "of a variable that stands there twice the first is changed, and the last is in force"),
+    Deviation("process.env", "NRI does not forward the removal of a variable"),
     Deviation("process.rlimits", "a changed limit is appended and its old one stays; the last is in force"),
-    Deviation("mounts", "with any change all are sorted: by depth, then by destination"),
+    Deviation("mounts", "with any change, all are sorted: by depth, then by destination"),
     Deviation(
         "linux.rootfsPropagation",
         "becomes `rshared` or `rslave` with a mount that has that option; its source has to be shared on the host",
     ),
+    Deviation("linux.devices", "NRI does not forward the removal of a device"),
     Deviation("linux.devices", "a changed device moves to the end"),
     Deviation("linux.resources.devices", "for each new or changed device a rule is appended that allows it"),
     Deviation("linux.resources.memory.swap", "becomes what `limit` is set to"),
-    Deviation(
-        "linux.resources.memory",
-        "reservation, swap, kernel memory, swappiness and the rest are ignored without a word",
-    ),
-    Deviation("linux.seccomp.defaultErrnoRet", "is dropped from an adjusted policy"),
-    Deviation("linux.intelRdt", "NRI's `remove` together with other values does not clear what these do not name"),
+    Deviation("linux.resources.memory", "all but `limit` is ignored without a word"),
+    Deviation("linux.seccomp", "`defaultErrnoRet` is dropped from an adjusted policy"),
+    Deviation("linux.intelRdt", "`remove` together with other values does not clear what these do not name"),
 )
-"""Where a runtime's spec differs from what `apply` makes of the same adjustment."""
+"""Where what runtimes make of an adjustment differs from what `apply` makes of it."""

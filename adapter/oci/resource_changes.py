@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from adapter.errors import NotAdjustable
 from adapter.oci import fields, limits
-from adapter.oci.fields import is_list, members, read, text
+from adapter.oci.fields import is_list, is_object, members, read, text
 from adapter.oci.limits import element
 from adapter.proto import nri_pb2 as api
 
@@ -23,7 +23,7 @@ def resources_to(before: Mapping[str, Any], after: Mapping[str, Any]) -> api.Lin
     internal/cri/nri/nri_api_linux.go (toCRIResources).
     """
     resources = api.LinuxResources()
-    change_resources(resources, dict(before), dict(after), "linux.resources")
+    change_resources(resources, before, is_object(after, "linux.resources"), "linux.resources")
     lost = _lost(resources)
     if lost is not None:
         raise lost
@@ -36,6 +36,8 @@ def _lost(resources: api.LinuxResources) -> NotAdjustable | None:
         return limits.UPDATE.at("linux.resources.devices")
     if resources.HasField("pids"):
         return limits.UPDATE.at("linux.resources.pids")
+    if resources.memory.HasField("swap"):
+        return limits.UPDATE.at("linux.resources.memory.swap")
     for field, wrapper in resources.cpu.ListFields():
         if field.name.startswith("realtime_"):
             return limits.UPDATE.at(f"linux.resources.cpu.{field.json_name}")
@@ -111,7 +113,6 @@ def _pids(target: api.LinuxResources, before: object, after: object, place: str)
     if limit < 0:
         raise limits.PIDS.at(where)
     target.pids.limit = limit
-    target.pids.SetInParent()
 
 
 def _rules(target: api.LinuxResources, before: object, after: object, place: str) -> None:

@@ -10,7 +10,7 @@ from adapter.oci.resources import resources_from
 from adapter.proto import nri_pb2 as api
 
 Spec: TypeAlias = dict[str, Any]
-"""An OCI runtime specification as JSON has it: objects, arrays, strings, integers, booleans, null."""
+"""An OCI runtime specification as `gojson.plain` returns it."""
 
 
 def spec_from(pod: api.PodSandbox, container: api.Container) -> Spec:

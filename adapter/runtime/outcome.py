@@ -36,6 +36,12 @@ class Outcome:
     """One for each plugin that was asked, in order; the event ends at the first that fails it."""
     error: str = ""
     """What the runtime was told; empty if nothing went wrong for it."""
+    adjust: api.ContainerAdjustment | None = None
+    """What all of them together want of a container that is created; None for other events and if it fails."""
+    update: list[api.ContainerUpdate] = field(default_factory=list)
+    """What they want changed of other containers; at an UpdateContainer, that one comes last."""
+    request: Message | None = None
+    """What one more plugin would have been sent: with the container as all others adjusted it. None if it fails."""
 
     @property
     def failed(self) -> bool:

@@ -29,11 +29,11 @@ class Recorded(NamedTuple):
 
 def read(path: Path) -> Iterator[Recorded]:
     """Yields the calls of a recording. Raises ConfigError for a line that is none, and OSError."""
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
-                yield _recorded(json.loads(line))
-            except (ValueError, KeyError, TypeError, AttributeError, json_format.ParseError) as error:
+                yield _recorded(json.loads(line.decode()))
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, json_format.ParseError) as error:
                 raise ConfigError(f"{path}:{number}", f"no recorded event: {error!r}") from None
 
 

@@ -1,6 +1,6 @@
 """The runtime side of NRI, embedded: launches and accepts plugins and sends them events, as containerd does.
 
-Source of the rules: containerd/nri pkg/adaptation/adaptation.go. What plugins ask for is collected, not merged.
+Source of the rules: containerd/nri pkg/adaptation/adaptation.go.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from adapter.nri import api, events
 from adapter.runtime.flavour import Flavour
 from adapter.runtime.launch import PluginFile, discover, plugin_file, spawn
 from adapter.runtime.link import Late
+from adapter.runtime.merge import Conflict, Merge
 from adapter.runtime.outcome import Outcome
 from adapter.runtime.plugin import Plugin, UpdateHandler
 
@@ -106,9 +107,10 @@ class Runtime:
         if self._socket_path is not None:
             self._listen(self._socket_path)
 
-    def launch(self, path: Path) -> Plugin:
-        """Launches one more executable, named `NN-NAME`. Raises ConfigError, RegistrationError and OSError."""
-        return self._join(self._launched(plugin_file(path, self._config_path)))
+    def launch(self, plugin: Path | PluginFile) -> Plugin:
+        """Launches one more executable: named `NN-NAME`, or with a name given. Raises AdapterError and OSError."""
+        file = plugin_file(plugin, self._config_path) if isinstance(plugin, Path) else plugin
+        return self._join(self._launched(file))
 
     def accept(self, timeout: float) -> Plugin:
         """Waits for one external plugin to connect, and lets it in. Raises Late and RegistrationError."""
@@ -126,14 +128,16 @@ class Runtime:
         call = events.CALLS[method]
         if not isinstance(request, call.request) or not call.event:
             raise TypeError(f"{method} with a {request.DESCRIPTOR.name}")
-        outcome = Outcome(method)
+        outcome, merge = Outcome(method), Merge(request)
         with self._lock:
             try:
-                self._relay(call, request, outcome, self._in_service())
+                self._relay(call, outcome, merge)
                 if isinstance(request, api.CreateContainerRequest) and not outcome.error:
-                    self._validate(request, outcome)
+                    self._validate(request, outcome, merge)
             finally:
                 self._remove_closed()
+        if not outcome.error:
+            outcome.adjust, outcome.update, outcome.request = merge.adjust, merge.update, merge.request
         return outcome
 
     def serve(self, done: Callable[[], bool], timeout: float) -> bool:
@@ -161,7 +165,9 @@ class Runtime:
 
     def _launched(self, file: PluginFile) -> Plugin:
         trunk, process = spawn(file, self._stderr)
-        return self._introduced(Plugin(trunk, self.flavour, self._on_update, process, file.path.name), file.config)
+        return self._introduced(
+            Plugin(trunk, self.flavour, self._on_update, process, f"{file.idx}-{file.base}"), file.config
+        )
 
     def _introduced(self, plugin: Plugin, config: str) -> Plugin:
         """Lets a plugin register and configures it."""
@@ -186,27 +192,34 @@ class Runtime:
             self.plugins = sorted([*self.plugins, plugin], key=lambda one: one.name[:2])
         return plugin
 
-    def _relay(self, call: events.Call, request: Message, outcome: Outcome, plugins: list[Plugin]) -> None:
-        for plugin in plugins:
+    def _relay(self, call: events.Call, outcome: Outcome, merge: Merge) -> None:
+        """Asks one plugin after the other; each sees what the earlier ones changed."""
+        for plugin in self._in_service():
             if not plugin.wants(call.event):
                 continue
-            answer = plugin.relay(call, request, self.flavour.request_timeout)
+            answer = plugin.relay(call, merge.request, self.flavour.request_timeout)
             outcome.answers.append(answer)
             if answer.error:
                 log.warning("%s", answer.error)
             if answer.fails:
                 outcome.error = answer.error
+            elif answer.reply is not None:
+                outcome.error = _conflict(merge, answer.plugin, answer.reply)
+            if outcome.error:
                 return
 
-    def _validate(self, request: api.CreateContainerRequest, outcome: Outcome) -> None:
-        """Asks the validators about what the others want; their owners are not told, for nothing is merged."""
+    def _validate(self, request: api.CreateContainerRequest, outcome: Outcome, merge: Merge) -> None:
+        """Asks the validators about what the others want of the container."""
         call = events.CALLS["ValidateContainerAdjustment"]
-        validation = api.ValidateContainerAdjustmentRequest(pod=request.pod, container=request.container)
+        validation = api.ValidateContainerAdjustmentRequest(
+            pod=request.pod,
+            container=request.container,
+            adjust=merge.adjust,
+            update=merge.update,
+            owners=merge.owners.message(),
+        )
         for plugin in self._in_service():
             validation.plugins.add(name=plugin.name[3:], index=plugin.name[:2])
-        for adjustment in outcome.adjustments.values():
-            validation.adjust.MergeFrom(adjustment)
-        validation.update.extend(update for _, update in outcome.updates)
         for plugin in self._in_service():
             if not plugin.wants(call.event):
                 continue
@@ -260,3 +273,12 @@ class Runtime:
             self.accept(self.flavour.registration_timeout)
         except (Late, RegistrationError) as error:
             log.warning("failed to start external plugin: %s", error)
+
+
+def _conflict(merge: Merge, plugin: str, reply: Message) -> str:
+    """Merges a plugin's answer with those before it; returns why they cannot be, empty if they can."""
+    try:
+        merge.apply(plugin, reply)
+    except Conflict as conflict:
+        return str(conflict)
+    return ""

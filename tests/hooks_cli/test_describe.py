@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from adapter import describe
+from adapter.describe import Described
 from adapter.errors import ConfigError
-from adapter.hooks import describe, match
-from adapter.hooks.describe import Described
+from adapter.hooks import match
 
 TESTS = Path(__file__).resolve().parents[1]
 GOLDEN = sorted((TESTS / "golden").glob("*/events-one-pod.jsonl"))

@@ -11,9 +11,10 @@ from adapter.errors import NotAdjustable
 from adapter.oci import LIMITS, Spec, adjustment, apply, resources_from, resources_to
 from adapter.proto import nri_pb2 as api
 
-from .cases import BAD_EDITS, GOOD_EDITS, SPECS, Edit, after, as_text, copied, normal
+from .cases import as_text, copied, normal
+from .edits import BAD_EDITS, GOOD_EDITS, SPECS, Edit, after
 
-thorough = settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
 MANY = st.lists(GOOD_EDITS, min_size=1, max_size=6)
 ANYTHING = st.builds(add, st.lists(BAD_EDITS, min_size=1, max_size=3), st.lists(GOOD_EDITS, max_size=2))
 
@@ -23,7 +24,7 @@ def by_the_table(refused: NotAdjustable) -> None:
 
 
 @given(before=SPECS, edits=MANY)
-@settings(parent=thorough, max_examples=800)
+@settings(parent=thorough, max_examples=500)
 def test_the_difference_applied_gives_the_edited_specification(before: Spec, edits: list[Edit]) -> None:
     wanted = after(before, edits)
     try:
@@ -34,7 +35,7 @@ def test_the_difference_applied_gives_the_edited_specification(before: Spec, edi
 
 
 @given(before=SPECS, edits=ANYTHING)
-@settings(parent=thorough, max_examples=1500)
+@settings(parent=thorough, max_examples=900)
 def test_any_edit_is_expressed_or_refused_by_a_row_of_the_table(before: Spec, edits: list[Edit]) -> None:
     wanted = after(before, edits)
     try:

@@ -6,10 +6,13 @@ Which of these a file is, is seen from its keys.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from adapter.hooks import document
-from adapter.hooks.document import Value
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+from adapter.describe import config, document, quantity
+from adapter.describe.document import Value
 from adapter.proto import nri_pb2 as api
 
 _CONTAINER = {field.name for field in api.Container.DESCRIPTOR.fields} | {"podSandboxId"}
@@ -19,6 +22,9 @@ _MANIFEST = {"apiVersion", "kind"}
 _EVENT = {"event", "pod", "container"}
 
 
+M = TypeVar("M", bound=Message)
+
+
 class Described(NamedTuple):
     """A container with its pod. `kind` is what the file was, `unknown` what it cannot tell."""
 
@@ -26,6 +32,8 @@ class Described(NamedTuple):
     pod: api.PodSandbox
     container: api.Container
     unknown: tuple[str, ...] = ()
+    spec: dict[str, Any] | None = None
+    """The whole OCI specification, where that is what the file was."""
 
 
 def read(file: str, pod_file: str = "", name: str = "") -> Described:
@@ -45,7 +53,7 @@ def _described(documents: Sequence[Value], name: str) -> Described:
     if keys & _EVENT:
         return _of_events(documents, name)
     if keys & _OCI:
-        return Described("an OCI config.json", api.PodSandbox(), _of_oci(first))
+        return Described("an OCI config.json", api.PodSandbox(), config.container(first), spec=first.data)
     if keys & (_POD - _CONTAINER):
         raise first.error("this is a pod, not a container: give it with -pod")
     if keys & _CONTAINER:
@@ -80,7 +88,7 @@ def _of_events(documents: Sequence[Value], name: str) -> Described:
 
 
 def _of_nri(value: Value) -> api.Container:
-    return api.Container(
+    container = api.Container(
         id=value["id"].text,
         pod_sandbox_id=value["pod_sandbox_id"].text or value["podSandboxId"].text,
         name=value["name"].text,
@@ -88,23 +96,43 @@ def _of_nri(value: Value) -> api.Container:
         args=value["args"].texts,
         mounts=map(_mount, value["mounts"]),
     )
+    return _with_the_rest(container, value, {"pod_sandbox_id", "podSandboxId"})
 
 
 def _pod_of_nri(value: Value) -> api.PodSandbox:
-    return api.PodSandbox(
+    pod = api.PodSandbox(
         id=value["id"].text,
         name=value["name"].text,
         namespace=value["namespace"].text,
         annotations=value["annotations"].named_texts,
     )
+    return _with_the_rest(pod, value, set())
 
 
-def _of_oci(spec: Value) -> api.Container:
-    return api.Container(
-        annotations=spec["annotations"].named_texts,
-        args=spec["process"]["args"].texts,
-        mounts=map(_mount, spec["mounts"]),
-    )
+def _with_the_rest(message: M, value: Value, read: set[str]) -> M:
+    """Adds to a message of which the most important was read all the rest, about which less can be said."""
+    read = {"id", "name", "namespace", "annotations", "args", "mounts"} | read
+    rest = {key: value[key].data for key in value.keys - read if value[key].data is not None}
+    _check_kinds(value, message.DESCRIPTOR)
+    try:
+        return json_format.ParseDict(rest, message, ignore_unknown_fields=True)
+    except (json_format.ParseError, ValueError, TypeError, AttributeError) as error:
+        raise value.error(str(error)) from None
+
+
+def _check_kinds(value: Value, of: Any) -> None:
+    """Raises ConfigError where a descriptor wants a mapping or a list; protobuf takes a text for an empty message."""
+    for field in of.fields:
+        inside = value[field.name]
+        if field.message_type is None or inside.data is None:
+            continue
+        if field.message_type.GetOptions().map_entry:
+            inside.keys  # noqa: B018 - it is a mapping
+        elif field.is_repeated:
+            for element in inside:
+                _check_kinds(element, field.message_type)
+        else:
+            _check_kinds(inside, field.message_type)
 
 
 def _mount(value: Value) -> api.Mount:
@@ -137,9 +165,13 @@ def _of_manifest(pod: Value, name: str) -> Described:
     unknown = ["the annotations that the kubelet and the runtime add"]
     if not command:
         unknown.append("the entrypoint of the image, which is the command where the manifest has none")
+    if any(one["valueFrom"].data is not None for one in container["env"]) or container["envFrom"].data:
+        unknown.append("the values of variables that come from elsewhere")
     of_nri = api.Container(
         name=container["name"].text,
+        linux=api.LinuxContainer(resources=quantity.resources(container["resources"])),
         args=command + container["args"].texts,
+        env=[f"{one['name'].text}={one['value'].text}" for one in container["env"]],
         mounts=[
             api.Mount(destination=mount["mountPath"].text, type="bind", source=mount["name"].text)
             for mount in container["volumeMounts"]
@@ -153,6 +185,7 @@ def _pod_of_manifest(pod: Value) -> api.PodSandbox:
     return api.PodSandbox(
         name=metadata["name"].text,
         namespace=metadata["namespace"].text,
+        labels=metadata["labels"].named_texts,
         annotations=metadata["annotations"].named_texts,
     )
 

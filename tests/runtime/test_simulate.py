@@ -1,0 +1,490 @@
+"""The command `simulate`: what it plays to plugins that the tests write, what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter import cli
+from adapter.nri import events
+from adapter.runtime import POD_LIFE, Runtime, read
+from adapter.runtime.simulate import play
+
+from .fixtures import Plugins
+
+Json = dict[str, Any]
+ROOT = Path(__file__).parents[2]
+GOLDEN = sorted((ROOT / "tests/golden").glob("*/events-one-pod.jsonl"))
+LIFE = [one.event for one in read(POD_LIFE) if one.event not in ("Configure", "Synchronize")]
+MANIFEST = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  labels: {app: web}
+spec:
+  containers:
+    - name: main
+      command: [/bin/server]
+      env: [{name: MOOD, value: bad}]
+"""
+
+SETS = """
+class Mine(Plugin):
+    def create_container(self, request, context):
+        response = api.CreateContainerResponse()
+        response.adjust.env.add(key={key!r}, value={value!r})
+        return response
+run(Mine())
+"""
+LISTENS = """
+class Mine(Plugin):
+    def {handler}(self, request, context):
+        raise RuntimeError(str({what}))
+run(Mine())
+"""
+
+
+@pytest.fixture
+def simulate(capfd: pytest.CaptureFixture[str]) -> Simulate:
+    return Simulate(capfd)
+
+
+class Simulate:
+    """Runs the command."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        self._capfd = capfd
+
+    def text(self, *words: object) -> tuple[int, str]:
+        """Return exit code and output."""
+        code = cli.main(["simulate", *map(str, words)])
+        return code, self._capfd.readouterr().out
+
+    def json(self, *words: object) -> tuple[int, list[Json]]:
+        """Return exit code and the objects of the output, one a line."""
+        code, out = self.text(*words, "-o", "json")
+        return code, [json.loads(line) for line in out.splitlines()]
+
+    def refused(self, *words: object) -> str:
+        """Return why the arguments are of no use."""
+        try:
+            code = cli.main(["simulate", *map(str, words)])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        assert code == 2
+        return self._capfd.readouterr().err
+
+
+def named(lines: list[Json], event: str) -> Json:
+    (found,) = [line for line in lines if line["event"] == event]
+    return found
+
+
+def env(spec: Json) -> list[str]:
+    found: list[str] = spec["process"]["env"]
+    return found
+
+
+# ---- what is played
+
+
+@pytest.mark.parametrize("dash", ["-", "--"])
+def test_without_a_script_it_is_the_life_of_a_recorded_pod(plugins: Plugins, simulate: Simulate, dash: str) -> None:
+    code, lines = simulate.json(f"{dash}plugin", plugins.write("10-a", SETS.format(key="A", value="1")))
+    assert code == 0
+    assert [line["event"] for line in lines] == ["Synchronize", *LIFE]
+    assert env(named(lines, "CreateContainer")["spec"]) == ["PATH=/bin", "HOSTNAME=vm", "FOO=bar", "A=1"]
+
+
+@pytest.mark.parametrize("file", GOLDEN, ids=lambda file: str(file.parent.name))
+def test_a_recording_is_played_as_the_runtime_that_was_recorded(
+    plugins: Plugins, simulate: Simulate, file: Path
+) -> None:
+    plugin = plugins.write("10-a", LISTENS.format(handler="stop_pod_sandbox", what="'seen ' + request.pod.name"))
+    code, lines = simulate.json("-plugin", plugin, "-events", file)
+    assert code == 1
+    assert [line["event"] for line in lines[1:]] == [
+        one.event for one in read(file) if one.event not in ("Configure", "Synchronize")
+    ]
+    assert named(lines, "StopPodSandbox")["error"] == "seen p1"
+
+
+WHO = """
+class Mine(Plugin):
+    def configure(self, request, context):
+        self.who = f"{request.runtime_name} {request.runtime_version} {request.NRI_version or 'untold'}"
+    def run_pod_sandbox(self, request, context):
+        raise RuntimeError(self.who)
+run(Mine())
+"""
+
+
+@pytest.mark.parametrize(
+    ("runtime", "told"),
+    [
+        ("containerd/1.7.35", "containerd 1.7.35 untold"),
+        ("containerd/v2.4.2", "containerd v2.4.2 v0.12.3"),
+        ("cri-o/1.34.0", "cri-o 1.34.0 untold"),
+    ],
+)
+def test_a_runtime_can_be_asked_for(plugins: Plugins, simulate: Simulate, runtime: str, told: str) -> None:
+    plugin = plugins.write("10-a", WHO)
+    for events_ in ([], ["-events", GOLDEN[1]]):
+        _, lines = simulate.json("-plugin", plugin, "-runtime", runtime, *events_)
+        assert named(lines, "RunPodSandbox")["error"] == told
+        assert [line["event"] for line in lines] == [
+            "Synchronize", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox",
+        ], "of a pod that failed, only its end is told"  # fmt: skip
+
+
+def test_the_plugins_are_told_what_there_was_before_the_recording(
+    plugins: Plugins, simulate: Simulate, tmp_path: Path
+) -> None:
+    recording = tmp_path / "events.jsonl"
+    before = {"event": "Synchronize", "extra": {"pods": [{"id": "old"}], "containers": [{"id": "c"}]}}
+    recording.write_text(json.dumps(before) + "\n" + json.dumps({"event": "RunPodSandbox", "pod": {"id": "p"}}))
+    source = """
+    class Mine(Plugin):
+        def synchronize(self, request, context):
+            return api.SynchronizeResponse(update=[api.ContainerUpdate(container_id=request.containers[0].id)])
+        def run_pod_sandbox(self, request, context):
+            pass
+    run(Mine())
+    """
+    code, lines = simulate.json("-plugin", plugins.write("10-a", source), "-events", recording)
+    assert code == 0
+    assert lines[0]["update"] == [{"container_id": "c"}]
+
+
+def test_a_manifest_is_played_the_life_of(plugins: Plugins, simulate: Simulate, tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(MANIFEST)
+    plugin = plugins.write("10-a", SETS.format(key="MOOD", value="good"))
+    code, lines = simulate.json("-plugin", plugin, "-container", tmp_path / "pod.yaml")
+    assert code == 0
+    assert [line["event"] for line in lines[1:]] == [event for event in LIFE if "Update" not in event]
+    assert named(lines, "CreateContainer")["spec"]["process"] == {"args": ["/bin/server"], "env": ["MOOD=good"]}
+
+
+SEES = (
+    "request.pod.namespace, request.pod.name, request.container.name, request.container.pid > 0, *request.container.env"
+)
+
+
+def test_later_events_tell_of_the_container_as_the_plugins_made_it(
+    plugins: Plugins, simulate: Simulate, tmp_path: Path
+) -> None:
+    (tmp_path / "pod.yaml").write_text(MANIFEST)
+    sets = plugins.write("10-a", SETS.format(key="MOOD", value="good"))
+    sees = plugins.write("20-b", LISTENS.format(handler="start_container", what=f"({SEES})"))
+    _, lines = simulate.json("-plugin", sees, "-plugin", sets, "-container", tmp_path / "pod.yaml")
+    assert named(lines, "StartContainer")["error"] == "('default', 'web', 'main', True, 'MOOD=good')"
+
+
+def test_of_an_oci_config_nothing_is_lost(plugins: Plugins, simulate: Simulate, tmp_path: Path) -> None:
+    spec = {
+        "ociVersion": "1.0.2",
+        "process": {"args": ["/x"], "env": ["A=0"], "cwd": "/", "oomScoreAdj": 5},
+        "linux": {"resources": {"memory": {"limit": 5}}, "maskedPaths": ["/proc/x"]},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(spec))
+    source = """
+    class Mine(Plugin):
+        def create_container(self, request, context):
+            linux = request.container.linux
+            response = api.CreateContainerResponse()
+            response.adjust.linux.resources.memory.limit.value = linux.resources.memory.limit.value * 2
+            response.adjust.linux.oom_score_adj.value = linux.oom_score_adj.value * 2
+            return response
+    run(Mine())
+    """
+    code, lines = simulate.json("-plugin", plugins.write("10-a", source), "-container", tmp_path / "config.json")
+    assert code == 0
+    spec["process"]["oomScoreAdj"] = 10  # type: ignore[index]
+    spec["linux"]["resources"]["memory"]["limit"] = 10  # type: ignore[index]
+    assert named(lines, "CreateContainer")["spec"] == spec
+
+
+def test_an_nri_container_may_have_its_pod_in_a_file_of_its_own(
+    plugins: Plugins, simulate: Simulate, tmp_path: Path
+) -> None:
+    (tmp_path / "c").write_text(json.dumps({"id": "c1", "name": "c", "env": ["A=1"]}))
+    (tmp_path / "p").write_text(json.dumps({"id": "p1", "name": "p", "namespace": "ns"}))
+    sees = plugins.write("20-b", LISTENS.format(handler="start_container", what=f"({SEES})"))
+    _, lines = simulate.json("-plugin", sees, "-container", tmp_path / "c", "-pod", tmp_path / "p")
+    assert named(lines, "StartContainer")["error"] == "('ns', 'p', 'c', True, 'A=1')"
+
+
+# ---- plugins
+
+
+def test_plugins_are_asked_in_the_order_of_their_index_under_the_names_they_are_given(
+    plugins: Plugins, simulate: Simulate
+) -> None:
+    a = plugins.write("any", SETS.format(key="A", value="1"))
+    b = plugins.write("20-b", SETS.format(key="B", value="1"))
+    code, lines = simulate.json("-plugin", b, "-plugin", f"30-late={a}", "--plugin", f"05-early={b}")
+    assert code == 1
+    assert [plugin["name"] for plugin in lines[0]["plugins"]] == ["05-early", "20-b", "30-late"]
+    created = named(lines, "CreateContainer")
+    assert [plugin["name"] for plugin in created["plugins"]] == ["05-early", "20-b"]
+    assert created["error"] == 'plugins "20-b" and "05-early" both tried to set Env B'
+
+
+def test_a_launched_plugin_gets_what_a_runtime_gives_it(plugins: Plugins, simulate: Simulate) -> None:
+    what = "(sorted(os.environ.items()), os.readlink('/proc/self/fd/0'))"
+    plugin = plugins.write("10-a", LISTENS.format(handler="run_pod_sandbox", what=what))
+    _, lines = simulate.json("-plugin", f"42-me={plugin}")
+    environment = [("NRI_PLUGIN_IDX", "42"), ("NRI_PLUGIN_NAME", "me"), ("NRI_PLUGIN_SOCKET", "3")]
+    told = named(lines, "RunPodSandbox")["error"]
+    assert all(repr(pair) in told for pair in environment)
+    assert "PATH" not in told
+    assert "/dev/null" in told
+
+
+EXTERNAL = """
+class Mine(Plugin):
+    def create_container(self, request, context):
+        response = api.CreateContainerResponse()
+        response.adjust.env.add(key="E", value="1")
+        return response
+run(Mine(), name="ext", idx="15", path={socket!r})
+"""
+
+
+def test_an_external_plugin_is_waited_for(
+    plugins: Plugins, simulate: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "nri.sock"
+    source = plugins.write("any", EXTERNAL.format(socket=str(path)))
+    started: list[subprocess.Popen[bytes]] = []
+    accept = Runtime.accept
+
+    def start_it(runtime: Runtime, timeout: float) -> Any:
+        """Starts the plugin when its runtime listens."""
+        started.append(subprocess.Popen([source], stdin=subprocess.DEVNULL))
+        return accept(runtime, timeout)
+
+    monkeypatch.setattr(Runtime, "accept", start_it)
+    launched = plugins.write("10-a", SETS.format(key="A", value="1"))
+    code, lines = simulate.json("-plugin", launched, "-socket", path)
+    (process,) = started
+    process.wait()
+    assert code == 0
+    assert [plugin["name"] for plugin in named(lines, "CreateContainer")["plugins"]] == ["10-a", "15-ext"]
+    assert env(named(lines, "CreateContainer")["spec"])[-2:] == ["A=1", "E=1"]
+    assert not path.exists()
+
+
+def test_nobody_comes(simulate: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(play, "PATIENCE", 0.01)
+    code, lines = simulate.json("-socket", tmp_path / "nri.sock")
+    assert code == 1
+    assert [(line["event"], line["plugins"][0]["error"]) for line in lines] == [
+        ("Synchronize", "no plugin connected in 0.01 s")
+    ]
+
+
+def test_a_socket_that_is_there_is_left_alone(simulate: Simulate, tmp_path: Path) -> None:
+    path = tmp_path / "nri.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        assert f"{path}: is there already" in simulate.refused("-socket", path)
+    assert path.exists()
+
+
+# ---- what comes of it
+
+
+def test_the_json_has_an_object_a_line_of_one_shape(plugins: Plugins, simulate: Simulate) -> None:
+    source = """
+    class Mine(Plugin):
+        def create_container(self, request, context):
+            response = api.CreateContainerResponse()
+            response.adjust.linux.resources.memory.limit.value = 5
+            update = response.update.add(container_id="other", ignore_failure=True)
+            update.linux.resources.cpu.cpus = "0"
+            return response
+    run(Mine())
+    """
+    _, lines = simulate.json("-plugin", plugins.write("10-a", source))
+    for line in lines:
+        with_spec = ["spec"] if line["event"] == "CreateContainer" else []
+        assert list(line) == ["event", "us", "plugins", "adjust", "update", "error", *with_spec]
+        assert isinstance(line["us"], int)
+    created = named(lines, "CreateContainer")
+    assert [list(plugin) for plugin in created["plugins"]] == [["name", "us", "error"]]
+    assert created["us"] >= created["plugins"][0]["us"] > 0
+    assert created["adjust"] == {"linux": {"resources": {"memory": {"limit": {"value": "5"}}}}}
+    assert created["update"] == [
+        {"container_id": "other", "linux": {"resources": {"cpu": {"cpus": "0"}}}, "ignore_failure": True}
+    ]
+    started = named(lines, "StartContainer")
+    assert (started["plugins"], started["adjust"], started["update"], started["error"]) == ([], {}, [], "")
+
+
+def test_people_get_a_line_for_each_event_and_what_changed(plugins: Plugins, simulate: Simulate) -> None:
+    plugin = plugins.write("10-a", SETS.format(key="FOO", value="1"))
+    code, out = simulate.text("-plugin", plugin)
+    assert code == 0
+    lines = out.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("CreateContainer "))
+    assert "10-a" in lines[at]
+    assert lines[at].count(" ms") == 2
+    assert lines[at + 1 : at + 3] == ['    - process.env[FOO]  "FOO=bar"', '    + process.env[FOO]  "FOO=1"']
+    assert lines[at + 3].startswith("PostCreateContainer ")
+    assert lines[at + 3].endswith("nobody asked for it")
+    assert lines[-1] == f"{len(LIFE) + 1} events, nothing wrong"
+
+
+def test_a_conflict_fails_the_creation_and_what_would_follow_is_not_told(plugins: Plugins, simulate: Simulate) -> None:
+    words = [
+        word for name in ("10-a", "20-b") for word in ("-plugin", plugins.write(name, SETS.format(key="X", value="1")))
+    ]
+    code, lines = simulate.json(*words)
+    assert code == 1
+    assert named(lines, "CreateContainer")["error"] == 'plugins "20-b" and "10-a" both tried to set Env X'
+    assert "spec" not in named(lines, "CreateContainer")
+    assert [line["event"] for line in lines] == [
+        "Synchronize", "RunPodSandbox", "CreateContainer", "StopContainer", "RemoveContainer", "StopPodSandbox",
+        "RemovePodSandbox",
+    ]  # fmt: skip
+    _, out = simulate.text(*words)
+    assert '    FAILED: plugins "20-b" and "10-a" both tried to set Env X\n' in out
+    assert out.splitlines()[-1].startswith("PROBLEM: CreateContainer: plugins")
+
+
+def test_an_error_fails_the_event(plugins: Plugins, simulate: Simulate) -> None:
+    plugin = plugins.write("10-a", LISTENS.format(handler="start_container", what="'not today'"))
+    for runtime, goes_on in (("containerd/2.4.2", False), ("cri-o/1.34.0", True)):
+        code, lines = simulate.json("-plugin", plugin, "-runtime", runtime)
+        assert code == 1
+        started = named(lines, "StartContainer")
+        assert (started["error"], started["plugins"][0]["error"]) == ("not today", "not today")
+        assert ("PostStartContainer" in [line["event"] for line in lines]) is goes_on, "to CRI-O it is a warning"
+
+
+def test_what_a_plugin_says_stays_in_its_line(plugins: Plugins, simulate: Simulate) -> None:
+    plugin = plugins.write("10-a", LISTENS.format(handler="start_container", what="'one\\n\\x1b[2Jtwo é'"))
+    _, out = simulate.text("-plugin", plugin)
+    assert "    FAILED: one\\n\\x1b[2Jtwo é\n" in out
+
+
+STUCK = """
+class Mine(Plugin):
+    failure_policy = api.FailurePolicy()
+    def start_container(self, request, context):
+        {does}
+run(Mine())
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "reason"),
+    [("os._exit(7)", "connection closed by the plugin"), ("signal.pause()", "no answer in 2 s")],
+    ids=["dies", "sleeps"],
+)
+def test_a_plugin_that_does_not_answer_is_named_and_dropped_and_the_event_goes_on(
+    plugins: Plugins, simulate: Simulate, does: str, reason: str
+) -> None:
+    bad = plugins.write("10-bad", STUCK.format(does=does))
+    good = plugins.write("20-good", SETS.format(key="A", value="1"))
+    code, out = simulate.text("-plugin", bad, "-plugin", good)
+    assert code == 1
+    text = f"plugin 10-bad failed to handle StartContainer request: {reason}"
+    assert f"    10-bad: {text}\n" in out
+    assert out.splitlines()[-1] == f"PROBLEM: StartContainer: 10-bad: {text}", "and it is said once"
+    assert "RemovePodSandbox" in out
+
+
+def test_a_plugin_that_does_not_start_leaves_the_others_their_events(plugins: Plugins, simulate: Simulate) -> None:
+    good = plugins.write("20-good", SETS.format(key="A", value="1"))
+    code, lines = simulate.json("-plugin", "10-true=/bin/true", "-plugin", good)
+    assert code == 1
+    bad, fine = lines[0]["plugins"]
+    assert bad["error"] == "plugin 10-true did not register: connection closed by the plugin"
+    assert (fine["name"], fine["error"]) == ("20-good", "")
+    assert named(lines, "CreateContainer")["plugins"][0]["name"] == "20-good"
+
+
+def test_with_no_plugin_in_service_nothing_is_played(simulate: Simulate) -> None:
+    code, out = simulate.text("-plugin", "10-true=/bin/true")
+    assert code == 1
+    assert "RunPodSandbox" not in out
+
+
+def test_updates_that_a_plugin_asks_for_by_itself_are_shown(plugins: Plugins, simulate: Simulate) -> None:
+    source = """
+    def answer(plugin, request):
+        if request.method == "PostCreateContainer":
+            wanted = api.UpdateContainersRequest(update=[api.ContainerUpdate(container_id="x")])
+            plugin.call("UpdateContainers", wanted.SerializeToString())
+        return b""
+    raw.run(answer)
+    """
+    code, lines = simulate.json("-plugin", plugins.write("10-a", source))
+    assert code == 0
+    asked = named(lines, "UpdateContainers")
+    assert (asked["plugins"][0]["name"], asked["update"]) == ("10-a", [{"container_id": "x"}])
+    assert lines[lines.index(asked) - 1]["event"] == "PostCreateContainer"
+
+
+# ---- what cannot be used
+
+
+def test_what_cannot_be_used_is_named_with_file_and_line(plugins: Plugins, simulate: Simulate, tmp_path: Path) -> None:
+    plugin = plugins.write("10-a", SETS.format(key="A", value="1"))
+    file = tmp_path / "file"
+    start = ["-plugin", plugin]
+    assert f"{tmp_path}/none: No such file" in simulate.refused(*start, "-events", tmp_path / "none")
+    for text, said in (
+        (b'{"event": "RunPodSandbox", "pod": {}}\n{"event": "Nonsense"}\n', ":2: no recorded event"),
+        (b'\xff{"event"', ":1: no recorded event"),
+        (b'{"event": "RunPodSandbox", "pod": {"id": 5}}', ":1: no recorded event"),
+        (b"[" * 100_000, ":1: no recorded event"),
+        (b"", ": no events in it"),
+    ):
+        file.write_bytes(text)
+        assert f"{file}{said}" in simulate.refused(*start, "-events", file)
+    for container, said in (
+        ('{"id": "c",\n"args": "/x"}', ":2: args: must be a list, not a text"),
+        ('{"id": "c",\n"linux": {"oom_score_adj": {"value": "x"}}}', ":1: "),
+        ('{"id": "c", "linux":\n{"devices": [\n{"uid": "x"}]}}', ":3: linux.devices[0].uid: must be a mapping"),
+        ('{"ociVersion": "1", "linux":\n{"devices": [\n{"path": 5}]}}', ":3: linux.devices[0]: path: not what belongs"),
+        (MANIFEST.replace("/bin/server", "on"), ":9: spec.containers[0].command[0]: must be a text"),
+    ):
+        file.write_text(container)
+        assert f"{file}{said}" in simulate.refused(*start, "-container", file)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "give -plugin or -socket"),
+        (["-plugin", "/bin/true"], "'true' is not NN-NAME; give it one: -plugin 10-NAME=/bin/true"),
+        (["-plugin", "1-x=/bin/true"], "'1-x' is not NN-NAME"),
+        (["-plugin", "10-x=/nonexistent"], "no such program"),
+        (["-plugin", "10-x=/etc/passwd"], "not executable"),
+        (["-plugin", "10-x=/bin"], "not executable"),
+        (
+            ["-plugin", "10-x=/bin/true", "-plugin", "10-x=/bin/sh"],
+            "10-x=/bin/true: another plugin is called 10-x, too",
+        ),
+        (["-plugin", "10-x=/bin/true", "-runtime", "docker/1"], "'docker/1' is none of containerd/1.7.35, "),
+        (["-plugin", "10-x=/bin/true", "-events", "a", "-container", "b"], "exclude each other"),
+        (["-plugin", "10-x=/bin/true", "-pod", "b"], "belong to -container"),
+        (["-socket", "/x" * 100], "AF_UNIX path too long"),
+    ],
+    ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else "",
+)
+def test_arguments_that_make_no_sense_are_refused(simulate: Simulate, words: list[str], said: str) -> None:
+    assert said in simulate.refused(*words)
+
+
+def test_every_event_has_a_line_of_its_own_name() -> None:
+    assert set(LIFE) <= set(events.CALLS)
