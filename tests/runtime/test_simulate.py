@@ -236,6 +236,12 @@ def test_plugins_are_asked_in_the_order_of_their_index_under_the_names_they_are_
     assert created["error"] == 'plugins "20-b" and "05-early" both tried to set Env B'
 
 
+def test_a_plugin_without_an_index_gets_one_after_its_place(plugins: Plugins, simulate: Simulate) -> None:
+    a, b = (plugins.write(name, SETS.format(key=name, value="1")) for name in ("z", "a=b"))
+    _, lines = simulate.json("-plugin", a, "-plugin", f"05-x={b}", "-plugin", b)
+    assert [plugin["name"] for plugin in lines[0]["plugins"]] == ["05-x", "10-z", "30-a=b"]
+
+
 def test_a_launched_plugin_gets_what_a_runtime_gives_it(plugins: Plugins, simulate: Simulate) -> None:
     what = "(sorted(os.environ.items()), os.readlink('/proc/self/fd/0'))"
     plugin = plugins.write("10-a", LISTENS.format(handler="run_pod_sandbox", what=what))
@@ -466,7 +472,6 @@ def test_what_cannot_be_used_is_named_with_file_and_line(plugins: Plugins, simul
     ("words", "said"),
     [
         ([], "give -plugin or -socket"),
-        (["-plugin", "/bin/true"], "'true' is not NN-NAME; give it one: -plugin 10-NAME=/bin/true"),
         (["-plugin", "1-x=/bin/true"], "'1-x' is not NN-NAME"),
         (["-plugin", "10-x=/nonexistent"], "no such program"),
         (["-plugin", "10-x=/etc/passwd"], "not executable"),

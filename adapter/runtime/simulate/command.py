@@ -112,7 +112,7 @@ def _flavour(option: str) -> Flavour | None:
 
 def _plugins(options: Sequence[str]) -> list[PluginFile]:
     """Returns what to launch. Raises ConfigError."""
-    found = list(map(_plugin, options))
+    found = [_plugin(option, place) for place, option in enumerate(options, 1)]
     names = [(file.idx, file.base) for file in found]
     for option, name in zip(options, names, strict=True):
         if names.count(name) > 1:
@@ -120,13 +120,16 @@ def _plugins(options: Sequence[str]) -> list[PluginFile]:
     return found
 
 
-def _plugin(option: str) -> PluginFile:
+def _plugin(option: str, place: int) -> PluginFile:
+    """Returns a plugin; one whose file is not called NN-NAME gets an index after its place on the command line."""
     name, equals, path = option.partition("=")
     if not equals or "/" in name:  # a path may have a `=` in it
         name, path = os.path.basename(option), option
+        if not re.match(r"[0-9]{2}-.", name):
+            name = f"{min(place * 10, 99)}-{name}"
     match = re.fullmatch(r"([0-9]{2})-(.+)", name)
     if match is None:
-        raise ConfigError(f"-plugin {option}", f"{name!r} is not NN-NAME; give it one: -plugin 10-NAME={path}")
+        raise ConfigError(f"-plugin {option}", f"{name!r} is not NN-NAME")
     if not os.access(path, os.X_OK) or os.path.isdir(path):
         raise ConfigError(f"-plugin {option}", "no such program" if not os.path.exists(path) else "not executable")
     return PluginFile(Path(path).absolute(), match[1], match[2], config="")
