@@ -33,10 +33,22 @@ SINCE: Mapping[str, Since] = MappingProxyType(
 """By the field's name in ContainerAdjustment or in its `linux`; all others are known to NRI 0.8. Source: api.proto."""
 
 
+SYSCTL_REMOVED = (0, 12, 5)
+"""Before, the removal of a sysctl is taken for that of an annotation: pkg/adaptation/result.go, adjustSysctl."""
+
+
 def refuse_unknown(adjustment: api.ContainerAdjustment, nri: tuple[int, ...]) -> None:
-    """Raises NotAdjustable for a field that a runtime with this version of NRI does not know."""
+    """Raises NotAdjustable for what a runtime with this version of NRI does not know."""
     for field, _ in (*adjustment.ListFields(), *adjustment.linux.ListFields()):
         since = SINCE.get(field.name)
-        if since is not None and since.version > nri:
-            has, needs = (".".join(map(str, version)) for version in (nri, since.version))
-            raise NotAdjustable(since.place, f"the runtime has NRI {has}, which does not know it; {needs} does")
+        if since is not None:
+            _need(since.version, nri, since.place)
+    for name in adjustment.linux.sysctl:
+        if name.startswith("-"):
+            _need(SYSCTL_REMOVED, nri, f"linux.sysctl[{name[1:]}]")
+
+
+def _need(version: tuple[int, ...], nri: tuple[int, ...], place: str) -> None:
+    if version > nri:
+        has, needs = (".".join(map(str, numbers)) for numbers in (nri, version))
+        raise NotAdjustable(place, f"the runtime has NRI {has}, which does not know it; {needs} does")

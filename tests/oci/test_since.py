@@ -32,6 +32,13 @@ def test_a_field_is_refused_where_the_runtime_does_not_know_it(
     assert (refused.value.place, refused.value.reason) == (place, reason)
 
 
+def test_the_removal_of_a_sysctl_is_known_later_than_its_setting() -> None:
+    removal = api.ContainerAdjustment(linux=api.LinuxContainerAdjustment(sysctl={"-net.a": "", "b": "c"}))
+    refuse_unknown(removal, (0, 12, 5))
+    with pytest.raises(NotAdjustable, match=r"linux\.sysctl\[net\.a\]: the runtime has NRI 0\.12\.3, .* 0\.12\.5 does"):
+        refuse_unknown(removal, (0, 12, 3))
+
+
 def test_what_the_oldest_runtimes_know_is_taken() -> None:
     adjustment = api.ContainerAdjustment(
         annotations={"a": "b"},
