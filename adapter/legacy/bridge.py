@@ -106,7 +106,7 @@ class Bridge:
             return request.of_pod(message.pod)
         subject = request.of_container(message.container, message.pod)
         if STATES[event] == DELETE:
-            self.updates.forget(subject.id)
+            self.updates.known.discard(subject.id)
         else:
             self.updates.known.add(subject.id)
         return subject

@@ -60,7 +60,7 @@ class Outcome:
         carrier = RESPONSES.get(self._event)
         if carrier is None:
             return None
-        updates = self._updates.take(besides=self._subject.id if self._event == "CreateContainer" else "")
+        updates = self._updates.take()
         if updates:
             response = response or carrier()
             response.update.extend(updates)

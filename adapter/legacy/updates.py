@@ -41,11 +41,10 @@ class Updates:
             else:
                 merge(earlier.linux.resources, update.linux.resources)
 
-    def take(self, besides: str = "") -> list[api.ContainerUpdate]:
-        """Returns what waits, for an answer that carries it; what is for one container, which it cannot be, stays."""
-        taken = [update for id_, update in self._waiting.items() if id_ in self.known and id_ != besides]
-        kept = self._waiting.get(besides)
-        self._waiting = {} if kept is None else {besides: kept}
+    def take(self) -> list[api.ContainerUpdate]:
+        """Returns what waits, for an answer that carries it; what is for a container that has ended is dropped."""
+        taken = [update for id_, update in self._waiting.items() if id_ in self.known]
+        self._waiting = {}
         return taken
 
     def flush_soon(self) -> None:
@@ -61,11 +60,6 @@ class Updates:
         if updates:
             self._under_way = True
             self.send(updates, self._sent)
-
-    def forget(self, id_: str) -> None:
-        """A container has ended."""
-        self.known.discard(id_)
-        self._waiting.pop(id_, None)
 
     def _sent(self, failed: list[api.ContainerUpdate], error: CallError | None) -> None:
         self._under_way = False

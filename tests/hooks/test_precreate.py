@@ -223,3 +223,15 @@ def test_what_it_says_on_stderr_is_logged(
     caplog.set_level("INFO")
     assert not Creation(loop, hook(programs, "a", "echo hello >&2; cat")).error
     assert "a.json: hello" in caplog.text
+
+
+def test_what_the_runtime_does_not_know_is_refused(loop: SteppedLoop, programs: Programs) -> None:
+    of = hook(programs, "a", edited('s/"args":."sleep"./"args":["true"]/'))
+    assert Creation(loop, of).error.startswith("precreate hook /hooks/a.json: process.args: the runtime has NRI 0.8.0")
+
+
+def test_a_hook_behind_one_that_was_late_is_not_late_itself(loop: SteppedLoop, programs: Programs) -> None:
+    first = hook(programs, "a", HANG, timeout=1)
+    creation = Creation(loop, first, hook(programs, "b", edited('s/"A=1"/"A=2"/')), fail=False)
+    loop.advance(1)
+    assert creation.env == {"A": "2"}

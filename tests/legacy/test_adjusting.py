@@ -440,3 +440,107 @@ def test_what_comes_late_goes_out_with_the_next_answer(node: Node) -> None:
     node.idle()
     stopped = node.delete("c1")
     assert cpus_of(stopped.reply.update) == {"c0": "0"}
+
+
+# The rest of whose turn it is
+
+
+def test_pods_have_their_creates_and_stops_likewise(node: Node) -> None:
+    settings = {
+        name: PluginSettings(events=frozenset([event]))
+        for name, event in (("a", "RunPodSandbox"), ("b", "StopPodSandbox"))
+    }
+    node.build(plugins=settings)
+    node.plugins(a="answer", b="answer")
+    node.wait(node.create_pod(), node.delete_pod())
+    assert node.runs == ["a create pod", "b delete pod"]
+
+
+def test_what_containerd_runs_for_pods_itself_is_left_to_it_whatever_is_listed(node: Node) -> None:
+    node.build(
+        plugins={"a": PluginSettings(events=frozenset(["StopPodSandbox", "RemovePodSandbox"]))}, sandboxes="never"
+    )
+    node.plugins(a="answer")
+    assert node.delete_pod().outcome == "nothing to do"
+    node.wait(node.handle("RemovePodSandbox", api.RemovePodSandboxRequest(pod=a_pod())))
+    assert node.runs == ["a delete pod"]
+
+
+def test_what_runs_at_the_start_is_owed_a_stop_by_those_that_have_a_turn_then(node: Node) -> None:
+    lists = {"a": ["CreateContainer", "StopContainer"], "b": ["CreateContainer"]}
+    node.build(plugins={name: PluginSettings(events=frozenset(events)) for name, events in lists.items()})
+    node.plugins(a="answer", b="answer", c="answer")
+    node.bridge.synchronize([], [a_container("c1", state=api.CONTAINER_RUNNING, pod_sandbox_id="pod")])
+    node.wait(node.delete("c1"))
+    assert node.runs == ["a delete c1", "c delete c1"]
+
+
+def test_before_there_is_a_container_its_process_is_not_looked_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("adapter.legacy.cgroup.find_pid", lambda path: 77)
+    configured(node, "CreateContainer", "StartContainer").plugins(a="answer")
+    created(node)
+    node.wait(node.create("c1", pid=0))
+    assert [request.get("pid") for request in node.requests("a")] == [None, 77]
+
+
+# The rest of what is taken
+
+
+def test_a_plugin_that_has_failed_gets_none_of_its_wishes(node: Node) -> None:
+    wish = {"error": "no", "spec": {"process": {"env": ["B=1"]}}}
+    configured(node, "CreateContainer", fail_create=False).plugins(a=saying(**wish))
+    answer = creating(node)
+    node.wait(answer)
+    assert (answer.outcome, answer.reply) == ("ok", None)
+
+
+def test_what_the_runtime_does_not_know_is_refused(node: Node) -> None:
+    configured(node, "CreateContainer").plugins(a=saying(spec={"process": {"args": ["true"]}}))
+    node.bridge.runtime_is("containerd", "1.7.35", (0, 8, 0))
+    answer = creating(node)
+    node.wait(answer)
+    assert answer.outcome.startswith("plugin: a: process.args: the runtime has NRI 0.8.0")
+    node.bridge.runtime_is("containerd", "2.4.2", (0, 12, 3))
+    assert list(created(node, "c2").args) == ["", "true"]
+
+
+def test_metadata_goes_by_the_programs_name(node: Node) -> None:
+    node.plugin("a", saying(metadata={"k": "v"}))
+    path = node.programs.path("a")
+    node.build(plugins={path: PluginSettings(events=frozenset(["CreateContainer"]))}, metadata_prefix="x/")
+    node.configure(path)
+    assert dict(created(node).annotations) == {"x/a.k": "v"}
+
+
+def test_a_change_of_an_update_that_comes_too_late_is_refused_by_name(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    wish = saying(spec={"linux": {"resources": {"cpu": {"shares": 7}}}})
+    configured(node, "UpdateContainer", fail_create=False, plugins="a").plugins(a="hold; " + wish)
+    answer = node.handle("UpdateContainer", api.UpdateContainerRequest(pod=a_pod(), container=container()))
+    node.hear("a update c1 holds")
+    node.loop.advance(2.0 - MARGIN)
+    node.release("a")
+    node.idle()
+    assert (answer.outcome, answer.reply) == ("ok", None)
+    assert "spec: it comes too late, the container is being updated without it" in caplog.text
+
+
+def test_a_failed_update_ends_its_chain(node: Node) -> None:
+    configured(node, "UpdateContainer").plugins(a=saying(error="no"), b="answer")
+    assert updating(node).outcome == "plugin: a: no"
+    assert node.requests("b") == []
+
+
+def test_the_runtime_is_to_fail_where_it_cannot_do_what_an_update_was_changed_to(node: Node) -> None:
+    configured(node, "UpdateContainer").plugins(a=saying(spec={"linux": {"resources": {"cpu": {"shares": 7}}}}))
+    [update] = updating(node).reply.update
+    assert not update.ignore_failure
+
+
+def test_a_container_that_was_started_can_be_updated(node: Node) -> None:
+    node.plugins(a="case $id in c1) answer;; *) " + asking("1", "c1") + ";; esac")
+    node.wait(node.create("c1"))
+    answer = node.create("c2")
+    node.wait(answer)
+    assert answer.outcome == "ok"
