@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
+from tests import bench_hooks
 from tests.peers.build import PeerBroken, PeerMissing, c_program, peer
 from tests.peers.harness import COMMAND, GoRuntime, golden
 
@@ -89,6 +90,7 @@ class Report:
     latencies: Sequence[Latency]
     start: Start
     memory: Memory
+    hooks: bench_hooks.Report
     missing: Sequence[str]
 
 
@@ -211,7 +213,7 @@ def resident(pid: int) -> float:
     return sum(map(resident, children), start=kibibytes * 1024 / MEGABYTE)
 
 
-def run(rounds: int, events: int, starts: int, say: Callable[[str], None]) -> Report:
+def run(rounds: int, events: int, starts: int, hook_rounds: int, say: Callable[[str], None]) -> Report:
     found, missing = scenarios()
     latencies = []
     memory = Memory(0, 0, MEMORY_GOAL)
@@ -227,7 +229,8 @@ def run(rounds: int, events: int, starts: int, say: Callable[[str], None]) -> Re
             memory = max(memory, now, key=lambda m: m.ours)
     say("starts …")
     with tempfile.TemporaryDirectory() as name:
-        return Report(latencies, measure_start(Path(name), starts), memory, missing)
+        start = measure_start(Path(name), starts)
+    return Report(latencies, start, memory, bench_hooks.run(hook_rounds, resident, say), missing)
 
 
 def table(report: Report) -> Iterator[str]:
@@ -248,6 +251,8 @@ def table(report: Report) -> Iterator[str]:
     yield ""
     yield f"{report.latencies[0].events} events per line. The floor of events: the same plugins by vfork, exec and wait"
     yield "alone; without plugins a byte there and back over a unix socket."
+    yield ""
+    yield from bench_hooks.table(report.hooks)
     yield from (f"not measured: {reason}" for reason in report.missing)
 
 
@@ -269,9 +274,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--events", type=int, default=400, help="per round")
     parser.add_argument("--starts", type=int, default=21)
+    parser.add_argument("--hook-rounds", type=int, default=10)
     options = parser.parse_args(arguments)
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr)
+
     try:
-        report = run(options.rounds, options.events, options.starts, lambda text: print(text, file=sys.stderr))
+        report = run(options.rounds, options.events, options.starts, options.hook_rounds, say)
     except (PeerMissing, PeerBroken) as reason:
         print(f"cannot measure: {reason}", file=sys.stderr)
         return 1

@@ -1,32 +1,36 @@
-"""Matching and reading hooks against podman's package, and hostile ones: `python -m tests.bench_hooks`.
+"""Injecting hooks against a Go plugin made of podman's package: `python -m tests.bench` shows it with the rest.
 
-Both do the same work in turn, so that what else the machine does hits both alike: what counts are ratios.
+As there, one Go runtime launches both plugins and plays every event to one, then to the other; what is measured within
+a process is done in turn. What counts are ratios.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import logging
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from adapter.hooks.inject import adjustment
+from adapter.hooks.directory import Directories
 from adapter.hooks.match import Facts, Matcher, Named
 from adapter.hooks.model import Hook, When, parse
-from tests.peers.hook_cases import Case, Package
+from tests.peers.build import peer
+from tests.peers.harness import COMMAND, GoRuntime, golden
+from tests.peers.hook_cases import PACKAGE, Case, Package
 
-COUNTS = {10: 200, 100: 40, 1000: 8}  # hooks, and how often upstream matches them in one round
-GOALS = {10: 0.12, 100: 0.015, 1000: 0.002}  # for all of CreateContainer
+OURS, THEIRS = "ours", "theirs"
+COUNTS = {10: 100, 100: 30, 1000: 6}  # hooks, and how many containers are created in one round
+GOALS = {10: 0.12, 100: 0.015, 1000: 0.002}
+MANY = 1000
 LOAD_GOAL = 1.0
+MEMORY_GOAL = 26  # megabytes
 HOSTILE_GOAL = 50  # milliseconds
-COMMAND = "/usr/bin/app-7"
+ARGS = "/usr/bin/app-7"
 # Keys, values and commands of the hooks' patterns; {} is the hook's number. Hook 7 matches.
 KINDS = {
     "literals": (r"^io\.example\.hook-{}$", "^(true|yes)$", "^/usr/bin/app-{}$"),
@@ -36,16 +40,19 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Line:
-    """Times of one thing, theirs and ours in microseconds, p50 and p99, with their ratio and the goal for it."""
+    """Times of one thing, ours and theirs in microseconds, p50 and p99, with their ratio and the goal for it."""
 
     what: str
+    samples: int
     ours: tuple[float, float]
     theirs: tuple[float, float]
+    ratio: tuple[float, float]
     goal: float
 
-    @property
-    def ratio(self) -> tuple[float, float]:
-        return self.ours[0] / self.theirs[0], self.ours[1] / self.theirs[1]
+    @classmethod
+    def of(cls, what: str, ours: Sequence[float], theirs: Sequence[float], goal: float) -> Line:
+        (a, b), (c, d) = percentiles(ours), percentiles(theirs)
+        return cls(what, len(theirs), (a, b), (c, d), (a / c, b / d), goal)
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,23 @@ class Hostile:
     longest: float
 
 
+@dataclass(frozen=True)
+class Memory:
+    """Resident megabytes with both bridges in use: one adapter, or upstream's two plugins."""
+
+    ours: float
+    theirs: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that was measured."""
+
+    lines: Sequence[Line]
+    memory: Memory
+    hostile: Sequence[Hostile]
+
+
 def notes() -> dict[str, str]:
     """36 of them, as a container under containerd has."""
     found = {f"io.kubernetes.cri.sandbox-{number}": f"{number:064x}" for number in range(20)}
@@ -64,22 +88,134 @@ def notes() -> dict[str, str]:
 
 
 def files(kind: str, count: int) -> list[tuple[bytes, bytes]]:
-    key, value, command = KINDS[kind]
+    return [(b"%d.json" % number, content(kind, number)) for number in range(count)]
 
-    def content(number: int) -> bytes:
-        when = {
-            "annotations": {key.replace("{}", str(number)): value.replace("{}", str(number))},
-            "commands": [command.replace("{}", str(number))],
-        }
-        hook = {"path": "/bin/true", "args": ["true"], "timeout": 5}
-        return json.dumps({"version": "1.0.0", "hook": hook, "when": when, "stages": ["createRuntime"]}).encode()
 
-    return [(b"%d.json" % number, content(number)) for number in range(count)]
+def content(kind: str, number: int, argument: str = "true") -> bytes:
+    key, value, command = (pattern.replace("{}", str(number)) for pattern in KINDS[kind])
+    hook = {"path": "/bin/true", "args": [argument], "timeout": 5}
+    when = {"annotations": {key: value}, "commands": [command]}
+    return json.dumps({"version": "1.0.0", "hook": hook, "when": when, "stages": ["createRuntime"]}).encode()
+
+
+def write(directory: Path, kind: str, count: int) -> Path:
+    directory.mkdir()
+    for name, text in files(kind, count):
+        (directory / name.decode()).write_bytes(text)
+    return directory
 
 
 def percentiles(samples: Sequence[float]) -> tuple[float, float]:
     ranked = sorted(samples)
     return ranked[len(ranked) // 2], ranked[min(len(ranked) * 99 // 100, len(ranked) - 1)]
+
+
+class Rivals:
+    """A Go runtime with the adapter, and one with their plugin, for the same hooks."""
+
+    def __init__(self, runtime: GoRuntime, hooks: Path, legacy: Path) -> None:
+        self._runtime = runtime
+        chain = f"legacy: {{config: {legacy}/conf.json, path: [{legacy}]}}\n"
+        self.launch(OURS, COMMAND, f"{chain}hooks: {{enabled: true, directories: [{hooks}]}}\n")
+        self.launch(THEIRS, peer("hookplugin", PACKAGE), json.dumps({"directories": [str(hooks)]}))
+
+    def launch(self, host: str, program: Path, config: str) -> None:
+        """Has the runtime launch a plugin in a host of its own."""
+        # On a busy machine theirs may take longer than runtimes wait.
+        self._runtime.open(program, config, name=f"00-{host}", host=host, request_timeout_ms=60_000)
+        started = self._runtime.play("start", host=host)
+        assert started.names == [f"00-{host}"], started
+
+    def create(self, count: int) -> Mapping[str, Sequence[float]]:
+        """Returns microseconds of containers' creation, by plugin; both inject the hook that matches."""
+        for host in (OURS, THEIRS):
+            reply = self._runtime.play("event", host=host, **recorded("CreateContainer"))
+            assert reply.adjust, (host, reply)
+            assert len(reply.adjust["hooks"]["create_runtime"]) == 1, reply.adjust
+        return self.play("CreateContainer", count, OURS, THEIRS)
+
+    def play(self, event: str, count: int, *hosts: str) -> Mapping[str, Sequence[float]]:
+        """Returns microseconds of events, by plugin."""
+        reply = self._runtime.play("compare", hosts=hosts, repeat=count, **recorded(event))
+        assert not reply.error, reply.error
+        return reply.samples
+
+    def pid(self, host: str) -> int:
+        """Returns the process of a host's plugin."""
+        return self._runtime.play("plugins", host=host).plugins[0].pid
+
+
+def recorded(event: str) -> Mapping[str, object]:
+    """An event of a container with 36 annotations that one hook matches."""
+    found = next(each for each in golden("containerd-2.4.2") if each.event == event)
+    container = {**(found.container or {}), "annotations": notes(), "args": [ARGS]}
+    return {"event": event, "pod": {**found.pod, "annotations": {}}, "container": container}
+
+
+def latencies(rounds: int, say: Callable[[str], None]) -> Iterator[Line]:
+    """Containers created through the Go runtime."""
+    for kind in KINDS:
+        for count, times in COUNTS.items():
+            say(f"{count} hooks, {kind} …")
+            with tempfile.TemporaryDirectory() as name, GoRuntime(Path(name)) as runtime:
+                rivals = Rivals(runtime, write(Path(name, "hooks.d"), kind, count), Path(name))
+                rivals.create(times)  # warms up
+                played = [rivals.create(times) for _ in range(rounds)]
+            ours, theirs = ([us for samples in played for us in samples[host]] for host in (OURS, THEIRS))
+            yield Line.of(f"CreateContainer, {count} hooks, {kind}", ours, theirs, GOALS[count])
+
+
+def changes(kind: str, rounds: int) -> Iterator[Line]:
+    """What changes of files take until the next container has its hooks, in turn with podman's package.
+
+    Theirs compiles all patterns when it reads, to see that they are good, and again for every container.
+    """
+    facts = Facts(notes(), ARGS, has_bind_mounts=False)
+    case = Case([files(kind, MANY)], facts.annotations, [ARGS]).encode()
+    read: list[float] = []
+    all_new: list[float] = []
+    one_new: list[float] = []
+    theirs: list[Mapping[str, Sequence[int]]] = []
+    package = Package()
+    with tempfile.TemporaryDirectory() as name:
+        directory = write(Path(name, "hooks.d"), kind, MANY)
+        for number in range(rounds):
+            read += timed(lambda: Directories([str(directory)]).close(), 3)
+            all_new += timed(lambda: reload(directory, facts), 3)
+            one_new += change(directory, kind, facts, number)
+            theirs.append(package.ask(**case, times=3))
+    package.close()
+    loads, matches = ([ns / 1000 for answer in theirs for ns in answer[what]] for what in ("load", "inject"))
+    both = [load + match for load, match in zip(loads, matches, strict=True)]
+    yield Line.of(f"read {MANY} files, {kind}", read, loads, LOAD_GOAL)
+    yield Line.of(f"read {MANY} files and match, {kind}", all_new, both, LOAD_GOAL)
+    yield Line.of(f"read 1 of {MANY} and match, {kind}; theirs: match", one_new, matches, LOAD_GOAL)
+
+
+def reload(directory: Path, facts: Facts) -> None:
+    """Read everything, up to the first container's hooks."""
+    directories = Directories([str(directory)])
+    assert [named.file for named in directories.current().match(facts)] == ["7.json"]
+    directories.close()
+
+
+def change(directory: Path, kind: str, facts: Facts, number: int) -> list[float]:
+    """Microseconds that the first container waits after one file was changed."""
+    directories = Directories([str(directory)])
+    directories.current().match(facts)
+    gc.collect()
+    gc.freeze()  # as the daemon does
+    samples = []
+    for again in range(3):
+        (directory / "7.json").write_bytes(content(kind, 7, argument=f"{number}.{again}"))
+        read = directories.files_read
+        samples += timed(lambda: directories.current().match(facts), 1)
+        assert directories.files_read - read < MANY // 10, "the others were read too"
+        [named] = directories.current().match(facts)
+        assert named.hook.args == (f"{number}.{again}",)
+    directories.close()
+    gc.unfreeze()
+    return samples
 
 
 def timed(what: Callable[[], object], times: int) -> list[float]:
@@ -92,34 +228,19 @@ def timed(what: Callable[[], object], times: int) -> list[float]:
     return samples
 
 
-def load(paths: Sequence[Path]) -> Matcher:
-    return Matcher(Named(path.name, str(path), parse(path.read_bytes())) for path in paths)
-
-
-def compare(package: Package, kind: str, count: int, rounds: int) -> Iterator[Line]:
-    """Match a container, and read all files, in turn."""
-    content, facts = files(kind, count), Facts(notes(), COMMAND, False)
-    case = Case([content], facts.annotations, [COMMAND]).encode()
-    inject: tuple[list[float], list[float]] = [], []
-    read: tuple[list[float], list[float]] = [], []
-    with tempfile.TemporaryDirectory() as name:
-        paths = [Path(name, file.decode()) for file, _ in content]
-        for path, (_, text) in zip(paths, content, strict=True):
-            path.write_bytes(text)
-        matcher = load(paths)
-        matcher.prepare()
-        gc.collect()
-        gc.freeze()  # as the daemon does
-        assert [named.file for named in matcher.match(facts)] == ["7.json"]
-        for _ in range(rounds):
-            inject[0].extend(timed(lambda: adjustment(matcher.match(facts)), 500))
-            read[0].extend(timed(lambda: load(paths), 5))
-            answer = package.ask(**case, times=COUNTS[count])
-            assert len(answer["matched"]) == 1, answer
-            inject[1].extend(ns / 1000 for ns in answer["inject"])
-            read[1].extend(ns / 1000 for ns in answer["load"])
-    yield Line(f"match with {count} hooks, {kind}", percentiles(inject[0]), percentiles(inject[1]), GOALS[count])
-    yield Line(f"read {count} files, {kind}", percentiles(read[0]), percentiles(read[1]), LOAD_GOAL)
+def memory(resident: Callable[[int], float]) -> Memory:
+    """Resident memory after containers were created and started, with hooks and a legacy plugin."""
+    with tempfile.TemporaryDirectory() as name, GoRuntime(Path(name)) as runtime:
+        legacy = Path(name)
+        (legacy / "plugin").symlink_to(peer("plugin"))
+        (legacy / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": [{"type": "plugin"}]}))
+        rivals = Rivals(runtime, write(legacy / "hooks.d", "expressions", 10), legacy)
+        reference = json.dumps({"config": str(legacy / "conf.json"), "path": name})
+        rivals.launch("reference", peer("reference"), reference)
+        rivals.create(100)
+        rivals.play("StartContainer", 100, OURS, "reference")
+        found = {host: resident(rivals.pid(host)) for host in (OURS, THEIRS, "reference")}
+    return Memory(found[OURS], found[THEIRS] + found["reference"])
 
 
 def hostile() -> Iterator[Hostile]:
@@ -128,14 +249,15 @@ def hostile() -> Iterator[Hostile]:
     chance = random.Random(1)  # noqa: S311 - the same each time
     long = {"big": "".join(chance.choices("ab", k=1 << 20))}
     many = {f"k{number}": "".join(chance.choices("ab", k=50)) for number in range(10_000)}
-    good = [Named(name.decode(), "", parse(text)) for name, text in files("expressions", 1000)]
+    good = [Named(name.decode(), "", parse(text)) for name, text in files("expressions", MANY)]
     for pattern in ("(x+x+)+y", "[ab]*a[ab]{20}", "(a|b)*a(a|b){100}", ".{0,1000}x", "\\pL{10}7", "(a{0,30}){0,30}c"):
         when = When(annotations=((".*", pattern),))
         bad = Named("bad.json", "", Hook("/bin/true", (), (), None, when, (), ""))
         for what, texts in (("an annotation of 1 MiB", long), ("10 000 annotations", many)):
-            matcher, facts = Matcher([*good, bad]), Facts({**notes(), **texts}, COMMAND, False)
+            matcher, facts = Matcher([*good, bad]), Facts({**notes(), **texts}, ARGS, has_bind_mounts=False)
             matcher.prepare()
             yield Hostile(f"{pattern} and {what}", longest(matcher, facts))
+    logging.disable(logging.NOTSET)
 
 
 def longest(matcher: Matcher, facts: Facts) -> float:
@@ -147,41 +269,33 @@ def longest(matcher: Matcher, facts: Facts) -> float:
     return max(samples)
 
 
-def table(lines: Sequence[Line], found: Sequence[Hostile]) -> Iterator[str]:
-    yield f"{'µs: p50 / p99':<36}{'ours':>20}{'podman':>22}{'ratio':>18}{'goal':>8}"
-    for line in lines:
-        numbers = f"{pair(line.ours, 1):>20}{pair(line.theirs, 1):>22}{pair(line.ratio, 4):>18}{line.goal:>8}"
-        yield f"{line.what:<36}{numbers}  {verdict(max(line.ratio) <= line.goal)}"
+def run(rounds: int, resident: Callable[[int], float], say: Callable[[str], None]) -> Report:
+    """Measures everything; `resident` tells the megabytes of a process. Raises PeerMissing, PeerBroken."""
+    lines = list(latencies(rounds, say))
+    say("reading hooks …")
+    lines += (line for kind in KINDS for line in changes(kind, rounds))
+    return Report(lines, memory(resident), list(hostile()))
+
+
+def table(report: Report) -> Iterator[str]:
+    yield f"{'hooks, µs: p50 / p99':<62}{'ours':>18}{'podman':>22}{'ratio':>18}{'goal':>8}"
+    for line in report.lines:
+        numbers = f"{pair(line.ours):>18}{pair(line.theirs):>22}{pair(line.ratio, 4):>18}{line.goal:>8}"
+        yield f"{line.what:<62}{numbers}  {verdict(max(line.ratio) <= line.goal)}"
+    held = report.memory
+    yield (
+        f"{'resident with both bridges, MB; theirs: two plugins':<62}{held.ours:>18.1f}{held.theirs:>22.1f}"
+        f"{held.ours / held.theirs:>18.2f}{MEMORY_GOAL:>8}  {verdict(held.ours <= MEMORY_GOAL)}"
+    )
     yield ""
-    yield f"{'beside 1000 hooks, ms of processor: longest of 5':<60}{'ours':>8}{'goal':>8}"
-    for each in found:
-        yield f"{each.what:<60}{each.longest:>8.1f}{HOSTILE_GOAL:>8}  {verdict(each.longest <= HOSTILE_GOAL)}"
+    yield f"{f'beside {MANY} hooks, ms of processor: longest of 5':<62}{'ours':>18}{'goal':>48}"
+    for each in report.hostile:
+        yield f"{each.what:<62}{each.longest:>18.1f}{HOSTILE_GOAL:>48}  {verdict(each.longest <= HOSTILE_GOAL)}"
 
 
-def pair(numbers: tuple[float, float], digits: int) -> str:
+def pair(numbers: tuple[float, float], digits: int = 0) -> str:
     return f"{numbers[0]:.{digits}f} / {numbers[1]:.{digits}f}"
 
 
 def verdict(met: bool) -> str:
     return "met" if met else "MISSED"
-
-
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench_hooks", description=__doc__)
-    parser.add_argument("-o", dest="format", choices=("table", "json"), default="table")
-    parser.add_argument("--rounds", type=int, default=4)
-    options = parser.parse_args(arguments)
-    package = Package()
-    lines = [line for kind in KINDS for count in COUNTS for line in compare(package, kind, count, options.rounds)]
-    package.close()
-    found = list(hostile())
-    report: Mapping[str, object] = {
-        "lines": [{**asdict(line), "ratio": line.ratio} for line in lines],
-        "hostile": [asdict(each) for each in found],
-    }
-    print(json.dumps(report, indent=2) if options.format == "json" else "\n".join(table(lines, found)))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

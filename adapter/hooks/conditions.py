@@ -2,16 +2,17 @@
 
 Whoever writes a pod chooses its annotations, so nothing may depend on their being few, short or harmless. Short texts
 are tried with all patterns at once. Long texts, and patterns that are large or have proved slow, come last and one by
-one; what there is no time for does not count as met, and is known to be undecided.
+one; what is too much work does not count as met, and is known to be undecided.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from adapter.hooks import late
-from adapter.hooks.late import Budget
+from adapter.hooks.late import WORK, Allowance
 from adapter.hooks.patterns import ANYTHING, is_large
 from adapter.hooks.table import Pair, Table
 
@@ -23,12 +24,8 @@ FIRST = 4
 """So many at first."""
 SLOW = 0.0005
 """Seconds; when they took longer, patterns that are to blame are looked for and set apart."""
-SEARCHES = 8
-"""How often that is done for one container: many patterns that match take their time too."""
-AT_ONCE = 0.1
-"""Seconds of processor time for what is tried at once; ten thousand annotations take a third of it."""
-LATE = 0.02
-"""Seconds for what comes late."""
+AGAIN = 4
+"""That is done anew only when so many times as many texts have been tried, for many that match take their time too."""
 
 
 class Findings(NamedTuple):
@@ -65,14 +62,10 @@ class Conditions:
         """Returns what a container with these annotations and this command meets."""
         self.prepare()  # nothing of it shall count for this container
         found = Findings({}, {})
-        long, slow = self._annotations.look(list(annotations.items()), found.met)
+        allowance = Allowance(WORK)
+        self._annotations.look(list(annotations.items()), allowance, *found)
         if command is not None:
-            long_command, slow_command = self._command.look([("", command)], found.met)
-            long, slow = long + long_command, slow + slow_command
-        if long or slow:
-            budget = Budget(LATE)
-            late.look(long, budget, *found)
-            late.look(slow, budget, *found)
+            self._command.look([("", command)], allowance, *found)
         return found
 
 
@@ -100,38 +93,36 @@ class _Group:
         slow = {pair: number for pair, number in self._conditions.items() if pair in apart}
         self._crowd, self._slow = Table(crowd, self._crowd), Table(slow, self._slow)
 
-    def look(self, texts: Sequence[tuple[str, str]], met: dict[int, str]) -> tuple[list[late.Text], list[late.Text]]:
-        """Adds the conditions of the crowd that texts meet; returns what is late, for it and for the slow ones."""
-        late_for_crowd: list[late.Text] = []
+    def look(
+        self, texts: Sequence[tuple[str, str]], allowance: Allowance, met: dict[int, str], undecided: dict[int, str]
+    ) -> None:
+        """Adds the conditions that texts meet, and those of which it would take too much work to know."""
         if self._crowd:
             short: list[tuple[str, str]] = []
             long: list[tuple[str, str]] = []
             for text in texts:
                 (short if len(text[0]) + len(text[1]) <= SHORT else long).append(text)
-            long += short[self._try(short, met) :]
-            late_for_crowd = [(self._crowd, *text) for text in long]
-        return late_for_crowd, [(self._slow, *text) for text in texts] if self._slow else []
+            self._try(short, met)
+            if long:
+                late.look(self._crowd, long, allowance, met, undecided)
+        if self._slow:
+            late.look(self._slow, texts, allowance, met, undecided)
 
-    def _try(self, texts: Sequence[tuple[str, str]], met: dict[int, str]) -> int:
-        """Tries texts one after the other, and returns how many need not be tried again."""
-        budget = Budget(AT_ONCE)
-        searches = SEARCHES
-        done = 0
-        while done < len(texts) and budget.left() > 0:
-            before = budget.left()
+    def _try(self, texts: Sequence[tuple[str, str]], met: dict[int, str]) -> None:
+        """Adds the conditions that short texts meet."""
+        done = again = 0
+        while done < len(texts) and not self._crowd.conditions <= met.keys():
+            start = time.thread_time()
             stretch = texts[done : done + (STRETCH if done else FIRST)]
             self._crowd.look(stretch, met)
-            if self._crowd.conditions <= met.keys():
-                return len(texts)
-            if before - budget.left() > SLOW and searches:
-                searches -= 1
-                self._set_apart(stretch)
             done += len(stretch)
-        return done
+            if done > again and time.thread_time() - start > SLOW:
+                again = AGAIN * done
+                self._set_apart(stretch)
 
     def _set_apart(self, texts: Iterable[tuple[str, str]]) -> None:
-        """Takes the patterns out of the crowd that make it slow, as far as the longest text tells."""
-        slow = self._crowd.slow(*max(texts, key=lambda text: len(text[1])))
+        """Takes the patterns out of the crowd that make it slow, as far as these texts tell."""
+        slow = self._crowd.slow(texts)
         if slow:
             self._apart |= slow
             self._arrange()

@@ -244,7 +244,9 @@ class Directories:
         if in_force == self._in_force:
             return
         try:
-            self._matcher, self._in_force = Matcher(in_force), in_force
+            matcher = Matcher(in_force)
+            matcher.prepare()  # while the one before is there, with which it may have much in common
+            self._matcher, self._in_force = matcher, in_force
         except Exception:
             log.exception("a bug: hooks of which every one is good; those in force before stay so")
             return

@@ -1,98 +1,111 @@
-"""Searches that may take long: done one by one, the fast ones first, in what time there is."""
+"""Searches that may take long: whether one does is seen from parts of its texts, against an easy search of as much.
+
+A pattern that is about as fast as others is searched for whatever the texts' size is, which takes time in proportion;
+so what a hook is decided on does not depend on how fast the machine is or what else it does. Only what is many times
+slower, as automata are that explode, is limited to so much work.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import accumulate, count
 
-from adapter.hooks.patterns import Patterns
-from adapter.hooks.table import Question, Search, Table
+from adapter.hooks.patterns import SAMPLES, SLOW, Patterns
+from adapter.hooks.table import ANY, Table
 
-Text = tuple[Table, str, str]
-"""An annotation's key and value, and the conditions that it may meet."""
-PROBE = 32
-"""Bytes of a text that are tried to learn what the others may take; if that is bearable, FACTOR times as many."""
-FACTOR = 8
-SHARES = (0.02, 0.1, 0.3, 1.0)
-"""Parts of all the time that one search may take, in one round after the other."""
-
-
-class Budget:
-    """Processor time, for a busy machine must not change what hooks do; and searches that keep within it."""
-
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.thread_time) -> None:
-        """Takes how much there is from now on."""
-        self._seconds = seconds
-        self._clock = clock
-        self._end = clock() + seconds
-        self._tried: dict[Search, tuple[int, float]] = {}
-        """How much of a text is to be tried next, and the seconds that a byte of it may take."""
-
-    def left(self) -> float:
-        """Seconds that are left, below 0 when it is used up."""
-        return self._end - self._clock()
-
-    def search(self, search: Search, share: float = 1.0) -> bool | None:
-        """Whether a pattern matches; None if to find out may take more than this share of the time, or than is left."""
-        patterns, number, text = search
-        size, rate = self._tried.get(search, (PROBE, 0.0))
-        while rate * min(2 * size, len(text)) < min(self.left(), share * self._seconds):
-            if size >= len(text):
-                return patterns.search(number, text)
-            if size == PROBE:
-                patterns.search(number, text[:size])  # what happens once shall not count for each byte
-            now = self._rate(patterns, number, (text[size : 2 * size], text[-size:]))
-            # What has become slower with more text will go on so.
-            rate = now * max(1.0, now / rate) if rate else now
-            size *= FACTOR
-            self._tried[search] = size, rate
-        return None
-
-    def _rate(self, patterns: Patterns, number: int, texts: Sequence[bytes]) -> float:
-        """Searches texts, and returns the seconds for a byte."""
-        start = self._clock()
-        for text in texts:
-            patterns.search(number, text)
-        return (self._clock() - start) / sum(map(len, texts))
+PARTS = (512, 4096)
+"""Bytes of the samples that are tried; some patterns become slow only with more text."""
+TEXTS = 16
+"""At most so many texts are in one sample."""
+CALL = 1024
+"""A search of nothing takes as long as an easy one of so many bytes more."""
+WORK = 4 << 20
+"""Bytes that could be searched easily instead of all that is many times slower."""
 
 
-def look(texts: Iterable[Text], budget: Budget, met: dict[int, str], undecided: dict[int, str]) -> None:
-    """Adds the conditions that annotations meet, and those of which there is no time to know."""
-    questions: list[Question] = []
-    unasked: dict[Table, str] = {}
-    enough = budget.left() / 2
-    for table, key, value in texts:
-        if budget.left() > enough:
-            questions += table.questions(key, value)
-        else:
-            unasked.setdefault(table, key)
-    # First the patterns of which the text has what they require, for these are likely to match.
-    questions.sort(key=Question.is_unselective)
-    answers: dict[Search, bool] = {}
-    for share in SHARES:
-        if budget.left() > 0:
-            questions = [question for question in questions if not _is_answered(question, budget, share, answers, met)]
-    for table, key in unasked.items():
-        undecided |= dict.fromkeys(table.conditions, key)
-    undecided |= {question.condition: question.key for question in questions}
+class Allowance:
+    """How much slow work is still to be done for one container."""
+
+    def __init__(self, work: float) -> None:
+        """Takes the work, in bytes of an easy search."""
+        self._left = work
+
+    def search(self, patterns: Patterns, number: int, texts: Mapping[int, bytes]) -> set[int] | None:
+        """Returns in which of the texts a pattern is found; None if to find out is too much work."""
+        if not self._covers(patterns, number, list(texts.values())):
+            return None
+        return {index for index, text in texts.items() if patterns.search(number, text)}
+
+    def _covers(self, patterns: Patterns, number: int, texts: list[bytes]) -> bool:
+        size = sum(map(len, texts))
+        if size <= PARTS[0]:
+            return True
+        costs = (patterns.cost(number, _samples(texts, part)) for part in PARTS)
+        cost = next((cost for cost in costs if cost > SLOW), 0)
+        work = cost * (size + CALL * len(texts))
+        if work > self._left:
+            return False
+        self._left -= work
+        return True
+
+
+def _samples(texts: Iterable[bytes], size: int) -> list[list[bytes]]:
+    """Returns parts of texts of about this size; others each time, for an automaton gets used to a text."""
+    pieces = [text[start : start + size] for text in texts for start in range(0, len(text), size)]
+    turn = next(_turns) * (TEXTS + 1)  # odd, so that it takes long to come back
+    starts = ((turn + len(pieces) * number // SAMPLES) % len(pieces) for number in range(SAMPLES))
+    return [_first(pieces[start : start + TEXTS], size) for start in starts]
+
+
+_turns = count()
+
+
+def _first(pieces: list[bytes], size: int) -> list[bytes]:
+    """Returns so many of the pieces that they have this size."""
+    ends = accumulate(map(len, pieces))
+    return pieces[: next((number for number, end in enumerate(ends, 1) if end >= size), TEXTS)]
+
+
+def look(
+    table: Table, texts: Sequence[tuple[str, str]], allowance: Allowance, met: dict[int, str], undecided: dict[int, str]
+) -> None:
+    """Adds the conditions that annotations meet, and those of which it would take too much work to know."""
+    keys = _Side(table.keys, {index: key.encode() for index, (key, _) in enumerate(texts)}, allowance)
+    passed = {number: keys.found(number, keys.texts) for number in table.by_key.keys() & keys.likely.keys()}
+    promising = sorted({index for found in passed.values() for index in found or ()})
+    values = _Side(table.values, {index: texts[index][1].encode() for index in promising}, allowance)
+    for by_key, indexes in passed.items():
+        by_value = table.by_key[by_key]
+        if indexes is None:
+            key = texts[keys.likely[by_key][0]][0]
+            undecided |= dict.fromkeys(by_value.values(), key)
+            continue
+        for number in by_value.keys() & values.likely.keys():
+            found = values.found(number, indexes)
+            if found is None:
+                undecided[by_value[number]] = texts[values.likely[number][0]][0]
+            elif found:
+                met.setdefault(by_value[number], texts[min(found)][0])
     for condition in met.keys() & undecided.keys():
         del undecided[condition]
 
 
-def _is_answered(
-    question: Question, budget: Budget, share: float, answers: dict[Search, bool], met: dict[int, str]
-) -> bool:
-    """Answers a question if there is time for that; what other questions need too is searched once."""
-    condition, key, searches = question
-    if condition in met:
-        return True
-    for search in searches:
-        if search not in answers:
-            answer = budget.search(search, share)
-            if answer is None:
-                return False
-            answers[search] = answer
-        if not answers[search]:
-            return True
-    met[condition] = key
-    return True
+class _Side:
+    """The keys of annotations, or the values of some, and the patterns for them."""
+
+    def __init__(self, patterns: Patterns, texts: dict[int, bytes], allowance: Allowance) -> None:
+        self.texts = texts
+        self.likely: dict[int, list[int]] = {ANY: list(texts)} if texts else {}
+        """By pattern, the texts that may match it."""
+        self._patterns = patterns
+        self._allowance = allowance
+        for index, candidates in zip(texts, patterns.candidates_each(list(texts.values())), strict=True):
+            for number in candidates:
+                self.likely.setdefault(number, []).append(index)
+
+    def found(self, number: int, among: Container[int]) -> set[int] | None:
+        """Returns which of these texts a pattern matches; None if to find out is too much work."""
+        indexes = [index for index in self.likely[number] if index in among]
+        if number == ANY or not indexes:
+            return set(indexes)
+        return self._allowance.search(self._patterns, number, {index: self.texts[index] for index in indexes})

@@ -12,7 +12,7 @@ import functools
 import itertools
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from adapter.hooks.shard import Shard, Single, compiled, options, shards
@@ -24,13 +24,18 @@ LARGE = 500
 GROUP = 8
 """Texts that are looked at together first, for mostly nothing is found in any of them."""
 SLOW = 3
-"""Times as long as for no text at all; and"""
-SLOW_BYTE = 30e-9
-"""so many seconds for each byte of it, of which two nanoseconds are usual."""
+"""Times as long as an easy search; usual is 1, and 2 where all of a long text matches."""
+SAMPLES = 4
+"""Of so many texts, or parts of one, the fastest tells."""
+_EASY = r"[\x00\x01]\x02"
+"""What is easy to find nowhere: no literal to jump to, and an automaton of a few states."""
 _LITERAL = r"(?:[^\\.+*?()|\[\]{}^$]|\\[-./+*?()\[\]{}^$])*"
 _LITERALS = re.compile(rf"\^(?:({_LITERAL})|\((?:\?:)?({_LITERAL}(?:\|{_LITERAL})*)\))\$")
 _MAY_BE_LARGE = re.compile(r"[{\x80-\U0010ffff]|\\[pP]|.{50}", re.DOTALL)
 _ESCAPE = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(.)", re.DOTALL)
+
+
+_Adding = Callable[[Sequence[bytes], Sequence[list[int]]], None]
 
 
 def fault(patterns: Iterable[str]) -> tuple[str, str] | None:
@@ -108,18 +113,19 @@ class Patterns:
 
     def find_each(self, texts: Sequence[bytes]) -> list[list[int]]:
         """Returns for each text the numbers of the patterns that match."""
+        return self._each(texts, lambda shard: shard.find_each)
+
+    def candidates_each(self, texts: Sequence[bytes]) -> list[list[int]]:
+        """Returns for each text the numbers of patterns among which are all that match it."""
+        return self._each(texts, lambda shard: shard.candidates_each)
+
+    def _each(self, texts: Sequence[bytes], way: Callable[[Shard | Single], _Adding]) -> list[list[int]]:
         literals = self._literals
         found = [literals[text][:] if text in literals else [] for text in texts]
         for shard in self.prepare():
+            add = way(shard)
             for start in range(0, len(texts), GROUP):
-                shard.find_each(texts[start : start + GROUP], found[start : start + GROUP])
-        return found
-
-    def candidates(self, text: bytes) -> list[int]:
-        """Returns the numbers of patterns among which are all that match."""
-        found = self._literals.get(text, [])[:]
-        for shard in self.prepare():
-            found += shard.candidates(text)
+                add(texts[start : start + GROUP], found[start : start + GROUP])
         return found
 
     def search(self, number: int, text: bytes) -> bool:
@@ -128,27 +134,37 @@ class Patterns:
             return number in self._literals.get(text, ())
         return self._shard(number).search(number, text)
 
-    def is_unselective(self, number: int) -> bool:
-        """Whether a pattern requires no literal, so that every text is a candidate."""
-        return number >= self._first and number in self._shard(number).unselective
-
     def _shard(self, number: int) -> Shard | Single:
         return next(shard for shard in reversed(self.prepare()) if shard.first <= number)
 
-    def slow(self, text: bytes) -> set[str]:
-        """Returns the patterns that are slow with a text."""
-        candidates = set(self.candidates(text))
+    def slow(self, texts: Sequence[bytes]) -> set[str]:
+        """Returns the patterns that are slow with short texts, as far as the longest of them tell."""
+        longest = sorted(texts, key=len)[-SAMPLES:]
+        [candidates] = self.candidates_each([b"\n".join(longest)])
         return {
-            pattern for pattern, number in self.numbers.items() if number in candidates and self._is_slow(number, text)
+            pattern
+            for pattern, number in self.numbers.items()
+            if number in candidates and self.cost(number, [[text] for text in longest]) > SLOW
         }
 
-    def _is_slow(self, number: int, text: bytes) -> bool:
-        # An automaton has got used to the text itself. Of several times the shortest, for the others may be accidents.
-        texts = (text[::-1], text[len(text) // 2 :] + text[: len(text) // 2], text[::-2] + text[::2])
-        usual = min(self._timed(number, b"") for _ in texts)
-        return min(self._timed(number, text) for text in texts) > SLOW * usual + SLOW_BYTE * len(text)
+    def cost(self, number: int, samples: Sequence[Sequence[bytes]]) -> float:
+        """Returns how many times as long as an easy search of as much the search for a pattern takes, just now.
 
-    def _timed(self, number: int, text: bytes) -> float:
+        Of several samples the fastest counts: in the first an automaton is built, and what happens now and then, as an
+        interrupt, is not the pattern's.
+        """
+        easy = _easy()
+        return min(self._time(number, texts) for texts in samples) / min(
+            easy._time(0, [b"a" * len(text) for text in texts]) for texts in samples
+        )
+
+    def _time(self, number: int, texts: Iterable[bytes]) -> float:
         start = time.thread_time()
-        self.search(number, text)
+        for text in texts:
+            self.search(number, text)
         return time.thread_time() - start
+
+
+@functools.cache
+def _easy() -> Patterns:
+    return Patterns([_EASY])

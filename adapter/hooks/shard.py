@@ -7,13 +7,17 @@ automaton of its own.
 from __future__ import annotations
 
 import functools
+import weakref
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 MAX_MEMORY = 1 << 20
 """Bytes for a pattern's program, a quarter of this, and its automata; RE2's own limit is eight times as much."""
-SIZE = 16 << 10
-"""Characters of patterns in one Filter; RE2 refuses four times as many literals."""
+SIZE = 24 << 10
+"""Characters of patterns in one Filter; RE2 refuses more than twice as many literals."""
+LAST = 1024
+"""One pattern of so many is the last of a Filter, so that another one more or less changes few of them."""
 _SENTINEL = "\0is this on?\0"
 """A literal in each Filter that tells whether it finds any."""
 
@@ -46,9 +50,8 @@ class Shard:
         self._filter = filter_
         self._sentinel = len(patterns)
         unselective = filter_.Match(b"", potential=True) or ()
-        self.unselective = frozenset(first + index for index in unselective)
-        """The patterns that require no literal, so that any text is a candidate for them."""
         self._unselective = [first + index for index in unselective]
+        """The patterns that require no literal, so that any text is a candidate for them."""
         self._rest: Any = _filter([patterns[index] for index in unselective])
 
     def find(self, text: bytes) -> list[int]:
@@ -58,9 +61,11 @@ class Shard:
     def _find_unselective(self, text: bytes) -> list[int]:
         return [self._unselective[index] for index in self._rest.Match(text, False) or ()]
 
-    def candidates(self, text: bytes) -> list[int]:
-        """Returns the numbers of the patterns that may match."""
-        return self._numbers(self._filter.Match(text, True))
+    def candidates_each(self, texts: Sequence[bytes], candidates: Sequence[list[int]]) -> None:
+        """Adds for each of a few texts the numbers of the patterns that may match any of them."""
+        together = self._numbers(self._filter.Match(b"\n".join(texts), True))
+        for numbers in candidates:
+            numbers.extend(together)
 
     def _numbers(self, found: list[int] | None) -> list[int]:
         if not found:
@@ -75,7 +80,7 @@ class Shard:
         together = self._filter.Match(b"\n".join(texts), True)
         if together is None:
             return
-        find = self.find if len(together) > len(self.unselective) else self._find_unselective
+        find = self.find if len(together) > len(self._unselective) else self._find_unselective
         for text, numbers in zip(texts, found, strict=True):
             numbers.extend(find(text))
 
@@ -87,8 +92,6 @@ class Shard:
 class Single:
     """A pattern that requires more literals than a Filter can look for."""
 
-    unselective: frozenset[int] = frozenset()
-
     def __init__(self, first: int, pattern: str) -> None:
         """Takes its number, and the pattern."""
         self.first = first
@@ -98,9 +101,10 @@ class Single:
         """Returns its number if it matches."""
         return [self.first] if self.search(self.first, text) else []
 
-    def candidates(self, text: bytes) -> list[int]:
-        """Returns its number."""
-        return [self.first]
+    def candidates_each(self, texts: Sequence[bytes], candidates: Sequence[list[int]]) -> None:
+        """Adds its number for every text."""
+        for numbers in candidates:
+            numbers.append(self.first)
 
     def find_each(self, texts: Sequence[bytes], found: Sequence[list[int]]) -> None:
         """Adds its number for texts that it matches."""
@@ -128,6 +132,9 @@ def _parts(patterns: Iterable[str]) -> Iterator[list[str]]:
             part, size = [], 0
         part.append(pattern)
         size += len(pattern)
+        if zlib.crc32(pattern.encode()) % LAST == 0:
+            yield part
+            part, size = [], 0
     if part:
         yield part
 
@@ -144,11 +151,24 @@ def _made(patterns: Sequence[str], first: int) -> Iterator[Shard | Single]:
         yield from _made(patterns[middle:], first + middle)
 
 
+_filters: weakref.WeakValueDictionary[tuple[str, ...], Any] = weakref.WeakValueDictionary()
+"""Those in use: hooks of which few are new have most of them in common with those before."""
+
+
 def _filter(patterns: Sequence[str]) -> Any:
     """Returns a Filter of the patterns; None if they require more literals than it can look for."""
+    known = _filters.get(tuple(patterns))
+    if known is None:
+        known = _new_filter(patterns)
+        if known is not None:
+            _filters[tuple(patterns)] = known
+    return known
+
+
+def _new_filter(patterns: Sequence[str]) -> Any:
     import re2  # noqa: PLC0415
 
-    made = re2.Filter()
+    made = _type()()
     for pattern in (*patterns, re2.escape(_SENTINEL)):
         made.Add(pattern, options())
     try:
@@ -158,3 +178,11 @@ def _filter(patterns: Sequence[str]) -> Any:
     # The automaton that looks for the literals would be silent about having no memory.
     heard = made.Match(_SENTINEL, potential=True)
     return made if heard and heard[-1] == len(patterns) else None
+
+
+@functools.cache
+def _type() -> type[Any]:
+    """Returns a Filter that weak references take."""
+    import re2  # noqa: PLC0415
+
+    return type("Filter", (re2.Filter,), {})

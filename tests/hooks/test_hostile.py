@@ -6,11 +6,11 @@ How long they take is measured by tests/bench_hooks.py.
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 import re2  # type: ignore[import-untyped]
 
-from adapter.hooks import conditions
 from adapter.hooks.match import Facts, Matcher
 from adapter.hooks.patterns import Patterns, fault
 from adapter.hooks.shard import Single
@@ -98,11 +98,7 @@ def test_beside_a_hostile_pattern_many_annotations_change_nothing(facts: Facts, 
 
 
 @pytest.mark.parametrize("facts", [*LONG_FACTS.values(), *MANY_FACTS.values()], ids=[*LONG, *MANY])
-def test_many_hostile_patterns_at_once_change_nothing_where_there_is_time(
-    facts: Facts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(conditions, "AT_ONCE", 2.0)
-    monkeypatch.setattr(conditions, "LATE", 0.3)
+def test_many_hostile_patterns_at_once_change_nothing(facts: Facts) -> None:
     assert decided(facts, HOSTILE) == (OF_LONG if "big" in facts.annotations else OF_MANY)
 
 
@@ -134,5 +130,38 @@ def test_a_filter_that_finds_no_literals_is_not_used(monkeypatch: pytest.MonkeyP
 
 def test_slow_patterns_are_set_apart_and_only_those() -> None:
     found = Patterns(["[ab]*a[ab]{20}c", "ab", "[a-c]{3}", "^.*b"])
-    text = "".join(RANDOM.choices("ab", k=1000)).encode()
-    assert found.slow(text) == {"[ab]*a[ab]{20}c"}
+    texts = ["".join(RANDOM.choices("ab", k=1000)).encode() for _ in range(4)]
+    assert found.slow(texts) == {"[ab]*a[ab]{20}c"}
+
+
+class Clock:
+    """One that is many times slower or faster than it was, and at times jumps, as for whom a machine is taken away."""
+
+    def __init__(self, speed: float, jumps: float = 0) -> None:
+        self._speed, self._jumps = speed, jumps
+        self._real, self._readings = time.thread_time, 0
+
+    def __call__(self) -> float:
+        self._readings += 1
+        return self._real() * self._speed + self._readings // 7 * self._jumps
+
+
+CLOCKS = {"slow": Clock(100), "fast": Clock(0.01), "jumping": Clock(1, jumps=0.1), "slow and jumping": Clock(30, 1)}
+
+
+@pytest.mark.parametrize("clock", CLOCKS.values(), ids=CLOCKS)
+@pytest.mark.parametrize("facts", [*LONG_FACTS.values(), *MANY_FACTS.values()], ids=[*LONG, *MANY])
+def test_no_machine_is_too_slow_to_decide_about_good_hooks(
+    facts: Facts, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "thread_time", clock)
+    assert decided(facts, ["[ab]*a[ab]{20}"]) == (OF_LONG if "big" in facts.annotations else OF_MANY)
+
+
+def test_a_hostile_search_is_given_up_whatever_the_clock_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = hook(annotations={"": "[ab]*a[ab]{20}c"})
+    facts = LONG_FACTS["two letters by chance"]
+    for clock in (time.thread_time, *CLOCKS.values()):
+        monkeypatch.setattr(time, "thread_time", clock)
+        [decision] = Matcher([bad]).explain(facts)
+        assert "would take too long" in decision.reason

@@ -1,148 +1,136 @@
-"""Searches that may take long: how much time goes into them, told by a clock that only searches move."""
+"""Searches that may take long: how much work goes into them, told by patterns that cost what a test says."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import pytest
 
 from adapter.hooks import late
-from adapter.hooks.late import Budget
-from adapter.hooks.patterns import Patterns
-from adapter.hooks.table import Search, Table
+from adapter.hooks.late import PARTS, WORK, Allowance
+from adapter.hooks.patterns import SAMPLES, Patterns
+from adapter.hooks.table import Table
+
+MEGABYTE = 1 << 20
 
 
-class Time:
-    """A clock, and patterns of which each takes a time of its own for a byte."""
+class Costs:
+    """Patterns that are all found where a text begins with y, and cost something for a sample."""
 
-    def __init__(self, *seconds_per_byte: float) -> None:
-        self.now = 0.0
-        self.searched: list[tuple[int, int]] = []
-        self._costs = seconds_per_byte
+    def __init__(self, cost: float | Callable[[Sequence[bytes]], float]) -> None:
+        self.samples: list[Sequence[bytes]] = []
+        self._cost = cost if callable(cost) else lambda sample: cost
 
-    def __call__(self) -> float:
-        return self.now
+    def cost(self, number: int, samples: Sequence[Sequence[bytes]]) -> float:
+        self.samples += samples
+        return min(map(self._cost, samples))
 
     def search(self, number: int, text: bytes) -> bool:
-        self.searched.append((number, len(text)))
-        self.now += self._costs[number] * len(text)
         return text.startswith(b"y")
 
-    @property
-    def patterns(self) -> Patterns:
-        return cast(Patterns, self)
+
+def searched(allowance: Allowance, costs: Costs, *texts: bytes) -> set[int] | None:
+    return allowance.search(cast(Patterns, costs), 0, dict(enumerate(texts)))
 
 
-def test_a_short_text_is_searched_at_once() -> None:
-    time = Time(1e-9)
-    assert Budget(1, time).search((time.patterns, 0, b"yes")) is True
-    assert Budget(1, time).search((time.patterns, 0, b"no")) is False
-    assert time.searched == [(0, 3), (0, 2)]
+def test_an_easy_pattern_is_searched_for_in_any_text() -> None:
+    assert searched(Allowance(0), Costs(1), b"y" * 10 * MEGABYTE, b"n" * MEGABYTE) == {0}
 
 
-def test_of_a_long_text_ever_larger_parts_are_tried_first() -> None:
-    time = Time(1e-9)
-    assert Budget(1, time).search((time.patterns, 0, b"y" * 20_000)) is True
-    sizes = [size for _, size in time.searched]
-    assert sizes == [32, 32, 32, 256, 256, 2048, 2048, 20_000 - 16384, 16384, 20_000]
+def test_a_little_text_is_searched_for_any_pattern() -> None:
+    costs = Costs(1000)
+    assert searched(Allowance(0), costs, b"y" * 500, b"n") == {0}
+    assert costs.samples == []
 
 
-@pytest.mark.parametrize("rate", [1e-3, 1e-5, 1e-6, 5e-7, 1e-7])
-def test_a_slow_pattern_is_given_up_before_it_has_cost_much(rate: float) -> None:
-    time = Time(rate)
-    budget = Budget(0.02, time)
-    assert budget.search((time.patterns, 0, b"y" * 1_000_000)) is None
-    assert time.now < max(0.02, 3 * 32 * rate * 1.01)
+def test_what_is_slow_is_limited_and_what_is_easy_goes_on() -> None:
+    allowance = Allowance(WORK)
+    assert searched(allowance, Costs(100), b"y" * MEGABYTE) is None
+    assert searched(allowance, Costs(100), b"y" * 30_000) == {0}
+    assert searched(allowance, Costs(100), b"y" * 30_000) is None
+    assert searched(allowance, Costs(1), b"y" * MEGABYTE) == {0}
 
 
-def test_what_becomes_slower_with_more_text_is_given_up_early() -> None:
-    class Quadratic(Time):
-        def search(self, number: int, text: bytes) -> bool:
-            self.searched.append((number, len(text)))
-            self.now += 1e-8 * len(text) ** 2
-            return True
-
-    time = Quadratic()
-    assert Budget(0.02, time).search((time.patterns, 0, b"y" * 1_000_000)) is None
-    assert time.now < 0.003
+def test_many_searches_are_work_however_short_the_texts_are() -> None:
+    assert searched(Allowance(WORK), Costs(10), *[b"y"] * 1000) is None
+    assert searched(Allowance(WORK), Costs(10), b"y" * 1000) == {0}
 
 
-def test_a_later_round_goes_on_where_the_one_before_has_stopped() -> None:
-    time = Time(1e-7)
-    budget, search = Budget(1, time), (time.patterns, 0, b"y" * 100_000)
-    assert budget.search(search, 0.0001) is None
-    tried = len(time.searched)
-    assert budget.search(search, 0.0001) is None
-    assert len(time.searched) == tried
-    assert budget.search(search, 0.5) is True
-    assert [size for _, size in time.searched[tried:]] == [2048, 2048, 16384, 16384, 100_000]
+def test_a_pattern_that_is_slow_only_with_more_text_is_slow() -> None:
+    costs = Costs(lambda sample: 100 if sum(map(len, sample)) > PARTS[0] else 1)
+    assert searched(Allowance(WORK), costs, b"y" * MEGABYTE) is None
 
 
-def test_nothing_is_searched_when_there_is_no_time_left() -> None:
-    time = Time(1e-9)
-    assert Budget(0, time).search((time.patterns, 0, b"y")) is None
-    assert time.searched == []
+@pytest.mark.parametrize("texts", [[bytes(MEGABYTE)], [bytes(80)] * 100, [bytes(700)], [bytes(3), bytes(5000)]])
+def test_samples_are_of_about_the_size_they_are_to_be(texts: list[bytes]) -> None:
+    costs = Costs(1)
+    searched(Allowance(WORK), costs, *texts)
+    assert len(costs.samples) == len(PARTS) * SAMPLES
+    for sample in costs.samples[:SAMPLES]:
+        assert 0 < sum(map(len, sample)) < 2 * PARTS[0]
+    for sample in costs.samples[SAMPLES:]:
+        assert 0 < sum(map(len, sample)) < 2 * PARTS[1]
+
+
+def test_samples_are_from_all_of_a_text_and_others_each_time() -> None:
+    text = b"".join(b"%07d " % number for number in range(MEGABYTE // 8))
+    costs = Costs(1)
+    for _ in range(5):
+        searched(Allowance(WORK), costs, text)
+    pieces = [piece for sample in costs.samples for piece in sample]
+    assert len(set(pieces)) == len(pieces)
+    for first in range(0, len(pieces), SAMPLES):
+        places = sorted(text.index(piece) * SAMPLES // len(text) for piece in pieces[first : first + SAMPLES])
+        assert places == list(range(SAMPLES))
 
 
 def asked(
-    budget: Budget, conditions: dict[tuple[str, str], int], texts: dict[str, str], met: dict[int, str] | None = None
+    conditions: dict[tuple[str, str], int], texts: dict[str, str], met: dict[int, str] | None = None
 ) -> tuple[dict[int, str], dict[int, str]]:
-    table = Table(conditions)
-    met = met or {}
-    undecided: dict[int, str] = {}
-    late.look([(table, key, value) for key, value in texts.items()], budget, met, undecided)
-    return met, undecided
+    found: tuple[dict[int, str], dict[int, str]] = (met or {}, {})
+    late.look(Table(conditions), list(texts.items()), Allowance(WORK), *found)
+    return found
+
+
+def too_much_for(monkeypatch: pytest.MonkeyPatch, *too_much: bytes) -> None:
+    really = Allowance.search
+
+    def search(self: Allowance, patterns: Patterns, number: int, texts: dict[int, bytes]) -> set[int] | None:
+        return None if set(texts.values()) & set(too_much) else really(self, patterns, number, texts)
+
+    monkeypatch.setattr(Allowance, "search", search)
 
 
 def test_each_condition_is_met_by_an_annotation_or_not() -> None:
-    conditions = {("^k", "x$"): 0, ("^k", "y$"): 1, ("", "z"): 2, ("^l", ""): 3, ("^m", ""): 4}
-    met, undecided = asked(Budget(1e9), conditions, {"ka": "x", "kb": "xy", "l": "z", "n": "x"})
-    assert met == {0: "ka", 1: "kb", 2: "l", 3: "l"}
-    assert undecided == {}
+    conditions = {("^k", "x$"): 0, ("^k", "y$"): 1, ("", "z"): 2, ("^l", ""): 3, ("^m", ""): 4, ("", ""): 5}
+    assert asked(conditions, {"ka": "x", "kb": "xy", "l": "z", "n": "x"}) == (
+        {0: "ka", 1: "kb", 2: "l", 3: "l", 5: "ka"},
+        {},
+    )
 
 
-def test_what_is_met_already_is_not_asked_again_and_stays() -> None:
-    met, undecided = asked(Budget(-1), {("^k", "x$"): 0, ("^k", "y$"): 1}, {"ka": "y"}, met={0: "before"})
-    assert met == {0: "before"}
-    assert undecided == {1: "ka"}
+def test_without_annotations_nothing_is_met() -> None:
+    assert asked({("", ""): 0, ("^k", "x$"): 1}, {}) == ({}, {})
 
 
-def test_a_search_keeps_within_its_share() -> None:
-    time = Time(1e-8)
-    assert Budget(1, time).search((time.patterns, 0, b"y" * 1_000_000), 0.009) is None
-    assert time.now < 0.009
-    assert Budget(1, time).search((time.patterns, 0, b"y" * 1_000_000), 0.011) is True
+def test_what_it_is_too_much_work_to_know_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    too_much_for(monkeypatch, b"long")
+    conditions = {("^k", "l[o]"): 0, ("^l", "s[h]"): 1, ("^m", "l[o]"): 2}
+    assert asked(conditions, {"k": "long", "l": "short"}) == ({1: "l"}, {0: "k"})
 
 
-def test_a_condition_that_one_annotation_meets_is_not_undecided_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Budget, "search", lambda self, search, share: True if search[2] == b"first z" else None)
-    met, undecided = asked(Budget(1e9), {("", "[fz]"): 0, ("", "z{3}"): 1}, {"k": "zzz", "l": "first z"})
-    assert (met, undecided) == ({0: "l"}, {1: "k"})
+def test_where_the_key_is_too_much_work_all_of_its_conditions_are_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    too_much_for(monkeypatch, b"kk")
+    conditions = {("k[k]", "x"): 0, ("k[k]", ""): 1, ("^l$", "x"): 2}
+    assert asked(conditions, {"kk": "x", "l": "x"}) == ({2: "l"}, {0: "kk", 1: "kk"})
 
 
-def test_fast_searches_come_first_and_each_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched: list[str] = []
-    needs = {"^k": 0.0, "[ab]{1,2}": 0.0, "b{2}": 1.0, "c{2}": 0.05, "d{2}": 0.01}
-
-    def search(self: Budget, search: Search, share: float) -> bool | None:
-        pattern = next(pattern for pattern, number in search[0].numbers.items() if number == search[1])
-        searched.append(f"{pattern} {share}")
-        return True if share >= needs[pattern] else None
-
-    monkeypatch.setattr(Budget, "search", search)
-    conditions = {("^k", pattern): number for number, pattern in enumerate(list(needs)[1:])}
-    met, undecided = asked(Budget(1e9), conditions, {"k": "aa bbb ccc ddd"})
-    assert (len(met), undecided) == (4, {})
-    assert searched[0] == "^k 0.02"
-    assert set(searched[1:5]) == {"[ab]{1,2} 0.02", "b{2} 0.02", "c{2} 0.02", "d{2} 0.02"}
-    assert sorted(searched[5:]) == ["b{2} 0.1", "b{2} 0.3", "b{2} 1.0", "c{2} 0.1"]
+def test_what_is_met_already_stays_and_is_not_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    too_much_for(monkeypatch, b"long")
+    assert asked({("^k", "l[o]"): 0, ("^k", "n[g]"): 1}, {"k": "long"}, met={0: "before"}) == ({0: "before"}, {1: "k"})
 
 
-def test_patterns_that_the_text_has_literals_of_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched: list[int] = []
-    monkeypatch.setattr(Budget, "search", lambda self, search, share: searched.append(search[1]))
-    table = Table({("", "[ab]+"): 0, ("", "needle.*"): 1, ("", "[cd]+"): 2, ("", "needl[ei]"): 3})
-    late.look([(table, "k", "needle")], Budget(1e9), {}, {})
-    numbers = table._values.numbers
-    assert set(searched[:2]) == {numbers["needle.*"], numbers["needl[ei]"]}
-    assert set(searched[2:4]) == {numbers["[ab]+"], numbers["[cd]+"]}
+def test_values_of_other_keys_do_not_make_it_more_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    too_much_for(monkeypatch, b"long")
+    assert asked({("^k$", "[ab]"): 0}, {"k": "a", "l": "long"}) == ({0: "k"}, {})

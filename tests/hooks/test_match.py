@@ -9,6 +9,7 @@ import pytest
 
 from adapter.hooks import conditions
 from adapter.hooks.match import Facts, Matcher
+from adapter.hooks.patterns import SLOW, Patterns
 
 from .examples import container, files, hook, verdict
 
@@ -161,24 +162,25 @@ def test_the_reason_names_the_same_annotation_whatever_their_order() -> None:
     assert "'a': 'x'" in verdict(of, container(first))[1]
 
 
-def test_a_hook_there_was_no_time_to_decide_about_is_left_out_and_named(
+def test_a_hook_that_it_is_too_much_work_to_decide_about_is_left_out_and_named(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(conditions, "LATE", 0.0)
+    monkeypatch.setattr(conditions, "WORK", 0)
+    monkeypatch.setattr(Patterns, "cost", lambda *_: SLOW + 1)
     matcher = Matcher(
         [
             hook("long.json", annotations={"big": "x"}),
-            hook("large.json", commands=["a{600}"]),
+            hook("large.json", commands=["^/bin/.*a{600}"]),
             hook("other.json", annotations={"big": "x"}, any_of=True, always=True),
             hook("short.json", annotations={"b": "y"}),
             hook("never.json", annotations={"big": "x"}, always=False),
         ]
     )
-    facts = container({"big": "x" * 5000, "b": "y"})
+    facts = container({"big": "x" * 5000, "b": "y"}, "/bin/" + "a" * 600)
     with caplog.at_level(logging.WARNING):
         assert files(matcher.match(facts)) == ["other.json", "short.json"]
     assert [record.getMessage() for record in caplog.records] == [
-        "hook /hooks/large.json is not injected: the command '/bin/sh' would take too long to match",
+        f"hook /hooks/large.json is not injected: the command '/bin/{'a' * 94}… would take too long to match",
         "hook /hooks/long.json is not injected: the annotation 'big' would take too long to match with 'big': 'x'",
     ]
     assert [decision.matched for decision in matcher.explain(facts)] == [False, False, False, True, True]

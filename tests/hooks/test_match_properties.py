@@ -47,13 +47,15 @@ WAYS: Mapping[str, Mapping[str, object]] = {
     "late": {"conditions.SHORT": -1},
     "set apart": {"conditions.FIRST": 1, "conditions.SLOW": -1, "patterns.SLOW": -1e9},
     "large": {"patterns.LARGE": -1},
+    "never one by one": {"table.FEW": -1},
+    "always one by one": {"table.FEW": 1 << 20},
     "small groups": {"patterns.GROUP": 2, "conditions.STRETCH": 2, "conditions.FIRST": 1},
     "many filters": {"shard.SIZE": 1},
     "no filters": {"shard._filter": lambda patterns: None},
     "no literals": {"patterns._LITERALS": re.compile("(?!)")},
 }
 
-TIME_ENOUGH = {"conditions.AT_ONCE": 1e9, "conditions.LATE": 1e9}
+WORK_ENOUGH = {"conditions.WORK": 1e18}
 
 
 def holds(when: When, facts: Facts) -> bool:
@@ -81,7 +83,7 @@ def named(number: int, when: When) -> Named:
 @settings(deadline=None, max_examples=150)
 def test_together_hooks_match_as_each_would_alone(way: str, whens: list[When], containers: list[Facts]) -> None:
     with ExitStack() as changes:
-        for name, value in {**TIME_ENOUGH, **WAYS[way]}.items():
+        for name, value in {**WORK_ENOUGH, **WAYS[way]}.items():
             changes.enter_context(mock.patch(f"adapter.hooks.{name}", value))
         hooks = [named(number, when) for number, when in enumerate(whens)]
         matcher = Matcher(hooks)
