@@ -32,6 +32,10 @@ LEGACY_EVENTS = (
 )
 
 
+PAUSE = 0.2
+"""Seconds from the first change of hook files until they are read, if no container needs them earlier."""
+
+
 class Adapter(Plugin):
     """What the adapter does about the runtime's events."""
 
@@ -92,7 +96,7 @@ class Adapter(Plugin):
     def _settle(self, state: api.SynchronizeRequest) -> None:
         self.legacy.synchronize(state.pods, state.containers)
         if self._hooks_wanted:
-            self.hooks.current()
+            self._read_hooks()
         counts = len(state.pods), len(state.containers)
         log.info("registered with %s %s: %d pods, %d containers", *self._runtime, *counts)
         # What is there now is there to stay: the collector need not look at it with every event.
@@ -100,6 +104,20 @@ class Adapter(Plugin):
         gc.freeze()
         gc.set_threshold(5000)
         gc.enable()
+
+    def _read_hooks(self) -> None:
+        """Brings the hooks up to date, now and when they change, so that seldom a container has to wait for that.
+
+        Each creation looks for itself all the same.
+        """
+        self.hooks.current()
+        fd = self.hooks.fileno()
+        if fd is not None:
+            self._loop.watch(fd, lambda: self._hooks_have_changed(fd))
+
+    def _hooks_have_changed(self, fd: int) -> None:
+        self._loop.unwatch(fd)  # for a while: who installs many files is not to be followed step by step
+        self._loop.call_at(self._loop.time() + PAUSE, self._read_hooks)
 
     def create_container(
         self, request: api.CreateContainerRequest, context: Context
@@ -127,9 +145,7 @@ class Adapter(Plugin):
         """Adds hooks to the answer, and behind them what precreate hooks make of all that."""
         from adapter.hooks import inject  # noqa: PLC0415 - loaded with the directories
 
-        container, pod = request.container, request.pod
-        names = ", ".join(named.file for named in hooks)
-        log.info("hooks for container %s of %s/%s: %s", container.name, pod.namespace, pod.name, names)
+        self._loop.call_soon(lambda: _tell(request, hooks))  # the runtime waits for the answer
         response = response or api.CreateContainerResponse()
         response.adjust.MergeFrom(inject.adjustment(hooks) or api.ContainerAdjustment())
         editors = [named for named in hooks if "precreate" in named.hook.stages]
@@ -147,3 +163,9 @@ class Adapter(Plugin):
     run_pod_sandbox = update_pod_sandbox = post_update_pod_sandbox = stop_pod_sandbox = remove_pod_sandbox = _legacy
     post_create_container = start_container = post_start_container = _legacy
     update_container = post_update_container = stop_container = remove_container = _legacy
+
+
+def _tell(request: api.CreateContainerRequest, hooks: list[Named]) -> None:
+    container, pod = request.container, request.pod
+    names = ", ".join(named.file for named in hooks)
+    log.info("hooks for container %s of %s/%s: %s", container.name, pod.namespace, pod.name, names)

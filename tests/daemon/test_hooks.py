@@ -92,3 +92,13 @@ def test_a_bad_hook_file_is_named_in_the_log_and_costs_no_container(node: Node, 
     assert created(daemon, "c2").adjust.hooks.create_runtime
     daemon.logged("bad.json", "line 1")
     assert len([line for line in daemon.log if "bad.json" in line]) == 1
+
+
+def test_changes_are_read_though_no_container_comes(node: Node, tmp_path: Path) -> None:
+    """Again and again; each bad file is named when it is read."""
+    daemon, _ = configured(node, {"directories": [str(tmp_path)]})
+    daemon.logged("registered with")
+    for name in ("one", "two", "three"):
+        (tmp_path / f"{name}.json").write_text("[]")
+        daemon.logged(f"{name}.json")
+    node.still_serves(daemon)
