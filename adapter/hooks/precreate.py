@@ -143,6 +143,9 @@ class Precreate:
             refuse_unknown(oci.adjustment(self._before, spec), self._policy.nri)
         except (ValueError, NotAdjustable) as error:
             raise PrecreateError(named.path, str(error)) from None
+        except Exception:  # whatever a hook prints must cost nobody but itself
+            log.exception("a bug: what %s has printed cannot be read", named.path)
+            raise PrecreateError(named.path, "its output meets a bug of the adapter, which has logged it") from None
         self._now, self._text = spec, process.stdout
 
     def _failed(self, error: PrecreateError) -> bool:

@@ -62,6 +62,7 @@ class Creation(Outcome):
         without_place.CopyFrom(self._beside)
         if adjust is not None:
             message = _message(adjust)
+            oci.adjustment(self._before, now)  # what comes out of a patch may be no specification
             now = oci.apply(now, message)
             without_place.MergeFrom(beside(message))
         if annotations:

@@ -124,6 +124,9 @@ class Job:
             error = self.chain.fail(str(refused))
         except result.ResultError as reason:
             error = self.chain.fail(f"no result ({reason}), {process.ending}, output: {_quote(process.stdout)}")
+        except Exception:  # whatever a plugin prints must cost nobody but itself
+            log.exception("a bug: %s has printed %s", process.name, _quote(process.stdout))
+            error = self.chain.fail("its result meets a bug of the adapter, which has logged it")
         if log.isEnabledFor(logging.DEBUG):
             self._trace(process, parsed, error)
         if error is not None:

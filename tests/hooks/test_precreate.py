@@ -235,3 +235,15 @@ def test_a_hook_behind_one_that_was_late_is_not_late_itself(loop: SteppedLoop, p
     creation = Creation(loop, first, hook(programs, "b", edited('s/"A=1"/"A=2"/')), fail=False)
     loop.advance(1)
     assert creation.env == {"A": "2"}
+
+
+def test_a_bug_that_its_output_meets_fails_the_hook(
+    loop: SteppedLoop, programs: Programs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stumble(*_: object) -> None:
+        raise KeyError("bug")
+
+    monkeypatch.setattr("adapter.gojson.plain", stumble)
+    creation = Creation(loop, hook(programs, "a", ECHO))
+    assert "its output meets a bug of the adapter" in creation.error
+    assert "KeyError" in caplog.text

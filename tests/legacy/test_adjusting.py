@@ -544,3 +544,17 @@ def test_a_container_that_was_started_can_be_updated(node: Node) -> None:
     answer = node.create("c2")
     node.wait(answer)
     assert answer.outcome == "ok"
+
+
+def test_a_bug_that_a_result_meets_fails_its_plugin_and_nobody_else(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stumble(*_: object) -> None:
+        raise KeyError("bug")
+
+    monkeypatch.setattr("adapter.oci.patch.merged", stumble)
+    configured(node, "CreateContainer", fail_create=False).plugins(a=saying(spec={"annotations": {}}), b="answer")
+    created(node)
+    assert node.runs == ["a create c1", "b create c1"]
+    assert "plugin: a: its result meets a bug of the adapter" in caplog.text
+    assert "KeyError" in caplog.text
