@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from tests import bench_hooks
+from tests import bench_adjusting, bench_hooks
 from tests.peers.build import PeerBroken, PeerMissing, c_program, peer
 from tests.peers.harness import COMMAND, GoRuntime, golden
 
@@ -91,6 +91,7 @@ class Report:
     start: Start
     memory: Memory
     hooks: bench_hooks.Report
+    adjusting: bench_adjusting.Report
     missing: Sequence[str]
 
 
@@ -230,7 +231,8 @@ def run(rounds: int, events: int, starts: int, hook_rounds: int, say: Callable[[
     say("starts …")
     with tempfile.TemporaryDirectory() as name:
         start = measure_start(Path(name), starts)
-    return Report(latencies, start, memory, bench_hooks.run(hook_rounds, resident, say), missing)
+    hooks = bench_hooks.run(hook_rounds, resident, say)
+    return Report(latencies, start, memory, hooks, bench_adjusting.run(rounds, events, say), missing)
 
 
 def table(report: Report) -> Iterator[str]:
@@ -253,6 +255,8 @@ def table(report: Report) -> Iterator[str]:
     yield "alone; without plugins a byte there and back over a unix socket."
     yield ""
     yield from bench_hooks.table(report.hooks)
+    yield ""
+    yield from bench_adjusting.table(report.adjusting)
     yield from (f"not measured: {reason}" for reason in report.missing)
 
 

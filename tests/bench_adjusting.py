@@ -156,7 +156,3 @@ def table(report: Report) -> Iterator[str]:
 
 def _pair(times: tuple[float, float], digits: int = 0) -> str:
     return f"{times[0]:.{digits}f} / {times[1]:.{digits}f}"
-
-
-if __name__ == "__main__":
-    print("\n".join(table(run(5, 200, print))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from google.protobuf import json_format
@@ -33,10 +34,19 @@ class Creation(Outcome):
         super().__init__(event, request, subject, updates)
         self._nri = nri
         self._metadata_prefix = metadata_prefix
-        self._before = self._now = oci.spec_from(request.pod, request.container)
+        self._edited: oci.Spec | None = None
         self._beside = api.ContainerAdjustment()
         """What has no place in a spec."""
         self._adjustment = api.ContainerAdjustment()
+
+    @cached_property
+    def _before(self) -> oci.Spec:
+        """The spec as the runtime has it; made while the first plugin's program loads."""
+        return oci.spec_from(self._request.pod, self._request.container)
+
+    @property
+    def _now(self) -> oci.Spec:
+        return self._before if self._edited is None else self._edited
 
     def _spec(self) -> bytes:
         return gojson.dumps(self._now)
@@ -70,7 +80,7 @@ class Creation(Outcome):
         adjustment = oci.adjustment(self._before, now)
         adjustment.MergeFrom(without_place)
         refuse_unknown(adjustment, self._nri)
-        self._now, self._beside, self._adjustment = now, without_place, adjustment
+        self._edited, self._beside, self._adjustment = now, without_place, adjustment
 
     def _response(self) -> Any:
         return api.CreateContainerResponse(adjust=self._adjustment) if self._adjustment.ByteSize() else None

@@ -89,12 +89,12 @@ class Outcome:
 
     def _encode(self) -> bytes:
         """Returns the members of a request that the original had not, as JSON, with a comma before each."""
-        from google.protobuf import json_format  # noqa: PLC0415 - likewise
+        from adapter.nri import protojson  # noqa: PLC0415 - likewise
 
         members: dict[str, Any] = {"event": self._event}
         for field, message in self._request.ListFields():
             if field.name in ("pod", "container"):
-                members[field.name] = json_format.MessageToDict(message, preserving_proto_field_name=True)
+                members[field.name] = protojson.to_dict(message)
         return b"," + gojson.dumps(members | self._more())[1:-1]
 
     def _more(self) -> dict[str, Any]:
