@@ -215,11 +215,21 @@ HOOKS = {
     "poststart": "poststart",
     "poststop": "poststop",
 }
+
+
+def _limit(value: object, place: str) -> int:
+    """Returns a resource limit; no limit is the largest number, which tools that have only floats make larger still."""
+    if isinstance(value, int) and _INFINITY < value < 2 * _INFINITY and float(value) == float(_INFINITY):
+        return _INFINITY
+    return uint64(value, place)
+
+
+_INFINITY = (1 << 64) - 1
 RLIMIT = _shape(
     api.POSIXRlimit,
     Field("type", "type", always=True),
-    Field("hard", "hard", uint64, always=True),
-    Field("soft", "soft", uint64, always=True),
+    Field("hard", "hard", _limit, always=True),
+    Field("soft", "soft", _limit, always=True),
 )
 DEVICE = _shape(
     api.LinuxDevice,

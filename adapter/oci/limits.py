@@ -65,7 +65,8 @@ MARKED = Limit(
 )
 REPEATED = Limit(
     "*[NAME]",
-    "a change of what stands there more than once: variables, mounts, devices, rlimits, namespaces, hugepage limits",
+    "a change of what stands there more than once: variables (`PATH` on CRI-O), mounts, devices, rlimits, namespaces, "
+    "hugepage limits",
     "it stands there more than once and runtimes change the first only",
 )
 ARGS_EMPTIED = Limit("process.args", "removing all arguments", "runtimes take no arguments as no change")
@@ -73,7 +74,7 @@ ENV_REMOVED = Limit("process.env[NAME]", "removing a variable", "NRI does not fo
 ENV_BARE = Limit("process.env[NAME]", "adding an entry without `=`, or without a name", "runtimes drop such an entry")
 MOUNT_ORDER = Limit(
     "mounts[NAME]",
-    "a mount that stands behind one inside it, or no longer does",
+    "moving a mount behind one inside it, which it would hide, or before that; a new mount may stand anywhere",
     "runtimes sort mounts, so that it comes before those inside it",
 )
 HOOKS_KEPT = Limit(

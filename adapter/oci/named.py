@@ -66,10 +66,10 @@ def _by_name(values: object, key: str, place: str) -> dict[str, list[Any]]:
     """Returns the objects of a list by their names."""
     named: dict[str, list[Any]] = {}
     for number, value in enumerate(is_list(values, place)):
-        name = value.get(key, "") if isinstance(value, dict) else None
+        name = value.get(key) if isinstance(value, dict) else None
         if not isinstance(name, str):
             where = f"{place}[{number}]"
-            name = text(is_object(value, where)[key], f"{where}.{key}")
+            name = text(is_object(value, where).get(key), f"{where}.{key}")
         named.setdefault(name, []).append(value)
     return named
 
@@ -96,18 +96,26 @@ def change_mounts(adjusted: api.ContainerAdjustment, before: object, after: obje
         if becomes is not None:
             _addable(name, place)
             adjusted.mounts.append(becomes)
-    old, new = _hiding(before), _hiding(after)
-    kept = {mount["destination"] for mount in is_list(after, place) if "destination" in mount}
-    for name in [name for name in old if name in kept and name not in new] + [name for name in new if name not in old]:
-        raise limits.MOUNT_ORDER.at(element(place, name))
+    _keep_order(_destinations(before), _destinations(after), place)
 
 
-def _hiding(mounts: object) -> list[str]:
-    """Returns the destinations of mounts that stand behind one inside them, and so hide it."""
+def _destinations(mounts: object) -> list[str]:
+    return [mount["destination"] for mount in mounts] if isinstance(mounts, list) else []
+
+
+def _keep_order(before: list[str], after: list[str], place: str) -> None:
+    """Refuses to hide or show a mount by the order of those that stay; where a new one stands says nothing."""
+    old, new = ([name for name in names if name in others] for names, others in ((before, after), (after, before)))
+    if old != new:
+        for name in sorted({*_hiding(old)} ^ {*_hiding(new)}):
+            raise limits.MOUNT_ORDER.at(element(place, name))
+
+
+def _hiding(destinations: list[str]) -> list[str]:
+    """Returns the destinations that stand behind one inside them, and so hide it."""
     above: set[str] = set()
     found = []
-    for mount in mounts if isinstance(mounts, list) else []:
-        destination = mount.get("destination", "")
+    for destination in destinations:
         path = destination.rstrip("/")
         if path in above:
             found.append(destination)

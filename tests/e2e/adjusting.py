@@ -62,7 +62,8 @@ def play(cri: Cri) -> Iterator[str]:
 
 
 def _start(cri: Cri, name: str, pod: str, pod_file: str) -> str:
-    file = cri.file(name, CONTAINER | {"metadata": {"name": name}, "log_path": f"{name}.log"})
+    labels = CONTAINER["labels"] | {"io.kubernetes.container.name": name}  # which is what CRI-O goes by
+    file = cri.file(name, CONTAINER | {"metadata": {"name": name}, "labels": labels, "log_path": f"{name}.log"})
     container = cri("create", pod, file, pod_file).strip()
     cri("start", container)
     return container

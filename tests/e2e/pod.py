@@ -26,7 +26,7 @@ POD = {
         "resources": {"cpu_shares": 512, "memory_limit_in_bytes": 128 << 20},
     },
 }
-CONTAINER = {
+CONTAINER: dict[str, Any] = {
     "metadata": {"name": "c1"},
     "image": {"image": IMAGE},
     "command": ["/bin/sh", "-c", "echo started; env; exec sleep 1000000"],

@@ -121,6 +121,7 @@ NAMED = {
     "devices": "path",
     "hugepageLimits": "pageSize",
 }
+MAPS = {("", "annotations"), ("linux", "sysctl"), ("linux", "netDevices"), ("resources", "unified")}
 ZERO: dict[str, Spec] = {
     "mounts": {"destination": ""},
     "devices": {"path": "", "major": 0, "minor": 0},
@@ -134,13 +135,18 @@ def normal(value: Any, key: str = "", parent: str = "") -> Any:
     """Returns what a specification says: without what is empty, with lists whose order means nothing sorted."""
     if isinstance(value, dict):
         members = {name: normal(member, name, key) for name, member in value.items()}
-        return {name: member for name, member in members.items() if _says(name, member, key)}
+        whatever = (parent, key) in MAPS
+        return {name: member for name, member in members.items() if whatever or _says(name, member, key)}
     if isinstance(value, list):
-        elements = [normal({**ZERO.get(key, {}), **v} if _by_name(key, parent, v) else v) for v in value]
+        elements = [normal(_filled(key, v) if _by_name(key, parent, v) else v, "[]", key) for v in value]
         if key == "env" or (elements and all(_by_name(key, parent, v) for v in value)):
             return sorted(elements, key=as_text)
         return elements
     return value
+
+
+def _filled(key: str, element: Spec) -> Spec:
+    return ZERO.get(key, {}) | {name: member for name, member in element.items() if member is not None}
 
 
 def _by_name(key: str, parent: str, value: Any) -> bool:
@@ -148,6 +154,4 @@ def _by_name(key: str, parent: str, value: Any) -> bool:
 
 
 def _says(name: str, value: Any, parent: str) -> bool:
-    if parent in ("annotations", "sysctl", "unified", "netDevices"):
-        return True
     return value not in (None, "", [], {}) and (bool(value) or (name in POINTERS and parent != "scheduler"))

@@ -51,6 +51,9 @@ EXPRESSED: dict[str, tuple[Path, Any, dict[str, Any]]] = {
     ),
     "no I/O priority": (("process", "ioPriority"), {}, {"linux": {"ioPriority": {}}}),
     "a mount added": (("mounts", 3), MOUNT, {"mounts": [MOUNT]}),
+    "a mount that hides others where it stands": (
+        ("mounts", 3), {"destination": "/"}, {"mounts": [{"destination": "/"}]},
+    ),
     "a mount changed": (
         ("mounts", 1, "options"), [],
         {"mounts": [{"destination": "-/data"}, {"destination": "/data", "type": "bind", "source": "/srv"}]},
@@ -210,7 +213,7 @@ def test_a_bare_variable_may_get_a_value() -> None:
     assert apply(before, adjustment(before, wanted)) == wanted
 
 
-def test_a_mount_that_hid_another_may_go() -> None:
+def test_a_mount_that_hides_another_may_go_but_not_move() -> None:
     before: Spec = {"mounts": [{"destination": "/a/b"}, {"destination": "/a"}]}
     wanted: Spec = {"mounts": [{"destination": "/a/b"}]}
     assert apply(before, adjustment(before, wanted)) == wanted
@@ -222,3 +225,17 @@ def test_what_is_kept_may_stand_where_nothing_can_be_added() -> None:
     before: Spec = {"mounts": [{"destination": "-a"}], "process": {"env": ["-A=1"]}, "hostname": "a"}
     wanted = before | {"annotations": {"a": "1"}}
     assert adjustment(before, wanted) == api.ContainerAdjustment(annotations={"a": "1"})
+
+
+def test_no_limit_is_no_limit_though_a_tool_with_floats_has_had_the_spec() -> None:
+    """jq up to 1.6 prints 2^64-1 like this."""
+    unlimited = {"process": {"rlimits": [{"type": "RLIMIT_CORE", "hard": 2**64 - 1, "soft": 2**64 - 1}]}}
+    through_jq = {"process": {"rlimits": [{"type": "RLIMIT_CORE", "hard": 18446744073709552000, "soft": 2**64 - 1}]}}
+    assert not adjustment(unlimited, through_jq).ByteSize()
+    through_jq["process"]["rlimits"][0]["soft"] = 5
+    [limit] = adjustment(unlimited, through_jq).rlimits
+    assert (limit.hard, limit.soft) == (2**64 - 1, 5)
+    for beyond in (2**65, 10**400):
+        through_jq["process"]["rlimits"][0]["hard"] = beyond
+        with pytest.raises(NotAdjustable, match="out of the range"):
+            adjustment(unlimited, through_jq)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import add
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +14,7 @@ from adapter.errors import NotAdjustable
 from adapter.oci import LIMITS, Spec, adjustment, apply, resources_from, resources_to
 from adapter.proto import nri_pb2 as api
 
-from .cases import as_text, copied, normal
+from .cases import ABSENT, FULL, Path, as_text, copied, edited, normal
 from .edits import BAD_EDITS, GOOD_EDITS, SPECS, Edit, after
 
 thorough = settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
@@ -90,3 +93,29 @@ def test_an_update_carries_what_differs_or_is_refused(before: Spec, edits: list[
     assert set(carried) <= {"memory", "cpu", "hugepageLimits", "unified"}
     adjusted = api.ContainerAdjustment(linux=api.LinuxContainerAdjustment(resources=update))
     assert normal(apply({"linux": {"resources": had}}, adjusted)) == normal({"linux": {"resources": wants}})
+
+
+def places(value: Any) -> Iterator[Path]:
+    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in keys:
+        yield (key,)
+        yield from ((key, *inner) for inner in places(value[key]))
+
+
+NEVER = [1 << 65, 0.5, "\0", [None], [[]], {"a": 1}]
+SOMEWHERE = [ABSENT, None, True, False, 0, 1, -1, "", "a", "-a", [], [{}], ["a"], {}, {"": ""}, {"a": None}, {"a": {}}]
+
+
+@pytest.mark.parametrize("value", NEVER + SOMEWHERE, ids=lambda value: "absent" if value is ABSENT else repr(value))
+def test_any_value_at_any_place_is_expressed_or_refused(value: Any) -> None:
+    expressed = 0
+    for place in places(FULL):
+        wanted = edited(place, value)
+        try:
+            difference = adjustment(FULL, wanted)
+        except NotAdjustable as refused:
+            by_the_table(refused)
+        else:
+            assert normal(apply(FULL, difference)) == normal(wanted), place
+            expressed += 1
+    assert bool(expressed) == (value in SOMEWHERE)

@@ -64,9 +64,6 @@ REFUSED: dict[str, tuple[Path, Any, str, Limit]] = {
         ("mounts",), FULL["mounts"][::-1], "mounts[/data]",
         limits.MOUNT_ORDER,
     ),
-    "a mount behind all": (
-        ("mounts", 3), {"destination": "/"}, "mounts[/]", limits.MOUNT_ORDER,
-    ),
     "a hook changed": (
         ("hooks", "createRuntime", 0, "path"), "/a", "hooks.createRuntime",
         limits.HOOKS_KEPT,
@@ -130,6 +127,7 @@ ILL_TYPED: dict[str, tuple[Path, Any, str, str]] = {
     "a mount whose name is a number": (
         ("mounts", 3), {"destination": 1}, "mounts[3].destination", "a number instead of a string",
     ),
+    "a mount without a name": (("mounts", 3), {}, "mounts[3].destination", "null instead of a string"),
     "options that are a text": (
         ("mounts", 1, "options"), "ro", "mounts[/data].options", "a string instead of an array",
     ),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from adapter.errors import NotAdjustable
@@ -54,3 +57,13 @@ def test_every_name_is_that_of_one_field() -> None:
         *api.LinuxContainerAdjustment.DESCRIPTOR.fields_by_name,
     ]
     assert all(names.count(name) == 1 for name in SINCE)
+
+
+def test_the_readme_names_every_place_with_its_version() -> None:
+    readme = (Path(__file__).parents[2] / "legacy-plugins" / "README.md").read_text()
+    paragraph = readme[readme.index("What the runtime is too old for") :].split("\n\n", maxsplit=1)[0]
+    said: dict[str, str] = {}
+    for part in paragraph.replace("\n", " ").split(";"):
+        version = re.search(r"0\.\d+", part)
+        said |= dict.fromkeys(re.findall(r"`([^`]+)`", part), version[0] if version else "")
+    assert said == {since.place: f"0.{since.version[1]}" for since in SINCE.values()}

@@ -66,6 +66,52 @@ CONTAINER: dict[str, Any] = {
 }
 
 
+# What Go writes of members that are 0, and what not.
+ZEROS: dict[str, Any] = {
+    "user": {},
+    "rlimits": [{}],
+    "mounts": [{}],
+    "hooks": {"prestart": [{}]},
+    "linux": {
+        "oomScoreAdj": {},
+        "scheduler": {"policy": "SCHED_FIFO"},
+        "ioPriority": {"class": "IOPRIO_CLASS_RT"},
+        "namespaces": [{}],
+        "devices": [{}],
+        "netDevices": {"a": {}},
+        "resources": {"memory": {}, "cpu": {}, "pids": {}, "devices": [{}], "hugepageLimits": [{}]},
+        "seccompPolicy": {"syscalls": [{"names": [""], "args": [{}]}]},
+    },
+}
+ZEROS_WRITTEN = {
+    "process": {
+        "user": {"uid": 0, "gid": 0},
+        "rlimits": [{"type": "", "hard": 0, "soft": 0}],
+        "oomScoreAdj": 0,
+        "scheduler": {"policy": "SCHED_FIFO"},
+        "ioPriority": {"class": "IOPRIO_CLASS_RT", "priority": 0},
+    },
+    "mounts": [{"destination": ""}],
+    "hooks": {"prestart": [{"path": ""}]},
+    "linux": {
+        "resources": {
+            "devices": [{"allow": False}],
+            "memory": {},
+            "cpu": {},
+            "pids": {"limit": 0},
+            "hugepageLimits": [{"pageSize": "", "limit": 0}],
+        },
+        "namespaces": [{"type": ""}],
+        "devices": [{"path": "", "type": "", "major": 0, "minor": 0}],
+        "netDevices": {"a": {}},
+        "seccomp": {
+            "defaultAction": "",
+            "syscalls": [{"names": [""], "action": "", "args": [{"index": 0, "value": 0, "op": ""}]}],
+        },
+    },
+}
+
+
 def told(container: dict[str, Any]) -> Any:
     return spec_from(api.PodSandbox(id="p"), ParseDict(container, api.Container()))
 
@@ -81,14 +127,13 @@ def test_of_nothing_nothing_is_made() -> None:
 @pytest.mark.parametrize(
     ("container", "expected"),
     [
-        ({"linux": {"oomScoreAdj": {}}}, {"process": {"oomScoreAdj": 0}}),
-        ({"user": {}}, {"process": {"user": {"uid": 0, "gid": 0}}}),
+        (ZEROS, ZEROS_WRITTEN),
         ({"linux": {"scheduler": {}, "ioPriority": {}, "rdt": {}}}, {}),
         ({"linux": {"resources": {"memory": {}}}}, {"linux": {"resources": {"memory": {}}}}),
         ({"linux": {"rdt": {"enableMonitoring": {}, "schemata": {}, "closId": {}}}}, {}),
         ({"linux": {"scheduler": {"policy": 77}}}, {"process": {"scheduler": {"policy": "77"}}}),
     ],
-    ids=repr,
+    ids=["zeros", "words for none", "a part", "no RDT", "a word of the future"],
 )
 def test_what_is_empty_is_written_as_go_does(container: dict[str, Any], expected: dict[str, Any]) -> None:
     assert told(container) == expected
