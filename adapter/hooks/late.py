@@ -34,7 +34,8 @@ class Allowance:
         """Returns in which of the texts a pattern is found; None if to find out is too much work."""
         if not self._covers(patterns, number, list(texts.values())):
             return None
-        return {index for index, text in texts.items() if patterns.search(number, text)}
+        search = patterns.searcher(number)
+        return {index for index, text in texts.items() if search(text)}
 
     def _covers(self, patterns: Patterns, number: int, texts: list[bytes]) -> bool:
         size = sum(map(len, texts))

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from adapter.hooks.shard import Shard, Single, compiled, options, shards
+from adapter.hooks.shard import Searcher, Shard, Single, compiled, options, shards
 
 ANYTHING = frozenset({"", ".*", "^", "^.*"})
 """Patterns that every text matches."""
@@ -91,6 +91,7 @@ class Patterns:
         self._literals: dict[bytes, list[int]] = {}
         self._others: list[str] = []
         self._shards: list[Shard | Single] | None = None
+        self._searchers: dict[int, Searcher] = {}
         for pattern in dict.fromkeys(patterns):
             match = _LITERALS.fullmatch(pattern)
             if match is None:
@@ -130,12 +131,19 @@ class Patterns:
 
     def search(self, number: int, text: bytes) -> bool:
         """Whether one pattern matches."""
-        if number < self._first:
-            return number in self._literals.get(text, ())
-        return self._shard(number).search(number, text)
+        return self.searcher(number)(text)
 
-    def _shard(self, number: int) -> Shard | Single:
-        return next(shard for shard in reversed(self.prepare()) if shard.first <= number)
+    def searcher(self, number: int) -> Searcher:
+        """Returns what tells whether one pattern matches a text."""
+        known = self._searchers.get(number)
+        if known is None:
+            known = self._searchers[number] = self._searcher(number)
+        return known
+
+    def _searcher(self, number: int) -> Searcher:
+        if number < self._first:
+            return lambda text: number in self._literals.get(text, ())
+        return next(shard for shard in reversed(self.prepare()) if shard.first <= number).searcher(number)
 
     def slow(self, texts: Sequence[bytes]) -> set[str]:
         """Returns the patterns that are slow with short texts, as far as the longest of them tell."""
@@ -159,9 +167,10 @@ class Patterns:
         )
 
     def _time(self, number: int, texts: Iterable[bytes]) -> float:
+        search = self.searcher(number)
         start = time.thread_time()
         for text in texts:
-            self.search(number, text)
+            search(text)
         return time.thread_time() - start
 
 

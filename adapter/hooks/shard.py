@@ -7,10 +7,11 @@ automaton of its own.
 from __future__ import annotations
 
 import functools
+import re
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 MAX_MEMORY = 1 << 20
 """Bytes for a pattern's program, a quarter of this, and its automata; RE2's own limit is eight times as much."""
@@ -18,6 +19,9 @@ SIZE = 24 << 10
 """Characters of patterns in one Filter; RE2 refuses more than twice as many literals."""
 LAST = 1024
 """One pattern of so many is the last of a Filter, so that another one more or less changes few of them."""
+_ASSERTION = re.compile(r"[\^$]|\\[bBAz]")
+"""What looks at the ends of a text or of a word; perhaps, for in a class it means something else."""
+Searcher: TypeAlias = Callable[[bytes], bool]
 _SENTINEL = "\0is this on?\0"
 """A literal in each Filter that tells whether it finds any."""
 
@@ -53,6 +57,8 @@ class Shard:
         self._unselective = [first + index for index in unselective]
         """The patterns that require no literal, so that any text is a candidate for them."""
         self._rest: Any = _filter([patterns[index] for index in unselective])
+        self._is_free = not any(_ASSERTION.search(patterns[index]) for index in unselective)
+        """Whether what they match in one text they match in several together, too."""
 
     def find(self, text: bytes) -> list[int]:
         """Returns the numbers of the patterns that match."""
@@ -77,16 +83,22 @@ class Shard:
 
     def find_each(self, texts: Sequence[bytes], found: Sequence[list[int]]) -> None:
         """Adds for each of a few texts the numbers of the patterns that match."""
-        together = self._filter.Match(b"\n".join(texts), True)
+        joined = b"\n".join(texts)
+        together = self._filter.Match(joined, True)
         if together is None:
             return
-        find = self.find if len(together) > len(self._unselective) else self._find_unselective
+        find = self.find
+        if len(together) == len(self._unselective):
+            if self._is_free and self._rest.Match(joined, False) is None:
+                return
+            find = self._find_unselective
         for text, numbers in zip(texts, found, strict=True):
             numbers.extend(find(text))
 
-    def search(self, number: int, text: bytes) -> bool:
-        """Whether one pattern matches."""
-        return self._filter.re(number - self.first).search(text) is not None
+    def searcher(self, number: int) -> Searcher:
+        """Returns what tells whether one pattern matches a text."""
+        search = self._filter.re(number - self.first).search
+        return lambda text: search(text) is not None
 
 
 class Single:
@@ -99,7 +111,7 @@ class Single:
 
     def find(self, text: bytes) -> list[int]:
         """Returns its number if it matches."""
-        return [self.first] if self.search(self.first, text) else []
+        return [] if self._pattern.search(text) is None else [self.first]
 
     def candidates_each(self, texts: Sequence[bytes], candidates: Sequence[list[int]]) -> None:
         """Adds its number for every text."""
@@ -111,9 +123,10 @@ class Single:
         for text, numbers in zip(texts, found, strict=True):
             numbers.extend(self.find(text))
 
-    def search(self, number: int, text: bytes) -> bool:
-        """Whether it matches."""
-        return self._pattern.search(text) is not None
+    def searcher(self, _: int) -> Searcher:
+        """Returns what tells whether it matches a text."""
+        search = self._pattern.search
+        return lambda text: search(text) is not None
 
 
 def shards(patterns: Sequence[str], first: int) -> Iterator[Shard | Single]:

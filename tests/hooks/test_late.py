@@ -26,8 +26,8 @@ class Costs:
         self.samples += samples
         return min(map(self._cost, samples))
 
-    def search(self, number: int, text: bytes) -> bool:
-        return text.startswith(b"y")
+    def searcher(self, number: int) -> Callable[[bytes], bool]:
+        return lambda text: text.startswith(b"y")
 
 
 def searched(allowance: Allowance, costs: Costs, *texts: bytes) -> set[int] | None:

@@ -9,6 +9,7 @@ import pytest
 
 from adapter.hooks import shard
 from adapter.hooks.match import Matcher
+from adapter.hooks.patterns import Patterns
 
 from .examples import container, files, hook
 
@@ -63,3 +64,12 @@ def test_patterns_that_no_hook_has_any_more_are_forgotten() -> None:
     del found
     gc.collect()
     assert len(shard._filters) == before
+
+
+@pytest.mark.parametrize("pattern", ["x+y?", "^x+y?$", "\\bx", "a.*x", "a\nx", "[^a]x"])
+def test_texts_that_are_looked_at_together_match_as_each_would_alone(pattern: str) -> None:
+    """What looks like the end of a text when it stands alone does not when others stand beside it."""
+    texts = [b"x", b"ax", b"a", b"", b"y", b"bx a", b"xx", b"no"]
+    together = Patterns([pattern, "[0-9]"]).find_each(texts)
+    alone = [Patterns([pattern]).search(0, text) for text in texts]
+    assert [bool(found) for found in together] == alone
