@@ -60,7 +60,7 @@ class Outcome:
         carrier = RESPONSES.get(self._event)
         if carrier is None:
             return None
-        updates = self._updates.take()
+        updates = self._updates.take(besides=self._subject.id)
         if updates:
             response = response or carrier()
             response.update.extend(updates)
@@ -114,8 +114,8 @@ class Outcome:
         if unknown:
             raise NotAdjustable(f"{place}.{min(unknown)}", "unknown; an update has `id` and `resources`")
         id_ = update["id"]
-        if self._event == "CreateContainer" and id_ == self._subject.id:
-            raise NotAdjustable(f"{place}.id", f"{id_} is being created: what it is to be goes into `spec`")
+        if self._event in ("CreateContainer", "UpdateContainer") and id_ == self._subject.id:
+            raise NotAdjustable(f"{place}.id", f"{id_} is what the event is about: what it is to be goes into `spec`")
         if id_ not in self._updates.known:
             raise NotAdjustable(f"{place}.id", f"there is no container {id_!r}")
         return container_update(id_, {}, update.get("resources"), place)

@@ -41,11 +41,14 @@ class Updates:
             else:
                 merge(earlier.linux.resources, update.linux.resources)
 
-    def take(self) -> list[api.ContainerUpdate]:
-        """Returns what waits, for an answer that carries it; what is for a container that has ended is dropped."""
-        taken = [update for id_, update in self._waiting.items() if id_ in self.known]
-        self._waiting = {}
-        return taken
+    def take(self, besides: str = "") -> list[api.ContainerUpdate]:
+        """Returns what waits, for an answer that carries it; what is for a container that has ended is dropped.
+
+        What is for the container that the answer is about waits on: it would be a second answer about that.
+        """
+        waiting = {id_: update for id_, update in self._waiting.items() if id_ in self.known}
+        self._waiting = {id_: waiting.pop(id_) for id_ in [besides] if id_ in waiting}
+        return list(waiting.values())
 
     def flush_soon(self) -> None:
         """Sends what waits, behind the answer that is given now, if that can be done."""

@@ -214,7 +214,7 @@ REFUSED = [
     ({"updates": [7]}, "updates[0]: must be an object"),
     ({"updates": [{"resources": {}}]}, "updates[0]: must be an object with the `id`"),
     ({"updates": [{"id": "zz", "resources": {}}]}, "updates[0].id: there is no container 'zz'"),
-    ({"updates": [{"id": "c1", "resources": {}}]}, "updates[0].id: c1 is being created"),
+    ({"updates": [{"id": "c1", "resources": {}}]}, "updates[0].id: c1 is what the event is about"),
     ({"updates": [{"id": "c0", "cpu": {}}]}, "updates[0].cpu: unknown"),
     ({"updates": [{"id": "c0"}]}, "updates[0].resources: must be an object, not null"),
     ({"updates": [{"id": "c0", "resources": {"pids": {"limit": 3}}}]}, "updates[0].resources.pids: "),
@@ -312,6 +312,7 @@ NOT_AT_UPDATES = [
     ({"spec": {"linux": None}}, "linux"),
     ({"spec": {"linux": {"resources": {"pids": {"limit": 3}}}}}, "spec.linux.resources.pids: updates do not"),
     ({"adjust": {"env": [{"key": "A"}]}}, "adjust: only linux.resources"),
+    ({"updates": [{"id": "c1", "resources": {}}]}, "updates[0].id: c1 is what the event is about"),
 ]
 
 
@@ -380,6 +381,17 @@ def test_what_other_events_ask_for_waits_for_the_next_answer_that_can_carry_it(n
     assert carrier.outcome == "nothing to do"
     assert cpus_of(carrier.reply.update) == {"c0": "0-1"}
     assert creating(node, "c3").reply is None
+
+
+def test_what_waits_for_a_container_does_not_go_out_with_an_answer_about_it(node: Node) -> None:
+    """To a runtime that would be two plugins that change the same thing."""
+    lists = {"a": ["StartContainer"], "b": ["UpdateContainer"]}
+    node.build(plugins={name: PluginSettings(events=frozenset(events)) for name, events in lists.items()})
+    node.plugins(a=asking("3", "c1"), b=saying(spec={"linux": {"resources": {"cpu": {"cpus": "1"}}}}))
+    known(node, "c1")
+    node.wait(node.create("c0"))
+    assert cpus_of(updating(node).reply.update) == {"c1": "1"}
+    assert cpus_of(node.delete("c0").reply.update) == {"c1": "3"}
 
 
 def test_where_the_runtime_can_be_called_at_any_time_updates_go_out_behind_the_answer(node: Node) -> None:

@@ -32,6 +32,13 @@ def test_what_waits_is_taken_once(loop: SteppedLoop) -> None:
     assert updates.take() == []
 
 
+def test_what_is_for_the_container_that_an_answer_is_about_waits_on(loop: SteppedLoop) -> None:
+    updates = waiting(loop, "a", "b")
+    assert ids(updates.take(besides="b")) == ["a"]
+    assert ids(updates.take(besides="c")) == ["b"]
+    assert updates.take() == []
+
+
 def test_what_is_for_nobody_is_dropped(loop: SteppedLoop) -> None:
     updates = waiting(loop, "a", "b", "c")
     updates.known -= {"a", "b"}
