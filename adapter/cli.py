@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from adapter.errors import AdapterError, ConfigError
+from adapter.errors import AdapterError, ConfigError, RegistrationError
 
 if TYPE_CHECKING:
     import argparse
@@ -99,5 +99,8 @@ def _run(options: argparse.Namespace | None) -> int:
         for error in errors[:-1]:
             _complain(error)
         raise errors[-1]
-    who = nri.identity(options.name, options.idx) if options else nri.identity()
+    try:
+        who = nri.identity(options.name, options.idx) if options else nri.identity()
+    except RegistrationError as error:
+        raise ConfigError("-idx", str(error)) from None
     return daemon.run(own, errors, who, nri.connect(options.socket if options else ""))

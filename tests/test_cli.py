@@ -289,3 +289,12 @@ def test_a_launched_daemon_loads_nothing_that_it_does_not_need_before_it_registe
     }
     needless |= {"yaml", "adapter.runtime"}
     assert loaded & needless == set()
+
+
+@pytest.mark.parametrize("idx", ["1", "123", "x1"])
+def test_an_index_that_no_runtime_takes_is_a_wrong_argument(
+    runs: Runs, capsys: pytest.CaptureFixture[str], idx: str
+) -> None:
+    assert cli.main(["-idx", idx, "-socket", "/run/nri.sock"]) == 2
+    assert f"-idx: plugin index {idx!r}: two digits" in capsys.readouterr().err
+    assert runs.socket is None
