@@ -70,10 +70,11 @@ def plugin_file(path: Path, config: Path | None) -> PluginFile:
     if match is None:
         raise ConfigError(str(path), "an executable in the plugin directory whose name is not NN-NAME")
     idx, base = match.groups()
-    return PluginFile(path, idx, base, _drop_in(config, idx, base) if config else "")
+    return PluginFile(path, idx, base, drop_in(config, idx, base) if config else "")
 
 
-def _drop_in(config: Path, idx: str, base: str) -> str:
+def drop_in(config: Path, idx: str, base: str) -> str:
+    """Returns a plugin's text in the drop-in directory, empty if it has none. Raises ConfigError."""
     for name in (f"{idx}-{base}.conf", f"{base}.conf"):
         try:
             return (config / name).read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,24 @@ def test_a_plugin_without_an_index_gets_one_after_its_place(plugins: Plugins, si
     a, b = (plugins.write(name, SETS.format(key=name, value="1")) for name in ("z", "a=b"))
     _, lines = simulate.json("-plugin", a, "-plugin", f"05-x={b}", "-plugin", b)
     assert [plugin["name"] for plugin in lines[0]["plugins"]] == ["05-x", "10-z", "30-a=b"]
+
+
+def test_a_plugin_gets_its_text_from_the_directory_of_configurations(
+    plugins: Plugins, simulate: Simulate, tmp_path: Path
+) -> None:
+    """Here the adapter is the plugin, and its text names a one-shot program that changes the container."""
+    program, conf, texts = tmp_path / "utc", tmp_path / "conf.json", tmp_path / "texts"
+    program.write_text("""#!/bin/sh\necho '{"spec": {"process": {"env": ["TZ=UTC"]}}}'\n""")
+    program.chmod(0o755)
+    conf.write_text('{"plugins": [{"type": "utc"}]}')
+    texts.mkdir()
+    own = {"config": str(conf), "path": [str(tmp_path)], "plugins": {"utc": {"events": ["CreateContainer"]}}}
+    (texts / "v010-adapter.conf").write_text(json.dumps({"legacy": own}))
+    command = Path(sys.executable).parent / "v010-adapter"
+    code, lines = simulate.json("-plugin", f"00-v010-adapter={command}", "-config", texts)
+    assert code == 0
+    assert named(lines, "CreateContainer")["adjust"]["env"] == [{"key": "TZ", "value": "UTC"}]
+    assert "no such directory" in simulate.refused("-plugin", "10-x=/bin/true", "-config", tmp_path / "none")
 
 
 def test_a_launched_plugin_gets_what_a_runtime_gives_it(plugins: Plugins, simulate: Simulate) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from adapter.errors import ConfigError
 from adapter.runtime.flavour import FLAVOURS, Flavour
-from adapter.runtime.launch import PluginFile
+from adapter.runtime.launch import PluginFile, drop_in
 from adapter.runtime.simulate import script
 from adapter.runtime.simulate.play import Play
 from adapter.runtime.simulate.view import JsonView, TextView, View
@@ -26,7 +26,8 @@ def main(words: Sequence[str]) -> int:
     logging.getLogger("adapter.runtime").addHandler(logging.NullHandler())  # what it would log is shown
     played = _script(options)
     flavour = _flavour(options.runtime) or played.flavour or Flavour()
-    play = Play(played, flavour, _plugins(options.plugin), Path(options.socket) if options.socket else None)
+    plugins = _plugins(options.plugin, options.config)
+    play = Play(played, flavour, plugins, Path(options.socket) if options.socket else None)
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     view: View = JsonView(sys.stdout) if options.output == "json" else TextView(sys.stdout, colour=colour)
     try:
@@ -64,6 +65,12 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         action="append",
         default=[],
         help="a plugin to launch; several are asked in the order of NN",
+    )
+    option(
+        *("-config", "--config"),
+        metavar="DIR",
+        default="",
+        help="directory of the plugins' configurations: NN-NAME.conf, else NAME.conf",
     )
     option("-socket", "--socket", metavar="PATH", default="", help="wait for a plugin that connects to this socket")
     option("-events", "--events", metavar="FILE", default="", help="recorded events, one JSON object a line")
@@ -110,9 +117,13 @@ def _flavour(option: str) -> Flavour | None:
         raise ConfigError("-runtime", f"{option!r} is none of {', '.join(known)}") from None
 
 
-def _plugins(options: Sequence[str]) -> list[PluginFile]:
-    """Returns what to launch. Raises ConfigError."""
+def _plugins(options: Sequence[str], config: str) -> list[PluginFile]:
+    """Returns what to launch, with what is in the directory of configurations for it. Raises ConfigError."""
+    if config and not os.path.isdir(config):
+        raise ConfigError(f"-config {config}", "no such directory")
     found = [_plugin(option, place) for place, option in enumerate(options, 1)]
+    if config:
+        found = [file._replace(config=drop_in(Path(config), file.idx, file.base)) for file in found]
     names = [(file.idx, file.base) for file in found]
     for option, name in zip(options, names, strict=True):
         if names.count(name) > 1:
