@@ -23,8 +23,8 @@ LARGE = 500
 """Instructions of a program, of which most have fewer than 50."""
 GROUP = 8
 """Texts that are looked at together first, for mostly nothing is found in any of them."""
-SLOW = 8
-"""Times as long as an easy search. Usual is 1, or 4 where all of a long text matches; exploding takes 15 and more."""
+SLOW = 5
+"""Times as long as an easy search. Usual is 1, or 4 where all of a long text matches; exploding takes 6 and more."""
 SAMPLES = 4
 """Of so many texts, or parts of one, the fastest tells."""
 _EASY = r"[\x00\x01]\x02"
