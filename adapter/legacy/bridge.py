@@ -102,7 +102,7 @@ class Bridge:
         return self._submit(Job(self._means, event, subject, chain, self._outcome(event, message, subject)), context)
 
     def _subject(self, event: str, message: Any) -> Subject:
-        if "container" not in message.DESCRIPTOR.fields_by_name:
+        if event.endswith("PodSandbox"):
             return request.of_pod(message.pod)
         subject = request.of_container(message.container, message.pod)
         if STATES[event] == DELETE:

@@ -1,0 +1,227 @@
+"""What plugins make of updates of containers, and the updates that they ask for themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from adapter.nri import api
+from adapter.nri.stub import MARGIN
+from adapter.settings import PluginSettings
+
+from .creations import configured, container, creating, saying
+from .node import Answer, Node, a_container, a_pod
+
+
+def updating(node: Node, shares: int = 1024) -> Answer:
+    have = api.LinuxResources(cpu=api.LinuxCPU(shares=api.OptionalUInt64(value=256), cpus="0-7"))
+    asked = api.LinuxResources(cpu=api.LinuxCPU(shares=api.OptionalUInt64(value=shares)))
+    made = container()
+    made.linux.resources.CopyFrom(have)
+    request = api.UpdateContainerRequest(pod=a_pod(), container=made, linux_resources=asked)
+    answer = node.handle("UpdateContainer", request)
+    node.wait(answer)
+    return answer
+
+
+def test_an_update_shows_what_is_asked_for_and_what_will_be(node: Node) -> None:
+    configured(node, "UpdateContainer").plugins(a="answer")
+    assert updating(node).reply is None
+    [request] = node.requests("a")
+    assert request["resources"] == {"cpu": {"shares": 1024}}
+    assert request["spec"]["linux"]["resources"]["cpu"] == {"shares": 1024, "cpus": "0-7"}
+
+
+def test_a_plugin_can_change_what_is_asked_for(node: Node) -> None:
+    configured(node, "UpdateContainer").plugins(
+        a=saying(spec={"linux": {"resources": {"cpu": {"shares": 256}}}}),
+        b=saying(spec={"linux": {"resources": {"cpu": {"cpus": "1"}}}}),
+    )
+    reply = updating(node).reply
+    cpu = api.LinuxCPU(shares=api.OptionalUInt64(value=256), cpus="1")
+    linux = api.LinuxContainerUpdate(resources=api.LinuxResources(cpu=cpu))
+    [update] = reply.update
+    assert (update.container_id, update.linux) == ("c1", linux)
+
+
+NOT_AT_UPDATES = [
+    ({"spec": {"process": {"env": ["A=2"]}}}, "process: only linux.resources"),
+    ({"spec": {"linux": {"cgroupsPath": "/x"}}}, "linux.cgroupsPath: only linux.resources"),
+    ({"spec": {"linux": None}}, "linux"),
+    ({"spec": {"linux": {"resources": {"pids": {"limit": 3}}}}}, "spec.linux.resources.pids: updates do not"),
+    ({"adjust": {"env": [{"key": "A"}]}}, "adjust: only linux.resources"),
+    ({"updates": [{"id": "c1", "resources": {}}]}, "updates[0].id: c1 is what the event is about"),
+]
+
+
+@pytest.mark.parametrize(("result", "reason"), NOT_AT_UPDATES, ids=[reason for _, reason in NOT_AT_UPDATES])
+def test_an_update_changes_resources_only(node: Node, result: dict[str, object], reason: str) -> None:
+    configured(node, "UpdateContainer").plugins(a=saying(**result))
+    assert updating(node).outcome.startswith(f"plugin: a: {reason}")
+
+
+# Updates of other containers
+
+
+class Runtime:
+    """Takes updates that come unsolicited, and answers when it is told to."""
+
+    def __init__(self, node: Node) -> None:
+        self.calls: list[list[api.ContainerUpdate]] = []
+        self.done: list[Any] = []
+        node.bridge.updates.send = self._send
+
+    def _send(self, updates: list[api.ContainerUpdate], done: Any) -> None:
+        self.calls.append(updates)
+        self.done.append(done)
+
+
+def asking(cpus: str, id_: str = "c0") -> str:
+    return saying(updates=[{"id": id_, "resources": {"cpu": {"cpus": cpus}}}])
+
+
+def cpus_of(updates: Any) -> dict[str, str]:
+    return {update.container_id: update.linux.resources.cpu.cpus for update in updates}
+
+
+def known(node: Node, *ids: str) -> None:
+    node.bridge.synchronize([], [a_container(id_) for id_ in ids])
+
+
+def test_an_answer_that_can_carry_updates_carries_them(node: Node) -> None:
+    configured(node, "CreateContainer").plugins(a=asking("0"), b=asking("1"))
+    known(node, "c0")
+    answer = creating(node)
+    node.wait(answer)
+    [update] = answer.reply.update
+    assert (cpus_of([update]), update.ignore_failure) == ({"c0": "1"}, True)
+    assert not answer.reply.HasField("adjust")
+
+
+def test_the_answer_to_a_stop_carries_updates(node: Node) -> None:
+    node.plugins(a="case $state in delete) " + asking("0-1") + ";; *) answer;; esac")
+    known(node, "c0")
+    node.wait(node.create("c1"))
+    answer = node.delete("c1")
+    node.wait(answer)
+    assert cpus_of(answer.reply.update) == {"c0": "0-1"}
+    assert isinstance(answer.reply, api.StopContainerResponse)
+
+
+def test_what_other_events_ask_for_waits_for_the_next_answer_that_can_carry_it(node: Node) -> None:
+    node.plugins(a="case $state in create) " + asking("0-1") + ";; *) answer;; esac")
+    known(node, "c0")
+    answer = node.create("c1")
+    node.wait(answer)
+    assert answer.reply is None
+    assert node.handle("PostUpdateContainer", api.PostUpdateContainerRequest(container=container())).reply is None
+    carrier = creating(node, "c2")
+    assert carrier.outcome == "nothing to do"
+    assert cpus_of(carrier.reply.update) == {"c0": "0-1"}
+    assert creating(node, "c3").reply is None
+
+
+def test_what_waits_for_a_container_does_not_go_out_with_an_answer_about_it(node: Node) -> None:
+    """To a runtime that would be two plugins that change the same thing."""
+    lists = {"a": ["StartContainer"], "b": ["UpdateContainer"]}
+    node.build(plugins={name: PluginSettings(events=frozenset(events)) for name, events in lists.items()})
+    node.plugins(a=asking("3", "c1"), b=saying(spec={"linux": {"resources": {"cpu": {"cpus": "1"}}}}))
+    known(node, "c1")
+    node.wait(node.create("c0"))
+    assert cpus_of(updating(node).reply.update) == {"c1": "1"}
+    assert cpus_of(node.delete("c0").reply.update) == {"c1": "3"}
+
+
+def test_where_the_runtime_can_be_called_at_any_time_updates_go_out_behind_the_answer(node: Node) -> None:
+    node.plugins(a=asking("0-1"))
+    known(node, "c0")
+    runtime = Runtime(node)
+    answer = node.create("c1")
+    node.wait(answer)
+    node.loop.settle()
+    assert [cpus_of(call) for call in runtime.calls] == [{"c0": "0-1"}]
+
+
+def test_one_call_is_under_way_at_a_time_and_what_comes_meanwhile_is_merged(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.plugins(a="case $id in c1) " + asking("1") + ";; c2) " + asking("2") + ";; *) " + asking("3") + ";; esac")
+    known(node, "c0")
+    runtime = Runtime(node)
+    for id_ in ("c1", "c2", "c3"):
+        node.wait(node.create(id_))
+        node.loop.settle()
+    assert [cpus_of(call) for call in runtime.calls] == [{"c0": "1"}]
+    runtime.done.pop()(runtime.calls[0], None)
+    assert [cpus_of(call) for call in runtime.calls] == [{"c0": "1"}, {"c0": "3"}]
+    assert "the runtime could not update container c0" in caplog.text
+
+
+def test_updates_of_an_event_that_fails_are_dropped(node: Node) -> None:
+    configured(node, "CreateContainer").plugins(a=asking("0"), b=saying(error="no"))
+    known(node, "c0")
+    runtime = Runtime(node)
+    answer = creating(node)
+    node.wait(answer)
+    assert answer.outcome == "plugin: b: no"
+    node.loop.settle()
+    assert runtime.calls == []
+    assert creating(node, "c2").outcome == "pending"  # and nothing waits for it
+    node.idle()
+
+
+def test_what_is_for_a_container_that_has_ended_is_forgotten(node: Node) -> None:
+    node.plugins(a="case $id in c1) " + asking("1") + ";; *) answer;; esac")
+    known(node, "c0")
+    node.wait(node.create("c1"))
+    answer = node.delete("c0")
+    node.wait(answer)
+    assert answer.reply is None
+
+
+def test_what_comes_late_goes_out_with_the_next_answer(node: Node) -> None:
+    configured(node, "CreateContainer", fail_create=False, plugins="a").plugins(a="hold; " + asking("0"))
+    known(node, "c0")
+    answer = creating(node)
+    node.hear("a create c1 holds")
+    node.loop.advance(2.0 - MARGIN)
+    assert answer.reply is None
+    node.release("a")
+    node.idle()
+    stopped = node.delete("c1")
+    assert cpus_of(stopped.reply.update) == {"c0": "0"}
+
+
+def test_a_change_of_an_update_that_comes_too_late_is_refused_by_name(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    wish = saying(spec={"linux": {"resources": {"cpu": {"shares": 7}}}})
+    configured(node, "UpdateContainer", fail_create=False, plugins="a").plugins(a="hold; " + wish)
+    answer = node.handle("UpdateContainer", api.UpdateContainerRequest(pod=a_pod(), container=container()))
+    node.hear("a update c1 holds")
+    node.loop.advance(2.0 - MARGIN)
+    node.release("a")
+    node.idle()
+    assert (answer.outcome, answer.reply) == ("ok", None)
+    assert "spec: it comes too late, the container is being updated without it" in caplog.text
+
+
+def test_a_failed_update_ends_its_chain(node: Node) -> None:
+    configured(node, "UpdateContainer").plugins(a=saying(error="no"), b="answer")
+    assert updating(node).outcome == "plugin: a: no"
+    assert node.requests("b") == []
+
+
+def test_the_runtime_is_to_fail_where_it_cannot_do_what_an_update_was_changed_to(node: Node) -> None:
+    configured(node, "UpdateContainer").plugins(a=saying(spec={"linux": {"resources": {"cpu": {"shares": 7}}}}))
+    [update] = updating(node).reply.update
+    assert not update.ignore_failure
+
+
+def test_a_container_that_was_started_can_be_updated(node: Node) -> None:
+    node.plugins(a="case $id in c1) answer;; *) " + asking("1", "c1") + ";; esac")
+    node.wait(node.create("c1"))
+    answer = node.create("c2")
+    node.wait(answer)
+    assert answer.outcome == "ok"
