@@ -102,5 +102,5 @@ def _run(options: argparse.Namespace | None) -> int:
     try:
         who = nri.identity(options.name, options.idx) if options else nri.identity()
     except RegistrationError as error:
-        raise ConfigError("-idx", str(error)) from None
+        raise ConfigError("-idx" if options and options.idx else "NRI_PLUGIN_IDX", str(error)) from None
     return daemon.run(own, errors, who, nri.connect(options.socket if options else ""))

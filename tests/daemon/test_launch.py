@@ -217,8 +217,8 @@ def test_a_socket_in_the_environment_that_is_none_is_named(node: Node, socket_: 
 @pytest.mark.parametrize("idx", ["7", "007", "x7", "-1"])
 def test_an_index_that_every_runtime_refuses_is_named_before_anything_is_connected(node: Node, idx: str) -> None:
     daemon = node.spawn(environ=launched(idx=idx))
-    assert daemon.ended() == 1
-    assert daemon.log == [f"v010-adapter: plugin index '{idx}': two digits, 00 to 99"]
+    assert daemon.ended() == 2
+    assert daemon.log == [f"v010-adapter: NRI_PLUGIN_IDX: plugin index '{idx}': two digits, 00 to 99"]
     assert daemon.calls == []
 
 

@@ -151,7 +151,7 @@ def test_what_is_wrong_with_its_configuration_reaches_syslog(node: Node, receive
 def test_why_it_cannot_even_start_reaches_syslog(node: Node, receiver: Receiver, path: Path) -> None:
     statement = f"logs.setup = functools.partial(logs.setup, syslog={str(path)!r})"
     daemon = node.spawn(patched(statement), launched(idx="7"), stderr="null")
-    assert daemon.ended() == 1
+    assert daemon.ended() == 2
     assert any("plugin index '7'" in line for line in receiver.waiting())
 
 
