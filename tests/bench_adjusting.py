@@ -15,6 +15,7 @@ from typing import Any
 
 from adapter import oci
 from adapter.nri import api
+from tests.bench_hooks import percentiles
 from tests.peers.build import PeerMissing, c_program, peer
 from tests.peers.harness import COMMAND, GoRuntime, golden
 
@@ -95,7 +96,7 @@ def measure(what: str, program: Path, stage: str, rounds: int, events: int) -> L
             assert not reply.error, reply.error
             for host, times in reply.samples.items() if number else ():  # the first warms up
                 samples[host] += times
-    (a, b), (c, d) = (_percentiles(samples[host]) for host in (OURS, THEIRS))
+    (a, b), (c, d) = (percentiles(samples[host]) for host in (OURS, THEIRS))
     return Line(what, len(samples[OURS]), (a, b), (c, d), (a / c, b / d))
 
 
@@ -111,11 +112,6 @@ def _creation() -> Mapping[str, Any]:
     key = f"ulimits.noderesource.dev/container.{container['name']}"
     pod = {**found.pod, "annotations": {**found.pod["annotations"], key: json.dumps(LIMITS)}}
     return {"event": "CreateContainer", "pod": pod, "container": container}
-
-
-def _percentiles(samples: Sequence[float]) -> tuple[float, float]:
-    ranked = sorted(samples)
-    return ranked[len(ranked) // 2], ranked[min(len(ranked) * 99 // 100, len(ranked) - 1)]
 
 
 def conversion(rounds: int = 300) -> float:

@@ -6,7 +6,8 @@
 NRI's messages.
 """
 
-from adapter.nri.stub import Answer, Context, Deferred, Plugin, Stub
+from adapter.nri.deferred import Answer, Deferred
+from adapter.nri.stub import Context, Plugin, Stub
 from adapter.nri.transport import DEFAULT_SOCKET, Identity, connect, identity, launched, run
 from adapter.proto import nri_pb2 as api
 

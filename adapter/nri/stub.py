@@ -9,12 +9,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from threading import Lock
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any
 
 from google.protobuf.message import DecodeError, Message
 
 from adapter.errors import AdapterError, CallError, MessageTooLarge, RegistrationError
 from adapter.nri import events
+from adapter.nri.deferred import Answer, Deferred
 from adapter.proto import nri_pb2 as api
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
@@ -29,73 +30,6 @@ MARGIN = 0.1
 """Seconds before a call's deadline at which its answer should go out at the latest."""
 UPDATES_PER_CALL = 3 << 20
 """Bytes of updates in one message: what is more goes into the next."""
-
-T = TypeVar("T")
-S = TypeVar("S")
-
-
-class Deferred(Generic[T]):
-    """A reply that is completed later, from any thread. Only the first completion counts."""
-
-    def __init__(self) -> None:
-        """Starts incomplete."""
-        self._outcome: tuple[T | None, Exception | None] | None = None
-        self._listener: Callable[[T | None, Exception | None], None] | None = None
-        self._lock = Lock()
-
-    def complete(self, reply: T | None = None) -> None:
-        """Answers the call; None stands for an empty response."""
-        self._settle((reply, None))
-
-    def fail(self, error: Exception) -> None:
-        """Answers the call with an error, as if the handler had raised it."""
-        self._settle((None, error))
-
-    @property
-    def done(self) -> bool:
-        """Whether it has been completed."""
-        return self._outcome is not None
-
-    def then(self, listener: Callable[[T | None, Exception | None], None]) -> None:
-        """Calls `listener(reply, error)` once, at the completion or at once if that has been."""
-        with self._lock:
-            self._listener = listener
-            outcome = self._outcome
-        if outcome is not None:
-            listener(*outcome)
-
-    def followed_by(self, step: Callable[[T | None], Answer[S]]) -> Deferred[S]:
-        """Returns the reply that `step`, called with this one, returns or completes later; an error passes it by."""
-        whole: Deferred[S] = Deferred()
-
-        def completed(reply: T | None, error: Exception | None) -> None:
-            if error is None:
-                try:
-                    answer = step(reply)
-                except Exception as bug:  # whatever is raised is the answer to the call
-                    error = bug
-            if error is not None:
-                whole.fail(error)
-            elif isinstance(answer, Deferred):
-                answer.then(lambda later, failure: whole._settle((later, failure)))
-            else:
-                whole.complete(answer)
-
-        self.then(completed)
-        return whole
-
-    def _settle(self, outcome: tuple[T | None, Exception | None]) -> None:
-        with self._lock:
-            if self._outcome is not None:
-                return
-            self._outcome = outcome
-            listener = self._listener
-        if listener is not None:
-            listener(*outcome)
-
-
-Answer: TypeAlias = T | Deferred[T] | None
-"""What a handler returns: its response, one that comes later, or None for an empty one."""
 
 
 class Context:

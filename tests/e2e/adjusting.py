@@ -11,8 +11,7 @@ from typing import Any
 
 from tests.e2e import hooks
 from tests.e2e.adjuster import FIRST, SECOND
-from tests.e2e.pod import CONTAINER, POD, Cri, HarnessError, until
-from tests.e2e.runtimes import STATE
+from tests.e2e.pod import CONTAINER, POD, STATE, Cri, HarnessError, until
 
 PROGRAM = Path(__file__).with_name("adjuster.py")
 CONF = Path("/etc/nri/legacy/conf.json")

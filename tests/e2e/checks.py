@@ -10,8 +10,7 @@ from logging.handlers import SysLogHandler
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.pod import Pod
-from tests.e2e.runtimes import STATE
+from tests.e2e.pod import STATE, Pod
 from tests.peers.harness import Case, Oracle
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "containerd-1.6.20"

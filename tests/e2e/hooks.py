@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.pod import CONTAINER, POD, Cri, command
-from tests.e2e.runtimes import STATE
+from tests.e2e.pod import CONTAINER, POD, STATE, Cri, command
 
 HOOKS = Path("/etc/containers/oci/hooks.d")
 DEFAULTS = Path("/usr/share/containers/oci/hooks.d")

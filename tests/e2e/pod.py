@@ -14,6 +14,9 @@ from pathlib import Path
 from platform import machine
 from typing import Any
 
+from inotify_simple import INotify, flags  # type: ignore[import-untyped]
+
+STATE = Path("/run/e2e")  # on a tmpfs that a run has for itself: short, for unix sockets, and gone with the run
 IMAGE = "localhost/bb:1"
 NAMESPACES = {"network": 2, "pid": 1}  # the node's network, for there is no CNI; pids of the container's own
 POD = {
@@ -121,12 +124,17 @@ def command(*line: str) -> str:
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
-    """Waits for a condition, looking at it often."""
+    """Waits for a condition: looks at it whenever something is written in the run's folder, logs and records too.
+
+    Not everything that a runtime does is written there, so it is looked at ten times a second in any case.
+    """
     deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise HarnessError(f"waited {seconds:g} s in vain for {what}")
-        time.sleep(0.02)
+    with INotify() as written:
+        written.add_watch(STATE, flags.MODIFY | flags.CREATE)
+        while not condition():
+            if time.monotonic() > deadline:
+                raise HarnessError(f"waited {seconds:g} s in vain for {what}")
+            written.read(timeout=100)
 
 
 def write_image(path: Path, busybox: Path) -> None:

@@ -10,9 +10,8 @@ from shutil import which
 from string import Template
 
 from tests.e2e import build
-from tests.e2e.pod import IMAGE, Cri, HarnessError, command, until, write_image
+from tests.e2e.pod import IMAGE, STATE, Cri, HarnessError, command, until, write_image
 
-STATE = Path("/run/e2e")  # on a tmpfs that a run has for itself: short, for unix sockets, and gone with the run
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from tests.e2e import adjusting, hooks
 from tests.e2e.checks import Call, Evidence, errors, judge
-from tests.e2e.pod import Cri, HarnessError, command, until
-from tests.e2e.runtimes import ALL, STATE, Runtime
+from tests.e2e.pod import STATE, Cri, HarnessError, command, until
+from tests.e2e.runtimes import ALL, Runtime
 from tests.peers.build import peer
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -85,13 +85,18 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     )
     option("-o", dest="output", choices=("text", "json"), default="text", help="how to show it (text)")
     options = parser.parse_args(words)
+    _check(parser, options)
+    return options
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Ends the command over arguments that make no sense together."""
     if not options.plugin and not options.socket:
         parser.error("nobody to play to: give -plugin or -socket")
     if options.events and options.container:
         parser.error("-events and -container exclude each other")
     if (options.pod or options.name) and not options.container:
         parser.error("-pod and -name belong to -container")
-    return options
 
 
 def _script(options: argparse.Namespace) -> script.Script:
