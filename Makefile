@@ -2,7 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: all demo test lint proto proto-check bench e2e clean
+# Each of the processes that run tests would compile 200 modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: all demo test coverage lint proto proto-check bench e2e faults clean
 
 all: test
 
@@ -15,7 +18,13 @@ demo: .venv/.installed
 	$(BIN)/v010-adapter demo
 
 test: .venv/.installed
-	$(BIN)/pytest -q -rs
+	$(BIN)/pytest -q -rsfE -n auto --dist worksteal -m 'not alone'
+	$(BIN)/pytest -q -rsfE -m alone
+
+coverage: .venv/.installed
+	rm -rf .cache/coverage && mkdir -p .cache/coverage
+	-$(BIN)/pytest -q -rsfE -n auto --dist worksteal --cov --cov-report= $(COVERAGE)
+	$(BIN)/coverage report --skip-covered --show-missing
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
@@ -33,6 +42,9 @@ bench: .venv/.installed
 
 e2e: .venv/.installed
 	$(BIN)/python -m tests.e2e
+
+faults: .venv/.installed
+	$(BIN)/python -m tests.faults $(FAULTS)
 
 clean:
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,7 +2,7 @@
 
 import sys
 
-from adapter.cli import main
+from adapter.guard import main
 
 sys.argv[0] = "v010-adapter"
 sys.exit(main())

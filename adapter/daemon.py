@@ -1,4 +1,4 @@
-"""The daemon: puts the plugin, its stub, the trunk and signals together on one loop."""
+"""The daemon: joins a runtime, serves its events on one loop, and joins again when the connection is lost."""
 
 from __future__ import annotations
 
@@ -6,66 +6,238 @@ import contextlib
 import logging
 import os
 import signal
+import time
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
 
-from adapter import logs, settings
-from adapter.errors import AdapterError, ConfigError
-from adapter.loop import Loop
-from adapter.nri import Identity, Stub
+from adapter import __version__, guard, logs, settings
+from adapter.children import children
+from adapter.errors import AdapterError, ConfigError, RegistrationError
+from adapter.loop import Loop, Timer
+from adapter.nri import Identity
 from adapter.plugin import Adapter
+from adapter.session import Session
 from adapter.settings import Settings
-from adapter.trunk import Trunk
+
+if TYPE_CHECKING:
+    from adapter.status import StatusSocket
 
 log = logging.getLogger(__name__)
 
 GRACE = 10.0
 """Seconds that chains under way get at the end."""
+FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0
+"""Seconds between two attempts to join: each wait is twice the one before."""
+REMINDER = 10.0
+"""Seconds between two log lines while the runtime takes its time to join us."""
+
+Connect = Callable[[], int]
+"""Returns the descriptor of a socket connected to the runtime. Raises RegistrationError."""
+
+
+class State(Enum):
+    """The state of the connection with the runtime."""
+
+    APART = auto()
+    """No connection; a timer tries again."""
+    JOINING = auto()
+    """Connected, but not synchronized. The runtime may take minutes: it holds NRI's lock during a StopContainer's grace
+    period (containerd issue 14083), so the connection is never given up while it waits."""
+    JOINED = auto()
+    ENDING = auto()
+    """No new connection; the chains under way are finished."""
 
 
 class Daemon:
-    """One session with a runtime, from the connected socket to the exit code."""
+    """The adapter's process, from its start to the exit code."""
 
-    def __init__(self, own: Settings, who: Identity, trunk: int) -> None:
-        """Takes the settings, who to register as, and the descriptor of the connected socket."""
+    def __init__(
+        self,
+        own: Settings,
+        who: Identity,
+        connect: Connect | None,
+        reread: settings.Read,
+        when_lost: int = 0,
+        launch: guard.Launch | None = None,
+    ) -> None:
+        """Takes the settings that hold unless the runtime sends some, the name and index, and how to join again.
+
+        `reread` reads the configuration file again. Without `connect` the daemon ends when the connection is lost,
+        with the exit code `when_lost`. With `launch` the daemon ends when the runtime does.
+        """
+        self.state = State.APART
         self.exit_code = 0
         self._loop = Loop()
-        self._trunk = Trunk(self._loop, trunk)
-        self._trunk.on_data = self._receive
-        self._trunk.on_close = self._closed
-        self._adapter = Adapter(self._loop, own)
-        self._stub = Stub(self._adapter, who.name, who.idx, self._trunk.write)
-        self._adapter.update_containers = self._stub.update_containers
+        self._who = who
+        self._connect = connect
+        self._when_lost = when_lost
+        self._session: Session | None = None
+        self._wait = FIRST_WAIT
+        self._timer: Timer | None = None
+        self._was_joined = False
+        self._started = time.time()
+        self._joins = 0
+        self._joined_at: float | None = None
+        self._status: StatusSocket | None = None
+        self._has_no_status = False
+        self._is_told = False
+        """Whether the log has the reason for which the adapter cannot join."""
+        self._has_runtime_ended = False
+        self._is_told_to_end = False
+        self._reread = reread
+        self._adapter = Adapter(self._loop, own, who.name, self._joined)
+        if launch is not None:
+            self._take(launch, own)
 
-    def run(self) -> int:
-        """Serves until the runtime closes the connection or a signal ends it; returns the exit code."""
+    def _take(self, launch: guard.Launch, own: Settings) -> None:
+        """Lets the daemon join again the runtime that launched it, and end with that runtime."""
+        launch.socket = own.socket
+        self._adapter.keep_configuration = launch.keep
+        self._loop.watch(launch.pidfd, lambda: self._runtime_ended(launch.pidfd))
+        if launch.killed_by:
+            self._was_joined = True
+            if text := launch.text():
+                self._adapter.take_configuration(text)
+            log.error("the process before this one was killed by signal %d", launch.killed_by)
+
+    def run(self, trunk: int | None) -> int:
+        """Serves until a signal ends the daemon, or until a loss of the connection if it cannot join again.
+
+        `trunk` is the descriptor of a connected socket; without one the daemon connects itself. Returns the exit code.
+        """
         self._watch_signals()
-        self._retry_log()
-        self._stub.register()
+        self._keep_house()
+        if trunk is None:
+            self._try()
+        else:
+            self._join(trunk)
         self._loop.run()
+        if self._status is not None:
+            self._status.close()
+        if self._has_runtime_ended and (owed := self._adapter.owed()):
+            log.info("still owed: the deletes of %s", ", ".join(owed))
         return self.exit_code
 
-    def _receive(self, data: bytes) -> None:
+    # Joining
+
+    def _try(self) -> None:
+        if self._connect is None:
+            return
         try:
-            self._stub.receive_data(data)
-        except AdapterError as error:
+            trunk = self._connect()
+        except RegistrationError as error:
+            self._try_later(error)
+        else:
+            self._join(trunk)
+
+    def _join(self, trunk: int) -> None:
+        self._enter(State.JOINING)
+        self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
+        self._session = Session(self._loop, trunk, self._adapter, self._who, self._lost)
+        self._adapter.update_containers = self._session.stub.update_containers
+        self._session.register()
+
+    def _try_later(self, error: AdapterError | None = None) -> None:
+        """Tries again after a wait; logs the first failure only."""
+        if error is not None and not self._is_told:
+            log.warning("%s: the adapter keeps trying to join", error)
+            self._is_told = True
+            self._loop.call_soon(self._open_status)
+        self._timer = self._loop.call_at(self._loop.time() + self._wait, self._try)
+        self._wait = min(2 * self._wait, LONGEST_WAIT)
+
+    def _open_status(self) -> None:
+        from adapter.status import StatusSocket  # noqa: PLC0415 - only now nobody waits
+
+        if self._status is not None or self._has_no_status:
+            return
+        try:
+            self._status = StatusSocket(self._loop, self._adapter.state_directory, self._describe)
+        except OSError as error:
+            self._has_no_status = True
+            text = "%s: %s: `status` cannot ask this adapter"
+            log.warning(text, self._adapter.state_directory, error.strerror or error)
+
+    def _describe(self) -> dict[str, Any]:
+        described = self._adapter.describe()
+        if self.state is not State.JOINED:
+            described["faults"].append(f"not joined with a runtime: {self.state.name.lower()}")
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "started": self._started,
+            "state": self.state.name.lower(),
+            "joined": self._joined_at,
+            "joins": self._joins,
+            "stalls": {"count": self._loop.stalls, "longest": self._loop.longest},
+            **described,
+        }
+
+    def _remind(self) -> None:
+        log.info("the runtime has not configured and synchronized the adapter yet")
+        self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
+
+    def _joined(self) -> None:
+        """The runtime has synchronized the adapter."""
+        if self.state is State.JOINING:
+            self._enter(State.JOINED)
+            self._was_joined = True
+            self._is_told = False
+            self._wait = FIRST_WAIT
+            self._joins += 1
+            self._joined_at = time.time()
+            self._loop.call_soon(self._open_status)
+
+    def _lost(self, error: AdapterError | None) -> None:
+        """The connection is gone."""
+        was = self.state
+        if error is None:
+            log.info("the runtime has closed the connection")
+        else:
             log.error("%s", error)
-            self._give_up()
-        except Exception:
-            log.exception("a bug: the session with the runtime cannot go on")
-            self._give_up()
+        self._adapter.runtime_is_gone()
+        if was is State.ENDING:
+            self._end_when_idle()
+        elif self._connect is not None and (self._was_joined or not isinstance(error, RegistrationError)):
+            self._enter(State.APART)
+            self._try_later()
+        else:
+            self._finish(self._when_lost if was is State.JOINED and error is None else 1)
 
-    def _give_up(self) -> None:
-        self._trunk.close()
-        self._finish(1)
+    def _enter(self, state: State) -> None:
+        self.state = state
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def _closed(self) -> None:
-        log.info("the runtime has closed the connection")
-        self._finish(0 if self._stub.registered else 1)
+    # The end
+
+    def _runtime_ended(self, pidfd: int) -> None:
+        """The runtime that launched the adapter is gone; the next runtime launches its own."""
+        log.info("the runtime has ended")
+        self._loop.unwatch(pidfd)
+        self._has_runtime_ended = True
+        self._adapter.runtime_is_gone()
+        if self.state is not State.ENDING:
+            self._finish(0)
 
     def _finish(self, exit_code: int) -> None:
-        """Ends the daemon once the chains under way have ended, or their grace has."""
+        """Ends the daemon when the chains under way have ended, after GRACE seconds at the latest."""
+        self._enter(State.ENDING)
         self.exit_code = exit_code
+        self._adapter.release()
         self._loop.call_at(self._loop.time() + GRACE, self._out_of_grace)
-        self._adapter.legacy.when_idle(lambda: self._trunk.when_sent(self._loop.stop))
+        self._end_when_idle()
+
+    def _end_when_idle(self) -> None:
+        self._adapter.when_idle(self._end_when_sent)
+
+    def _end_when_sent(self) -> None:
+        if self._session is None:
+            self._loop.stop()
+        else:
+            self._session.close_when_sent(self._loop.stop)
 
     def _out_of_grace(self) -> None:
         log.error("legacy plugins or the runtime were still busy after %g s", GRACE)
@@ -76,34 +248,83 @@ class Daemon:
         for end in (self._wakeup, awake):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(awake, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, guard.SIGNALS)
         self._loop.watch(self._wakeup, self._signalled)
 
     def _signalled(self) -> None:
-        number = os.read(self._wakeup, 64)[-1]
-        log.info("ending on %s", signal.Signals(number).name)
-        self._finish(0)
+        for number in os.read(self._wakeup, 64):
+            if number == signal.SIGHUP:
+                self._adapter.reload(self._reread)
+            else:
+                self._end_on(signal.Signals(number).name)
 
-    def _retry_log(self) -> None:
-        """Offers the log lines that were not taken: soon again while some are, for many a syslog queues ten at most."""
+    def _end_on(self, name: str) -> None:
+        """Ends the daemon in good order; at once if this is the second signal."""
+        if self._is_told_to_end:
+            log.warning("ending at once on a second signal, %s", name)
+            self._loop.stop()
+        else:
+            self._is_told_to_end = True
+            self._finish(0)
+            log.info("ending on %s", name)  # and another adapter may serve from now on
+
+    def _keep_house(self) -> None:
+        """Writes the kept log lines, and tries again soon while some are taken: a syslog socket may queue only ten.
+
+        Reaps the orphans that the daemon gets as PID 1 of a container.
+        """
+        children.reap_strangers()
         wait = 0.01 if logs.flush() else 1
-        self._loop.call_at(self._loop.time() + wait, self._retry_log)
+        self._loop.call_at(self._loop.time() + wait, self._keep_house)
 
 
-def run(own: Settings, errors: list[ConfigError], who: Identity, trunk: int) -> int:
-    """Runs the adapter over a connected socket; returns the exit code."""
+def run(
+    own: Settings,
+    errors: list[ConfigError],
+    who: Identity,
+    trunk: int | None,
+    connect: Connect | None,
+    *,
+    reread: settings.Read,
+    when_lost: int = 0,
+    launch: guard.Launch | None = None,
+) -> int:
+    """Prepares the process and its log, and runs the daemon; returns the exit code.
+
+    `errors` are the mistakes in the configuration file, to be logged. `trunk` is Daemon.run's, the others are Daemon's.
+    """
     _become_daemon()
     logs.setup(own.log)
     settings.report(errors)
-    return Daemon(own, who, trunk).run()
+    _report_missing_pidfd()
+    if own.file:
+        own.legacy.trust(own.file, "/")  # the warnings: only now there is a log
+    return Daemon(own, who, connect, reread, when_lost, launch).run(trunk)
 
 
 def _become_daemon() -> None:
-    """Makes sure that the programs we run inherit three descriptors and a directory, and nothing else of ours."""
+    """Replaces what the process has inherited: directory, umask, signals, limits.
+
+    Keeps the programs that the adapter runs from inheriting descriptors beyond stderr.
+    """
     os.chdir("/")
+    os.umask(0o022)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, exit codes are lost
+    for number in guard.IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    children.take_limits()
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
         if fd > 2:  # noqa: PLR2004 - stderr
             with contextlib.suppress(OSError):  # the listing's own
                 os.set_inheritable(fd, False)
+
+
+def _report_missing_pidfd() -> None:
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError) as error:
+        reason = getattr(error, "strerror", None) or error
+        log.error("no program can be run: pidfd_open (Linux 5.3) is missing or forbidden here: %s", reason)

@@ -1,33 +1,30 @@
-"""Every error this package raises on purpose. Each says where: a file with key and line, a plugin, a peer."""
+"""The errors that this package raises on purpose. Their texts name the place: file, plugin or peer."""
 
 from __future__ import annotations
 
 
 class AdapterError(Exception):
-    """Root of the expected errors; anything else that is raised is a bug."""
+    """Base of the expected errors. Any other exception is a bug."""
 
 
 class ProtocolError(AdapterError):
-    """The wire protocol was broken; what it says is whose fault it was."""
+    """The wire protocol was broken. The subclass says by whom."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent what the protocol forbids; the trunk cannot be used any further."""
+    """The peer broke the protocol; the trunk cannot be used any more."""
 
 
 class LocalProtocolError(ProtocolError):
-    """We were about to send what the protocol forbids; nothing was sent."""
+    """A message of ours would break the protocol; nothing was sent."""
 
 
 class MessageTooLarge(LocalProtocolError):
-    """A message beyond ttRPC's 4 MiB, which a Go peer would answer by closing the connection."""
+    """A message is longer than ttRPC's 4 MiB. A Go peer would close the connection over it."""
 
 
 class CallError(AdapterError):
-    """A call was answered with an error status.
-
-    A handler of the stub may raise it to choose the status code itself.
-    """
+    """A call was answered with an error status. A handler may raise this error to choose the status code."""
 
     def __init__(self, code: int, message: str) -> None:
         """Takes the status code (see `adapter.wire.ttrpc.Code`) and its text."""
@@ -37,11 +34,11 @@ class CallError(AdapterError):
 
 
 class RegistrationError(AdapterError):
-    """The runtime refused the plugin, or could not be reached."""
+    """The runtime refused the plugin, or there is no runtime."""
 
 
 class ConfigError(AdapterError):
-    """A configuration that cannot be used. Its text begins with the place: file, key, line."""
+    """A configuration cannot be used. The text begins with the place: file, line, key."""
 
     def __init__(self, place: str, reason: str) -> None:
         """Takes the place (`FILE`, `FILE:LINE`, `FILE: KEY`) and what is wrong there."""
@@ -50,8 +47,15 @@ class ConfigError(AdapterError):
         self.reason = reason
 
 
-class PluginError(AdapterError):
-    """A legacy plugin failed. Its text has the original client's shape, `plugin: NAME: reason`.
+class ProgramError(AdapterError):
+    """A program failed, or could not be run. `reason` is the cause, without the name of the `program`."""
+
+    program: str
+    reason: str
+
+
+class PluginError(ProgramError):
+    """A legacy plugin failed. The text has the original client's form, `plugin: NAME: reason`.
 
     Source: containerd/nri client.go, InvokeWithSandbox.
     """
@@ -59,25 +63,25 @@ class PluginError(AdapterError):
     def __init__(self, plugin: str, reason: str) -> None:
         """Takes the plugin's type and what went wrong with it."""
         super().__init__(f"plugin: {plugin}: {reason}")
-        self.plugin = plugin
+        self.program = plugin
         self.reason = reason
 
 
-class PrecreateError(AdapterError):
-    """A precreate hook failed. Its text begins with the hook's file."""
+class PrecreateError(ProgramError):
+    """A precreate hook failed. The text names the hook's file."""
 
     def __init__(self, file: str, reason: str) -> None:
         """Takes the path of the hook's file and what went wrong with its program."""
         super().__init__(f"precreate hook {file}: {reason}")
-        self.file = file
+        self.program = file
         self.reason = reason
 
 
 class NotAdjustable(AdapterError):
-    """A wish that NRI, or what runtimes make of it, cannot express. Its text begins with the place in the OCI spec."""
+    """NRI or the runtimes cannot express a requested change. The text begins with the place in the OCI spec."""
 
     def __init__(self, place: str, reason: str) -> None:
-        """Takes the place (`process.user`, `linux.resources.memory.swap`, `mounts[/data]`) and why it cannot be."""
+        """Takes the place (`process.user`, `linux.resources.memory.swap`, `mounts[/data]`) and the reason."""
         super().__init__(f"{place}: {reason}")
         self.place = place
         self.reason = reason

@@ -1,7 +1,7 @@
-"""JSON as Go's encoding/json reads and writes it: the dialect of everything legacy plugins and hook files say.
+"""JSON as Go's encoding/json reads and writes it, for conf.json, requests, results and hook files.
 
-Python's decoder takes NaN, guesses encodings, loses the text of numbers and overflows on deep nesting. This one
-validates without building anything; a value is its own text until somebody asks what it holds.
+Python's decoder takes NaN, guesses encodings, loses the text of numbers and overflows on deep nesting. This module
+validates a text without decoding it; a value is kept as its text until it is decoded.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 MAX_DEPTH = 10_000
 """encoding/json scanner.go, maxNestingDepth."""
 MAX_VALUES = 100_000
-"""Not Go's: values in one text, so that reading it takes less than an event may."""
+"""A limit of ours: values in one text, objects and arrays included, so that reading fits into an event's time."""
 MAX_PLAIN_DEPTH = 100
-"""Levels of what `plain` takes."""
+"""Levels of nesting that `plain` takes."""
 
 _SPACE = rb"[ \t\n\r]*"
 _STRING = rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"'
@@ -31,7 +31,7 @@ _TO_COMPACT = re.compile(rb"(" + _STRING + rb")|[ \t\n\r]+")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_DECODED_KINDS = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+_TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 _FOLDED = {0x17F: "s", 0x212A: "k"}
 _KINDS = {b"{": "an object", b"[": "an array", b'"': "a string", b"t": "a boolean", b"f": "a boolean", b"n": "null"}
 
@@ -46,10 +46,10 @@ codecs.register_error("replace each byte", _replace_each_byte)
 
 
 class JSONError(ValueError):
-    """Text that is not JSON; `offset` is where in bytes."""
+    """Text that is not JSON, with the line and column of the error."""
 
     def __init__(self, reason: str, text: bytes, offset: int) -> None:
-        """Takes what is wrong, the whole text, and the offset, which becomes line and column in the message."""
+        """Takes the reason, the whole text, and the offset of the error in bytes."""
         self.reason = reason
         self.line, self.column = position(text, offset)
         super().__init__(f"line {self.line}, column {self.column}: {reason}")
@@ -71,17 +71,17 @@ def value(text: bytes) -> tuple[bytes, int]:
 
 
 def document(text: bytes) -> bytes:
-    """Returns the only JSON value in `text`. Raises JSONError, for text behind it too."""
-    found, end = value(text)
+    """Returns the only JSON value in `text`. Raises JSONError, also for text behind the value."""
+    only, end = value(text)
     end = _skip_space(text, end)
     if end != len(text):
         raise JSONError("something behind the JSON value", text, end)
-    return found
+    return only
 
 
 def members(text: bytes) -> list[Member]:
     """Returns the members of a valid object's text, in order, duplicates included."""
-    found = []
+    result = []
     position = 1
     while (match := _match(text, position))["mark"] != b"}":
         key = match["string"]
@@ -90,35 +90,35 @@ def members(text: bytes) -> list[Member]:
             continue
         start = _skip_space(text, _match(text, match.end()).end())
         position = _end_of_value(text, start)
-        found.append(Member(string(key), text[start:position], start))
-    return found
+        result.append(Member(string(key), text[start:position], start))
+    return result
 
 
 def elements(text: bytes) -> list[Member]:
     """Returns the elements of a valid array's text; their key is their index."""
-    found: list[Member] = []
+    result: list[Member] = []
     position = _skip_space(text, 1)
     while text[position : position + 1] != b"]":
         end = _end_of_value(text, position)
-        found.append(Member(str(len(found)), text[position:end], position))
+        result.append(Member(str(len(result)), text[position:end], position))
         end = _skip_space(text, end)
         position = _skip_space(text, end + 1) if text[end : end + 1] == b"," else end
-    return found
+    return result
 
 
 def locate(text: bytes, path: Iterable[str | int]) -> int:
-    """Returns the offset of the value to which a path of keys and indexes leads in a valid document.
+    """Returns the offset of the value at a path of keys and indexes in a valid document.
 
-    Of members with the same key the last counts. A path that leads nowhere ends at the last value on its way.
+    Of members with the same key the last counts. If the path leads nowhere, its last existing value counts.
     """
     start = _skip_space(text, 0)
     for step in path:
         whole = text[start : _end_of_value(text, start)]
-        inside = members(whole) if whole[:1] == b"{" else elements(whole) if whole[:1] == b"[" else []
-        found = [member for member in inside if member.key == str(step)]
-        if not found:
+        children = members(whole) if whole[:1] == b"{" else elements(whole) if whole[:1] == b"[" else []
+        matching = [member for member in children if member.key == str(step)]
+        if not matching:
             break
-        start += found[-1].offset
+        start += matching[-1].offset
     return start
 
 
@@ -134,10 +134,12 @@ class Object(list[tuple[str, Any]]):
 def decode(text: bytes, levels: int) -> Any:
     """Returns the only JSON value in `text`: Object, list, str, bool, None, or a number as its text's bytes.
 
-    What lies deeper than `levels` containers may be left as its text. Raises JSONError.
+    A value deeper than `levels` may be left as its text. Raises JSONError.
     """
+    if _most_values(text) > MAX_VALUES:
+        document(text)  # which counts them
     try:
-        # Python's scanner is C; what it does not take, or takes otherwise than Go, goes the careful way.
+        # Python's scanner is fast; a text that it refuses, or reads otherwise than Go, is decoded by `_tree`.
         if not _SURROGATE.search(text):
             return _decode(text.decode("utf-8"))
     except (ValueError, RecursionError):
@@ -145,11 +147,16 @@ def decode(text: bytes, levels: int) -> Any:
     return _tree(document(text), levels)
 
 
-def plain(value: Any) -> Any:
-    """Returns what `decode` has returned as Python's own types: dict, list, str, int, float, bool, None.
+def _most_values(text: bytes) -> int:
+    """Returns a number of values that a text cannot exceed; commas and brackets in strings count too."""
+    return 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
 
-    Of members with the same key the last counts. Raises ValueError where it is nested more than a hundred deep, for
-    what is made of it goes from level to level, or where a number has thousands of digits.
+
+def plain(value: Any) -> Any:
+    """Returns a value from `decode` in Python's own types: dict, list, str, int, float, bool, None.
+
+    Of members with the same key the last counts. A whole number is an int, `1024.0` too. Raises ValueError for a value
+    with more than a hundred levels, for its users recurse, and for a number with thousands of digits.
     """
     try:
         return _plain(value, MAX_PLAIN_DEPTH)
@@ -170,11 +177,14 @@ def _plain(value: Any, levels: int) -> Any:
         return value
     if value[:1] in b"{[":
         return _plain(_decode(value.decode("utf-8", "replace each byte")), levels)
-    return int(value) if value.lstrip(b"-").isdigit() else float(value)
+    if value.lstrip(b"-").isdigit():
+        return int(value)
+    number = float(value)
+    return int(number) if number.is_integer() else number
 
 
 def _sound(text: str) -> str:
-    """Returns a string in which a lone surrogate, which only an escape can bring in, has become U+FFFD."""
+    """Returns a string with U+FFFD for each lone surrogate, which can only come from an escape."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -195,7 +205,7 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-_DECODED_KINDS[Object] = "an object"
+_TYPES[Object] = "an object"
 _WORDS = {b"t": True, b"f": False, b"n": None}
 _decode = JSONDecoder(
     object_pairs_hook=Object, parse_int=str.encode, parse_float=str.encode, parse_constant=_refuse
@@ -203,7 +213,7 @@ _decode = JSONDecoder(
 
 
 def string(text: bytes) -> str:
-    """Returns what a valid string's text stands for; invalid UTF-8 and lone surrogates become U+FFFD."""
+    """Returns the decoded string of a valid string's text; invalid UTF-8 and lone surrogates become U+FFFD."""
     body = text[1:-1].decode("utf-8", "replace each byte")
     if "\\" not in body:
         return body
@@ -212,15 +222,15 @@ def string(text: bytes) -> str:
 
 
 def fold(key: str) -> str:
-    """Returns a key as Go compares it with a field's name: without case, encoding/json fold.go."""
+    """Returns a key as Go compares it with a field's name, case-insensitively (encoding/json fold.go)."""
     return key.translate(_FOLDED).lower()
 
 
 def kind(value: Any) -> str:
-    """Returns what a value is, decoded or as its text, in words for an error."""
+    """Returns the kind of a value in words for an error: of its text, or of what `decode` or `plain` returned."""
     if isinstance(value, bytes):
         return _KINDS.get(value[:1], "a number")
-    return _DECODED_KINDS[type(value)]
+    return _TYPES.get(type(value), "a number")
 
 
 def compact(text: bytes) -> bytes:
@@ -229,7 +239,7 @@ def compact(text: bytes) -> bytes:
 
 
 def escape(text: bytes) -> bytes:
-    """Returns JSON text with the characters escaped that Go escapes in strings, where alone they can occur."""
+    """Returns JSON text with the characters escaped that Go escapes; they occur in strings only."""
     for character, escaped in _HTML:
         if character in text:
             text = text.replace(character, escaped)
@@ -267,8 +277,8 @@ def _match(text: bytes, position: int) -> re.Match[bytes]:
         position = _skip_space(text, position)
         if text[position : position + 1] == b'"':
             raise JSONError("a string without end, with a control character or with a wrong escape", text, position)
-        found = "end" if position == len(text) else repr(chr(text[position]))
-        raise JSONError(f"unexpected {found}", text, position)
+        unexpected = "end" if position == len(text) else repr(chr(text[position]))
+        raise JSONError(f"unexpected {unexpected}", text, position)
     return match
 
 
@@ -291,7 +301,7 @@ def _end_of_value(text: bytes, position: int) -> int:
             closers.pop()
         elif mark is not None:
             raise JSONError(f"unexpected {mark.decode()!r}", text, match.end() - 1)
-        # A value has just ended: close what ends with it, or go on behind the comma.
+        # A value has just ended: close its containers, or go on behind the comma.
         while closers:
             match = _match(text, position)
             position = match.end()

@@ -1,7 +1,7 @@
-"""The daemon's event loop: file descriptors that become ready, and moments that come.
+"""The daemon's event loop: calls back when file descriptors are ready and when timers are due.
 
-Everything the daemon waits for is one or the other. epoll by hand, for asyncio would cost a third of the start-up
-and of the memory that the whole daemon may take, and more time per event than the rest of the path.
+The loop uses epoll itself: asyncio would take a third of the daemon's start-up time and memory, and more time per event
+than the rest of the path.
 """
 
 from __future__ import annotations
@@ -15,31 +15,32 @@ from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
+STALL = 0.02
+"""Seconds of callbacks without a look at the descriptors that count as a stall."""
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
-
-
-BUG = "a bug: no callback should raise"
+FEW_TIMERS = 100
+"""Cancelled timers are not searched for among fewer timers."""
 
 
 class Timer:
-    """A callback at a moment; `cancel` forgets it."""
+    """A callback at a moment."""
 
     __slots__ = ("callback",)
 
     def __init__(self, callback: Callable[[], object]) -> None:
-        """Takes what to call."""
+        """Takes the callback."""
         self.callback: Callable[[], object] | None = callback
 
     def cancel(self) -> None:
-        """Makes sure that it is not called any more."""
+        """Ensures that the callback is not called any more."""
         self.callback = None
 
 
 class Loop:
-    """Calls back when descriptors are ready and when moments come, one thing at a time.
+    """Calls back when descriptors are ready and when timers are due, one callback at a time.
 
-    A callback that raises is logged, and its descriptor is not watched any more.
+    An exception of a callback is logged, and its descriptor is not watched any more.
     """
 
     def __init__(self) -> None:
@@ -47,10 +48,19 @@ class Loop:
         self._epoll = select.epoll()
         self._watched: dict[int, Callable[[], object]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
+        self._many = FEW_TIMERS
+        """The number of timers from which cancelled timers are searched for."""
         self._order = itertools.count()
+        self._soon: list[Callable[[], object]] = []
         self._running = False
         self.time = time.monotonic
         """The clock of `call_at`, in seconds."""
+        self.ready_since = 0.0
+        """The earliest moment at which the descriptors that are served now may have become ready."""
+        self.stalls = 0
+        """How often the callbacks of one turn took longer than STALL."""
+        self.longest = 0.0
+        """The seconds of the longest turn."""
 
     def watch(self, fd: int, callback: Callable[[], object], events: int = READ) -> None:
         """Calls `callback` whenever `fd` is ready for `events`, has hung up or has an error."""
@@ -58,61 +68,93 @@ class Loop:
         self._watched[fd] = callback
 
     def modify(self, fd: int, callback: Callable[[], object], events: int) -> None:
-        """Changes what a watched descriptor is watched for."""
+        """Changes the callback and the events of a watched descriptor."""
         self._epoll.modify(fd, events)
         self._watched[fd] = callback
 
     def unwatch(self, fd: int) -> None:
-        """Forgets a descriptor; to be called before it is closed."""
+        """Stops watching a descriptor. Call this before closing the descriptor."""
         if self._watched.pop(fd, None) is not None:
             self._epoll.unregister(fd)
 
     def call_at(self, moment: float, callback: Callable[[], object]) -> Timer:
         """Calls `callback` once `time()` has reached `moment`."""
+        if len(self._timers) >= self._many:
+            self._drop_cancelled()
         timer = Timer(callback)
         heapq.heappush(self._timers, (moment, next(self._order), timer))
         return timer
 
-    def call_soon(self, callback: Callable[[], object]) -> Timer:
-        """Calls `callback` before the loop waits again."""
-        return self.call_at(0, callback)
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Calls `callback` after the descriptors that are ready now, before the loop waits."""
+        self._soon.append(callback)
 
     def stop(self) -> None:
-        """Makes `run` return after the callback in hand."""
+        """Makes `run` return after the current callback."""
         self._running = False
 
     def run(self) -> None:
         """Serves until `stop` is called."""
         self._running = True
-        poll, watched = self._epoll.poll, self._watched
+        watched = self._watched
+        looked = self.time()
         while self._running:
-            ready = [(fd, watched.get(fd)) for fd, _ in poll(self._call_due_timers())]
-            for fd, callback in ready:
+            looked, found = self._look(looked, self._call_due_timers())
+            for fd, callback in [(fd, watched.get(fd)) for fd, _ in found]:
                 # An earlier callback may have stopped the loop, unwatched this descriptor, or put another in its place.
-                if callback is None or watched.get(fd) is not callback or not self._running:
-                    continue
-                try:
-                    callback()
-                except Exception:
-                    log.exception(BUG)
+                if callback is not None and watched.get(fd) is callback and self._running and not _called(callback):
                     self.unwatch(fd)
+            if self._soon:
+                soon, self._soon = self._soon, []
+                for callback in soon:
+                    _called(callback)
+
+    def _look(self, looked: float, wait: float) -> tuple[float, list[tuple[int, int]]]:
+        """Returns the moment, and what is ready now or within `wait` seconds.
+
+        What is ready at once may be so since `looked`, the moment of the look before.
+        """
+        found = self._epoll.poll(0)
+        now = self.time()
+        if now - looked > STALL:
+            self.stalls += 1
+            self.longest = max(self.longest, now - looked)
+        self.ready_since = looked
+        if not found and wait and not self._soon:
+            found = self._epoll.poll(wait)
+            self.ready_since = now = self.time()
+        return now, found
 
     def close(self) -> None:
         """Closes the epoll descriptor."""
         self._epoll.close()
 
+    def _drop_cancelled(self) -> None:
+        """Most timers are deadlines: cancelled long before they are due."""
+        self._timers[:] = [entry for entry in self._timers if entry[2].callback is not None]
+        heapq.heapify(self._timers)
+        self._many = max(FEW_TIMERS, 2 * len(self._timers))
+
     def _call_due_timers(self) -> float:
-        """Calls what is due; returns the seconds until the next timer, -1 without one."""
+        """Calls the timers that are due; returns the seconds until the next timer, -1 without one."""
         timers = self._timers
         while timers and self._running:
             moment, _, timer = timers[0]
-            if timer.callback is not None and (wait := moment - self.time()) > 0:
+            callback = timer.callback
+            if callback is not None and (wait := moment - self.time()) > 0:
                 return wait
             heapq.heappop(timers)
-            callback, timer.callback = timer.callback, None
-            try:
-                if callback is not None:
-                    callback()
-            except Exception:
-                log.exception(BUG)
+            timer.cancel()
+            if callback is not None:
+                _called(callback)
         return -1 if self._running else 0
+
+
+def _called(callback: Callable[[], object]) -> bool:
+    """Calls a callback; returns whether it did not raise."""
+    try:
+        callback()
+    except Exception:
+        log.exception("a bug: no callback should raise")
+        return False
+    return True

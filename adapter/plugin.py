@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from adapter import logs, settings
+from adapter import creation, logs, settings
+from adapter.creation import Creation
+from adapter.inventory import Inventory
 from adapter.loop import Loop
 from adapter.nri import Answer, Context, Deferred, Plugin, api, versions
 from adapter.nri.events import mask
+from adapter.owner import Owner
 from adapter.settings import Settings
 
 if TYPE_CHECKING:
-    from adapter.hooks.directory import Directories
-    from adapter.hooks.match import Named
+    from adapter.hooks.bridge import HookBridge
     from adapter.legacy.bridge import Bridge
-    from adapter.legacy.updates import Send
+    from adapter.legacy.pending_updates import Send
 
 log = logging.getLogger(__name__)
 
+RESERVE, RESERVE_WHERE_DROPPED = 0.1, 0.25
+"""Seconds before a call's deadline at which the answer is sent at the latest, unless `runtime.reserve` says."""
 LEGACY_EVENTS = (
     "RunPodSandbox",
     "StartContainer",
@@ -32,57 +38,100 @@ LEGACY_EVENTS = (
 )
 
 
-PAUSE = 0.2
-"""Seconds from the first change of hook files until they are read, if no container needs them earlier."""
-
-
 class Adapter(Plugin):
-    """What the adapter does about the runtime's events."""
+    """Hands each of the runtime's events to the bridges that serve it."""
 
-    def __init__(self, loop: Loop, own: Settings) -> None:
-        """Takes the loop, and the settings that hold unless the runtime sends some."""
+    def __init__(self, loop: Loop, own: Settings, name: str, on_joined: Callable[[], object]) -> None:
+        """Takes the loop, the settings that hold unless the runtime sends some, and the plugin's name.
+
+        `on_joined` is called at Synchronize.
+        """
         self._loop = loop
+        self._name = name
+        self._on_joined = on_joined
         self._settings = own
+        self._is_configured_by_runtime = False
         self._runtime = ("", "")
         self._nri = versions.OLDEST
+        self._listed: api.SynchronizeRequest | None = None
+        """What the runtime has sent with Synchronize, until the work on it begins."""
+        self._inventory: Inventory | None = None
+        """What the runtime has, as long as another adapter serves its events."""
         self.update_containers: Send | None = None
-        """Asks the runtime for updates of containers; set by whoever has the connection."""
+        """Asks the runtime for updates of containers; the daemon sets it for each connection."""
+        self.keep_configuration: Callable[[str, str], object] = lambda text, socket: None
+        """Takes the runtime's configuration text, and the path of the socket in it."""
 
     @cached_property
     def legacy(self) -> Bridge:
         """The legacy bridge, loaded when the runtime does not wait for our registration any more."""
         from adapter.legacy.bridge import Bridge  # noqa: PLC0415
 
-        bridge = Bridge(self._loop, self._settings.legacy, self._settings.host_root)
-        bridge.runtime_is(*self._runtime, self._nri)
-        if self._nri >= versions.UPDATES_AT_ANY_TIME:
-            bridge.updates.send = self.update_containers
+        bridge = Bridge(self._loop, self._settings.legacy, self._settings.host_root, self._owner)
+        self._introduce(bridge)
         return bridge
 
-    @cached_property
-    def hooks(self) -> Directories:
-        """The hook directories, loaded likewise."""
-        from adapter.hooks.directory import Directories  # noqa: PLC0415
+    def _introduce(self, bridge: Bridge) -> None:
+        """Tells the bridge which runtime this is, and how it takes updates."""
+        bridge.runtime_is(*self._runtime, self._nri)
+        bridge.updates.send = self.update_containers if self._nri >= versions.UPDATES_AT_ANY_TIME else None
 
-        own = self._settings.hooks
-        return Directories(own.directories, self._settings.host_root, own.watch, own.extension_stages)
+    @cached_property
+    def hooks(self) -> HookBridge:
+        """The hook bridge, loaded when the registration is over."""
+        from adapter.hooks.bridge import HookBridge  # noqa: PLC0415
+
+        return HookBridge(self._loop, self._settings.hooks, self._settings.host_root)
 
     @property
     def _hooks_wanted(self) -> bool:
-        """Whether hooks are ours to inject: CRI-O does it itself, from the same directories."""
+        """Whether hooks are ours to inject: CRI-O does it itself, Docker refuses containers with injected hooks."""
         enabled = self._settings.hooks.enabled
-        return self._runtime[0].lower() != "cri-o" if enabled is None else enabled
+        return self._runtime[0].lower() not in {"cri-o", "docker"} if enabled is None else enabled
 
     def configure(self, request: api.ConfigureRequest, context: Context) -> api.ConfigureResponse:
         """Takes the runtime's configuration text, if it sends one, in place of the file's."""
         if request.config.strip():
-            self._settings, errors = settings.parse(request.config, "configuration from the runtime")
-            logs.setup(self._settings.log)
-            settings.report(errors)
+            self.take_configuration(request.config)
         self._runtime = request.runtime_name, request.runtime_version
+        if self._runtime[0].lower() == "docker" and not self._hooks_wanted:
+            log.info("hooks are off: Docker refuses containers with injected hooks (hooks.enabled)")
         policy = api.FailurePolicy(keep_connected=True, fail_request=self._settings.fail_request)
         self._nri = versions.of(request)
+        reserve = self._settings.reserve
+        if reserve is None:  # a late plugin is dropped before this version
+            reserve = RESERVE if self._nri >= versions.LATE_PLUGINS_STAY else RESERVE_WHERE_DROPPED
+        self.reserve = reserve
+        if "legacy" in self.__dict__:  # joined again
+            self._introduce(self.legacy)
         return api.ConfigureResponse(events=mask(self._events()), failure_policy=policy)
+
+    def reload(self, read: settings.Read) -> None:
+        """Reads the configuration file again and applies the log's settings: others are in use by what they configure.
+
+        A file with an error changes nothing. Logs what has taken effect, and what needs a restart.
+        """
+        if self._is_configured_by_runtime:
+            log.warning("SIGHUP: the runtime has sent the configuration, and sends it again only when it is restarted")
+            return
+        new, errors = read()
+        for error in errors:
+            log.error("SIGHUP: %s (the configuration stays as it was)", error)
+        if errors:
+            return
+        self._settings = self._settings._replace(log=new.log)
+        logs.setup(new.log)
+        waiting = settings.changed(self._settings, new)
+        rest = f"; a restart is needed for {', '.join(waiting)}" if waiting else ""
+        log.info("SIGHUP: the configuration has been read again, the settings of the log are in force%s", rest)
+
+    def take_configuration(self, text: str) -> None:
+        """Takes the runtime's configuration text in place of the file's."""
+        self._is_configured_by_runtime = True
+        self._settings, errors = settings.parse(text, "configuration from the runtime")
+        logs.setup(self._settings.log)
+        settings.report(errors)
+        self.keep_configuration(text, self._settings.socket)
 
     def _events(self) -> set[str]:
         """Returns the events that what is configured can need."""
@@ -90,82 +139,130 @@ class Adapter(Plugin):
         return events.union(*(own.events or () for own in self._settings.legacy.plugins.values()))
 
     def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
-        """Is told what runs already; what there is to do about it comes behind the answer, before any event."""
-        self._loop.call_soon(lambda: self._settle(request))
+        """Takes the pods and containers that run already; the work on them follows the answer, before any event."""
+        self._on_joined()
+        self._listed = request
+        self._loop.call_soon(self._settle)
 
-    def _settle(self, state: api.SynchronizeRequest) -> None:
-        self.legacy.synchronize(state.pods, state.containers)
+    @cached_property
+    def _owner(self) -> Owner:
+        """The lock of the state directory, by default one for all adapters of this name."""
+        return Owner(self.state_directory)
+
+    @property
+    def state_directory(self) -> str:
+        """The state directory. systemd's RuntimeDirectory= comes first."""
+        directory = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
+        return directory or settings.state_directory(self._settings, self._name)
+
+    def describe(self) -> dict[str, Any]:
+        """Returns what the adapter does, for `status`."""
+        legacy, hooks = self.__dict__.get("legacy"), self.__dict__.get("hooks")
+        bridges: list[Any] = [bridge for bridge in (legacy, hooks) if bridge is not None]
+        accounts = {**(legacy.runner.accounts if legacy else {}), **(hooks.accounts if hooks else {})}
+        name, version = self._runtime
+        return {
+            "runtime": {"name": name, "version": version, "nri": ".".join(map(str, self._nri))},
+            "owner": "_owner" in self.__dict__ and self._owner.is_held,
+            "owed": len(legacy.ledger) if legacy else 0,
+            "programs": {name: {**vars(account)} for name, account in accounts.items()},
+            "hooks": dict(hooks.injected) if hooks else {},
+            "faults": [fault for bridge in bridges for fault in bridge.faults],
+        }
+
+    def _serves(self, request: Any, context: Context) -> bool:
+        """Whether this adapter serves an event: it is the owner, or becomes it now.
+
+        An owner that ends may have served the very event with which a new owner begins.
+        """
+        owner = self._owner
+        event = f"{context.method} {getattr(request, 'container', request.pod).id}"
+        before, owner.last = owner.last, event
+        if not owner.is_held and not self._becomes_owner():
+            if self._inventory is not None:
+                self._inventory.follow(context.method, request)
+            return False
+        was_served = event == owner.served_before != before
+        owner.served_before = ""
+        if was_served:
+            self.legacy.was_served(request, context)
+        return not was_served
+
+    def _becomes_owner(self) -> bool:
+        self._settle()
+        if self._owner.take_back():
+            return True
+        if self._inventory is None or not self._owner.take():
+            return False  # without an inventory this adapter ends, and another has begun to serve
+        self.legacy.take_over(self._inventory.pods, self._inventory.containers)
+        return True
+
+    def release(self) -> None:
+        """Lets another adapter serve the events that come from now on; chains under way go on."""
+        self._inventory = None
+        if "legacy" in self.__dict__:
+            self.legacy.release()
+        elif "_owner" in self.__dict__:
+            self._owner.release(())
+
+    def runtime_is_gone(self) -> None:
+        """The connection is lost: chains under way are finished, creates that wait are not started."""
+        if "_owner" in self.__dict__:
+            self._owner.last = ""  # perhaps the runtime has not taken the answer
+        self.release()
+        if "legacy" in self.__dict__:
+            self.legacy.runtime_is_gone()
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Calls back, perhaps at once, when no chain is under way any more."""
+        if "legacy" in self.__dict__:
+            self.legacy.when_idle(callback)
+        else:
+            callback()
+
+    def owed(self) -> list[str]:
+        """Returns the names of the pods and containers that are owed a delete."""
+        return self.legacy.owed() if "legacy" in self.__dict__ else []
+
+    def _settle(self) -> None:
+        state, self._listed = self._listed, None
+        if state is None:
+            return  # done already, for an event has come before
+        self._inventory = None
+        if self._owner.is_held or self._owner.take_back():
+            self.legacy.synchronize(state.pods, state.containers)
+        elif self._owner.take():
+            self.legacy.take_over(state.pods, state.containers)
+        else:
+            self._inventory = Inventory(state.pods, state.containers)
         if self._hooks_wanted:
-            self._read_hooks()
+            self.hooks.start(self._nri)
         counts = len(state.pods), len(state.containers)
         log.info("registered with %s %s: %d pods, %d containers", *self._runtime, *counts)
-        # What is there now is there to stay: the collector need not look at it with every event.
+        # The objects that exist now stay: the collector need not visit them again and again.
         gc.collect()
         gc.freeze()
         gc.set_threshold(5000)
         gc.enable()
 
-    def _read_hooks(self) -> None:
-        """Brings the hooks up to date, now and when they change, so that seldom a container has to wait for that.
-
-        Each creation looks for itself all the same.
-        """
-        self.hooks.current()
-        fd = self.hooks.fileno()
-        if fd is not None:
-            self._loop.watch(fd, lambda: self._hooks_have_changed(fd))
-
-    def _hooks_have_changed(self, fd: int) -> None:
-        self._loop.unwatch(fd)  # for a while: who installs many files is not to be followed step by step
-        self._loop.call_at(self._loop.time() + PAUSE, self._read_hooks)
-
     def create_container(
         self, request: api.CreateContainerRequest, context: Context
     ) -> Answer[api.CreateContainerResponse]:
-        """Legacy plugins, each seeing the edits before it; then hooks, matched on the container as it came."""
-        answer: Answer[api.CreateContainerResponse] = self.legacy.handle(request, context)
-        if not self._hooks_wanted:
-            return answer
-        from adapter.hooks.facts import facts  # noqa: PLC0415 - loaded with the directories
+        """Runs the legacy plugins, injects the hooks of hooks.d, runs the precreate hooks: in this order."""
+        if not self._serves(request, context):
+            return api.CreateContainerResponse()
+        steps: list[creation.Step] = [self._run_plugins]
+        if self._hooks_wanted:
+            steps += [self.hooks.inject, self.hooks.precreate]
+        return creation.go(Creation(request, context), iter(steps))
 
-        hooks = self.hooks.current().match(facts(request.pod, request.container))
-        if not hooks:
-            return answer
-        if not isinstance(answer, Deferred):
-            return self._inject(request, context, hooks, answer)
-        return answer.followed_by(lambda response: self._inject(request, context, hooks, response))
-
-    def _inject(
-        self,
-        request: api.CreateContainerRequest,
-        context: Context,
-        hooks: list[Named],
-        response: api.CreateContainerResponse | None,
-    ) -> Answer[api.CreateContainerResponse]:
-        """Adds hooks to the answer, and behind them what precreate hooks make of all that."""
-        from adapter.hooks import inject  # noqa: PLC0415 - loaded with the directories
-
-        self._loop.call_soon(lambda: _tell(request, hooks))  # the runtime waits for the answer
-        response = response or api.CreateContainerResponse()
-        response.adjust.MergeFrom(inject.adjustment(hooks) or api.ContainerAdjustment())
-        editors = [named for named in hooks if "precreate" in named.hook.stages]
-        if not editors:
-            return response
-        from adapter.hooks import precreate  # noqa: PLC0415 - only where there are such hooks
-
-        policy = precreate.Policy(self._settings.hooks.fail, self._settings.host_root, self._nri)
-        return precreate.run(self._loop, editors, request, response, policy, context.due)
+    def _run_plugins(self, container: Creation) -> Deferred[None] | None:
+        return creation.keep(container, self.legacy.handle(container.request, container.context))
 
     def _legacy(self, request: Any, context: Context) -> Any:
-        """Runs the legacy plugins whose turn the event is."""
-        return self.legacy.handle(request, context)
+        """Runs the legacy plugins that are subscribed to the event."""
+        return self.legacy.handle(request, context) if self._serves(request, context) else None
 
     run_pod_sandbox = update_pod_sandbox = post_update_pod_sandbox = stop_pod_sandbox = remove_pod_sandbox = _legacy
     post_create_container = start_container = post_start_container = _legacy
     update_container = post_update_container = stop_container = remove_container = _legacy
-
-
-def _tell(request: api.CreateContainerRequest, hooks: list[Named]) -> None:
-    container, pod = request.container, request.pod
-    names = ", ".join(named.file for named in hooks)
-    log.info("hooks for container %s of %s/%s: %s", container.name, pod.namespace, pod.name, names)

@@ -1,135 +1,155 @@
-"""One run of a program, a legacy plugin's or a precreate hook's: the only place that executes anything.
+"""Runs a program, of a legacy plugin or of a precreate hook. Only this module executes programs.
 
-It gets its request on stdin and prints its result on stdout. What it does besides (not reading, not ending, leaving
-children behind that hold its pipes) must cost nobody but itself.
+The program gets the request on stdin and prints the result on stdout. A program that does not read, does not end, or
+leaves children with its pipes must not affect the adapter or other programs.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 
-from adapter.loop import WRITE, Loop, Timer
+from adapter.children import children
+from adapter.loop import READ, WRITE, Loop, Timer
 
 MAX_STDOUT = 1 << 20
-"""Bytes of a result; one that is longer is a failure."""
+"""Maximum bytes of a result; a longer one is a failure. A program that is left may write as much to stderr, too."""
 MAX_STDERR = 64 << 10
-"""Bytes of a run's stderr that are logged."""
+"""Maximum bytes of stderr that are logged for one run."""
+MAX_LINES = 500
+"""Maximum lines of stderr that are logged for one run: no event is answered while lines are written."""
 MAX_LINE = 4 << 10
-"""Bytes after which a line of stderr is broken."""
+"""Maximum bytes of a line of stderr; a longer line is broken."""
 PATIENCE = 0.02
-"""Seconds after which a program that still runs is listened to."""
+"""Seconds after which the pipes of a running program are watched."""
 _CHUNK = 64 << 10
-
-DEFAULT_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
 class Process:
-    """A running program. `on_end` is called once, when it has exited and what it printed has been read."""
+    """A running program. `on_end` is called once, after the exit, when the output has been read."""
 
     def __init__(
         self,
         loop: Loop,
+        name: str,
         path: str,
         argv: tuple[str, ...],
         environ: Mapping[str, str],
         on_end: Callable[[Process], None],
         on_line: Callable[[str], None],
     ) -> None:
-        """Starts the program at `path`, to be fed. `on_line` gets each line of its stderr.
+        """Starts the program at `path`; `feed` gives it the request. `name` is the program's name in the log.
 
-        Raises OSError when it cannot be started.
+        `on_line` gets each line of stderr. Raises OSError when the program cannot be started.
         """
-        self.name = argv[0]
+        self.name = name
         self.started = loop.time()
         self.status: int | None = None
-        """None while it runs, then its exit code, or minus the signal that killed it."""
+        """None while the program runs, then its exit code, or minus the number of the signal that killed it."""
         self._loop = loop
         self._on_end = on_end
         self._on_line = on_line
         self._stdout = b""
         self._line = b""
         self._logged = 0
+        self._lines = 0
         self._request = memoryview(b"")
         self._patience: Timer | None = None
+        self._is_left = False
+        self._pidfd = -1
         self._child_ends = self._spawn(path, argv, environ)
 
     def feed(self, request: bytes) -> None:
-        """Gives it its request and closes its stdin behind it. To be called once and soon: only then it is watched."""
+        """Writes the request to stdin, closes stdin, and starts to watch the program. Call this once, at once."""
         self._request = memoryview(request)
         os.set_blocking(self._in, False)
         if not self._write():
-            self._loop.watch(self._in, self._write, WRITE)
-        self._watch()
-
-    def _watch(self) -> None:
-        """What can wait until the program has something to do."""
+            self._watch_pipe(self._in, self._write, WRITE)
+        # What follows can wait until the program has its request: the program works meanwhile.
         for fd in self._child_ends:
             os.close(fd)
         for fd in (self._out, self._err):
-            os.set_blocking(fd, False)  # only our ends: the program finds ordinary pipes
-        self._loop.watch(self._pidfd, self._exited)
-        # Most have ended before their pipes need a look, and each look costs an event that somebody waits for.
+            os.set_blocking(fd, False)  # our ends only: the program gets blocking pipes
+        # Most programs end before this timer. Their pipes are read once at the exit, which is faster.
         self._patience = self._loop.call_at(self.started + PATIENCE, self._watch_pipes)
 
     @property
     def stdout(self) -> bytes:
-        """What it has printed so far, at most a little over MAX_STDOUT bytes."""
+        """The output so far, at most MAX_STDOUT bytes plus one chunk."""
         if self.status is None:
             self._drain(self._read_stdout)
         return self._stdout
 
     @property
     def too_long(self) -> bool:
-        """Whether it has printed more than a result may have."""
+        """Whether the output is longer than MAX_STDOUT."""
         return len(self._stdout) > MAX_STDOUT
 
     @property
     def ending(self) -> str:
-        """How it ended, in the shell's words."""
+        """How the program ended, for errors and the log."""
         if self.status is None:
             return "still running"
         return f"exit code {self.status}" if self.status >= 0 else f"killed by signal {-self.status}"
 
+    def leave(self) -> None:
+        """Stops waiting for the program, which works on: a pipe is closed when the program floods it."""
+        self._is_left = True
+
     def kill(self) -> None:
-        """Kills the process, never its group. Harmless once it has ended."""
+        """Kills the process, never its group. Does nothing after the exit."""
         if self.status is None:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def _spawn(self, path: str, argv: tuple[str, ...], environ: Mapping[str, str]) -> Sequence[int]:
-        """Starts the program; returns the descriptors that are its own."""
+        """Starts the program; returns the descriptors of the program's ends of the pipes."""
         fds: list[int] = []
         try:
             for _ in range(3):
                 fds += os.pipe()
             child_in, self._in, self._out, child_out, self._err, child_err = fds
-            actions = [(os.POSIX_SPAWN_DUP2, child, fd) for fd, child in enumerate((child_in, child_out, child_err))]
-            self.pid = os.posix_spawn(
-                path,
-                argv,
-                environ,
-                file_actions=actions,
-                setsigmask=(),
-                setsigdef=DEFAULT_SIGNALS,
-            )
-            self._pidfd = _pidfd(self.pid)
-        except OSError:
+            self.pid = children.spawn(path, argv, environ, (child_in, child_out, child_err))
+            self._watch_exit()
+        except (AttributeError, OSError, ValueError) as error:
             for fd in fds:
                 os.close(fd)
-            raise
+            if isinstance(error, OSError):
+                raise
+            # A NUL character, a variable that Python does not pass on, a Python without pidfd_open.
+            raise OSError(errno.EINVAL, str(error)) from None
         return child_in, child_out, child_err
+
+    def _watch_exit(self) -> None:
+        """Watches for the exit. A program that cannot be watched is killed."""
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+            self._loop.watch(self._pidfd, self._exited)
+        except (AttributeError, OSError):
+            self._close("_pidfd")
+            os.kill(self.pid, signal.SIGKILL)
+            children.reap(self.pid)
+            raise
 
     def _watch_pipes(self) -> None:
         self._patience = None
         for fd, read in ((self._out, self._read_stdout), (self._err, self._read_stderr)):
             if fd >= 0:
-                self._loop.watch(fd, read)
+                self._watch_pipe(fd, read)
+
+    def _watch_pipe(self, fd: int, callback: Callable[[], object], events: int = READ) -> None:
+        """Watches a pipe of the running program. Without that, the program could wait for us for ever."""
+        try:
+            self._loop.watch(fd, callback, events)
+        except OSError as error:
+            self._on_line(f"(a pipe cannot be watched: {error.strerror}: the program is killed)")
+            self.kill()
 
     def _write(self) -> bool:
-        """Writes what the pipe takes of the request; returns whether that was all.
+        """Writes as much of the request as the pipe takes; returns whether stdin is done.
 
-        Not to read it is the program's own affair.
+        A program that does not read its request is no error.
         """
         try:
             written = os.write(self._in, self._request)
@@ -147,16 +167,24 @@ class Process:
         chunk = self._read("_out")
         if not self.too_long:
             self._stdout += chunk
+        elif chunk and self._is_left:
+            self._close_flooded("_out", "stdout")
         return len(chunk)
 
     def _read_stderr(self) -> int:
         chunk = self._read("_err")
         if chunk:
             self._log(chunk)
+            if self._is_left and self._logged > MAX_STDOUT:
+                self._close_flooded("_err", "stderr")
         return len(chunk)
 
+    def _close_flooded(self, name: str, stream: str) -> None:
+        self._on_line(f"(more than {MAX_STDOUT} bytes on {stream} from a program that was left: the pipe is closed)")
+        self._close(name)
+
     def _read(self, name: str) -> bytes:
-        """Returns what can be read now; closes the pipe at its end."""
+        """Returns the bytes that can be read now; closes the pipe at its end."""
         fd: int = getattr(self, name)
         if fd < 0:
             return b""
@@ -171,39 +199,45 @@ class Process:
     def _log(self, chunk: bytes) -> None:
         room = MAX_STDERR - self._logged
         self._logged += len(chunk)
-        if room < 0:
+        if room < 0 or self._lines > MAX_LINES:
             return
         *lines, self._line = (self._line + chunk[:room]).split(b"\n")
         if len(self._line) > MAX_LINE:
             lines.append(self._line)
             self._line = b""
         for line in lines:
-            self._say(line)
-        if self._logged > MAX_STDERR:
+            if self._lines <= MAX_LINES:
+                self._say(line)
+        if self._logged > MAX_STDERR and self._lines <= MAX_LINES:
             self._on_line(f"(more than {MAX_STDERR} bytes on stderr: the rest is not logged)")
 
     def _say(self, line: bytes) -> None:
         for start in range(0, len(line), MAX_LINE):
             text = line[start : start + MAX_LINE].decode("utf-8", "backslashreplace").rstrip()
-            if text:
+            if not text:
+                continue
+            self._lines += 1
+            if self._lines <= MAX_LINES:
                 self._on_line(text)
+            elif self._lines == MAX_LINES + 1:
+                self._on_line(f"(more than {MAX_LINES} lines on stderr: the rest is not logged)")
 
     def _exited(self) -> None:
-        self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self.status = children.reap(self.pid)
         if self._patience is not None:
             self._patience.cancel()
-        # What is in the pipes now is its own; who else holds them open is not waited for.
+        # The pipes hold the program's output now. Children that keep the pipes open are not waited for.
         self._drain(self._read_stdout)
         self._drain(self._read_stderr)
         self._say(self._line)
         try:
-            self._on_end(self)  # before the clearing up, for somebody waits for it
+            self._on_end(self)  # before the clean-up: the runtime waits
         finally:
             for name in ("_pidfd", "_in", "_out", "_err"):
                 self._close(name)
 
     def _drain(self, read: Callable[[], int]) -> None:
-        """Reads what a pipe holds and no more: a child left behind may go on writing."""
+        """Reads at most what a pipe can hold: a child left behind may go on writing."""
         for _ in range(MAX_STDOUT // _CHUNK):
             if read() < _CHUNK:
                 return
@@ -214,13 +248,3 @@ class Process:
             self._loop.unwatch(fd)
             os.close(fd)
             setattr(self, name, -1)
-
-
-def _pidfd(pid: int) -> int:
-    """Returns a descriptor of our child; a child that cannot be watched is not left alone."""
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        raise

@@ -1,13 +1,16 @@
-"""The adapter's own configuration: YAML whose keys are all optional, and whose mistakes are named with their line."""
+"""The adapter's configuration: YAML in which every key is optional. Errors name the file, the line and the key."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from adapter import paths
 from adapter.errors import ConfigError
+from adapter.nri.events import BY_EVENT
+from adapter.trust import Trust, judge, off, strict
 
 if TYPE_CHECKING:
     import yaml
@@ -19,7 +22,7 @@ DEFAULT_CONF_JSON = "/etc/nri/conf.json"
 
 
 class PluginSettings(NamedTuple):
-    """What is configured for one legacy plugin; None where the general setting holds. Times in seconds."""
+    """The settings of one legacy plugin. None: the setting in `legacy:` holds. Times are in seconds."""
 
     fail_create: bool | None = None
     fail_delete: bool | None = None
@@ -29,7 +32,7 @@ class PluginSettings(NamedTuple):
 
 
 class LegacySettings(NamedTuple):
-    """`legacy:`. Times in seconds."""
+    """The settings in `legacy:`, and `trust`, which decides whether a file may be used. Times are in seconds."""
 
     config: str = DEFAULT_CONF_JSON
     path: tuple[str, ...] = ("/opt/nri/bin",)
@@ -42,12 +45,14 @@ class LegacySettings(NamedTuple):
     environment: Mapping[str, str] = {}
     metadata_prefix: str = ""
     plugins: Mapping[str, PluginSettings] = {}
+    trust: Trust = strict
 
 
 class HooksSettings(NamedTuple):
-    """`hooks:`. `enabled` is None where it depends on the runtime; not to `watch` can be said on the command line.
+    """The settings in `hooks:`, `trust`, which decides whether a file may be used, and `watch`, of the command line.
 
-    `precreate` is whether hooks of that stage run, `fail` whether a container fails with one of them.
+    `enabled` is None if the runtime decides. `precreate`: whether precreate hooks run. `fail`: whether a container
+    fails when a precreate hook fails.
     """
 
     enabled: bool | None = None
@@ -55,48 +60,77 @@ class HooksSettings(NamedTuple):
     watch: bool = True
     precreate: bool = False
     fail: bool = True
+    trust: Trust = strict
 
     @property
     def extension_stages(self) -> tuple[str, ...]:
-        """The stages that files may have besides the runtimes' own."""
+        """The stages that hook files may have besides the stages of the OCI specification."""
         return ("precreate",) if self.precreate else ()
 
 
 class LogSettings(NamedTuple):
-    """`log:`."""
+    """The settings in `log:`. `secrets`: whether values of containers' variables are logged at level debug."""
 
     level: str = "info"
     format: str = "text"
     target: str = "auto"
+    secrets: bool = False
 
 
 class Settings(NamedTuple):
-    """Everything that can be configured."""
+    """The whole configuration. `file` is the file that it was read from, if it was."""
 
+    file: str = ""
     host_root: str = "/"
     legacy: LegacySettings = LegacySettings()
     hooks: HooksSettings = HooksSettings()
     log: LogSettings = LogSettings()
     fail_request: bool = False
+    socket: str = "/var/run/nri/nri.sock"
+    reserve: float | None = None
+    state_directory: str = ""
+
+
+Read: TypeAlias = Callable[[], tuple[Settings, list[ConfigError]]]
+"""Reads a configuration; returns the settings and the errors."""
+
+_KEYS = {
+    "host_root": "hostRoot",
+    "fail_request": "runtime.failRequest",
+    "socket": "runtime.socket",
+    "reserve": "runtime.reserve",
+    "state_directory": "state.directory",
+}
+
+
+def changed(old: Settings, new: Settings) -> list[str]:
+    """Returns the keys, or the sections, in which two configurations differ."""
+    pairs = zip(Settings._fields, old, new, strict=True)
+    return [_KEYS.get(name, name) for name, before, after in pairs if before != after]
 
 
 def read(path: str = "") -> tuple[Settings, list[ConfigError]]:
-    """Returns the settings in a file and what is wrong with it; the default file need not exist."""
+    """Returns the settings in a file, and its errors. The default file may be absent."""
+    place = path or DEFAULT_PATH
     try:
-        with open(path or DEFAULT_PATH, encoding="utf-8") as file:
-            return parse(file.read(), path or DEFAULT_PATH)
+        text = paths.read(place, paths.MAX_GIVEN)[0].decode()
     except FileNotFoundError as error:
         return Settings(), [ConfigError(path, str(error.strerror))] if path else []
-    except (OSError, UnicodeDecodeError) as error:
-        return Settings(), [ConfigError(path or DEFAULT_PATH, getattr(error, "strerror", None) or str(error))]
+    except (OSError, ValueError) as error:
+        return Settings(), [ConfigError(place, getattr(error, "strerror", None) or str(error))]
+    reason = judge(place).error  # whatever `trust` is in it: who can write to the file could switch it off
+    if reason:
+        return Settings(paths.absolute(place)), [ConfigError(place, reason)]
+    settings, errors = parse(text, place)
+    return settings._replace(file=paths.absolute(place)), errors
 
 
 def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
-    """Returns the settings that a text gives, the defaults for what it gets wrong, and those errors.
+    """Returns the settings in a YAML text, and its errors. A key with an error keeps its default.
 
-    `place` is what the errors call the text.
+    `place` is the name of the text in errors.
     """
-    import yaml  # 20 ms and a megabyte that a node without a configuration does not pay  # noqa: PLC0415
+    import yaml  # 20 ms and a megabyte, only if there is a configuration  # noqa: PLC0415
 
     errors: list[ConfigError] = []
     try:
@@ -110,25 +144,29 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
     return _settings(values), errors
 
 
+def state_directory(own: Settings, name: str) -> str:
+    """Returns the state directory of the adapter that registers with a name."""
+    return own.state_directory or f"/run/nri-{name.replace('/', '_')}"
+
+
 def report(errors: Sequence[ConfigError]) -> None:
-    """Logs what is wrong with a configuration of which the rest is used."""
+    """Logs the errors of a configuration whose other keys are used."""
     for error in errors:
         log.error("%s (ignored)", error)
 
 
 def _settings(values: dict[str, Any]) -> Settings:
+    trust = values.get("trust", strict)
     legacy = _renamed(values.get("legacy", {}), _LEGACY_FIELDS)
-    if "plugins" in legacy:
-        legacy["plugins"] = {
-            type_: PluginSettings(**_renamed(of_plugin, _LEGACY_FIELDS))
-            for type_, of_plugin in legacy["plugins"].items()
-        }
+    plugins = legacy.pop("plugins", {}).items()
+    legacy["plugins"] = {type_: PluginSettings(**_renamed(plugin, _LEGACY_FIELDS)) for type_, plugin in plugins}
     return Settings(
         host_root=values.get("hostRoot", "/"),
-        legacy=LegacySettings(**legacy),
-        hooks=HooksSettings(**_renamed(values.get("hooks", {}), {"onFailure": "fail"})),
+        legacy=LegacySettings(**legacy, trust=trust),
+        hooks=HooksSettings(**_renamed(values.get("hooks", {}), {"onFailure": "fail"}), trust=trust),
         log=LogSettings(**values.get("log", {})),
-        fail_request=values.get("runtime", {}).get("failRequest", False),
+        **_renamed(values.get("runtime", {}), {"failRequest": "fail_request"}),
+        state_directory=values.get("state", {}).get("directory", ""),
     )
 
 
@@ -137,85 +175,80 @@ def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, A
 
 
 Check: TypeAlias = Callable[[Any], Any]
+"""Returns the setting that a YAML value stands for. Raises an exception whose text says what is wrong."""
 
 
-def _choice(*words: str) -> Check:
+def _must(be: str, test: Callable[[Any], bool], convert: Check = lambda value: value) -> Check:
     def check(value: Any) -> Any:
-        if value not in words:
-            raise ValueError(f"must be one of {', '.join(words)}")
-        return value
+        if not test(value):
+            raise ValueError(f"must be {be}")
+        return convert(value)
 
     return check
 
 
-def _absolute(value: Any) -> str:
-    if not isinstance(value, str) or not value.startswith("/"):
-        raise ValueError("must be an absolute path")
-    return _plain(value)
+def _one_of(*words: str, convert: Check = lambda word: word) -> Check:
+    return _must(f"one of {', '.join(words)}", lambda value: value in words, convert)
 
 
-def _plain(text: str) -> str:
-    """Returns a text that the system can be given."""
-    if b"\0" in os.fsencode(text):
-        raise ValueError("contains a NUL character")
-    return text
+def _is_text(value: Any) -> bool:
+    """Whether a value can be passed to the system. Raises UnicodeEncodeError for a lone surrogate."""
+    return isinstance(value, str) and b"\0" not in os.fsencode(value)
 
 
-def _paths(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise ValueError("must be a list of absolute paths")
-    return tuple(_absolute(path) for path in value)
+def _is_path(value: Any) -> bool:
+    return _is_text(value) and value.startswith("/")
 
 
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("must be true or false")
-    return value
+def _is_duration(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
-def _auto(value: Any) -> bool | None:
-    if value != "auto" and not isinstance(value, bool):
-        raise ValueError("must be auto, true or false")
-    return None if value == "auto" else bool(value)
+_boolean = _must("true or false", lambda value: isinstance(value, bool))
+_auto = _must(
+    "auto, true or false",
+    lambda value: value == "auto" or isinstance(value, bool),
+    lambda value: None if value == "auto" else value,
+)
+_trust = _must(
+    "strict or off",
+    lambda value: value is False or value in ("strict", "off"),  # YAML reads a bare `off` as false
+    lambda value: strict if value == "strict" else off,
+)
+_fails = _one_of("fail", "ignore", convert=lambda word: word == "fail")
+_seconds = _must("a number of seconds, 0 or more", _is_duration, float)
+_auto_seconds = _must(
+    "auto, or a number of seconds, 0 or more",
+    lambda value: value == "auto" or _is_duration(value),
+    lambda value: None if value == "auto" else float(value),
+)
+_text = _must("a text without a NUL character", _is_text)
+_path = _must("an absolute path without a NUL character", _is_path)
+_paths = _must(
+    "a list of absolute paths without NUL characters",
+    lambda value: isinstance(value, list) and all(map(_is_path, value)),
+    tuple,
+)
 
 
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise ValueError("must be a number of seconds, 0 or more")
-    return float(value)
-
-
-def _fails(value: Any) -> bool:
-    return bool(_choice("fail", "ignore")(value) == "fail")
-
-
-def _strings(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(text, str) for pair in value.items() for text in pair):
-        raise ValueError("must map names to texts (put numbers in quotes)")
-    for name, text in value.items():
+def _environment(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(_is_text(text) for pair in value.items() for text in pair):
+        raise ValueError("must map names to texts without NUL characters (put numbers in quotes)")
+    for name in value:
         if not name or "=" in name or name.startswith("NRI_PLUGIN_"):
             raise ValueError(f"{name!r} cannot be set")
-        _plain(name + text)
     return value
 
 
 def _events(value: Any) -> frozenset[str]:
-    """Returns the events a plugin is run for: all that NRI has but the validation of what plugins have asked for."""
-    from adapter.nri.events import BY_EVENT  # noqa: PLC0415 - only where there is such a list
-
+    """Returns the events at which a plugin runs: any of NRI's events except ValidateContainerAdjustment."""
     known = {call.method for call in BY_EVENT.values()} - {"ValidateContainerAdjustment"}
     if not isinstance(value, list) or not all(isinstance(event, str) for event in value):
         raise ValueError("must be a list of events")
     for event in value:
         if event not in known:
-            raise ValueError(f"{event!r} is no event; there are {', '.join(sorted(known))}")
+            raise ValueError(f"{event!r} is no event; events are {', '.join(sorted(known))}")
     return frozenset(value)
-
-
-def _prefix(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("must be a text")
-    return _plain(value)
 
 
 _PLUGIN: dict[str, Any] = {
@@ -232,44 +265,47 @@ _LEGACY_FIELDS = {
     "metadataPrefix": "metadata_prefix",
 }
 _SCHEMA: dict[str, Any] = {
-    "hostRoot": _absolute,
+    "hostRoot": _path,
+    "trust": _trust,
     "legacy": {
         **_PLUGIN,
-        "config": _absolute,
+        "config": _path,
         "path": _paths,
-        "sandboxes": _choice("auto", "always", "never"),
+        "sandboxes": _one_of("auto", "always", "never"),
         "lateLimit": _seconds,
-        "environment": _strings,
-        "metadataPrefix": _prefix,
+        "environment": _environment,
+        "metadataPrefix": _text,
         "plugins": {"*": {**_PLUGIN, "events": _events}},
     },
     "hooks": {"enabled": _auto, "directories": _paths, "precreate": _boolean, "onFailure": _fails},
-    "runtime": {"failRequest": _boolean},
+    "runtime": {"failRequest": _boolean, "socket": _path, "reserve": _auto_seconds},
+    "state": {"directory": _path},
     "log": {
-        "level": _choice("debug", "info", "warning", "error"),
-        "format": _choice("text", "json"),
-        "target": _choice("auto", "stderr", "syslog"),
+        "level": _one_of("debug", "info", "warning", "error"),
+        "format": _one_of("text", "json"),
+        "target": _one_of("auto", "stderr", "syslog"),
+        "secrets": _boolean,
     },
 }
-"""What may be configured: a mapping by key (`*` for any), or the check that a value must pass."""
+"""The known keys (`*`: any key), each with the schema of its mapping or the check of its value."""
 
 
 def _line(error: Exception, text: str) -> str:
-    """Returns where in the text PyYAML's error is, as `:LINE`, empty if it does not say."""
+    """Returns the place of PyYAML's error as `:LINE`, empty if the error has none."""
     mark = getattr(error, "problem_mark", None)
     if mark is not None:
         return f":{mark.line + 1}"
-    position = getattr(error, "position", None)  # of a character that YAML does not allow
+    position = getattr(error, "position", None)  # of a character that is not allowed in YAML
     return "" if position is None else f":{text.count(chr(10), 0, position) + 1}"
 
 
 def _reason(error: Exception) -> str:
-    """Returns what PyYAML or a check says, without its own lines about the place."""
+    """Returns the text of an error of PyYAML or of a check, without PyYAML's lines about the place."""
     return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
 
 
 class _Reader:
-    """Reads YAML nodes by the schema and gathers what is wrong with them."""
+    """Reads YAML nodes by the schema and collects their errors."""
 
     def __init__(self, loader: yaml.SafeLoader, place: str, errors: list[ConfigError]) -> None:
         self._loader = loader
@@ -277,35 +313,31 @@ class _Reader:
         self._errors = errors
 
     def mapping(self, node: yaml.Node, schema: Mapping[str, Any], path: str) -> dict[str, Any]:
-        """Returns the valid part of a mapping."""
+        """Returns the keys of a mapping that have valid values."""
         values: dict[str, Any] = {}
-        for key, of_key in self._items(node, path):
+        for key, value in self._items(node, path):
             name = f"{path}.{key}" if path else key
             expected = schema.get(key, schema.get("*"))
             if expected is None:
-                self._error(of_key, name, f"unknown key; known here: {', '.join(sorted(schema))}")
+                self._error(value, name, f"unknown key; known here: {', '.join(sorted(schema))}")
             elif key in values:
-                self._error(of_key, name, "given twice")
+                self._error(value, name, "given twice")
             elif isinstance(expected, dict):
-                values[key] = self.mapping(of_key, expected, name)
+                values[key] = self.mapping(value, expected, name)
             else:
-                self._check(values, key, of_key, expected, name)
+                try:
+                    values[key] = expected(self._loader.construct_object(value, deep=True))
+                except Exception as error:
+                    self._error(value, name, _reason(error))
         return values
 
-    def _items(self, node: yaml.Node, path: str) -> Iterator[tuple[str, yaml.Node]]:
+    def _items(self, node: yaml.Node, path: str) -> list[tuple[str, yaml.Node]]:
         if node.tag == "tag:yaml.org,2002:null":
-            return
+            return []
         if getattr(node, "id", "") != "mapping":
             self._error(node, path, "must be a mapping")
-            return
-        for key, value in node.value:
-            yield str(key.value), value
-
-    def _check(self, values: dict[str, Any], key: str, node: yaml.Node, check: Check, name: str) -> None:
-        try:
-            values[key] = check(self._loader.construct_object(node, deep=True))
-        except Exception as error:
-            self._error(node, name, _reason(error))
+            return []
+        return [(str(key.value), value) for key, value in node.value]
 
     def _error(self, node: yaml.Node, name: str, reason: str) -> None:
         place = f"{self._place}:{node.start_mark.line + 1}"

@@ -1,10 +1,14 @@
-"""What holds for all tests: in CI, generated examples are the same each time, so that only a change turns it red."""
+"""What holds for all tests: how far property tests search, and that no test leaves a process or a descriptor behind.
+
+In CI, generated examples are the same each time, so that only a change turns it red, and each search tries all the
+examples it asks for. Elsewhere the examples differ from run to run, and no search tries more than BRIEF of them.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +18,39 @@ from .processes import Programs, SteppedLoop, children, open_descriptors
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("here", deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+CI = bool(os.environ.get("CI"))
+settings.load_profile("ci" if CI else "here")
+os.umask(0o022)  # the adapter warns of files that a group can write
+BRIEF = 100
+"""Examples of a property test that a person waits for; a test that asks for more is marked `long`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the property tests that ask for many examples, and cuts them short where a person waits."""
+    searches = [item for item in items if isinstance(item, pytest.Function) and "hypothesis" in item.keywords]
+    many = [item for item in searches if _examples(item).max_examples > BRIEF]
+    for item in many:
+        item.add_marker("long")
+    for item in [] if CI else many:
+        setattr(*_place(item), settings(_examples(item), max_examples=BRIEF))
+
+
+def _examples(item: pytest.Function) -> settings:
+    found: settings = getattr(*_place(item))
+    return found
+
+
+def _place(item: pytest.Function) -> tuple[object, str]:
+    """Where the settings are: a state machine's are its test case's, any other's where Hypothesis looks for them."""
+    return (item.cls, "settings") if item.cls else (item.obj, "_hypothesis_internal_use_settings")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Escapes lone surrogates in captured log lines: xdist's workers cannot send them."""
+    report = yield
+    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 @pytest.fixture

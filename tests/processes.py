@@ -77,6 +77,9 @@ class SteppedLoop(Loop):
     def call_at(self, moment: float, callback: Callable[[], object]) -> Timer:
         return super().call_at(moment, self._checked(callback))
 
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        super().call_soon(self._checked(callback))
+
     def _checked(self, callback: Callable[[], object]) -> Callable[[], object]:
         def checked() -> None:
             try:

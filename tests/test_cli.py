@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from adapter import cli, daemon, nri, settings
+from adapter import cli, daemon, demo, nri, settings
 from adapter.errors import AdapterError, ConfigError, RegistrationError
+from adapter.guard import Launch
 from adapter.nri import Identity
-from adapter.runtime import demo, simulate
+from adapter.runtime.simulate import command as simulate
 from adapter.settings import Settings
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
@@ -37,9 +39,21 @@ class Runs:
         self.socket = path
         return 99
 
-    def run(self, own: Settings, errors: list[ConfigError], who: Identity, trunk: int) -> int:
-        assert trunk == 99
+    def run(
+        self,
+        own: Settings,
+        errors: list[ConfigError],
+        who: Identity,
+        trunk: int | None,
+        connect: daemon.Connect | None,
+        *,
+        reread: settings.Read,
+        when_lost: int = 0,
+        launch: Launch | None = None,
+    ) -> int:
+        assert (trunk or (connect and connect())) == 99
         self.settings, self.errors, self.who = own, errors, who
+        self.reread = reread
         return self.exit_code
 
 
@@ -69,7 +83,12 @@ def launched(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("words", [[], ["run"]], ids=["nothing", "the command alone"])
 def test_without_arguments_it_is_what_its_file_is_called_at_the_default_socket(runs: Runs, words: list[str]) -> None:
     assert cli.main(words) == 0
-    assert (runs.who, runs.socket, runs.settings, runs.errors) == (Identity("file", "10"), "", Settings(), [])
+    assert (runs.who, runs.socket, runs.settings, runs.errors) == (
+        Identity("file", "10"),
+        "/var/run/nri/nri.sock",
+        Settings(),
+        [],
+    )
 
 
 @pytest.mark.usefixtures("launched")
@@ -115,7 +134,7 @@ def test_verbose_is_the_log_level_debug_and_leaves_the_rest_as_configured(
     file = tmp_path / "adapter.yaml"
     file.write_text("log: {level: error, format: json}\n")
     assert cli.main([flag, "-config", str(file)]) == 0
-    assert runs.settings.log._asdict() == {"level": "debug", "format": "json", "target": "auto"}
+    assert runs.settings.log._asdict() == {"level": "debug", "format": "json", "target": "auto", "secrets": False}
 
 
 def test_the_configuration_is_the_file_that_is_given_or_the_default(runs: Runs, tmp_path: Path) -> None:
@@ -125,6 +144,18 @@ def test_the_configuration_is_the_file_that_is_given_or_the_default(runs: Runs, 
     assert runs.settings.log.level == "error"
     assert cli.main(["-config", str(tmp_path / "other.yaml")]) == 0
     assert runs.settings.log.level == "warning"
+
+
+def test_the_configuration_can_be_read_again_with_the_flags_and_from_any_directory(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.yaml").write_text("log: {level: error}\n")
+    assert cli.main(["-config", "own.yaml", "-verbose"]) == 0
+    Path("own.yaml").write_text("log: {level: error, format: json}\n")
+    monkeypatch.chdir("/")
+    again, errors = runs.reread()
+    assert (again.log.level, again.log.format, errors) == ("debug", "json", [])
 
 
 # ---- what goes wrong
@@ -168,7 +199,7 @@ def test_an_expected_error_is_one_line_without_a_traceback(
     error: AdapterError,
     exit_code: int,
 ) -> None:
-    def fail(*_: object) -> int:
+    def fail(*_: object, **_more: object) -> int:
         raise error
 
     monkeypatch.setattr(daemon, "run", fail)
@@ -177,7 +208,7 @@ def test_an_expected_error_is_one_line_without_a_traceback(
 
 
 def test_a_bug_is_not_passed_off_as_an_expected_error(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> int:
+    def fail(*_: object, **_more: object) -> int:
         raise KeyError("oops")
 
     monkeypatch.setattr(daemon, "run", fail)
@@ -230,12 +261,21 @@ def test_the_paths_that_help_names_are_those_that_are_used(capsys: pytest.Captur
     assert settings.DEFAULT_PATH in text
 
 
+@pytest.mark.parametrize("word", ["-h", "frob"])
+def test_help_and_an_unknown_command_name_all_commands(capsys: pytest.CaptureFixture[str], word: str) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([word])
+    output = capsys.readouterr()
+    for command in ("run", "check", "hooks match", "simulate", "demo"):
+        assert command in output.out + output.err
+
+
 # ---- the other commands
 
 
-@pytest.mark.parametrize("command", [demo, simulate], ids=["demo", "simulate"])
+@pytest.mark.parametrize(("name", "command"), [("demo", demo), ("simulate", simulate)])
 def test_a_command_gets_its_own_arguments_and_gives_its_own_exit_code(
-    monkeypatch: pytest.MonkeyPatch, command: ModuleType
+    monkeypatch: pytest.MonkeyPatch, name: str, command: ModuleType
 ) -> None:
     given: list[list[str]] = []
 
@@ -244,7 +284,7 @@ def test_a_command_gets_its_own_arguments_and_gives_its_own_exit_code(
         return 5
 
     monkeypatch.setattr(command, "main", main)
-    assert cli.main([command.__name__.rpartition(".")[2], "one", "-two"]) == 5
+    assert cli.main([name, "one", "-two"]) == 5
     assert given == [["one", "-two"]]
 
 
@@ -254,12 +294,24 @@ def test_a_command_gets_its_own_arguments_and_gives_its_own_exit_code(
 def test_the_command_and_the_module_are_the_same() -> None:
     commands: tuple[list[str], ...] = ([str(COMMAND)], [sys.executable, "-m", "adapter"])
     outputs = [
-        subprocess.run([*command, "-socket", "/nowhere"], capture_output=True, text=True, check=False, timeout=60)
+        subprocess.run(
+            [*command, "-once", "-socket", "/nowhere"], capture_output=True, text=True, check=False, timeout=60
+        )
         for command in commands
     ]
     for output in outputs:
         assert (output.returncode, output.stdout) == (1, "")
         assert output.stderr == "v010-adapter: no runtime at /nowhere: No such file or directory\n"
+
+
+def test_at_a_terminal_without_a_runtime_the_commands_that_need_none_stand_on_lines_of_their_own() -> None:
+    terminal, end = os.openpty()
+    subprocess.run([COMMAND, "-socket", "/nowhere\x1b"], stderr=end, check=False, timeout=60)
+    os.close(end)
+    lines = os.read(terminal, 4096).decode().splitlines()
+    os.close(terminal)
+    assert lines[0] == r"v010-adapter: no runtime at /nowhere\x1b: No such file or directory"
+    assert [line.split()[1] for line in lines[2:]] == ["check", "hooks", "simulate", "demo"]
 
 
 @pytest.mark.parametrize("words", [["-h"], ["--help"]])
@@ -298,3 +350,18 @@ def test_an_index_that_no_runtime_takes_is_a_wrong_argument(
     assert cli.main(["-idx", idx, "-socket", "/run/nri.sock"]) == 2
     assert f"-idx: plugin index {idx!r}: two digits" in capsys.readouterr().err
     assert runs.socket is None
+
+
+def test_a_daemon_that_never_met_a_runtime_ends_without_loading_the_bridges() -> None:
+    environ = {"PYTHONPROFILEIMPORTTIME": "1", "PATH": os.defpath}
+    with subprocess.Popen(
+        [COMMAND, "-socket", "/nowhere"], env=environ, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as daemon:
+        assert daemon.stderr is not None
+        while "keeps trying" not in daemon.stderr.readline():
+            assert daemon.poll() is None
+        daemon.send_signal(signal.SIGTERM)
+        rest = daemon.stderr.read()
+    assert "ending on SIGTERM" in rest
+    assert "adapter.legacy" not in rest
+    assert daemon.returncode == 0

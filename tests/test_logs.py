@@ -7,18 +7,17 @@ import json
 import logging
 import os
 import re
-import select
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from adapter import logs
+from adapter.log_lines import TextFormatter
 from adapter.settings import LogSettings
 
 PREFIX = f"v010-adapter[{os.getpid()}]: "
@@ -129,33 +128,57 @@ def test_a_traceback_becomes_a_line_each_in_order(handler: logs.Syslog, receiver
         made.exc_info = sys.exc_info()
     handler.emit(made)
     lines = texts(receiver.read())
-    assert lines[:2] == ["failed", "Traceback (most recent call last):"]
-    assert lines[-2:] == ["ValueError: first", "second"]
+    assert lines[:2] == ["failed", "    Traceback (most recent call last):"]
+    assert lines[-2:] == ["    ValueError: first", "    second"]
     assert len(lines) > 4
 
 
-def test_an_empty_message_and_empty_lines_are_not_sent(handler: logs.Syslog, receiver: Receiver) -> None:
-    say(handler, "", "\n", "one\n\ntwo\n")
-    assert texts(receiver.read()) == ["one", "two"]
+def test_an_empty_message_is_not_sent(handler: logs.Syslog, receiver: Receiver) -> None:
+    say(handler, "", "one")
+    assert texts(receiver.read()) == ["one"]
 
 
-def test_a_line_beyond_what_syslog_takes_is_cut(handler: logs.Syslog, receiver: Receiver) -> None:
-    say(handler, "x" * 1_000_000, "next")
+@pytest.mark.parametrize(
+    "text", ["<0>v010-adapter[1]: forged", "\n<0>forged\n", "a\r\n<0>b", "a\0b\x1b[31m\x9b31m\u2028"]
+)
+def test_a_message_is_one_line_and_has_no_priority_of_its_own(
+    handler: logs.Syslog, receiver: Receiver, text: str
+) -> None:
+    handler.emit(record("quoted: %s", text))
+    (line,) = receiver.read()
+    assert line.startswith(f"<30>{PREFIX}quoted: ")
+    assert line.isprintable()
+
+
+@pytest.mark.parametrize("format_", ["text", "json"])
+@pytest.mark.parametrize("character", ["x", "é", "\n", "\U0001f600", "\ud800"], ids=ascii)
+def test_a_line_beyond_what_syslog_takes_is_shortened(
+    root: logging.Logger, receiver: Receiver, character: str, format_: str
+) -> None:
+    logs.setup(LogSettings(target="syslog", format=format_), syslog=str(receiver.path))
+    root.info("%s", character * 1_000_000)
+    root.info("next")
     long, short = receiver.read()
-    assert len(long) == logs.MAX_LINE
-    assert long.startswith(f"<30>{PREFIX}xxx")
-    assert texts([short]) == ["next"]
+    shortest = logs.MAX_LINE // 3 if format_ == "json" else logs.MAX_LINE - 100
+    assert shortest < len(long.encode()) <= logs.MAX_LINE
+    (said, following) = texts([long, short])
+    message = json.loads(said)["message"] if format_ == "json" else said
+    assert message.startswith(
+        character if format_ == "json" else ascii(character)[1:-1] if character in "\n\ud800" else character
+    )
+    assert message.endswith("…")
+    assert "next" in following
 
 
 def test_a_line_that_syslog_refuses_for_its_size_is_not_in_the_way_of_the_next(
-    handler: logs.Syslog, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    handler: logs.Syslog, receiver: Receiver
 ) -> None:
     """Its buffer may be smaller than ours allows for."""
-    monkeypatch.setattr(logs, "MAX_LINE", 1 << 30)
+    handler.setFormatter(TextFormatter(head=False))
     say(handler, "x" * 10_000_000, "next")
     handler.flush()
     assert texts(receiver.read()) == ["next"]
-    assert handler.pending == 0
+    assert not handler.pending
 
 
 def test_what_is_no_text_is_written_as_escapes(handler: logs.Syslog, receiver: Receiver) -> None:
@@ -174,28 +197,43 @@ def test_without_syslog_nothing_is_raised_and_lines_are_kept_until_it_is_there(
     receiver = Receiver(path)
     say(handler, "three")
     assert texts(receiver.read()) == ["one", "two", "three"]
-    assert handler.pending == 0
+    assert not handler.pending
     receiver.stop()
 
 
 def test_flush_alone_writes_what_was_kept(handler: logs.Syslog, path: Path) -> None:
     say(handler, "one", "two")
-    handler.flush()
     receiver = Receiver(path)
     handler.flush()
     assert texts(receiver.read()) == ["one", "two"]
     receiver.stop()
 
 
-def test_the_last_1000_lines_are_kept_in_order(handler: logs.Syslog, path: Path) -> None:
-    say(handler, *(f"line {number}" for number in range(1500)))
-    assert handler.pending == logs.BACKLOG == 1000
-    assert drained(handler, path) == [f"line {number}" for number in range(500, 1500)]
+def long_lines(count: int) -> list[str]:
+    """Lines of 1 KiB each with what syslog gets before them."""
+    return [f"{number:06} ".ljust(1024 - len(f"<30>{PREFIX}"), "x") for number in range(count)]
 
 
-def test_1000_lines_count_not_records(handler: logs.Syslog, path: Path) -> None:
-    say(handler, "\n".join(f"line {number}" for number in range(1500)))
-    assert drained(handler, path) == [f"line {number}" for number in range(500, 1500)]
+def kept(lines: list[str]) -> list[str]:
+    """What is kept of these: the first one, which may be written in part, and the last MiB."""
+    return lines[:1] + lines[-1023:]
+
+
+def test_the_last_mib_of_lines_is_kept_in_order(handler: logs.Syslog, path: Path) -> None:
+    say(handler, *long_lines(1500))
+    assert drained(handler, path) == kept(long_lines(1500))
+
+
+def test_many_short_lines_are_kept(handler: logs.Syslog, path: Path) -> None:
+    lines = [f"line {number}" for number in range(10_000)]
+    say(handler, *lines)
+    assert drained(handler, path) == lines
+
+
+def test_bytes_count_not_records(handler: logs.Syslog, path: Path) -> None:
+    handler.setFormatter(logging.Formatter())  # some other one, which makes many lines of one record
+    say(handler, "\n".join(long_lines(1500)))
+    assert drained(handler, path) == kept(long_lines(1500))
 
 
 def drained(handler: logs.Syslog, path: Path) -> list[str]:
@@ -207,7 +245,7 @@ def drained(handler: logs.Syslog, path: Path) -> list[str]:
         handler.flush()
         found += texts(receiver.read())
         rounds += 1
-        assert rounds < 2000
+        assert rounds < 20_000
     receiver.stop()
     return found
 
@@ -226,15 +264,15 @@ def test_a_syslog_that_does_not_read_is_not_waited_for_and_gets_the_rest_in_orde
 
 
 def test_a_syslog_that_never_reads_costs_the_oldest_lines(handler: logs.Syslog, receiver: Receiver) -> None:
-    say(handler, *(f"line {number}" for number in range(5000)))
-    assert handler.pending == 1000
+    lines = long_lines(5000)
+    say(handler, *lines)
     taken = texts(receiver.read())
     rest = []
     while handler.pending:
         handler.flush()
         rest += texts(receiver.read())
-    assert taken == [f"line {number}" for number in range(len(taken))]
-    assert rest == [f"line {number}" for number in range(4000, 5000)]
+    assert taken == lines[: len(taken)]
+    assert rest == kept(lines[len(taken) :])
 
 
 def test_after_a_restart_of_syslog_lines_go_to_the_new_one_and_none_is_lost(
@@ -280,131 +318,6 @@ def test_what_is_no_syslog_is_like_none(tmp_path: Path, kind: str) -> None:
         say(handler, "one", "two")
         assert handler.pending == 2
         assert sorted(os.listdir("/proc/self/fd")) == before
-
-
-def test_a_handler_that_takes_the_place_of_another_takes_over_what_it_kept(path: Path) -> None:
-    old, new = logs.Syslog(str(path)), logs.Syslog(str(path))
-    say(old, "one", "two")
-    new.inherit(old)
-    say(new, "three")
-    assert drained(new, path) == ["one", "two", "three"]
-
-
-# ---- JSON
-
-
-def as_json(made: logging.LogRecord) -> dict[str, object]:
-    line = logs.JsonFormatter().format(made)
-    assert "\n" not in line
-    decoded = json.loads(line)
-    assert isinstance(decoded, dict)
-    return decoded
-
-
-def test_json_has_time_level_and_message_and_the_fields_of_a_record() -> None:
-    made = record("%s: %s", "konfine", "done", level=logging.WARNING)
-    made.created = 0
-    made.fields = {"plugin": "konfine", "us": 12}
-    data = as_json(made)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*", str(data.pop("time")))
-    assert data == {"level": "warning", "message": "konfine: done", "plugin": "konfine", "us": 12}
-
-
-def test_json_has_a_traceback_in_the_same_line() -> None:
-    try:
-        raise ValueError("first\nsecond")
-    except ValueError:
-        made = record("failed")
-        made.exc_info = sys.exc_info()
-    traceback = as_json(made)["traceback"]
-    assert isinstance(traceback, str)
-    assert traceback.startswith("Traceback (most recent call last):\n")
-    assert traceback.endswith("ValueError: first\nsecond")
-
-
-@pytest.mark.parametrize(
-    "text", ["a\nb", 'say "no"', "\u2028 \u2029 \x85 \x0b \x1e", "\x00\x1b[31m", "\U0001f600"], ids=ascii
-)
-def test_a_record_as_json_is_one_line_on_its_way_to_syslog_whatever_it_says(
-    handler: logs.Syslog, receiver: Receiver, text: str
-) -> None:
-    handler.setFormatter(logs.JsonFormatter())
-    handler.emit(record("%s", text))
-    (line,) = texts(receiver.read())
-    assert json.loads(line)["message"] == text
-
-
-# ---- stderr
-
-
-@contextmanager
-def stderr_is_a_pipe() -> Iterator[int]:
-    """The reading end of a pipe that is stderr. No fixture, for pytest puts stderr back behind these."""
-    kept = os.dup(2)
-    reader, writer = os.pipe()
-    os.dup2(writer, 2)
-    os.close(writer)
-    try:
-        yield reader
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(reader)
-
-
-def read_to(reader: int, end: bytes, flush: Callable[[], object]) -> list[bytes]:
-    """The lines that come through a pipe up to one that ends so, flushing whenever there is room again."""
-    text = b""
-    while not text.endswith(end + b"\n"):
-        flush()
-        assert select.select([reader], [], [], 0)[0], f"{end!r} does not come"
-        text += os.read(reader, 1 << 20)
-    return text.splitlines()
-
-
-def test_a_stderr_that_nobody_reads_is_not_waited_for_and_gets_the_rest_in_order_later() -> None:
-    lines = [f"{number} {'x' * 500}" for number in range(600)]  # more than a pipe holds
-    with stderr_is_a_pipe() as pipe:
-        handler = logs.Stderr()
-        for line in lines:
-            handler.emit(record(line))
-        kept = handler.pending
-        read = read_to(pipe, lines[-1].encode(), handler.flush)
-    assert 0 < kept < 600
-    assert [line.decode() for line in read] == lines
-    assert handler.pending == 0
-
-
-def test_a_stderr_that_nobody_ever_reads_costs_the_oldest_lines() -> None:
-    with stderr_is_a_pipe() as pipe:
-        handler = logs.Stderr()
-        for number in range(3000):
-            handler.emit(record(f"{number}: hello, {'x' * 500}"))
-        kept = handler.pending
-        handler.emit(record("end"))
-        numbers = [int(line.split(b":")[0]) for line in read_to(pipe, b"end", handler.flush)[:-1]]
-    assert kept == 1000
-    assert numbers[-999:] == list(range(2001, 3000))
-    assert numbers[0] == 0
-
-
-def test_a_line_that_is_longer_than_a_pipe_holds_arrives_whole() -> None:
-    long = "y" * 300_000 + "z"
-    with stderr_is_a_pipe() as pipe:
-        handler = logs.Stderr()
-        handler.emit(record(long))
-        read = read_to(pipe, b"z", handler.flush)
-    assert read == [long.encode()]
-
-
-def test_a_stderr_whose_reader_has_gone_costs_nothing() -> None:
-    with stderr_is_a_pipe() as pipe:
-        null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, pipe)
-        os.close(null)
-        handler = logs.Stderr()
-        handler.emit(record("hello"))
-    assert handler.pending == 0
 
 
 # ---- which of them

@@ -6,10 +6,15 @@ import re
 import sys
 from pathlib import Path
 
-from adapter.legacy.request import DEVIATIONS
+import pytest
+
+from adapter.check import configuration, validator
+from adapter.check.report import OK
 from adapter.nri import api
-from adapter.runtime import Runtime
+from adapter.runtime import PluginFile, Runtime
 from adapter.settings import Settings, parse
+
+from .legacy.deviations import DEVIATIONS
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
@@ -23,17 +28,17 @@ def block(language: str) -> str:
 def test_the_example_plugin_is_short_and_does_what_it_says(tmp_path: Path) -> None:
     example = block("python")
     assert len(example.strip().splitlines()) < 25
-    (tmp_path / "plugins").mkdir()
-    program = tmp_path / "plugins" / "10-nice"
+    program = tmp_path / "10-nice"
     program.write_text(f"#!{sys.executable}\n{example}")
     program.chmod(0o755)
     pod = api.PodSandbox(id="p", name="pod")
-    with Runtime(tmp_path / "plugins", tmp_path / "conf.d") as runtime:
+    with Runtime() as runtime:
+        runtime.launch(PluginFile(program, "10", "nice"))
         created = runtime.event(
             "CreateContainer", api.CreateContainerRequest(pod=pod, container=api.Container(id="c", name="web"))
         )
-        (adjustment,) = created.adjustments.values()
-        assert [(variable.key, variable.value) for variable in adjustment.env] == [("NODE_MOOD", "nice")]
+        assert created.adjust is not None
+        assert [(variable.key, variable.value) for variable in created.adjust.env] == [("NODE_MOOD", "nice")]
         good = api.StartContainerRequest(pod=pod, container=api.Container(id="c", name="web"))
         assert not runtime.event("StartContainer", good).error
         bad = api.StartContainerRequest(pod=pod, container=api.Container(id="n", name="nasty"))
@@ -50,3 +55,9 @@ def test_the_defaults_in_it_are_the_defaults() -> None:
     assert not errors
     legacy = settings.legacy._replace(plugins={})  # an example, not a default
     assert settings._replace(legacy=legacy) == Settings()
+
+
+def test_the_validator_of_the_readme_requires_the_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.joinpath("config.toml").write_text(block("toml"))
+    monkeypatch.setattr(validator, "CONFIG", "/config.toml")
+    assert validator.check(str(tmp_path), configuration.names(str(tmp_path))).status == OK

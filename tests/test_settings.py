@@ -1,17 +1,19 @@
-"""The adapter's own configuration: every key, and every mistake with its line."""
+"""The adapter's own configuration: every key, its default, and every bad value or unknown key with its line."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from adapter import settings
+from adapter import settings, trust
 from adapter.settings import HooksSettings, LegacySettings, LogSettings, PluginSettings, Settings, parse, read
 
 FULL = """\
 hostRoot: /host
+trust: off
 legacy:
   config: /etc/nri/own.json
   path: [/opt/nri/bin, /usr/libexec/nri]
@@ -37,6 +39,7 @@ log:
   level: debug
   format: json
   target: stderr
+  secrets: true
 """
 
 
@@ -64,9 +67,10 @@ def test_every_key_is_read() -> None:
                 "konfine": PluginSettings(True, False, 3.0, False, frozenset(["CreateContainer"])),
                 "logger": PluginSettings(),
             },
+            trust=trust.off,
         ),
-        hooks=HooksSettings(enabled=False, directories=("/etc/hooks.d",), precreate=True, fail=False),
-        log=LogSettings("debug", "json", "stderr"),
+        hooks=HooksSettings(enabled=False, directories=("/etc/hooks.d",), precreate=True, fail=False, trust=trust.off),
+        log=LogSettings("debug", "json", "stderr", True),
         fail_request=True,
     )
 
@@ -93,6 +97,7 @@ DEFAULTS = Settings(
         environment={},
         metadata_prefix="",
         plugins={},
+        trust=trust.strict,
     ),
     hooks=HooksSettings(
         enabled=None,
@@ -100,8 +105,9 @@ DEFAULTS = Settings(
         watch=True,
         precreate=False,
         fail=True,
+        trust=trust.strict,
     ),
-    log=LogSettings(level="info", format="text", target="auto"),
+    log=LogSettings(level="info", format="text", target="auto", secrets=False),
     fail_request=False,
 )
 
@@ -159,7 +165,35 @@ def test_a_file_that_was_asked_for_must_exist(tmp_path: Path) -> None:
 def test_a_directory_is_a_mistake(tmp_path: Path) -> None:
     given, [error] = read(str(tmp_path))
     assert given == DEFAULTS
-    assert str(error) == f"{tmp_path}: Is a directory"
+    assert str(error) == f"{tmp_path}: not a regular file"
+
+
+def test_a_fifo_does_not_block_and_a_huge_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate((16 << 20) + 1)
+    for name, reason in (("fifo", "not a regular file"), ("huge", "16777217 bytes, at most 16777216")):
+        given, [error] = read(str(tmp_path / name))
+        assert (given, str(error)) == (DEFAULTS, f"{tmp_path / name}: {reason}")
+
+
+def test_who_can_write_to_the_file_could_switch_the_check_off_so_nothing_of_it_counts(tmp_path: Path) -> None:
+    path = tmp_path / "conf.yaml"
+    path.write_text("hostRoot: /host\ntrust: off\n")
+    path.chmod(0o666)
+    given, [error] = read(str(path))
+    assert given == DEFAULTS._replace(file=str(path))
+    assert str(error) == f"{path}: {path} is world-writable"
+    path.chmod(0o664)
+    assert read(str(path)) == (parse(path.read_text(), "x")[0]._replace(file=str(path)), [])
+
+
+def test_the_file_keeps_its_path_when_the_daemon_changes_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "conf.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    assert read("conf.yaml")[0].file == f"{tmp_path}/conf.yaml"
 
 
 def test_bytes_that_are_no_utf_8_are_a_mistake(tmp_path: Path) -> None:
@@ -182,6 +216,7 @@ def test_a_file_is_read_with_its_name_in_the_mistakes(tmp_path: Path) -> None:
 VALUES = {
     # key: good values, bad values
     "hostRoot": (["/", "/host", '"/a b"'], ["host", "", "~", "1", "[/]", '"/a\\0b"', '"/\\ud800"']),
+    "trust": (["strict", "off", "false", "no", '"off"'], ["on", "true", "0", "none", "~", "[off]", "Strict", "''"]),
     "legacy.config": (["/x"], ["x", "''", "~", "{}"]),
     "legacy.path": (
         ["[]", "[/a]", "[/a, /b]"],
@@ -230,9 +265,13 @@ VALUES = {
     "hooks.onFailure": (["fail", "ignore"], ["true", "~"]),
     "hooks.enabled": (["auto", "true", "false", "yes"], ["1", "~", "'true'", "Auto", "[]"]),
     "hooks.directories": (["[]", "[/a]", "[/a, /b]"], ["/a", "[a]", "~", "{/a: /b}"]),
+    "runtime.reserve": (["auto", "0", "0.5"], ["-1", "x", "true", ".inf"]),
+    "state.directory": (["/run/nri-other"], ["", "nri", "7", "[]"]),
+    "runtime.socket": (["/run/nri.sock"], ["nri.sock", "7", "[]"]),
     "runtime.failRequest": (["true", "false"], ["1", "~", "fail"]),
     "log.level": (["debug", "info", "warning", "error"], ["INFO", "trace", "10", "~"]),
     "log.format": (["text", "json"], ["yaml", "~"]),
+    "log.secrets": (["true", "false"], ["1", "~", "auto"]),
     "log.target": (["auto", "stderr", "syslog"], ["/dev/log", "stdout", "~"]),
 }
 
@@ -289,7 +328,7 @@ def test_a_bad_value_spoils_none_of_the_others() -> None:
     bad = FULL.replace("timeout: 1.5", "timeout: soon").replace("format: json", "format: xml")
     given, wrong = parse(bad, "conf.yaml")
     good, _ = parse(FULL, "conf.yaml")
-    assert [error.place for error in wrong] == ["conf.yaml:8", "conf.yaml:25"]
+    assert [error.place for error in wrong] == ["conf.yaml:9", "conf.yaml:26"]
     assert given == good._replace(legacy=good.legacy._replace(timeout=0), log=good.log._replace(format="text"))
 
 
@@ -297,7 +336,7 @@ def test_a_bad_value_spoils_none_of_the_others() -> None:
     ("text", "said"),
     [
         ("hostroot: /", "conf.yaml:1: hostroot: unknown key; known here: hooks, hostRoot, legacy, log, runtime"),
-        ("log:\n  levle: info", "conf.yaml:2: log.levle: unknown key; known here: format, level, target"),
+        ("log:\n  levle: info", "conf.yaml:2: log.levle: unknown key; known here: format, level, secrets, target"),
         ("legacy:\n  plugins:\n    a:\n      onfailure: fail", "conf.yaml:4: legacy.plugins.a.onfailure: unknown key"),
         ("1: 2", "conf.yaml:1: 1: unknown key"),
         ("~: 2", "conf.yaml:1: ~: unknown key"),
@@ -309,123 +348,3 @@ def test_a_bad_value_spoils_none_of_the_others() -> None:
 def test_an_unknown_key_is_named_with_its_line_and_the_known_ones(text: str, said: str) -> None:
     [error] = errors(text)
     assert error.startswith(said)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("hostRoot: /a\nhostRoot: /b", "conf.yaml:2: hostRoot: given twice"),
-        ("log: {}\n\nlog: {level: debug}", "conf.yaml:3: log: given twice"),
-        ("legacy:\n  timeout: 1\n  timeout: 1\n", "conf.yaml:3: legacy.timeout: given twice"),
-        ("legacy:\n  plugins:\n    a: {}\n    a: {timeout: 1}\n", "conf.yaml:4: legacy.plugins.a: given twice"),
-    ],
-)
-def test_a_key_that_is_given_twice_is_named_and_the_first_counts(text: str, said: str) -> None:
-    given, [error] = parse(text, "conf.yaml")
-    assert str(error) == said
-    first = "".join(line + "\n" for number, line in enumerate(text.split("\n"), 1) if f"yaml:{number}:" not in said)
-    assert given == parse(first, "conf.yaml")[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("- a", "conf.yaml:1: must be a mapping"),
-        ("just text", "conf.yaml:1: must be a mapping"),
-        ("42", "conf.yaml:1: must be a mapping"),
-        ("\n\n[]", "conf.yaml:3: must be a mapping"),
-        ("legacy: []", "conf.yaml:1: legacy: must be a mapping"),
-        ("legacy:\n  plugins: konfine", "conf.yaml:2: legacy.plugins: must be a mapping"),
-        ("legacy:\n  plugins:\n    konfine: fail", "conf.yaml:3: legacy.plugins.konfine: must be a mapping"),
-        ("log: debug", "conf.yaml:1: log: must be a mapping"),
-        ("runtime: ''", "conf.yaml:1: runtime: must be a mapping"),
-    ],
-)
-def test_what_must_be_a_mapping_and_is_none_is_named(text: str, said: str) -> None:
-    given, wrong = parse(text, "conf.yaml")
-    assert [str(error) for error in wrong] == [said]
-    assert given.log == DEFAULTS.log
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("log: {", 1),
-        ("log:\n  level: info\n target: auto", 3),
-        ("log:\n\tlevel: info", 2),
-        ("a: b: c", 1),
-        ("hostRoot: '/", 1),
-        ("hostRoot: /\n---\nhostRoot: /", 2),
-        ("legacy: *nowhere", 1),
-        ("&a x: 1\n&a y: *b", 2),
-        ("hostRoot: @x", 1),
-        ("hostRoot: /\nlog: \x00", 2),
-        ("hostRoot: /\n\nlog: \x07", 3),
-        ("\ufeff\x1b[0m", 1),
-        ("%YAML 3.0\n---\n{}", 1),
-        ('hostRoot: "\\x"', 1),
-        ("[" * 20 + "\n", 2),
-    ],
-    ids=ascii,
-)
-def test_a_mistake_in_the_yaml_itself_is_named_with_its_line_and_all_defaults_hold(text: str, line: int) -> None:
-    given, [error] = parse(text, "conf.yaml")
-    assert error.place == f"conf.yaml:{line}"
-    assert error.reason
-    assert "\n" not in str(error)
-    assert given == DEFAULTS
-
-
-def test_depth_without_end_is_a_mistake_and_no_crash() -> None:
-    given, [error] = parse("legacy: " + "[" * 100_000, "conf.yaml")
-    assert given == DEFAULTS
-    assert error.place.startswith("conf.yaml")
-
-
-def test_unusual_tags_build_nothing() -> None:
-    for tag in ("!!python/object/apply:os.getcwd", "!!python/name:os.system", "!mine", "!!set"):
-        [error] = errors(f"hostRoot: {tag} []")
-        assert error.startswith("conf.yaml:1: hostRoot: ")
-
-
-def test_anchors_stand_for_what_they_name() -> None:
-    text = """\
-legacy:
-  plugins:
-    a: &careful {onFailure: ignore, timeout: &long 20}
-    b: *careful
-    c: {timeout: *long}
-"""
-    given, wrong = parse(text, "conf.yaml")
-    careful = PluginSettings(fail_create=False, timeout=20)
-    assert wrong == []
-    assert given.legacy.plugins == {"a": careful, "b": careful, "c": PluginSettings(timeout=20)}
-
-
-def test_a_mistake_behind_an_anchor_is_named_where_it_stands_for_each_use() -> None:
-    text = "legacy:\n  plugins:\n    a: &x {timeout: soon}\n    b: *x\n"
-    assert [error.split(": must")[0] for error in errors(text)] == [
-        "conf.yaml:3: legacy.plugins.a.timeout",
-        "conf.yaml:3: legacy.plugins.b.timeout",
-    ]
-
-
-def test_an_anchor_that_holds_itself_is_a_mistake_and_no_crash() -> None:
-    for text in (
-        "legacy: &a {plugins: *a}",
-        "legacy: {environment: &a {x: *a}}",
-        "legacy: {path: &a [*a]}",
-        "&a {log: *a}",
-    ):
-        given, wrong = parse(text, "conf.yaml")
-        assert wrong
-        assert given._replace(legacy=given.legacy._replace(plugins={})) == DEFAULTS
-
-
-def test_anchors_that_multiply_do_not() -> None:
-    """A billion laughs; their text must not come out in a message either."""
-    lines = ["legacy:", "  environment: &a0 {x: y}"]
-    lines += [f"  path{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
-    given, wrong = parse("\n".join(lines), "conf.yaml")
-    assert given.legacy.environment == {"x": "y"}
-    assert max(len(str(error)) for error in wrong) < 500

@@ -1,5 +1,1 @@
 """`v010-adapter check`: everything that is configured on this node, and whether it would work."""
-
-from adapter.check.command import main
-
-__all__ = ["main"]

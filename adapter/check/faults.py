@@ -1,26 +1,30 @@
-"""What a JSON Schema finds wrong with a file, in words, each with its line and column."""
+"""The faults that a JSON Schema finds in a file, each with its line and column."""
 
 from __future__ import annotations
 
 import difflib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jsonschema
 
 import adapter
 from adapter import gojson
-from adapter.describe.document import Path as Steps
-from adapter.describe.document import name
+from adapter.check.report import NOTE, PROBLEM, Entry
+from adapter.container_files.document import Path as Steps
+from adapter.container_files.document import name
 
 HOOK_1_0_0 = "hooks/schemas/hook-1.0.0.json"
 HOOK_0_1_0 = "hooks/schemas/hook-0.1.0.json"
 CONF = "legacy/schemas/conf.json"
-RESULT = "legacy/schemas/result.json"
+
+by_place = attrgetter("line", "column", "message")
+"""Returns the sort key of the entries of one file."""
 
 _TYPES = {
     "array": "an array",
@@ -31,43 +35,29 @@ _TYPES = {
 }
 
 
-class Fault(NamedTuple):
-    """Something wrong at a place. `tolerated`: those who read the file as Go does make nothing of it."""
+def find(text: bytes, file: str, schema: str = "") -> list[Entry]:
+    """Returns the faults of a valid JSON text, from its top to its end; what Go ignores is a note.
 
-    line: int
-    column: int
-    message: str
-    tolerated: bool = False
-
-
-def find(text: bytes, schema: str) -> list[Fault]:
-    """Returns what the schema finds wrong with a valid JSON text, from its top to its end."""
+    Without a schema, the text is a hook file, and its version tells the schema.
+    """
     try:
-        data = load(text)
-    except (ValueError, RecursionError):
-        return [Fault(0, 0, "larger or deeper than can be checked", tolerated=True)]
-    found = dict.fromkeys(
-        fault for error in validator(schema).iter_errors(data) for fault in _faults(error, text)
-    )  # a dict, for what is missing is reported as often as something is
-    return sorted(found)
+        data = json.loads(text.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):  # a value that Python cannot represent
+        return [Entry(NOTE, "larger or deeper than can be checked", file)]
+    entries = {
+        Entry(status, message, file, *gojson.position(text, gojson.locate(text, path)))
+        for error in validator(schema or _schema_of_hook(data)).iter_errors(data)
+        for path, message, status in _faults(error)
+    }
+    return sorted(entries, key=by_place)
 
 
-def find_in_hook(text: bytes) -> list[Fault]:
-    """Returns what the schema of its version finds wrong with a hook file, which is valid JSON."""
-    try:
-        data = load(text)
-        given = {gojson.fold(key): value for key, value in data.items()}
-    except (ValueError, RecursionError, AttributeError):  # no object
-        given = {}
-    version = given.get("version") or ""
-    # Without a version it is old, unless it looks new and its author has but forgotten it.
-    old = version == "0.1.0" or (version == "" and not isinstance(given.get("hook"), dict))
-    return find(text, HOOK_0_1_0 if old else HOOK_1_0_0)
-
-
-def load(text: bytes) -> Any:
-    """Returns what a valid JSON text holds. Raises ValueError and RecursionError for what Python cannot hold."""
-    return json.loads(text.decode("utf-8", "replace"))
+def _schema_of_hook(data: Any) -> str:
+    fields = {gojson.fold(key): value for key, value in data.items()} if isinstance(data, dict) else {}
+    version = fields.get("version") or ""
+    # A file without a version is an old one, unless its hook is an object: then the author forgot the version.
+    old = version == "0.1.0" or (version == "" and not isinstance(fields.get("hook"), dict))
+    return HOOK_0_1_0 if old else HOOK_1_0_0
 
 
 @cache
@@ -77,57 +67,39 @@ def validator(schema: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
 
 
-def _faults(error: Any, text: bytes) -> Iterator[Fault]:
+def _faults(error: Any) -> Iterator[tuple[Steps, str, str]]:
+    """Yields the path, the message and the status of each fault in an error of jsonschema."""
     path = tuple(error.absolute_path)
     if error.validator == "additionalProperties":
-        for key in _unknown(error):
-            yield _unknown_key(text, (*path, key), list(error.schema["properties"]))
+        known, comments = error.schema["properties"], "|".join(error.schema["patternProperties"])
+        for key in error.instance:
+            if key not in known and not re.search(comments, key):
+                yield ((*path, key), *_unknown_key((*path, key), key, list(known)))
     elif error.validator == "required":
-        # Go reads keys without case.
-        given = {gojson.fold(key) for key in error.instance}
+        given = {gojson.fold(key) for key in error.instance}  # Go reads keys in any case
         for key in error.validator_value:
             if gojson.fold(key) not in given:
-                yield _fault(text, path, f"{name((*path, key))} is missing")
+                yield path, f"{name((*path, key))} is missing", PROBLEM
     else:
-        yield _fault(text, path, f"{name(path)}: {_reason(error)}" if path else _reason(error))
+        yield path, f"{name(path)}: {_reason(error)}" if path else _reason(error), PROBLEM
 
 
-def _unknown(error: Any) -> list[str]:
-    known, comments = error.schema["properties"], list(error.schema["patternProperties"])
-    return [key for key in error.instance if key not in known and not any(re.search(one, key) for one in comments)]
-
-
-def _unknown_key(text: bytes, path: Steps, known: Sequence[str]) -> Fault:
-    key = str(path[-1])
-    by_fold = {gojson.fold(one): one for one in known}
+def _unknown_key(path: Steps, key: str, known: list[str]) -> tuple[str, str]:
+    by_fold = {gojson.fold(spelling): spelling for spelling in known}
     if gojson.fold(key) in by_fold:
-        spelt = by_fold[gojson.fold(key)]
-        return _fault(text, path, f"{name(path)} is read as {spelt!r}, but not by everybody")._replace(tolerated=True)
+        return f"{name(path)} is read as {by_fold[gojson.fold(key)]!r}, but not by everybody", NOTE
     similar = difflib.get_close_matches(gojson.fold(key), by_fold, n=1)
-    meant = f"; did you mean {by_fold[similar[0]]!r}?" if similar else f"; known here: {', '.join(known)}"
-    return _fault(text, path, f"{name(path)} is unknown and ignored{meant}")
+    hint = f"did you mean {by_fold[similar[0]]!r}?" if similar else f"known here: {', '.join(known)}"
+    return f"{name(path)} is unknown and ignored; {hint}", PROBLEM
 
 
 def _reason(error: Any) -> str:
     if error.validator == "type":
-        return f"must be {_TYPES[error.validator_value]}, not {_kind(error.instance)}"
+        actual = json.dumps(error.instance)
+        shown = actual if actual[0] in "-0123456789" else gojson.kind(actual.encode())
+        return f"must be {_TYPES[error.validator_value]}, not {shown}"
     if error.validator == "enum":
         return f"{json.dumps(error.instance)} is none of {', '.join(filter(None, error.validator_value))}"
     if error.validator == "const":
         return f"must be {error.validator_value!r}"
     return str(error.schema.get("errorMessage", error.message))
-
-
-def _kind(value: Any) -> str:
-    names: dict[type, str] = {
-        dict: "an object",
-        list: "an array",
-        str: "a string",
-        bool: "a boolean",
-        type(None): "null",
-    }
-    return names.get(type(value), f"{value}")
-
-
-def _fault(text: bytes, path: Steps, message: str) -> Fault:
-    return Fault(*gojson.position(text, gojson.locate(text, path)), message)

@@ -1,120 +1,114 @@
-"""The hooks: every file of every directory, and the programs that they run."""
+"""The hooks: every file of every directory, and the programs of the hooks."""
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterator, Sequence
 
 from adapter import gojson
-from adapter.check import faults, program
-from adapter.check.faults import Fault
-from adapter.check.report import NOTE, OK, PROBLEM, Entry
+from adapter.check import faults, patterns, program
+from adapter.check.report import NOTE, OK, PROBLEM, Entry, count
 from adapter.errors import ConfigError
 from adapter.hooks import model
+from adapter.hooks.decode import Document
 from adapter.hooks.directory import Directories
-from adapter.hooks.file import printable
 from adapter.hooks.match import Facts
 from adapter.hooks.model import Hook, HookError, When
-from adapter.legacy.config import read as read_bounded
+from adapter.legacy.config import read
+from adapter.sanitize import printable
 from adapter.settings import HooksSettings
 
 
 class HookFiles:
-    """All files of the hooks directories; `in_force` are the hooks that count, by their files' paths."""
+    """All files of the hooks directories; `in_force` has the hooks that are used, by their files' paths."""
 
-    def __init__(self, own: HooksSettings, host_root: str) -> None:
-        """Takes what is configured, and where the file system is in which hooks' programs are run."""
-        self._own = own
+    def __init__(self, settings: HooksSettings, host_root: str) -> None:
         self._host_root = host_root
-        self.in_force: dict[str, Hook] = {}
-        self._reasons: dict[str, str] = {}
-        if own.enabled is not False:
-            watched = Directories(own.directories, host_root, watch=False, extension_stages=own.extension_stages)
-            decisions = watched.current().explain(Facts({}, None, has_bind_mounts=False))
-            self.in_force = {decision.named.path: decision.named.hook for decision in decisions}
-            self._reasons = {problem.path: problem.reason for problem in watched.problems}
+        self._stages = settings.extension_stages
+        self._directories = () if settings.enabled is False else settings.directories
+        self._trust = settings.trust
+        hooks = Directories(self._directories, host_root, watch=False, extension_stages=self._stages, trust=self._trust)
+        decisions = hooks.current().explain(Facts({}, None, has_bind_mounts=False))
+        self.in_force = {decision.named.path: decision.named.hook for decision in decisions}
+        self._reasons = dict(hooks.problems)
+        self._is_off = settings.enabled is False
 
     def entries(self) -> Iterator[Entry]:
-        """Yields what there is to say about the directories in their order, and about each file in them."""
-        if self._own.enabled is False:
+        """Yields the entries on the directories in their order, and on each file in them."""
+        if self._is_off:
             yield Entry(NOTE, "switched off (hooks.enabled)")
-            return
-        for directory in self._own.directories:
-            paths = _paths(directory)
-            yield self._directory(directory, paths)
-            for path in paths:
-                yield from (entry._replace(file=path) for entry in self._file(path))
+        for directory in self._directories:
+            files = _files(directory)
+            yield self._directory(directory, files)
+            for file in files:
+                yield from self._file(file)
 
-    def _directory(self, directory: str, paths: Sequence[str]) -> Entry:
+    def paths(self) -> Iterator[tuple[str, str]]:
+        """Yields each file, and each program of the hooks in force, with its root directory."""
+        yield from ((file, "/") for directory in self._directories for file in _files(directory))
+        yield from ((hook.path, self._host_root) for hook in self.in_force.values())
+
+    def _directory(self, directory: str, files: Sequence[str]) -> Entry:
         if directory in self._reasons:
             return Entry(PROBLEM, self._reasons[directory], directory)
         if not os.path.isdir(directory):
             return Entry(OK, "not there: no hooks", directory)
-        used = sum(printable(path) in self.in_force for path in paths)
-        return Entry(OK, f"{_count(len(paths), 'file')}, {_count(used, 'hook')} in force", directory)
+        used = sum(printable(file) in self.in_force for file in files)
+        return Entry(OK, f"{count(len(files), 'file')}, {count(used, 'hook')} in force", directory)
 
-    def _file(self, path: str) -> Iterator[Entry]:
-        if os.path.realpath(path) == os.devnull:
-            yield Entry(OK, f"a link to {os.devnull}: masks files of its name in the directories before")
+    def _file(self, file: str) -> Iterator[Entry]:
+        masks = "masks files of its name in the directories before"
+        reason = self._trust(file, "/")
+        if reason:
+            yield Entry(PROBLEM, f"not used: {reason}", file)
+            return
+        if os.path.realpath(file) == os.devnull:
+            yield Entry(OK, f"a link to {os.devnull}: {masks}", file)
             return
         try:
-            text, _ = read_bounded(path)
+            text, _ = read(file)
+            hook = model.parse(text, self._stages) if text else None
         except (OSError, ConfigError) as error:
-            yield Entry(PROBLEM, self._reasons.get(printable(path)) or str(error))
-            return
-        if not text:
-            yield Entry(OK, "empty: masks files of its name in the directories before")
-            return
-        try:
-            hook = model.parse(text, self._own.extension_stages)
+            yield Entry(PROBLEM, self._reasons.get(printable(file)) or str(error), file)
         except HookError as error:
-            yield from map(_located, _all_faults(text, error))
-            instead = self._namesake(path)
-            yield Entry(PROBLEM, f"not used; {instead} is in force in its place" if instead else "not used")
-            return
-        yield from map(_located, faults.find_in_hook(text))
-        yield from self._good(path, hook)
+            yield from _all_faults(text, file, error)
+            yield Entry(PROBLEM, "not used", file)
+        else:
+            yield from self._good(file, text, hook) if hook else [Entry(OK, f"empty: {masks}", file)]
 
-    def _good(self, path: str, hook: Hook) -> Iterator[Entry]:
-        """Yields whether a file that has no faults is used, and what for."""
-        if printable(path) not in self.in_force:
-            reason = self._reasons.get(printable(path))
-            yield Entry(PROBLEM, f"not used: {reason}") if reason else Entry(NOTE, f"masked by {self._mask(path)}")
+    def _good(self, file: str, text: bytes, hook: Hook) -> Iterator[Entry]:
+        """Yields the entries on a file that can be parsed."""
+        yield from faults.find(text, file)
+        for pattern in patterns.slow(model.patterns_of(hook.when)):
+            limit = f"{patterns.LIMIT * 1000:.0f} ms for 256 KiB of annotations"
+            error = Document(text).error(f"the pattern {pattern!r} takes more than {limit}", pattern)
+            yield Entry(PROBLEM, error.reason, file, error.line, error.column)
+        if printable(file) not in self.in_force:
+            reason = self._reasons.get(printable(file))
+            masked = Entry(NOTE, f"masked by {self._mask(file)}", file)
+            yield Entry(PROBLEM, f"not used: {reason}", file) if reason else masked
             return
-        fault = program.fault(hook.path, self._host_root) if hook.path.startswith("/") else ""
+        fault = program.fault(hook.path, self._host_root)
         stages = ", ".join(hook.stages)
-        yield Entry(PROBLEM, f"its program {hook.path} {fault}") if fault else Entry(OK, f"{stages}: {hook.path}")
+        used = Entry(OK, f"{stages}: {hook.path}", file)
+        yield Entry(PROBLEM, f"its program {hook.path} {fault}", file) if fault else used
         if not stages or never(hook.when):
-            yield Entry(NOTE, f"no container gets it: {'its conditions say so' if stages else 'it has no stages'}")
+            why = "its conditions never hold" if stages else "it has no stages"
+            yield Entry(NOTE, f"no container gets this hook: {why}", file)
         if {"prestart", "createRuntime"} <= set(hook.stages):
-            yield Entry(NOTE, "injected twice: prestart and createRuntime are the same stage")
+            yield Entry(NOTE, "injected twice: prestart and createRuntime are the same stage", file)
 
-    def _mask(self, path: str) -> str:
+    def _mask(self, file: str) -> str:
         """Returns the file that masks another."""
-        name = os.path.basename(path)
-        others = [os.path.join(directory, name) for directory in reversed(self._own.directories)]
-        return next((other for other in others if os.path.lexists(other) and other != path), "a file of its name")
-
-    def _namesake(self, path: str) -> str:
-        """Returns the file of the same name, in another directory, that is in force."""
-        name = printable(os.path.basename(path))
-        return next((other for other in self.in_force if os.path.basename(other) == name), "")
+        name = os.path.basename(file)
+        namesakes = [os.path.join(directory, name) for directory in reversed(self._directories)]
+        return next((path for path in namesakes if os.path.lexists(path) and path != file), "a file of its name")
 
 
-def _paths(directory: str) -> list[str]:
-    try:
-        names = os.listdir(directory)
-    except OSError:
-        return []
-    return [os.path.join(directory, name) for name in sorted(names) if name.endswith(".json")]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _located(fault: Fault) -> Entry:
-    return Entry(NOTE if fault.tolerated else PROBLEM, fault.message, line=fault.line, column=fault.column)
+def _files(directory: str) -> list[str]:
+    names = glob.glob("*.json", root_dir=directory, include_hidden=True)
+    return [os.path.join(directory, name) for name in sorted(names)]
 
 
 def never(when: When) -> bool:
@@ -125,15 +119,16 @@ def never(when: When) -> bool:
     return False in (when.always, when.has_bind_mounts) or all(condition is None for condition in conditions)
 
 
-def _all_faults(text: bytes, error: HookError) -> list[Fault]:
-    """Returns every fault of a file that the parser, which ends with the first, refuses."""
-    first = Fault(error.line, error.column, error.reason)
+def _all_faults(text: bytes, file: str, error: HookError) -> list[Entry]:
+    """Returns every fault of a file; `error` is the first, at which the parser has stopped."""
+    first = Entry(PROBLEM, error.reason, file, error.line, error.column)
     try:
         gojson.document(text)
     except gojson.JSONError:
         return [first]
-    found = faults.find_in_hook(text)
-    serious = [fault for fault in found if not fault.tolerated]
-    # What has no place is something missing, and the schema knows of that too.
-    known = bool(serious) and not error.line
-    return found if known or first[:2] in [fault[:2] for fault in serious] else sorted([*found, first])
+    entries = faults.find(text, file)
+    places = {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
+    # An error without a place is a missing key, which the schema finds, too.
+    if (first.line, first.column) in places or (places and not first.line):
+        return entries
+    return sorted([*entries, first], key=faults.by_place)

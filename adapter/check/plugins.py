@@ -6,70 +6,62 @@ from collections.abc import Iterator
 
 from adapter import gojson
 from adapter.check import faults, program
-from adapter.check.faults import Fault
-from adapter.check.report import NOTE, OK, PROBLEM, Entry
+from adapter.check.report import NOTE, OK, PROBLEM, Entry, count
 from adapter.errors import ConfigError, PluginError
 from adapter.legacy import config
 from adapter.legacy.config import Config
-from adapter.legacy.runner import Runner
-from adapter.loop import Loop
+from adapter.legacy.programs import Programs
 from adapter.settings import LegacySettings
 
 
-def read(own: LegacySettings) -> tuple[Config, list[Entry]]:
-    """Returns the legacy plugins that are configured, and what there is to say about the file."""
-    file = own.config
+def read(settings: LegacySettings) -> tuple[Config, list[Entry]]:
+    """Returns the configured legacy plugins, and the entries on their file."""
+    file = settings.config
     try:
         text, _ = config.read(file)
     except FileNotFoundError:
         return Config(), [Entry(OK, "not there: no legacy plugins", file)]
-    except OSError as error:
-        return Config(), [Entry(PROBLEM, error.strerror or str(error), file)]
-    except ConfigError as error:
-        return Config(), [Entry(PROBLEM, error.reason, file)]
+    except (OSError, ConfigError) as error:
+        return Config(), [Entry(PROBLEM, error.reason if isinstance(error, ConfigError) else str(error.strerror), file)]
+    untrusted = settings.trust(file, "/")
+    if untrusted:
+        return Config(), [Entry(PROBLEM, f"{untrusted}: none of its plugins runs", file)]
     try:
         _, end = gojson.value(text)
     except gojson.JSONError as error:
         reason = error.reason if text.strip() else "the file is empty"
         return Config(), [Entry(PROBLEM, reason, file, error.line, error.column)]
-    found = faults.find(text[:end], faults.CONF)
-    entries = [_located(fault, file) for fault in found]
+    entries = faults.find(text[:end], file, faults.CONF)
     if text[end:].strip(b" \t\r\n"):
-        entries.append(Entry(NOTE, "what stands behind the first JSON value is ignored", file))
+        entries.append(Entry(NOTE, "the text behind the first JSON value is ignored", file))
     try:
         conf = config.parse(text, file)
     except ConfigError as error:
-        if not found:
+        if not any(entry.status == PROBLEM for entry in entries):  # none of them is why
             entries.append(Entry(PROBLEM, error.reason, error.place))
-        return Config(), [*entries, Entry(PROBLEM, "no plugin of it is run", file)]
-    count = len(conf.entries)
-    return conf, [*entries, Entry(OK, f"{count} plugin{'' if count == 1 else 's'}", file)]
+        return Config(), [*entries, Entry(PROBLEM, "none of its plugins runs", file)]
+    return conf, [*entries, Entry(OK, count(len(conf.entries), "plugin"), file)]
 
 
-def _when(own: LegacySettings, type_: str) -> str:
-    """Returns the events of a plugin that has not the usual ones."""
-    events = own.plugins[type_].events if type_ in own.plugins else None
-    return "" if events is None else f" at {', '.join(sorted(events)) or 'no event'}"
-
-
-def _located(fault: Fault, file: str) -> Entry:
-    return Entry(NOTE if fault.tolerated else PROBLEM, fault.message, file, fault.line, fault.column)
-
-
-def programs(own: LegacySettings, conf: Config) -> Iterator[Entry]:
-    """Yields, for each plugin, whether its program can be started, and settings for plugins that there are not."""
-    runner = Runner(Loop(), own.path, own.environment)
-    for type_ in dict.fromkeys(entry.type for entry in conf.entries):
+def programs(settings: LegacySettings, conf: Config) -> Iterator[Entry]:
+    """Yields, for each plugin, whether its program can be started; and settings of plugins that are not in the file."""
+    finder = Programs(settings.path, settings.environment, settings.trust)
+    types = dict.fromkeys(entry.type for entry in conf.entries)
+    for type_ in types:
         try:
-            path = runner.find(type_)
+            path = finder.find(type_)
         except PluginError as error:
             yield Entry(PROBLEM, f"{type_}: {error.reason}")
             continue
         fault = program.fault(path)
-        if fault:
-            yield Entry(PROBLEM, f"{type_}: {path} {fault}")
-        else:
-            yield Entry(OK, f"{type_}: runs {path}{_when(own, type_)}")
-    for type_ in own.plugins:
-        if type_ not in {entry.type for entry in conf.entries}:
-            yield Entry(NOTE, f"{type_}: has settings, but does not stand in {own.config}")
+        running = Entry(OK, f"{type_}: runs {path}{_events(settings, type_)}")
+        yield Entry(PROBLEM, f"{type_}: {path} {fault}") if fault else running
+    for type_ in settings.plugins:
+        if type_ not in types:
+            yield Entry(NOTE, f"{type_}: has settings, but is not in {settings.config}")
+
+
+def _events(settings: LegacySettings, type_: str) -> str:
+    """Returns the events that are configured for a plugin, empty for the usual four."""
+    events = settings.plugins[type_].events if type_ in settings.plugins else None
+    return "" if events is None else f" at {', '.join(sorted(events)) or 'no event'}"

@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 
 FIRST_LINE = 256
-"""Bytes of a script that Linux looks at."""
+"""Bytes of a script's first line that Linux reads."""
 
 
 def fault(path: str, root: str = "/") -> str:
-    """Returns why a file cannot be started as a program, empty if it can.
-
-    `root` is where the file system is in which it would be started.
-    """
-    here = under(root, path)
-    if not os.path.exists(here):
+    """Returns why a file below the directory `root` cannot be started as a program, empty if it can."""
+    file = under(root, path)
+    if not os.path.exists(file):
         return "is not there"
-    if not os.path.isfile(here) or not os.stat(here).st_mode & 0o111:
+    if not os.path.isfile(file) or not os.stat(file).st_mode & 0o111:
         return "is not an executable file"
     try:
-        with open(here, "rb") as opened:
+        with open(file, "rb") as opened:
             start = opened.read(FIRST_LINE)
     except OSError as error:
         return f"cannot be read: {error.strerror}"
@@ -31,5 +28,5 @@ def fault(path: str, root: str = "/") -> str:
 
 
 def under(root: str, path: str) -> str:
-    """Returns where a path of the node is, which is at `root`."""
+    """Returns where an absolute path of the node is if the node's files are below `root`."""
     return os.path.join(root, path.lstrip("/")) if path.startswith("/") else path

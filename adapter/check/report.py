@@ -1,19 +1,18 @@
-"""What a check found, one thing to a line, for people or as JSON."""
+"""The entries of a check, for people or as JSON."""
 
 from __future__ import annotations
 
 import json
-from itertools import groupby
-from typing import NamedTuple, TextIO
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from adapter.hooks.file import printable
+from adapter.sanitize import printable
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
-WORDS = {OK: "ok", NOTE: "note", PROBLEM: "PROBLEM"}
 
 
 class Entry(NamedTuple):
-    """One thing: how it is, the file it is about if any, and where in it (0: nowhere in particular)."""
+    """One result: its status, and its place if it has one (a line or column of 0: none)."""
 
     status: str
     message: str
@@ -22,35 +21,39 @@ class Entry(NamedTuple):
     column: int = 0
 
     def __str__(self) -> str:
-        """Returns it as `FILE:LINE:COLUMN: MESSAGE`, as far as known."""
+        """Returns `FILE:LINE:COLUMN: MESSAGE`, as far as known."""
         place = ":".join([self.file, *(str(number) for number in (self.line, self.column) if number)])
         return f"{place}: {self.message}" if self.file else self.message
 
 
-Findings = list[tuple[str, Entry]]
-"""Entries, each with what part of the configuration it belongs to; those of a part stand together."""
+Report = Mapping[str, Sequence[Entry]]
+"""The entries by the part of the configuration that they belong to."""
 
 
-def problems(findings: Findings) -> int:
-    """Returns how many problems there are."""
-    return sum(entry.status == PROBLEM for _, entry in findings)
+def problems(report: Report) -> int:
+    """Returns the number of problems."""
+    return sum(entry.status == PROBLEM for entries in report.values() for entry in entries)
 
 
-def write_json(findings: Findings, out: TextIO) -> None:
-    """Writes one object: `checks` with what is known of each thing, and the number of `problems`."""
-    checks = [{"part": part, **_known(entry)} for part, entry in findings]
-    print(json.dumps({"checks": checks, "problems": problems(findings)}, indent=2), file=out)
+def write_json(report: Report) -> None:
+    """Prints one object: `checks` with the known fields of each entry, and the number of `problems`."""
+    entries = [(part, entry._asdict()) for part, of_part in report.items() for entry in of_part]
+    checks = [{"part": part, **{name: value for name, value in entry.items() if value}} for part, entry in entries]
+    print(json.dumps({"checks": checks, "problems": problems(report)}, indent=2))
 
 
-def _known(entry: Entry) -> dict[str, object]:
-    return {name: value for name, value in entry._asdict().items() if value}
+def write_text(report: Report) -> None:
+    """Prints a line for each entry under the name of its part, and a summary. A part without entries is left out."""
+    for part, entries in report.items():
+        if entries:
+            print(part)
+        for entry in entries:
+            status = entry.status.upper() if entry.status == PROBLEM else entry.status
+            print(f"  {status:7}  {printable(str(entry))}")
+    number = problems(report)
+    print(count(number, "problem") if number else "no problems")
 
 
-def write_text(findings: Findings, out: TextIO) -> None:
-    """Writes a line for each thing under the name of its part, and a summary."""
-    for part, of_part in groupby(findings, key=lambda finding: finding[0]):
-        print(part, file=out)
-        for _, entry in of_part:
-            print(f"  {WORDS[entry.status]:7}  {printable(str(entry))}", file=out)
-    found = problems(findings)
-    print("no problems" if not found else "1 problem" if found == 1 else f"{found} problems", file=out)
+def count(number: int, noun: str) -> str:
+    """Returns a number with its noun."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,52 +1,47 @@
-"""What depends on the runtime. None is asked: what is said is about those that run here, or else about all."""
+"""What depends on the runtime: on the runtimes whose sockets exist, or on all runtimes if there is no such socket."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 
+from adapter.check import configuration, validator
 from adapter.check.program import under
 from adapter.check.report import NOTE, OK, Entry
 from adapter.legacy.config import Config
+from adapter.legacy.sandboxes import is_runtimes_own
 from adapter.settings import DEFAULT_CONF_JSON, Settings
 
 NRI_SOCKET = "/var/run/nri/nri.sock"
 SOCKETS = {"containerd": "/run/containerd/containerd.sock", "CRI-O": "/run/crio/crio.sock"}
 
 
-def check(own: Settings, conf: Config, *, hooks: bool) -> Iterator[Entry]:
-    """Yields what is to be expected; `conf` is what legacy plugins there are, `hooks` whether there are any."""
-    present = [name for name, socket in SOCKETS.items() if os.path.exists(under(own.host_root, socket))]
-    if os.path.exists(under(own.host_root, NRI_SOCKET)):
+def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Entry]:
+    """Yields what to expect of the runtimes; `hooks` is whether any hooks are in force."""
+    present = [name for name, socket in SOCKETS.items() if os.path.exists(under(config.host_root, socket))]
+    if os.path.exists(under(config.host_root, NRI_SOCKET)):
         yield Entry(OK, "a runtime serves NRI here", NRI_SOCKET)
     else:
         yield Entry(NOTE, "not there: no runtime serves NRI here (containerd 1.7 has it off by default)", NRI_SOCKET)
-    for runtime, caveat in _caveats(own, conf, hooks=hooks):
+    for runtime, caveat in _caveats(config, conf_json, hooks=hooks):
         if runtime in (present or SOCKETS):
             yield Entry(NOTE, f"{runtime}: {caveat}")
+    if "containerd" in (present or SOCKETS) and (conf_json.entries or hooks):
+        yield validator.check(config.host_root, configuration.names(config.host_root))
     if hooks:
         yield Entry(NOTE, "a runtime whose reject_oci_hook_adjustment is set fails every container that gets a hook")
 
 
-def _caveats(own: Settings, conf: Config, *, hooks: bool) -> Iterator[tuple[str, str]]:
-    legacy = own.legacy
-    does = f"from 2.0 on it runs the plugins of {DEFAULT_CONF_JSON} for pods itself"
-    if conf.entries and _is_runtimes_own(own):
-        if legacy.sandboxes == "auto":
-            yield "containerd", f"{does}, so the adapter leaves pods to it"
-        elif legacy.sandboxes == "always":
-            yield "containerd", f"{does}; with legacy.sandboxes: always they are run twice"
-    fails = [legacy.plugins[entry.type].fail_create for entry in conf.entries if entry.type in legacy.plugins]
-    if conf.entries and (legacy.fail_create or True in fails):
+def _caveats(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[tuple[str, str]]:
+    legacy = config.legacy
+    runs_pods = f"from 2.0 on it runs the plugins of {DEFAULT_CONF_JSON} for pods itself"
+    if conf_json.entries and legacy.sandboxes != "never" and is_runtimes_own(legacy.config, config.host_root):
+        auto, always = "so the adapter leaves pods to it", "so with legacy.sandboxes: always they are run twice"
+        yield "containerd", f"{runs_pods}, {auto if legacy.sandboxes == 'auto' else always}"
+    fails = [legacy.plugins[entry.type].fail_create for entry in conf_json.entries if entry.type in legacy.plugins]
+    if conf_json.entries and (legacy.fail_create or True in fails):
         yield "CRI-O", "a failed create fails a pod, but a container starts all the same, with a warning in its log"
-    if hooks and own.hooks.enabled is None:
-        yield "CRI-O", "it injects hooks itself, so the adapter does not there (hooks.enabled: auto)"
+    if hooks and config.hooks.enabled is None:
+        yield "CRI-O", "it injects hooks itself, so the adapter does not (hooks.enabled: auto)"
     elif hooks:
-        yield "CRI-O", "it injects the hooks of its own hooks_dir itself; what is in both is injected twice"
-
-
-def _is_runtimes_own(own: Settings) -> bool:
-    try:
-        return os.path.samefile(own.legacy.config, under(own.host_root, DEFAULT_CONF_JSON))
-    except OSError:
-        return False
+        yield "CRI-O", "it injects the hooks of its own hooks_dir, too; hooks that are in both are injected twice"

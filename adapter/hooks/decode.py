@@ -1,28 +1,30 @@
-"""Decoded JSON into typed fields as encoding/json does it: null, repeated members, names without case. Pure.
+"""Decodes hook files as Go decodes JSON into structs: null, repeated members, names in any case. Pure.
 
-Source: encoding/json decode.go (object, array, literalStore). Errors name the key, and say where it stands.
+Source: encoding/json decode.go (object, array, literalStore). Errors name the key with its line and column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from adapter import gojson
 
 LEVELS = 4
-"""How deep a hook file goes: the file, when, annotations, a value; one more would be wrong in any case."""
-INT64 = range(-(1 << 63), 1 << 63)
+"""Depth of a hook file: the file, `when`, `annotations`, a value. A value that is deeper has the wrong type."""
+SECONDS = range(1, 1_000_000_001)
+"""Timeouts of hooks. runc fails the container at 0 and below, and overflows at nine times the upper limit."""
 
-Decoder = Callable[[Any, Any], Any]
-"""Makes a field's value of what an earlier member of its name left there (None: nothing), and what this one holds."""
+Path: TypeAlias = tuple[str | int, ...]
+Decoder: TypeAlias = Callable[[Any, Any, Path], Any]
+"""Takes a field's value so far (None: unset), the JSON value and its path; returns the field's new value."""
 
 
 class HookError(ValueError):
-    """A hook file that cannot be used; `line` and `column` are 0 where no one place is to blame."""
+    """A hook file that cannot be used; `line` and `column` are 0 if the error has no place, as for a missing key."""
 
     def __init__(self, reason: str, line: int = 0, column: int = 0) -> None:
-        """Takes what is wrong, and where."""
+        """Takes the reason and its place."""
         super().__init__(f"line {line}, column {column}: {reason}" if line else reason)
         self.reason = reason
         self.line = line
@@ -30,135 +32,119 @@ class HookError(ValueError):
 
 
 class _WrongType(Exception):
-    """A value that cannot be decoded; the path to it is filled while unwinding."""
+    """The value at `path` has the wrong type."""
 
-    def __init__(self, value: Any, wanted: str) -> None:
-        found = value[:30].decode(errors="replace") if isinstance(value, bytes) else gojson.kind(value)
-        super().__init__(f"must be {wanted}, not {found}")
-        self.path: list[str | int] = []
+    def __init__(self, path: Path, expected: str, value: Any) -> None:
+        actual = value[:30].decode(errors="replace") if isinstance(value, bytes) else gojson.kind(value)
+        super().__init__(f"{_name(path)} must be {expected}, not {actual}")
+        self.path = path
 
 
 class Document:
-    """A hook file's text, and what it holds."""
+    """A hook file's text and its JSON value."""
 
     def __init__(self, text: bytes) -> None:
-        """Takes the text. Raises HookError if it is no JSON."""
+        """Takes the text. Raises HookError if the text is not JSON."""
         self._text = text
         try:
             self._root = gojson.decode(text, LEVELS)
         except gojson.JSONError as error:
             raise HookError(error.reason if text.strip() else "the file is empty", error.line, error.column) from None
 
-    def fields(self, decoder: Decoder) -> Any:
-        """Returns what the decoder makes of the whole. Raises HookError."""
+    def decode(self, decoder: Decoder) -> Any:
+        """Returns the whole file as decoded. Raises HookError."""
         try:
-            return decoder(None, self._root)
+            return decoder(None, self._root, ())
         except _WrongType as wrong:
-            raise self._error(wrong.path, f"{_name(wrong.path)} {wrong}") from None
+            raise self._error(wrong.path, str(wrong)) from None
 
-    def error(self, reason: str, about: str) -> HookError:
-        """Returns an error about a string that is a key or a value somewhere in the file."""
-        path = _path_to(about, self._root, LEVELS)
+    def error(self, reason: str, text: str) -> HookError:
+        """Returns an error at the first key or string of the file that equals `text`."""
+        path = _find(text, self._root, LEVELS)
         return self._error(path, f"{_name(path)}: {reason}") if path else HookError(reason)
 
-    def _error(self, path: list[str | int], reason: str) -> HookError:
+    def _error(self, path: Path, reason: str) -> HookError:
         return HookError(reason, *gojson.position(self._text, gojson.locate(self._text, path)))
 
 
-def _name(path: list[str | int]) -> str:
+def _name(path: Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".") or "a hook"
 
 
-def _path_to(text: str, value: Any, levels: int) -> list[str | int]:
-    inside = value if isinstance(value, gojson.Object) else enumerate(value) if isinstance(value, list) else ()
-    for step, held in inside if levels else ():
-        if text in (step, held):
-            return [step]
-        if path := _path_to(text, held, levels - 1):
-            return [step, *path]
-    return []
+def _find(text: str, value: Any, levels: int) -> Path:
+    """Returns the path of the first key or string that equals `text`, empty if there is none."""
+    members = value if isinstance(value, gojson.Object) else enumerate(value) if isinstance(value, list) else ()
+    for step, member in members if levels else ():
+        if text in (step, member):
+            return (step,)
+        if path := _find(text, member, levels - 1):
+            return (step, *path)
+    return ()
 
 
-def structure(decoders: Mapping[str, Decoder]) -> Decoder:
-    """Returns a decoder into a Go struct with these fields; all other members are ignored."""
-    names = {name: name for name in decoders} | {gojson.fold(name): name for name in decoders}
+def structure(fields: Mapping[str, Decoder]) -> Decoder:
+    """Returns a decoder into a Go struct with these fields; other members are ignored."""
+    names = {gojson.fold(name): name for name in fields}
 
-    def decode(left: Any, value: Any) -> dict[str, Any]:
-        found: dict[str, Any] = left or {}
-        for key, held in _members(value) if value is not None else ():
-            name = names.get(key) or names.get(gojson.fold(key))
+    def decode(before: Any, value: Any, path: Path) -> dict[str, Any]:
+        struct: dict[str, Any] = before or {}
+        for key, member in () if value is None else _expect(value, gojson.Object, "an object", path):
+            name = key if key in fields else names.get(gojson.fold(key))
             if name is not None:
-                found[name] = _inside(key, decoders[name], found.get(name), held)
-        return found
+                struct[name] = fields[name](struct.get(name), member, (*path, key))
+        return struct
 
     return decode
 
 
-def string(left: Any, value: Any) -> Any:
+def string(before: Any, value: Any, path: Path) -> Any:
     """Decodes into a Go string: null changes nothing."""
-    if value is None:
-        return left
-    if type(value) is not str:
-        raise _WrongType(value, "a string")
-    return value
+    return before if value is None else _expect(value, str, "a string", path)
 
 
-def string_pointer(left: Any, value: Any) -> Any:
-    """Decodes into a Go *string: null makes it nil."""
-    return None if value is None else string(left, value)
-
-
-def boolean_pointer(left: Any, value: Any) -> Any:
-    """Decodes into a Go *bool."""
-    if value is not None and type(value) is not bool:
-        raise _WrongType(value, "a boolean")
-    return value
-
-
-def integer_pointer(left: Any, value: Any) -> Any:
-    """Decodes into a Go *int: 64 bits, and neither 1.0 nor 1e3."""
+def seconds_pointer(before: Any, value: Any, path: Path) -> Any:
+    """Decodes into a Go *int that is a timeout; neither 1.0 nor 1e3 is an int."""
     if value is None:
         return None
-    if type(value) is not bytes or not value.lstrip(b"-").isdigit():
-        raise _WrongType(value, "a whole number")
-    if len(value) > len(str(INT64.start)) or int(value) not in INT64:
-        raise _WrongType(value, "a 64-bit number")
+    digits = value.lstrip(b"-") if type(value) is bytes else b""
+    if not digits.isdigit():
+        raise _WrongType(path, "a whole number", value)
+    if len(digits) > len(str(1 << 63)) or int(value) not in SECONDS:
+        raise _WrongType(path, f"{SECONDS[0]} to {SECONDS[-1]} seconds", value)
     return int(value)
 
 
-def strings(left: Any, value: Any) -> Any:
-    """Decodes into a Go []string: null makes it nil, which [] does not; null in it leaves what stood in its place."""
+def strings(before: Any, value: Any, path: Path) -> Any:
+    """Decodes into a Go []string. A null element keeps the element that an earlier member of this name had there."""
     if value is None:
         return None
-    if type(value) is not list:
-        raise _WrongType(value, "an array")
-    if all(type(held) is str for held in value):
-        return value
-    before = left or ()
-    return [
-        _inside(index, string, before[index] if index < len(before) else "", held) for index, held in enumerate(value)
-    ]
+    elements = _expect(value, list, "an array", path)
+    if all(type(element) is str for element in elements):
+        return elements
+    kept = [*(before or ()), *[""] * len(elements)]
+    return [string(kept[index], element, (*path, index)) for index, element in enumerate(elements)]
 
 
-def string_map(left: Any, value: Any) -> Any:
-    """Decodes into a Go map[string]string: repeated ones merge, null makes it nil, null in it is empty."""
+def string_map(before: Any, value: Any, path: Path) -> Any:
+    """Decodes into a Go map[string]string: repeated members merge, null makes the map nil and a value empty."""
     if value is None:
         return None
-    found: dict[str, str] = left or {}
-    for key, held in _members(value):
-        found[key] = _inside(key, string, "", held)
-    return found
+    texts: dict[str, str] = before or {}
+    for key, text in _expect(value, gojson.Object, "an object", path):
+        texts[key] = string("", text, (*path, key))
+    return texts
 
 
-def _members(value: Any) -> gojson.Object:
-    if type(value) is not gojson.Object:
-        raise _WrongType(value, "an object")
+def _pointer(kind: type, name: str) -> Decoder:
+    """Returns a decoder into a Go pointer: null makes it nil."""
+    return lambda before, value, path: None if value is None else _expect(value, kind, name, path)
+
+
+string_pointer = _pointer(str, "a string")
+boolean_pointer = _pointer(bool, "a boolean")
+
+
+def _expect(value: Any, kind: type, name: str, path: Path) -> Any:
+    if type(value) is not kind:
+        raise _WrongType(path, name, value)
     return value
-
-
-def _inside(step: str | int, decoder: Decoder, left: Any, value: Any) -> Any:
-    try:
-        return decoder(left, value)
-    except _WrongType as wrong:
-        wrong.path.insert(0, step)
-        raise

@@ -5,19 +5,36 @@ Source: go.podman.io/common/pkg/hooks, hooks.go (Manager.Hooks) and 1.0.0/when.g
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from adapter.hooks.conditions import Conditions, Findings
 from adapter.hooks.facts import Facts, facts
-from adapter.hooks.model import Hook
+from adapter.hooks.model import Hook, When
+from adapter.hooks.patterns import Patterns
+from adapter.hooks.steps import Steps, finish
 
 __all__ = ["Decision", "Facts", "Matcher", "Named", "facts", "order"]
 
-log = logging.getLogger(__name__)
+USUAL_KEYS, USUAL_KEY = 1024, 317
+"""How many keys that match no pattern are remembered, and how long they may be: Kubernetes permits 317 characters."""
+QUOTED = 100
+"""Characters of a pattern or an annotation in a reason."""
+
+ALWAYS, BIND_MOUNTS = "always is true", "the container has bind mounts"
+NOT_ALWAYS, NO_BIND_MOUNTS = "always is false", "hasBindMounts is false"
+NO_CONDITION = "no condition is given, so it never matches"
+"""The last three conditions never hold."""
+
+
+class Commands(NamedTuple):
+    """The condition that one of the patterns matches the command."""
+
+    patterns: tuple[str, ...]
+
+
+Condition: TypeAlias = str | tuple[str, str] | Commands
+"""One of the texts above, the patterns of an annotation's key and value, or the patterns of commands."""
 
 
 class Named(NamedTuple):
@@ -29,7 +46,7 @@ class Named(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Whether a container gets a hook, and in words a person understands which condition decided that."""
+    """Whether a container gets a hook, and the conditions that decided, in words."""
 
     named: Named
     matched: bool
@@ -37,9 +54,9 @@ class Decision(NamedTuple):
 
 
 def order(named: Named) -> tuple[str, str]:
-    """Returns what hooks are ordered by: the file's name in lower case, then as it is, by code point."""
+    """Returns the sort key of hooks: the file's name in lower case, then the name itself, by code point."""
     name = named.file
-    # Rune by rune, as Go does: in a word Python makes another letter of a final sigma, and two of an İ anywhere.
+    # Go lower-cases rune by rune; Python maps a final sigma differently, and İ to two letters.
     return name.lower() if name.isascii() else "".join(map(_lower, name)), name
 
 
@@ -49,158 +66,132 @@ def _lower(character: str) -> str:
     return character.lower()[0]
 
 
+class _Rule(NamedTuple):
+    """A hook with its conditions, in the order of the hook's explanation."""
+
+    named: Named
+    conditions: KeysView[Condition]
+    any_of: bool
+
+    def holds(self, holding: KeysView[Condition]) -> bool:
+        """Whether the container for which these conditions hold gets the hook."""
+        return not self.conditions.isdisjoint(holding) if self.any_of else self.conditions <= holding
+
+
 class Matcher:
-    """Hooks in the order of their injection, ready to be matched with many containers."""
+    """Hooks in the order of their injection, with their patterns compiled once for all containers."""
 
     def __init__(self, hooks: Iterable[Named]) -> None:
-        """Takes the hooks in any order."""
-        hooks = sorted(hooks, key=order)
-        whens = [named.hook.when for named in hooks]
-        self._conditions = Conditions(
-            pairs=chain.from_iterable(when.annotations for when in whens),
-            commands=chain.from_iterable(when.commands for when in whens),
-        )
-        self._rows = [_Row.of(named, self._conditions) for named in hooks]
-        self._regardless = {
-            binds: [index for index, row in enumerate(self._rows) if row.holds({}, binds)] for binds in (False, True)
-        }
-        """Hooks that a container gets whatever its annotations and command are."""
-        self._depending: dict[int, list[int]] = {}
-        """Hooks by conditions of which one at least must be met."""
-        uses = Counter(chain.from_iterable(row.pairs + row.commands for row in self._rows))
-        for index, row in enumerate(self._rows):
-            for condition in row.keys(uses):
-                self._depending.setdefault(condition, []).append(index)
+        """Takes the hooks in any order, with good patterns; compiles all patterns at once."""
+        finish(self._prepare(hooks))
 
-    def prepare(self) -> None:
-        """Does before the first container comes what it would have to wait for; for a thousand hooks some 30 ms."""
-        self._conditions.prepare()
+    @classmethod
+    def in_steps(cls, hooks: Iterable[Named]) -> Steps[Matcher]:
+        """Makes a matcher as the constructor does, one pattern per step."""
+        matcher = cls(())
+        yield from matcher._prepare(hooks)
+        return matcher
+
+    def _prepare(self, hooks: Iterable[Named]) -> Steps[None]:
+        self._rules = [_rule(named) for named in sorted(hooks, key=order)]
+        whens = [rule.named.hook.when for rule in self._rules]
+        self.looks_at_mounts = any(when.has_bind_mounts for when in whens)
+        """Whether a hook needs `Facts.has_bind_mounts`."""
+        self._command_lists: dict[str, set[Condition]] = {}
+        """The hooks' lists of patterns for commands, by pattern."""
+        for commands in {Commands(tuple(when.commands)) for when in whens}:
+            for pattern in commands.patterns:
+                self._command_lists.setdefault(pattern, set()).add(commands)
+        self._pairs: dict[str, set[str]] = {}
+        """The patterns for values, by the pattern for the key."""
+        for key, value in chain.from_iterable(when.annotations for when in whens):
+            self._pairs.setdefault(key, set()).add(value)
+        self._unmatched: set[str] = set()
+        """Keys that match no pattern: most containers of a node have the same keys."""
+        self._keys, self._values, self._commands = Patterns(), Patterns(), Patterns()
+        yield from self._keys.add(self._pairs)
+        yield from self._values.add(chain.from_iterable(self._pairs.values()))
+        yield from self._commands.add(self._command_lists)
 
     def match(self, facts: Facts) -> list[Named]:
         """Returns the hooks that the container gets, in order."""
-        found = self._conditions.met_by(facts.annotations, facts.command)
-        candidates = set(self._regardless[facts.has_bind_mounts])
-        for condition in found.met:
-            candidates.update(self._depending.get(condition, ()))
-        if found.undecided:
-            self._report(facts, found)
-        rows = map(self._rows.__getitem__, sorted(candidates))
-        return [row.named for row in rows if row.holds(found.met, facts.has_bind_mounts)]
+        holding = self._find(facts).keys()
+        return [rule.named for rule in self._rules if rule.holds(holding)]
 
     def explain(self, facts: Facts) -> list[Decision]:
-        """Returns the verdict on every hook, in order, with its reason."""
-        found = self._conditions.met_by(dict(sorted(facts.annotations.items())), facts.command)
-        return [row.decision(facts, found) for row in self._rows]
+        """Returns the decision on every hook, in order, with its reason."""
+        found = self._find(facts)
+        return [_decision(rule, facts, found) for rule in self._rules]
 
-    def _report(self, facts: Facts, found: Findings) -> None:
-        """Says which hooks a container does not get only because to find out would have taken too long."""
-        perhaps = {**found.undecided, **found.met}
-        for row in self._rows:
-            if row.holds(perhaps, facts.has_bind_mounts) and not row.holds(found.met, facts.has_bind_mounts):
-                log.warning("hook %s is not injected: %s", row.named.path, row.decision(facts, found).reason)
+    def _find(self, facts: Facts) -> dict[Condition, str]:
+        """Returns the conditions that hold, each with the key of the annotation or the pattern of the command."""
+        found: dict[Condition, str] = {ALWAYS: "", **self._find_pairs(facts.annotations)}
+        for pattern in () if facts.command is None else sorted(self._commands.find(facts.command)):
+            found.update(dict.fromkeys(self._command_lists[pattern], pattern))
+        if facts.has_bind_mounts:
+            found[BIND_MOUNTS] = ""
+        return found
+
+    def _find_pairs(self, annotations: Mapping[str, str]) -> dict[Condition, str]:
+        """Returns the pairs of patterns that match an annotation, each with the first key in sorted order."""
+        pairs: dict[Condition, str] = {}
+        for key in sorted(annotations.keys() - self._unmatched):
+            key_patterns = self._keys.find(key)
+            if key_patterns:
+                value_patterns = self._values.find(annotations[key])
+                for pattern in key_patterns:
+                    for value_pattern in self._pairs[pattern] & value_patterns:
+                        pairs.setdefault((pattern, value_pattern), key)
+            elif len(key) <= USUAL_KEY:
+                if len(self._unmatched) >= USUAL_KEYS:
+                    self._unmatched.clear()
+                self._unmatched.add(key)
+        return pairs
 
 
-class _Row(NamedTuple):
-    """A hook and the numbers of its conditions."""
+def _rule(named: Named) -> _Rule:
+    when = named.hook.when
+    return _Rule(named, dict.fromkeys([*_conditions(when)] or [NO_CONDITION]).keys(), when.any_of)
 
-    named: Named
-    pairs: tuple[int, ...]
-    commands: tuple[int, ...]
 
-    @classmethod
-    def of(cls, named: Named, conditions: Conditions) -> _Row:
-        when = named.hook.when
-        return cls(
-            named,
-            tuple(map(conditions.about_annotations.__getitem__, when.annotations)),
-            tuple(map(conditions.about_command.__getitem__, when.commands)),
-        )
+def _conditions(when: When) -> Iterator[Condition]:
+    """Yields each given condition."""
+    if when.always is not None:
+        yield ALWAYS if when.always else NOT_ALWAYS
+    if when.has_bind_mounts is not None:
+        yield BIND_MOUNTS if when.has_bind_mounts else NO_BIND_MOUNTS
+    yield from when.annotations
+    if when.commands:
+        yield Commands(tuple(when.commands))
 
-    def keys(self, uses: Mapping[int, int]) -> tuple[int, ...]:
-        """Returns conditions of which at least one must be met, those that the fewest hooks have."""
-        if self.named.hook.when.any_of:
-            return self.pairs + self.commands
-        choices = [(pair,) for pair in self.pairs] + ([self.commands] if self.commands else [])
-        return min(choices, key=lambda keys: sum(uses[key] for key in keys), default=())
 
-    def holds(self, met: Mapping[int, str], has_bind_mounts: bool) -> bool:
-        """Whether the container gets the hook."""
-        when = self.named.hook.when
-        if when.any_of:
-            return (
-                when.always is True
-                or (when.has_bind_mounts is True and has_bind_mounts)
-                or any(condition in met for condition in self.pairs + self.commands)
-            )
-        if when.always is False or (
-            when.has_bind_mounts is not None and not (when.has_bind_mounts and has_bind_mounts)
-        ):
-            return False
-        if not all(pair in met for pair in self.pairs):
-            return False
-        if self.commands:
-            return any(command in met for command in self.commands)
-        return when.always is True or when.has_bind_mounts is True or bool(self.pairs)
+def _decision(rule: _Rule, facts: Facts, found: Mapping[Condition, str]) -> Decision:
+    matched = rule.holds(found.keys())
+    decisive = [condition for condition in rule.conditions if (condition in found) == matched]
+    reasons = [_reason(condition, facts, found.get(condition)) for condition in decisive]
+    return Decision(rule.named, matched, " and ".join(reasons))
 
-    def decision(self, facts: Facts, found: Findings) -> Decision:
-        """The same, with the reason."""
-        conditions = list(self._conditions(facts, found))
-        any_of = self.named.hook.when.any_of
-        matched = bool(conditions) and (any if any_of else all)(held for held, _ in conditions)
-        if not conditions:
-            return Decision(self.named, False, "no condition is given, so it never matches")
-        if matched == any_of:
-            return Decision(self.named, matched, next(words for held, words in conditions if held == matched))
-        return Decision(self.named, matched, " and ".join(words for _, words in conditions))
 
-    def _conditions(self, facts: Facts, found: Findings) -> Iterator[tuple[bool, str]]:
-        """Yields for each condition whether it holds, in words."""
-        when = self.named.hook.when
-        if when.always is not None:
-            yield when.always, "always is true" if when.always else "always is false, so it never matches"
-        if when.has_bind_mounts is not None:
-            yield when.has_bind_mounts and facts.has_bind_mounts, _binds(when.has_bind_mounts, facts.has_bind_mounts)
-        for pair, number in zip(when.annotations, self.pairs, strict=True):
-            yield number in found.met, _annotation(pair, number, facts, found)
-        if when.commands:
-            yield any(number in found.met for number in self.commands), self._command(facts, found)
-
-    def _command(self, facts: Facts, found: Findings) -> str:
-        patterns = self.named.hook.when.commands
-        for pattern, number in zip(patterns, self.commands, strict=True):
-            if number in found.met:
-                return f"the command {_quoted(facts.command)} matches {_quoted(pattern)}"
+def _reason(condition: Condition, facts: Facts, found: str | None) -> str:
+    """Returns in words whether a condition holds; `found` is the key or the pattern for which it does."""
+    if isinstance(condition, Commands):
         if facts.command is None:
-            return "it has no args, so no command to match"
-        if not found.undecided.keys().isdisjoint(self.commands):
-            return f"the command {_quoted(facts.command)} would take too long to match"
-        return f"the command {_quoted(facts.command)} matches none of {', '.join(map(_quoted, patterns))}"
-
-
-def _binds(wanted: bool, has: bool) -> str:
-    if not wanted:
-        return "hasBindMounts is false, so it never matches"
-    return "it has bind mounts" if has else "it has no bind mounts but the runtime's own"
-
-
-def _annotation(pair: tuple[str, str], number: int, facts: Facts, found: Findings) -> str:
-    patterns = _pair(*pair)
-    if number in found.met:
-        key = found.met[number]
-        return f"the annotation {_pair(key, facts.annotations[key])} matches {patterns}"
-    if number in found.undecided:
-        return f"the annotation {_quoted(found.undecided[number])} would take too long to match with {patterns}"
-    return f"no annotation matches {patterns}"
+            return "the container has no args, so no command"
+        patterns = f"none of {', '.join(map(_quoted, condition.patterns))}" if found is None else _quoted(found)
+        return f"the command {_quoted(facts.command)} matches {patterns}"
+    if isinstance(condition, tuple):
+        annotation = "no annotation" if found is None else f"the annotation {_pair(found, facts.annotations[found])}"
+        return f"{annotation} matches {_pair(*condition)}"
+    if condition == BIND_MOUNTS and found is None:
+        return "the container has no bind mounts but those of the runtime"
+    return condition
 
 
 def _pair(key: str, value: str) -> str:
     return f"{_quoted(key)}: {_quoted(value)}"
 
 
-def _quoted(text: str | None) -> str:
-    """Returns a text of a pod or a file as it can stand in a line."""
-    shown = repr(text)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
-
-
-_SHOWN = 100
+def _quoted(text: str) -> str:
+    """Returns a text of a pod or a file in quotes, printable and short enough for a log line."""
+    quoted = repr(text)
+    return quoted if len(quoted) <= QUOTED else f"{quoted[:QUOTED]}…"

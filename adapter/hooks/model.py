@@ -1,4 +1,4 @@
-"""What a hook file says: both versions of its schema, decoded as Go decodes them, into one type. Pure.
+"""Hook files: both versions of the schema, decoded as Go decodes them, as one type. Pure.
 
 Source: go.podman.io/common/pkg/hooks, read.go, 1.0.0/hook.go, 0.1.0/hook.go.
 """
@@ -9,17 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from adapter.hooks import decode, patterns
-from adapter.hooks.decode import Document, HookError
+from adapter.hooks.decode import Document, HookError, boolean_pointer, string, string_map, string_pointer, strings
+from adapter.hooks.steps import Steps, finish
 
-__all__ = ["EXTENSION_STAGES", "STAGES", "Hook", "HookError", "When", "parse"]
+__all__ = ["EXTENSION_STAGES", "STAGES", "Hook", "HookError", "When", "parse", "parse_in_steps", "patterns_of"]
 
 STAGES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 EXTENSION_STAGES = ("precreate",)
-"""Stages of podman's own that no runtime knows; a file may have one where whoever reads it asks for that."""
+"""Stages that podman adds and runtimes do not know. A file may have them only if the reader of the file allows it."""
+
+MAX_PATH = 4095
+"""Bytes of the longest path that the kernel accepts."""
 
 
 class When(NamedTuple):
-    """The conditions of a hook. All that are given must hold, or any one of them where `any_of` is set (0.1.0)."""
+    """The conditions of a hook. All given conditions must hold; with `any_of` (version 0.1.0), one of them."""
 
     always: bool | None = None
     annotations: tuple[tuple[str, str], ...] = ()
@@ -29,7 +33,7 @@ class When(NamedTuple):
 
 
 class Hook(NamedTuple):
-    """A hook, whichever version of the schema its file follows. `args`, if there are any, begin with argv[0]."""
+    """A hook of either version. `args`, if not empty, begin with argv[0]; `timeout` is in seconds."""
 
     path: str
     args: tuple[str, ...]
@@ -41,66 +45,48 @@ class Hook(NamedTuple):
 
 
 def parse(text: bytes, extension_stages: Sequence[str] = ()) -> Hook:
-    """Returns the hook that a file describes; whether its program exists is not asked here.
+    """Returns the hook of a file; does not check that the hook's program exists.
 
-    Raises HookError for all that upstream's package refuses, for patterns that RE2 refuses, and for NUL characters,
-    with which no program can be started.
+    Raises HookError for everything that upstream's package refuses, for patterns that RE2 refuses, and for values with
+    which runc would fail every container: NUL characters, relative or overlong paths, timeouts out of range.
     """
+    return finish(parse_in_steps(text, extension_stages))
+
+
+def parse_in_steps(text: bytes, extension_stages: Sequence[str] = ()) -> Steps[Hook]:
+    """Parses as `parse` does, one pattern per step."""
     document = Document(text)
-    version = document.fields(_VERSION).get("version") or ""
+    version = document.decode(_VERSION).get("version") or ""
     if version == "1.0.0":
-        hook = _current(document.fields(_CURRENT))
+        hook = _current(document.decode(_CURRENT))
     elif version in ("0.1.0", ""):
-        hook = _old(document.fields(_OLD))
+        hook = _old(document.decode(_OLD))
     else:
         raise document.error(f"the version {version!r} is unknown, there are 1.0.0 and 0.1.0", version)
     _check(hook, document, extension_stages)
+    for pattern in patterns_of(hook.when):
+        _check_pattern(pattern, hook.when, document)
+        yield
     return hook
 
 
-_VERSION = decode.structure({"version": decode.string})
+_VERSION = decode.structure({"version": string})
+_WHEN = {"always": boolean_pointer, "annotations": string_map, "commands": strings, "hasBindMounts": boolean_pointer}
 _CURRENT = decode.structure(
     {
-        "hook": decode.structure(
-            {
-                "path": decode.string,
-                "args": decode.strings,
-                "env": decode.strings,
-                "timeout": decode.integer_pointer,
-            }
-        ),
-        "when": decode.structure(
-            {
-                "always": decode.boolean_pointer,
-                "annotations": decode.string_map,
-                "commands": decode.strings,
-                "hasBindMounts": decode.boolean_pointer,
-            }
-        ),
-        "stages": decode.strings,
+        "hook": decode.structure({"path": string, "args": strings, "env": strings, "timeout": decode.seconds_pointer}),
+        "when": decode.structure(_WHEN),
+        "stages": strings,
     }
 )
-_OLD = decode.structure(
-    {
-        "hook": decode.string_pointer,
-        "arguments": decode.strings,
-        "stages": decode.strings,
-        "stage": decode.strings,
-        "cmds": decode.strings,
-        "cmd": decode.strings,
-        "annotations": decode.strings,
-        "annotation": decode.strings,
-        "hasbindmounts": decode.boolean_pointer,
-    }
-)
+_LISTS = ("arguments", "stages", "stage", "cmds", "cmd", "annotations", "annotation")
+_OLD = decode.structure({"hook": string_pointer, "hasbindmounts": boolean_pointer, **dict.fromkeys(_LISTS, strings)})
 
 
 def _current(fields: Mapping[str, Any]) -> Hook:
     hook, when = fields.get("hook") or {}, fields.get("when") or {}
-    if not hook.get("path"):
-        raise HookError("hook.path is missing")
     return Hook(
-        path=hook["path"],
+        path=_given(hook.get("path") or None, "hook.path"),
         args=tuple(hook.get("args") or ()),
         env=tuple(hook.get("env") or ()),
         timeout=hook.get("timeout"),
@@ -110,15 +96,13 @@ def _current(fields: Mapping[str, Any]) -> Hook:
             commands=tuple(when.get("commands") or ()),
             has_bind_mounts=when.get("hasBindMounts"),
         ),
-        stages=_stages(fields.get("stages")),
+        stages=tuple(_given(fields.get("stages"), "stages")),
         version="1.0.0",
     )
 
 
 def _old(fields: Mapping[str, Any]) -> Hook:
-    path = fields.get("hook")
-    if not path:
-        raise HookError("hook is missing")
+    path = _given(fields.get("hook") or None, "hook")
     annotations = _either(fields, "annotation")
     arguments = fields.get("arguments")
     return Hook(
@@ -127,50 +111,55 @@ def _old(fields: Mapping[str, Any]) -> Hook:
         env=(),
         timeout=None,
         when=When(
-            # One pattern for any annotation, as upstream has it: flags of one reach into the next, and [] is empty,
-            # which every value matches.
+            # Upstream joins the patterns into one: flags of a pattern apply to the next, and [] matches every value.
             annotations=() if annotations is None else ((".*", "|".join(annotations)),),
             commands=tuple(_either(fields, "cmd") or ()),
             has_bind_mounts=fields.get("hasbindmounts"),
             any_of=True,
         ),
-        stages=_stages(_either(fields, "stage")),
+        stages=tuple(_given(_either(fields, "stage"), "stages")),
         version="0.1.0",
     )
 
 
+def _given(value: Any, key: str) -> Any:
+    if value is None:
+        raise HookError(f"{key} is missing")
+    return value
+
+
 def _either(fields: Mapping[str, Any], singular: str) -> list[str] | None:
-    """Returns the list that 0.1.0 knows under two names, of which a file may use one."""
+    """Returns a list that version 0.1.0 has under two names, of which a file may use one."""
     one, other = fields.get(singular), fields.get(f"{singular}s")
     if one is not None and other is not None:
         raise HookError(f"both {singular!r} and '{singular}s' are set")
     return one if other is None else other
 
 
-def _stages(stages: list[str] | None) -> tuple[str, ...]:
-    if stages is None:
-        raise HookError("stages is missing")
-    return tuple(stages)
-
-
 def _check(hook: Hook, document: Document, extension_stages: Sequence[str]) -> None:
     for text in (hook.path, *hook.args, *hook.env):
         if "\0" in text:
             raise document.error("a NUL character", text)
+    if not hook.path.startswith("/"):
+        raise document.error(f"must be an absolute path, not {hook.path!r}", hook.path)
+    if len(hook.path.encode("utf-8", "surrogatepass")) > MAX_PATH:
+        raise document.error(f"more than {MAX_PATH} bytes", hook.path)
     for stage in hook.stages:
         if stage not in STAGES and stage not in extension_stages:
             known = stage in EXTENSION_STAGES
             raise document.error(f"the stage {stage!r} is {'not enabled' if known else 'unknown'}", stage)
-    fault = patterns.fault(_patterns(hook.when))
-    if fault is not None:
-        pattern, reason = fault
-        # Of annotations that 0.1.0 makes one pattern of, the one to blame; none is if the joint is.
-        parts = (part for part in pattern.split("|") if patterns.fault([part]))
-        about = next(parts, pattern) if hook.when.any_of else pattern
-        raise document.error(f"the pattern {pattern!r}: {reason}", about)
 
 
-def _patterns(when: When) -> Iterator[str]:
+def _check_pattern(pattern: str, when: When, document: Document) -> None:
+    fault = patterns.fault(pattern)
+    if fault:
+        # The file has only the parts of the joined pattern of version 0.1.0.
+        parts = pattern.split("|") if when.any_of and pattern not in when.commands else [pattern]
+        raise document.error(f"the pattern {pattern!r}: {fault}", next(filter(patterns.fault, parts), pattern))
+
+
+def patterns_of(when: When) -> Iterator[str]:
+    """Yields the patterns of all conditions."""
     for pair in when.annotations:
         yield from pair
     yield from when.commands

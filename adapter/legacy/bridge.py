@@ -3,90 +3,202 @@
 from __future__ import annotations
 
 import logging
-import os
-import re
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from adapter.errors import ConfigError
-from adapter.legacy import cgroup, request
-from adapter.legacy.chain import DELETE, Chain, Policy, Step
+from adapter.job.chain import Policy
+from adapter.job.runner import Runner
+from adapter.legacy import cgroup, reconcile, request
+from adapter.legacy.answer import AnswerBuilder, with_updates
 from adapter.legacy.config import Config, ConfigFile, Entry
-from adapter.legacy.job import Job, Means
+from adapter.legacy.handover import Handover
+from adapter.legacy.job import PluginJob, PluginStep, Services
 from adapter.legacy.ledger import Ledger
-from adapter.legacy.outcome import Outcome
-from adapter.legacy.request import Subject
-from adapter.legacy.runner import Runner
-from adapter.legacy.turns import ORIGINAL, STATES, Turns
-from adapter.legacy.updates import Updates
+from adapter.legacy.pending_updates import PendingUpdates
+from adapter.legacy.pod_processes import PodProcesses
+from adapter.legacy.programs import Programs
+from adapter.legacy.queue import Queue
+from adapter.legacy.reconcile import Node
+from adapter.legacy.request import Target
+from adapter.legacy.sandboxes import Sandboxes
+from adapter.legacy.subscriptions import CREATE, DELETE, ORIGINAL, STATES, UPDATE, Subscriptions
 from adapter.loop import Loop
-from adapter.nri import Context, Deferred, api
+from adapter.nri import Context, api
 from adapter.nri.versions import OLDEST, Version
-from adapter.settings import DEFAULT_CONF_JSON, LegacySettings
+from adapter.owner import Owner
+from adapter.settings import LegacySettings, PluginSettings
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SECOND_LOOK = 5.0
+"""Seconds after a Synchronize at which what it did not list, and no event has named since, counts as gone."""
+FIRST_RETRY, LAST_RETRY = 10.0, 600.0
+"""Seconds until a delete that could not be started is tried again: each wait is twice the one before."""
+_REMOVALS = frozenset(("RemoveContainer", "RemovePodSandbox"))
 
 
 class Bridge:
     """The legacy plugins of this node."""
 
-    def __init__(self, loop: Loop, settings: LegacySettings, host_root: str = "/") -> None:
-        """Takes the loop that everything runs on, what is configured, and where the node's files are."""
+    def __init__(self, loop: Loop, settings: LegacySettings, host_root: str = "/", owner: Owner | None = None) -> None:
+        """Takes the loop that everything runs on, what is configured, where the node's files are, and the owner's lock.
+
+        Without a lock there is no journal: what is owed is forgotten with this process.
+        """
         self.ledger = Ledger()
-        self.runner = Runner(loop, settings.path, settings.environment)
+        self.runner = Runner(loop)
         self._loop = loop
         self._settings = settings
-        self._conf_json = ConfigFile(settings.config)
-        self._runtimes_own = os.path.join(host_root, DEFAULT_CONF_JSON.lstrip("/"))
-        self._runtime_runs_sandboxes = False
+        self._conf_json = ConfigFile(settings.config, trust=settings.trust)
+        self._sandboxes = Sandboxes(loop, settings, host_root)
         self._nri = OLDEST
-        self._means = Means(self.runner, self.ledger, settings.late_limit, self._ended)
-        self.updates = Updates(loop)
-        self._turns = Turns(settings.plugins)
-        self._policies: dict[str, Policy] = {}
-        self._jobs: list[Job] = []
-        self._idle: Callable[[], None] | None = None
+        self._runtime_name = ""
+        programs = Programs(settings.path, settings.environment, settings.trust)
+        self._services = Services(self.runner, programs, self.ledger, settings.late_limit, set(), self._retry_later)
+        self.updates = PendingUpdates(loop)
+        self._subscriptions = Subscriptions(settings.plugins)
+        self._policies: dict[tuple[str, bool], Policy] = {}
+        self._queue = Queue(self._start, self._ended)
+        self._handover = Handover(loop, owner, self.ledger, self._queue, self._empty_job, settings.trust)
+        self._removed: set[str] = set()
+        """The ids that have been removed and still have jobs."""
+        self._runs_at_removals = any(map(self._subscriptions.may_be_at, _REMOVALS))
+        """Whether what a create knew may be wanted after the delete."""
+        self._pods = PodProcesses(loop, self._delete_unasked)
+        self._retries: Counter[str] = Counter()
+        """How often deletes of an id could not be started."""
+        self._is_first_start = True
+        self._inherited: set[tuple[str, tuple[str, int]]] = set()
+        """The ids and plugins whose creates the first event must not repeat: the owner before may have served it."""
+        self._uncounted: dict[str, Target] = {}
+        """What ran at the first start, as long as nobody knows which plugins there are."""
+        self._absent: set[str] = set()
+        """The ids that are owed a delete, and that the last Synchronize has not listed."""
 
     def runtime_is(self, name: str, version: str, nri: Version = OLDEST) -> None:
-        """Learns which runtime this is: containerd from 2.0 on runs the plugins of its conf.json for sandboxes itself.
-
-        Measured with 2.0.14 to 2.4.2; 1.7 does not, and no other runtime ever did.
-        """
+        """Learns which runtime this is."""
         self._nri = nri
-        major = re.match(r"v?(\d+)\.", version)
-        self._runtime_runs_sandboxes = name == "containerd" and (major is None or int(major[1]) > 1)
-        if self._leaves_sandboxes():
-            text = f"sandboxes are left to {name} {version}, which runs the plugins in {self._settings.config} for them"
-            self._loop.call_soon(lambda: log.info("%s", text))  # the runtime waits for the answer
+        self._runtime_name = name.lower()
+        self._sandboxes.runtime_is(name, version)
+
+    @property
+    def faults(self) -> list[str]:
+        """What is wrong with conf.json."""
+        return [str(self._conf_json.error)] if self._conf_json.error is not None else []
+
+    def take_over(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
+        """Goes on where the owner before has stopped, with its journal, and with what the runtime has now.
+
+        To be called when this process has become the owner: after an answer to Synchronize, or before an event.
+        """
+        existed = self._handover.take_over([*(pod.id for pod in pods), *(container.id for container in containers)])
+        self._is_first_start = self._is_first_start and not existed
+        if self._runtime_name != "docker":  # which starts a container again without a stop
+            self._inherited = set(self.ledger.keys())
+        self.synchronize(pods, containers)
+
+    def _empty_job(self, target: Target) -> PluginJob:
+        builder = self._builder("", None, target)
+        return PluginJob(self._services, "StartContainer", target, builder, (), is_awaited=False)
+
+    def release(self) -> None:
+        """Lets another process serve the events that come from now on; see `Handover.release`."""
+        self._handover.release()
 
     def synchronize(self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> None:
-        """Counts what runs already as created: before us, the runtime itself ran these plugins.
-
-        Only running and paused containers and pods that are alive: a pod with a process or with such a container.
-        """
+        """Holds the ledger against what the runtime has. To be called after each answer to Synchronize."""
         containers = list(containers)
-        self.updates.known |= {container.id for container in containers}
-        try:
-            entries = self._conf_json.current().entries
-        except ConfigError:
-            return  # it has been logged, and nothing could be run now
-        pods_by_id = {pod.id: pod for pod in pods}
-        live = [
-            container for container in containers if container.state in (api.CONTAINER_RUNNING, api.CONTAINER_PAUSED)
-        ]
-        with_containers = {container.pod_sandbox_id for container in live}
-        subjects = [
-            request.of_pod(pod)
-            for pod in pods_by_id.values()
-            if (pod.pid or pod.id in with_containers) and not self._leaves_sandboxes()
-        ]
-        for container in live:
-            pod = pods_by_id.get(container.pod_sandbox_id, api.PodSandbox(id=container.pod_sandbox_id))
-            subjects.append(request.of_container(container, pod))
-        for subject in subjects:
-            for entry in entries:
-                if self._turns.owes_delete(entry, is_sandbox=subject.is_sandbox):
-                    self.ledger.add(subject, entry)
+        self.updates.known = {container.id for container in containers}
+        self.updates.flush_soon()
+        node = reconcile.node_of(pods, containers)
+        ours = [target for target in node.running if not (target.is_sandbox and self._sandboxes.are_left)]
+        if not self._is_first_start:
+            self._settle(node, ours)
+        elif self._runtime_name != "docker":  # which announces no stop: no delete would ever be due
+            self._uncounted = {target.id: target for target in ours}
+            self._count()
+        self._is_first_start = False
+        self._handover.stay()
+
+    def _count(self) -> None:
+        """Counts what ran already at the first start as created: before us, the runtime itself ran these plugins."""
+        config = self._look() if self._uncounted else None
+        if config is None:
+            return  # the plugins are not known; once they are, this is done
+        for target in self._uncounted.values():
+            if self.ledger.target(target.id) is None:
+                self.ledger.remember(target)
+            for entry in config.entries:
+                if self._subscriptions.owes_delete(entry, is_sandbox=target.is_sandbox):
+                    self.ledger.add(target, entry)
+        self._uncounted = {}
+
+    def _settle(self, node: Node, ours: Sequence[Target]) -> None:
+        """Runs the deletes of what has gone while there was no connection."""
+        self._tell_missed(ours)
+        for target in ours:
+            if target.is_sandbox and target.pid and target.id in self.ledger and self._runtime_name == "containerd":
+                self._watch(target)
+        due = reconcile.due(self.ledger.ids(), node)
+        for id_ in due.now:
+            self._delete_unasked(id_)
+        self._absent = set(due.absent)
+        if self._absent:
+            self._loop.call_at(self._loop.time() + SECOND_LOOK, self._look_for_absent)
+
+    def _watch(self, pod: Target) -> None:
+        known = self.ledger.target(pod.id)
+        if known is not None:
+            known.started = cgroup.started(pod.pid) or -1
+        self._pods.watch(pod.id, pod.pid)
+
+    def _tell_missed(self, ours: Sequence[Target]) -> None:
+        """Logs how many containers have started while there was no connection. No create is made up for them."""
+        missed = [target for target in ours if not target.is_sandbox and self.ledger.target(target.id) is None]
+        config = self._look()
+        entries = config.entries if missed and config else ()
+        if not any(self._subscriptions.owes_delete(entry, is_sandbox=False) for entry in entries):
+            return
+        text = "containers that have started without the adapter: %d; no plugin has run for their creates"
+        log.warning(text, len(missed))
+        for target in missed:
+            self.ledger.remember(target)
+
+    def _look_for_absent(self) -> None:
+        """What no event has named since the Synchronize that did not list it has gone."""
+        absent, self._absent = self._absent, set()
+        for id_ in sorted(absent, key=self._is_sandbox):  # a pod's delete comes behind its containers'
+            self._delete_unasked(id_)
+
+    def _retry_later(self, id_: str) -> None:
+        """Tries a delete again that could not be started, if no event of the id does so before."""
+        wait = min(FIRST_RETRY * 2 ** self._retries[id_], LAST_RETRY)
+        self._retries[id_] += 1
+        self._loop.call_at(self._loop.time() + wait, partial(self._retry, id_))
+
+    def _retry(self, id_: str) -> None:
+        if not any(job.state == CREATE for job in self._queue.of(id_)):  # else it lives again, and will stop again
+            self._delete_unasked(id_)
+
+    def _is_sandbox(self, id_: str) -> bool:
+        target = self.ledger.target(id_)
+        return target is not None and target.is_sandbox
+
+    def _delete_unasked(self, id_: str) -> None:
+        """Runs the deletes that an id is owed and that no event will ask for."""
+        target = self.ledger.target(id_)
+        if target is None or not self._will_be_owed(id_) or not self._handover.is_owner:
+            return
+        event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
+        if not self._retries[id_]:
+            log.info("%s has gone unseen: its delete comes now", target)
+        job = PluginJob(self._services, event, target, self._builder(event, None, target), None, is_awaited=False)
+        self._queue.submit(job)
 
     def handle(self, message: Any, context: Context) -> Any:
         """Runs the plugins whose turn an event is, given NRI's request; returns the answer, perhaps a Deferred.
@@ -95,145 +207,194 @@ class Bridge:
         and a create must not go without its plugins.
         """
         event = context.method
-        subject = self._subject(event, message)
-        chain = self._deletes(event, subject) if STATES[event] == DELETE else self._creates(event, subject)
-        if chain is None:
-            return Outcome(event, message, subject, self.updates).reply()
-        return self._submit(Job(self._means, event, subject, chain, self._outcome(event, message, subject)), context)
+        target = self._target(event, message)
+        self._count()
+        self._absent -= {target.id, target.sandbox_id}
+        job: PluginJob | None
+        if STATES[event] == DELETE:
+            self._uncounted.pop(target.id, None)
+            job = self._delete(event, message, target)
+        else:
+            job = self._create(event, message, target)
+        if job is not None:
+            self._queue.submit(job)
+            job.answer_by(context.due)
+        if event in _REMOVALS:
+            self._removed.add(target.id)
+            self._forget_if_removed(target.id)
+        self._inherited.clear()
+        return with_updates(event, None, self.updates, target) if job is None else job.answer
 
-    def _subject(self, event: str, message: Any) -> Subject:
+    def was_served(self, message: Any, context: Context) -> None:
+        """Notes an event that the owner before has served: what the event names has not gone unseen."""
+        target = self._target(context.method, message)
+        self._absent -= {target.id, target.sandbox_id}
+        self._inherited.clear()
+
+    def _target(self, event: str, message: Any) -> Target:
         if event.endswith("PodSandbox"):
             return request.of_pod(message.pod)
-        subject = request.of_container(message.container, message.pod)
+        target = request.of_container(message.container, message.pod)
         if STATES[event] == DELETE:
-            self.updates.known.discard(subject.id)
+            self.updates.known.discard(target.id)
         else:
-            self.updates.known.add(subject.id)
-        return subject
+            self.updates.known.add(target.id)
+        return target
 
-    def _outcome(self, event: str, message: Any, subject: Subject) -> Outcome:
-        if event == "CreateContainer":
-            from adapter.legacy.creation import Creation  # noqa: PLC0415 - only where plugins may change something
+    def _look(self) -> Config | None:
+        """Looks at conf.json, at every event at which a plugin may run; None if no version of it can be used."""
+        try:
+            return self._conf_json.current()
+        except ConfigError:
+            return None  # it has been logged, and `_conf_json.error` has it
 
-            return Creation(event, message, subject, self.updates, self._nri, self._settings.metadata_prefix)
-        if event == "UpdateContainer":
-            from adapter.legacy.change import Change  # noqa: PLC0415 - likewise
-
-            return Change(event, message, subject, self.updates)
-        return Outcome(event, message, subject, self.updates)
-
-    def _creates(self, event: str, subject: Subject) -> Chain | None:
-        """Returns the chain of an event that is no delete; None when there is nothing to do."""
-        if not self._turns.may_be_at(event) or self._is_the_runtimes(event, subject):
+    def _create(self, event: str, message: Any, target: Target) -> PluginJob | None:
+        """Returns the job of an event that is no delete; None when no plugin has a turn."""
+        if not self._subscriptions.may_be_at(event) or self._sandboxes.is_left(event, target):
             return None
-        entries = self._turns.at(event, self._config_for_create().entries)
+        config = self._look()
+        if config is None:
+            self._refuse_create()
+            return None
+        entries = self._subscriptions.at(event, config.entries)
+        if self._inherited:
+            entries = [entry for entry in entries if not self._is_repeated(target, entry)]
         if not entries:
             return None
-        if not subject.pid and subject.cgroups_path and event != "CreateContainer":
-            subject.pid = cgroup.find_pid(subject.cgroups_path)
-        return Chain(STATES[event], self._steps(event, subject, entries))
+        if not target.pid and target.cgroups_path and event != "CreateContainer":
+            target.pid = cgroup.find_pid(target.cgroups_path)
+            target.started = cgroup.started(target.pid) or -1
+        is_extended = event not in ORIGINAL
+        steps = [self._step(event, target, entry, is_extended=is_extended) for entry in entries]
+        return PluginJob(self._services, event, target, self._builder(event, message, target), steps)
 
-    def _deletes(self, event: str, subject: Subject) -> Chain | None:
-        """Returns the chain of a delete, to which those that are owed one are added when it starts."""
-        steps = self._steps(event, subject, self._regardless(event, subject))
-        jobs = [job for job in self._jobs if job.subject.id == subject.id]
-        is_owed = bool(jobs) or subject.id in self.ledger
-        if not steps and (not is_owed or any(job.chain.state == DELETE for job in jobs)):
+    def _is_repeated(self, target: Target, entry: Entry) -> bool:
+        """Whether the owner before has run the plugin for this event, the first since this process is the owner."""
+        return (target.id, entry.key) in self._inherited and not self._subscriptions.has_list(entry.type)
+
+    def _refuse_create(self) -> None:
+        error = self._conf_json.error
+        if self._settings.fail_create and error is not None:
+            raise ConfigError(error.place, f"{error.reason} (no plugin can run)")
+
+    def _delete(self, event: str, message: Any, target: Target) -> PluginJob | None:
+        """Returns the job of a delete, whose plugins are named when its turn comes; None when no plugin has one."""
+        config = self._look()
+        entries = config.entries if config else ()
+        is_owed = self._will_be_owed(target.id)
+        if not is_owed and not any(self._runs_without_create(event, target, entry) for entry in entries):
             return None
-        return Chain(DELETE, steps)
+        job = PluginJob(self._services, event, target, self._builder(event, message, target), None)
+        job.entries = entries
+        return job
 
-    def _regardless(self, event: str, subject: Subject) -> list[Entry]:
-        """Returns the plugins that have a turn at a delete whether or not they had a create."""
-        if not self._turns.are_given or self._is_the_runtimes(event, subject):
-            return []
-        try:
-            entries = self._turns.at(event, self._conf_json.current().entries)
-        except ConfigError:
-            return []  # it has been logged
-        if event not in ORIGINAL:
-            return entries
-        return [entry for entry in entries if not self._turns.owes_delete(entry, is_sandbox=subject.is_sandbox)]
+    def _will_be_owed(self, id_: str) -> bool:
+        """Whether a delete that comes now may find plugins that are owed one when its turn comes."""
+        pending = [job for job in self._queue.of(id_) if job.state != UPDATE]
+        if pending and (pending[-1].state != DELETE or pending[-1].after):
+            return pending[-1].state != DELETE  # a delete that waits takes what is owed by then
+        return id_ in self.ledger
+
+    def _start(self, job: PluginJob) -> None:
+        """Starts a job whose turn has come; who is owed a delete is known only now."""
+        if job.state == DELETE:
+            earlier = self.ledger.target(job.target.id)
+            if earlier is not None:
+                if earlier.started and earlier.started != cgroup.started(earlier.pid):
+                    earlier.pid = 0  # perhaps it is another process by now
+                job.target.remember(earlier)
+            job.begin(self._delete_steps(job.event, job.target, job.entries))
+        job.go()
+
+    def _delete_steps(self, event: str, target: Target, entries: Sequence[Entry]) -> list[PluginStep]:
+        """Returns the plugins of a delete in the order of conf.json, before them those that it names no longer.
+
+        A plugin that is owed its delete gets it once, as configured at its create.
+        """
+        owed = {entry.key: entry for entry in self.ledger.take(target.id)}
+        named = {entry.key for entry in entries}
+        steps = [self._step(event, target, entry, is_extended=False) for key, entry in owed.items() if key not in named]
+        for entry in entries:
+            if entry.key in owed:
+                steps.append(self._step(event, target, owed[entry.key], is_extended=False))
+            elif self._runs_without_create(event, target, entry):
+                steps.append(self._step(event, target, entry, is_extended=event not in ORIGINAL))
+        return steps
+
+    def _runs_without_create(self, event: str, target: Target, entry: Entry) -> bool:
+        if self._sandboxes.is_left(event, target):
+            return False
+        return self._subscriptions.runs_without_create(event, entry, is_sandbox=target.is_sandbox)
+
+    def _builder(self, event: str, message: Any, target: Target) -> AnswerBuilder:
+        if event == "CreateContainer":
+            from adapter.legacy.create_answer import CreateAnswerBuilder  # noqa: PLC0415 - only where plugins may change something
+
+            return CreateAnswerBuilder(event, message, target, self.updates, self._nri, self._settings.metadata_prefix)
+        if event == "UpdateContainer":
+            from adapter.legacy.update_answer import UpdateAnswerBuilder  # noqa: PLC0415 - likewise
+
+            return UpdateAnswerBuilder(event, message, target, self.updates)
+        return AnswerBuilder(event, message, target, self.updates)
 
     def when_idle(self, callback: Callable[[], None]) -> None:
         """Calls back, perhaps at once, when no chain is under way any more."""
-        self._idle = callback
-        self._tell_if_idle()
+        self._queue.when_idle(callback)
 
-    def _config_for_create(self) -> Config:
-        try:
-            return self._conf_json.current()
-        except ConfigError as error:
-            if self._settings.fail_create:
-                raise ConfigError(error.place, f"{error.reason} (no plugin can run)") from None
-            return Config()
+    def runtime_is_gone(self) -> None:
+        """The runtime has gone: creates that wait are not started, for nobody knows whether their containers will be.
 
-    def _is_the_runtimes(self, event: str, subject: Subject) -> bool:
-        return subject.is_sandbox and event in ORIGINAL and self._leaves_sandboxes()
+        Deletes that are owed come all the same.
+        """
+        self.updates.runtime_is_gone()
+        for job in self._queue.waiting():
+            if job.state != DELETE:
+                job.drop()
 
-    def _leaves_sandboxes(self) -> bool:
-        """Whether sandboxes are not ours: the runtime reads the very same file and runs its plugins for them."""
-        if self._settings.sandboxes != "auto":
-            return self._settings.sandboxes == "never"
-        if not self._runtime_runs_sandboxes:
-            return False
-        try:
-            return os.path.samefile(self._settings.config, self._runtimes_own)
-        except OSError:
-            return False
+    def owed(self) -> list[str]:
+        """Returns the names of the pods and containers that are owed a delete."""
+        return [str(self.ledger.target(id_)) for id_ in self.ledger.ids()]
 
-    def _steps(self, event: str, subject: Subject, entries: Iterable[Entry]) -> list[Step]:
-        return [
-            Step(
-                entry,
-                self._policy(entry.type),
-                full=event not in ORIGINAL,
-                owes_delete=self._turns.owes_delete(entry, is_sandbox=subject.is_sandbox),
-            )
-            for entry in entries
-        ]
+    def _ended(self, job: PluginJob) -> None:
+        self._handover.ended(job.target.id)
+        if job.state == DELETE:
+            self._pods.forget(job.target.id)
+        if job.state == DELETE and not self._runs_at_removals:
+            self._removed.add(job.target.id)
+        self._forget_if_removed(job.target.id)
 
-    def _policy(self, type_: str) -> Policy:
-        policy = self._policies.get(type_)
+    def _forget_if_removed(self, id_: str) -> None:
+        """Forgets a pod or container that has been removed, when its last job has ended."""
+        if id_ in self._removed and not self._queue.of(id_) and id_ not in self.ledger:
+            self._removed.discard(id_)
+            self._retries.pop(id_, None)
+            self.ledger.forget(id_)
+
+    def _step(self, event: str, target: Target, entry: Entry, *, is_extended: bool) -> PluginStep:
+        return PluginStep(
+            entry,
+            self._policy(entry.type, is_delete=STATES[event] == DELETE),
+            is_extended,
+            owes_delete=self._subscriptions.owes_delete(entry, is_sandbox=target.is_sandbox),
+            may_adjust=self._subscriptions.has_list(entry.type),
+        )
+
+    def _policy(self, type_: str, *, is_delete: bool) -> Policy:
+        key = type_, is_delete
+        policy = self._policies.get(key)
         if policy is None:
-            policy = self._policies[type_] = self._configured_policy(type_)
+            policy = self._policies[key] = self._configured_policy(type_, is_delete=is_delete)
         return policy
 
-    def _configured_policy(self, type_: str) -> Policy:
-        general, own = self._settings, self._settings.plugins.get(type_)
-        policy = Policy(general.fail_create, general.fail_delete, general.timeout, general.kill_on_timeout)
-        if own is None:
-            return policy
-        given = {name: value for name, value in own._asdict().items() if name in Policy._fields and value is not None}
-        return policy._replace(**given)
+    def _configured_policy(self, type_: str, *, is_delete: bool) -> Policy:
+        common, plugin = self._settings, self._settings.plugins.get(type_, PluginSettings())
+        fails = (plugin.fail_delete, common.fail_delete) if is_delete else (plugin.fail_create, common.fail_create)
+        return Policy(
+            _first_given(*fails),
+            _first_given(plugin.timeout, common.timeout),
+            _first_given(plugin.kill_on_timeout, common.kill_on_timeout),
+        )
 
-    def _submit(self, job: Job, context: Context) -> Deferred[Any]:
-        job.after = {earlier for earlier in self._jobs if job.must_follow(earlier)}
-        self._jobs.append(job)
-        if not job.after:
-            self._start(job)
-        job.answer_by(context.due)
-        return job.answer
 
-    def _start(self, job: Job) -> None:
-        """Starts a job; only now is it known who is owed a delete."""
-        record = self.ledger.take(job.subject.id) if job.chain.state == DELETE else None
-        if record is not None:
-            job.subject.remember(record.subject)
-            own = {step.entry.key for step in job.chain.steps}
-            owed = [entry for entry in record.entries if entry.key not in own]
-            job.chain.begin_with([Step(entry, self._policy(entry.type)) for entry in owed])
-        job.run()
-
-    def _ended(self, job: Job) -> None:
-        self._jobs.remove(job)
-        for other in self._jobs[:]:
-            if job in other.after:
-                other.after.remove(job)
-                if not other.after:
-                    self._start(other)
-        self._tell_if_idle()
-
-    def _tell_if_idle(self) -> None:
-        if self._idle is not None and not self._jobs:
-            callback, self._idle = self._idle, None
-            callback()
+def _first_given(specific: T | None, general: T) -> T:
+    return general if specific is None else specific

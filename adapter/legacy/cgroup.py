@@ -1,36 +1,39 @@
-"""The process of a container or pod that a runtime did not name, found in its cgroup.
+"""Finds the process of a container or pod in its cgroup, where the runtime gives no pid.
 
-CRI-O gives no pid, and legacy plugins enter namespaces by it. When a container is about to start, `runc init` is the
-only process in its cgroup.
+CRI-O gives no pid; legacy plugins need it to enter namespaces. Before a container starts, `runc init` is the only
+process in its cgroup.
 """
 
 from __future__ import annotations
 
 import glob
+import os
 
 ROOT = "/sys/fs/cgroup"
+_NEVER = 1 << 63
 
 
 def find_pid(cgroups_path: str, root: str = ROOT) -> int:
     """Returns the oldest process in a cgroup, 0 when there is none.
 
-    `cgroups_path` is what the OCI runtime specification calls so: a plain path, or systemd's `slice:prefix:name`.
+    `cgroups_path` is `linux.cgroupsPath` of the OCI specification: a plain path, or systemd's `slice:prefix:name`.
     """
     path = expand(cgroups_path)
     if not path.strip("/.") or "/.." in path:
-        return 0  # every process of the node, or nobody knows whose
-    # The unified hierarchy, then version 1's controllers; crun puts processes into `container` below the scope.
-    for pattern in (root, f"{root}/*"):
-        for directory in sorted(glob.glob(f"{pattern}{glob.escape(path)}")):
-            for procs in (f"{directory}/cgroup.procs", f"{directory}/container/cgroup.procs"):
-                pids = _pids(procs)
-                if pids:
-                    return min(pids, key=_started)
+        return 0  # the root has every process of the node
+    # In cgroup v1 each controller has a tree. In v2, such a search would look into the cgroups of others.
+    controllers = "" if os.path.exists(f"{root}/cgroup.controllers") else "/*"
+    for directory in sorted(glob.glob(f"{glob.escape(root)}{controllers}{glob.escape(path)}")):
+        # crun puts processes into `container` below the scope
+        for procs in (f"{directory}/cgroup.procs", f"{directory}/container/cgroup.procs"):
+            pids = _pids(procs)
+            if pids:
+                return min(pids, key=lambda pid: started(pid) or _NEVER)
     return 0
 
 
 def expand(cgroups_path: str) -> str:
-    """Returns a cgroup's path below its hierarchy's root, with systemd's slices written out.
+    """Returns a cgroup's path below the root of its hierarchy, with systemd's slices expanded.
 
     Source: runc libcontainer/cgroups/systemd: ExpandSlice (`a-b.slice` lies in `a.slice`), getSliceFull, getUnitName.
     """
@@ -52,11 +55,12 @@ def _pids(path: str) -> list[int]:
         return []
 
 
-def _started(pid: int) -> int:
-    """Returns when a process started, in clock ticks since boot; one that has gone comes last."""
+def started(pid: int) -> int:
+    """Returns the start of a process in clock ticks since boot, 0 if the process has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # Field 22; the name, field 2, may contain anything, so count from the bracket behind it.
-            return int(file.read().rpartition(b")")[2].split()[19])
+            # The name, field 2, may contain anything: the fields are counted from its last bracket.
+            state, *fields = file.read().rpartition(b")")[2].split()
+            return 0 if state in {b"Z", b"X"} else int(fields[18])  # field 3, a zombie or dead; field 22
     except OSError:
-        return 1 << 63
+        return 0

@@ -1,33 +1,33 @@
-"""conf.json: which legacy plugins run, in which order, with which configuration of their own.
+"""conf.json: the list of legacy plugins, in order, each with its configuration.
 
-Installers rewrite it while the node runs, so it is looked at for every event. Source of the format: containerd/nri
-types/v1/types.go (ConfigList) and client.go (loadConfig).
+Installers rewrite the file while the node runs: `ConfigFile` looks at it for every event. Source of the format:
+containerd/nri types/v1/types.go (ConfigList) and client.go (loadConfig).
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import stat
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from adapter import gojson
+from adapter import gojson, paths
 from adapter.errors import ConfigError
+from adapter.trust import Trust, strict
 
 log = logging.getLogger(__name__)
 
 MAX_SIZE = 1 << 20
-"""Bytes of a conf.json; a larger one would take longer to read than an event may."""
+"""Maximum bytes of a conf.json: reading a larger file would take too long for an event."""
 SETTLED = 50_000_000
-"""Nanoseconds: a file written less long ago may change again within the same tick of its clock."""
+"""Nanoseconds. A file that was written more recently may change again without a new timestamp."""
 
 
 class Entry(NamedTuple):
-    """One plugin of the list. `conf` is compact JSON, None where the entry has none; `version` is the list's.
+    """A plugin in the list. `conf` is compact JSON, or None; `version` is the list's.
 
-    `number` tells entries of the same type apart: 0 for the first.
+    `number` distinguishes entries of the same type: 0 is the first.
     """
 
     type: str
@@ -37,19 +37,19 @@ class Entry(NamedTuple):
 
     @property
     def key(self) -> tuple[str, int]:
-        """What the plugin is known by when its configuration changes."""
+        """Identifies the plugin while its configuration changes."""
         return self.type, self.number
 
 
 class Config(NamedTuple):
-    """A conf.json. `version` is passed to every plugin."""
+    """The contents of conf.json. Every plugin gets `version`."""
 
     version: str = "0.1"
     entries: tuple[Entry, ...] = ()
 
 
 def parse(text: bytes, path: str) -> Config:
-    """Returns the configuration in a conf.json's text: its first JSON value, as the original client took it.
+    """Returns the configuration in the text of a conf.json. As in the original client, the first JSON value counts.
 
     Raises ConfigError with file, line and key.
     """
@@ -78,7 +78,7 @@ def parse(text: bytes, path: str) -> Config:
 
 
 class _Place(NamedTuple):
-    """Where in a file a value stands: `base` is the offset of the text that members' offsets count from."""
+    """The place of a value in a file. Offsets of members are relative to `base`."""
 
     path: str
     text: bytes
@@ -127,36 +127,50 @@ def _plugin(value: bytes, place: _Place, name: str) -> tuple[str, bytes | None]:
             type_ = _string(member, type_, place, f"{name}.{member.key}")
         elif key == "conf":
             conf = gojson.compact(member.value)
-    if not type_ or "\0" in type_:
-        raise place.error(f"{name}.type", "missing or empty" if not type_ else "contains a NUL character")
+    reason = _fault(type_)
+    if reason:
+        raise place.error(f"{name}.type", reason)
     return type_, conf
 
 
-class ConfigFile:
-    """A conf.json on disk. A broken one leaves the last good version in force until it parses or is gone."""
+def _fault(type_: str) -> str:
+    if not type_:
+        return "missing or empty"
+    if "\0" in type_:
+        return "contains a NUL character"
+    return "must be a name or an absolute path" if "/" in type_ and type_[0] != "/" else ""
 
-    def __init__(self, path: str, now: Callable[[], int] = time.time_ns) -> None:
-        """Takes the path, and the clock of the file's times, in nanoseconds."""
+
+class ConfigFile:
+    """A conf.json on disk. While the file is broken, its last good version stays in force."""
+
+    def __init__(self, path: str, now: Callable[[], int] = time.time_ns, trust: Trust = strict) -> None:
+        """Takes the path, a clock for file times in nanoseconds, and what decides whether the file may be used."""
         self.path = path
+        self._trust = trust
         self._now = now
         self._good: Config | None = None
         self._seen: tuple[int, ...] | None = None
         self.error: ConfigError | None = None
-        """What is wrong with the file as it was last read, None if nothing."""
+        """The error of the last read, None if there was none."""
 
     def current(self) -> Config:
         """Returns the configuration in force now.
 
-        Raises ConfigError when the file cannot be used and no version before it could.
+        Raises ConfigError when the file is broken and there is no good version.
         """
         try:
             status = os.stat(self.path)
-            if self._seen is not None and _identity(status) == self._seen:
+            if self._seen is not None and paths.identity(status) == self._seen:
                 return self._in_force()
             text, status = read(self.path)
-            # What was written just now may change within the same tick of the clock, unseen by the next stat.
+            reason = self._trust(self.path, "/")
+            if reason:
+                self._seen = None  # the reason may be a directory's mode: the file shows no change of that
+                raise ConfigError(self.path, reason)
+            # A file that was just written may change within the same tick of its clock: stat would not show that.
             settled = self._now() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED
-            self._seen = _identity(status) if settled else None
+            self._seen = paths.identity(status) if settled else None
             return self._accept(parse(text, self.path))
         except FileNotFoundError:
             self._seen = None
@@ -169,8 +183,8 @@ class ConfigFile:
     def _in_force(self) -> Config:
         if self._good is not None:
             return self._good
-        assert self.error is not None  # noqa: S101 - a file that was seen is good or not
-        raise self.error.with_traceback(None)  # without it, the traceback would grow with every event
+        assert self.error is not None  # noqa: S101 - a read gives a version or an error
+        raise self.error.with_traceback(None)  # the traceback would grow with every event
 
     def _accept(self, config: Config) -> Config:
         if self.error is not None:
@@ -187,24 +201,12 @@ class ConfigFile:
         return self._in_force()
 
 
-def _identity(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
 def read(path: str) -> tuple[bytes, os.stat_result]:
-    """Returns a configuration file's bytes and its status as it was when they were read.
+    """Returns a configuration file's bytes and its status before they were read.
 
-    Raises OSError, and ConfigError for anything that is no file of a bearable size.
+    Raises OSError, and ConfigError for a file that is too large or not a regular file.
     """
-    # Not to block: somebody may have put a FIFO there.
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise ConfigError(path, "not a regular file")
-        text = os.read(fd, MAX_SIZE + 1)
-    finally:
-        os.close(fd)
-    if len(text) > MAX_SIZE:
-        raise ConfigError(path, f"{max(status.st_size, len(text))} bytes, at most {MAX_SIZE}")
-    return text, status
+        return paths.read(path, MAX_SIZE)
+    except ValueError as error:
+        raise ConfigError(path, str(error)) from None

@@ -1,249 +1,187 @@
-"""One event's way through its plugins: step by step, answered in time, finished behind the answer if need be."""
+"""One event's legacy plugins: their requests, their results, and the ledger's part in it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from adapter.errors import NotAdjustable, PluginError
+from adapter.job.chain import Chain, Ends, Failure, Policy
+from adapter.job.driver import Driver, quoted
+from adapter.job.runner import Runner
 from adapter.legacy import request, result
-from adapter.legacy.chain import CREATE, DELETE, Chain, Step
+from adapter.legacy.answer import AnswerBuilder
+from adapter.legacy.config import Entry
 from adapter.legacy.ledger import Ledger
-from adapter.legacy.outcome import Outcome
-from adapter.legacy.request import Subject
-from adapter.legacy.runner import Runner
-from adapter.loop import Timer
-from adapter.nri import Deferred
-from adapter.process import MAX_STDOUT, Process
+from adapter.legacy.programs import Programs
+from adapter.legacy.request import Target
+from adapter.legacy.subscriptions import CREATE, DELETE, STATES
+from adapter.process import Process
 
 log = logging.getLogger(__name__)
 
 
-class Means(NamedTuple):
-    """What every job works with. `late_limit` is the seconds a plugin may take behind the answer."""
+class PluginStep(NamedTuple):
+    """One plugin of an event.
+
+    `is_extended` is whether its request has more than the original's. `owes_delete` is whether a delete follows on its
+    create. `may_adjust` is whether the plugin has a list of events, and so may ask for adjustments.
+    """
+
+    entry: Entry
+    policy: Policy = Policy()
+    is_extended: bool = False
+    owes_delete: bool = True
+    may_adjust: bool = False
+
+    @property
+    def name(self) -> str:
+        """The plugin's type."""
+        return self.entry.type
+
+    def error(self, reason: str) -> PluginError:
+        """Returns the plugin's failure."""
+        return PluginError(self.entry.type, reason)
+
+
+class Services(NamedTuple):
+    """What all jobs of the legacy bridge work with.
+
+    `late_limit` is the seconds a plugin may take behind the answer. `warned` holds the plugins whose wishes were
+    ignored with a warning.
+    """
 
     runner: Runner
+    programs: Programs
     ledger: Ledger
     late_limit: float
-    ended: Callable[[Job], None]
-    """Called when a job's chain has ended."""
+    warned: set[str]
+    retry: Callable[[str], object]
+    """Called with an id for which a delete that is owed could not be started."""
 
 
-class Job:
-    """One event's work. It is answered when its chain ends or its time is up, whichever comes first."""
+class PluginJob(Driver[PluginStep]):
+    """One event's work for legacy plugins."""
 
-    def __init__(self, means: Means, event: str, subject: Subject, chain: Chain, outcome: Outcome) -> None:
-        """Takes what it works with, the event's name, what it is about, its plugins, and what becomes of results."""
+    def __init__(
+        self,
+        services: Services,
+        event: str,
+        target: Target,
+        builder: AnswerBuilder,
+        steps: Sequence[PluginStep] | None,
+        *,
+        is_awaited: bool = True,
+    ) -> None:
+        """Takes the event, what it is about, and its plugins. The plugins of a delete are named by `begin`.
+
+        `is_awaited` is whether the runtime waits for an answer.
+        """
         self.event = event
-        self.subject = subject
-        self.chain = chain
-        self.answer: Deferred[Any] = Deferred()
-        """What the runtime gets; the chain may go on behind it."""
-        self.after: set[Job] = set()
+        self.state = STATES[event]
+        """The state that the requests give: create, update or delete."""
+        self.target = target
+        self.entries: Sequence[Entry] = ()
+        """The plugins of conf.json when a delete came."""
+        self.after: set[PluginJob] = set()
         """The jobs that must end before this one starts."""
-        self.started = False
-        self._means = means
-        self._outcome = outcome
-        self._process: Process | None = None
+        self._services = services
+        self._builder = builder
         self._body = b""
-        self._deadline: Timer | None = None
-        self._limit: Timer | None = None
+        ends = Ends.NEVER if self.state == DELETE else Ends.AT_FAILURE
+        super().__init__(services.runner, Chain(ends, steps), late_limit=services.late_limit, is_awaited=is_awaited)
 
     def __str__(self) -> str:
-        """Returns what it is in a log line."""
-        return f"{self.chain.state} of {self.subject}"
+        """Returns what the job is in a log line."""
+        return f"{self.state} of {self.target}"
 
-    def must_follow(self, earlier: Job) -> bool:
-        """Whether an earlier job that has not ended comes before this one."""
-        mine, other = self.subject, earlier.subject
-        if mine.id == other.id:
-            return True
-        if other.is_sandbox and earlier.chain.state == CREATE:
-            return mine.sandbox_id == other.id
-        return mine.is_sandbox and self.chain.state == DELETE and other.sandbox_id == mine.id
+    def begin(self, steps: Sequence[PluginStep]) -> None:
+        """Names the plugins of a delete."""
+        self._job.chain.begin(steps)
 
-    def answer_by(self, moment: float) -> None:
-        """Sees to it that an answer goes out at `moment`, on the loop's clock, at the latest."""
-        if not self.answer.done:
-            self._deadline = self._means.runner.loop.call_at(moment, self._time_is_up)
+    def drop(self) -> None:
+        """Forgets the plugins of a job whose turn has not come."""
+        self._job.chain.begin(())
 
-    def run(self) -> None:
-        """Starts the chain."""
-        self.started = True
-        self._go_on()
+    def _spawn(self, step: PluginStep, on_exit: Callable[[Process], None]) -> Process:
+        return self._services.programs.spawn(self._runner, step.entry.type, on_exit)
 
-    def _go_on(self) -> None:
-        """Starts the plugin whose turn it is; those that cannot be started have failed."""
-        while (step := self.chain.current) is not None:
-            try:
-                self._start(step)
-                return
-            except PluginError as error:
-                self._report(self.chain.fail(error.reason))
-        self._reply()
-        self._means.ended(self)
+    def _request(self, step: PluginStep) -> bytes:
+        extension = self._builder.extension() if step.is_extended else None
+        self._body = request.encode(self.target, self.state, step.entry, self._job.chain.results, extension)
+        return self._body
 
-    def _start(self, step: Step) -> None:
-        self._process = self._means.runner.start(step.entry.type, self._exited)
-        # Only now, while the program loads.
-        full = self._outcome.full() if step.full else None
-        self._body = request.encode(self.subject, self.chain.state, step.entry, self.chain.results, full)
-        self._process.feed(self._body)
-        if self.chain.state == CREATE and step.owes_delete:
-            self._means.ledger.add(self.subject, step.entry)
-        self._set_limit(step)
+    def _is_fed(self, step: PluginStep) -> None:
+        if self.state == CREATE:
+            self._services.ledger.remember(self.target)
+            if step.owes_delete:
+                self._services.ledger.add(self.target, step.entry)
 
-    def _set_limit(self, step: Step) -> None:
-        """Sets the moment at which the chain goes on without its current plugin, where there is one."""
-        if self._limit is not None:
-            self._limit.cancel()
-        limits = [step.policy.timeout] if step.policy.timeout else []
-        if self.answer.done:
-            limits.append(self._means.late_limit)
-        if limits and self._process is not None:
-            moment = self._process.started + min(limits)
-            self._limit = self._means.runner.loop.call_at(moment, self._limit_is_reached)
+    def _is_not_started(self, step: PluginStep) -> None:
+        if self.state == DELETE and self._services.ledger.put_back(self.target.id, step.entry):
+            self._services.retry(self.target.id)
 
-    def _exited(self, process: Process) -> None:
-        self._conclude(process)
-        self._go_on()
+    def _is_done(self, step: PluginStep) -> None:
+        if self.state == DELETE:
+            self._services.ledger.deleted(self.target.id, step.entry)
 
-    def _conclude(self, process: Process) -> None:
-        """Takes what the plugin has printed as its result, or as its failure."""
-        self._release()
-        parsed: result.Result | None = None
-        try:
-            if process.too_long:
-                raise result.ResultError(f"more than {MAX_STDOUT} bytes")
-            parsed = result.parse(process.stdout)
-            if not parsed.error:
-                self._outcome.take(process.name, parsed)
-            error = self.chain.succeed(parsed)
-        except NotAdjustable as refused:
-            error = self.chain.fail(str(refused))
-        except result.ResultError as reason:
-            error = self.chain.fail(f"no result ({reason}), {process.ending}, output: {_quote(process.stdout)}")
-        except Exception:  # whatever a plugin prints must cost nobody but itself
-            log.exception("a bug: %s has printed %s", process.name, _quote(process.stdout))
-            error = self.chain.fail("its result meets a bug of the adapter, which has logged it")
+    def _has_result(self, process: Process) -> bool:
+        return result.is_complete(process.stdout)
+
+    def _result(self, step: PluginStep, process: Process) -> Any:
+        """Returns the plugin's result, whatever its exit code, or a Failure."""
+        answer = self._accepted(step, process)
         if log.isEnabledFor(logging.DEBUG):
-            self._trace(process, parsed, error)
-        if error is not None:
-            self._report(error)
+            self._trace(process, answer)
+        return answer
 
-    def _release(self) -> None:
-        """Lets go of the current process."""
-        self._process = None
-        if self._limit is not None:
-            self._limit.cancel()
-            self._limit = None
+    def _accepted(self, step: PluginStep, process: Process) -> result.Result | Failure:
+        try:
+            parsed = result.parse(process.stdout)
+            if parsed.error:
+                return Failure(parsed.error)
+            if not step.may_adjust:
+                parsed = self._without_wishes(step.entry.type, parsed)
+            self._builder.take(step.entry.type, parsed)
+        except NotAdjustable as refused:
+            return Failure(str(refused))
+        except result.ResultError as reason:
+            return Failure(f"no result ({reason}), {process.ending}, output: {quoted(process.stdout)}")
+        return parsed
 
-    def _report(self, error: PluginError) -> None:
-        self._means.runner.counters["failures"] += 1
-        log.error("%s: %s%s", self, error, "" if error is self.chain.error else " (tolerated)")
+    def _without_wishes(self, type_: str, parsed: result.Result) -> result.Result:
+        """Returns the result as the original client read it: it ignored the keys that it did not know."""
+        wishes = parsed.requested()
+        if wishes and type_ not in self._services.warned:
+            self._services.warned.add(type_)
+            log.warning(
+                "%s answers %s with `%s`, which is ignored: the plugin has no `events` in its settings. "
+                "To change containers as they are created, add legacy: {plugins: {%s: {events: [CreateContainer]}}}",
+                *(type_, self.event, "`, `".join(wishes), type_),
+            )
+        return parsed.original()
 
-    def _reply(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-        if self.answer.done:
-            return
-        if self.chain.error is not None:
-            self.answer.fail(self.chain.error)
-        else:
-            self.answer.complete(self._outcome.reply())
+    def _response(self) -> Any:
+        return self._builder.reply()
 
-    def _time_is_up(self) -> None:
-        """The event must be answered now: fails it, or lets the rest of the chain run behind the answer."""
-        if self._has_result():
-            self._leave_with_result()
-        process, step = self._process, self.chain.current
-        if step is None and self.started:
-            self._go_on()
-            return
-        self._means.runner.counters["late"] += 1
-        reason = self._lateness()
-        error = self.chain.overdue(reason, started=process is not None)
-        if error is not None:
-            self._report(error)
-            if process is not None and step is not None:
-                self._leave(process, step)
-            self._go_on()
-            return
-        log.warning("%s: %s; it goes on behind the answer", self, reason)
-        self._reply()
-        if process is None:
-            if self.started:
-                self._go_on()
-        elif step is not None:
-            if step.policy.kill_on_timeout:
-                self._means.runner.kill(process)
-            self._set_limit(step)
-
-    def _limit_is_reached(self) -> None:
-        """The chain goes on without its current plugin."""
-        process, step = self._process, self.chain.current
-        if process is None or step is None:
-            return
-        if self._has_result():
-            self._leave_with_result()
-        else:
-            self._means.runner.counters["late"] += 1
-            self._report(self.chain.fail(self._lateness()))
-            self._leave(process, step)
-        self._go_on()
-
-    def _has_result(self) -> bool:
-        return self._process is not None and result.is_complete(self._process.stdout)
-
-    def _leave_with_result(self) -> None:
-        """A plugin that has printed its result has succeeded, though it works on."""
-        process = self._process
-        if process is not None:
-            self._means.runner.leave_done(process)
-            self._conclude(process)
-
-    def _leave(self, process: Process, step: Step) -> None:
-        self._release()
-        self._means.runner.leave(process, kill=step.policy.kill_on_timeout)
-
-    def _lateness(self) -> str:
-        if self._process is not None:
-            return f"no result within {self._means.runner.loop.time() - self._process.started:.1f} s"
-        if self.started:
-            return "no time was left"
+    def _lateness_before(self) -> str:
         return f"waited for {', '.join(map(str, self.after))}"
 
-    def _trace(self, process: Process, parsed: result.Result | None, error: PluginError | None) -> None:
+    def _trace(self, process: Process, answer: result.Result | Failure) -> None:
         """Logs one run in full."""
+        outcome = answer.reason if isinstance(answer, Failure) else "done"
+        microseconds = int((self._runner.loop.time() - process.started) * 1e6)
+        body, stdout = self._body, process.stdout  # as bytes: the formatters hide the values of variables in JSON
         fields = {
             "event": self.event,
             "plugin": process.name,
-            "state": self.chain.state,
-            "id": self.subject.id,
-            "request": _data(self._body),
-            "result": None if parsed is None else parsed._asdict(),
-            "stdout": process.stdout.decode("utf-8", "replace"),
-            "us": int((self._means.runner.loop.time() - process.started) * 1e6),
-            "error": None if error is None else str(error),
+            "state": self.state,
+            "id": self.target.id,
+            "request": body,
+            "result": stdout,
+            "us": microseconds,
+            "error": str(PluginError(process.name, answer.reason)) if isinstance(answer, Failure) else None,
         }
         text = "%s: %s: %s after %d us; request: %s result: %s"
-        body = self._body.decode("utf-8", "replace")
-        words = (self, process.name, error or "done", fields["us"], body, fields["stdout"])
-        log.debug(text, *words, extra={"fields": fields})
-
-
-def _data(text: bytes) -> Any:
-    """Returns what JSON text holds, the text itself where Python's decoder has limits that Go's has not."""
-    import json  # noqa: PLC0415 - only where somebody looks closely
-
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text.decode("utf-8", "replace")
-
-
-def _quote(output: bytes, most: int = 200) -> str:
-    text = output[:most].decode("utf-8", "backslashreplace")
-    return f"{text!r}{' …' if len(output) > most else ''}" if output else "<empty>"
+        log.debug(text, self, process.name, outcome, microseconds, body, stdout, extra={"fields": fields})

@@ -1,52 +1,124 @@
-"""Who got a create for which id, so that each gets exactly one delete for it.
+"""Which plugins got a create for which id, so that each of them gets exactly one delete for it.
 
-The create counts as soon as the plugin was started, whatever came of it; what the delete needs and the runtime may no
-longer know is kept beside it.
+The create counts as soon as the plugin was spawned, whatever came of it. What the create knew of the pod or container
+is kept until its removal, for the runtime may tell less at a delete.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 from adapter.legacy.config import Entry
-from adapter.legacy.request import Subject
-
-
-class Record(NamedTuple):
-    """The creates of one pod or container: how it was then, and the entries, in order, that ran for it."""
-
-    subject: Subject
-    entries: tuple[Entry, ...]
+from adapter.legacy.journal import Create, Journal
+from adapter.legacy.request import Target
 
 
 class Ledger:
-    """Creates without a delete, by id."""
+    """The creates without a delete, by id, and what the creates knew."""
 
     def __init__(self) -> None:
         """Starts empty."""
-        self._records: dict[str, Record] = {}
+        self._owed: dict[str, tuple[Entry, ...]] = {}
+        self._targets: dict[str, Target] = {}
+        self._under_way: dict[str, list[Entry]] = {}
+        """The deletes that were taken and have not ended."""
+        self._journal: Journal | None = None
+
+    def keep_in(self, journal: Journal | None) -> None:
+        """Goes on with what a journal has, and writes to it; without one, goes on with nothing."""
+        if self._journal is not None:
+            self._journal.close()
+        self._journal = journal
+        self._load(journal.creates if journal else ())
+
+    def read_again(self) -> None:
+        """Takes what an earlier owner has written to the journal meanwhile."""
+        if self._journal is not None:
+            self._load(self._journal.read_again())
+
+    def _load(self, creates: Iterable[Create]) -> None:
+        self._owed = {}
+        self._targets = {id_: target for id_, target in self._targets.items() if id_ in self._under_way}
+        for target, entry in creates:
+            self._targets.setdefault(target.id, target)
+            if entry not in self._under_way.get(target.id, ()):
+                self._owed[target.id] = (*self._owed.get(target.id, ()), entry)
 
     def __len__(self) -> int:
-        """Returns the number of ids with creates."""
-        return len(self._records)
+        """Returns the number of ids that are owed a delete."""
+        return len(self._owed)
 
     def __contains__(self, id_: object) -> bool:
         """Whether some plugin is owed a delete for the id."""
-        return id_ in self._records
+        return id_ in self._owed
 
-    def add(self, subject: Subject, entry: Entry) -> None:
-        """Notes that a plugin's create was started. A second one of the same plugin and id changes nothing.
+    def ids(self) -> list[str]:
+        """Returns the ids that are owed a delete."""
+        return list(self._owed)
 
-        But it may tell the pid that there was not at the first.
-        """
-        record = self._records.get(subject.id)
-        entries = record.entries if record else ()
+    def keys(self) -> Iterator[tuple[str, tuple[str, int]]]:
+        """Yields the ids and plugins that are owed a delete."""
+        return ((id_, entry.key) for id_, entries in self._owed.items() for entry in entries)
+
+    def add(self, target: Target, entry: Entry) -> None:
+        """Notes that a plugin's create was started. A second create of the same plugin and id changes nothing."""
+        self._targets.setdefault(target.id, target)
+        entries = self._owed.get(target.id, ())
         if all(entry.key != known.key for known in entries):
-            entries = (*entries, entry)
-        elif record and record.subject.pid:
-            return
-        self._records[subject.id] = Record(subject, entries)
+            self._owed[target.id] = (*entries, entry)
+            if self._journal is not None:
+                self._journal.created(target, entry)
 
-    def take(self, id_: str) -> Record | None:
-        """Returns the creates of an id and forgets them: their deletes are now the caller's business."""
-        return self._records.pop(id_, None)
+    def take(self, id_: str) -> tuple[Entry, ...]:
+        """Returns the plugins that are owed a delete, in the order of their creates, as configured then; forgets them.
+
+        The deletes are now the caller's business, who says when each has ended, or that it could not be started.
+        """
+        entries = self._owed.pop(id_, ())
+        if entries:
+            self._under_way.setdefault(id_, []).extend(entries)
+        return entries
+
+    def deleted(self, id_: str, entry: Entry) -> None:
+        """Notes that a plugin's delete has ended, if it was owed one."""
+        under_way = self._under_way.get(id_, [])
+        if entry not in under_way:
+            return
+        self._end(id_, entry)
+        if self._journal is not None:
+            self._journal.deleted(id_, entry)
+            self._journal.compact(self._creates())
+
+    def put_back(self, id_: str, entry: Entry) -> bool:
+        """Notes that a plugin's delete could not be started; returns whether the plugin is owed it still."""
+        if entry not in self._under_way.get(id_, []):
+            return False
+        self._end(id_, entry)
+        self._owed[id_] = (*self._owed.get(id_, ()), entry)
+        return True
+
+    def _end(self, id_: str, entry: Entry) -> None:
+        self._under_way[id_].remove(entry)
+        if not self._under_way[id_]:
+            del self._under_way[id_]
+
+    def _creates(self) -> Iterator[Create]:
+        """Yields the creates whose delete has not ended."""
+        for entries in (self._owed, self._under_way):
+            for id_, of_id in entries.items():
+                for entry in of_id:
+                    yield Create(self._targets[id_], entry)
+
+    def remember(self, target: Target) -> None:
+        """Keeps what a create knew. A later create replaces an earlier one, unless only the earlier knew the pid."""
+        earlier = self._targets.get(target.id)
+        if earlier is None or target.pid or not earlier.pid:
+            self._targets[target.id] = target
+
+    def target(self, id_: str) -> Target | None:
+        """Returns what the creates of an id knew."""
+        return self._targets.get(id_)
+
+    def forget(self, id_: str) -> None:
+        """Forgets what the creates of an id knew: it has been removed."""
+        self._targets.pop(id_, None)

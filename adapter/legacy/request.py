@@ -1,7 +1,7 @@
-"""The JSON a legacy plugin gets on its stdin, made of NRI's messages: pure functions.
+"""The JSON that a legacy plugin gets on its stdin, made of NRI's messages: pure functions.
 
 Source of the format: containerd/nri types/v1/types.go (Request, Spec) and client.go (createSpec); of the resources:
-the OCI runtime specification's Go types; of what is taken from where: plugins/v010-adapter.
+the OCI runtime specification's Go types; of the choice of NRI's fields: plugins/v010-adapter.
 """
 
 from __future__ import annotations
@@ -16,143 +16,120 @@ from adapter.oci.resources import resources_from
 from adapter.proto import nri_pb2 as api
 
 
-class Deviation(NamedTuple):
-    """A difference between our requests and those of `other`, that is wanted."""
+class Target:
+    """The pod or container that a request is about. Its JSON is made when it is first used."""
 
-    other: str
-    what: str
-    why: str
-
-
-DEVIATIONS = (
-    Deviation(
-        "upstream's v010-adapter",
-        "`spec.resources` has `memory` and `cpu` only where the runtime filled them; upstream always adds `{}`",
-        "the original never had an empty one that the spec had not",
-    ),
-    Deviation(
-        "the original (containerd 1.6)",
-        "`labels` has `io.cri-containerd.kind` and `oci_runtime_type`, which containerd keeps on its own objects",
-        "NRI gives them, and nothing says which labels are the pod's",
-    ),
-    Deviation(
-        "the original (containerd 1.6)",
-        "`labels` comes with deletes too",
-        "upstream's v010-adapter passes them, and a plugin may want them",
-    ),
-    Deviation(
-        "the original (containerd 1.6)",
-        "`spec.annotations` has the annotations of the CRI request too",
-        "NRI gives them merged with the spec's",
-    ),
-)
-"""Where requests differ on purpose. The tests against the original client know these and no others."""
-
-
-class Subject:
-    """The pod or container that a request is about. Its texts are made when somebody asks for them."""
-
-    def __init__(self, id_: str, sandbox_id: str, pid: int, of: api.PodSandbox | api.Container, pod: api.PodSandbox):
-        """Takes the ids, the pid, the message that describes it, and the one that describes its pod."""
+    def __init__(
+        self, id_: str, sandbox_id: str, pid: int, message: api.PodSandbox | api.Container, pod: api.PodSandbox
+    ) -> None:
+        """Takes the ids, the pid, the message of the pod or container, and the message of its pod."""
         self.id = id_
         self.sandbox_id = sandbox_id
         self.pid = pid
-        self.cgroups_path = of.linux.cgroups_path
-        self._of: api.PodSandbox | api.Container | None = of
+        self.started = 0
+        """The start (see `cgroup.started`) of a process that we found or watch, -1 if it had ended; else 0."""
+        self.cgroups_path = message.linux.cgroups_path
+        self._message: api.PodSandbox | api.Container | None = message
         self._pod: api.PodSandbox | None = pod
         self._spec = self._labels = b""
 
+    @classmethod
+    def restored(cls, id_: str, sandbox_id: str, pid: int, cgroups_path: str, *, spec: bytes, labels: bytes) -> Target:
+        """Returns a target as an earlier process knew it; the texts are JSON."""
+        target = cls(id_, sandbox_id, pid, api.Container(), api.PodSandbox())
+        target.cgroups_path = cgroups_path
+        target._spec, target._message = spec, None
+        target._labels, target._pod = labels, None
+        return target
+
     @property
     def is_sandbox(self) -> bool:
-        """Whether it is the pod itself."""
+        """Whether the target is a pod."""
         return self.id == self.sandbox_id
 
     @property
     def spec(self) -> bytes:
         """The request's `spec` as JSON."""
-        if self._of is not None:
-            self._spec, self._of = _spec(self._of), None
+        if self._message is not None:
+            self._spec, self._message = _spec(self._message), None
         return self._spec
 
     @property
     def labels(self) -> bytes:
         """The request's `labels` as JSON: those of the pod."""
         if self._pod is not None:
-            self._labels, self._pod = _strings(self._pod.labels), None
+            self._labels, self._pod = gojson.dumps(_sorted(self._pod.labels)), None
         return self._labels
 
-    def remember(self, earlier: Subject) -> None:
-        """Takes what it lacks from how it was at its create.
+    def remember(self, earlier: Target) -> None:
+        """Fills missing values from the target of its create.
 
-        A runtime that has filled everything has set the cgroup's path; at deletes some leave most of it out.
+        Some runtimes leave most of them out at deletes. A runtime that has filled everything has set the cgroup's path.
         """
         self.sandbox_id = self.sandbox_id or earlier.sandbox_id
         self.pid = self.pid or earlier.pid
         if not self.cgroups_path:
             self.cgroups_path = earlier.cgroups_path
-            self._spec, self._of = earlier.spec, None
+            self._spec, self._message = earlier.spec, None
         if self.labels == b"{}":
             self._labels = earlier.labels
 
     def __str__(self) -> str:
-        """Returns what it is in a log line."""
+        """Returns the target's name in a log line."""
         return f"{'sandbox' if self.is_sandbox else 'container'} {self.id}"
 
 
-def of_pod(pod: api.PodSandbox) -> Subject:
-    """Returns the subject of a pod's events."""
-    return Subject(pod.id, pod.id, pod.pid, pod, pod)
+def of_pod(pod: api.PodSandbox) -> Target:
+    """Returns the target of a pod's events."""
+    return Target(pod.id, pod.id, pod.pid, pod, pod)
 
 
-def of_container(container: api.Container, pod: api.PodSandbox) -> Subject:
-    """Returns the subject of a container's events; of its pod it needs id and labels."""
-    return Subject(container.id, pod.id or container.pod_sandbox_id, container.pid, container, pod)
+def of_container(container: api.Container, pod: api.PodSandbox) -> Target:
+    """Returns the target of a container's events; only id and labels of its pod are needed."""
+    return Target(container.id, pod.id or container.pod_sandbox_id, container.pid, container, pod)
 
 
-class Full(NamedTuple):
-    """What a request has at the events that the original never had: the whole OCI spec, and further members."""
+class Extension(NamedTuple):
+    """The part of a request that the original client never sent: the whole OCI spec, and further members."""
 
     spec: bytes
     members: bytes
 
 
-def encode(subject: Subject, state: str, entry: Entry, results: Sequence[Result], full: Full | None = None) -> bytes:
-    """Returns the request for one plugin. What is empty is left out where Go's `omitempty` leaves it out."""
+def encode(
+    target: Target, state: str, entry: Entry, results: Sequence[Result], extension: Extension | None = None
+) -> bytes:
+    """Returns the request for one plugin. An empty member is left out where Go's `omitempty` leaves it out."""
+    quote = gojson.quote
+    head = f'"version":{quote(entry.version)},"state":"{state}","id":{quote(target.id)},'
+    if target.sandbox_id:
+        head += f'"sandboxID":{quote(target.sandbox_id)},'
+    if target.pid:
+        head += f'"pid":{target.pid},'
     text = b"{" if entry.conf is None else b'{"conf":%b,' % entry.conf
-    text += b'"version":%b,"state":"%b","id":%b,' % (
-        gojson.dumps(entry.version),
-        state.encode(),
-        gojson.dumps(subject.id),
-    )
-    if subject.sandbox_id:
-        text += b'"sandboxID":%b,' % gojson.dumps(subject.sandbox_id)
-    if subject.pid:
-        text += b'"pid":%d,' % subject.pid
-    text += b'"spec":' + (full.spec if full else subject.spec)
-    if subject.labels != b"{}":
-        text += b',"labels":' + subject.labels
+    text += gojson.escape(head.encode("utf-8", "replace"))
+    text += b'"spec":' + (extension.spec if extension else target.spec)
+    if target.labels != b"{}":
+        text += b',"labels":' + target.labels
     if results:
         text += b',"results":[%b]' % b",".join([result.encode() for result in results])
-    if full:
-        text += full.members
+    if extension:
+        text += extension.members
     return text + b"}"
 
 
-def _spec(of: api.PodSandbox | api.Container) -> bytes:
-    linux = of.linux
-    spec = b'{"resources":'
-    spec += gojson.dumps(resources_from(linux.resources)) if linux.HasField("resources") else b"null"
+def _spec(message: api.PodSandbox | api.Container) -> bytes:
+    linux = message.linux
+    spec: dict[str, object] = {"resources": resources_from(linux.resources) if linux.HasField("resources") else None}
     if linux.namespaces:
-        spec += b',"namespaces":' + _strings({namespace.type: namespace.path for namespace in linux.namespaces})
+        spec["namespaces"] = _sorted({namespace.type: namespace.path for namespace in linux.namespaces})
     if linux.cgroups_path:
-        spec += b',"cgroupsPath":' + gojson.dumps(linux.cgroups_path)
-    if of.annotations:
-        spec += b',"annotations":' + _strings(of.annotations)
-    return spec + b"}"
+        spec["cgroupsPath"] = linux.cgroups_path
+    if message.annotations:
+        spec["annotations"] = _sorted(message.annotations)
+    return gojson.dumps(spec)
 
 
-def _strings(strings: Mapping[str, str]) -> bytes:
-    """Returns a map as JSON, in the order of Go's: by key."""
-    quote = gojson.quote
-    pairs = [f"{quote(key)}:{quote(text)}" for key, text in sorted(strings.items())]
-    return gojson.escape(f"{{{','.join(pairs)}}}".encode("utf-8", "replace"))
+def _sorted(strings: Mapping[str, str]) -> dict[str, str]:
+    """Returns a map in the order of Go's encoder: by key."""
+    return {key: strings[key] for key in sorted(strings)}

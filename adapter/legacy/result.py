@@ -1,4 +1,4 @@
-"""What a legacy plugin prints: one JSON document, read as the original client read it.
+"""The result that a legacy plugin prints: one JSON document, read as the original client read it.
 
 Source: containerd/nri types/v1/types.go (Result) and client.go (invokePlugin).
 """
@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 from adapter import gojson
 
 _TEXTS = ("plugin", "version", "error")
-_WISHES = {"spec": "spec", "cgroupspath": "cgroups_path", "adjust": "adjust", "updates": "updates"}
+_REQUESTS = {"spec": "spec", "cgroupspath": "cgroups_path", "adjust": "adjust", "updates": "updates"}
 
 
 class ResultError(ValueError):
-    """Output that is no result; its text says what is wrong with it and where."""
+    """Output that is no result; the message says what is wrong and where."""
 
 
 class Result(NamedTuple):
     """A plugin's answer. A non-empty `error` is a failure.
 
-    The original knew the first four. The others are what the plugin wishes for, as JSON that nobody has looked at yet;
-    None where it wishes for nothing.
+    The original client knew the first four members. The others are the changes that the plugin asks for, decoded but
+    not yet checked; None where it asks for nothing.
     """
 
     plugin: str = ""
@@ -33,8 +33,16 @@ class Result(NamedTuple):
     adjust: Any = None
     updates: Any = None
 
+    def requested(self) -> list[str]:
+        """Returns the keys of the changes that the plugin asks for."""
+        return [key for key in ("spec", "adjust", "updates") if getattr(self, key)]
+
+    def original(self) -> Result:
+        """Returns the result as the original client read it: without requests for changes."""
+        return Result(self.plugin, self.version, self.error, self.metadata)
+
     def encode(self) -> bytes:
-        """Returns it as JSON for the `results` of the plugins behind it: these keys only, as the original had them."""
+        """Returns the JSON for `results` in the requests of later plugins: the original client's keys only."""
         data: dict[str, object] = {"plugin": self.plugin, "version": self.version, "error": self.error}
         if self.metadata:
             data["metadata"] = dict(sorted(self.metadata.items()))
@@ -56,16 +64,16 @@ def parse(output: bytes) -> Result:
         raise ResultError(f"the result is {gojson.kind(decoded)}, not an object")
     texts = dict.fromkeys(_TEXTS, "")
     metadata: dict[str, str] = {}
-    wishes: dict[str, Any] = {}
+    requests: dict[str, Any] = {}
     for name, value in decoded:
         key = gojson.fold(name)
         if key in texts:
             texts[key] = _text(name, value, texts[key])
         elif key == "metadata":
             _add_metadata(metadata, name, value)
-        elif key in _WISHES:
-            wishes[_WISHES[key]] = value
-    return Result(texts["plugin"], texts["version"], texts["error"], metadata, **wishes)
+        elif key in _REQUESTS:
+            requests[_REQUESTS[key]] = value
+    return Result(texts["plugin"], texts["version"], texts["error"], metadata, **requests)
 
 
 def is_complete(output: bytes) -> bool:
@@ -78,7 +86,7 @@ def is_complete(output: bytes) -> bool:
 
 
 def _text(name: str, value: Any, unset: str) -> str:
-    """Returns a string member's value; null leaves what was there, as in Go."""
+    """Returns a string member's value; null leaves the value unchanged, as in Go."""
     if value is None:
         return unset
     if not isinstance(value, str):
@@ -87,7 +95,7 @@ def _text(name: str, value: Any, unset: str) -> str:
 
 
 def _add_metadata(metadata: dict[str, str], name: str, value: Any) -> None:
-    """Adds a member `metadata` to what an earlier one of that name had; null forgets it, as in Go."""
+    """Adds a member `metadata` to an earlier one of that name; null clears it, as in Go."""
     if value is None:
         metadata.clear()
         return

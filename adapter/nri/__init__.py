@@ -1,9 +1,8 @@
-"""An NRI stub for Python: what an NRI plugin is made of.
+"""An NRI stub for Python: the classes and messages of an NRI plugin.
 
 >>> from adapter.nri import Context, Plugin, api, run
 
-`Plugin` is the class to subclass, `run` runs one; `Stub` is for those who have an event loop of their own; `api` has
-NRI's messages.
+Pass an instance of a subclass of `Plugin` to `run`. A program with an event loop uses `Stub`. `api` has NRI's messages.
 """
 
 from adapter.nri.deferred import Answer, Deferred
@@ -11,17 +10,5 @@ from adapter.nri.stub import Context, Plugin, Stub
 from adapter.nri.transport import DEFAULT_SOCKET, Identity, connect, identity, launched, run
 from adapter.proto import nri_pb2 as api
 
-__all__ = [
-    "DEFAULT_SOCKET",
-    "Answer",
-    "Context",
-    "Deferred",
-    "Identity",
-    "Plugin",
-    "Stub",
-    "api",
-    "connect",
-    "identity",
-    "launched",
-    "run",
-]
+__all__ = ["DEFAULT_SOCKET", "Answer", "Context", "Deferred", "Identity", "Plugin", "Stub"]
+__all__ += ["api", "connect", "identity", "launched", "run"]

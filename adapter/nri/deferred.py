@@ -1,4 +1,4 @@
-"""A handler's answer that comes later."""
+"""A handler's answer that is completed later."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ class Deferred(Generic[T]):
     """A reply that is completed later, from any thread. Only the first completion counts."""
 
     def __init__(self) -> None:
-        """Starts incomplete."""
         self._outcome: tuple[T | None, Exception | None] | None = None
         self._listener: Callable[[T | None, Exception | None], None] | None = None
         self._lock = Lock()
 
     def complete(self, reply: T | None = None) -> None:
-        """Answers the call; None stands for an empty response."""
+        """Answers the call; None means an empty response."""
         self._settle((reply, None))
 
     def fail(self, error: Exception) -> None:
@@ -33,7 +32,7 @@ class Deferred(Generic[T]):
         return self._outcome is not None
 
     def then(self, listener: Callable[[T | None, Exception | None], None]) -> None:
-        """Calls `listener(reply, error)` once, at the completion or at once if that has been."""
+        """Calls `listener(reply, error)` once: at the completion, or now if the reply is complete."""
         with self._lock:
             self._listener = listener
             outcome = self._outcome
@@ -41,14 +40,14 @@ class Deferred(Generic[T]):
             listener(*outcome)
 
     def followed_by(self, step: Callable[[T | None], Answer[S]]) -> Deferred[S]:
-        """Returns the reply that `step`, called with this one, returns or completes later; an error passes it by."""
+        """Returns the reply that `step(this reply)` returns or completes later; after an error `step` is not called."""
         whole: Deferred[S] = Deferred()
 
         def completed(reply: T | None, error: Exception | None) -> None:
             if error is None:
                 try:
                     answer = step(reply)
-                except Exception as bug:  # whatever is raised is the answer to the call
+                except Exception as bug:  # the exception is the answer to the call
                     error = bug
             if error is not None:
                 whole.fail(error)
@@ -71,4 +70,4 @@ class Deferred(Generic[T]):
 
 
 Answer: TypeAlias = T | Deferred[T] | None
-"""What a handler returns: its response, one that comes later, or None for an empty one."""
+"""What a handler returns: its response, a Deferred response, or None for an empty response."""

@@ -1,12 +1,9 @@
-"""The calls of NRI's Plugin service as data: names, numbers, message types and the event mask.
-
-Everything is read off the descriptors, so that proto/nri.proto stays the one place where it is written down.
-"""
+"""The calls of NRI's Plugin service: names, event numbers, message types and event masks, read from the descriptors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
@@ -17,13 +14,13 @@ PLUGIN = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME = "nri.pkg.api.v1alpha1.Runtime"
 
 KNOWN_TO_ALL = 0x7FF
-"""Bits that every runtime knows; NRI <= 0.9 refuses a plugin that sets another one."""
+"""Bits that every runtime knows; NRI <= 0.9 refuses a plugin that sets other bits."""
 KNOWN_SINCE_0_10 = 0x3FFF
-"""Bits known to NRI >= 0.10. A runtime tells its NRI version only since 0.12."""
+"""Bits that NRI >= 0.10 knows. Runtimes report their NRI version since 0.12 only."""
 
 
 class Call(NamedTuple):
-    """One method of the Plugin service. `event` is its number, 0 where there is none."""
+    """A method of the Plugin service. `event` is the number of its event, 0 if there is none."""
 
     method: str
     handler: str
@@ -34,34 +31,22 @@ class Call(NamedTuple):
 
 def _calls() -> dict[str, Call]:
     calls = {}
+    events = dict(nri_pb2.Event.items())
+    messages: Mapping[str, Any] = vars(nri_pb2)
     for method in nri_pb2.DESCRIPTOR.services_by_name["Plugin"].methods:
         handler = re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
-        event = nri_pb2.Event.items()
-        number = dict(event).get(handler.upper(), 0)
-        request, response = (_class(type_.name) for type_ in (method.input_type, method.output_type))
-        calls[method.name] = Call(method.name, handler, number, request, response)
+        request, response = messages[method.input_type.name], messages[method.output_type.name]
+        calls[method.name] = Call(method.name, handler, events.get(handler.upper(), 0), request, response)
     return calls
 
 
-def _class(name: str) -> Any:
-    return getattr(nri_pb2, name)
-
-
 CALLS: dict[str, Call] = _calls()
-"""Every call by the name of its method."""
+"""The calls by method name."""
 
 BY_EVENT: dict[int, Call] = {call.event: call for call in CALLS.values() if call.event}
-"""The calls that are events, by number."""
+"""The calls that are events, by event number."""
 
 
 def mask(methods: Iterable[str]) -> int:
-    """Returns the event mask of the events named as methods (`StartContainer`); the bit of event N is N-1."""
-    bits = 0
-    for method in methods:
-        bits |= 1 << (CALLS[method].event - 1)
-    return bits
-
-
-def known(nri_version: str) -> int:
-    """Returns the bits that a runtime knows which reported this NRI version, empty from older ones."""
-    return KNOWN_SINCE_0_10 if nri_version else KNOWN_TO_ALL
+    """Returns the event mask of methods such as `StartContainer`; the bit of event N is N-1."""
+    return sum({1 << (CALLS[method].event - 1) for method in methods})

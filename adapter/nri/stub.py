@@ -1,13 +1,14 @@
-"""The plugin side of NRI: subclass `Plugin`, override the events you want, give it to a `Stub` or to `run`.
+"""The plugin side of NRI. A plugin is a subclass of `Plugin`; a `Stub` connects it with the wire protocol.
 
-The stub speaks the protocol without doing any input or output: it takes bytes and hands bytes to a function.
+The stub does no input or output: it takes bytes, and passes bytes to a function.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -22,52 +23,61 @@ from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Repl
 log = logging.getLogger(__name__)
 
 NRI_VERSION = "v0.12.5"
-"""The version of the protocol in proto/nri.proto; runtimes only log it."""
+"""The NRI version of proto/nri.proto; runtimes only log it."""
 DEFAULT_REGISTRATION_TIMEOUT = 5.0
 DEFAULT_REQUEST_TIMEOUT = 2.0
-"""Seconds; what runtimes use that do not tell (NRI <= 0.6)."""
-MARGIN = 0.1
-"""Seconds before a call's deadline at which its answer should go out at the latest."""
+"""Seconds; for runtimes that report no timeouts (NRI <= 0.6)."""
+RESERVE = 0.1
+"""Seconds before a call's deadline at which the answer should be sent at the latest."""
+MAX_STATE = 64 << 20
+"""Maximum bytes of the parts of a Synchronize."""
 UPDATES_PER_CALL = 3 << 20
-"""Bytes of updates in one message: what is more goes into the next."""
+"""Bytes of updates in one message; more updates go into further messages."""
 
 
 class Context:
-    """What a handler knows of its call besides the request."""
+    """The method and the deadline of a call."""
 
     __slots__ = ("_clock", "deadline", "due", "method")
 
-    def __init__(self, method: str, deadline: float, clock: Callable[[], float]) -> None:
-        """Takes the method's name and the deadline on `clock`, time.monotonic unless a test says otherwise."""
+    def __init__(
+        self, method: str, timeout: float, clock: Callable[[], float], came: float, reserve: float = RESERVE
+    ) -> None:
+        """Takes the method's name, the call's seconds, and when it came on `clock`; `reserve` are seconds too.
+
+        The clock is time.monotonic except in tests.
+        """
         self.method = method
-        self.deadline = deadline
-        self.due = deadline - min(MARGIN, max(deadline - clock(), 0) / 2)
-        """When the answer should go out at the latest, on the same clock: a little before the deadline."""
+        self.deadline = came + timeout
+        self.due = self.deadline - min(reserve, max(timeout, 0) / 2)
+        """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
         self._clock = clock
 
     def remaining(self) -> float:
-        """Returns the seconds until the runtime gives up waiting; negative afterwards."""
+        """Returns the seconds until the deadline; negative after it."""
         return self.deadline - self._clock()
 
 
 class Plugin:
-    """An NRI plugin. The events that a subclass overrides are the ones it is subscribed to.
+    """An NRI plugin. A subclass is subscribed to the events whose handlers it overrides.
 
-    A handler gets the request as NRI's message and returns the response, a `Deferred`, or None. What it raises
-    becomes the error of the call: status UNKNOWN with the exception's own text, or what a `CallError` says.
+    A handler gets NRI's request message and returns the response, a `Deferred`, or None. An exception becomes the error
+    of the call: a `CallError` has its own status, any other exception has UNKNOWN and the exception's text.
     """
 
+    reserve = RESERVE
+    """Seconds before a call's deadline at which `Context.due` is."""
     failure_policy = api.FailurePolicy(keep_connected=True)
-    """What the runtime shall do when no answer comes in time (NRI >= 0.12.4)."""
+    """Tells the runtime (NRI >= 0.12.4) what to do when no answer comes in time."""
 
     def configure(self, request: api.ConfigureRequest, context: Context) -> api.ConfigureResponse | None:
-        """The runtime introduces itself. A response with `events` set replaces the subscription by overriding."""
+        """The runtime describes itself. `events` in the response replaces the subscription by overriding."""
 
     def synchronize(self, request: api.SynchronizeRequest, context: Context) -> Answer[api.SynchronizeResponse]:
-        """The pods and containers there are, all parts joined. Called once, before the first event."""
+        """The existing pods and containers, all parts joined. Called once, before the first event."""
 
     def shutdown(self) -> None:
-        """The runtime goes down. Today's runtimes never say so."""
+        """The runtime shuts down. Current runtimes never call this."""
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, context: Context) -> Answer[api.RunPodSandboxResponse]:
         """A pod's sandbox was started."""
@@ -75,7 +85,7 @@ class Plugin:
     def update_pod_sandbox(
         self, request: api.UpdatePodSandboxRequest, context: Context
     ) -> Answer[api.UpdatePodSandboxResponse]:
-        """A pod's resources are about to change. NRI >= 0.10; asked for only of runtimes that say 0.12 or later."""
+        """A pod's resources are about to change. Only from runtimes that report NRI 0.12 or later."""
 
     def post_update_pod_sandbox(
         self, request: api.PostUpdatePodSandboxRequest, context: Context
@@ -133,7 +143,7 @@ class Plugin:
     def validate_container_adjustment(
         self, request: api.ValidateContainerAdjustmentRequest, context: Context
     ) -> Answer[api.ValidateContainerAdjustmentResponse]:
-        """What plugins want of a container; the response may reject it. Availability as of update_pod_sandbox."""
+        """Plugins have adjusted a container; the response may reject it. Availability as of update_pod_sandbox."""
 
     def subscription(self) -> int:
         """Returns the event mask of the handlers that this class overrides."""
@@ -145,10 +155,10 @@ class Plugin:
 
 
 class Stub:
-    """One plugin's session with a runtime: registration, configuration, synchronisation, events.
+    """A plugin's session with a runtime: registration, configuration, synchronisation, events.
 
-    `write` gets the bytes for the runtime; it is called by `register`, `receive_data`, `update_containers` and by
-    whoever completes a Deferred, never by two threads at once.
+    `write` gets the bytes for the runtime. `register`, `receive_data`, `update_containers` and the completion of a
+    Deferred call it, never from two threads at once.
     """
 
     def __init__(
@@ -159,12 +169,12 @@ class Stub:
         write: Callable[[bytes], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Takes the plugin, its name, its two-digit `idx` (lower ones are called first), and where bytes go."""
+        """Takes the plugin, its name, its two-digit index `idx` (lower ones are called first), and `write`."""
         self.name, self.idx = name, idx
         self.registered = False
         """Whether the runtime has accepted the registration."""
         self.synchronized = False
-        """Whether the plugin has been told the state of the node: events follow."""
+        """Whether the runtime has called Synchronize: events follow."""
         self.request_timeout = DEFAULT_REQUEST_TIMEOUT
         self.registration_timeout = DEFAULT_REGISTRATION_TIMEOUT
         self._plugin = plugin
@@ -172,24 +182,29 @@ class Stub:
         self._clock = clock
         self._connection = Connection(serve=PLUGIN_SERVICE, call=RUNTIME_SERVICE)
         self._lock = Lock()
-        self._parts: api.SynchronizeRequest | None = None
+        self._parts = api.SynchronizeRequest()
         self._waiting: dict[int, Callable[[Reply], None]] = {}
+        self._unanswered: set[int] = set()
+        """The calls whose answers come later, by stream."""
+        self._on_answered: Callable[[], object] | None = None
 
     def register(self) -> None:
-        """Introduces the plugin. The stub serves from now on: Configure may come before the answer does."""
+        """Registers the plugin. The stub serves calls from now on: Configure may come before the answer."""
         request = api.RegisterPluginRequest(plugin_name=self.name, plugin_idx=self.idx, NRI_version=NRI_VERSION)
         self._call("RegisterPlugin", request, self._on_registered, self.registration_timeout)
 
-    def receive_data(self, data: bytes) -> None:
-        """Takes bytes of the runtime, calls handlers, writes their answers.
+    def receive_data(self, data: bytes, came: float | None = None) -> None:
+        """Takes bytes from the runtime, calls handlers, writes their answers.
 
-        Raises RemoteProtocolError when the stream is broken and RegistrationError when the plugin is refused; the
-        trunk is then to be closed.
+        The time of the calls counts from `came`, the earliest moment at which the bytes may have come, on the stub's
+        clock; by default that is now.
+        Raises RemoteProtocolError when the stream is broken and RegistrationError when the runtime refuses the plugin:
+        the caller then closes the trunk.
         """
+        came = self._clock() if came is None else came
         for event in self._connection.receive_data(data):
             if isinstance(event, Request):
-                self._serve(event)
-                self._flush()
+                self._serve(event, came)
             else:
                 self._waiting.pop(event.stream_id)(event)
         self._flush()
@@ -199,10 +214,10 @@ class Stub:
         updates: Iterable[api.ContainerUpdate],
         done: Callable[[list[api.ContainerUpdate], CallError | None], None] | None = None,
     ) -> None:
-        """Asks the runtime to update containers, unsolicited, in as many calls as their size needs.
+        """Asks the runtime to update containers, in as many UpdateContainers calls as the size needs.
 
-        `done(failed, error)` is called once per call. Do not wait for it in a handler: the answer may stand behind
-        events that must be served first, and with NRI <= 0.12.0 the call can deadlock the runtime for ever.
+        `done(failed, error)` is called once per call. A handler must not wait for it: the answer may come after events
+        that must be served first. With NRI <= 0.12.0 the call can deadlock the runtime for ever.
         """
 
         def answered(reply: Reply) -> None:
@@ -218,6 +233,16 @@ class Stub:
         for batch in _batches(updates):
             self._call("UpdateContainers", api.UpdateContainersRequest(update=batch), answered, self.request_timeout)
 
+    def when_answered(self, callback: Callable[[], object]) -> None:
+        """Calls back, at once or later, when no call of the runtime waits for its answer."""
+        self._on_answered = callback
+        self._tell_if_answered()
+
+    def _tell_if_answered(self) -> None:
+        if self._on_answered is not None and not self._unanswered:
+            callback, self._on_answered = self._on_answered, None
+            callback()
+
     def _call(self, method: str, request: Message, answered: Callable[[Reply], None], timeout: float) -> None:
         with self._lock:
             stream_id = self._connection.call(events.RUNTIME, method, request.SerializeToString(), timeout)
@@ -229,34 +254,34 @@ class Stub:
             raise RegistrationError(f"the runtime refused plugin {self.idx}-{self.name}: {reply.message}")
         self.registered = True
 
-    def _serve(self, request: Request) -> None:
-        now = self._clock()
+    def _serve(self, request: Request, came: float) -> None:
         call = events.CALLS.get(request.method) if request.service == events.PLUGIN else None
         if call is None:
             self._refuse(request, Code.UNIMPLEMENTED, f"no method {request.service}/{request.method}")
             return
+        timeout = self.request_timeout if request.timeout is None else request.timeout
+        context = Context(call.method, timeout, self._clock, came, self._plugin.reserve)
         try:
             message = call.request.FromString(request.payload)
         except DecodeError as error:
             self._refuse(request, Code.INTERNAL, f"undecodable {call.request.DESCRIPTOR.name}: {error}")
             return
-        timeout = self.request_timeout if request.timeout is None else request.timeout
-        context = Context(call.method, now + timeout, self._clock)
         try:
             answer = self._handle(call, message, context)
-        except Exception as error:  # whatever a handler raises is the answer to its call
-            self._fail(request, error)
+        except Exception as error:  # the exception is the answer to the call
+            self._answer(request, None, error)
             return
         if isinstance(answer, Deferred):
-            answer.then(lambda reply, error: self._settle(request, reply, error))
+            self._unanswered.add(request.stream_id)
+            answer.then(partial(self._settle, request))
         else:
-            self._respond(request, answer)
+            self._answer(request, answer)
 
     def _handle(self, call: events.Call, message: Any, context: Context) -> Any:
-        if call.method == "StateChange":
-            return self._state_change(message, context)
         if call.event:
             return getattr(self._plugin, call.handler)(message, context)
+        if call.method == "StateChange":
+            return self._state_change(message, context)
         if call.method == "Configure":
             return self._configure(message, context)
         if call.method == "Synchronize":
@@ -264,7 +289,7 @@ class Stub:
         return self._plugin.shutdown()
 
     def _state_change(self, change: api.StateChangeEvent, context: Context) -> Any:
-        """Serves the older generation of an event through the newer one's handler; an unknown event is let pass."""
+        """Serves an event of NRI <= 0.11 by the handler of the dedicated call; ignores an unknown event."""
         call = events.BY_EVENT.get(change.event)
         if call is None:
             return None
@@ -280,66 +305,50 @@ class Stub:
             self.request_timeout = request.request_timeout / 1000
         response = self._plugin.configure(request, context) or api.ConfigureResponse()
         wanted = response.events or self._plugin.subscription()
-        # An empty mask would mean every event; the removal of pods is the rarest there is.
-        response.events = wanted & events.known(request.NRI_version) or events.mask(["RemovePodSandbox"])
+        known = events.KNOWN_SINCE_0_10 if request.NRI_version else events.KNOWN_TO_ALL
+        # An empty mask would mean every event. RemovePodSandbox is the rarest event.
+        response.events = wanted & known or events.mask(["RemovePodSandbox"])
         if not response.HasField("failure_policy"):
             response.failure_policy.CopyFrom(self._plugin.failure_policy)
         return response
 
     def _synchronize(self, part: api.SynchronizeRequest, context: Context) -> Any:
-        whole = part
-        if self._parts is not None:
-            whole = self._parts
-            whole.MergeFrom(part)
+        self._parts.MergeFrom(part)
+        if self._parts.ByteSize() > MAX_STATE:
+            self._parts = api.SynchronizeRequest()
+            raise CallError(Code.RESOURCE_EXHAUSTED, f"Synchronize: more than {MAX_STATE} bytes in parts")
         if part.more:
-            self._parts = whole
             return api.SynchronizeResponse(more=True)
-        self._parts = None
+        whole, self._parts = self._parts, api.SynchronizeRequest()
         whole.more = False
         self.synchronized = True
         return self._plugin.synchronize(whole, context)
 
     def _settle(self, request: Request, reply: Any, error: Exception | None) -> None:
-        if error is not None:
-            self._fail(request, error)
-        else:
-            self._respond(request, reply)
-        self._flush()
+        self._answer(request, reply, error)
+        self._unanswered.discard(request.stream_id)
+        self._tell_if_answered()
 
-    def _respond(self, request: Request, reply: Any) -> None:
-        if reply is not None and not isinstance(reply, Message):
-            self._fail(request, TypeError(f"the handler returned a {type(reply).__name__}"))
+    def _answer(self, request: Request, reply: Any, error: Exception | None = None) -> None:
+        if error is None and reply is not None and not isinstance(reply, Message):
+            error = TypeError(f"the handler returned a {type(reply).__name__}")
+        if error is not None:
+            code, text = status_of(error)
+            if not isinstance(error, AdapterError):
+                log.error("%s: %s", request.method, text, exc_info=error)
+            self._refuse(request, code, text)
             return
-        rest: list[api.ContainerUpdate] = []
-        if isinstance(reply, api.SynchronizeResponse) and reply.ByteSize() > UPDATES_PER_CALL:
-            # Only the answer to the last part may carry updates: what does not fit follows on its own.
-            first = _batches(reply.update)[0]
-            rest = list(reply.update)[len(first) :]
-            reply = api.SynchronizeResponse(update=first)
         try:
             with self._lock:
                 self._connection.respond(request.stream_id, b"" if reply is None else reply.SerializeToString())
-        except MessageTooLarge as error:
-            self._refuse(request, Code.RESOURCE_EXHAUSTED, f"{request.method}: {error}")
-        if rest:
-            self._update_later(rest)
-
-    def _update_later(self, rest: list[api.ContainerUpdate]) -> None:
-        for batch in _batches(rest):
-            try:
-                self.update_containers(batch)
-            except MessageTooLarge as error:
-                log.error("an update of container %s: %s", batch[0].container_id, error)
-
-    def _fail(self, request: Request, error: Exception) -> None:
-        code, text = status_of(error)
-        if not isinstance(error, AdapterError):
-            log.error("%s: %s", request.method, text, exc_info=error)
-        self._refuse(request, code, text)
+                self._write(self._connection.data_to_send())
+        except MessageTooLarge as too_large:
+            self._refuse(request, Code.RESOURCE_EXHAUSTED, f"{request.method}: {too_large}")
 
     def _refuse(self, request: Request, code: int, text: str) -> None:
         with self._lock:
             self._connection.fail(request.stream_id, code, text)
+            self._write(self._connection.data_to_send())
 
     def _flush(self) -> None:
         with self._lock:
@@ -349,24 +358,25 @@ class Stub:
 
 
 def status_of(error: Exception) -> tuple[int, str]:
-    """Returns the ttRPC status that an exception of a handler becomes: the one place that maps them.
+    """Returns the ttRPC status for an exception of a handler.
 
-    A handler's error is never UNIMPLEMENTED: to NRI >= 0.12 that says that the plugin is of the older generation,
-    for all events to come (pkg/adaptation/plugin.go, wrapOrigImpl).
+    The status is never UNIMPLEMENTED: NRI >= 0.12 would then send all further events as StateChange
+    (pkg/adaptation/plugin.go, wrapOrigImpl).
     """
     if isinstance(error, CallError) and error.code not in (Code.OK, Code.UNIMPLEMENTED):
         return error.code, error.message
     return Code.UNKNOWN, str(error) or type(error).__name__
 
 
-def _batches(updates: Iterable[api.ContainerUpdate]) -> list[list[api.ContainerUpdate]]:
-    batches: list[list[api.ContainerUpdate]] = [[]]
+def _batches(updates: Iterable[api.ContainerUpdate]) -> Iterator[list[api.ContainerUpdate]]:
+    batch: list[api.ContainerUpdate] = []
     size = 0
     for update in updates:
         length = update.ByteSize() + 8
-        if batches[-1] and size + length > UPDATES_PER_CALL:
-            batches.append([])
-            size = 0
-        batches[-1].append(update)
+        if batch and size + length > UPDATES_PER_CALL:
+            yield batch
+            batch, size = [], 0
+        batch.append(update)
         size += length
-    return [batch for batch in batches if batch]
+    if batch:
+        yield batch

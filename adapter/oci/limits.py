@@ -1,12 +1,10 @@
-"""What cannot be expressed as an adjustment, and where runtimes make something else of one: two tables.
+"""The table of the changes that cannot be expressed as an adjustment, or that runtimes would lose.
 
-Every refusal of this package is made from a row of the first; the tests against the Go generator know the differences
-of the second and no others; documentation shows both.
+Every refusal of this package is made from a row; the documentation shows the table.
 """
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from adapter.errors import NotAdjustable
@@ -22,26 +20,24 @@ class Limit(NamedTuple):
     why: str
 
     def at(self, place: str, detail: str = "") -> NotAdjustable:
-        """Returns the refusal for this very place; `detail` says more than `why`."""
+        """Returns the refusal for a place; `detail` is added to `why`."""
         return NotAdjustable(place, f"{self.why}: {detail}" if detail else self.why)
-
-    def covers(self, error: NotAdjustable) -> bool:
-        """Whether a refusal is one of this row's."""
-        pattern = re.escape(self.place).replace(r"\[NAME\]", r"\[.*\]").replace(r"\*", ".*")
-        return bool(re.fullmatch(pattern, error.place, re.DOTALL)) and error.reason.split(": ")[0] == self.why
-
-
-class Deviation(NamedTuple):
-    """A difference between what an adjustment asks for and what a runtime makes of it."""
-
-    place: str
-    what: str
 
 
 def element(place: str, name: str) -> str:
-    """Returns the place of one element of a list or map, with what cannot be printed escaped and what is long cut."""
-    shown = name[:_LONGEST_NAME] if name.isprintable() else name[:_LONGEST_NAME].encode("unicode_escape").decode()
-    return f"{place}[{shown}]" if place else shown
+    """Returns the place of an element of a list or map; an unprintable name is escaped, a long one cut."""
+    return f"{place}[{_shown(name)}]"
+
+
+def inside(place: str, key: str) -> str:
+    """Returns the place of a member of an object; `place` is empty for the whole specification."""
+    shown = _shown(key) or '""'
+    return f"{place}.{shown}" if place else shown
+
+
+def _shown(name: str) -> str:
+    name = name[:_LONGEST_NAME]
+    return name if name.isprintable() else name.encode("unicode_escape").decode()
 
 
 ILL_TYPED = Limit(
@@ -141,30 +137,3 @@ LIMITS = (
     UPDATE,
 )
 """All that is refused."""
-
-DEVIATIONS = (
-    Deviation(
-        "annotations",
-        "one both removed and set is gone at times, so are sysctls and network devices: their order is random",
-    ),
-    Deviation("annotations", "NRI before 0.12.5 takes the removal of a sysctl for that of an annotation"),
-    Deviation("linux.sysctl", "NRI before 0.12.5 does not forward the removal of a sysctl"),
-    Deviation("process.env", "with any change, entries without `=` or without a name are lost"),
-    Deviation("process.env", "with any change, a variable that stands there twice has its first place and last value"),
-    Deviation("process.env", "of a variable that stands there twice the first is changed, and the last is in force"),
-    Deviation("process.env", "NRI does not forward the removal of a variable"),
-    Deviation("process.rlimits", "a changed limit is appended and its old one stays; the last is in force"),
-    Deviation("mounts", "with any change, all are sorted: by depth, then by destination"),
-    Deviation(
-        "linux.rootfsPropagation",
-        "becomes `rshared` or `rslave` with a mount that has that option; its source has to be shared on the host",
-    ),
-    Deviation("linux.devices", "NRI does not forward the removal of a device"),
-    Deviation("linux.devices", "a changed device moves to the end"),
-    Deviation("linux.resources.devices", "for each new or changed device a rule is appended that allows it"),
-    Deviation("linux.resources.memory.swap", "becomes what `limit` is set to"),
-    Deviation("linux.resources.memory", "all but `limit` is ignored without a word"),
-    Deviation("linux.seccomp", "`defaultErrnoRet` is dropped from an adjusted policy"),
-    Deviation("linux.intelRdt", "`remove` together with other values does not clear what these do not name"),
-)
-"""Where what runtimes make of an adjustment differs from what `apply` makes of it."""

@@ -1,32 +1,33 @@
-"""The merge patch that a legacy plugin may answer with: just what it changes, or the whole specification edited."""
+"""Merges the patch of a legacy plugin's answer, its changes or the whole edited specification, into a specification."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from adapter.oci.fields import HOOKS, is_list, is_object, members, text
-from adapter.oci.limits import ILL_TYPED, element
-from adapter.oci.spec import Spec
+from adapter.oci.limits import ILL_TYPED, inside
+from adapter.oci.precision import settled
+from adapter.oci.spec import HOOK, HOOKS
+from adapter.oci.values import Spec, is_list, is_object, members, read_list, text
 
 _Merge: TypeAlias = Callable[[list[Any], list[Any], str], list[Any]]
 _DIRECTIVE = "$patch"
 
 
 def merged(spec: Spec, patch: object) -> Spec:
-    """Returns a new specification with the patch; changes neither of them.
+    """Returns a new specification with the patch; neither argument is changed.
 
-    Objects merge as in RFC 7396: null removes. Lists whose elements have names merge by these, as in Kubernetes'
+    Objects merge as in RFC 7396: null removes. Lists whose elements have names merge by name, as in Kubernetes'
     strategic merge: variables (one without `=` removes), mounts, devices, rlimits, namespaces; an element with
     `"$patch": "delete"` is removed. Hooks are appended where they are not there yet. All other lists are replaced.
-    `cgroupsPath` at the top, where README-v0.1.0 has it, means that of `linux`. Raises NotAdjustable for what cannot be
-    merged; whether the result is a specification is for `adjustment` to say.
+    `cgroupsPath` at the top, where README-v0.1.0 has it, means that of `linux`. Raises NotAdjustable for a patch that
+    cannot be merged; `adjustment` decides whether the result is a specification.
     """
     return _object(spec, _lowered(is_object(patch, "spec")), "")
 
 
 def _lowered(patch: Spec) -> Spec:
-    """Returns the patch with its top `cgroupsPath` in `linux`, where the patch does not set that too."""
+    """Returns the patch with its top `cgroupsPath` moved to `linux`, unless the patch has one there too."""
     if "cgroupsPath" not in patch:
         return patch
     linux = members(patch.get("linux"), "linux")
@@ -38,7 +39,7 @@ def _lowered(patch: Spec) -> Spec:
 def _object(before: object, patch: Spec, place: str) -> Spec:
     result = dict(before) if isinstance(before, dict) else {}
     for key, member in patch.items():
-        where = f"{place}.{element('', key)}" if place else element("", key)
+        where = inside(place, key)
         if member is None:
             result.pop(key, None)
         elif merge := _LISTS.get(where):
@@ -46,7 +47,7 @@ def _object(before: object, patch: Spec, place: str) -> Spec:
         elif isinstance(member, dict):
             result[key] = _object(result.get(key), member, where)
         else:
-            result[key] = member
+            result[key] = settled(result.get(key), member)
     return result
 
 
@@ -56,27 +57,30 @@ def _by_name(
     name_of: Callable[[Any], Any],
     merge: Callable[[Any, Any], Any],
 ) -> list[Any]:
-    """Returns a list with named changes: in the place of that name, at the end where there is none, gone for None.
+    """Returns a list with named changes: a new name is appended, a change of None removes.
 
-    Of a name that stands there more than once the first change is for the first, and so on.
+    Of several elements with the same name, the first change is for the first element, and so on.
     """
     result = list(before)
     places: dict[Any, list[int]] = {}
     for index, value in enumerate(before):
         places.setdefault(name_of(value), []).append(index)
+    waiting = {name: iter(list(indexes)) for name, indexes in places.items()}
     for name, change in changes:
         if change is None:
-            result = [None if value is not None and name_of(value) == name else value for value in result]
-        elif waiting := places.get(name):
-            index = waiting.pop(0)
-            result[index] = merge(result[index], change)
-        else:
-            result.append(merge(None, change))
+            for index in places.pop(name, ()):
+                result[index] = None
+            continue
+        index = next(waiting.get(name, iter(())), len(result))
+        if index == len(result):
+            result.append(None)
+        result[index] = merge(result[index], change)
+        places.setdefault(name, []).append(index)
     return [value for value in result if value is not None]
 
 
 def _objects_by(key: str) -> _Merge:
-    """Returns what merges lists of objects by one of their members."""
+    """Returns the function that merges lists of objects by one of their members."""
 
     def changes(patch: list[Any], place: str) -> Iterator[tuple[str, Spec | None]]:
         for number, member in enumerate(patch):
@@ -96,18 +100,30 @@ def _objects_by(key: str) -> _Merge:
 
 
 def _variables(before: list[Any], patch: list[Any], place: str) -> list[Any]:
-    """Merges an environment; a variable that stood there without `=` and still does is left alone."""
+    """Merges an environment; an old entry without `=` is left as it is."""
     entries = [text(member, f"{place}[{number}]") for number, member in enumerate(patch)]
+    known = {entry for entry in before if isinstance(entry, str)}
     return _by_name(
         before,
-        ((entry.partition("=")[0], entry if "=" in entry or entry in before else None) for entry in entries),
+        ((entry.partition("=")[0], entry if "=" in entry or entry in known else None) for entry in entries),
         lambda entry: entry.partition("=")[0] if isinstance(entry, str) else None,
         lambda _, entry: entry,
     )
 
 
-def _hooks(before: list[Any], patch: list[Any], _: str) -> list[Any]:
-    return before + [hook for hook in patch if hook not in before]
+def _hooks(before: list[Any], patch: list[Any], place: str) -> list[Any]:
+    """Appends hooks that are not there yet. Hooks that differ in their form only, as nulls do, are the same."""
+    result = list(before)
+    known = set(_encoded(before, place))
+    for hook, encoded in zip(patch, _encoded(settled(before, patch), place), strict=True):
+        if encoded not in known:
+            known.add(encoded)
+            result.append(hook)
+    return result
+
+
+def _encoded(hooks: list[Any], place: str) -> list[bytes]:
+    return [message.SerializeToString() for message in read_list(HOOK, hooks, place)]
 
 
 _LISTS: Mapping[str, _Merge] = {

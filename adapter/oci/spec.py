@@ -1,76 +1,168 @@
-"""The OCI specification of a container as far as NRI tells it."""
+"""The table of a specification's parts: the place of a part, its kind, and NRI's field for it.
+
+Three functions walk the table: `spec_from` writes a container's fields as a specification, `adjustment` turns the
+difference of two specifications into an adjustment, `apply` applies an adjustment to a specification.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
-from adapter.oci import fields
-from adapter.oci.fields import write
-from adapter.oci.resources import resources_from
+from google.protobuf.message import Message
+
+from adapter.errors import NotAdjustable
+from adapter.oci import limits
+from adapter.oci.named_parts import Env, Map, Mounts, Named
+from adapter.oci.parts import (
+    Appended,
+    Args,
+    Group,
+    Limits,
+    Memory,
+    Rdt,
+    Scalar,
+    Seccomp,
+    User,
+    Whole,
+)
+from adapter.oci.precision import settled
+from adapter.oci.resources import CPU, HUGEPAGE, MEMORY, PIDS, RULE, resources_from
+from adapter.oci.shapes import shape
+from adapter.oci.values import Spec, int64, is_object, text
 from adapter.proto import nri_pb2 as api
 
-Spec: TypeAlias = dict[str, Any]
-"""An OCI runtime specification as `gojson.plain` returns it."""
+MOUNT = shape(api.Mount, "destination")
+HOOK = shape(api.Hook, "path")
+RLIMIT = shape(api.POSIXRlimit, "type", always=("hard", "soft"))
+DEVICE = shape(api.LinuxDevice, "path", always=("type", "major", "minor"))
+NAMESPACE = shape(api.LinuxNamespace, "type")
+NET_DEVICE = shape(api.LinuxNetDevice)
+IO_PRIORITY = shape(api.LinuxIOPriority, "class", always=("priority",))
+SCHEDULER = shape(api.LinuxScheduler, "policy")
+MEMORY_POLICY = shape(api.LinuxMemoryPolicy, "mode", always=("nodes",))
+_SECCOMP_ARG = shape(api.LinuxSeccompArg, always=("index", "value", "op"))
+_SYSCALL = shape(api.LinuxSyscall, always=("names", "action"), args=_SECCOMP_ARG)
+SECCOMP = shape(api.LinuxSeccomp, "defaultAction", syscalls=_SYSCALL)
+
+HOOKS = {
+    "prestart": "prestart",
+    "createRuntime": "create_runtime",
+    "createContainer": "create_container",
+    "startContainer": "start_container",
+    "poststart": "poststart",
+    "poststop": "poststop",
+}
+"""NRI's field for each stage of hooks."""
+
+
+class _Resources(Group):
+    """The cgroup limits."""
+
+    def written(self, container: Any) -> Spec:
+        """See Part; `pids` without a limit are absent, for Go types before runtime-spec 1.3 write a 0 for them."""
+        resources = resources_from(container.linux.resources)
+        return {key: part for key, part in resources.items() if part or key != "pids"}
+
+
+_RESOURCES = _Resources(
+    devices=Appended("linux.resources.devices", RULE, limits.RULES_KEPT),
+    memory=Memory("linux.resources.memory", MEMORY, no_change=lambda limit: limit == 0),
+    cpu=Limits("linux.resources.cpu", CPU),
+    pids=Limits("linux.resources.pids", PIDS, no_change=lambda limit: limit < 0, why=limits.PIDS),
+    hugepageLimits=Named("linux.resources.hugepage_limits", HUGEPAGE, kept=limits.KEPT),
+    unified=Map("linux.resources.unified", kept=limits.KEPT),
+)
+_PROCESS = Group(
+    user=User(),
+    args=Args(),
+    env=Env(),
+    rlimits=Named("rlimits", RLIMIT, kept=limits.RLIMIT_KEPT),
+    oomScoreAdj=Scalar("linux.oom_score_adj", int64),
+    scheduler=Whole("linux.scheduler", SCHEDULER, removable=True),
+    ioPriority=Whole("linux.io_priority", IO_PRIORITY, removable=True),
+)
+_LINUX = Group(
+    sysctl=Map("linux.sysctl"),
+    resources=_RESOURCES,
+    cgroupsPath=Scalar("linux.cgroups_path", text),
+    namespaces=Named("linux.namespaces", NAMESPACE, names={"network", "pid", "mount", "ipc", "uts", "user", "cgroup"}),
+    devices=Named("linux.devices", DEVICE, kept=limits.DEVICE_KEPT, marks=True),
+    netDevices=Map("linux.net_devices", NET_DEVICE),
+    seccomp=Seccomp("linux.seccomp_policy", SECCOMP, removable=False),
+    intelRdt=Rdt(),
+    memoryPolicy=Whole("linux.memory_policy", MEMORY_POLICY, removable=False),
+)
+_SPEC = Group(
+    process=_PROCESS,
+    mounts=Mounts("mounts", MOUNT, marks=True),
+    hooks=Group(**{stage: Appended(f"hooks.{name}", HOOK, limits.HOOKS_KEPT) for stage, name in HOOKS.items()}),
+    annotations=Map("annotations"),
+    linux=_LINUX,
+)
 
 
 def spec_from(pod: api.PodSandbox, container: api.Container) -> Spec:
     """Returns the specification that NRI's data describes, written as Go's encoder writes it.
 
-    What NRI does not tell (capabilities, root, with older ones the user, and so on) is absent. All that it does tell
-    is in the container; nothing comes from `pod` so far. Reverses pkg/api's FromOCI functions.
+    Values that NRI does not tell (capabilities, root, from older runtimes the user, and so on) are absent. Nothing
+    comes from `pod` so far. Reverses pkg/api's FromOCI functions.
     """
-    spec = {
-        "process": _process(container),
-        "mounts": [write(fields.MOUNT, mount) for mount in container.mounts],
-        "hooks": _hooks(container.hooks),
-        "annotations": dict(container.annotations),
-        "linux": _linux(container.linux),
-    }
-    return {key: value for key, value in spec.items() if value}
+    return _SPEC.written(container)
 
 
-def _process(container: api.Container) -> Spec:
-    linux = container.linux
-    process: Spec = {}
-    if container.HasField("user"):
-        process["user"] = write(fields.USER, container.user)
-    process["args"] = list(container.args)
-    process["env"] = list(container.env)
-    process["rlimits"] = [write(fields.RLIMIT, rlimit) for rlimit in container.rlimits]
-    if linux.HasField("oom_score_adj"):
-        process["oomScoreAdj"] = linux.oom_score_adj.value
-    # Each has a word for none, which OCI says by absence.
-    if linux.scheduler.policy:
-        process["scheduler"] = write(fields.SCHEDULER, linux.scheduler)
-    if getattr(linux.io_priority, "class"):
-        process["ioPriority"] = write(fields.IO_PRIORITY, linux.io_priority)
-    return {key: value for key, value in process.items() if value or value == 0}
+def adjustment(before: Spec, after: Spec) -> api.ContainerAdjustment:
+    """Returns the adjustment that turns `before` into `after`, empty if they are the same; changes neither.
+
+    `before` is a specification, `after` a plugin's edited version of it. Raises NotAdjustable, with a row of
+    `limits.LIMITS`, for a change that cannot be expressed.
+    """
+    adjusted = api.ContainerAdjustment()
+    _SPEC.change(adjusted, before, settled(before, is_object(after, "spec")), "")
+    return adjusted
 
 
-def _hooks(hooks: api.Hooks) -> Spec:
-    stages = {stage: getattr(hooks, name) for stage, name in fields.HOOKS.items()}
-    return {stage: [write(fields.HOOK, hook) for hook in found] for stage, found in stages.items() if found}
+def apply(spec: Spec, adjustment: api.ContainerAdjustment, *, collected: bool = False) -> Spec:
+    """Returns a new specification with the adjustment; parts that it does not touch are shared with `spec`.
+
+    `collected`: the adjustment is not a plugin's but the runtime's collection of all plugins' adjustments; an empty
+    first argument is then an argument, and no mark. CDI devices, and classes of block I/O and RDT, have no place in a
+    specification and are left to the runtime, which resolves them; the habits of runtimes that
+    tests/oci/deviations.py lists are left out. Source: containerd/nri pkg/runtime-tools/generate/generate.go (Adjust),
+    pkg/adaptation/result.go (adjustArgs).
+    """
+    applied = _SPEC.applied(adjustment, spec)
+    if adjustment.args[:1] == [""] and not collected:
+        applied["process"]["args"] = list(adjustment.args[1:])
+    return applied
 
 
-def _linux(linux: api.LinuxContainer) -> Spec:
-    spec: Spec = {"sysctl": dict(linux.sysctl)}
-    if linux.HasField("resources"):
-        spec["resources"] = resources_from(linux.resources)
-    spec["cgroupsPath"] = linux.cgroups_path
-    spec["namespaces"] = [write(fields.NAMESPACE, namespace) for namespace in linux.namespaces]
-    spec["devices"] = [write(fields.DEVICE, device) for device in linux.devices]
-    spec["netDevices"] = {name: write(fields.NET_DEVICE, device) for name, device in linux.net_devices.items()}
-    if linux.HasField("seccomp_policy"):
-        spec["seccomp"] = write(fields.SECCOMP, linux.seccomp_policy)
-    if linux.HasField("rdt"):
-        spec["intelRdt"] = _rdt(linux.rdt)
-    return {key: value for key, value in spec.items() if value}
+def resources_to(before: Mapping[str, Any], after: Mapping[str, Any]) -> api.LinuxResources:
+    """Returns the changes with which an update turns `before`, OCI's resources, into `after`.
+
+    Raises NotAdjustable, with places in `linux.resources`, also for changes that updates lose on their way. Source:
+    containerd internal/cri/nri/nri_api_linux.go (toCRIResources).
+    """
+    place = "linux.resources"
+    adjusted = api.ContainerAdjustment()
+    _RESOURCES.change(adjusted, before, settled(before, is_object(after, place)), place)
+    lost = _lost(adjusted.linux.resources)
+    if lost is not None:
+        raise lost
+    return adjusted.linux.resources
 
 
-def _rdt(rdt: api.LinuxRdt) -> Spec:
-    rdt_spec: Spec = {
-        "closID": rdt.clos_id.value,
-        "schemata": list(rdt.schemata.value),
-        "enableMonitoring": rdt.enable_monitoring.value,
-    }
-    return {key: value for key, value in rdt_spec.items() if value}
+def _lost(resources: api.LinuxResources) -> NotAdjustable | None:
+    """Returns the refusal of a change that an update would lose, None if there is none."""
+    if resources.devices:
+        return limits.UPDATE.at("linux.resources.devices")
+    if resources.HasField("pids"):
+        return limits.UPDATE.at("linux.resources.pids")
+    if resources.memory.HasField("swap"):
+        return limits.UPDATE.at("linux.resources.memory.swap")
+    for field, wrapper in resources.cpu.ListFields():
+        if field.name.startswith("realtime_"):
+            return limits.UPDATE.at(f"linux.resources.cpu.{field.json_name}")
+        if isinstance(wrapper, Message) and not wrapper.value:  # type: ignore[attr-defined]
+            return limits.ZERO.at(f"linux.resources.cpu.{field.json_name}")
+    return None

@@ -1,27 +1,13 @@
-"""An embedded NRI runtime: what containerd does with plugins, without containers.
+"""An embedded NRI runtime: calls plugins as containerd does, without containers.
 
->>> from adapter.runtime import Runtime, read
-
-`Runtime` launches and accepts plugins and sends them events; `read` brings events from a recording.
+`Runtime` launches and accepts plugins and relays events to them; `read` reads events from a recording.
 """
 
 from adapter.runtime.flavour import FLAVOURS, Flavour
-from adapter.runtime.link import Late, Lost
-from adapter.runtime.outcome import Answer, Outcome
-from adapter.runtime.plugin import Plugin
+from adapter.runtime.launch import PluginFile
+from adapter.runtime.plugin import Answer, Late, Lost, Plugin
 from adapter.runtime.recording import POD_LIFE, Recorded, read
-from adapter.runtime.runtime import Runtime
+from adapter.runtime.runtime import Outcome, Runtime
 
-__all__ = [
-    "FLAVOURS",
-    "POD_LIFE",
-    "Answer",
-    "Flavour",
-    "Late",
-    "Lost",
-    "Outcome",
-    "Plugin",
-    "Recorded",
-    "Runtime",
-    "read",
-]
+__all__ = ["FLAVOURS", "POD_LIFE", "Answer", "Flavour", "Late", "Lost", "Outcome", "Plugin", "PluginFile"]
+__all__ += ["Recorded", "Runtime", "read"]

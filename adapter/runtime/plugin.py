@@ -1,186 +1,252 @@
-"""One plugin as its runtime sees it, from its registration to its end.
+"""One plugin as the runtime sees it, from its registration to its end, over the runtime's end of the trunk.
 
 Source of the rules: containerd/nri pkg/adaptation/plugin.go and plugin_type.go.
 """
 
 from __future__ import annotations
 
-import logging
 import re
+import select
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, cast
 
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
-from adapter.errors import AdapterError, CallError, RegistrationError
+from adapter.errors import AdapterError, CallError, MessageTooLarge, RegistrationError, RemoteProtocolError
 from adapter.nri import api, events
 from adapter.runtime.flavour import ALWAYS_DEDICATED, Flavour
 from adapter.runtime.launch import Process
-from adapter.runtime.link import Late, Link, Lost
-from adapter.runtime.outcome import Answer
-from adapter.runtime.synchronize import parts
-from adapter.wire import Code, Request
+from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
-log = logging.getLogger(__name__)
+READ_SIZE = 64 << 10
 
-UpdateHandler = Callable[[str, list[api.ContainerUpdate]], Iterable[api.ContainerUpdate]]
-"""Gets a plugin's `NN-NAME` and the updates that it asks for unsolicited; returns those that failed."""
+Updates = list[tuple[str, list[api.ContainerUpdate]]]
+"""The updates of each call or answer, with the plugin's `NN-NAME`."""
+
+
+class Late(AdapterError):
+    """The plugin did not answer in time."""
+
+
+class Lost(AdapterError):
+    """The connection to the plugin is gone."""
+
+
+class Answer(NamedTuple):
+    """The answer of one plugin, `NN-NAME`, to one event. There is an error or a reply."""
+
+    plugin: str
+    reply: Message | None = None
+    error: str = ""
+    fails: bool = False
+    """Whether the error fails the event; otherwise the event goes on without this plugin."""
+    seconds: float = 0
 
 
 class Plugin:
-    """A plugin that is connected."""
+    """A plugin that was connected. While a method waits for the plugin's answer, it serves the plugin's calls."""
 
     def __init__(
-        self,
-        trunk: socket.socket,
-        flavour: Flavour,
-        on_update: UpdateHandler,
-        process: Process | None = None,
-        name: str = "",
+        self, trunk: socket.socket, flavour: Flavour, updates: Updates, process: Process | None = None, name: str = ""
     ) -> None:
-        """Takes our end of the trunk; of a launched plugin also its process and name, `NN-NAME`."""
-        self.name = name
-        self.process = process
-        """The process of a plugin that we launched; None for an external one."""
-        self.registered_as: api.RegisterPluginRequest | None = None
-        self.events = 0
-        """The mask of the events it wants, as it counts: 0 has become all."""
-        self.policy = api.FailurePolicy()
-        """The failure policy as it counts: an empty one where NRI is too old for it."""
-        self.state_change = not flavour.dedicated
-        """Whether it gets events of the older generation."""
-        self._flavour = flavour
-        self._on_update = on_update
-        self._refused: CallError | None = None
-        self._link = Link(trunk, self._handle)
+        """Takes the runtime's end of the trunk, and where the plugin's unsolicited updates are collected.
 
-    @property
-    def closed(self) -> str:
-        """Why the connection is closed, empty while it is not."""
-        return self._link.closed
+        A launched plugin has a process, and the name `NN-NAME` of its file.
+        """
+        self.name = name
+        self.closed = ""
+        """Why the connection is closed, empty while it is open."""
+        self.process = process
+        """The process of a launched plugin; None for an external one."""
+        self.registration: api.RegisterPluginRequest | None = None
+        self.events = 0
+        """The mask of the events that the plugin is subscribed to."""
+        self.state_change = not flavour.dedicated
+        """Whether most events are sent as StateChange."""
+        self._flavour = flavour
+        self._updates = updates
+        self._refusal: CallError | None = None
+        self._connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
+        self._trunk = trunk
+        self._trunk.setblocking(False)
+        self._outgoing = bytearray()
+        self._reply: Reply | None = None
 
     def fileno(self) -> int:
         """Returns the trunk's descriptor, -1 once it is closed."""
-        return self._link.fileno()
+        return self._trunk.fileno()
 
-    def wants(self, event: int) -> bool:
-        """Returns whether the plugin is subscribed to the event of this number."""
-        return bool(self.events >> (event - 1) & 1)
+    def subscribed(self, call: events.Call) -> bool:
+        """Returns whether the plugin is subscribed to an event."""
+        return bool(self.events >> (call.event - 1) & 1)
 
-    def register(self, timeout: float) -> None:
-        """Waits for the plugin to introduce itself. Raises RegistrationError."""
-        try:
-            self._link.wait(lambda: self.registered_as is not None or self._refused is not None, timeout)
-        except AdapterError as error:
-            self.close(f"it did not register: {error}")
-            raise RegistrationError(f"plugin {self.name or '?'} did not register: {error}") from None
-        if self._refused is not None:
-            raise RegistrationError(self._refused.message)  # and the connection stays open, as with containerd
+    def register(self) -> None:
+        """Waits for the plugin's registration. Raises RegistrationError."""
+        with self._joining("register"):
+            self._wait(lambda: bool(self.registration or self._refusal), self._flavour.registration_timeout)
+        if self._refusal is not None:
+            raise RegistrationError(self._refusal.message)  # the connection stays open, as with containerd
 
-    def configure(self, request: api.ConfigureRequest, timeout: float) -> None:
-        """Configures the plugin and learns what it wants. Raises RegistrationError."""
-        try:
-            response = cast(api.ConfigureResponse, self._link.call(events.CALLS["Configure"], request, timeout))
+    def configure(self, config: str) -> None:
+        """Configures the plugin and learns its subscriptions. Raises RegistrationError."""
+        request = self._flavour.configure_request(config)
+        with self._joining("configure"):
+            answer = self._call(events.CALLS["Configure"], request, self._flavour.request_timeout)
+            response = cast(api.ConfigureResponse, answer)
             unknown = response.events & ~self._flavour.valid_events & 0xFFFFFFFF
             if unknown:
                 raise CallError(Code.UNKNOWN, f"invalid plugin events: {unknown:#x}")
-        except AdapterError as error:
-            self.close(f"it failed to configure: {error}")
-            raise RegistrationError(f"plugin {self.name} failed to configure: {error}") from None
         self.events = response.events or self._flavour.valid_events
-        if self._flavour.failure_policies:
-            self.policy = response.failure_policy
 
-    def synchronize(
-        self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container], timeout: float
-    ) -> list[api.ContainerUpdate]:
-        """Tells the plugin the state of the node, all parts within one timeout. Raises RegistrationError."""
-        deadline = time.monotonic() + timeout
-        response = api.SynchronizeResponse()
-        try:
-            for part in parts(pods, containers):
-                answer = self._link.call(events.CALLS["Synchronize"], part, deadline - time.monotonic())
-                response = cast(api.SynchronizeResponse, answer)
-                if part.more and (response.update or not response.more):
-                    raise CallError(Code.UNKNOWN, "it does not handle split sync requests")
-        except AdapterError as error:
-            self.close(f"it failed to synchronize: {error}")
-            raise RegistrationError(f"plugin {self.name} failed to synchronize: {error}") from None
-        return list(response.update)
+    def synchronize(self, request: api.SynchronizeRequest) -> None:
+        """Sends the state of the node in one message. Raises RegistrationError."""
+        with self._joining("synchronize"):
+            answer = self._call(events.CALLS["Synchronize"], request, self._flavour.request_timeout)
+        updates = cast(api.SynchronizeResponse, answer).update
+        if updates:
+            self._updates.append((self.name, list(updates)))
 
-    def relay(self, call: events.Call, request: Message, timeout: float) -> Answer:
-        """Relays an event and applies the plugin's failure policy, should it not answer."""
+    def relay(self, call: events.Call, request: Message) -> Answer:
+        """Relays an event. A plugin that does not answer in time is closed."""
         started = time.monotonic()
-        reply: Message | None = None
-        text, fails = "", False
         try:
-            reply = self._event(call, request, timeout)
-        except CallError as error:  # which is an answer: the plugin is alive and well
-            text, fails = error.message, True
+            answer = Answer(self.name, self._event(call, request))
+        except CallError as error:
+            answer = Answer(self.name, error=error.message, fails=True)
         except (Late, Lost) as error:
-            text = f"plugin {self.name} failed to handle {call.method} request: {error}"
-            fails = self.policy.fail_request
-            if not self.policy.keep_connected:  # which is about being late: what is lost is closed already
-                self.close(text)
-        return Answer(self.name, reply, text, fails, time.monotonic() - started)
+            answer = Answer(self.name, error=f"plugin {self.name} failed to handle {call.method} request: {error}")
+            self.close(answer.error)
+        return answer._replace(seconds=time.monotonic() - started)
 
     def serve(self) -> None:
-        """Handles what the plugin has sent since the last call, and notices if it is gone."""
-        try:
-            self._link.serve()
-        except Lost as lost:
-            log.info("connection to plugin %s closed: %s", self.name, lost)
+        """Handles the data that has arrived, and notices the end of the connection."""
+        with suppress(Lost):
+            while self._exchange(0):
+                pass
 
     def close(self, reason: str) -> None:
-        """Closes the connection; only the first reason counts. The process is left alone."""
-        self._link.close(reason)
-
-    def stop(self) -> None:
-        """Kills the process, if we launched it."""
+        """Closes the connection and kills a launched process. The first reason is kept."""
+        if not self.closed:
+            self.closed = reason
+            self._trunk.close()
         if self.process is not None:
             self.process.kill()
 
-    def _event(self, call: events.Call, request: Message, timeout: float) -> Message:
-        """Sends an event in the plugin's generation; one that turns out to be of the older stays there for good."""
+    @contextmanager
+    def _joining(self, step: str) -> Iterator[None]:
+        """Closes the plugin and raises RegistrationError if a step of the handshake fails."""
+        try:
+            yield
+        except AdapterError as error:
+            self.close(f"it failed to {step}: {error}")
+            raise RegistrationError(f"plugin {self.name or '?'} failed to {step}: {error}") from None
+
+    def _event(self, call: events.Call, request: Message) -> Message:
+        """Sends an event as a call of its own or, for plugins that do not implement it, as StateChange."""
+        timeout = self._flavour.request_timeout
         deadline = time.monotonic() + timeout
         if call.method in ALWAYS_DEDICATED or not self.state_change:
             try:
-                return self._link.call(call, request, timeout)
+                return self._call(call, request, timeout)
             except CallError as error:
                 if error.code != Code.UNIMPLEMENTED or call.method in ALWAYS_DEDICATED:
                     raise
-            log.warning("plugin %s uses deprecated StateChange instead of a dedicated %s call", self.name, call.method)
             self.state_change = True
         fields: dict[str, Any] = {field.name: value for field, value in request.ListFields()}
         change = api.StateChangeEvent(event=cast(api.Event.ValueType, call.event), **fields)
-        self._link.call(events.CALLS["StateChange"], change, deadline - time.monotonic())
+        self._call(events.CALLS["StateChange"], change, deadline - time.monotonic())
         return call.response()
 
+    def _call(self, call: events.Call, request: Message, timeout: float) -> Message:
+        """Calls the plugin and waits for its answer. Raises CallError, Late and Lost."""
+        try:
+            self._connection.call(events.PLUGIN, call.method, request.SerializeToString(), timeout)
+        except MessageTooLarge as error:
+            raise CallError(Code.RESOURCE_EXHAUSTED, str(error)) from None
+        self._reply = None
+        self._wait(lambda: self._reply is not None, timeout)
+        reply: Reply = self._reply  # type: ignore[assignment]  # set by `_wait`
+        if reply.code != Code.OK:
+            raise CallError(reply.code, reply.message)
+        try:
+            return call.response.FromString(reply.payload)
+        except DecodeError as error:
+            raise CallError(Code.INTERNAL, f"undecodable {call.response.DESCRIPTOR.name}: {error}") from None
+
+    def _wait(self, done: Callable[[], bool], timeout: float) -> None:
+        """Serves the plugin until `done()`. Raises Late and Lost."""
+        deadline = time.monotonic() + timeout
+        while not done():
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise Late(f"no answer in {timeout:g} s")
+            self._exchange(remaining)
+
+    def _exchange(self, timeout: float) -> bool:
+        """Writes, then waits once until the socket is ready; returns whether there were data to read. Raises Lost."""
+        if self.closed:
+            raise Lost(self.closed)
+        self._flush()
+        readable, _, _ = select.select([self._trunk], [self._trunk] if self._outgoing else [], [], max(0, timeout))
+        if not readable:
+            return False
+        try:
+            self._receive()
+        except (OSError, RemoteProtocolError) as error:
+            self.close(str(error))
+            raise Lost(str(error)) from None
+        self._flush()
+        return True
+
+    def _flush(self) -> None:
+        self._outgoing += self._connection.data_to_send()
+        if self._outgoing:
+            # The end of a plugin is noticed by reading, after its last messages.
+            with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+                del self._outgoing[: self._trunk.send(self._outgoing, socket.MSG_NOSIGNAL)]
+
+    def _receive(self) -> None:
+        data = self._trunk.recv(READ_SIZE)
+        if not data:
+            raise ConnectionResetError("connection closed by the plugin")
+        for event in self._connection.receive_data(data):
+            if isinstance(event, Request):
+                self._serve(event)
+            else:
+                self._reply = event
+
+    def _serve(self, request: Request) -> None:
+        try:
+            self._connection.respond(request.stream_id, self._handle(request).SerializeToString())
+        except CallError as error:
+            self._connection.fail(request.stream_id, error.code, error.message)
+        except DecodeError as error:
+            self._connection.fail(request.stream_id, Code.INTERNAL, f"undecodable {request.method}: {error}")
+
     def _handle(self, request: Request) -> Message:
+        """Answers a call of the Runtime service."""
         match request.service, request.method:
             case events.RUNTIME, "RegisterPlugin":
                 return self._register(api.RegisterPluginRequest.FromString(request.payload))
             case events.RUNTIME, "UpdateContainers":
                 wanted = api.UpdateContainersRequest.FromString(request.payload)
-                return api.UpdateContainersResponse(failed=self._on_update(self.name, list(wanted.update)))
+                self._updates.append((self.name, list(wanted.update)))
+                return api.UpdateContainersResponse()
         raise CallError(Code.UNIMPLEMENTED, f"no method {request.service}/{request.method}")
 
     def _register(self, request: api.RegisterPluginRequest) -> api.Empty:
-        """A launched plugin is called what its file is called, whatever it says. Source: pkg/api/plugin.go."""
+        """A launched plugin keeps the name of its file. Source of the checks: pkg/api/plugin.go."""
         if self.process is None:
-            self._refused = _objection(request)
-            if self._refused is not None:
-                raise self._refused
+            for kind, pattern, text in (
+                ("name", r"[A-Za-z0-9_.+-]+", request.plugin_name),
+                ("index", r"[0-9]{2}", request.plugin_idx),
+            ):
+                if not re.fullmatch(pattern, text):
+                    self._refusal = CallError(Code.UNKNOWN, f"invalid plugin {kind}: {text!r}")
+                    raise self._refusal
             self.name = f"{request.plugin_idx}-{request.plugin_name}"
-        self.registered_as = request
+        self.registration = request
         return api.Empty()
-
-
-def _objection(request: api.RegisterPluginRequest) -> CallError | None:
-    if not re.fullmatch(r"[A-Za-z0-9_.+-]+", request.plugin_name):
-        return CallError(Code.UNKNOWN, f"invalid plugin name: {request.plugin_name!r}")
-    if not re.fullmatch(r"[0-9]{2}", request.plugin_idx):
-        return CallError(Code.UNKNOWN, f"invalid plugin index: {request.plugin_idx!r}")
-    return None

@@ -1,10 +1,11 @@
-"""Reads recorded events: one JSON object a line with `event`, `pod`, `container` and what else came in `extra`.
+"""Reads recorded events: one JSON object per line with `event`, `pod`, `container`, and other fields in `extra`.
 
-Both protojson and what Go's encoding/json makes of the messages can be read; other keys are the recorder's own.
+Messages may be protojson or the output of Go's encoding/json. Unknown keys are ignored.
 """
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
+from adapter import paths
 from adapter.errors import ConfigError
 from adapter.nri import events
 
@@ -28,28 +30,23 @@ class Recorded(NamedTuple):
 
 
 def read(path: Path) -> Iterator[Recorded]:
-    """Yields the calls of a recording. Raises ConfigError for a line that is none, and OSError."""
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                yield _recorded(json.loads(line.decode()))
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, json_format.ParseError) as error:
-                raise ConfigError(f"{path}:{number}", f"no recorded event: {error!r}") from None
+    """Yields the calls of a recording. Raises ConfigError, with the number of a bad line."""
+    for number, line in enumerate(io.BytesIO(paths.given(str(path))), start=1):
+        try:
+            yield _recorded(json.loads(line.decode()))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, json_format.ParseError) as error:
+            raise ConfigError(f"{path}:{number}", f"no recorded event: {error!r}") from None
 
 
 def _recorded(line: dict[str, Any]) -> Recorded:
     event = line["event"]
-    request = events.CALLS[event].request()
-    fields = {key: value for key, value in _extra(event, line.get("extra") or {}).items() if value is not None}
-    fields |= {key: line[key] for key in ("pod", "container") if line.get(key) is not None}
-    json_format.ParseDict(fields, request, ignore_unknown_fields=True)
-    return Recorded(event, request)
-
-
-def _extra(event: str, extra: dict[str, Any]) -> dict[str, Any]:
-    """Returns the fields besides pod and container under the names that they have in the request."""
+    extra = line.get("extra") or {}
     if event == "Configure":
-        return {"config": extra["config"], "runtime_name": extra["runtime"], "runtime_version": extra["version"]}
-    if event == "UpdateContainer" and "linux_resources" not in extra:
-        return {"linux_resources": extra}  # an early recorder put them there as they are
-    return extra
+        extra = {"config": extra["config"], "runtime_name": extra["runtime"], "runtime_version": extra["version"]}
+    if event == "UpdateContainer" and "linux_resources" not in extra:  # an early recorder left this key out
+        extra = {"linux_resources": extra}
+    fields = {**extra, "pod": line.get("pod"), "container": line.get("container")}
+    request = events.CALLS[event].request()
+    present = {key: value for key, value in fields.items() if value is not None}
+    json_format.ParseDict(present, request, ignore_unknown_fields=True)
+    return Recorded(event, request)

@@ -1,6 +1,6 @@
-"""ttRPC over NRI's multiplexed trunk, without any input or output: bytes in, events out.
+"""ttRPC over NRI's multiplexer as a state machine without input or output: bytes in, events out.
 
-Knows nothing of NRI. `mux` frames, `ttrpc` messages, `connection` both ends of the trunk.
+`mux` has the frames, `ttrpc` the messages, `connection` the two logical connections of a trunk.
 """
 
 from adapter.wire.connection import PLUGIN_SERVICE, RUNTIME_SERVICE, Connection, Reply, Request

@@ -1,6 +1,6 @@
-"""The trunk as a pure state machine: bytes in, requests and replies out, and the bytes to send in return.
+"""One end of a trunk as a pure state machine: bytes in, requests and replies out, and bytes to send.
 
-It serves one logical connection and calls on the other; a plugin and a runtime differ only in which is which.
+An end serves one logical connection and makes its calls on the other one. A plugin and a runtime differ only in which.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from adapter.wire import mux, ttrpc
 from adapter.wire.ttrpc import Code, Type
 
 PLUGIN_SERVICE = 1
-"""conn_id of the calls a runtime makes to a plugin."""
+"""conn_id of the runtime's calls to the plugin."""
 RUNTIME_SERVICE = 2
-"""conn_id of the calls a plugin makes to its runtime."""
+"""conn_id of the plugin's calls to the runtime."""
 
 NANO = 1_000_000_000
-REQUEST, RESPONSE, DATA = Type  # an attribute of an enumeration costs more than a name
+REQUEST, RESPONSE, DATA = Type  # a name is faster than an enumeration's attribute
 MAX_ERROR_TEXT = 64 << 10
-"""Bytes of an error's text that are sent; what is longer is cut, for an oversized message would cost the trunk."""
+"""Maximum bytes of an error's text; a longer text is cut, because an oversized message would end the connection."""
 
 
 class Request(NamedTuple):
-    """A call by the peer, to be answered with `respond` or `fail`.
+    """A call from the peer, to be answered with `respond` or `fail`.
 
-    `timeout` is in seconds, None without one, negative when the caller's time was over as it called.
+    `timeout` is in seconds, None if there is none, negative if the caller's deadline had passed.
     """
 
     stream_id: int
@@ -40,7 +40,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The answer to a call of ours. `code` is Code.OK, or `message` says what went wrong."""
+    """The peer's answer to a call. `code` is Code.OK, or `message` is the error."""
 
     stream_id: int
     code: int
@@ -49,10 +49,10 @@ class Reply(NamedTuple):
 
 
 class Connection:
-    """Both logical connections of a trunk, seen from one end."""
+    """One end of the two logical connections of a trunk."""
 
     def __init__(self, *, serve: int, call: int) -> None:
-        """`serve` is the conn_id on which the peer calls us, `call` the one on which we call the peer."""
+        """Takes the conn_id of the peer's calls (`serve`) and the conn_id of our calls (`call`)."""
         self._serve, self._call = serve, call
         self._frames = mux.FrameReader()
         self._readers = {serve: ttrpc.MessageReader(), call: ttrpc.MessageReader()}
@@ -62,10 +62,9 @@ class Connection:
         self._pending: set[int] = set()
 
     def receive_data(self, data: bytes) -> Iterator[Request | Reply]:
-        """Yields what the peer asks and answers. A request that breaks the rules is answered here, by an error.
+        """Yields the peer's requests and replies. An invalid request is answered with an error and not yielded.
 
-        Raises RemoteProtocolError when the stream cannot be followed any further. To be exhausted before it is called
-        again.
+        Raises RemoteProtocolError when the stream is broken. Exhaust the iterator before the next call.
         """
         for conn_id, payload in self._frames.receive_data(data):
             reader = self._readers.get(conn_id)
@@ -78,9 +77,9 @@ class Connection:
                     yield event
 
     def data_to_send(self) -> bytes:
-        """Returns the bytes for the peer that have gathered since the last call.
+        """Returns the bytes to send that were added since the last call.
 
-        Another thread may be in `receive_data`, which answers breaches of the rules: only what was taken is removed.
+        Another thread may add bytes in `receive_data`: only the bytes returned are removed.
         """
         if not self._out:
             return b""
@@ -89,19 +88,19 @@ class Connection:
         return taken[0] if len(taken) == 1 else b"".join(taken)
 
     def respond(self, stream_id: int, payload: bytes) -> None:
-        """Answers a request. Raises MessageTooLarge beyond 4 MiB: the request is then still to be answered."""
+        """Answers a request. Raises MessageTooLarge beyond 4 MiB: the request then still needs an answer."""
         self._send(self._serve, stream_id, RESPONSE, ttrpc_pb2.Response(payload=payload).SerializeToString())
 
     def fail(self, stream_id: int, code: int, text: str) -> None:
-        """Answers a request with an error status; a text beyond 64 KiB is cut."""
+        """Answers a request with an error status; cuts a text longer than 64 KiB."""
         status = ttrpc_pb2.Status(code=code, message=_cut(text))
         self._send(self._serve, stream_id, RESPONSE, ttrpc_pb2.Response(status=status).SerializeToString())
 
     def call(self, service: str, method: str, payload: bytes, timeout: float = 0) -> int:
         """Calls the peer and returns the stream id that its Reply will carry.
 
-        `timeout` in seconds is what the peer is told, 0 for none: watching the clock is the caller's. Raises
-        MessageTooLarge beyond 4 MiB.
+        `timeout` in seconds is sent to the peer, 0 means none; this class has no clock. Raises MessageTooLarge beyond
+        4 MiB.
         """
         request = ttrpc_pb2.Request(
             service=service, method=method, payload=payload, timeout_nano=max(0, int(timeout * NANO))
@@ -119,7 +118,7 @@ class Connection:
 
     def _request(self, message: ttrpc.Message) -> Request | None:
         if message.type not in (REQUEST, DATA):
-            return None  # for types to come: ttrpc server.go ignores them too
+            return None  # a type of later versions: ttrpc server.go ignores it too
         try:
             return self._decode(message)
         except CallError as error:
@@ -127,7 +126,7 @@ class Connection:
             return None
 
     def _decode(self, message: ttrpc.Message) -> Request:
-        """Source of the rules: containerd/ttrpc server.go, serverConn.run."""
+        """Returns a request. Raises CallError for an invalid one (containerd/ttrpc server.go, serverConn.run)."""
         stream_id, type_, envelope = message
         if stream_id % 2 == 0:
             raise CallError(Code.INVALID_ARGUMENT, f"stream id {stream_id} is even")
@@ -148,7 +147,7 @@ class Connection:
     def _reply(self, message: ttrpc.Message) -> Reply | None:
         stream_id, type_, envelope = message
         if type_ != RESPONSE or stream_id not in self._pending:
-            return None  # an answer that nobody waits for
+            return None  # no call waits for this answer
         self._pending.discard(stream_id)
         if envelope is None:
             return Reply(stream_id, Code.RESOURCE_EXHAUSTED, f"an answer beyond {ttrpc.MAX_LENGTH} bytes", b"")
@@ -160,6 +159,6 @@ class Connection:
 
 
 def _cut(text: str) -> str:
-    encoded = text.encode(errors="replace")  # names of files bring surrogates, which protobuf refuses
+    encoded = text.encode(errors="replace")  # file names have surrogates, which protobuf refuses
     cut = encoded[:MAX_ERROR_TEXT].decode(errors="ignore")
     return cut if len(encoded) <= MAX_ERROR_TEXT else cut + " …"

@@ -4,7 +4,7 @@
     | conn_id u32 BE | length u32 BE  | `length` bytes        |
     +----------------+----------------+-----------------------+
 
-Connection 0 is reserved; a peer drops frames of connections that it does not know.
+Connection 0 is reserved. A peer drops frames of unknown connections.
 Source: containerd/nri pkg/net/multiplex/mux.go.
 """
 
@@ -17,17 +17,17 @@ from adapter.errors import RemoteProtocolError
 
 HEADER = struct.Struct(">II")
 MAX_PAYLOAD = (4 << 20) + 10
-"""Longest payload of a frame: a ttRPC message of 4 MiB and its header. Go closes the trunk over a longer one."""
+"""Maximum payload of a frame: a ttRPC message of 4 MiB and its header. Go closes the trunk over a longer frame."""
 
 FIRST_FRAME = 4096
-"""A Go reader takes a frame whole or dies, and reads a ttRPC header through a buffer of this size."""
+"""Size of the buffer through which Go reads a ttRPC header. A longer frame with a header breaks the connection."""
 
 
 def frames(conn_id: int, message: bytes) -> bytes:
-    """Returns one ttRPC message as the frames Go itself would send.
+    """Returns one ttRPC message as frames, split as Go splits it.
 
-    At most two, for Go queues no more than 256 frames: the first 4096 bytes, so that the header arrives in a
-    frame that fits the reader's buffer, then all the rest.
+    The first frame, with the header, has at most 4096 bytes: it must fit the reader's buffer. The rest is one frame,
+    because Go queues at most 256 frames.
     """
     length = len(message)
     if length <= FIRST_FRAME:
@@ -52,26 +52,17 @@ class FrameReader:
     def receive_data(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Yields `(conn_id, payload)` of every frame that is complete with `data`.
 
-        Raises RemoteProtocolError for a frame longer than MAX_PAYLOAD: there is no way to find the next one.
+        Raises RemoteProtocolError for a frame longer than MAX_PAYLOAD: the next frame cannot be found.
         """
         buffer = self._buffer
-        if not buffer and len(data) >= HEADER.size:
-            conn_id, length = HEADER.unpack_from(data)
-            if len(data) == HEADER.size + length <= HEADER.size + MAX_PAYLOAD:
-                yield conn_id, data[HEADER.size :]  # the usual case: one frame, and all of it
-                return
         buffer += data
-        start = 0
-        try:
-            while len(buffer) - start >= HEADER.size:
-                conn_id, length = HEADER.unpack_from(buffer, start)
-                if length > MAX_PAYLOAD:
-                    raise RemoteProtocolError(f"connection {conn_id}: a frame of {length} bytes, at most {MAX_PAYLOAD}")
-                end = start + HEADER.size + length
-                if len(buffer) < end:
-                    break
-                payload = bytes(buffer[start + HEADER.size : end])
-                start = end
-                yield conn_id, payload
-        finally:
-            del buffer[:start]
+        while len(buffer) >= HEADER.size:
+            conn_id, length = HEADER.unpack_from(buffer)
+            if length > MAX_PAYLOAD:
+                raise RemoteProtocolError(f"connection {conn_id}: a frame of {length} bytes, at most {MAX_PAYLOAD}")
+            end = HEADER.size + length
+            if len(buffer) < end:
+                break
+            payload = bytes(buffer[HEADER.size : end])
+            del buffer[:end]
+            yield conn_id, payload

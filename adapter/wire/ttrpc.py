@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 HEADER = struct.Struct(">IIBB")
 MAX_LENGTH = 4 << 20
-"""Longest envelope in bytes, both ways."""
+"""Maximum bytes of an envelope, in both directions."""
 
 
 class Type(IntEnum):
-    """What a message is."""
+    """The type of a message."""
 
     REQUEST = 1
     RESPONSE = 2
@@ -28,7 +28,7 @@ class Type(IntEnum):
 
 
 class Code(IntEnum):
-    """gRPC's status codes, as far as they occur here."""
+    """The gRPC status codes that occur here."""
 
     OK = 0
     UNKNOWN = 2
@@ -40,7 +40,7 @@ class Code(IntEnum):
 
 
 class Message(NamedTuple):
-    """One message; `envelope` is None when it was too long and has been discarded."""
+    """A message; `envelope` is None if the envelope was too long and was discarded."""
 
     stream_id: int
     type: int
@@ -48,7 +48,7 @@ class Message(NamedTuple):
 
 
 def message(stream_id: int, type_: Type, envelope: bytes) -> bytes:
-    """Returns a message as bytes. NRI's calls are unary: no flag is ever set."""
+    """Returns a message as bytes. The flags are 0: NRI's calls are unary."""
     return HEADER.pack(len(envelope), stream_id, type_, 0) + envelope
 
 
@@ -58,20 +58,15 @@ class MessageReader:
     def __init__(self) -> None:
         """Starts with nothing buffered."""
         self._buffer = bytearray()
-        self._discard = 0  # bytes of an oversized message still to come
+        self._discard = 0  # remaining bytes of an oversized message
 
     def receive_data(self, data: bytes) -> Iterator[Message]:
-        """Yields every message that is complete with `data`; an oversized one as soon as its header is."""
+        """Yields every message that is complete with `data`; an oversized message once its header is complete."""
         if self._discard:
             skipped = min(self._discard, len(data))
             self._discard -= skipped
             data = data[skipped:]
         buffer = self._buffer
-        if not buffer and len(data) >= HEADER.size:
-            length, stream_id, type_, _flags = HEADER.unpack_from(data)
-            if len(data) == HEADER.size + length <= HEADER.size + MAX_LENGTH:
-                yield Message(stream_id, type_, data[HEADER.size :])  # the usual case: one message, and all of it
-                return
         buffer += data
         while len(buffer) >= HEADER.size:
             length, stream_id, type_, _flags = HEADER.unpack_from(buffer)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter.check import configuration, runtimes
-from tests.check.node import Node
+from adapter.check import configuration, runtimes, validator
+from tests.check.node import REQUIRED, Node
 
 
 @pytest.fixture
@@ -17,4 +17,7 @@ def node(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     monkeypatch.setattr("adapter.settings.DEFAULT_PATH", str(tmp_path / "default.yaml"))
     monkeypatch.setattr(runtimes, "NRI_SOCKET", str(tmp_path / "nri.sock"))
     monkeypatch.setattr(runtimes, "SOCKETS", {name: str(tmp_path / name) for name in ("containerd", "CRI-O")})
-    return Node(tmp_path, capsys)
+    monkeypatch.setattr(validator, "CONFIG", str(tmp_path / "config.toml"))
+    node = Node(tmp_path, capsys)
+    node.write("config.toml", REQUIRED)
+    return node

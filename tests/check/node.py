@@ -8,9 +8,16 @@ from typing import Any
 
 import pytest
 
-from adapter import check
+from adapter import cli
 
 HOOK = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"always": True}, "stages": ["createRuntime"]}
+REQUIRED = """\
+version = 3
+[plugins.'io.containerd.nri.v1.nri'.default_validator]
+enable = true
+required_plugins = ["other", "v010-adapter"]
+"""
+"""containerd's configuration that creates no container while the adapter is missing."""
 
 
 class Node:
@@ -40,7 +47,7 @@ class Node:
     def __call__(self, *words: str) -> list[str]:
         """The lines of the report, less this node's folder; `code` is the exit code."""
         self.write("own.yaml", self.settings)
-        self.code = check.main(words or ["-config", str(self.folder / "own.yaml")])
+        self.code = cli.main(["check", *(words or ("-config", str(self.folder / "own.yaml")))])
         self.out, self.err = self._capsys.readouterr()
         return [" ".join(line.split()) for line in self.out.replace(f"{self.folder}/", "").splitlines()]
 
@@ -51,4 +58,5 @@ class Node:
     def caveats(self) -> list[str]:
         """What is said of runtimes."""
         lines = self()
-        return [line.removeprefix("note ") for line in lines[lines.index("runtime") + 2 : -1]]
+        told = lines[lines.index("runtime") + 2 : -1]
+        return [line.removeprefix("note ") for line in told if line.startswith("note ")]

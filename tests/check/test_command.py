@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
-from adapter import check as package
-from adapter.check import report
+from adapter.check import command, report
 from adapter.check.report import Entry
 from tests.check.node import HOOK, Node
 
@@ -35,6 +33,7 @@ def test_a_node_in_order_has_a_line_for_everything_and_no_problems(node: Node) -
         "ok two/b.json: createContainer, poststop: /bin/true",
         "runtime",
         "ok nri.sock: a runtime serves NRI here",
+        "ok config.toml: containerd >= 2.2 creates no container while the adapter is missing",
         "note a runtime whose reject_oci_hook_adjustment is set fails every container that gets a hook",
         "no problems",
     ]
@@ -104,7 +103,7 @@ def test_a_named_configuration_that_cannot_be_read_ends_with_2(node: Node) -> No
 @pytest.mark.parametrize("words", [["x"], ["-o", "xml"], ["-config"], ["-unknown"]])
 def test_wrong_usage_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        package.main(words)
+        command.main(words)
     assert ended.value.code == 2
     assert "usage: v010-adapter check" in capsys.readouterr().err
 
@@ -121,6 +120,17 @@ def test_unnamed_the_file_that_the_runtime_passes_comes_first(node: Node, drop_i
     node.write("default.yaml", "x: 1")
     node.write(f"conf.d/{drop_in}", "y: 1")
     assert node("-o", "text")[1].startswith(f"PROBLEM conf.d/{drop_in}:1: y: unknown key")
+
+
+def test_without_a_plugin_directory_the_default_file_is_in_force(node: Node) -> None:
+    (node.folder / "plugins").rmdir()
+    node.write("default.yaml", "x: 1")
+    assert node("-o", "text")[1].startswith("PROBLEM default.yaml:1: x: unknown key")
+
+
+def test_a_default_file_that_is_no_file_is_a_problem_without_a_line(node: Node) -> None:
+    (node.folder / "default.yaml").mkdir()
+    assert node("-o", "text")[1] == "PROBLEM default.yaml: not a regular file"
 
 
 def test_what_runtimes_stumble_over_in_their_plugin_directory_is_named(node: Node) -> None:
@@ -152,5 +162,5 @@ def test_a_place_is_written_as_compilers_do(entry: Entry, text: str) -> None:
 
 @pytest.mark.parametrize(("count", "text"), [(0, "no problems"), (1, "1 problem"), (2, "2 problems")])
 def test_the_summary_counts(count: int, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    report.write_text([("part", Entry("problem", "m"))] * count, sys.stdout)
+    report.write_text({"part": [Entry("problem", "m")] * count})
     assert capsys.readouterr().out.splitlines()[-1] == text

@@ -15,16 +15,16 @@ from tests.check.node import Node
         ('{"plugins": [{"typ": "konfine"}]}', [
             "conf.json:1:14: plugins[0].type is missing",
             "conf.json:1:22: plugins[0].typ is unknown and ignored; did you mean 'type'?",
-            "conf.json: no plugin of it is run",
+            "conf.json: none of its plugins runs",
         ]),
         ('{"version": 1,\n"plugins": [\n{"type": 5},\n{"type": ""}, 7]}', [
             "conf.json:1:13: version: must be a string, not 1",
             "conf.json:3:10: plugins[0].type: must be a string, not 5",
-            "conf.json:4:10: plugins[1].type: must be the name of a program",
+            "conf.json:4:10: plugins[1].type: must be a name or an absolute path",
             "conf.json:4:15: plugins[2]: must be an object, not 7",
-            "conf.json: no plugin of it is run",
+            "conf.json: none of its plugins runs",
         ]),
-        ("[]", ["conf.json:1:1: must be an object, not an array", "conf.json: no plugin of it is run"]),
+        ("[]", ["conf.json:1:1: must be an object, not an array", "conf.json: none of its plugins runs"]),
         ('{"plugins": [], "Plugin": []}', ["conf.json:1:27: Plugin is unknown and ignored; did you mean 'plugins'?"]),
     ],
     ids=lambda value: str(value)[:30],
@@ -38,7 +38,7 @@ def test_what_the_original_client_tolerated_is_noted(node: Node) -> None:
     node.write("conf.json", '{"Version": "0.1", "plugins": []} trailing')
     assert node()[4:7] == [
         "note conf.json:1:13: Version is read as 'version', but not by everybody",
-        "note conf.json: what stands behind the first JSON value is ignored",
+        "note conf.json: the text behind the first JSON value is ignored",
         "ok conf.json: 0 plugins",
     ]
 
@@ -46,12 +46,26 @@ def test_what_the_original_client_tolerated_is_noted(node: Node) -> None:
 @pytest.mark.parametrize("text", ["null", '{"plugins": null}'])
 def test_what_the_parser_takes_is_never_called_unused(node: Node, text: str) -> None:
     node.write("conf.json", text)
-    assert not any("no plugin of it is run" in line for line in node())
+    assert not any("none of its plugins runs" in line for line in node())
 
 
 def test_conf_json_that_is_no_file_is_a_problem(node: Node) -> None:
     (node.folder / "conf.json").mkdir()
     assert node.problems() == ["conf.json: not a regular file"]
+
+
+def test_conf_json_that_cannot_be_opened_is_a_problem(node: Node) -> None:
+    (node.folder / "conf.json").symlink_to("conf.json")
+    assert node.problems() == ["conf.json: Too many levels of symbolic links"]
+
+
+def test_what_only_the_parser_refuses_is_a_problem_too(node: Node) -> None:
+    """To the schema, the second key is only a spelling that not everybody knows."""
+    node.write("conf.json", '{"plugins": [\n{"type": "a", "TYPE": ""}]}')
+    assert node.problems() == [
+        "conf.json:2: plugins[0].type: missing or empty",
+        "conf.json: none of its plugins runs",
+    ]
 
 
 def test_the_conf_of_a_plugin_may_be_anything_however_deep(node: Node) -> None:
@@ -82,7 +96,7 @@ def test_a_program_that_cannot_be_started_is_a_problem(node: Node) -> None:
 
 def test_settings_for_a_plugin_that_is_not_there_are_noted(node: Node) -> None:
     node.settings["legacy"]["plugins"] = {"konfine": {"onFailure": "ignore"}}
-    assert "note konfine: has settings, but does not stand in conf.json" in node()
+    assert "note konfine: has settings, but is not in conf.json" in node()
 
 
 def test_the_events_of_a_plugin_that_has_not_the_usual_ones_are_shown(node: Node) -> None:

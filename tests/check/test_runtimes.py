@@ -15,7 +15,7 @@ def with_plugins(node: Node, **plugins: dict[str, str]) -> None:
 
 
 CRIO_STARTS = "CRI-O: a failed create fails a pod, but a container starts all the same, with a warning in its log"
-CRIO_INJECTS = "CRI-O: it injects hooks itself, so the adapter does not there (hooks.enabled: auto)"
+CRIO_INJECTS = "CRI-O: it injects hooks itself, so the adapter does not (hooks.enabled: auto)"
 REJECTS = "a runtime whose reject_oci_hook_adjustment is set fails every container that gets a hook"
 
 
@@ -54,5 +54,6 @@ def test_who_runs_plugins_for_pods_on_containerd_is_said(
     node.settings["legacy"] |= {"sandboxes": sandboxes, "onFailure": "ignore"}
     assert node.caveats() == []  # this conf.json is not the one that containerd reads
     monkeypatch.setattr(runtimes, "DEFAULT_CONF_JSON", str(node.folder / "conf.json"))
+    monkeypatch.setattr("adapter.legacy.sandboxes.DEFAULT_CONF_JSON", str(node.folder / "conf.json"))
     told = node.caveats()
     assert [says in line and line.startswith("containerd: from 2.0 on") for line in told] == [True] * bool(says)

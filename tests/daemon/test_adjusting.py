@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,26 @@ def test_a_precreate_hook_that_fails_fails_the_creation_by_name(node: Node, tmp_
     node.still_serves(daemon)
 
 
+def test_sigterm_lets_a_precreate_hook_that_runs_be_finished_and_its_edits_be_answered(
+    node: Node, tmp_path: Path
+) -> None:
+    gate = node.gate()
+    editor = node.plugin(
+        "editor", f"IFS= read -r spec; {gate.script}; printf '%s' \"${{spec%%A=1*}}A=2${{spec#*A=1}}\""
+    )
+    hook(tmp_path, "edit", editor, "precreate")
+    daemon, _ = configured(node, {}, hooks={"enabled": True, "directories": [str(tmp_path)], "precreate": True})
+    call = daemon.send("CreateContainer", creation())
+    gate.arrival()
+    daemon.signal(signal.SIGTERM)
+    daemon.logged("INFO ending on SIGTERM")
+    gate.let_on()
+    reply = daemon.reply(call)
+    assert (reply.code, reply.message) == (Code.OK, "")
+    assert variables(api.CreateContainerResponse.FromString(reply.payload)) == {"A": "2"}
+    assert daemon.ended() == 0
+
+
 def test_a_precreate_hook_is_refused_where_it_is_not_enabled(node: Node, tmp_path: Path) -> None:
     hook(tmp_path, "edit", Path("/bin/false"), "precreate")
     daemon, _ = configured(node, {}, hooks={"enabled": True, "directories": [str(tmp_path)]})
@@ -116,9 +137,12 @@ def test_a_precreate_hook_gets_no_more_than_the_calls_time(node: Node, tmp_path:
     daemon, _ = configured(node, {}, hooks={"enabled": True, "directories": [str(tmp_path)], "precreate": True})
     reply = daemon.reply(daemon.send("CreateContainer", creation(), timeout=0.5))
     assert reply.code == Code.UNKNOWN
-    assert reply.message.startswith(f"precreate hook {tmp_path}/slow.json: not done within 0.")
-    assert daemon.children() == {}
+    assert reply.message.startswith(f"precreate hook {tmp_path}/slow.json: no result within 0.")
     node.still_serves(daemon)
+    assert daemon.children() == {}, "the hook was killed and reaped"
+
+
+ASKING = {"plugins": {"asks": {"events": ["StartContainer"]}}}
 
 
 def asking(node: Node) -> str:
@@ -128,7 +152,7 @@ def asking(node: Node) -> str:
 def test_updates_go_out_behind_the_answer_where_that_is_safe(node: Node) -> None:
     node.plugin("asks", asking(node))
     node.configure("asks")
-    daemon, _ = configured(node, {}, nri="v0.12.1")
+    daemon, _ = configured(node, ASKING, nri="v0.12.1")
     assert daemon.call("StartContainer", start("c1")).code == Code.OK
     request = daemon.request()
     [update] = api.UpdateContainersRequest.FromString(request.payload).update
@@ -142,7 +166,7 @@ def test_updates_go_out_behind_the_answer_where_that_is_safe(node: Node) -> None
 def test_updates_wait_for_an_answer_that_carries_them_where_that_can_deadlock_the_runtime(node: Node, nri: str) -> None:
     node.plugin("asks", asking(node))
     node.configure("asks")
-    daemon, _ = configured(node, {}, nri=nri)
+    daemon, _ = configured(node, ASKING, nri=nri)
     assert daemon.call("StartContainer", start("c1")).code == Code.OK
     node.configure()
     reply = daemon.call("StopContainer", stop("c2"))

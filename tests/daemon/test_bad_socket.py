@@ -59,10 +59,12 @@ def test_a_frame_for_a_connection_that_there_is_none_of_is_ignored(
     node.still_serves(daemon)
 
 
-def test_an_oversized_frame_ends_the_daemon_with_one_line_and_exit_code_1(node: Node) -> None:
-    daemon = node.launch()
+def test_an_oversized_frame_costs_the_connection_with_one_line(node: Node) -> None:
+    daemon = node.launch(by_process=True)
     daemon.send_bytes(mux.HEADER.pack(PLUGIN_SERVICE, mux.MAX_PAYLOAD + 1))
-    assert daemon.ended() == 1
+    daemon.until(lambda: daemon.trunk is not None and daemon.trunk.fileno() < 0, "the end of the trunk")
+    daemon.end_runtime()
+    assert daemon.ended() == 0
     (line,) = [line for line in daemon.log if "ERROR" in line]
     assert line.endswith(f"ERROR connection 1: a frame of {mux.MAX_PAYLOAD + 1} bytes, at most {mux.MAX_PAYLOAD}")
 
@@ -71,15 +73,17 @@ def test_an_oversized_frame_is_the_end_only_when_the_chains_under_way_have_ended
     gate = node.gate()
     node.plugin("slow", f"{gate.script}; {node.record('slow')}")
     node.configure("slow")
-    daemon = node.launch()
+    daemon = node.launch(by_process=True)
     daemon.send("StartContainer", start("ctr"))
     gate.arrival()
     daemon.send_bytes(mux.HEADER.pack(PLUGIN_SERVICE, 1 << 31))
     daemon.logged("ERROR connection 1: a frame of 2147483648 bytes")
     daemon.until(lambda: daemon.trunk is not None and daemon.trunk.fileno() < 0, "the end of the trunk")
+    daemon.end_runtime()
+    daemon.logged("INFO the runtime has ended")
     assert daemon.is_running()
     gate.let_on()
-    assert daemon.ended() == 1
+    assert daemon.ended() == 0
     assert node.runs("slow") == [("create", "ctr")]
 
 
@@ -121,17 +125,19 @@ def test_a_message_in_a_thousand_frames_and_frames_of_two_messages_are_served(no
 
 @pytest.mark.parametrize("data", [b"\0", mux.HEADER.pack(1, 100), mux.HEADER.pack(1, 100) + b"x" * 99])
 def test_a_runtime_that_goes_in_the_middle_of_a_frame_is_gone_and_that_is_all(node: Node, data: bytes) -> None:
-    daemon = node.launch()
+    daemon = node.launch(by_process=True)
     daemon.send_bytes(data)
-    daemon.hang_up()
+    daemon.end_runtime()
     assert daemon.ended() == 0
-    assert daemon.log[-1].endswith("INFO the runtime has closed the connection")
+    assert daemon.log[-1].endswith("INFO the runtime has ended")
 
 
-def test_garbage_from_the_first_byte_ends_the_daemon_with_one_line(node: Node) -> None:
-    daemon = node.spawn()
+def test_garbage_from_the_first_byte_costs_the_connection_with_one_line(node: Node) -> None:
+    daemon = node.spawn(by_process=True)
     daemon.send_bytes(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    assert daemon.ended() == 1
+    daemon.logged("ERROR")
+    daemon.end_runtime()
+    assert daemon.ended() == 0
     assert daemon.log[0].endswith(
         f"ERROR connection {0x47455420}: a frame of {0x2F204854} bytes, at most {mux.MAX_PAYLOAD}"
     )

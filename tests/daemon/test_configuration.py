@@ -61,6 +61,7 @@ def test_a_launched_daemon_takes_the_file_when_the_runtime_sends_no_configuratio
     daemon = launch(node, config)
     daemon.registration()
     assert daemon.configure(" \n").failure_policy.fail_request
+    assert daemon.call("Synchronize").code == Code.OK
     node.still_serves(daemon)
 
 
@@ -69,6 +70,7 @@ def test_configuration_from_the_runtime_takes_the_place_of_the_whole_file(node: 
     daemon = launch(node, config)
     daemon.registration()
     assert not daemon.configure(node.settings()).failure_policy.fail_request
+    assert daemon.call("Synchronize").code == Code.OK
     node.still_serves(daemon)
 
 
@@ -111,12 +113,44 @@ def test_launched_with_a_wrong_file_it_serves_with_the_rest_and_reports_each_mis
     assert daemon.call("Synchronize").code == Code.OK
 
 
+def test_started_by_hand_with_a_file_that_anybody_can_write_it_exits_with_the_reason(
+    node: Node, config: Path, listener: socket.socket
+) -> None:
+    config.write_text("trust: off")
+    config.chmod(0o666)
+    daemon = node.external("-config", config, "-socket", listener.getsockname())
+    assert daemon.ended() == 2
+    assert daemon.log == [f"v010-adapter: {config}: {config} is world-writable"]
+    assert nobody_connected(listener)
+
+
+def test_launched_with_a_file_that_anybody_can_write_it_serves_without_it_and_reports_that(
+    node: Node, config: Path
+) -> None:
+    config.write_text(node.settings(runtime={"failRequest": True}))
+    config.chmod(0o666)
+    daemon = launch(node, config)
+    daemon.registration()
+    assert not daemon.configure().failure_policy.fail_request
+    daemon.logged("ERROR", f" {config}: {config} is world-writable (ignored)")
+
+
+def test_that_a_group_can_write_the_file_is_logged_and_the_file_counts(node: Node, config: Path) -> None:
+    config.write_text(node.settings(runtime={"failRequest": True}))
+    config.chmod(0o664)
+    daemon = launch(node, config)
+    daemon.registration()
+    assert daemon.configure().failure_policy.fail_request
+    daemon.logged("WARNING", f"trust: {config} is writable for group {config.stat().st_gid}")
+
+
 def test_wrong_configuration_from_the_runtime_is_reported_by_line_and_the_rest_of_it_counts(node: Node) -> None:
     node.configure("missing")
     daemon = node.spawn()
     daemon.registration()
     text = f"legacy:\n  config: {node.conf_json}\n  path: [{node.bin}]\n  onFailure: ignore\n  timeout: -1\n"
     daemon.configure(text)
+    assert daemon.call("Synchronize").code == Code.OK
     daemon.logged("ERROR configuration from the runtime:5: legacy.timeout: must be a number of seconds", "(ignored)")
     assert daemon.call("StartContainer", start("ctr")).code == Code.OK
     node.still_serves(daemon)

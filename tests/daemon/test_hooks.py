@@ -9,7 +9,7 @@ import pytest
 
 from adapter.nri import api
 
-from .harness import COMMAND, Daemon, Node
+from .harness import COMMAND, SAFETY, Daemon, Node
 
 CREATE_CONTAINER = 1 << 3
 
@@ -26,11 +26,11 @@ def configured(node: Node, hooks: dict[str, object], name: str = "containerd") -
     return daemon, events
 
 
-def created(daemon: Daemon, id_: str = "c1") -> api.CreateContainerResponse:
+def created(daemon: Daemon, id_: str = "c1", timeout: float = SAFETY) -> api.CreateContainerResponse:
     request = api.CreateContainerRequest(
         pod=api.PodSandbox(id="p", name="p", namespace="default"), container=api.Container(id=id_, name=id_)
     )
-    reply = daemon.call("CreateContainer", request)
+    reply = daemon.call("CreateContainer", request, timeout)
     assert reply.code == 0, reply.message
     return api.CreateContainerResponse.FromString(reply.payload)
 
@@ -40,6 +40,8 @@ def created(daemon: Daemon, id_: str = "c1") -> api.CreateContainerResponse:
     [
         ("auto", "containerd", True),
         ("auto", "cri-o", False),
+        ("auto", "docker", False),
+        (True, "docker", True),
         (True, "cri-o", True),
         (False, "containerd", False),
     ],
@@ -49,6 +51,12 @@ def test_the_creation_of_containers_is_asked_for_where_hooks_are_ours_to_inject(
 ) -> None:
     _, events = configured(node, {"enabled": enabled}, runtime)
     assert bool(events & CREATE_CONTAINER) is asked
+
+
+def test_that_hooks_are_off_on_docker_is_logged_once(node: Node) -> None:
+    daemon, _ = configured(node, {}, "docker")
+    daemon.logged("registered with")
+    assert len([line for line in daemon.log if "hooks are off: Docker refuses" in line]) == 1
 
 
 def test_hooks_that_match_are_injected_into_the_stages_of_their_files(node: Node, tmp_path: Path) -> None:
@@ -101,4 +109,15 @@ def test_changes_are_read_though_no_container_comes(node: Node, tmp_path: Path) 
     for name in ("one", "two", "three"):
         (tmp_path / f"{name}.json").write_text("[]")
         daemon.logged(f"{name}.json")
+    node.still_serves(daemon)
+
+
+def test_while_patterns_take_seconds_to_compile_containers_are_answered_in_time(node: Node, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(hook())
+    daemon, _ = configured(node, {"directories": [str(tmp_path)]})
+    assert created(daemon).adjust.hooks.create_runtime
+    large = [f"\\pL{{10}}{number}" for number in range(1000)]
+    (tmp_path / "b.json").write_text(hook().replace('{"always": true}', json.dumps({"commands": large})))
+    assert len(created(daemon, "c2", 1.0).adjust.hooks.create_runtime) == 1, "the hooks that were in force before"
+    daemon.logged("files are still being read", "in force before")
     node.still_serves(daemon)

@@ -73,7 +73,7 @@ def test_its_lines_reach_syslog_under_its_name_and_pid(node: Node, receiver: Rec
     reply = daemon.call("StartContainer", start("ctr"))
     head = f"v010-adapter[{daemon.pid}]: "
     assert receiver.until("registered").startswith(f"<30>{head}registered with test v1.0.0: 0 pods, 0 containers")
-    assert receiver.until("it is done") == f"<30>{head}loud: it is done"
+    assert receiver.until("it is done") == f"<30>{head}loud: stderr: it is done"
     assert receiver.until("missing") == f"<27>{head}create of container ctr: {reply.message}"
 
 
@@ -84,7 +84,45 @@ def test_as_json_they_are_for_machines(node: Node, receiver: Receiver) -> None:
     data = json.loads(line.partition("]: ")[2])
     assert (data["level"], data["plugin"], data["state"], data["id"]) == ("debug", "good", "create", "proof-1")
     assert data["request"]["id"] == "proof-1"
-    assert data["result"]["error"] == ""
+    assert data["result"] == {}
+    assert data["error"] is None
+
+
+FORGED = "no\n<0>v010-adapter[1]: forged\x1b[2J\u2028"
+FORGING = f"""printf 'a\\033[2J\\r<0>b\\n\\302\\233c\\n' >&2
+cat <<'END'
+{json.dumps({"error": FORGED})}
+END"""
+
+
+@pytest.mark.parametrize("format_", ["text", "json"])
+def test_what_a_plugin_quotes_forges_no_line(node: Node, receiver: Receiver, format_: str) -> None:
+    """A plugin's error and its stderr may quote what a pod's author has written."""
+    node.plugin("quotes", FORGING)
+    node.configure("quotes")
+    daemon = launch(node, receiver.path, format=format_)
+    assert daemon.call("StartContainer", start("ctr")).message == f"plugin: quotes: {FORGED}"
+    receiver.until("create of container ctr")
+    receiver.until(r"quotes: stderr: \x9bc" if format_ == "text" else r"quotes: stderr: \u009bc")
+    head = f"v010-adapter[{daemon.pid}]: "
+    assert all(line.isprintable() and line[4:].startswith(head) for line in receiver.waiting())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"spec": {"memory": 12345678901234567890}}',
+        '{"updates": [{"id": 5, "resources": 1.5}], "adjust": 7, "cgroupsPath": 1e400}',
+    ],
+)
+def test_numbers_in_a_result_cost_no_event_at_level_debug(node: Node, receiver: Receiver, answer: str) -> None:
+    node.plugin("counts", f"echo '{answer}'")
+    node.configure("counts")
+    daemon = launch(node, receiver.path, format="json", level="debug")
+    daemon.call("StartContainer", start("ctr"))
+    line = receiver.until("create of container ctr: counts: ")
+    assert json.loads(line.partition("]: ")[2])["plugin"] == "counts"
+    node.still_serves(daemon)
 
 
 def test_without_syslog_it_serves_and_writes_its_lines_when_there_is_one(node: Node, path: Path) -> None:
@@ -97,18 +135,22 @@ def test_without_syslog_it_serves_and_writes_its_lines_when_there_is_one(node: N
         receiver.stop()
 
 
-def test_without_syslog_the_last_1000_lines_are_kept_in_order(node: Node, path: Path) -> None:
-    node.plugin("loud", "i=0; while [ $i -lt 1500 ]; do echo \"line $i\" >&2; i=$((i+1)); done; echo '{}'")
+def test_without_syslog_the_lines_of_many_runs_are_kept_in_order(node: Node, path: Path) -> None:
+    first = 'IFS= read -r line; i=${line#*\\"id\\":\\"}; i=${i%%\\"*}'
+    node.plugin(
+        "loud", f'{first}; n=$((i+500)); while [ $i -lt $n ]; do echo "line $i" >&2; i=$((i+1)); done; echo {{}}'
+    )
     node.configure("loud")
     daemon = launch(node, path)
-    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
+    for id_ in ("0", "500", "1000"):  # a run may say 500 lines
+        assert daemon.call("StartContainer", start(id_)).code == Code.OK
     receiver = Receiver(path)
     try:
         receiver.until("line 1499")
     finally:
         receiver.stop()
-    said = [line.partition("loud: ")[2] for line in receiver.lines]
-    assert said == [f"line {number}" for number in range(500, 1500)]
+    said = [line.partition("loud: stderr: ")[2] for line in receiver.lines]
+    assert [line for line in said if line] == [f"line {number}" for number in range(1500)]
 
 
 def test_a_syslog_that_does_not_read_holds_up_no_event(node: Node, receiver: Receiver) -> None:
@@ -117,8 +159,8 @@ def test_a_syslog_that_does_not_read_holds_up_no_event(node: Node, receiver: Rec
     daemon = launch(node, receiver.path)
     assert daemon.call("StartContainer", start("ctr")).code == Code.OK
     node.still_serves(daemon)
-    receiver.until("loud: line 299")
-    said = [line.partition("loud: ")[2] for line in receiver.lines if "loud: " in line]
+    receiver.until("loud: stderr: line 299")
+    said = [line.partition("loud: stderr: ")[2] for line in receiver.lines if "loud: stderr: " in line]
     assert said == [f"line {number}" for number in range(300)]
 
 
@@ -155,6 +197,14 @@ def test_why_it_cannot_even_start_reaches_syslog(node: Node, receiver: Receiver,
     assert any("plugin index '7'" in line for line in receiver.waiting())
 
 
+def test_a_bug_at_the_start_reaches_syslog(node: Node, receiver: Receiver, path: Path) -> None:
+    setup = f"logs.setup = functools.partial(logs.setup, syslog={str(path)!r})"
+    daemon = node.spawn(patched(setup, "daemon._become_daemon = lambda: 1 // 0"), stderr="null")
+    receiver.until("    ZeroDivisionError")
+    assert receiver.lines[0].partition("]: ")[2] == "a bug: integer division or modulo by zero"
+    assert daemon.ended() == 1
+
+
 def private(script: str) -> list[str]:
     """A command that runs in a mount namespace of its own, after a shell script has changed what it sees."""
     return ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-ec", f'{script}; exec "$0"', str(COMMAND)]
@@ -180,5 +230,5 @@ def test_the_real_command_finds_the_real_dev_log(node: Node, receiver: Receiver)
     daemon = node.spawn(argv, {**launched(), "PATH": os.environ["PATH"]}, stderr="null")
     daemon.handshake(node.settings())
     node.still_serves(daemon)
-    receiver.until(f"v010-adapter[{daemon.pid}]: registered with test v1.0.0")
+    receiver.until(f"v010-adapter[{daemon.server}]: registered with test v1.0.0")
     assert daemon.call("StopContainer", stop("x")).code == Code.OK

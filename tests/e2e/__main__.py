@@ -82,6 +82,7 @@ def chosen() -> list[Runtime]:
 
 def runs(runtime: Runtime) -> list[Row]:
     """One run per setup."""
+    setups = [setup for setup in SETUPS if runtime.can(setup)]
     try:
         install_packages(runtime.packages)
         for recipe in (CRICTL, runtime.recipe):
@@ -91,8 +92,8 @@ def runs(runtime: Runtime) -> list[Row]:
     except (BuildError, PeerMissing, PeerBroken) as error:
         broken = REQUIRED or isinstance(error, PeerBroken)
         print(f"{runtime.name}: {'FAILED' if broken else 'skipped'}: {error}")
-        return [Row(runtime.name, setup, "nothing", "failed" if broken else "skipped") for setup in SETUPS]
-    return [run(runtime, setup) for setup in SETUPS]
+        return [Row(runtime.name, setup, "nothing", "failed" if broken else "skipped") for setup in setups]
+    return [run(runtime, setup) for setup in setups]
 
 
 def run(runtime: Runtime, setup: str) -> Row:

@@ -12,6 +12,12 @@ from typing import Any
 
 FIRST, SECOND = "c0", "c1"
 """Containers: the first is edited; when the second starts, the first gets other CPU shares."""
+ERRNO = {"names": ["acct"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}
+RISKY: dict[str, dict[str, Any]] = {
+    "sysctl": {"kernel.msgmax": "8193"},
+    "seccomp": {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [ERRNO]},
+}
+"""By the name of a container, a part of its `linux` that ends some runtimes when it is sent to them."""
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -34,6 +40,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
                 },
                 "metadata": {"saw": " ".join(request["spec"]["process"]["env"])},
             }
+        case "CreateContainer" if name in RISKY:
+            return {"spec": {"linux": {name: RISKY[name]}}}
         case "UpdateContainer":
             return {"spec": {"linux": {"resources": {"cpu": {"shares": 444}}}}}
         case "create" if known.exists() and request["id"] not in (known.read_text(), request["sandboxID"]):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e import hooks
-from tests.e2e.adjuster import FIRST, SECOND
+from tests.e2e.adjuster import FIRST, RISKY, SECOND
 from tests.e2e.pod import CONTAINER, POD, STATE, Cri, HarnessError, until
 
 PROGRAM = Path(__file__).with_name("adjuster.py")
@@ -39,8 +39,12 @@ def prepare() -> None:
     (hooks.HOOKS / "edit.json").write_text(json.dumps(text))
 
 
-def play(cri: Cri) -> Iterator[str]:
-    """Makes two containers; yields, in sentences, what they lack."""
+REFUSED = "needs NRI 0.12.0, the runtime has "
+"""What the adapter says where it does not send what would end the runtime."""
+
+
+def play(cri: Cri, takes_all: bool) -> Iterator[str]:
+    """Makes containers; yields, in sentences, what they lack. `takes_all`: the runtime lives through every change."""
     cri.folder.joinpath("logs/p1").mkdir(parents=True, exist_ok=True)
     pod_file = cri.file("pod", POD | {"log_directory": f"{cri.folder}/logs/p1"})
     pod = cri("runp", pod_file).strip()
@@ -56,16 +60,39 @@ def play(cri: Cri) -> Iterator[str]:
     cri("stop", "--timeout", "0", first)
     for container in (first, second):
         cri("rm", container)
+    for name in RISKY:
+        yield from _risky(cri, name, pod, pod_file, takes_all)
     cri("stopp", pod)
     cri("rmp", pod)
 
 
+def _risky(cri: Cri, name: str, pod: str, pod_file: str, takes: bool) -> Iterator[str]:
+    """A change that ends some runtimes: it arrives, or the container fails with the adapter's reason."""
+    try:
+        container = _create(cri, name, pod, pod_file)
+    except HarnessError as error:
+        if takes or f"linux.{name}" not in str(error) or REFUSED not in str(error):
+            yield f"the container with a {name} fails: {error}"
+        if not cri.answers():
+            yield f"the runtime does not answer any more after a {name}"
+        return
+    spec = json.loads(cri("inspect", "-o", "json", container))["info"]["runtimeSpec"]
+    arrived = spec["linux"].get(name) or {}
+    if not takes or any(arrived.get(key) != value for key, value in RISKY[name].items()):
+        yield f"of the {name} has arrived: {arrived}"
+    cri("rm", container)
+
+
 def _start(cri: Cri, name: str, pod: str, pod_file: str) -> str:
-    labels = CONTAINER["labels"] | {"io.kubernetes.container.name": name}  # which is what CRI-O goes by
-    file = cri.file(name, CONTAINER | {"metadata": {"name": name}, "labels": labels, "log_path": f"{name}.log"})
-    container = cri("create", pod, file, pod_file).strip()
+    container = _create(cri, name, pod, pod_file)
     cri("start", container)
     return container
+
+
+def _create(cri: Cri, name: str, pod: str, pod_file: str) -> str:
+    labels = CONTAINER["labels"] | {"io.kubernetes.container.name": name}  # which is what CRI-O goes by
+    file = cri.file(name, CONTAINER | {"metadata": {"name": name}, "labels": labels, "log_path": f"{name}.log"})
+    return cri("create", pod, file, pod_file).strip()
 
 
 def _created(spec: dict[str, Any], pid: int) -> Iterator[str]:

@@ -23,6 +23,10 @@ class Runtime:
     pods_have_a_process = True
     injects_hooks = False
     """Whether it injects hooks of hooks.d itself."""
+    takes_every_adjustment = False
+    """Whether its NRI is 0.12.0 or later; some adjustments end older ones."""
+    more_config = ""
+    """Text that a run adds to the configuration."""
 
     def __init__(self, recipe: build.Recipe) -> None:
         """Takes the recipe that it is built by."""
@@ -37,6 +41,10 @@ class Runtime:
         """Whether the runtime runs the legacy plugins of this conf.json for sandboxes, without the adapter."""
         return False
 
+    def can(self, setup: str) -> bool:
+        """Whether the runtime has what a setup is about."""
+        return setup not in ("required", "rejoining")
+
     def start(self) -> Cri:
         """Starts it, with the image that the pod needs, and waits until it runs pods."""
         write_image(STATE / "image.tar", Path(which("busybox") or ""))
@@ -45,10 +53,11 @@ class Runtime:
             template.substitute(
                 state=STATE, binaries=self.binaries, image=IMAGE, runc=which("runc"), conmon=which("conmon")
             )
+            + self.more_config
         )
         self.prepare()
         environment = {"PATH": f"{self.binaries}:{PATH}", "HOME": str(STATE)}
-        with self.log.open("wb") as log:
+        with self.log.open("ab") as log:  # after a restart, too
             self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=environment, cwd="/")
         cri = Cri(build.CRICTL.cached_at() / "crictl", STATE / "cri.sock", STATE)
         until(lambda: self.died() or cri.answers(), f"{self.name} to be ready")
@@ -72,6 +81,13 @@ class Runtime:
             self.process.kill()
             raise HarnessError(f"{self.name} did not end within 20 s of SIGTERM") from None
 
+    def kill(self) -> None:
+        """Kills it; pods live on."""
+        if self.process is None or self.died():
+            raise HarnessError(f"{self.name} is not running any more")
+        self.process.kill()
+        self.process.wait()
+
     def last_words(self) -> list[str]:
         """The end of its log."""
         return self.log.read_text(errors="replace").splitlines()[-10:] if self.log.exists() else []
@@ -94,11 +110,17 @@ class Containerd(Runtime):
         """The format of the configuration changed with 2.0."""
         super().__init__(recipe)
         self.is_1 = recipe.version.startswith("v1.")
+        self.takes_every_adjustment = not self.is_1 and recipe.version >= "v2.3"
         self.template = "containerd-1.x.toml" if self.is_1 else "containerd-2.x.toml"
 
     def serves_sandboxes_itself(self, conf: Path) -> bool:
         """From 2.0 on, the original client is back in it, for sandboxes alone and for its one path alone."""
         return not self.is_1 and conf == Path("/etc/nri/conf.json")
+
+    def can(self, setup: str) -> bool:
+        """From 2.2 on, NRI's default validator can be configured. Rejoining is tried on the oldest and the newest."""
+        versions = {"required": ("v2.2.1", "v2.3.4", "v2.4.2"), "rejoining": ("v1.7.35", "v2.4.2")}
+        return setup not in versions or self.recipe.version in versions[setup]
 
     def command(self) -> list[str]:
         """The command line."""

@@ -17,9 +17,11 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
-from tests.e2e import adjusting, hooks
+from tests.e2e import adjusting, hooks, rejoining, required
+from tests.e2e.beside import Beside
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
 from tests.e2e.runtimes import ALL, Runtime
@@ -28,12 +30,15 @@ from tests.peers.build import peer
 REPOSITORY = Path(__file__).resolve().parents[2]
 ADAPTER = Path(os.environ.get("E2E_ADAPTER") or REPOSITORY / ".venv/bin/v010-adapter")
 SETUPS = {"etc": Path("/etc/nri/conf.json"), "own": Path("/etc/nri/legacy/conf.json"), "hooks": hooks.HOOKS}
-SETUPS |= {"adjusting": adjusting.PROGRAM.relative_to(REPOSITORY)}
+SETUPS |= {"adjusting": adjusting.PROGRAM.relative_to(REPOSITORY), "required": Path("required_plugins")}
+SETUPS |= {"rejoining": Path("/etc/nri/rejoining/conf.json")}
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or no
-legacy plugins, but hooks; or a plugin and a hook that adjust containers.
+legacy plugins, but hooks; or a plugin and a hook that adjust containers; or none, but a runtime that requires the
+adapter. Or legacy plugins, while the adapter and the runtime are killed and come back.
 """
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
+STATE_SETTINGS = f"state: {{directory: {STATE}/adapter}}\n"
 EVENTS, CALLS, DUMPS = STATE / "events.jsonl", STATE / "calls.jsonl", STATE / "dump"
 
 
@@ -57,14 +62,22 @@ def isolate() -> None:
 
 def install(conf: Path) -> str:
     """Installs the adapter, the recorder and two legacy plugins as an administrator does; returns conf.json's text."""
-    plugins, drop_ins, legacy = LAUNCHED.parent, Path("/etc/nri/conf.d"), Path("/opt/nri/bin")
-    for folder in (plugins, drop_ins, legacy, conf.parent):
+    plugins, drop_ins = LAUNCHED.parent, Path("/etc/nri/conf.d")
+    for folder in (plugins, drop_ins):
         folder.mkdir(parents=True, exist_ok=True)
     LAUNCHED.symlink_to(ADAPTER)
     (plugins / "99-recorder").symlink_to(peer("recorder"))
     (drop_ins / "99-recorder.conf").write_text(str(EVENTS))
-    if conf != SETUPS["etc"]:
-        (drop_ins / f"{LAUNCHED.name}.conf").write_text(f"legacy: {{config: {conf}}}\n")
+    settings = STATE_SETTINGS + (f"legacy: {{config: {conf}}}\n" if conf != SETUPS["etc"] else "")
+    (drop_ins / f"{LAUNCHED.name}.conf").write_text(settings)
+    return install_legacy(conf)
+
+
+def install_legacy(conf: Path) -> str:
+    """Installs two legacy plugins; returns conf.json's text."""
+    legacy = Path("/opt/nri/bin")
+    for folder in (legacy, conf.parent):
+        folder.mkdir(parents=True, exist_ok=True)
     (legacy / "dump").symlink_to(REPOSITORY / "legacy-plugins/dump")
     witness = shlex.join([sys.executable, "-IS", str(Path(__file__).with_name("witness.py")), str(CALLS)])
     (legacy / "witness").write_text(f"#!/bin/sh\nexec {witness}\n")
@@ -88,7 +101,11 @@ class Syslog:
 
     def has(self, text: str) -> bool:
         """Whether a line with this text has come."""
-        return any(text in line for line in self._lines)
+        return self.count(text) > 0
+
+    def count(self, text: str) -> int:
+        """How many lines with this text have come."""
+        return sum(text in line for line in self._lines)
 
     def close(self) -> list[str]:
         """Ends it, and returns the lines in the order they were written."""
@@ -171,27 +188,69 @@ def run_adjusting(runtime: Runtime) -> dict[str, object]:
     """The run with a plugin and a hook that adjust containers."""
     isolate()
     adjusting.prepare()
-    findings = run_alone(runtime, "adjusting", adjusting.SETTINGS, adjusting.play)
+    play = partial(adjusting.play, takes_all=runtime.takes_every_adjustment)
+    findings = run_alone(runtime, "adjusting", adjusting.SETTINGS, play)
+    findings = [finding for finding in findings if adjusting.REFUSED not in finding or runtime.takes_every_adjustment]
     return {"ran": "a plugin and a precreate hook that adjust containers", "findings": findings}
 
 
+def run_required(runtime: Runtime) -> dict[str, object]:
+    """The run with a runtime that requires the adapter, which is killed and comes back."""
+    isolate()
+    runtime.more_config = required.VALIDATOR
+    findings = run_beside(runtime, "required", "", required.play)
+    return {"ran": "containers with and without the adapter that is required", "findings": findings}
+
+
+def run_rejoining(runtime: Runtime) -> dict[str, object]:
+    """The run in which the adapter and the runtime are killed and come back."""
+    isolate()
+    conf = SETUPS["rejoining"]
+    install_legacy(conf)
+    play = partial(rejoining.play, runtime=runtime, calls=calls)
+    findings = run_beside(runtime, "rejoining", f"legacy: {{config: {conf}}}\n", play)
+    return {"ran": "pods while the adapter and the runtime are killed", "findings": findings}
+
+
 def run_alone(runtime: Runtime, setup: str, settings: str, play: Callable[[Cri], Iterator[str]]) -> list[str]:
-    """A run with the adapter as the only NRI plugin; returns what was found wrong."""
-    syslog = Syslog()
+    """A run with the adapter as the only NRI plugin, launched by the runtime; returns what was found wrong."""
     LAUNCHED.parent.mkdir(parents=True, exist_ok=True)
     LAUNCHED.symlink_to(ADAPTER)
     Path("/etc/nri/conf.d").mkdir()
-    Path(f"/etc/nri/conf.d/{LAUNCHED.name}.conf").write_text(settings)
-    try:
+    Path(f"/etc/nri/conf.d/{LAUNCHED.name}.conf").write_text(STATE_SETTINGS + settings)
+
+    def whole(syslog: Syslog) -> Iterator[str]:
         cri = runtime.start()
         until(lambda: syslog.has("registered with"), "the adapter to be registered")
-        findings = list(play(cri))
+        yield from play(cri)
+
+    return found(runtime, setup, whole)
+
+
+def run_beside(runtime: Runtime, setup: str, settings: str, play: Callable[[Cri, Beside], Iterator[str]]) -> list[str]:
+    """A run with the adapter as the only NRI plugin, started beside the runtime; returns what was found wrong."""
+
+    def whole(syslog: Syslog) -> Iterator[str]:
+        cri = runtime.start()
+        adapter = Beside(ADAPTER, STATE_SETTINGS + settings, syslog.count)
+        adapter.start()
+        yield from play(cri, adapter)
+        adapter.end()
+
+    return found(runtime, setup, whole)
+
+
+def found(runtime: Runtime, setup: str, play: Callable[[Syslog], Iterator[str]]) -> list[str]:
+    """Plays a run and ends the runtime; returns what was found wrong."""
+    syslog = Syslog()
+    try:
+        findings = list(play(syslog))
         runtime.stop()
     except HarnessError as error:
         findings = [str(error), *runtime.last_words()]
     findings += [f"left behind: {process}" for process in leave_nothing()]
     log = syslog.close()
-    keep(f"{runtime.name}-{setup}", [runtime.log, *STATE.glob("states-*")], log)
+    keep(f"{runtime.name}-{setup}", [runtime.log, CALLS, DUMPS, *STATE.glob("states-*")], log)
     return [*findings, *errors(log)]
 
 
@@ -209,13 +268,18 @@ def run(runtime: Runtime, setup: str) -> dict[str, object]:
     evidence.leftovers = leave_nothing()
     evidence.events = events()
     evidence.log = syslog.close()
+    evidence.calls = calls()
+    keep(f"{runtime.name}-{setup}", [EVENTS, CALLS, DUMPS, runtime.log], evidence.log)
+    return {"ran": ran(evidence), "findings": findings + judge(evidence)}
+
+
+def calls() -> dict[str, list[Call]]:
+    """The runs of the legacy plugins so far."""
     witnessed = CALLS.read_text().splitlines() if CALLS.exists() else []
-    evidence.calls = {
+    return {
         "dump": [Call.of(path.read_text(), path) for path in sorted(DUMPS.glob("*.json"))],
         "witness": [Call.witnessed(json.loads(line)) for line in witnessed],
     }
-    keep(f"{runtime.name}-{setup}", [EVENTS, CALLS, DUMPS, runtime.log], evidence.log)
-    return {"ran": ran(evidence), "findings": findings + judge(evidence)}
 
 
 def ran(evidence: Evidence) -> str:
@@ -239,5 +303,6 @@ if __name__ == "__main__":
     if os.readlink(MOUNTS) == sys.argv[3]:
         sys.exit("this would mount things over the node's own folders: run tests.e2e instead")
     chosen = next(runtime for runtime in ALL if runtime.name == sys.argv[1])
-    alone = {"hooks": run_hooks, "adjusting": run_adjusting}.get(sys.argv[2])
-    print(json.dumps(alone(chosen) if alone else run(chosen, sys.argv[2])))
+    alone = {"hooks": run_hooks, "adjusting": run_adjusting, "required": run_required, "rejoining": run_rejoining}
+    own = alone.get(sys.argv[2])
+    print(json.dumps(own(chosen) if own else run(chosen, sys.argv[2])))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+import time
 from pathlib import Path
 from typing import Any
 
-import inotify_simple  # type: ignore[import-untyped]
 import pytest
 
 from adapter.hooks.directory import Directories
@@ -22,6 +21,18 @@ def text(version: str | int = 1, program: str = PROGRAM) -> bytes:
     """A good hook file; its version is an argument of the hook."""
     hook = {"path": program, "args": [program, str(version)]}
     return json.dumps({"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": ["prestart"]}).encode()
+
+
+def later() -> int:
+    """A clock by which no file has changed within the last second."""
+    return time.time_ns() + 2_000_000_000
+
+
+def opened(*arguments: Any, **options: Any) -> Directories:
+    """Directories that have been read."""
+    directories = Directories(*arguments, **options)
+    directories.current()
+    return directories
 
 
 def hooks(matcher: Matcher) -> dict[str, str]:
@@ -54,12 +65,9 @@ def relink(path: Path, target: str | Path) -> None:
 
 
 class Reads:
-    """Counts the files that are opened, and can forbid to look at any."""
-
-    LOOKS: Sequence[str] = ("stat", "lstat", "listdir", "scandir", "readlink", "open")
+    """Notes the files that are opened."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._monkeypatch = monkeypatch
         self.opened: list[str] = []
         really = os.open
 
@@ -68,23 +76,3 @@ class Reads:
             return really(path, *arguments, **options)
 
         monkeypatch.setattr(os, "open", note)
-
-    def forbid(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in self.LOOKS:
-            monkeypatch.setattr(os, name, self._forbidden(name))
-
-    @staticmethod
-    def _forbidden(name: str) -> Callable[..., Any]:
-        def look(*arguments: Any, **_: Any) -> Any:
-            raise AssertionError(f"{name}{arguments}")
-
-        return look
-
-
-def without_inotify(monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
-    """No inotify descriptor can be had any more."""
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(inotify_simple, "INotify", refuse)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from adapter import paths
 from adapter.hooks.directory import Directories
-from tests.hooks.hookdirs import Reads, in_force, problems, relink, replace, text
+from tests.hooks.hookdirs import Reads, in_force, later, opened, problems, relink, replace, text
 
 GOOD, BAD, EMPTY, NULL = "good", b"{", b"", "a link to /dev/null"
 
@@ -61,7 +63,8 @@ def test_a_good_or_an_empty_file_hides_those_of_less_preference_and_a_bad_one_hi
     for place, content in zip(places, contents, strict=True):
         if content is not None:
             put(place / "x.json", content)
-    assert in_force(Directories(list(map(str, places)), watch=watch)) == ({"x.json": expected} if expected else {})
+    directories = opened(list(map(str, places)), watch=watch, now=later if watch else time.time_ns)
+    assert in_force(directories) == ({"x.json": expected} if expected else {})
 
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["vendor first", "local first"])
@@ -69,7 +72,7 @@ def test_a_good_or_an_empty_file_hides_those_of_less_preference_and_a_bad_one_hi
 def test_masking_does_not_depend_on_the_order_in_which_files_come_and_go(
     places: list[Path], contents: list[str | bytes | None], expected: str | None, backwards: bool
 ) -> None:
-    directories = Directories(list(map(str, places)))
+    directories = opened(list(map(str, places)), now=later)
     files = [
         (place / "x.json", content) for place, content in zip(places, contents, strict=True) if content is not None
     ]
@@ -85,18 +88,18 @@ def test_masking_does_not_depend_on_the_order_in_which_files_come_and_go(
 
 
 def test_only_names_that_end_in_lower_case_json_count(tmp_path: Path) -> None:
-    directories = Directories([str(tmp_path)])
+    directories = opened([str(tmp_path)])
     for name in ("a.json", ".hidden.json", ".json", "B.json", "a.JSON", "a.json.bak", "a.json~", "json", "a.jsonx"):
         (tmp_path / name).write_bytes(text())
         directories.current()
     expected = {"a.json", ".hidden.json", ".json", "B.json"}
-    assert in_force(directories).keys() == in_force(Directories([str(tmp_path)])).keys() == expected
+    assert in_force(directories).keys() == in_force(opened([str(tmp_path)])).keys() == expected
 
 
 def test_names_that_are_no_utf8_and_names_with_line_breaks_work_and_can_be_printed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    directories = Directories([str(tmp_path)])
+    directories = opened([str(tmp_path)])
     for name in (b"\xff.json", b"a\n.json", "ü.json".encode()):
         with open(os.fsencode(tmp_path) + b"/" + name, "wb") as file:
             file.write(text(len(name)))
@@ -113,22 +116,13 @@ def test_the_same_directory_may_be_given_twice_and_as_a_link(tmp_path: Path) -> 
     place = tmp_path / "hooks.d"
     place.mkdir()
     (tmp_path / "link").symlink_to(place)
-    directories = Directories([str(place), str(place), str(tmp_path / "link")])
+    directories = opened([str(place), str(place), str(tmp_path / "link")])
     (place / "x.json").write_bytes(text(1))
     assert in_force(directories) == {"x.json": "1"}
     (place / "x.json").write_bytes(text(2))
     assert in_force(directories) == {"x.json": "2"}
     (place / "x.json").unlink()
     assert in_force(directories) == {}
-
-
-def test_relative_directories_stay_where_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    directories = Directories(["hooks.d"])
-    monkeypatch.chdir("/")
-    (tmp_path / "hooks.d").mkdir()
-    (tmp_path / "hooks.d" / "x.json").write_bytes(text())
-    assert in_force(directories) == {"x.json": "1"}
 
 
 def anew(path: Path, make: Callable[[], object]) -> None:
@@ -144,18 +138,18 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str | None]] = {
     "deleted": (lambda path: path.unlink(), None),
     "renamed away": (lambda path: path.rename(path.parent.parent / "away"), None),
     "renamed to no hook file's name": (lambda path: path.rename(path.with_suffix(".off")), None),
-    "emptied": (lambda path: path.write_bytes(b""), None),
+    "emptied, which a writer does first": (lambda path: path.write_bytes(b""), "1"),
     "cut off with a version that was good": (lambda path: os.truncate(path, 5), "1"),
     "broken": (lambda path: path.write_bytes(b"{"), "1"),
     "replaced by a broken one": (lambda path: replace(path, b"{"), "1"),
-    "deleted and made anew, broken": (lambda path: anew(path, lambda: path.write_bytes(b"{")), None),
+    "deleted and made anew, broken": (lambda path: anew(path, lambda: path.write_bytes(b"{")), "1"),
     "renamed away and made anew, broken": (
         lambda path: path.rename(path.with_suffix("")) and path.write_bytes(b"{"),
-        None,
+        "1",
     ),
     "replaced by a link to nothing": (lambda path: relink(path, "nothing"), None),
     "replaced by a link to itself": (lambda path: relink(path, path.name), None),
-    "replaced by a directory": (lambda path: anew(path, path.mkdir), None),
+    "replaced by a directory": (lambda path: anew(path, path.mkdir), "1"),
     "replaced by a link to /dev/null": (lambda path: relink(path, "/dev/null"), None),
     "replaced by a link to a device": (lambda path: relink(path, "/dev/zero"), "1"),
 }
@@ -167,7 +161,7 @@ def test_a_change_counts_at_once(tmp_path: Path, change: str) -> None:
     (tmp_path / "hooks.d").mkdir()
     path = tmp_path / "hooks.d" / "x.json"
     path.write_bytes(text(1))
-    directories = Directories([str(path.parent)])
+    directories = opened([str(path.parent)])
     assert in_force(directories) == {"x.json": "1"}
     do, expected = CHANGES[change]
     do(path)
@@ -180,7 +174,7 @@ def test_a_change_counts_at_once(tmp_path: Path, change: str) -> None:
 
 
 def test_a_file_that_is_still_open_for_writing_counts_once_it_is_complete(tmp_path: Path) -> None:
-    directories = Directories([str(tmp_path)])
+    directories = opened([str(tmp_path)])
     whole = text()
     with open(tmp_path / "x.json", "wb", buffering=0) as file:
         for end in range(1, len(whole)):
@@ -201,7 +195,7 @@ def test_while_a_file_is_written_anew_its_last_good_version_is_in_force(tmp_path
         (place / "x.json").hardlink_to(elsewhere)
     else:
         elsewhere = elsewhere.rename(place / "x.json")
-    directories = Directories([str(place)])
+    directories = opened([str(place)])
     assert in_force(directories) == {"x.json": "1"}
     whole = text(2)
     with open(elsewhere, "wb", buffering=0) as file:
@@ -216,58 +210,65 @@ def test_while_an_override_is_written_for_the_first_time_it_hides_nothing(tmp_pa
     vendor.mkdir()
     site.mkdir()
     (vendor / "x.json").write_bytes(text(1))
-    directories = Directories([str(vendor), str(site)])
+    directories = opened([str(vendor), str(site)])
     with open(site / "x.json", "wb", buffering=0) as file:
         assert in_force(directories) == {"x.json": "1"}
         file.write(text(2))
         assert in_force(directories) == {"x.json": "2"}
-    (site / "x.json").unlink()
-    (site / "x.json").touch()
-    assert in_force(directories) == {}, "made and closed, it is meant to be empty"
 
 
-@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to], ids=["symbolic", "hard"])
-def test_a_link_to_a_file_that_was_just_made_empty_hides_at_once(
-    places: list[Path], link: Callable[[Path, Path], None]
+@pytest.mark.parametrize("before", [None, text("site")], ids=["new", "good before"])
+def test_an_empty_file_masks_once_it_is_a_second_old(places: list[Path], before: bytes | None) -> None:
+    now = [0]
+    (places[0] / "x.json").write_bytes(text("vendor"))
+    path = places[1] / "x.json"
+    if before is not None:
+        path.write_bytes(before)
+    directories = opened(list(map(str, places)), now=lambda: now[0])
+    expected = in_force(directories)
+    path.write_bytes(b"")
+    emptied = path.stat().st_ctime_ns
+    for now[0] in (emptied, emptied + 100_000_000, emptied + 999_999_999):
+        assert in_force(directories) == expected
+    now[0] = emptied + 1_000_000_000
+    assert in_force(directories) == {}
+    path.write_bytes(text("new"))
+    assert in_force(directories) == {"x.json": "new"}
+
+
+def test_where_the_clock_was_set_back_an_empty_file_masks_at_once(places: list[Path]) -> None:
+    (places[0] / "x.json").write_bytes(text("vendor"))
+    (places[1] / "x.json").touch()
+    directories = opened(list(map(str, places)), now=lambda: (places[1] / "x.json").stat().st_ctime_ns - 1)
+    assert in_force(directories) == {}
+
+
+def test_nothing_is_read_before_it_is_asked_for_and_then_only_what_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (places[0] / "x.json").write_bytes(text(1))
-    directories = Directories(list(map(str, places)))
-    (places[2] / "empty").touch()
-    link(places[1] / "x.json", places[2] / "empty")
-    assert in_force(directories) == {}
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.json").write_bytes(text(1))
+    reads = Reads(monkeypatch)
+    directories = Directories([str(tmp_path)], now=later)
+    assert reads.opened == []
+    assert in_force(directories).keys() == {"a.json", "b.json", "c.json"}
+    reads.opened.clear()
+    (tmp_path / "b.json").write_bytes(text(22))
+    for _ in range(3):
+        assert in_force(directories)["b.json"] == "22"
+    assert reads.opened == ["b.json"]
 
 
-def test_an_empty_file_moved_over_one_that_is_being_written_hides_at_once(places: list[Path]) -> None:
-    (places[0] / "x.json").write_bytes(text(1))
-    directories = Directories(list(map(str, places)))
-    with open(places[1] / "x.json", "wb", buffering=0) as file:
-        assert in_force(directories) == {"x.json": "1"}
-        replace(places[1] / "x.json", b"")
-        file.write(b"to nobody")
-        assert in_force(directories) == {}
-
-
-def test_what_was_being_written_in_a_directory_is_not_held_against_the_one_in_its_place(places: list[Path]) -> None:
-    (places[0] / "x.json").write_bytes(text(1))
-    directories = Directories(list(map(str, places[:2])))
-    (places[1] / "x.json").mkdir()
-    assert in_force(directories) == {"x.json": "1"}
-    (places[2] / "x.json").touch()
-    places[1].rename(places[1].with_name("old"))
-    places[2].rename(places[1])
-    assert in_force(directories) == {}
-    assert directories.problems == []
-
-
-def test_who_empties_a_file_and_keeps_it_open_is_believed_after_a_while(tmp_path: Path) -> None:
-    ahead = [0]
-    (tmp_path / "x.json").write_bytes(text(1))
-    directories = Directories([str(tmp_path)], now=lambda: (tmp_path / "x.json").stat().st_mtime_ns + ahead[0])
-    os.truncate(tmp_path / "x.json", 0)  # no open file, so it will never be closed either
-    ahead[0] = 4_999_999_999
-    assert in_force(directories) == {"x.json": "1"}
-    ahead[0] = 5_000_000_000
-    assert in_force(directories) == {}
+@pytest.mark.parametrize(("age", "version"), [(50_000_000, "2"), (50_000_001, "1")], ids=["same tick", "later"])
+def test_a_file_read_in_the_tick_of_its_change_is_read_again_however_its_status_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age: int, version: str
+) -> None:
+    monkeypatch.setattr(paths, "identity", lambda status: ())
+    path = tmp_path / "x.json"
+    path.write_bytes(text(1))
+    directories = opened([str(tmp_path)], now=lambda: path.stat().st_ctime_ns + age)
+    path.write_bytes(text(2))
+    assert in_force(directories) == {"x.json": version}
 
 
 def test_a_broken_file_that_was_empty_goes_on_hiding(tmp_path: Path) -> None:
@@ -276,7 +277,7 @@ def test_a_broken_file_that_was_empty_goes_on_hiding(tmp_path: Path) -> None:
     site.mkdir()
     (vendor / "x.json").write_bytes(text(1))
     (site / "x.json").touch()
-    directories = Directories([str(vendor), str(site)])
+    directories = opened([str(vendor), str(site)], now=later)
     (site / "x.json").write_bytes(b"{")
     assert in_force(directories) == {}
     assert problems(directories)["x.json"].endswith("the last good version stays in force")
@@ -288,7 +289,7 @@ def test_a_change_that_leaves_size_and_times_as_they_were_counts(tmp_path: Path)
     path = tmp_path / "x.json"
     path.write_bytes(text(1))
     os.utime(path, ns=(10**18, 10**18))
-    directories = Directories([str(tmp_path)])
+    directories = opened([str(tmp_path)])
     path.write_bytes(text(2))
     os.utime(path, ns=(10**18, 10**18))
     assert in_force(directories) == {"x.json": "2"}
@@ -299,33 +300,19 @@ def test_one_changed_file_among_a_thousand_is_the_only_one_that_is_read(
 ) -> None:
     for number in range(1000):
         (tmp_path / f"{number}.json").write_bytes(text(1))
-    directories = Directories([str(tmp_path)])
+    directories = opened([str(tmp_path)], now=later)
     assert directories.files_read == 1000
     reads = Reads(monkeypatch)
-    (tmp_path / "500.json").write_bytes(text(2))
+    (tmp_path / "500.json").write_bytes(text(22))
     reads.opened.clear()
-    assert in_force(directories)["500.json"] == "2"
+    assert in_force(directories)["500.json"] == "22"
     assert reads.opened == ["500.json"]
     assert directories.files_read == 1001
 
 
-def test_without_a_change_nothing_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "good.json").write_bytes(text(1))
-    (tmp_path / "bad.json").write_bytes(b"{")
-    (tmp_path / "lost.json").symlink_to("nothing")
-    (tmp_path / "waits.json").write_bytes(text(program="/not/there"))
-    directories = Directories([str(tmp_path), str(tmp_path / "missing")])
-    matcher = directories.current()
-    with monkeypatch.context() as patch:
-        Reads(patch).forbid(patch)
-        for _ in range(3):
-            assert directories.current() is matcher
-    assert directories.reloads == 1
-
-
 def test_a_change_that_changes_no_hook_keeps_the_matcher(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(text(1))
-    directories = Directories([str(tmp_path)])
+    directories = opened([str(tmp_path)], now=later)
     matcher = directories.current()
     (tmp_path / "x.json").write_bytes(text(1) + b"\n")
     (tmp_path / "bad.json").write_bytes(b"{")
@@ -336,27 +323,18 @@ def test_a_change_that_changes_no_hook_keeps_the_matcher(tmp_path: Path) -> None
 
 def test_without_watch_everything_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x.json").write_bytes(text(1))
-    directories = Directories([str(tmp_path)], watch=False)
-    assert directories.fileno() is None
+    directories = opened([str(tmp_path)], watch=False)
     (tmp_path / "x.json").write_bytes(text(2))
     (tmp_path / "y.json").write_bytes(text(2))
-    Reads(monkeypatch).forbid(monkeypatch)
+    reads = Reads(monkeypatch)
     assert in_force(directories) == {"x.json": "1"}
+    assert reads.opened == []
 
 
 def test_stages_of_others_are_accepted_where_they_are_asked_for(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(text(1).replace(b"prestart", b"precreate"))
-    assert in_force(Directories([str(tmp_path)])) == {}
-    assert in_force(Directories([str(tmp_path)], extension_stages=["precreate"])) == {"x.json": "1"}
-
-
-def test_a_closed_watch_leaves_in_force_what_is(tmp_path: Path) -> None:
-    (tmp_path / "x.json").write_bytes(text(1))
-    directories = Directories([str(tmp_path)])
-    directories.close()
-    assert directories.fileno() is None
-    (tmp_path / "x.json").write_bytes(text(2))
-    assert in_force(directories) == {"x.json": "1"}
+    assert in_force(opened([str(tmp_path)])) == {}
+    assert in_force(opened([str(tmp_path)], extension_stages=["precreate"])) == {"x.json": "1"}
 
 
 def test_a_bad_file_is_logged_when_it_becomes_bad_and_when_it_is_good_again(
@@ -364,7 +342,7 @@ def test_a_bad_file_is_logged_when_it_becomes_bad_and_when_it_is_good_again(
 ) -> None:
     caplog.set_level(logging.INFO)
     path = tmp_path / "x.json"
-    directories = Directories([str(tmp_path)])
+    directories = opened([str(tmp_path)])
 
     def logged() -> list[str]:
         lines = [record.getMessage() for record in caplog.records if str(path) in record.getMessage()]
@@ -386,22 +364,7 @@ def test_a_bad_file_is_logged_when_it_becomes_bad_and_when_it_is_good_again(
     assert logged() == [f"{path}: line 1, column 2: unexpected end; the last good version stays in force"]
     path.write_bytes(text(1))
     directories.current()
-    assert logged() == [f"{path} is in order again"]
+    assert logged() == [f"{path}: no error any more"]
     (tmp_path / "another.json").unlink()
     directories.current()
     assert logged() == []
-    assert directories.bad == 3
-
-
-COUNTED: Mapping[str, int] = {"files_read": 3, "reloads": 2, "bad": 1}
-
-
-@pytest.mark.parametrize("counter", COUNTED)
-def test_reads_reloads_and_bad_files_are_counted(tmp_path: Path, counter: str) -> None:
-    (tmp_path / "x.json").write_bytes(text(1))
-    directories = Directories([str(tmp_path)])
-    (tmp_path / "x.json").write_bytes(text(2))
-    directories.current()
-    (tmp_path / "y.json").write_bytes(b"{")
-    directories.current()
-    assert getattr(directories, counter) == COUNTED[counter]

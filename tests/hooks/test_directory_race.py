@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.hooks.directory import Directories
-from tests.hooks.hookdirs import in_force, relink, replace, text
+from tests.hooks.hookdirs import in_force, opened, relink, replace, text
 
 TIMES = 500
 
@@ -24,7 +23,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_a_new_file_is_seen_every_time(place: Path) -> None:
-    directories = Directories([str(place)])
+    directories = opened([str(place)])
     for number in range(TIMES):
         (place / f"{number}.json").write_bytes(text(number))
         assert in_force(directories)[f"{number}.json"] == str(number)
@@ -32,14 +31,14 @@ def test_a_new_file_is_seen_every_time(place: Path) -> None:
 
 
 def test_a_file_written_anew_is_seen_every_time(place: Path) -> None:
-    directories = Directories([str(place)])
+    directories = opened([str(place)])
     for number in range(TIMES):
         (place / "x.json").write_bytes(text(number))
         assert in_force(directories) == {"x.json": str(number)}
 
 
 def test_a_renamed_file_is_seen_every_time(place: Path) -> None:
-    directories = Directories([str(place)])
+    directories = opened([str(place)])
     for number in range(TIMES):
         replace(place / "x.json", text(number))
         assert in_force(directories) == {"x.json": str(number)}
@@ -50,7 +49,7 @@ def test_a_renamed_file_is_seen_every_time(place: Path) -> None:
 
 
 def test_a_deleted_file_is_gone_every_time(place: Path) -> None:
-    directories = Directories([str(place)])
+    directories = opened([str(place)])
     for number in range(TIMES):
         (place / "x.json").write_bytes(text(number))
         assert in_force(directories) == {"x.json": str(number)}
@@ -60,7 +59,7 @@ def test_a_deleted_file_is_gone_every_time(place: Path) -> None:
 
 def test_a_directory_swapped_by_a_link_is_seen_every_time(tmp_path: Path) -> None:
     link = tmp_path / "hooks.d"
-    directories = Directories([str(link)])
+    directories = opened([str(link)])
     for number in range(TIMES):
         new = tmp_path / str(number)
         new.mkdir()
@@ -70,7 +69,7 @@ def test_a_directory_swapped_by_a_link_is_seen_every_time(tmp_path: Path) -> Non
 
 
 def test_a_directory_swapped_by_renames_is_seen_every_time(tmp_path: Path, place: Path) -> None:
-    directories = Directories([str(place)])
+    directories = opened([str(place)])
     for number in range(TIMES):
         new = tmp_path / "new"
         new.mkdir()
@@ -82,7 +81,7 @@ def test_a_directory_swapped_by_renames_is_seen_every_time(tmp_path: Path, place
 
 def test_a_kubernetes_volume_that_is_updated_is_seen_every_time(place: Path) -> None:
     (place / "x.json").symlink_to("..data/x.json")
-    directories = Directories([str(place)])
+    directories = opened([str(place)])
     for number in range(TIMES):
         new = place / f"..2026_{number}"
         new.mkdir()
@@ -113,7 +112,7 @@ def meanwhile(path: Path, content: bytes) -> Iterator[None]:
 
 def test_a_file_that_is_written_all_the_time_is_in_force_all_the_time(place: Path) -> None:
     (place / "x.json").write_bytes(text(1))
-    directories = Directories([str(place)])
+    directories = opened([str(place)])
     with meanwhile(place / "x.json", text(1)):
         while directories.files_read < 2 * TIMES:
             assert in_force(directories) == {"x.json": "1"}
@@ -123,7 +122,7 @@ def test_an_override_that_is_written_all_the_time_never_uncovers_nothing(tmp_pat
     vendor = tmp_path / "vendor"
     vendor.mkdir()
     (vendor / "x.json").write_bytes(text("vendor"))
-    directories = Directories([str(vendor), str(place)])
+    directories = opened([str(vendor), str(place)])
     with meanwhile(place / "x.json", text("site")):
         while directories.files_read < 2 * TIMES:
             assert in_force(directories)["x.json"] in {"vendor", "site"}
@@ -137,7 +136,7 @@ def test_a_swap_under_way_shows_the_old_or_the_new_and_ends_with_the_new(tmp_pat
         for number in range(5):
             (place / f"{number}.json").write_bytes(text(place.name))
     link.symlink_to(places[0])
-    directories = Directories([str(link)])
+    directories = opened([str(link)])
     done = threading.Event()
 
     def swap() -> None:

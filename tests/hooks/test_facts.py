@@ -14,8 +14,8 @@ from adapter.proto import nri_pb2 as api
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*/events-one-pod.jsonl"))
 
 
-def mounted(destination: str, type_: str = "bind", *options: str) -> bool:
-    mount = api.Mount(destination=destination, type=type_, source="/x", options=options)
+def mounted(destination: str, type_: str = "bind", *options: str, source: str = "/x") -> bool:
+    mount = api.Mount(destination=destination, type=type_, source=source, options=options)
     return facts(api.PodSandbox(), api.Container(mounts=[mount])).has_bind_mounts
 
 
@@ -37,27 +37,58 @@ def test_a_users_bind_mount_counts_by_type_or_option(type_: str, options: tuple[
     assert mounted("/data", type_, *options) == (type_.endswith("bind") or bool(options))
 
 
-@pytest.mark.parametrize(
-    "destination",
-    [
-        "/etc/hosts",
-        "/etc/hostname",
-        "/etc/resolv.conf",
-        "/dev/shm",  # noqa: S108
-        "/dev/termination-log",
-        "/run/.containerenv",
-        "/run/secrets",
-        "/run/secrets/x",
+CONTAINERD = "/run/containerd/io.containerd.grpc.v1.cri/sandboxes/ed03050bc61d"
+CRI_O = "/run/containers/storage/overlay-containers/d170e8d0825d/userdata"
+KUBELET = "/var/lib/kubelet/pods/9d2d0b5c-1e6f-4c8e-9d3b-0a6a0e1a2b3c"
+OWN = [
+    ("/etc/hosts", f"{CONTAINERD}/hosts"),
+    ("/etc/hosts", f"{KUBELET}/etc-hosts"),
+    ("/etc/hosts", "/etc/hosts"),
+    ("/etc/hosts/", f"{KUBELET}/etc-hosts"),
+    ("//etc//hosts", f"{KUBELET}/etc-hosts"),
+    ("/etc/hostname", f"{CRI_O}/hostname"),
+    ("/etc/resolv.conf", f"{CONTAINERD}/resolv.conf"),
+    ("/dev/shm", f"{CRI_O}/shm"),  # noqa: S108
+    ("/dev/shm", "/dev/shm"),  # noqa: S108 - of a pod that shares the node's IPC
+    ("/dev/termination-log", f"{KUBELET}/containers/web/3f2a9c01"),
+    ("/tmp/last-words", f"{KUBELET}/containers/web/3f2a9c01"),  # noqa: S108 - terminationMessagePath
+    ("/run/.containerenv", f"{CRI_O}/.containerenv"),
+    ("/run/secrets", f"{CRI_O}/run/secrets"),
+    (
         "/var/run/secrets/kubernetes.io/serviceaccount",
-    ],
-)
-def test_what_runtimes_bind_themselves_does_not_count(destination: str) -> None:
-    assert not mounted(destination, "bind", "rbind")
+        f"{KUBELET}/volumes/kubernetes.io~projected/kube-api-access-x7k2p",
+    ),
+    (
+        "/var/run/secrets/kubernetes.io/serviceaccount",
+        f"{KUBELET}/volumes/kubernetes.io~secret/default-token-x7k2p",
+    ),
+]
+USERS = [
+    ("/dev/shm", f"{KUBELET}/volumes/kubernetes.io~empty-dir/shm"),  # noqa: S108
+    ("/run/secrets/mine", f"{KUBELET}/volumes/kubernetes.io~secret/mine"),
+    ("/run/secrets", f"{KUBELET}/volumes/kubernetes.io~secret/mine"),
+    ("/var/run/secrets/kubernetes.io/serviceaccount", f"{KUBELET}/volumes/kubernetes.io~projected/mine"),
+    ("/var/run/secrets/tokens", f"{KUBELET}/volumes/kubernetes.io~projected/kube-api-access-x7k2p"),
+    ("/etc/hosts", f"{KUBELET}/volumes/kubernetes.io~configmap/hosts"),
+    ("/etc/hosts", "/srv/hosts"),
+    ("/etc/hosts2", f"{CONTAINERD}/hosts"),
+    ("/etc/resolv.conf", "/etc/resolv.conf"),
+    ("/etc/hostname", f"{CONTAINERD}/hosts"),
+    ("/dev/shm/x", f"{CONTAINERD}/shm"),  # noqa: S108
+    ("/dev/termination-log", "/var/log/x"),
+    ("", ""),
+    ("/data", ""),
+]
 
 
-@pytest.mark.parametrize("destination", ["/etc/hosts2", "/etc", "/run/secretsX", "/dev/shm/x", "/var/run"])  # noqa: S108
-def test_what_only_looks_like_it_counts(destination: str) -> None:
-    assert mounted(destination)
+@pytest.mark.parametrize(("destination", "source"), OWN)
+def test_what_runtimes_and_the_kubelet_mount_themselves_does_not_count(destination: str, source: str) -> None:
+    assert not mounted(destination, "bind", "rbind", source=source)
+
+
+@pytest.mark.parametrize(("destination", "source"), USERS)
+def test_the_users_own_mounts_count_wherever_they_are(destination: str, source: str) -> None:
+    assert mounted(destination, "bind", "rbind", source=source)
 
 
 @pytest.mark.parametrize("type_", ["tmpfs", "proc", "sysfs", "cgroup", "volume"])

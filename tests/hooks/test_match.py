@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
 
-from adapter.hooks import conditions
 from adapter.hooks.match import Facts, Matcher
-from adapter.hooks.patterns import SLOW, Patterns
+from adapter.hooks.steps import finish
 
 from .examples import container, files, hook, verdict
 
@@ -18,13 +16,13 @@ NOTE = {"example.com/note": "hello world", "b": ""}
 AND: list[tuple[dict[str, Any], Facts, bool, str]] = [
     ({}, container(NOTE, binds=True), False, "no condition is given, so it never matches"),
     ({"always": True}, container(), True, "always is true"),
-    ({"always": False}, container(), False, "always is false, so it never matches"),
-    ({"always": False, "commands": ["sh"]}, container(), False, "always is false, so it never matches"),
+    ({"always": False}, container(), False, "always is false"),
+    ({"always": False, "commands": ["sh"]}, container(), False, "always is false"),
     # bind mounts
-    ({"has_bind_mounts": True}, container(binds=True), True, "it has bind mounts"),
-    ({"has_bind_mounts": True}, container(), False, "it has no bind mounts but the runtime's own"),
-    ({"has_bind_mounts": False}, container(), False, "hasBindMounts is false, so it never matches"),
-    ({"has_bind_mounts": False, "always": True}, container(), False, "hasBindMounts is false, so it never matches"),
+    ({"has_bind_mounts": True}, container(binds=True), True, "the container has bind mounts"),
+    ({"has_bind_mounts": True}, container(), False, "the container has no bind mounts but those of the runtime"),
+    ({"has_bind_mounts": False}, container(), False, "hasBindMounts is false"),
+    ({"has_bind_mounts": False, "always": True}, container(), False, "hasBindMounts is false"),
     # annotations: key and value of the same one, found anywhere in them
     (
         {"annotations": {"note$": "lo w"}},
@@ -49,25 +47,25 @@ AND: list[tuple[dict[str, Any], Facts, bool, str]] = [
     ({"commands": ["bash", "^sh"]}, container(), False, "the command '/bin/sh' matches none of 'bash', '^sh'"),
     ({"commands": [""]}, container(command=""), True, "the command '' matches ''"),
     # upstream fails the container
-    ({"commands": [".*"]}, container(command=None), False, "it has no args, so no command to match"),
+    ({"commands": [".*"]}, container(command=None), False, "the container has no args, so no command"),
     # several
     ({"always": True, "commands": ["x"]}, container(), False, "the command '/bin/sh' matches none of 'x'"),
     (
         {"always": True, "has_bind_mounts": True, "commands": ["sh"]},
         container(binds=True),
         True,
-        "always is true and it has bind mounts and the command '/bin/sh' matches 'sh'",
+        "always is true and the container has bind mounts and the command '/bin/sh' matches 'sh'",
     ),
     ({"always": True, "annotations": {"b": "x"}}, container(NOTE), False, "no annotation matches 'b': 'x'"),
-    ({"has_bind_mounts": True, "annotations": {"b": ""}}, container(NOTE), False, "it has no bind mounts"),
+    ({"has_bind_mounts": True, "annotations": {"b": ""}}, container(NOTE), False, "the container has no bind mounts"),
     ({"commands": ["sh"], "annotations": {"b": "x"}}, container(NOTE), False, "no annotation matches 'b': 'x'"),
 ]
 
 OR: list[tuple[dict[str, Any], Facts, bool, str]] = [
     ({}, container(NOTE, binds=True), False, "no condition is given, so it never matches"),
     ({"always": True}, container(), True, "always is true"),
-    ({"has_bind_mounts": True, "commands": ["x"]}, container(binds=True), True, "it has bind mounts"),
-    ({"has_bind_mounts": True}, container(), False, "it has no bind mounts but the runtime's own"),
+    ({"has_bind_mounts": True, "commands": ["x"]}, container(binds=True), True, "the container has bind mounts"),
+    ({"has_bind_mounts": True}, container(), False, "the container has no bind mounts but those of the runtime"),
     ({"has_bind_mounts": False}, container(), False, "hasBindMounts is false"),
     ({"has_bind_mounts": False, "commands": ["sh"]}, container(), True, "the command '/bin/sh' matches 'sh'"),
     (
@@ -86,7 +84,7 @@ OR: list[tuple[dict[str, Any], Facts, bool, str]] = [
     ({"annotations": {".*": "x"}, "commands": ["sh"]}, container(NOTE), True, "the command '/bin/sh' matches 'sh'"),
     ({"annotations": {".*": "h"}, "commands": ["y"]}, container(NOTE), True, "the annotation 'example.com/note'"),
     ({"annotations": {".*": "h"}, "commands": ["y"]}, container(NOTE, None), True, "the annotation 'example.com/note'"),
-    ({"commands": ["y"]}, container(command=None), False, "it has no args, so no command to match"),
+    ({"commands": ["y"]}, container(command=None), False, "the container has no args, so no command"),
 ]
 
 
@@ -162,32 +160,24 @@ def test_the_reason_names_the_same_annotation_whatever_their_order() -> None:
     assert "'a': 'x'" in verdict(of, container(first))[1]
 
 
-def test_a_hook_that_it_is_too_much_work_to_decide_about_is_left_out_and_named(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(conditions, "WORK", 0)
-    monkeypatch.setattr(Patterns, "cost", lambda *_: SLOW + 1)
-    matcher = Matcher(
-        [
-            hook("long.json", annotations={"big": "x"}),
-            hook("large.json", commands=["^/bin/.*a{600}"]),
-            hook("other.json", annotations={"big": "x"}, any_of=True, always=True),
-            hook("short.json", annotations={"b": "y"}),
-            hook("never.json", annotations={"big": "x"}, always=False),
-        ]
-    )
-    facts = container({"big": "x" * 5000, "b": "y"}, "/bin/" + "a" * 600)
-    with caplog.at_level(logging.WARNING):
-        assert files(matcher.match(facts)) == ["other.json", "short.json"]
-    assert [record.getMessage() for record in caplog.records] == [
-        f"hook /hooks/large.json is not injected: the command '/bin/{'a' * 94}… would take too long to match",
-        "hook /hooks/long.json is not injected: the annotation 'big' would take too long to match with 'big': 'x'",
-    ]
-    assert [decision.matched for decision in matcher.explain(facts)] == [False, False, False, True, True]
+LOST_BEFORE = {
+    "a large program": (("a{600}|b", "^a|b$"), {"é": "x b", "a": "a", "io\nb": "xx", "io.b/c": "ab", "a" * 800: "k1"}),
+    "a class and a long key": ((r"^\pL+$", ""), {"k" * 600: "v", "x-1": "y"}),
+    "classes and a long value": (("", r"[\pL\pN]+=on"), {"big": "key=val," * 255 + "é=on"}),
+}
 
 
-def test_with_time_all_is_decided(caplog: pytest.LogCaptureFixture) -> None:
-    matcher = Matcher([hook("long.json", annotations={"big": "x$"}), hook("large.json", commands=["^a{600}$"])])
-    assert files(matcher.match(container({"big": "a" * 5000 + "x"}, "a" * 600))) == ["large.json", "long.json"]
-    assert files(matcher.match(container({"big": "x" * 5000 + "a"}, "a" * 601))) == []
-    assert not caplog.records
+@pytest.mark.parametrize(("pair", "annotations"), LOST_BEFORE.values(), ids=LOST_BEFORE)
+def test_a_hook_that_matches_is_injected_every_time(pair: tuple[str, str], annotations: dict[str, str]) -> None:
+    one = Matcher([hook(annotations=dict([pair]))])
+    for _ in range(300):
+        assert files(one.match(container(annotations))) == ["a.json"]
+        assert files(Matcher([hook(annotations=dict([pair]))]).match(container(annotations))) == ["a.json"]
+
+
+def test_a_matcher_made_in_steps_compiles_one_pattern_at_each_step() -> None:
+    hooks = [hook(f"{n}.json", annotations={f"k{n}": f"v{n}"}, commands=["sh", f"c{n}"]) for n in range(10)]
+    steps = Matcher.in_steps(hooks)
+    assert sum(1 for _ in steps) == 10 + 10 + 11
+    made = finish(Matcher.in_steps(hooks))
+    assert files(made.match(container({"k7": "v7"}))) == ["7.json"]

@@ -1,31 +1,37 @@
-"""Matching many hooks at once decides as matching each of them by itself, whichever way it takes."""
+"""Matching many hooks at once decides as a plain search of every pattern on every text does, every time."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from contextlib import ExitStack
-from unittest import mock
 
-import pytest
 import re2  # type: ignore[import-untyped]
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapter.hooks.match import Facts, Matcher, Named
 from adapter.hooks.model import Hook, When
+from adapter.hooks.patterns import Patterns
+from adapter.hooks.steps import finish
 
 # fmt: off
 PATTERNS = st.sampled_from([
     "", ".*", "^", "^.*", "^a$", "^(a|b)$", "^(?:|io\\.b)$", "^$", "a", "b|c", "io", "io.*b", "[ab]c?", "(?i)A", "\\bb",
     "(?s)^.$", "é", "^\\pL+$", "a{2,}", "a{600}|b", "\\pL{2}", "is this on", "\\x00is", "^a|b$", "^(a)(b)$", "(?m)^b$",
+    r"\pL{10}7", r"[\pL\pN]+=on", "(a|b)*a(a|b){12}", "a{1000}|é", ".{0,60}b$", r"(\pL|-){12}x?$",
 ])
 # fmt: on
+UNITS = st.sampled_from(["a", "b", "ab", "é", "k=v,", "x-", "é=on", "aaaaaaaaaa7", "\n"])
 TEXTS = st.one_of(
     st.sampled_from(
         ["", "a", "b", "ab", "c", "io.b", "io\nb", "A", "aa", "é", "x b", "a\nb", "\0is this on?\0", "aa" * 400]
     ),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
+    st.builds(lambda unit, times, end: unit * times + end, UNITS, st.sampled_from([50, 700]), UNITS),
+)
+LITERALS = st.builds(
+    lambda words, form: form.format("|".join(words)),
+    st.lists(st.text("abcdefghij.", min_size=1, max_size=300).map(re.escape), min_size=1, max_size=20),
+    st.sampled_from(["({})", "^({})$", "({})$", "(?i)({})"]),
 )
 WHENS = st.builds(
     When,
@@ -35,27 +41,21 @@ WHENS = st.builds(
     has_bind_mounts=st.sampled_from([None, None, None, True, False]),
     any_of=st.booleans(),
 )
+MANY = st.builds(
+    lambda count, key, value, more: {f"{key}{number}": f"{value}{number % 7}" for number in range(count)} | more,
+    st.sampled_from([20, 60]),
+    TEXTS,
+    TEXTS,
+    st.dictionaries(TEXTS, TEXTS, max_size=2),
+)
 FACTS = st.builds(
     Facts,
-    annotations=st.dictionaries(TEXTS, TEXTS, max_size=5),
+    annotations=st.dictionaries(TEXTS, TEXTS, max_size=5) | MANY,
     command=st.none() | TEXTS,
     has_bind_mounts=st.booleans(),
 )
-# What makes everything go the way that little goes otherwise.
-WAYS: Mapping[str, Mapping[str, object]] = {
-    "at once": {},
-    "late": {"conditions.SHORT": -1},
-    "set apart": {"conditions.FIRST": 1, "conditions.SLOW": -1, "patterns.SLOW": -1e9},
-    "large": {"patterns.LARGE": -1},
-    "never one by one": {"table.FEW": -1},
-    "always one by one": {"table.FEW": 1 << 20},
-    "small groups": {"patterns.GROUP": 2, "conditions.STRETCH": 2, "conditions.FIRST": 1},
-    "many filters": {"shard.SIZE": 1},
-    "no filters": {"shard._filter": lambda patterns: None},
-    "no literals": {"patterns._LITERALS": re.compile("(?!)")},
-}
-
-WORK_ENOUGH = {"conditions.WORK": 1e18}
+REPEATED = 20
+"""How often the same container is matched: each time the decision must be the same."""
 
 
 def holds(when: When, facts: Facts) -> bool:
@@ -78,17 +78,25 @@ def named(number: int, when: When) -> Named:
     return Named(f"{number:02}.json", "", Hook("/bin/true", (), (), None, when, (), ""))
 
 
-@pytest.mark.parametrize("way", WAYS)
 @given(whens=st.lists(WHENS, max_size=12), containers=st.lists(FACTS, min_size=1, max_size=3))
-@settings(deadline=None, max_examples=150)
-def test_together_hooks_match_as_each_would_alone(way: str, whens: list[When], containers: list[Facts]) -> None:
-    with ExitStack() as changes:
-        for name, value in {**WORK_ENOUGH, **WAYS[way]}.items():
-            changes.enter_context(mock.patch(f"adapter.hooks.{name}", value))
-        hooks = [named(number, when) for number, when in enumerate(whens)]
-        matcher = Matcher(hooks)
-        for facts in containers:
-            expected = [each for each in hooks if holds(each.hook.when, facts)]
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+def test_together_hooks_match_as_each_would_alone_every_time(whens: list[When], containers: list[Facts]) -> None:
+    hooks = [named(number, when) for number, when in enumerate(whens)]
+    matcher = Matcher(hooks)
+    for facts in containers:
+        expected = [each for each in hooks if holds(each.hook.when, facts)]
+        for _ in range(REPEATED):
             assert matcher.match(facts) == expected
-            assert [decision.named for decision in matcher.explain(facts) if decision.matched] == expected
-            assert [decision.named for decision in matcher.explain(facts)] == hooks
+        decisions = matcher.explain(facts)
+        assert [decision.named for decision in decisions if decision.matched] == expected
+        assert [decision.named for decision in decisions] == hooks
+
+
+@given(patterns=st.lists(LITERALS, min_size=1, max_size=100, unique=True), data=st.data())
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example])
+def test_however_many_literals_the_patterns_have_each_is_found(patterns: list[str], data: st.DataObject) -> None:
+    together = Patterns()
+    finish(together.add(patterns))
+    for pattern in data.draw(st.lists(st.sampled_from(patterns), max_size=5)):
+        text = "<" + pattern.strip("^$()").split("|")[-1].replace("\\", "")
+        assert together.find(text) == {each for each in patterns if re2.search(each, text)}

@@ -12,10 +12,11 @@ from adapter.errors import AdapterError
 from adapter.hooks import precreate
 from adapter.hooks.match import Named
 from adapter.hooks.model import Hook, When
-from adapter.nri import Deferred, api
+from adapter.job.runner import Runner
+from adapter.nri import api
 from adapter.process import PATIENCE
 
-from ..processes import Programs, SteppedLoop, children
+from ..processes import Programs, SteppedLoop, children, open_descriptors
 
 ECHO = "cat"
 """A hook that changes nothing."""
@@ -57,8 +58,10 @@ class Creation:
         self.loop = loop
         self.settled: tuple[api.CreateContainerResponse | None, Exception | None] | None = None
         policy = precreate.Policy(fail, host_root)
-        answer: Deferred[Any] = precreate.run(loop, hooks, request, response, policy, loop.now + 2)
-        answer.then(self._settle)
+        edits = precreate.Edits(Runner(loop), hooks, request, response, policy)
+        edits.go()
+        edits.answer_by(loop.now + 2)
+        edits.answer.then(self._settle)
 
     def _settle(self, response: Any, error: Exception | None) -> None:
         self.settled = response, error
@@ -122,9 +125,36 @@ def test_argv_and_environment_are_what_the_file_says_and_nothing_else(loop: Step
     of = hook(programs, "a", script, args=("name", programs.path("got"), "x y"), env=("PATH=/bin", "A=<b>=c", "D"))
     assert not Creation(loop, of).error
     assert (programs.folder / "got").read_text().splitlines() == [
-        *("PATH=/bin", "A=<b>=c", "D="),
+        *("PATH=/bin", "A=<b>=c"),
         *(programs.path("got"), "x y"),
     ]
+
+
+ODD = [
+    {"env": ("=x", "PATH=/usr/bin:/bin")},
+    {"env": ("", "PATH=/usr/bin:/bin")},
+    {"env": ("PATH=/nowhere", "PATH=/usr/bin:/bin", "PATH")},
+    {"args": ("",)},
+    {"args": ("", "x")},
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+def test_a_hook_whose_file_is_odd_runs_as_with_podman(
+    loop: SteppedLoop, programs: Programs, odd: dict[str, Any]
+) -> None:
+    assert Creation(loop, hook(programs, "a", edited('s/"A=1"/"A=2"/'), **odd)).env == {"A": "2"}
+
+
+@pytest.mark.parametrize("odd", [{"env": ("A=\0",)}, {"args": ("a", "\0")}, {"args": ("x" * 3_000_000,)}], ids=len)
+def test_what_cannot_be_passed_to_a_program_fails_the_hook_and_leaks_nothing(
+    loop: SteppedLoop, programs: Programs, odd: dict[str, Any]
+) -> None:
+    before = open_descriptors()
+    assert Creation(loop, hook(programs, "a", ECHO, **odd)).error.startswith("precreate hook /hooks/a.json: ")
+    assert open_descriptors() == before
+    creation = Creation(loop, hook(programs, "a", ECHO, **odd), hook(programs, "b", ECHO), fail=False)
+    assert creation.env == {}
 
 
 def test_without_args_a_hook_is_called_by_its_path(loop: SteppedLoop, programs: Programs) -> None:
@@ -183,7 +213,7 @@ def test_where_policy_allows_it_the_container_goes_without_its_edits(
 def test_output_without_end_is_a_failure(loop: SteppedLoop, programs: Programs) -> None:
     creation = Creation(loop, hook(programs, "a", "head -c 2000000 /dev/zero"))
     loop.advance(PATIENCE)
-    assert creation.error == "precreate hook /hooks/a.json: more than 1048576 bytes"
+    assert creation.error == "precreate hook /hooks/a.json: no result (more than 1048576 bytes), exit code 0"
 
 
 def test_a_program_that_cannot_be_started_is_a_failure(loop: SteppedLoop, programs: Programs) -> None:
@@ -191,6 +221,11 @@ def test_a_program_that_cannot_be_started_is_a_failure(loop: SteppedLoop, progra
     (programs.folder / "a").unlink()
     path = programs.path("a")
     assert Creation(loop, of).error == f"precreate hook /hooks/a.json: {path}: No such file or directory"
+
+
+def reaped(loop: SteppedLoop) -> None:
+    """Waits until every hook has been reaped: those that were killed are not waited for by their container."""
+    loop.until(lambda: not children(), "hooks are left")
 
 
 HANG = "exec sleep 1000"
@@ -204,8 +239,8 @@ def test_a_hook_that_is_not_done_in_its_time_is_killed(
     loop.advance(limit - 0.01)
     assert creation.settled is None
     loop.advance(0.01)
-    assert creation.error == f"precreate hook /hooks/a.json: not done within {limit:.1f} s"
-    assert children() == []
+    assert creation.error == f"precreate hook /hooks/a.json: no result within {limit:.1f} s"
+    reaped(loop)
 
 
 def test_for_a_hook_behind_one_that_took_all_the_time_none_is_left(
@@ -215,6 +250,7 @@ def test_for_a_hook_behind_one_that_took_all_the_time_none_is_left(
     loop.advance(2)
     assert creation.env == {}
     assert "precreate hook /hooks/b.json: no time was left (tolerated)" in caplog.text
+    reaped(loop)
 
 
 def test_what_it_says_on_stderr_is_logged(
@@ -222,12 +258,14 @@ def test_what_it_says_on_stderr_is_logged(
 ) -> None:
     caplog.set_level("INFO")
     assert not Creation(loop, hook(programs, "a", "echo hello >&2; cat")).error
-    assert "a.json: hello" in caplog.text
+    assert "a.json: stderr: hello" in caplog.text
 
 
 def test_what_the_runtime_does_not_know_is_refused(loop: SteppedLoop, programs: Programs) -> None:
     of = hook(programs, "a", edited('s/"args":."sleep"./"args":["true"]/'))
-    assert Creation(loop, of).error.startswith("precreate hook /hooks/a.json: process.args: the runtime has NRI 0.8.0")
+    assert Creation(loop, of).error.startswith(
+        "precreate hook /hooks/a.json: process.args: needs NRI 0.10.0, the runtime has 0.8.0"
+    )
 
 
 def test_a_hook_behind_one_that_was_late_is_not_late_itself(loop: SteppedLoop, programs: Programs) -> None:
@@ -235,6 +273,7 @@ def test_a_hook_behind_one_that_was_late_is_not_late_itself(loop: SteppedLoop, p
     creation = Creation(loop, first, hook(programs, "b", edited('s/"A=1"/"A=2"/')), fail=False)
     loop.advance(1)
     assert creation.env == {"A": "2"}
+    reaped(loop)
 
 
 def test_a_bug_that_its_output_meets_fails_the_hook(
@@ -245,5 +284,5 @@ def test_a_bug_that_its_output_meets_fails_the_hook(
 
     monkeypatch.setattr("adapter.gojson.plain", stumble)
     creation = Creation(loop, hook(programs, "a", ECHO))
-    assert "its output meets a bug of the adapter" in creation.error
+    assert "its result meets a bug of the adapter" in creation.error
     assert "KeyError" in caplog.text

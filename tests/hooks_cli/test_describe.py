@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adapter import describe
-from adapter.describe import Described
+from adapter import container_files
+from adapter.container_files import Described
 from adapter.errors import ConfigError
 from adapter.hooks import match
 
@@ -37,10 +39,10 @@ spec:
 
 
 def read(tmp_path: Path, text: str | bytes, pod: str = "", name: str = "") -> Described:
-    """What files called `c` and `p` describe."""
+    """What files called `c` and `p` container_files."""
     (tmp_path / "c").write_bytes(text if isinstance(text, bytes) else text.encode())
     (tmp_path / "p").write_text(pod)
-    return describe.read(str(tmp_path / "c"), str(tmp_path / "p") if pod else "", name)
+    return container_files.read(str(tmp_path / "c"), str(tmp_path / "p") if pod else "", name)
 
 
 def error(tmp_path: Path, text: str | bytes, pod: str = "", name: str = "") -> str:
@@ -78,7 +80,7 @@ def test_an_oci_config_without_process_has_no_command(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", GOLDEN, ids=lambda file: str(file.parent.name))
 def test_a_recording_of_any_runtime_is_described_by_its_creation(file: Path) -> None:
-    described = describe.read(str(file))
+    described = container_files.read(str(file))
     created = next(
         line for line in map(json.loads, file.read_text().splitlines()) if line["event"] == "CreateContainer"
     )
@@ -132,6 +134,8 @@ def test_a_manifest_may_be_json(tmp_path: Path) -> None:
 
 def test_what_kubernetes_mounts_for_itself_is_no_bind_mount_of_the_users(tmp_path: Path) -> None:
     text = POD.replace("/v}", "/var/run/secrets/kubernetes.io/serviceaccount}")
+    assert facts(read(tmp_path, text)).has_bind_mounts, "some volume of the user's"
+    text = re.sub(r"name: \w+, mountPath", "name: kube-api-access-x7k2p, mountPath", text)
     assert not facts(read(tmp_path, text)).has_bind_mounts
 
 
@@ -231,14 +235,23 @@ def test_a_pod_that_cannot_be_used_is_named_likewise(tmp_path: Path, pod: str, m
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    for path, reason in ((tmp_path / "none", "No such file or directory"), (tmp_path, "Is a directory")):
+    for path, reason in ((tmp_path / "none", "No such file or directory"), (tmp_path, "not a regular file")):
         with pytest.raises(ConfigError, match=f"^{path}: {reason}$"):
-            describe.read(str(path))
+            container_files.read(str(path))
+
+
+def test_a_fifo_does_not_block_and_a_huge_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate((16 << 20) + 1)
+    for name, reason in (("fifo", "not a regular file"), ("huge", "16777217 bytes, at most 16777216")):
+        with pytest.raises(ConfigError, match=f"^{tmp_path / name}: {reason}$"):
+            container_files.read(str(tmp_path / name))
 
 
 def test_half_a_character_becomes_a_replacement(tmp_path: Path) -> None:
     described = read(tmp_path, rb'{"args": ["\ud800"], "annotations": {"\udc00": "x"}}')
-    assert (facts(described).command, list(described.container.annotations)) == ("?", ["?"])
+    assert (facts(described).command, list(described.container.annotations)) == ("\ufffd", ["\ufffd"])
 
 
 KEYS = [

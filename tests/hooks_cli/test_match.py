@@ -83,8 +83,8 @@ def test_json_has_exactly_this_shape(node: Node) -> None:
 def test_the_adjustment_in_json_is_the_one_that_would_be_made(node: Node) -> None:
     stages = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
     for number, stage in enumerate(stages):
-        node.hook(f"{9 - number}.json", stages=[stage], hook={"path": "/bin/true", "timeout": 2**40})
-    node.hook("y.json", hook={"path": "/bin/true", "timeout": 0})
+        node.hook(f"{9 - number}.json", stages=[stage], hook={"path": "/bin/true", "timeout": 10**9})
+    node.hook("y.json", hook={"path": "/bin/true", "timeout": 1})
     node.hook("z.json", stages=list(stages), hook={"path": "/bin/true", "args": ["t", "é"], "env": ["A=b"]})
     hooks = Directories([str(node.folder / "hooks.d")]).current().match(Facts({}, None, False))
     assert len(hooks) == 8
@@ -124,44 +124,23 @@ def test_text_says_at_a_glance_what_is_injected_and_why(node: Node) -> None:
         "annotations  1",
         "bind mounts  yes",
     ]
-    (always, nginx, bad) = (line.split(maxsplit=2) for line in verdicts.splitlines())
-    assert (always[:2], always[2]) == (["always.json", "yes"], "prestart, poststop: always is true")
-    assert nginx[:2] == ["nginx.json", "no"]
-    assert "nginx" in nginx[2]
-    assert bad[1] == "BAD"
-    assert bad[2].startswith("line 1, column 2: ")
+    assert verdicts.splitlines() == [
+        "yes  always.json  prestart, poststop: always is true",
+        "no   nginx.json   the command '/bin/sh' matches none of 'nginx'",
+        f"BAD  {node.folder}/hooks.d/bad.json: line 1, column 2: unexpected end",
+    ]
     assert injected.splitlines() == [
         "injected, in this order:",
-        "createRuntime  /bin/true x",
-        "poststop       /bin/true x",
+        "createRuntime    /bin/true x",
+        "poststop         /bin/true x",
     ]
     assert node.err == ""
-
-
-def test_text_says_where_a_bad_file_is_when_it_may_be_in_several_directories(node: Node) -> None:
-    node.hook("x.json", directory="one")
-    node.hook("x.json", directory="two", text="{")
-    assert node(directories=("one", "two")) == 1
-    assert [line.split()[:2] for line in node.out.split("\n\n")[1].splitlines()[:2]] == [
-        ["x.json", "yes"],
-        ["x.json", "BAD"],
-    ]
-    assert f"(in {node.folder}/two)" in " ".join(node.out.split())
 
 
 def test_text_says_when_nothing_is_there(node: Node) -> None:
     (node.folder / "hooks.d").mkdir()
     assert node() == 0
     assert "\nno hooks are there\n\nnothing is injected\n" in node.out
-
-
-def test_text_wraps_what_is_long_under_its_own_column(node: Node) -> None:
-    node.hook("x.json", when={"commands": [f"^{'a' * 30}{number}$" for number in range(5)]})
-    node()
-    lines = node.out.split("\n\n")[1].splitlines()
-    assert len(lines) > 1
-    assert all(len(line) <= cli.WIDTH for line in lines)
-    assert all(line.startswith(" " * len("x.json  no  ")) for line in lines[1:])
 
 
 def test_text_has_nothing_that_a_terminal_would_obey(node: Node) -> None:
@@ -188,7 +167,7 @@ def test_name_and_pod_are_passed_on(node: Node) -> None:
     assert node("--name", "b", "--pod", pod, container=manifest) == 2  # JSON begins with a brace: this is none
     manifest.write_text("apiVersion: v1\nkind: Pod\nspec: {containers: [{name: a}, {name: b, command: [/b]}]}")
     assert node("--name", "b", "--pod", pod, container=manifest) == 0
-    assert "x.json  yes" in node.out
+    assert "yes  x.json" in node.out
     assert "command      /b\n" in node.out
 
 
@@ -201,7 +180,7 @@ def test_flags_may_have_one_dash_or_two(
     config.write_text("{}")
     words = {"container": node.container, "directory": tmp_path / "hooks.d", "name": "c", "config": config}
     assert cli.main(["match", *(word for key, value in words.items() for word in (dash + key, str(value)))]) == 0
-    assert "x.json  yes" in capsys.readouterr().out
+    assert "yes  x.json" in capsys.readouterr().out
 
 
 def test_without_directories_those_of_the_configuration_count(node: Node) -> None:
@@ -216,6 +195,7 @@ def test_programs_are_looked_for_where_the_node_is(node: Node) -> None:
     program = node.folder / "host/opt/only/on/the/node"
     program.parent.mkdir(parents=True)
     program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
     config = node.folder / "own.yaml"
     config.write_text(f"hostRoot: {node.folder}/host\n")
     assert node("-config", config) == 0

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.peers.test_hooks_oracle import DEVIATIONS
+
 SAMPLES = Path(__file__).resolve().parents[2] / "hooks.d"
 README = (SAMPLES / "README.md").read_text()
 BLOCK = re.compile(r"^```sh\n(?P<commands>.*?)^```\n\n```text\n(?P<output>.*?)^```\n", re.MULTILINE | re.DOTALL)
@@ -42,3 +44,9 @@ def test_the_readme_shows_record_json_as_it_is_but_for_the_environment() -> None
     shown = next(block for block in re.findall(r"```json\n(.*?)```", README, re.DOTALL) if "oci/record" in block)
     without_environment = shown.replace('    "env": ["TZ=UTC"],\n', "")
     assert "".join(without_environment.split()) == "".join((SAMPLES / "record.json").read_text().split())
+
+
+def test_the_deviations_from_podman_are_those_that_the_oracle_shows() -> None:
+    rows = [f"| {each.what} | {each.why.split('. tests/')[0]} |" for each in DEVIATIONS.values()]
+    table = README[README.index("What differs from podman") :].split("\n\n")[1]
+    assert table.splitlines()[2:] == rows

@@ -21,7 +21,8 @@ from adapter.hooks import model
 from adapter.legacy import config, result
 
 PACKAGE = Path(adapter.__file__).parent
-SCHEMAS = (faults.HOOK_1_0_0, faults.HOOK_0_1_0, faults.CONF, faults.RESULT)
+RESULT_SCHEMA = "legacy/schemas/result.json"
+SCHEMAS = (faults.HOOK_1_0_0, faults.HOOK_0_1_0, faults.CONF, RESULT_SCHEMA)
 fuzzed = settings(deadline=None, max_examples=500, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -37,19 +38,9 @@ class Stricter(NamedTuple):
 # in another case; null is nothing, in a list or a map an empty text.
 STRICTER = (
     Stricter(
-        "a program's path is absolute",
-        b'{"hook": "bin/true", "stages": []}',
-        lambda error: _is_text(error, "path", "hook") and error.instance != "",
-    ),
-    Stricter(
         "an entry of the environment is KEY=VALUE",
         b'{"version": "1.0.0", "hook": {"path": "/x", "env": ["HOME"]}, "stages": []}',
         lambda error: _is_text(error, "env"),
-    ),
-    Stricter(
-        "a timeout is at least a second; runc kills at once with 0",
-        b'{"version": "1.0.0", "hook": {"path": "/x", "timeout": 0}, "stages": []}',
-        lambda error: error.validator == "minimum",
     ),
 )
 UNKNOWN = b'{"hook": "/x", "stages": [], "hasBindMount": true}'
@@ -77,7 +68,7 @@ def refusal(schema: str, text: bytes) -> str:
     try:
         if schema == faults.CONF:
             config.parse(text, "conf.json")
-        elif schema == faults.RESULT:
+        elif schema == RESULT_SCHEMA:
             result.parse(text)
         else:
             model.parse(text, model.EXTENSION_STAGES)
@@ -163,7 +154,7 @@ NEW = objects(
             objects(path=mostly(PATHS)),
             some(
                 args=lists(TEXTS), env=lists(st.sampled_from(["A=b", "A", "=b", "", "A=\0"])),
-                timeout=mostly(st.sampled_from([-1, 0, 1, 2**63 - 1, 2**63])),
+                timeout=mostly(st.sampled_from([-1, 0, 1, 10**9, 10**9 + 1, 2**63])),
             ),
         ).map(lambda parts: parts[0] | parts[1])
     ),
@@ -220,7 +211,7 @@ def test_schema_and_parser_agree_on_conf_json(data: Any) -> None:
 @given(st.one_of(RESULT, ANYTHING))
 def test_schema_and_parser_agree_on_results(data: Any) -> None:
     if data is not None:
-        agree(faults.RESULT, data)
+        agree(RESULT_SCHEMA, data)
 
 
 def new(**hook: object) -> dict[str, object]:
@@ -230,8 +221,9 @@ def new(**hook: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("schema", "data", "accepted"),
     [
-        (faults.HOOK_1_0_0, new(timeout=2**63 - 1), True),
-        (faults.HOOK_1_0_0, new(timeout=2**63), False),
+        (faults.HOOK_1_0_0, new(timeout=10**9), True),
+        (faults.HOOK_1_0_0, new(timeout=10**9 + 1), False),
+        (faults.HOOK_1_0_0, new(timeout=0), False),
         (faults.HOOK_1_0_0, new(path=""), False),
         (faults.HOOK_1_0_0, new(args=[]), True),
         (faults.HOOK_1_0_0, new() | {"version": "1.0.1"}, False),
@@ -244,9 +236,9 @@ def new(**hook: object) -> dict[str, object]:
         (faults.HOOK_0_1_0, {"hook": "/x", "stages": [], "annotations": [], "annotation": []}, False),
         (faults.CONF, {}, True),
         (faults.CONF, {"plugins": [{"type": "a"}, {"type": ""}]}, False),
-        (faults.RESULT, {}, True),
-        (faults.RESULT, {"state": "create", "id": "x", "pid": 7, "cgroupsPath": "/x"}, True),
-        (faults.RESULT, {"metadata": {"a": 1}}, False),
+        (RESULT_SCHEMA, {}, True),
+        (RESULT_SCHEMA, {"state": "create", "id": "x", "pid": 7, "cgroupsPath": "/x"}, True),
+        (RESULT_SCHEMA, {"metadata": {"a": 1}}, False),
     ],
 )
 def test_schema_and_parser_agree_at_the_edges(schema: str, data: Any, accepted: bool) -> None:

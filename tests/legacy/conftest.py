@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ..processes import SteppedLoop
+from .disk import disk  # noqa: F401 - a fixture
 from .node import Node
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from adapter.legacy.bridge import Bridge
 from adapter.nri import Context, Deferred, api
+from adapter.owner import Owner
 from adapter.settings import LegacySettings
 
 from ..processes import Fifo, Programs, SteppedLoop, children
@@ -60,10 +61,10 @@ class Node:
         self._gates: dict[str, Fifo] = {}
         loop.watch(self._said.fd, self._listen)
 
-    def build(self, **legacy: Any) -> Bridge:
+    def build(self, owner: Owner | None = None, **legacy: Any) -> Bridge:
         """Makes the bridge, with settings of the `legacy:` part."""
         own = {"config": str(self.conf_json), "path": (str(self.folder),), **legacy}
-        self.bridge = Bridge(self.loop, LegacySettings(**own))
+        self.bridge = Bridge(self.loop, LegacySettings(**own), owner=owner)
         return self.bridge
 
     def _listen(self) -> None:
@@ -116,7 +117,7 @@ class Node:
         return Answer(self.bridge.handle(request, self._context(event, within)))
 
     def _context(self, event: str, within: float) -> Context:
-        return Context(event, self.loop.now + within, self.loop.time)
+        return Context(event, within, self.loop.time, self.loop.time())
 
     # What is seen
 
@@ -151,7 +152,9 @@ class Node:
 
     @property
     def counters(self) -> dict[str, int]:
-        return {name: count for name, count in self.bridge.runner.counters.items() if count}
+        accounts = self.bridge.runner.accounts.values()
+        names = ("runs", "failures", "late", "killed")
+        return {name: count for name in names if (count := sum(getattr(account, name) for account in accounts))}
 
     def close(self) -> None:
         """Lets every plugin go on and waits until all have ended and have been reaped."""

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from adapter.nri import api
-from adapter.nri.stub import MARGIN
+from adapter.nri.stub import RESERVE
 from adapter.settings import PluginSettings
 
 from .creations import configured, created, creating, saying
@@ -65,6 +65,28 @@ def test_an_adjustment_brings_what_has_no_place_in_a_spec(node: Node) -> None:
     assert [(entry.key, entry.value) for entry in adjustment.env] == [("C", "4")]
 
 
+def test_a_cdi_device_is_sent_once_though_two_plugins_ask_for_it(node: Node) -> None:
+    """The runtime would take the second for a conflict, and fail the container."""
+    adjust = {"CDI_devices": [{"name": "x/y=1"}, {"name": "x/y=2"}, {"name": "x/y=1"}]}
+    configured(node, "CreateContainer").plugins(a=saying(adjust=adjust), b=saying(adjust=adjust))
+    assert [device.name for device in created(node).CDI_devices] == ["x/y=1", "x/y=2"]
+
+
+def test_an_empty_adjustment_or_cgroup_changes_nothing(node: Node) -> None:
+    configured(node, "CreateContainer").plugins(a=saying(adjust={}, cgroupsPath="", spec={}), b="answer")
+    answer = creating(node)
+    node.wait(answer)
+    assert (answer.outcome, answer.reply) == ("ok", None)
+
+
+def test_annotations_that_are_none_are_refused_where_metadata_is_recorded_too(node: Node) -> None:
+    node.build(plugins={"a": PluginSettings(events=frozenset(["CreateContainer"]))}, metadata_prefix="x/")
+    node.plugins(a=saying(spec={"annotations": "x"}, metadata={"a": "b"}))
+    answer = creating(node)
+    node.wait(answer)
+    assert answer.outcome == "plugin: a: annotations: not what belongs there: a string instead of an object"
+
+
 def test_the_cgroup_stands_beside_the_spec_too(node: Node) -> None:
     configured(node, "CreateContainer").plugins(a=saying(cgroupsPath="/elsewhere"))
     assert created(node).linux.cgroups_path == "/elsewhere"
@@ -94,14 +116,38 @@ REFUSED = [
     ({"spec": []}, "spec"),
     ({"spec": 5}, "spec"),
     ({"spec": {"a": json.loads("[" * 120 + "]" * 120)}}, "spec: nested too deeply"),
+    ({"spec": {"": 1}}, '"": NRI has no field for it'),
+    ({"spec": {"linux": {"cgroupsPath": []}}}, "linux.cgroupsPath: not what belongs there: an array instead of a str"),
+    ({"spec": {"process": {"scheduler": []}}}, "process.scheduler: not what belongs there: an array instead of an obj"),
+    ({"spec": {"linux": {"seccomp": ""}}}, "linux.seccomp: not what belongs there: a string instead of an object"),
+    ({"spec": {"linux": {"resources": {"cpu": {"cpus": []}}}}}, "linux.resources.cpu.cpus: not what belongs there"),
+    ({"spec": {"linux": {"resources": {"cpu": {"shares": ""}}}}}, "linux.resources.cpu.shares: not what belongs there"),
+    ({"cgroupsPath": []}, "linux.cgroupsPath: not what belongs there: an array instead of a string"),
+    ({"cgroupsPath": 0}, "linux.cgroupsPath: not what belongs there: a number instead of a string"),
     ({"adjust": {"no_such": 1}}, "adjust: "),
-    ({"adjust": [1]}, "adjust: "),
+    ({"adjust": []}, "adjust: not what belongs there: an array instead of an object"),
+    ({"adjust": [1]}, "adjust: not what belongs there: an array instead of an object"),
+    ({"adjust": 5}, "adjust: not what belongs there: a number instead of an object"),
+    ({"adjust": ""}, "adjust: not what belongs there: a string instead of an object"),
+    ({"adjust": {"linux": []}}, "adjust.linux: not what belongs there: an array instead of an object"),
+    ({"adjust": {"env": [[]]}}, "adjust.env[0]: not what belongs there: an array instead of an object"),
+    ({"adjust": {"env": {}}}, "adjust: Failed to parse env field"),
+    ({"adjust": {"linux": {"netDevices": {"a": ""}}}}, "adjust.linux.netDevices[a]: not what belongs there: a string"),
+    (
+        {"adjust": {"linux": {"resources": {"memory": {"limit": []}}}}},
+        "adjust.linux.resources.memory.limit: not what belongs there: an array instead of an object",
+    ),
+    (
+        {"adjust": {"linux": {"resources": {"memory": {"limit": {"value": 0}}}}}},
+        "linux.resources.memory.limit: runtimes",
+    ),
+    ({"adjust": {"linux": {"resources": {"pids": {"limit": -1}}}}}, "linux.resources.pids.limit: runtimes take"),
     ({"adjust": {"env": [{"key": "-A"}]}}, "process.env[A]"),
     ({"updates": {}}, "updates: must be an array, not an object"),
     ({"updates": [7]}, "updates[0]: must be an object"),
     ({"updates": [{"resources": {}}]}, "updates[0]: must be an object with the `id`"),
     ({"updates": [{"id": "zz", "resources": {}}]}, "updates[0].id: there is no container 'zz'"),
-    ({"updates": [{"id": "c1", "resources": {}}]}, "updates[0].id: c1 is what the event is about"),
+    ({"updates": [{"id": "c1", "resources": {}}]}, "updates[0].id: c1 is the container of the event"),
     ({"updates": [{"id": "c0", "cpu": {}}]}, "updates[0].cpu: unknown"),
     ({"updates": [{"id": "c0"}]}, "updates[0].resources: must be an object, not null"),
     ({"updates": [{"id": "c0", "resources": {"pids": {"limit": 3}}}]}, "updates[0].resources.pids: "),
@@ -134,11 +180,39 @@ def test_of_a_refused_result_nothing_is_taken(node: Node) -> None:
 
 @pytest.mark.parametrize("wish", [{"spec": {"process": {"env": ["A=1"]}}}, {"adjust": {"env": [{"key": "A"}]}}])
 def test_at_the_originals_events_nothing_can_be_adjusted(node: Node, wish: dict[str, object]) -> None:
-    node.plugins(a=saying(**wish))
+    configured(node, "StartContainer", plugins="a").plugins(a=saying(**wish))
     answer = node.create("c1")
     node.wait(answer)
     [name] = wish
-    assert answer.outcome == f"plugin: a: {name}: the container exists already"
+    assert answer.outcome.startswith(
+        f"plugin: a: {name}: the container exists already; to change it, add CreateContain"
+    )
+
+
+ORIGINAL_WISHES = [{"spec": {"process": 7}}, {"adjust": 5, "SPEC": []}, {"updates": "c1"}, {"cgroupsPath": 5}]
+
+
+@pytest.mark.parametrize("wish", ORIGINAL_WISHES, ids=str)
+def test_to_a_plugin_without_a_list_the_keys_mean_nothing_as_to_the_original(
+    node: Node, wish: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    node.plugins(a=saying(**wish))
+    for id_ in ("c1", "c2"):
+        answer = node.create(id_)
+        node.wait(answer)
+        assert (answer.outcome, answer.reply) == ("ok", None)
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == ("cgroupsPath" not in wish), "one for the plugin, not one for each result"
+    for warning in warnings:
+        assert "legacy: {plugins: {a: {events: [CreateContainer]}}}" in warning
+
+
+def test_a_plugin_that_echoes_its_whole_request_succeeds(node: Node) -> None:
+    node.plugins(a="printf '%s' \"$request\"", b="answer")
+    answers = node.create_pod(), node.create("c1"), node.delete("c1"), node.delete_pod()
+    node.wait(*answers)
+    assert [answer.outcome for answer in answers] == ["ok"] * 4
+    assert [len(request["results"]) for request in node.requests("b")] == [1] * 4
 
 
 def test_a_plugin_that_only_echoes_its_request_has_no_wish(node: Node) -> None:
@@ -152,7 +226,7 @@ def test_an_edit_that_comes_too_late_is_refused_by_name(node: Node, caplog: pyte
     configured(node, "CreateContainer", fail_create=False).plugins(a="hold; " + saying(spec={"hostname": "x"}))
     answer = creating(node)
     node.hear("a create c1 holds")
-    node.loop.advance(2.0 - MARGIN)
+    node.loop.advance(2.0 - RESERVE)
     assert (answer.outcome, answer.reply) == ("ok", None)
     node.release("a")
     node.idle()
@@ -172,7 +246,7 @@ def test_what_the_runtime_does_not_know_is_refused(node: Node) -> None:
     node.bridge.runtime_is("containerd", "1.7.35", (0, 8, 0))
     answer = creating(node)
     node.wait(answer)
-    assert answer.outcome.startswith("plugin: a: process.args: the runtime has NRI 0.8.0")
+    assert answer.outcome.startswith("plugin: a: process.args: needs NRI 0.10.0, the runtime has 0.8.0")
     node.bridge.runtime_is("containerd", "2.4.2", (0, 12, 3))
     assert list(created(node, "c2").args) == ["", "true"]
 

@@ -74,9 +74,26 @@ def test_the_hierarchies_are_where_the_kernels_are_mounted() -> None:
     assert find_pid.__defaults__ == ("/sys/fs/cgroup",)
 
 
-def test_the_process_is_found_in_the_unified_hierarchy(tmp_path: Path) -> None:
-    put(tmp_path / "e2e/p1/abc", 42)
-    assert find_pid("/e2e/p1/abc", str(tmp_path)) == 42
+@pytest.fixture
+def unified(tmp_path: Path) -> Path:
+    """The root of cgroup v2."""
+    (tmp_path / "cgroup.controllers").touch()
+    return tmp_path
+
+
+def test_the_process_is_found_in_the_unified_hierarchy(unified: Path) -> None:
+    put(unified / "e2e/p1/abc", 42)
+    assert find_pid("/e2e/p1/abc", str(unified)) == 42
+
+
+def test_in_the_unified_hierarchy_nothing_is_searched_below_the_cgroups_of_others(unified: Path) -> None:
+    put(unified / "tenant.slice/e2e/p1/abc", 42)
+    assert find_pid("/e2e/p1/abc", str(unified)) == 0
+
+
+def test_in_version_1_a_path_does_not_begin_with_a_controller(tmp_path: Path) -> None:
+    put(tmp_path / "memory", 42)
+    assert find_pid("/memory", str(tmp_path)) == 0
 
 
 def test_the_process_is_found_in_a_controller_of_version_1(tmp_path: Path) -> None:
@@ -86,72 +103,72 @@ def test_the_process_is_found_in_a_controller_of_version_1(tmp_path: Path) -> No
     assert find_pid("/e2e/p1/abc", str(tmp_path)) == 42
 
 
-def test_the_process_is_found_below_a_systemd_scope(tmp_path: Path) -> None:
-    put(tmp_path / "kubepods.slice/kubepods-pod1.slice/crio-abc.scope", 42)
-    assert find_pid("kubepods-pod1.slice:crio:abc", str(tmp_path)) == 42
+def test_the_process_is_found_below_a_systemd_scope(unified: Path) -> None:
+    put(unified / "kubepods.slice/kubepods-pod1.slice/crio-abc.scope", 42)
+    assert find_pid("kubepods-pod1.slice:crio:abc", str(unified)) == 42
 
 
-def test_the_process_is_found_where_crun_puts_it(tmp_path: Path) -> None:
-    put(tmp_path / "kubepods.slice/crio-abc.scope")
-    put(tmp_path / "kubepods.slice/crio-abc.scope/container", 42)
-    assert find_pid("kubepods.slice:crio:abc", str(tmp_path)) == 42
+def test_the_process_is_found_where_crun_puts_it(unified: Path) -> None:
+    put(unified / "kubepods.slice/crio-abc.scope")
+    put(unified / "kubepods.slice/crio-abc.scope/container", 42)
+    assert find_pid("kubepods.slice:crio:abc", str(unified)) == 42
 
 
-def test_nothing_is_found_in_an_empty_cgroup_or_in_none(tmp_path: Path) -> None:
-    put(tmp_path / "empty")
-    assert find_pid("/empty", str(tmp_path)) == 0
-    assert find_pid("/absent", str(tmp_path)) == 0
-    assert find_pid("/empty", str(tmp_path / "absent")) == 0
+def test_nothing_is_found_in_an_empty_cgroup_or_in_none(unified: Path) -> None:
+    put(unified / "empty")
+    assert find_pid("/empty", str(unified)) == 0
+    assert find_pid("/absent", str(unified)) == 0
+    assert find_pid("/empty", str(unified / "absent")) == 0
 
 
-def test_processes_above_and_below_are_not_the_cgroups_own(tmp_path: Path) -> None:
-    put(tmp_path, 1)
-    put(tmp_path / "a", 2)
-    put(tmp_path / "a/b/c", 3)
-    put(tmp_path / "a/bb", 4)
-    assert find_pid("/a/b", str(tmp_path)) == 0
-    put(tmp_path / "a/b", 5)
-    assert find_pid("/a/b", str(tmp_path)) == 5
+def test_processes_above_and_below_are_not_the_cgroups_own(unified: Path) -> None:
+    put(unified, 1)
+    put(unified / "a", 2)
+    put(unified / "a/b/c", 3)
+    put(unified / "a/bb", 4)
+    assert find_pid("/a/b", str(unified)) == 0
+    put(unified / "a/b", 5)
+    assert find_pid("/a/b", str(unified)) == 5
 
 
-def test_patterns_in_a_path_are_only_characters(tmp_path: Path) -> None:
-    put(tmp_path / "abc", 42)
-    assert find_pid("/a*", str(tmp_path)) == 0
-    assert find_pid("/[a]bc", str(tmp_path)) == 0
-    put(tmp_path / "a[*]?", 43)
-    assert find_pid("/a[*]?", str(tmp_path)) == 43
+def test_patterns_in_a_path_are_only_characters(unified: Path) -> None:
+    put(unified / "abc", 42)
+    assert find_pid("/a*", str(unified)) == 0
+    assert find_pid("/[a]bc", str(unified)) == 0
+    put(unified / "a[*]?", 43)
+    assert find_pid("/a[*]?", str(unified)) == 43
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
-def test_of_several_processes_it_is_the_oldest(tmp_path: Path, processes: list[int], order: tuple[int, ...]) -> None:
-    put(tmp_path / "abc", *(processes[number] for number in order))
-    assert find_pid("/abc", str(tmp_path)) == processes[0]
+def test_of_several_processes_it_is_the_oldest(unified: Path, processes: list[int], order: tuple[int, ...]) -> None:
+    put(unified / "abc", *(processes[number] for number in order))
+    assert find_pid("/abc", str(unified)) == processes[0]
 
 
-def test_a_process_that_has_gone_is_not_the_oldest(tmp_path: Path, processes: list[int]) -> None:
+def test_a_process_that_has_gone_is_not_the_oldest(unified: Path, processes: list[int]) -> None:
     with subprocess.Popen(["true"]) as gone:
         pass
-    put(tmp_path / "abc", gone.pid, processes[1], processes[2])
-    assert find_pid("/abc", str(tmp_path)) == processes[1]
+    put(unified / "abc", gone.pid, processes[1], processes[2])
+    assert find_pid("/abc", str(unified)) == processes[1]
 
 
-def test_a_name_with_brackets_and_blanks_does_not_confuse(tmp_path: Path, processes: list[int]) -> None:
+def test_a_name_with_brackets_and_blanks_does_not_confuse(unified: Path, processes: list[int]) -> None:
     """The name stands in /proc/PID/stat in front of the start, as it is."""
-    program = tmp_path / ") S 1 (x"
+    program = unified / ") S 1 (x"
     program.symlink_to("/bin/sleep")
     with subprocess.Popen([program, "1000"]) as youngest:
-        put(tmp_path / "abc", youngest.pid, processes[2])
-        found = find_pid("/abc", str(tmp_path))
+        put(unified / "abc", youngest.pid, processes[2])
+        found = find_pid("/abc", str(unified))
         youngest.kill()
     assert found == processes[2]
 
 
-def test_processes_outside_of_our_pid_namespace_do_not_count(tmp_path: Path) -> None:
+def test_processes_outside_of_our_pid_namespace_do_not_count(unified: Path) -> None:
     """The kernel shows them as 0."""
-    put(tmp_path / "abc", 0, 0)
-    assert find_pid("/abc", str(tmp_path)) == 0
-    put(tmp_path / "abc", 0, os.getpid())
-    assert find_pid("/abc", str(tmp_path)) == os.getpid()
+    put(unified / "abc", 0, 0)
+    assert find_pid("/abc", str(unified)) == 0
+    put(unified / "abc", 0, os.getpid())
+    assert find_pid("/abc", str(unified)) == os.getpid()
 
 
 @pytest.mark.parametrize("path", ["/", "", "//", ".", "/.", "/./", "./.", "/..", "..", "/a/../..", "a/..", "/../x"])

@@ -43,7 +43,7 @@ GOOD: list[tuple[bytes, str, list[tuple[str, bytes | None]]]] = [
     (ONE % b'{"type":"b"},{"type":"a"}', "0.1", [("b", None), ("a", None)]),
     (ONE % b'{"type":"a","type":null}', "0.1", [("a", None)]),
     (ONE % b'{"type":"a","type":"b"}', "0.1", [("b", None)]),
-    (ONE % b'{"type":"/usr/bin/a"},{"type":"b/c"}', "0.1", [("/usr/bin/a", None), ("b/c", None)]),
+    (ONE % b'{"type":"/usr/bin/a"},{"type":"//b/../c"}', "0.1", [("/usr/bin/a", None), ("//b/../c", None)]),
     (ONE % rb'{"type":"\u0061\ud800"}', "0.1", [("a\ufffd", None)]),
     # `null` is a conf, none at all is not
     (ONE % b'{"type":"a","conf":null}', "0.1", [("a", b"null")]),
@@ -111,6 +111,8 @@ BAD = [
     (b'{"plugins":[{\n"type":\n1}]}', 3, "plugins[0].type", "string, not a number"),
     (b'{"plugins":[{\n"x":1,\n"Type":["a"]}]}', 3, "plugins[0].Type", "string, not an array"),
     (rb'{"plugins":[{"type":"a\u0000b"}]}', 1, "plugins[0].type", "NUL"),
+    (b'{"plugins":[{"type":"a/b"}]}', 1, "plugins[0].type", "must be a name or an absolute path"),
+    (b'{"plugins":[{"type":"a"},\n{"type":"./b"}]}', 2, "plugins[1].type", "absolute path"),
     (b'{"plugins":[\n{"type":"a"},\n]}', 3, "", "unexpected ']'"),
     (b'{"plugins":[\n{"type":"a"}\n', 3, "", "unexpected end"),
     (b'{"version":"0.1"\n"plugins":[]}', 2, "", "comma"),

@@ -2,79 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple
 
 import pytest
 
-import adapter.legacy.config
 from adapter.errors import ConfigError
-from adapter.legacy.config import MAX_SIZE, SETTLED, ConfigFile
+from adapter.legacy.config import SETTLED, ConfigFile
 
-TYPES = '{"version":"0.1","plugins":[%s]}'
-SECOND = 1_000_000_000
-WRITTEN = 1_700_000_000 * SECOND
-"""When files in these tests were written, for they are given that time."""
-
-
-def naming(*types: str) -> str:
-    """A conf.json with these plugins."""
-    return TYPES % ",".join(f'{{"type":"{type_}"}}' for type_ in types)
-
-
-class Disk(NamedTuple):
-    """A conf.json, the clock that it is looked at by, and the reads there were."""
-
-    path: Path
-    conf: ConfigFile
-    now: list[int]
-    reads: list[str]
-
-    def write(self, text: str | bytes) -> None:
-        """Rewrites it in place."""
-        self.path.write_bytes(text.encode() if isinstance(text, str) else text)
-
-    def types(self) -> list[str]:
-        return [entry.type for entry in self.conf.current().entries]
-
-    def later(self, nanoseconds: int = SECOND) -> None:
-        """Lets time pass, beginning from the file's own time."""
-        status = self.path.stat()
-        self.now[0] = max(self.now[0], status.st_mtime_ns, status.st_ctime_ns) + nanoseconds
-
-
-@pytest.fixture
-def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Disk:
-    """A disk on which the clock stands still unless a test moves it: everything happens within one tick."""
-    caplog.set_level(logging.INFO)
-    now = [0]
-    reads: list[str] = []
-    real = adapter.legacy.config.read
-
-    def read(path: str) -> tuple[bytes, os.stat_result]:
-        reads.append(path)
-        return real(path)
-
-    monkeypatch.setattr(adapter.legacy.config, "read", read)
-    path = tmp_path / "conf.json"
-    return Disk(path, ConfigFile(str(path), lambda: now[0]), now, reads)
-
-
-def pretend(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> None:
-    """Gives the module other functions of `os`, and nobody else."""
-    monkeypatch.setattr(adapter.legacy.config, "os", SimpleNamespace(**{**vars(os), **functions}))
-
-
-def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-
-
-def infos(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
+from .disk import SECOND, Disk, errors, infos, naming, pretend
 
 
 def test_an_absent_file_means_no_plugins_and_no_complaint(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
@@ -342,105 +279,3 @@ def test_an_error_for_every_event_costs_no_memory(disk: Disk) -> None:
             disk.conf.current()
         lengths.append(len(caught.traceback))
     assert lengths[1] == lengths[-1]
-
-
-def make_directory(path: Path) -> None:
-    path.mkdir()
-
-
-def make_fifo(path: Path) -> None:
-    """Make a FIFO, which to open would block for ever."""
-    os.mkfifo(path)
-
-
-def make_device(path: Path) -> None:
-    """Make a link to what never ends."""
-    path.symlink_to("/dev/zero")
-
-
-def make_loop(path: Path) -> None:
-    path.symlink_to(path.name)
-
-
-def make_huge(path: Path) -> None:
-    path.write_bytes(b" " * MAX_SIZE + b"{}")
-
-
-def make_sparse(path: Path) -> None:
-    """Make a file that is too large to be read even once."""
-    with path.open("wb") as file:
-        file.truncate(1 << 40)
-
-
-UNUSABLE = [
-    (make_directory, "regular file"),
-    (make_fifo, "regular file"),
-    (make_device, "regular file"),
-    (make_loop, "symbolic links"),
-    (make_huge, f"{MAX_SIZE + 2} bytes, at most {MAX_SIZE}"),
-    (make_sparse, f"{1 << 40} bytes, at most {MAX_SIZE}"),
-]
-
-
-@pytest.mark.parametrize(("make", "reason"), UNUSABLE)
-def test_what_is_no_file_of_a_bearable_size_is_an_error(disk: Disk, make: Callable[[Path], None], reason: str) -> None:
-    make(disk.path)
-    with pytest.raises(ConfigError) as caught:
-        disk.conf.current()
-    assert str(caught.value).startswith(f"{disk.path}: ")
-    assert reason in str(caught.value)
-
-
-@pytest.mark.parametrize(("make", "reason"), UNUSABLE)
-def test_what_is_no_file_of_a_bearable_size_leaves_the_last_good_version(
-    disk: Disk, make: Callable[[Path], None], reason: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    disk.write(naming("a"))
-    disk.types()
-    disk.path.unlink()
-    make(disk.path)
-    assert disk.types() == disk.types() == ["a"]
-    [said] = errors(caplog)
-    assert reason in said
-
-
-def test_the_largest_file_is_read_whole(disk: Disk) -> None:
-    assert MAX_SIZE == 1 << 20
-    text = naming("a")
-    disk.write(text + " " * (MAX_SIZE - len(text)))
-    assert disk.types() == ["a"]
-
-
-@pytest.mark.parametrize("function", ["open", "stat"])
-def test_a_file_that_may_not_be_read_is_an_error(disk: Disk, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
-    """The tests may run as root, whom no file's mode stops."""
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    disk.write(naming("a"))
-    pretend(monkeypatch, **{function: refuse})
-    with pytest.raises(ConfigError) as caught:
-        disk.conf.current()
-    assert str(caught.value) == f"{disk.path}: Permission denied"
-
-
-def test_a_path_through_a_file_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "nri").write_text("")
-    with pytest.raises(ConfigError, match="Not a directory"):
-        ConfigFile(str(tmp_path / "nri" / "conf.json")).current()
-
-
-def test_looking_at_a_file_leaves_no_descriptor_open(disk: Disk) -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    for make in (
-        lambda path: path.write_text(naming("a")),
-        make_directory,
-        make_huge,
-        lambda path: path.write_text("{"),
-    ):
-        make(disk.path)
-        for _ in range(3):
-            disk.conf.current()
-        disk.path.rmdir() if disk.path.is_dir() else disk.path.unlink()
-    assert len(os.listdir("/proc/self/fd")) == before

@@ -12,10 +12,12 @@ from google.protobuf.json_format import ParseDict
 
 from adapter.legacy import config, result
 from adapter.legacy.config import Entry
-from adapter.legacy.request import DEVIATIONS, Subject, encode, of_container, of_pod
+from adapter.legacy.request import Target, encode, of_container, of_pod
 from adapter.legacy.result import Result
 from adapter.nri import api
 from adapter.oci.resources import resources_from
+
+from .deviations import DEVIATIONS
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 ORIGINAL = "containerd-1.6.20"
@@ -78,30 +80,30 @@ def recorded(runtime: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 yield line["event"], line
 
 
-def subjects(runtime: str) -> Iterator[tuple[str, Subject]]:
+def targets(runtime: str) -> Iterator[tuple[str, Target]]:
     """What requests are made of, event by event; at deletes with what the create left in memory."""
-    created: dict[str, Subject] = {}
+    created: dict[str, Target] = {}
     for event, line in recorded(runtime):
         pod = ParseDict(line["pod"], api.PodSandbox(), ignore_unknown_fields=True)
-        subject = of_pod(pod)
+        target = of_pod(pod)
         if line["container"] is not None:
             container = ParseDict(line["container"], api.Container(), ignore_unknown_fields=True)
-            subject = of_container(container, pod)
+            target = of_container(container, pod)
         if STATES[event][0] == "create":
-            created[subject.id] = subject
+            created[target.id] = target
         else:
-            subject.remember(created.pop(subject.id))
-        yield event, subject
+            target.remember(created.pop(target.id))
+        yield event, target
 
 
 def requests(runtime: str) -> dict[tuple[str, str, str], bytes]:
     """Our requests for the life of a pod, by state, kind and plugin."""
     made = {}
-    for event, subject in subjects(runtime):
+    for event, target in targets(runtime):
         state, kind = STATES[event]
         results: list[Result] = []
         for entry in config.parse(CONF_JSON, "conf.json").entries:
-            made[state, kind, entry.type] = encode(subject, state, entry, results)
+            made[state, kind, entry.type] = encode(target, state, entry, results)
             results.append(result.parse(ANSWER))
     return made
 
@@ -223,11 +225,11 @@ def test_texts_are_escaped_as_go_escapes_them() -> None:
     nasty = '<&>"\\\u2028\x01é😀'
     escaped = r"\u003c\u0026\u003e\"\\\u2028\u0001" + "é😀"
     linux = api.LinuxContainer(cgroups_path=nasty, namespaces=[api.LinuxNamespace(type=nasty, path=nasty)])
-    subject = of_container(
+    target = of_container(
         api.Container(id=nasty, linux=linux, annotations={nasty: nasty}),
         api.PodSandbox(id=nasty, labels={nasty: nasty}),
     )
-    text = encode(subject, "create", Entry("a", 0, nasty, None), [Result(nasty)])
+    text = encode(target, "create", Entry("a", 0, nasty, None), [Result(nasty)])
     assert text.decode().count(escaped) == 11
     assert not any(character in text.decode() for character in "<&>\u2028")
     assert json.loads(text)["labels"] == {nasty: nasty}
@@ -247,19 +249,19 @@ def test_a_request_is_for_the_sandbox_when_both_ids_are_the_same() -> None:
 
 
 def test_annotations_are_the_containers_and_labels_the_pods() -> None:
-    subject = of_container(
+    target = of_container(
         container(annotations={"of": "container"}, labels={"of": "container"}),
         pod(annotations={"of": "pod"}, labels={"of": "pod"}),
     )
-    request = json.loads(encode(subject, "create", ENTRY, ()))
+    request = json.loads(encode(target, "create", ENTRY, ()))
     assert request["spec"]["annotations"] == {"of": "container"}
     assert request["labels"] == {"of": "pod"}
 
 
 def test_the_last_of_several_namespaces_of_a_type_counts() -> None:
     namespaces = [api.LinuxNamespace(type="pid", path=path) for path in ("/1", "/2")]
-    subject = of_pod(pod(linux=api.LinuxPodSandbox(namespaces=namespaces)))
-    assert json.loads(subject.spec)["namespaces"] == {"pid": "/2"}
+    target = of_pod(pod(linux=api.LinuxPodSandbox(namespaces=namespaces)))
+    assert json.loads(target.spec)["namespaces"] == {"pid": "/2"}
 
 
 def test_results_are_chained_in_order() -> None:
@@ -327,49 +329,49 @@ def test_unlimited_pids_have_no_limit(limit: int, pids: dict[str, int]) -> None:
     assert resources_from(resources(f'{{"pids": {{"limit": {limit}}}}}'))["pids"] == pids
 
 
-def complete() -> Subject:
-    """A subject as it is at a create."""
+def complete() -> Target:
+    """A target as it is at a create."""
     linux = api.LinuxContainer(cgroups_path="/created", resources=api.LinuxResources(unified={"at": "create"}))
     return of_container(container(linux, pid=7), pod(labels={"at": "create"}))
 
 
-def text_of(subject: Subject) -> dict[str, Any]:
-    request: dict[str, Any] = json.loads(encode(subject, "delete", ENTRY, ()))
+def text_of(target: Target) -> dict[str, Any]:
+    request: dict[str, Any] = json.loads(encode(target, "delete", ENTRY, ()))
     return request
 
 
 def test_a_delete_that_lacks_everything_is_completed_from_its_create() -> None:
-    subject = of_container(container(), api.PodSandbox())
-    subject.remember(complete())
-    assert text_of(subject) == {**text_of(complete()), "id": "c"}
-    assert subject.cgroups_path == "/created"
+    target = of_container(container(), api.PodSandbox())
+    target.remember(complete())
+    assert text_of(target) == {**text_of(complete()), "id": "c"}
+    assert target.cgroups_path == "/created"
 
 
 def test_a_delete_that_has_everything_keeps_it() -> None:
     linux = api.LinuxContainer(cgroups_path="/now", resources=api.LinuxResources(unified={"at": "delete"}))
-    subject = of_container(container(linux, pid=8), pod(labels={"at": "delete"}))
+    target = of_container(container(linux, pid=8), pod(labels={"at": "delete"}))
     before = text_of(of_container(container(linux, pid=8), pod(labels={"at": "delete"})))
-    subject.remember(complete())
-    assert text_of(subject) == before
+    target.remember(complete())
+    assert text_of(target) == before
     assert before["pid"] == 8
 
 
 def test_a_spec_without_the_cgroups_path_is_incomplete_though_it_has_annotations() -> None:
     linux = api.LinuxContainer(resources=api.LinuxResources(unified={"at": "delete"}))
-    subject = of_container(container(linux, annotations={"at": "delete"}), pod())
-    subject.remember(complete())
-    assert text_of(subject)["spec"] == text_of(complete())["spec"]
+    target = of_container(container(linux, annotations={"at": "delete"}), pod())
+    target.remember(complete())
+    assert text_of(target)["spec"] == text_of(complete())["spec"]
 
 
 @pytest.mark.parametrize("asked_before", [True, False])
 def test_each_missing_part_is_remembered_by_itself(asked_before: bool) -> None:
     """Texts are made once, at the first question."""
     linux = api.LinuxContainer(cgroups_path="/now")
-    subject = of_container(container(linux), pod())
+    target = of_container(container(linux), pod())
     if asked_before:
-        text_of(subject)
-    subject.remember(complete())
-    assert text_of(subject) == {
+        text_of(target)
+    target.remember(complete())
+    assert text_of(target) == {
         "version": "0.1",
         "state": "delete",
         "id": "c",
@@ -381,8 +383,8 @@ def test_each_missing_part_is_remembered_by_itself(asked_before: bool) -> None:
 
 
 def test_what_is_remembered_of_nothing_is_nothing() -> None:
-    subject = of_container(container(), pod())
-    subject.remember(of_container(container(), pod()))
-    assert encode(subject, "delete", ENTRY, ()) == (
+    target = of_container(container(), pod())
+    target.remember(of_container(container(), pod()))
+    assert encode(target, "delete", ENTRY, ()) == (
         b'{"version":"0.1","state":"delete","id":"c","sandboxID":"p","spec":{"resources":null}}'
     )

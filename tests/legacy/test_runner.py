@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from adapter.errors import PluginError
-from adapter.legacy.runner import MAX_LEFT, SYSTEM_PATH, Runner, find
+from adapter.job.runner import MAX_LEFT, Runner
+from adapter.legacy import programs as plugins
+from adapter.legacy.programs import SYSTEM_PATH, find
 from adapter.process import Process
 
 from ..processes import Fifo, Programs, SteppedLoop, is_running
@@ -40,7 +42,7 @@ def names(folders: list[Path]) -> list[str]:
 def refusal(type_: str, folders: list[Path]) -> str:
     with pytest.raises(PluginError) as caught:
         find(type_, names(folders))
-    assert caught.value.plugin == type_
+    assert caught.value.program == type_
     return str(caught.value)
 
 
@@ -113,15 +115,16 @@ def test_what_cannot_be_looked_at_is_an_error(folders: list[Path], type_: str, r
 
 
 class Crew:
-    """A runner, and what it tells."""
+    """A runner of plugins, and what it tells."""
 
-    def __init__(self, loop: SteppedLoop, runner: Runner) -> None:
+    def __init__(self, loop: SteppedLoop, programs: plugins.Programs) -> None:
         self.loop = loop
-        self.runner = runner
+        self.programs = programs
+        self.runner = Runner(loop)
         self.ended: list[Process] = []
 
     def start(self, type_: str, request: bytes = b"{}") -> Process:
-        process = self.runner.start(type_, self.ended.append)
+        process = self.programs.spawn(self.runner, type_, self.ended.append)
         process.feed(request)
         return process
 
@@ -139,7 +142,7 @@ def crew(loop: SteppedLoop, caplog: pytest.LogCaptureFixture) -> Hire:
     caplog.set_level(logging.INFO)
 
     def make(*folders: Path | str, **environment: str) -> Crew:
-        return Crew(loop, Runner(loop, [str(folder) for folder in folders], environment))
+        return Crew(loop, plugins.Programs([str(folder) for folder in folders], environment))
 
     return make
 
@@ -202,7 +205,7 @@ def test_stderr_is_logged_with_the_plugins_name(
 ) -> None:
     programs.shell("loud", "echo one >&2; echo two >&2")
     crew(programs.folder).run("loud")
-    assert said(caplog) == ["loud: one", "loud: two"]
+    assert said(caplog) == ["loud: stderr: one", "loud: stderr: two"]
     assert [record.fields for record in caplog.records] == [{"plugin": "loud", "stream": "stderr"}] * 2  # type: ignore[attr-defined]
 
 
@@ -215,7 +218,7 @@ def test_runs_are_counted_and_those_that_cannot_be_started_are_not(crew: Hire, p
     for type_ in ("bad", "absent"):
         with pytest.raises(PluginError):
             hired.start(type_)
-    assert hired.runner.counters == {"runs": 2}
+    assert sum(one.runs for one in hired.runner.accounts.values()) == 2
 
 
 def test_one_that_is_left_runs_on_and_is_reaped_with_nobody_told(
@@ -233,10 +236,10 @@ def test_one_that_is_left_runs_on_and_is_reaped_with_nobody_told(
     assert hired.ended == []
     assert said(caplog) == [
         "slow: pid N has no result in time: left to finish",
-        "slow: done",
+        "slow: stderr: done",
         "slow: pid N, which was left running, has ended: exit code 3",
     ]
-    assert hired.runner.counters == {"runs": 1}
+    assert sum(one.runs for one in hired.runner.accounts.values()) == 1
 
 
 def test_one_that_is_left_can_be_killed(crew: Hire, programs: Programs, caplog: pytest.LogCaptureFixture) -> None:
@@ -250,7 +253,7 @@ def test_one_that_is_left_can_be_killed(crew: Hire, programs: Programs, caplog: 
         "slow: pid N has no result in time: killed",
         "slow: pid N, which was left running, has ended: killed by signal 9",
     ]
-    assert hired.runner.counters == {"runs": 1, "killed": 1}
+    assert [(one.runs, one.killed) for one in hired.runner.accounts.values()] == [(1, 1)]
 
 
 def test_one_that_works_on_after_its_result_is_reaped_with_nobody_told(
@@ -259,7 +262,7 @@ def test_one_that_works_on_after_its_result_is_reaped_with_nobody_told(
     programs.shell("busy", f"echo '{{}}'; read line < {gate}")
     hired = crew(programs.folder)
     process = hired.start("busy")
-    hired.runner.leave_done(process)
+    hired.runner.let_work(process)
     gate.put()
     hired.loop.until(lambda: process.status is not None)
     assert hired.ended == []
@@ -283,7 +286,7 @@ def test_of_too_many_that_are_left_the_oldest_is_killed_by_name(
         hired.loop.until(lambda killed=killed: all(process.status == -9 for process in left[:killed]))  # type: ignore[misc]
     hired.loop.settle()
     assert [process.status for process in left] == [-9] * 2 + [None] * MAX_LEFT
-    assert hired.runner.counters["killed"] == 2
+    assert sum(one.killed for one in hired.runner.accounts.values()) == 2
     errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert errors == [f"slow: more than 32 left: pid {process.pid}, the oldest, is killed" for process in left[:2]]
     release(hired, gate, left)
@@ -321,7 +324,7 @@ def test_those_that_have_ended_by_themselves_do_not_count_and_are_forgotten(
         hired.runner.leave(process, kill=False)
         release(hired, gate, [process])
     hired.loop.settle()
-    assert hired.runner.counters["killed"] == 0
+    assert sum(one.killed for one in hired.runner.accounts.values()) == 0
     assert hired.ended == []
     remembered = weakref.ref(process)
     del process
@@ -329,7 +332,7 @@ def test_those_that_have_ended_by_themselves_do_not_count_and_are_forgotten(
     assert remembered() is None
 
 
-def test_those_with_a_result_and_those_of_another_plugin_do_not_count(
+def test_those_that_work_on_after_their_result_count_and_those_of_another_plugin_do_not(
     crew: Hire, programs: Programs, gate: Fifo
 ) -> None:
     programs.shell("slow", f"read line < {gate}")
@@ -340,8 +343,10 @@ def test_those_with_a_result_and_those_of_another_plugin_do_not_count(
         for type_, leave in (("slow", left_without), ("other", left_without), ("slow", left_done)):
             left.append(hired.start(type_))
             leave(hired.runner, left[-1])
+    hired.loop.until(lambda: left[0].status is not None and left[2].status is not None, "the oldest are not killed")
     hired.loop.settle()
-    assert hired.runner.counters["killed"] == 0
+    assert sum(one.killed for one in hired.runner.accounts.values()) == 2
+    assert [process.name for process in left if process.status is not None] == ["slow", "slow"]
     release(hired, gate, left)
 
 
@@ -350,4 +355,4 @@ def left_without(runner: Runner, process: Process) -> None:
 
 
 def left_done(runner: Runner, process: Process) -> None:
-    runner.leave_done(process)
+    runner.let_work(process)

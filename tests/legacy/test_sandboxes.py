@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from adapter.legacy.bridge import Bridge
+from adapter.legacy.sandboxes import is_runtimes_own
 from adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
-from ..processes import SteppedLoop
 from .node import Node
 
 
@@ -185,12 +185,11 @@ def test_which_file_it_is_is_looked_at_for_every_event(host: Host) -> None:
     assert host.ours()
 
 
-def test_the_host_root_is_where_the_runtimes_file_is_looked_for(loop: SteppedLoop, tmp_path: Path) -> None:
-    """Without one, it is /etc/nri/conf.json itself."""
-    settings = LegacySettings(config=str(tmp_path / "conf.json"), path=())
-    (tmp_path / "conf.json").write_text("{}")
-    looked = [Bridge(loop, settings, *root)._runtimes_own for root in ([], ["/host"], ["/host/"])]
-    assert looked == ["/etc/nri/conf.json", "/host/etc/nri/conf.json", "/host/etc/nri/conf.json"]
+def test_the_host_root_is_where_the_runtimes_file_is_looked_for(tmp_path: Path) -> None:
+    own = tmp_path / "etc/nri/conf.json"
+    own.parent.mkdir(parents=True)
+    own.write_text("{}")
+    assert [is_runtimes_own(str(own), root) for root in (str(tmp_path), f"{tmp_path}/", "/")] == [True, True, False]
 
 
 def test_that_sandboxes_are_left_is_logged_once(host: Host, caplog: pytest.LogCaptureFixture) -> None:

@@ -96,7 +96,7 @@ def test_the_plugins_of_the_moment_are_owed_the_deletes(node_with_plugins: Node)
     node.bridge.synchronize([], [a_container("c1", pod_sandbox_id="pod", state=RUNNING)])
     node.plugin("c")
     node.configure("c", "a")
-    assert runs_of_delete(node, "c1") == ["a delete c1", "b delete c1"]
+    assert runs_of_delete(node, "c1") == ["b delete c1", "a delete c1"], "first the one that is configured no more"
 
 
 def test_without_plugins_nobody_is_owed_anything(node: Node) -> None:

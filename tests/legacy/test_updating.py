@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from adapter.nri import api
-from adapter.nri.stub import MARGIN
+from adapter.nri.stub import RESERVE
 from adapter.settings import PluginSettings
 
 from .creations import configured, container, creating, saying
@@ -49,9 +49,18 @@ NOT_AT_UPDATES = [
     ({"spec": {"process": {"env": ["A=2"]}}}, "process: only linux.resources"),
     ({"spec": {"linux": {"cgroupsPath": "/x"}}}, "linux.cgroupsPath: only linux.resources"),
     ({"spec": {"linux": None}}, "linux"),
+    ({"spec": {"": 1}}, '"": only linux.resources'),
+    ({"spec": {"": 1, "linux": []}}, "linux: not what belongs there: an array instead of an object"),
+    ({"spec": {"": 1, "process": {"args": ["x"]}}}, "process: only linux.resources"),
+    ({"spec": {"linux": []}}, "linux: not what belongs there: an array instead of an object"),
+    ({"spec": {"linux": {"": 1}}}, 'linux."": only linux.resources'),
+    ({"spec": {"linux": {"resources": []}}}, "spec.linux.resources: must be an object, not an array"),
+    ({"adjust": []}, "adjust: only linux.resources"),
+    ({"spec": {"hostname": "a"}}, "hostname: only linux.resources"),
+    ({"spec": {"process": {"user": {"uid": 7}}}}, "process.user: only linux.resources"),
     ({"spec": {"linux": {"resources": {"pids": {"limit": 3}}}}}, "spec.linux.resources.pids: updates do not"),
     ({"adjust": {"env": [{"key": "A"}]}}, "adjust: only linux.resources"),
-    ({"updates": [{"id": "c1", "resources": {}}]}, "updates[0].id: c1 is what the event is about"),
+    ({"updates": [{"id": "c1", "resources": {}}]}, "updates[0].id: c1 is the container of the event"),
 ]
 
 
@@ -61,7 +70,16 @@ def test_an_update_changes_resources_only(node: Node, result: dict[str, object],
     assert updating(node).outcome.startswith(f"plugin: a: {reason}")
 
 
-# Updates of other containers
+def test_a_go_program_may_answer_with_the_whole_spec(node: Node) -> None:
+    """Its encoder writes members that nobody has set."""
+    go = {"ociVersion": "", "process": {"user": {"uid": 0, "gid": 0}, "cwd": "", "args": ["sleep", "9"]}}
+    spec = {**go, "root": {"path": ""}, "linux": {"resources": {"cpu": {"shares": 77}, "memory": {}, "pids": None}}}
+    configured(node, "UpdateContainer").plugins(a=saying(spec=spec))
+    [update] = updating(node).reply.update
+    assert update.linux.resources == api.LinuxResources(cpu=api.LinuxCPU(shares=api.OptionalUInt64(value=77)))
+
+
+# PendingUpdates of other containers
 
 
 class Runtime:
@@ -89,6 +107,33 @@ def known(node: Node, *ids: str) -> None:
     node.bridge.synchronize([], [a_container(id_) for id_ in ids])
 
 
+def test_a_runtime_that_has_gone_with_a_call_unanswered_holds_up_no_later_updates(node: Node) -> None:
+    configured(node, "StartContainer", plugins="a").plugins(a=asking("0-1"))
+    known(node, "c0")
+    gone = Runtime(node)
+    node.wait(node.create("c1"))
+    node.loop.settle()
+    assert len(gone.calls) == 1
+    node.bridge.runtime_is_gone()
+    back = Runtime(node)
+    node.wait(node.create("c2"))
+    node.loop.settle()
+    assert [cpus_of(updates) for updates in back.calls] == [{"c0": "0-1"}]
+
+
+def test_what_waited_without_a_runtime_goes_out_when_one_is_joined_but_not_for_what_has_gone(node: Node) -> None:
+    configured(node, "StartContainer", plugins="a").plugins(
+        a=saying(updates=[{"id": id_, "resources": {"cpu": {"cpus": "0-1"}}} for id_ in ("c0", "c9")])
+    )
+    known(node, "c0", "c9")
+    node.wait(node.create("c1"))
+    node.bridge.runtime_is_gone()
+    back = Runtime(node)
+    known(node, "c0")
+    node.loop.settle()
+    assert [cpus_of(updates) for updates in back.calls] == [{"c0": "0-1"}]
+
+
 def test_an_answer_that_can_carry_updates_carries_them(node: Node) -> None:
     configured(node, "CreateContainer").plugins(a=asking("0"), b=asking("1"))
     known(node, "c0")
@@ -100,7 +145,7 @@ def test_an_answer_that_can_carry_updates_carries_them(node: Node) -> None:
 
 
 def test_the_answer_to_a_stop_carries_updates(node: Node) -> None:
-    node.plugins(a="case $state in delete) " + asking("0-1") + ";; *) answer;; esac")
+    configured(node, "StopContainer").plugins(a="case $state in delete) " + asking("0-1") + ";; *) answer;; esac")
     known(node, "c0")
     node.wait(node.create("c1"))
     answer = node.delete("c1")
@@ -110,7 +155,7 @@ def test_the_answer_to_a_stop_carries_updates(node: Node) -> None:
 
 
 def test_what_other_events_ask_for_waits_for_the_next_answer_that_can_carry_it(node: Node) -> None:
-    node.plugins(a="case $state in create) " + asking("0-1") + ";; *) answer;; esac")
+    configured(node, "StartContainer").plugins(a="case $state in create) " + asking("0-1") + ";; *) answer;; esac")
     known(node, "c0")
     answer = node.create("c1")
     node.wait(answer)
@@ -134,7 +179,7 @@ def test_what_waits_for_a_container_does_not_go_out_with_an_answer_about_it(node
 
 
 def test_where_the_runtime_can_be_called_at_any_time_updates_go_out_behind_the_answer(node: Node) -> None:
-    node.plugins(a=asking("0-1"))
+    configured(node, "StartContainer").plugins(a=asking("0-1"))
     known(node, "c0")
     runtime = Runtime(node)
     answer = node.create("c1")
@@ -146,7 +191,9 @@ def test_where_the_runtime_can_be_called_at_any_time_updates_go_out_behind_the_a
 def test_one_call_is_under_way_at_a_time_and_what_comes_meanwhile_is_merged(
     node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node.plugins(a="case $id in c1) " + asking("1") + ";; c2) " + asking("2") + ";; *) " + asking("3") + ";; esac")
+    configured(node, "StartContainer").plugins(
+        a="case $id in c1) " + asking("1") + ";; c2) " + asking("2") + ";; *) " + asking("3") + ";; esac"
+    )
     known(node, "c0")
     runtime = Runtime(node)
     for id_ in ("c1", "c2", "c3"):
@@ -172,7 +219,7 @@ def test_updates_of_an_event_that_fails_are_dropped(node: Node) -> None:
 
 
 def test_what_is_for_a_container_that_has_ended_is_forgotten(node: Node) -> None:
-    node.plugins(a="case $id in c1) " + asking("1") + ";; *) answer;; esac")
+    configured(node, "StartContainer").plugins(a="case $id in c1) " + asking("1") + ";; *) answer;; esac")
     known(node, "c0")
     node.wait(node.create("c1"))
     answer = node.delete("c0")
@@ -185,7 +232,7 @@ def test_what_comes_late_goes_out_with_the_next_answer(node: Node) -> None:
     known(node, "c0")
     answer = creating(node)
     node.hear("a create c1 holds")
-    node.loop.advance(2.0 - MARGIN)
+    node.loop.advance(2.0 - RESERVE)
     assert answer.reply is None
     node.release("a")
     node.idle()
@@ -200,7 +247,7 @@ def test_a_change_of_an_update_that_comes_too_late_is_refused_by_name(
     configured(node, "UpdateContainer", fail_create=False, plugins="a").plugins(a="hold; " + wish)
     answer = node.handle("UpdateContainer", api.UpdateContainerRequest(pod=a_pod(), container=container()))
     node.hear("a update c1 holds")
-    node.loop.advance(2.0 - MARGIN)
+    node.loop.advance(2.0 - RESERVE)
     node.release("a")
     node.idle()
     assert (answer.outcome, answer.reply) == ("ok", None)
@@ -220,7 +267,7 @@ def test_the_runtime_is_to_fail_where_it_cannot_do_what_an_update_was_changed_to
 
 
 def test_a_container_that_was_started_can_be_updated(node: Node) -> None:
-    node.plugins(a="case $id in c1) answer;; *) " + asking("1", "c1") + ";; esac")
+    configured(node, "StartContainer").plugins(a="case $id in c1) answer;; *) " + asking("1", "c1") + ";; esac")
     node.wait(node.create("c1"))
     answer = node.create("c2")
     node.wait(answer)

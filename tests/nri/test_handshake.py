@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adapter.errors import CallError, RegistrationError
-from adapter.nri import Plugin, api
+from adapter.nri import Plugin, api, stub
 from adapter.nri.events import RUNTIME
 from adapter.wire import Code
 
@@ -243,6 +243,20 @@ def test_a_second_synchronize_does_not_see_the_parts_of_the_first() -> None:
     runtime.call("Synchronize", api.SynchronizeRequest(pods=pods("p2")))
     runtime.call("Synchronize", api.SynchronizeRequest(pods=pods("p3")))
     assert seen[1:] == [api.SynchronizeRequest(pods=pods("p3"))]
+
+
+def test_parts_of_the_state_beyond_the_limit_are_an_error_and_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert stub.MAX_STATE == 64 << 20
+    monkeypatch.setattr(stub, "MAX_STATE", 1000)
+    seen: list[api.SynchronizeRequest] = []
+    runtime = Runtime(recorder(seen))
+    part = api.SynchronizeRequest(pods=pods("x" * 400), more=True)
+    codes = [runtime.call("Synchronize", part).code for _ in range(3)]
+    assert codes == [Code.OK, Code.OK, Code.RESOURCE_EXHAUSTED]
+    assert (seen, runtime.stub.synchronized) == ([], False)
+    whole = api.SynchronizeRequest(pods=pods("p1"))
+    assert runtime.call("Synchronize", whole).code == Code.OK
+    assert seen == [whole]
 
 
 def test_a_plugin_without_interest_in_the_state_answers_with_no_updates() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import tempfile
@@ -150,6 +151,15 @@ def a_file(directory: Path) -> str:
 
 def too_long(directory: Path) -> str:
     return str(directory / ("x" * 200))
+
+
+def test_a_process_without_a_descriptor_left_has_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    with pytest.raises(RegistrationError, match="no runtime at /a/socket: Too many open files"):
+        connect("/a/socket", {})
 
 
 @pytest.mark.parametrize("make", [absent, stale, a_file, str, too_long])

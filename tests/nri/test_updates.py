@@ -1,4 +1,4 @@
-"""Updates that nobody asked for, and those that do not fit into the answer to Synchronize."""
+"""Unsolicited updates of containers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from adapter.errors import CallError, MessageTooLarge
 from adapter.nri import api
 from adapter.nri.events import RUNTIME
-from adapter.wire import Code, Reply, Request, ttrpc
+from adapter.wire import Code, ttrpc
 
 from .runtime import Runtime, plugin
 
@@ -107,42 +107,3 @@ def test_one_update_that_is_too_large_for_any_call_is_the_callers_error() -> Non
     with pytest.raises(MessageTooLarge):
         runtime.stub.update_containers(updates(ttrpc.MAX_LENGTH))
     assert runtime.requests == []
-
-
-# ---- the answer to Synchronize
-
-
-def synchronized(*sizes: int) -> tuple[Runtime, api.SynchronizeResponse]:
-    response = api.SynchronizeResponse(update=updates(*sizes))
-    runtime = Runtime(plugin(synchronize=lambda request, context: response))
-    reply = runtime.call("Synchronize")
-    assert reply.code == Code.OK, reply.message
-    return runtime, api.SynchronizeResponse.FromString(reply.payload)
-
-
-def test_updates_that_fit_into_the_answer_stay_there() -> None:
-    runtime, answer = synchronized(MIB, MIB)
-    assert answer == api.SynchronizeResponse(update=updates(MIB, MIB))
-    assert runtime.requests == []
-
-
-def test_updates_that_do_not_fit_into_the_answer_follow_it_in_calls() -> None:
-    sizes = [MIB] * 9
-    runtime, answer = synchronized(*sizes)
-    assert not answer.more
-    calls = asked(runtime)
-    assert len(calls) >= 3
-    assert [*answer.update, *(each for call in calls for each in call)] == updates(*sizes)
-    assert list(answer.update) != []
-
-
-def test_what_does_not_fit_follows_after_the_answer() -> None:
-    runtime, _ = synchronized(*[MIB] * 5)
-    assert [type(event) for event in runtime.heard] == [Reply, Request, Request]
-
-
-def test_an_update_that_is_too_large_for_any_message_costs_neither_the_answer_nor_the_connection() -> None:
-    runtime, answer = synchronized(10, ttrpc.MAX_LENGTH, 20)
-    assert list(answer.update) == updates(10)
-    assert [[each.container_id for each in call] for call in asked(runtime)] == [["c" * 20]]
-    assert runtime.call("StartContainer").code == Code.OK

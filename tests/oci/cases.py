@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import re
 from typing import Any, TypeAlias
 
+from adapter.errors import NotAdjustable
 from adapter.oci import Spec
+from adapter.oci.limits import Limit
 
 FULL: Spec = {
     "process": {
@@ -138,6 +141,8 @@ def normal(value: Any, key: str = "", parent: str = "") -> Any:
         whatever = (parent, key) in MAPS
         return {name: member for name, member in members.items() if whatever or _says(name, member, key)}
     if isinstance(value, list):
+        if all(element is None for element in value):
+            return []  # nulls say nothing
         elements = [normal(_filled(key, v) if _by_name(key, parent, v) else v, "[]", key) for v in value]
         if key == "env" or (elements and all(_by_name(key, parent, v) for v in value)):
             return sorted(elements, key=as_text)
@@ -155,3 +160,9 @@ def _by_name(key: str, parent: str, value: Any) -> bool:
 
 def _says(name: str, value: Any, parent: str) -> bool:
     return value not in (None, "", [], {}) and (bool(value) or (name in POINTERS and parent != "scheduler"))
+
+
+def covers(limit: Limit, error: NotAdjustable) -> bool:
+    """Whether a refusal is one of this row's."""
+    pattern = re.escape(limit.place).replace(r"\[NAME\]", r"\[.*\]").replace(r"\*", ".*")
+    return bool(re.fullmatch(pattern, error.place, re.DOTALL)) and error.reason.split(": ")[0] == limit.why

@@ -149,6 +149,8 @@ SILENT: dict[str, tuple[Path, Any]] = {
     "what Go writes unasked": (("ociVersion",), ""),
     "Go's empty working directory": (("process", "cwd"), ""),
     "a zero that says the same": (("process", "scheduler", "priority"), 0),
+    "nulls in a list that nobody knows": (("process", "capabilities"), {"ambient": [None]}),
+    "a null of a user": (("process", "user", "umask"), None),
     "an unknown key without a value": (("linux", "seccomp", "unknown"), []),
 }
 # fmt: on
@@ -196,7 +198,8 @@ def test_what_is_empty_adds_nothing_where_nothing_was() -> None:
 
 def test_go_programs_may_write_a_user_of_zeros_where_the_runtime_tells_none() -> None:
     before: Spec = {"process": {"args": ["a"]}}
-    assert not adjustment(before, {"process": {"args": ["a"], "user": {"uid": 0, "gid": 0}}}).ByteSize()
+    for more in ({}, {"additionalGids": None}):
+        assert not adjustment(before, {"process": {"args": ["a"], "user": {"uid": 0, "gid": 0, **more}}}).ByteSize()
     with pytest.raises(NotAdjustable, match=r"^process\.user: "):
         adjustment(before, {"process": {"args": ["a"], "user": {"uid": 0, "gid": 1}}})
 

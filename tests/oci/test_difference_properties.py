@@ -14,7 +14,7 @@ from adapter.errors import NotAdjustable
 from adapter.oci import LIMITS, Spec, adjustment, apply, resources_from, resources_to
 from adapter.proto import nri_pb2 as api
 
-from .cases import ABSENT, FULL, Path, as_text, copied, edited, normal
+from .cases import ABSENT, FULL, Path, as_text, copied, covers, edited, normal
 from .edits import BAD_EDITS, GOOD_EDITS, SPECS, Edit, after
 
 thorough = settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
@@ -23,7 +23,7 @@ ANYTHING = st.builds(add, st.lists(BAD_EDITS, min_size=1, max_size=3), st.lists(
 
 
 def by_the_table(refused: NotAdjustable) -> None:
-    assert [limit for limit in LIMITS if limit.covers(refused)], refused
+    assert [limit for limit in LIMITS if covers(limit, refused)], refused
 
 
 @given(before=SPECS, edits=MANY)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adapter.errors import NotAdjustable
 from adapter.oci import LIMITS, Spec, adjustment, merged
 
-from .cases import FULL, as_text, copied
+from .cases import FULL, as_text, copied, covers
 from .edits import ANY, BAD_EDITS, GOOD_EDITS, SPECS, Edit, after
 
 thorough = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
@@ -75,6 +75,25 @@ LISTS: dict[str, tuple[tuple[str, str], list[Any], list[Any], list[Any]]] = {
         [{"type": "pid", "path": "/a"}],
     ),
     "hooks are appended where they are not there": (("hooks", "poststop"), [HOOK], [OTHER, HOOK], [HOOK, OTHER]),
+    "a hook is appended once": (("hooks", "poststop"), [HOOK], [OTHER, OTHER], [HOOK, OTHER]),
+    "a hook with nulls and empty lists is the same hook": (
+        ("hooks", "poststop"),
+        [HOOK],
+        [HOOK | {"args": None, "env": [], "timeout": None, "unknown": None}],
+        [HOOK],
+    ),
+    "a hook whose timeout a tool has rounded is the same hook": (
+        ("hooks", "poststop"),
+        [HOOK | {"timeout": (1 << 53) + 1}],
+        [HOOK | {"timeout": 1 << 53}],
+        [HOOK | {"timeout": (1 << 53) + 1}],
+    ),
+    "a hook with a timeout of 0 is another hook": (
+        ("hooks", "poststop"),
+        [HOOK],
+        [HOOK | {"timeout": 0}],
+        [HOOK, HOOK | {"timeout": 0}],
+    ),
     "all other lists are replaced": (("process", "args"), ["a", "b"], ["c"], ["c"]),
     "and emptied": (("linux", "maskedPaths"), ["/a"], [], []),
 }
@@ -139,7 +158,13 @@ def test_nothing_and_all_of_it_change_nothing(spec: Spec, edits: list[Edit]) -> 
     whole = after(spec, edits)
     assert merged(whole, {}) == whole
     assert merged(whole, copied(whole)) == whole
+    for stage, hooks in whole.get("hooks", {}).items():
+        whole["hooks"][stage] = once(hooks)
     assert merged({}, whole) == whole
+
+
+def once(values: list[Any]) -> list[Any]:
+    return [value for index, value in enumerate(values) if value not in values[:index]]
 
 
 @given(spec=SPECS, edits=st.lists(BAD_EDITS, max_size=3))
@@ -166,4 +191,4 @@ def test_anything_at_all_is_merged_or_refused(spec: Spec, patch: Any) -> None:
 
 
 def covered(refused: NotAdjustable) -> None:
-    assert [limit for limit in LIMITS if limit.covers(refused)], refused
+    assert [limit for limit in LIMITS if covers(limit, refused)], refused

@@ -10,7 +10,7 @@ from adapter.errors import NotAdjustable
 from adapter.oci import LIMITS, adjustment, limits
 from adapter.oci.limits import Limit
 
-from .cases import ABSENT, FULL, Path, edited
+from .cases import ABSENT, FULL, Path, covers, edited
 
 RESOURCES = ("linux", "resources")
 MOUNT = {"destination": "/new", "type": "bind", "source": "/srv", "options": ["ro"]}
@@ -35,6 +35,8 @@ REFUSED: dict[str, tuple[Path, Any, str, Limit]] = {
     "another stage": (("hooks", "precreate"), [HOOK], "hooks.precreate", limits.NOWHERE),
     "a key in other case": (("linux", "Seccomp"), {"defaultAction": "A"}, "linux.Seccomp", limits.NOWHERE),
     "a name that cannot be printed": (("a\n\x1b",), 1, "a\\n\\x1b", limits.NOWHERE),
+    "a name inside that cannot be printed": (("linux", "a\n"), 1, "linux.a\\n", limits.NOWHERE),
+    "an empty name": (("",), 1, '""', limits.NOWHERE),
     "a marked annotation": (("annotations", "-b"), "", "annotations[-b]", limits.MARKED),
     "a marked variable": (("process", "env", 3), "-A=1", "process.env[-A]", limits.MARKED),
     "a marked mount": (("mounts", 3), {"destination": "-/a"}, "mounts[-/a]", limits.MARKED),
@@ -128,6 +130,20 @@ ILL_TYPED: dict[str, tuple[Path, Any, str, str]] = {
         ("mounts", 3), {"destination": 1}, "mounts[3].destination", "a number instead of a string",
     ),
     "a mount without a name": (("mounts", 3), {}, "mounts[3].destination", "null instead of a string"),
+    "a hook without a path": (
+        ("hooks", "poststop"), [{"args": ["a"]}], "hooks.poststop[0].path", "null instead of a string",
+    ),
+    "huge pages without a size": (
+        (*RESOURCES, "hugepageLimits", 1), {"limit": 1}, "linux.resources.hugepageLimits[1].pageSize",
+        "null instead of a string",
+    ),
+    "a list for a cgroup": (("linux", "cgroupsPath"), [], "linux.cgroupsPath", "an array instead of a string"),
+    "a text for seccomp": (("linux", "seccomp"), "", "linux.seccomp", "a string instead of an object"),
+    "a list for a scheduler": (("process", "scheduler"), [], "process.scheduler", "an array instead of an object"),
+    "a list for CPUs": ((*RESOURCES, "cpu", "mems"), [], "linux.resources.cpu.mems", "an array instead of a string"),
+    "an empty text for a number": (
+        (*RESOURCES, "cpu", "period"), "", "linux.resources.cpu.period", "a string instead of a number",
+    ),
     "options that are a text": (
         ("mounts", 1, "options"), "ro", "mounts[/data].options", "a string instead of an array",
     ),
@@ -209,7 +225,7 @@ def _rows() -> set[Limit]:
         try:
             adjustment(FULL, edited(path, value))
         except NotAdjustable as refused:
-            raised |= {limit for limit in LIMITS if limit.covers(refused)}
+            raised |= {limit for limit in LIMITS if covers(limit, refused)}
     return raised
 
 

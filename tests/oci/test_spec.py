@@ -124,6 +124,11 @@ def test_of_nothing_nothing_is_made() -> None:
     assert told({}) == {}
 
 
+def test_pids_without_a_limit_are_absent_for_older_go_types_would_make_a_limit_of_0_of_them() -> None:
+    assert told({"linux": {"resources": {"pids": {"limit": "-1"}}}}) == {}
+    assert told({"linux": {"resources": {"cpu": {}, "pids": {"limit": "-1"}}}}) == {"linux": {"resources": {"cpu": {}}}}
+
+
 @pytest.mark.parametrize(
     ("container", "expected"),
     [
@@ -132,8 +137,12 @@ def test_of_nothing_nothing_is_made() -> None:
         ({"linux": {"resources": {"memory": {}}}}, {"linux": {"resources": {"memory": {}}}}),
         ({"linux": {"rdt": {"enableMonitoring": {}, "schemata": {}, "closId": {}}}}, {}),
         ({"linux": {"scheduler": {"policy": 77}}}, {"process": {"scheduler": {"policy": "77"}}}),
+        (
+            {"linux": {"resources": {"memory": {"kernelTcp": {"value": 5}, "disableOomKiller": {"value": True}}}}},
+            {"linux": {"resources": {"memory": {"kernelTCP": 5, "disableOOMKiller": True}}}},
+        ),
     ],
-    ids=["zeros", "words for none", "a part", "no RDT", "a word of the future"],
+    ids=["zeros", "words for none", "a part", "no RDT", "a word of the future", "OCI's spelling"],
 )
 def test_what_is_empty_is_written_as_go_does(container: dict[str, Any], expected: dict[str, Any]) -> None:
     assert told(container) == expected
@@ -177,4 +186,4 @@ def test_what_the_package_offers_is_there() -> None:
 def test_requests_of_the_original_s_events_load_the_resources_only() -> None:
     program = "import sys, adapter.legacy.request; print(*(m for m in sys.modules if m.startswith('adapter.oci')))"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert loaded.stdout.split() == ["adapter.oci", "adapter.oci.resources"]
+    assert loaded.stdout.split() == ["adapter.oci", "adapter.oci.shapes", "adapter.oci.resources"]

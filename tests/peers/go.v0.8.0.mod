@@ -5,7 +5,8 @@ go 1.24.3
 require (
 	github.com/containerd/nri v0.8.0
 	github.com/containerd/ttrpc v1.2.6-0.20240827082320-b5cd6e4b3287
-	github.com/opencontainers/runtime-spec v1.0.3-0.20220825212826-86290f6a00fb
+	github.com/opencontainers/runtime-spec v1.1.0
+	github.com/opencontainers/runtime-tools v0.9.1-0.20221107090550-2e043c6bd626
 	github.com/sirupsen/logrus v1.9.3
 	google.golang.org/protobuf v1.34.1
 )
@@ -14,6 +15,8 @@ require (
 	github.com/containerd/log v0.1.0 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.3 // indirect
+	github.com/moby/sys/mountinfo v0.6.2 // indirect
+	github.com/syndtr/gocapability v0.0.0-20200815063812-42c35b437635 // indirect
 	golang.org/x/net v0.25.0 // indirect
 	golang.org/x/sys v0.21.0 // indirect
 	golang.org/x/text v0.15.0 // indirect

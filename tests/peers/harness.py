@@ -160,7 +160,9 @@ class GoRuntime:
             (plugins / name).symlink_to(plugin)
         else:
             fields["socket"] = self.socket
-        if config is not None:
+        if plugin == COMMAND and config != "":
+            config = f"{config or ''}state: {{directory: {self.directory}/state{host}}}\n"
+        if config:
             (drop_ins / f"{name}.conf").write_text(config)
         done = self.play(
             "open", host=host, plugin_dir=plugins, drop_in_dir=drop_ins, name=runtime[0], version=runtime[1], **fields
@@ -209,17 +211,31 @@ def _base64(text: bytes) -> str:
 
 
 class Oracle:
-    """The original client."""
+    """The original client, in a process of its own: `with Oracle() as oracle`."""
 
     def __init__(self, conf: Path | None = None) -> None:
         self._command = [str(require("oracle")), *(["-conf", str(conf)] if conf else [])]
 
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
     def ask(self, cases: Iterable[Case]) -> list[Outcome]:
-        """Play all cases in one process."""
-        script = "\n".join(case.encode() for case in cases)
-        done = subprocess.run(self._command, input=script, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return [Outcome.read(line) for line in done.stdout.split("\n")[:-1]]
+        """Play the cases, one after the other."""
+        return [self._play(case) for case in cases]
+
+    def _play(self, case: Case) -> Outcome:
+        assert self._process.stdin
+        assert self._process.stdout
+        print(case.encode(), file=self._process.stdin)
+        line = self._process.stdout.readline()
+        assert line, "the oracle is gone"
+        return Outcome.read(line)
 
 
 @dataclass(frozen=True)

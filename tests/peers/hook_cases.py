@@ -76,6 +76,8 @@ PATTERNS = [
     "^a$", "a", "^$", "", ".*", "^.*", "^(a|b)$", "^(?:a|io\\.b)$", "^io\\.b$", "^io.b$", "(?i)A", "b|c", "[ab]c?",
     "^/bin/", "/sh$", "^/bin/sh$", "^/bin\\/s.$", "sh", "é", "^\\pL+$", "a{2,}", "\\bb", "(?s)^.$", "^a", "b$", "(a)",
     "[^/]+$", "^a.*b$", "(?m)^b$", "\\Qio.b\\E", "\\x61", "^(|a)$", "^(a)$", "^()$",
+    # large programs
+    "a{600}|b", "\\pL{10}7", "[\\pL\\pN]+=on", "(a|b)*a(a|b){12}", ".{0,60}b$",
 ]
 BAD_PATTERNS = ["a**", "[", "(a", "(?!a)", "\\C"]
 TEXTS = ["", "a", "A", "b", "ab", "c", "io.b", "ioxb", "bc", "aa", "é", "a\nb", "/bin/sh", "/usr/bin/sh", "\n", "a b"]
@@ -182,6 +184,16 @@ def files() -> Texts:
     return mostly(right, broken(right), broken(right), ANYTHING)
 
 
+LONG_TEXTS = ["a" * 800, "ab" * 500, "k=v," * 255 + "é=on", "é" * 300 + "7", "x" * 900 + "b"]
+SOME_TEXT = st.one_of(*[st.sampled_from(TEXTS)] * 3, st.sampled_from(LONG_TEXTS))
+MANY_ANNOTATIONS = st.builds(
+    lambda key, value, more: {f"{key}{number}": f"{value}{number % 7}" for number in range(40)} | more,
+    st.sampled_from(TEXTS),
+    SOME_TEXT,
+    st.dictionaries(SOME_TEXT, SOME_TEXT, max_size=2),
+)
+
+
 def names() -> Texts:
     stems = st.sampled_from(
         ["a", "b", "B-1", "_", "Z", ".hidden", "É", "Σας", "ẞ", "İ", "ǅ", "a.json", "10", "9", "𐐀", "\u212a"]
@@ -196,7 +208,7 @@ def cases() -> st.SearchStrategy[Case]:
     return st.builds(
         Case,
         directories=st.lists(directory, min_size=1, max_size=2).filter(has_one_order),
-        annotations=st.dictionaries(st.sampled_from(TEXTS), st.sampled_from(TEXTS), max_size=4),
+        annotations=st.dictionaries(SOME_TEXT, SOME_TEXT, max_size=4) | MANY_ANNOTATIONS,
         args=st.lists(st.sampled_from(TEXTS), max_size=2),
         has_bind_mounts=st.booleans(),
         extension_stages=st.sampled_from([(), (), ("precreate",)]),

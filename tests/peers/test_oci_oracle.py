@@ -1,79 +1,35 @@
 """Our adjustments against what NRI and the Go generator make of them.
 
-Where the result differs from the specification that was wanted stands in adapter.oci.DEVIATIONS, and nowhere else;
+Where the result differs from the specification that was wanted stands in tests/oci/deviations.py, and nowhere else;
 `habits` plays these, and each is shown by itself.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.json_format import ParseDict
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from adapter.errors import NotAdjustable
-from adapter.oci import DEVIATIONS, Spec, adjustment, apply, spec_from
+from adapter.oci import Spec, adjustment, apply, spec_from
 from adapter.proto import nri_pb2 as api
 
-from ..oci.cases import ABSENT, FULL, copied, edited, normal
+from ..oci.cases import FULL, normal
+from ..oci.deviations import DEVIATIONS
 from ..oci.edits import GOOD_EDITS, SPECS, Edit, after
 from ..oci.test_spec import ZEROS_WRITTEN
-from .harness import GOLDEN, require
+from .generator import VERSIONS, Generator, collected, habits, plain
+from .harness import GOLDEN
 
-NEWEST, BEFORE_SYSCTL = "generate-v0.12.5", "generate-v0.12.0"
+NEWEST, BEFORE_SYSCTL = VERSIONS[-1], "v0.12.0"
 fuzzed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EDITS = st.lists(GOOD_EDITS, min_size=1, max_size=6)
-
-
-class Generator:
-    """Runtimes' way from plugins' adjustments to a specification, in a process of its own."""
-
-    def __init__(self, version: str) -> None:
-        command = [require("generate", version)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.communicate()
-
-    def ask(self, spec: Spec, *adjustments: api.ContainerAdjustment) -> dict[str, Any]:
-        """Return what cmd/generate/main.go says to the adjustments of as many plugins."""
-        assert self._process.stdin
-        assert self._process.stdout
-        case: dict[str, Any] = {"spec": spec}
-        if adjustments:
-            case["adjustments"] = [MessageToDict(each) for each in adjustments]
-        print(json.dumps(case), file=self._process.stdin)
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer
-
-    def spec(self, spec: Spec, *adjustments: api.ContainerAdjustment) -> Spec:
-        """Return the specification that comes out, without what Go's encoder always writes."""
-        answer = self.ask(spec, *adjustments)
-        assert "error" not in answer, answer["error"]
-        return plain(answer["spec"], spec)
-
-
-def plain(written: Spec, source: Spec) -> Spec:
-    """Returns a specification without the members that Go's encoder writes though nobody has set them."""
-    result = dict(written)
-    process = result.get("process", {})
-    for target, origin, key in (
-        (result, source, "ociVersion"),
-        *((process, source.get("process", {}), k) for k in USER),
-    ):
-        if key not in origin:
-            target.pop(key, None)
-    return result
-
-
-USER = ("user", "cwd")
 
 
 @pytest.fixture(scope="module")
@@ -88,37 +44,6 @@ def older() -> Iterator[Generator]:
     started = Generator(BEFORE_SYSCTL)
     yield started
     started.close()
-
-
-def habits(before: Spec, wanted: Spec, adjusted: api.ContainerAdjustment) -> Spec:
-    """What runtimes make of an adjustment that should give `wanted`."""
-    spec: Spec = copied(wanted)
-    linux, resources = adjusted.linux, adjusted.linux.resources
-    if adjusted.env:
-        spec["process"]["env"] = last_of_each(spec["process"]["env"])
-    if adjusted.rlimits:
-        changed = {rlimit.type for rlimit in adjusted.rlimits}
-        old = [rlimit for rlimit in before["process"].get("rlimits", []) if rlimit["type"] in changed]
-        spec["process"]["rlimits"] = old + spec["process"]["rlimits"]
-    if resources.memory.HasField("limit"):
-        spec["linux"]["resources"]["memory"]["swap"] = resources.memory.limit.value
-    rules = [rule(device) for device in linux.devices if not device.path.startswith("-")]
-    if rules:
-        had = before["linux"].get("resources", {}).get("devices", [])
-        now = spec["linux"].setdefault("resources", {}).get("devices", [])
-        spec["linux"]["resources"]["devices"] = had + rules + now[len(had) :]
-    if linux.HasField("seccomp_policy"):
-        spec["linux"]["seccomp"].pop("defaultErrnoRet", None)
-    return spec
-
-
-def last_of_each(env: Sequence[str]) -> list[str]:
-    return [f"{name}={value}" for name, value in dict(e.split("=", 1) for e in env if "=" in e).items() if name]
-
-
-def rule(device: api.LinuxDevice) -> Spec:
-    access = "rwm" if device.type == "b" else "rw"
-    return {"allow": True, "type": device.type, "major": device.major, "minor": device.minor, "access": access}
 
 
 def depth_first(mounts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -164,49 +89,6 @@ def test_specifications_are_written_as_go_writes_them(generator: Generator, path
         assert generator.spec(spec) == spec
 
 
-# Two plugins that change the same thing.
-
-
-CURED = {
-    "a variable": (("process", "env", 0), "PATH=/a", "PATH=/b"),
-    "arguments": (("process", "args"), ["a"], ["b"]),
-    "a mount": (("mounts", 1, "source"), "/a", "/b"),
-    "a device": (("linux", "devices", 0, "minor"), 7, 8),
-    "RDT": (("linux", "intelRdt"), {"closID": "a", "schemata": ["L3:0=1"]}, {"enableMonitoring": True}),
-    "no RDT": (("linux", "intelRdt"), {"closID": "a"}, ABSENT),
-    "a mount that goes": (("mounts", 1), {**FULL["mounts"][1], "source": "/a"}, ABSENT),
-}
-FAILING = {
-    "an annotation": (("annotations", "a"), "2", "3"),
-    "a sysctl": (("linux", "sysctl", "net.core.somaxconn"), "1", "2"),
-    "a network device": (("linux", "netDevices", "eth0", "name"), "a", "b"),
-    "the memory limit": (("linux", "resources", "memory", "limit"), 1 << 20, 1 << 21),
-    "the cgroup": (("linux", "cgroupsPath"), "/a", "/b"),
-    "the OOM score": (("process", "oomScoreAdj"), 1, 2),
-    "an rlimit": (("process", "rlimits", 0, "soft"), 1, 2),
-    "a namespace": (("linux", "namespaces", 1, "path"), "/a", "/b"),
-    "seccomp": (("linux", "seccomp", "defaultAction"), "SCMP_ACT_LOG", "SCMP_ACT_ALLOW"),
-}
-
-
-@pytest.mark.parametrize(("path", "first", "second"), CURED.values(), ids=CURED)
-def test_a_later_change_of_the_same_thing_holds(generator: Generator, path: Any, first: Any, second: Any) -> None:
-    earlier, wanted = edited(path, first), edited(path, second)
-    ours = adjustment(earlier, wanted)
-    result = generator.spec(FULL, adjustment(FULL, earlier), ours)
-    expected = habits(FULL, wanted, ours)
-    assert normal(result) == normal(expected)
-
-
-@pytest.mark.parametrize(("path", "first", "second"), FAILING.values(), ids=FAILING)
-def test_a_later_change_of_the_same_thing_fails_the_container_rather_than_being_lost(
-    generator: Generator, path: Any, first: Any, second: Any
-) -> None:
-    earlier, wanted = edited(path, first), edited(path, second)
-    answer = generator.ask(FULL, adjustment(FULL, earlier), adjustment(earlier, wanted))
-    assert "both tried to set" in answer.get("error", ""), answer
-
-
 MARKED_AND_ADDED = [
     api.ContainerAdjustment(annotations={"-a": "", "a": "2"}),
     api.ContainerAdjustment(linux=api.LinuxContainerAdjustment(sysctl={"-a": "", "a": "2"})),
@@ -220,6 +102,50 @@ def test_why_maps_are_changed_without_a_removal(generator: Generator, marked: ap
     results = [normal(generator.spec(spec, marked)) for _ in range(100)]
     assert normal(apply(spec, marked)) in results
     assert [result for result in results if result != results[0]]
+
+
+# What is simulated: what a runtime makes of what it has collected.
+
+
+PID, OTHER_PID = {"type": "pid", "path": "/a"}, {"type": "pid", "path": "/b"}
+SRV, OTHER_SRV = ({"destination": "/srv", "source": source} for source in ("/a", "/b"))
+PAGES, OTHER_PAGES = ({"pageSize": "2MB", "limit": limit} for limit in (1, 2))
+COLLECTED: dict[str, tuple[Spec, dict[str, Any]]] = {
+    "a first argument that is empty": ({"process": {"args": ["a"]}}, {"args": ["", "", "x"]}),
+    "an rlimit with a mark": ({"process": {"rlimits": []}}, {"rlimits": [{"type": "-RLIMIT_CORE"}]}),
+    "huge pages with a mark": (
+        {"linux": {"resources": {"hugepageLimits": [PAGES]}}},
+        {"linux": {"resources": {"hugepageLimits": [{"pageSize": "-2MB", "limit": "1"}]}}},
+    ),
+    "huge pages twice": (
+        {"linux": {"resources": {"hugepageLimits": [PAGES, OTHER_PAGES]}}},
+        {"linux": {"resources": {"hugepageLimits": [{"pageSize": "2MB", "limit": "9"}]}}},
+    ),
+    "a namespace twice, removed": (
+        {"linux": {"namespaces": [PID, OTHER_PID]}},
+        {"linux": {"namespaces": [{"type": "-pid"}]}},
+    ),
+    "a namespace twice, changed": (
+        {"linux": {"namespaces": [PID, OTHER_PID]}},
+        {"linux": {"namespaces": [{"type": "pid", "path": "/c"}]}},
+    ),
+    "a mount twice, removed": ({"mounts": [SRV, OTHER_SRV]}, {"mounts": [{"destination": "-/srv"}]}),
+    "a mount twice, changed": ({"mounts": [SRV, OTHER_SRV]}, {"mounts": [{"destination": "/srv", "source": "/c"}]}),
+    "a mount removed and added": (
+        {"mounts": [SRV]},
+        {"mounts": [{"destination": "-/srv"}, {"destination": "/srv", "source": "/c"}]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "wanted"), COLLECTED.values(), ids=COLLECTED)
+def test_what_is_collected_is_applied_as_the_generator_does_it(
+    generator: Generator, spec: Spec, wanted: dict[str, Any]
+) -> None:
+    whole = {"process": {}, "linux": {}, **spec}
+    answer = generator.ask(whole, ParseDict(wanted, api.ContainerAdjustment()))
+    ours = apply(whole, collected(answer), collected=True)
+    assert normal(plain(answer["spec"], whole)) == normal(ours)
 
 
 # The habits, each by itself.
@@ -280,6 +206,13 @@ HABITS = [
         {"linux": {"devices": [FIRST, OTHER]}},
         linux(devices=[CHANGED]),
         [CHANGED, OTHER],
+        [OTHER, CHANGED],
+    ),
+    Habit(
+        "linux.devices",
+        {"linux": {"devices": [FIRST, OTHER, FIRST]}},
+        linux(devices=[CHANGED]),
+        [CHANGED, OTHER, FIRST],
         [OTHER, CHANGED],
     ),
     Habit("linux.resources.devices", {"linux": {"resources": {}}}, linux(devices=[CHANGED]), None, [RULE]),

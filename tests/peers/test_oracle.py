@@ -1,14 +1,14 @@
 """Our requests against those of the original client (package nri, client.go): the same objects, byte for byte.
 
 The client is fed as upstream's v010-adapter feeds it. Where we differ from that on purpose stands in
-adapter.legacy.request.DEVIATIONS; `expected` undoes exactly that on the client's side.
+tests/legacy/deviations.py; `expected` undoes exactly that on the client's side.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from adapter.errors import ConfigError
 from adapter.legacy import config, request, result
 from adapter.proto import nri_pb2 as api
 
+from ..legacy.deviations import DEVIATIONS
 from .harness import PLAIN_ANSWER, Case, Oracle, Outcome, Recorded, golden
 from .strategies import broken, conf_texts, containers, pods, result_texts
 
@@ -33,8 +34,9 @@ fuzzed = settings(deadline=None, max_examples=25, suppress_health_check=[HealthC
 
 
 @pytest.fixture(scope="module")
-def oracle() -> Oracle:
-    return Oracle()
+def oracle() -> Iterator[Oracle]:
+    with Oracle() as oracle:
+        yield oracle
 
 
 def messages(case: Case) -> tuple[api.PodSandbox, api.Container | None]:
@@ -45,12 +47,12 @@ def messages(case: Case) -> tuple[api.PodSandbox, api.Container | None]:
 def ours(case: Case) -> Outcome:
     """What our bridge makes of a case, without running anything."""
     pod, container = messages(case)
-    subject = request.of_container(container, pod) if container is not None else request.of_pod(pod)
+    target = request.of_container(container, pod) if container is not None else request.of_pod(pod)
     requests: list[bytes] = []
     results: list[result.Result] = []
     entries = config.parse(CONF if case.conf is None else case.conf, "conf.json").entries
     for entry in entries:
-        requests.append(request.encode(subject, case.state, entry, results))
+        requests.append(request.encode(target, case.state, entry, results))
         answer = case.answers.get(entry.type, PLAIN_ANSWER % entry.type.encode())
         try:
             results.append(result.parse(answer))
@@ -97,7 +99,7 @@ def readable(text: bytes) -> Any:
 
 
 def test_the_only_deviation_from_upstreams_adapter_is_the_one_that_is_undone_here() -> None:
-    table = [d.what for d in request.DEVIATIONS if d.other == "upstream's v010-adapter"]
+    table = [d.what for d in DEVIATIONS if d.other == "upstream's v010-adapter"]
     assert len(table) == 1
     assert "`memory` and `cpu`" in table[0]
 

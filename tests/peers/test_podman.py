@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from adapter import describe, oci
+from adapter import container_files, oci
 from adapter.hooks import inject, match, precreate
 from adapter.hooks.directory import Directories
 from adapter.hooks.match import Named
+from adapter.job.runner import Runner
 from adapter.nri import api
 from tests.e2e.build import BuildError, install_packages
 from tests.processes import SteppedLoop
@@ -119,10 +120,11 @@ def samples(podman: Podman) -> Path:
 
 def ours(config: Path, directories: Sequence[Path]) -> list[Named]:
     """The hooks that we would inject into the container of a config.json."""
-    described = describe.read(str(config))
+    described = container_files.read(str(config))
     hooks = Directories([str(directory) for directory in directories], watch=False)
+    matcher = hooks.current()
     assert hooks.problems == []
-    return hooks.current().match(match.facts(described.pod, described.container))
+    return matcher.match(match.facts(described.pod, described.container))
 
 
 def as_oci(named: Named) -> dict[str, Any]:
@@ -193,13 +195,15 @@ def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: S
     theirs, original = json.loads(config.read_text()), json.loads(told.read_text())
     given = podman.folder / "given.json"
     given.write_text(json.dumps(original))
-    described = describe.read(str(given))
+    described = container_files.read(str(given))
     editors = Directories([str(directory)], watch=False, extension_stages=["precreate"]).current()
     hooks = editors.match(match.facts(described.pod, described.container))
     request = api.CreateContainerRequest(pod=described.pod, container=described.container)
     heard: list[Any] = []
-    answer = precreate.run(loop, hooks, request, api.CreateContainerResponse(), precreate.Policy(), loop.now + 60)
-    answer.then(lambda response, error: heard.append(error or response))
+    edits = precreate.Edits(Runner(loop), hooks, request, api.CreateContainerResponse(), precreate.Policy())
+    edits.go()
+    edits.answer_by(loop.now + 60)
+    edits.answer.then(lambda response, error: heard.append(error or response))
     loop.until(lambda: bool(heard), "the hook does not end")
     [response] = heard
     ours = oci.apply(oci.spec_from(described.pod, described.container), response.adjust)

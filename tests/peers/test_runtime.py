@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from adapter.proto import ttrpc_pb2
+from tests.daemon.process import children_of
 
-from .build import NEWEST, VERSIONS
+from .build import NEWEST
 from .harness import COMMAND, LEGACY_EVENTS, Call, Case, Chain, GoRuntime, Oracle, Recorded, golden
 from .test_oracle import expected
 
@@ -30,16 +31,6 @@ SIZES = (4086, 4087, 8182, 100_000)  # around Go's 4096-byte reads, with and wit
 LIFE = golden("containerd-2.4.2")
 POD = LIFE[0].pod
 CONTAINER = next(recorded.container for recorded in LIFE if recorded.container)
-
-
-@pytest.fixture(params=VERSIONS)
-def version(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def chain(tmp_path: Path) -> Chain:
-    return Chain(tmp_path)
 
 
 @contextmanager
@@ -96,11 +87,11 @@ def test_a_pods_life_runs_every_plugin_once_per_create_and_delete(
     with how(chain, tmp_path, version) as runtime:
         for recorded in LIFE:
             play(runtime, recorded)
-    oracle = Oracle(chain.conf)
     events = [recorded for recorded in LIFE if recorded.event in LEGACY_EVENTS]
     # The runtime leaves the pid out of StopPodSandbox: it is what it was at the create.
     cases = [Case(LEGACY_EVENTS[e.event], {**e.pod, "pid": POD["pid"]}, e.container) for e in events]
-    outcomes = [expected(case, outcome) for case, outcome in zip(cases, oracle.ask(cases), strict=True)]
+    with Oracle(chain.conf) as oracle:
+        outcomes = [expected(case, outcome) for case, outcome in zip(cases, oracle.ask(cases), strict=True)]
     assert len(outcomes) == 4
     for n, name in enumerate(("first", "second")):
         assert chain.requests(name) == [outcome.requests[n] for outcome in outcomes]
@@ -145,31 +136,30 @@ def test_a_synchronize_that_must_be_split_is_taken(chain: Chain, tmp_path: Path,
     assert len(chain.requests("plugin")) == 1
 
 
-@pytest.mark.parametrize("size", SIZES)
 def test_messages_of_all_lengths_around_a_frames_border_arrive_whole(
-    chain: Chain, tmp_path: Path, version: str, size: int
+    chain: Chain, tmp_path: Path, version: str
 ) -> None:
     chain.add("plugin")
     with launched(chain, tmp_path, version) as runtime:
-        reply = runtime.event("RunPodSandbox", POD, bytes=size)
-        assert (reply.error, reply.names) == ("", [NAME])
-        assert calls(runtime)[-1].bytes == size
-    (request,) = chain.requests("plugin")
-    padding = json.loads(request)["spec"]["annotations"]["padding"]
-    assert len(padding) > size - 2000
-    assert set(padding) == {"x"}
+        for size in SIZES:
+            reply = runtime.event("RunPodSandbox", POD, bytes=size)
+            assert (size, reply.error, reply.names) == (size, "", [NAME])
+            assert calls(runtime)[-1].bytes == size
+    for size, request in zip(SIZES, chain.requests("plugin"), strict=True):
+        padding = json.loads(request)["spec"]["annotations"]["padding"]
+        assert len(padding) > size - 2000
+        assert set(padding) == {"x"}
 
 
-@pytest.mark.parametrize("size", [*SIZES[:3], 60_000])
-def test_answers_of_all_lengths_around_a_frames_border_arrive_whole(
-    chain: Chain, tmp_path: Path, version: str, size: int
-) -> None:
-    text = "x" * length_of_error(size)
-    chain.add("plugin", f"""printf '%s' '{{"error":"{text}"}}'""")
+def test_answers_of_all_lengths_around_a_frames_border_arrive_whole(chain: Chain, tmp_path: Path, version: str) -> None:
+    text = tmp_path / "text"
+    chain.add("plugin", f"""printf '{{"error":"'; cat '{text}'; printf '"}}'""")
     with launched(chain, tmp_path, version) as runtime:
-        reply = runtime.event("StartContainer", POD, CONTAINER)
-    assert reply.error == f"rpc error: code = Unknown desc = plugin: plugin: {text}"
-    assert reply.names == [NAME]
+        for size in (*SIZES[:3], 60_000):
+            text.write_text("x" * length_of_error(size))
+            reply = runtime.event("StartContainer", POD, CONTAINER)
+            assert reply.error == f"rpc error: code = Unknown desc = plugin: plugin: {text.read_text()}"
+            assert reply.names == [NAME]
 
 
 def length_of_error(size: int) -> int:
@@ -204,6 +194,7 @@ def test_what_a_failing_plugin_says_arrives_as_it_is(chain: Chain, tmp_path: Pat
     assert chain.requests("behind") == []
 
 
+@pytest.mark.alone
 def test_a_late_plugin_costs_its_own_event_and_nothing_else(chain: Chain, tmp_path: Path, version: str) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
@@ -218,13 +209,14 @@ def test_a_late_plugin_costs_its_own_event_and_nothing_else(chain: Chain, tmp_pa
         release(gate)
 
 
+@pytest.mark.alone
 def test_a_late_plugin_whose_failure_is_ignored_does_not_fail_its_event(
     chain: Chain, tmp_path: Path, version: str
 ) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     chain.add("late", f"""read _ < '{gate}'; printf '%s' '{{}}'""")
-    with launched(chain, tmp_path, version, "  onFailure: ignore\n", timeout_ms=500) as runtime:
+    with launched(chain, tmp_path, version, "  onFailure: ignore\n", timeout_ms=1500) as runtime:
         reply = runtime.event("StartContainer", POD, CONTAINER)
         assert (reply.error, reply.names) == ("", [NAME])
         release(gate)
@@ -237,6 +229,7 @@ def release(gate: Path) -> None:
     os.close(opened)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("fails", [False, True])
 def test_who_does_not_answer_at_all_is_kept_where_policies_are_known_and_dropped_elsewhere(
     chain: Chain, tmp_path: Path, version: str, fails: bool
@@ -245,7 +238,9 @@ def test_who_does_not_answer_at_all_is_kept_where_policies_are_known_and_dropped
     with launched(chain, tmp_path, version, settings, timeout_ms=300) as runtime:
         (plugin,) = runtime.play("plugins").plugins
         assert (plugin.keep_connected, plugin.fail_request) == (HAS_POLICIES[version], HAS_POLICIES[version] and fails)
-        with stopped(plugin.pid) as process:
+        (guard,) = children_of(plugin.pid)
+        process = os.pidfd_open(plugin.pid)
+        with stopped(*children_of(guard)):
             reply = runtime.event("StartContainer", POD, CONTAINER)
             if HAS_POLICIES[version]:
                 assert reply.names == [NAME]
@@ -253,17 +248,18 @@ def test_who_does_not_answer_at_all_is_kept_where_policies_are_known_and_dropped
             else:
                 assert (reply.error, reply.names) == ("", [])
                 assert ended(process)
+        os.close(process)
         if HAS_POLICIES[version]:
             play(runtime, LIFE[0])
 
 
 @contextmanager
-def stopped(pid: int) -> Iterator[int]:
-    """The process held still, as a pidfd."""
+def stopped(pid: int) -> Iterator[None]:
+    """Holds a process still."""
     process = os.pidfd_open(pid)
     signal.pidfd_send_signal(process, signal.SIGSTOP)
     try:
-        yield process
+        yield
     finally:
         if not select.select([process], [], [], 0)[0]:
             signal.pidfd_send_signal(process, signal.SIGCONT)

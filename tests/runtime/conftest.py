@@ -1,3 +1,4 @@
 from .fixtures import plugins
+from .simulation import simulate
 
-__all__ = ["plugins"]
+__all__ = ["plugins", "simulate"]

@@ -5,6 +5,7 @@ Import it into a module or a conftest; tests/runtime/conftest.py does.
 
 from __future__ import annotations
 
+import signal
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 
 from adapter.nri import api
-from adapter.runtime import Flavour, Plugin, Runtime
+from adapter.runtime import Flavour, Plugin, PluginFile, Runtime
+from adapter.runtime.launch import drop_in
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,13 +30,19 @@ from adapter.nri import Context, Plugin, api, events, run
 from tests.runtime import raw
 """
 
-POLICIES = "v0.12.5"
-"""The first NRI that was seen to have failure policies."""
-
 POD = api.PodSandbox(id="pod", name="p", namespace="default")
 CONTAINER = api.Container(id="ctr", pod_sandbox_id="pod", name="c")
 CREATE = api.CreateContainerRequest(pod=POD, container=CONTAINER)
 START = api.StartContainerRequest(pod=POD, container=CONTAINER)
+
+DEDICATED, STATE_CHANGE = "v0.12.3", "v0.11.0"
+"""Versions of NRI with a call for each event, and with StateChange."""
+
+WILLING = """
+raw.run(lambda plugin, request:
+    api.ConfigureResponse(events={events}).SerializeToString() if request.method == "Configure" else b"")
+"""
+"""A plugin that wants the events of the mask {events} and answers everything with an empty message."""
 
 
 @dataclass
@@ -56,16 +64,28 @@ class Plugins:
         """Returns the methods that a raw plugin was called with."""
         return (self.path / f"{name}.calls").read_text().split()
 
+    def file(self, path: Path) -> PluginFile:
+        """Returns a plugin named by its file, with its configuration of conf.d."""
+        idx, _, base = path.name.partition("-")
+        return PluginFile(path, idx, base, drop_in(self.config, idx, base))
+
     def runtime(self, flavour: Flavour | None = None, **more: Any) -> Runtime:
-        """Returns a runtime for this directory, not started; it is stopped after the test."""
-        runtime = Runtime(self.path, self.config, None, flavour or Flavour(), **more)
+        """Returns a runtime without plugins; it is stopped after the test."""
+        runtime = Runtime(flavour or Flavour(), **more)
         self.runtimes.append(runtime)
+        return runtime
+
+    def start(self, flavour: Flavour | None = None) -> Runtime:
+        """Returns a runtime that has launched all plugins of the directory."""
+        runtime = self.runtime(flavour)
+        for path in sorted(self.path.iterdir()):
+            runtime.launch(self.file(path))
         return runtime
 
     def launch(self, name: str, source: str, flavour: Flavour | None = None) -> tuple[Runtime, Plugin]:
         """Writes a plugin and launches it alone."""
         runtime = self.runtime(flavour)
-        return runtime, runtime.launch(self.write(name, source))
+        return runtime, runtime.launch(self.file(self.write(name, source)))
 
 
 @pytest.fixture
@@ -77,3 +97,14 @@ def plugins(tmp_path: Path) -> Iterator[Plugins]:
     yield directory
     for runtime in directory.runtimes:
         runtime.stop()
+
+
+def dropped(runtime: Runtime) -> list[Plugin]:
+    """The plugins that have lost their connection."""
+    return [plugin for plugin in runtime.connected if plugin.closed]
+
+
+def gone(plugin: Plugin) -> bool:
+    """Whether the runtime has killed a plugin that it launched."""
+    assert plugin.process is not None
+    return plugin.process.exit_status == -signal.SIGKILL

@@ -25,8 +25,6 @@ class RawPlugin:
         self._connection = Connection(serve=PLUGIN_SERVICE, call=RUNTIME_SERVICE)
         self._trunk = socket.socket(fileno=int(os.environ["NRI_PLUGIN_SOCKET"]))
         self._reply: Reply | None = None
-        self.withheld = 0
-        """For a stream id that is to be answered another time."""
 
     def run(self) -> None:
         self.call(

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapter import cli
-from adapter.nri import api
 from adapter.runtime import FLAVOURS, Plugin, Runtime, read
-from adapter.runtime.synchronize import parts
 from tests.peers.harness import require
 
 from .fixtures import Plugins
@@ -24,12 +22,10 @@ def test_a_go_plugin_gets_what_is_played(plugins: Plugins, tmp_path: Path, name:
     recorder = require("recorder")
     (plugins.path / "10-recorder").symlink_to(recorder)
     (plugins.config / "recorder.conf").write_text(str(tmp_path / "recorded.jsonl"))
-    runtime = plugins.runtime(FLAVOURS[name])
-    runtime.start()
+    runtime = plugins.start(FLAVOURS[name])
     assert [plugin.name for plugin in runtime.plugins] == ["10-recorder"]
-    played = [
-        one for one in read(GOLDEN / name / "events-one-pod.jsonl") if one.event not in ("Configure", "Synchronize")
-    ]
+    golden = GOLDEN / name.replace("/", "-") / "events-one-pod.jsonl"
+    played = [one for one in read(golden) if one.event not in ("Configure", "Synchronize")]
     for event, request in played:
         assert runtime.event(event, request).error == ""
     configure, _, *recorded = read(tmp_path / "recorded.jsonl")
@@ -71,15 +67,3 @@ def test_a_go_plugin_that_the_simulation_launches_adjusts_the_container(
     lines = map(json.loads, capsys.readouterr().out.splitlines())
     (spec,) = [line["spec"] for line in lines if line["event"] == "CreateContainer"]
     assert spec["process"]["rlimits"] == [limit]
-
-
-def test_a_go_plugin_understands_a_state_in_parts(plugins: Plugins, tmp_path: Path) -> None:
-    (plugins.path / "10-recorder").symlink_to(require("recorder"))
-    (plugins.config / "recorder.conf").write_text(str(tmp_path / "recorded.jsonl"))
-    runtime = plugins.runtime()
-    runtime.pods = [api.PodSandbox(id=f"pod{n}", annotations={"x": "x" * 10_000}) for n in range(500)]
-    runtime.containers = [api.Container(id=f"ctr{n}", pod_sandbox_id=f"pod{n % 500}") for n in range(700)]
-    assert len(parts(runtime.pods, runtime.containers)) > 1
-    runtime.launch(plugins.path / "10-recorder")
-    _, (_, synchronize) = read(tmp_path / "recorded.jsonl")
-    assert synchronize == api.SynchronizeRequest(pods=runtime.pods, containers=runtime.containers)

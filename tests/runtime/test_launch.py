@@ -8,7 +8,7 @@ import pytest
 
 from adapter.errors import ConfigError
 from adapter.runtime import Plugin
-from adapter.runtime.launch import discover, plugin_file, spawn
+from adapter.runtime.launch import PluginFile, spawn
 
 from .fixtures import Plugins
 
@@ -48,7 +48,7 @@ def test_a_plugin_shares_the_runtimes_directory_and_process_group(plugins: Plugi
 def test_a_caller_may_listen_to_its_plugins(plugins: Plugins) -> None:
     reader, writer = os.pipe()
     runtime = plugins.runtime(stderr=writer)
-    runtime.launch(plugins.write("00-p", "os.write(2, b'heard')\n" + QUIET))
+    runtime.launch(plugins.file(plugins.write("00-p", "os.write(2, b'heard')\n" + QUIET)))
     os.close(writer)
     assert os.read(reader, 100) == b"heard"
     os.close(reader)
@@ -58,7 +58,7 @@ def test_signals_that_python_ignores_are_not_ignored_in_a_plugin(plugins: Plugin
     script = plugins.path / "00-shell"
     script.write_text("#!/bin/sh\nread line <&3\n")
     script.chmod(0o755)
-    trunk, process = spawn(plugin_file(script, None))
+    trunk, process = spawn(PluginFile(script, "00", "shell"))
     status = Path(f"/proc/{process.pid}/status").read_text()
     trunk.close()
     process.kill()
@@ -69,8 +69,8 @@ def test_signals_that_python_ignores_are_not_ignored_in_a_plugin(plugins: Plugin
 def test_the_files_name_is_the_plugins_whatever_it_registers_as(plugins: Plugins) -> None:
     _, plugin = plugins.launch("42-a-b", "raw.run(lambda plugin, request: b'')")
     assert plugin.name == "42-a-b"
-    assert plugin.registered_as is not None
-    assert plugin.registered_as.plugin_name == "whatever"
+    assert plugin.registration is not None
+    assert plugin.registration.plugin_name == "whatever"
 
 
 @pytest.mark.parametrize(
@@ -101,41 +101,7 @@ def test_an_unreadable_drop_in_stops_the_runtime(plugins: Plugins) -> None:
     plugins.write("00-p", QUIET)
     (plugins.config / "p.conf").mkdir()
     with pytest.raises(ConfigError, match=r"p\.conf: cannot be read"):
-        plugins.runtime().start()
-
-
-def test_plugins_are_found_in_the_order_of_their_names(plugins: Plugins) -> None:
-    for name in ("20-b", "10-c", "20-a"):
-        plugins.write(name, QUIET)
-    (plugins.path / "README").write_text("not executable")
-    (plugins.path / "subdirectory").mkdir()
-    assert [(one.idx, one.base) for one in discover(plugins.path, None)] == [("10", "c"), ("20", "a"), ("20", "b")]
-
-
-@pytest.mark.parametrize("name", ["plugin", "1-p", "001-p", "x1-p", "\u0660\u0661-p"])
-def test_one_misnamed_executable_stops_the_runtime(plugins: Plugins, name: str) -> None:
-    plugins.write("00-fine", QUIET)
-    plugins.write(name, QUIET)
-    with pytest.raises(ConfigError, match=f"{name}: .* not NN-NAME"):
-        plugins.runtime().start()
-
-
-def test_a_dangling_symlink_counts_as_an_executable(plugins: Plugins) -> None:
-    (plugins.path / "stale").symlink_to("nowhere")
-    with pytest.raises(ConfigError, match="stale"):
-        discover(plugins.path, None)
-
-
-def test_a_plugin_that_cannot_be_started_is_passed_over(plugins: Plugins) -> None:
-    (plugins.path / "00-gone").symlink_to("nowhere")
-    plugins.write("01-p", QUIET)
-    runtime = plugins.runtime()
-    runtime.start()
-    assert [plugin.name for plugin in runtime.plugins] == ["01-p"]
-
-
-def test_a_missing_directory_is_an_empty_one(tmp_path: Path) -> None:
-    assert discover(tmp_path / "none", None) == []
+        plugins.start()
 
 
 def test_stopping_the_runtime_kills_what_it_launched(plugins: Plugins) -> None:

@@ -1,96 +1,20 @@
-"""The command `simulate`: what it plays to plugins that the tests write, what it prints, and its exit codes."""
+"""The command `simulate`: the events that it plays, its output, and its exit codes."""
 
 from __future__ import annotations
 
 import json
-import socket
-import subprocess
-import sys
+import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from adapter import cli
 from adapter.nri import events
-from adapter.runtime import POD_LIFE, Runtime, read
-from adapter.runtime.simulate import play
+from adapter.runtime import read
 
 from .fixtures import Plugins
+from .simulation import LIFE, LISTENS, MANIFEST, SETS, Simulate, env, named
 
-Json = dict[str, Any]
-ROOT = Path(__file__).parents[2]
-GOLDEN = sorted((ROOT / "tests/golden").glob("*/events-one-pod.jsonl"))
-LIFE = [one.event for one in read(POD_LIFE) if one.event not in ("Configure", "Synchronize")]
-MANIFEST = """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: web
-  labels: {app: web}
-spec:
-  containers:
-    - name: main
-      command: [/bin/server]
-      env: [{name: MOOD, value: bad}]
-"""
-
-SETS = """
-class Mine(Plugin):
-    def create_container(self, request, context):
-        response = api.CreateContainerResponse()
-        response.adjust.env.add(key={key!r}, value={value!r})
-        return response
-run(Mine())
-"""
-LISTENS = """
-class Mine(Plugin):
-    def {handler}(self, request, context):
-        raise RuntimeError(str({what}))
-run(Mine())
-"""
-
-
-@pytest.fixture
-def simulate(capfd: pytest.CaptureFixture[str]) -> Simulate:
-    return Simulate(capfd)
-
-
-class Simulate:
-    """Runs the command."""
-
-    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
-        self._capfd = capfd
-
-    def text(self, *words: object) -> tuple[int, str]:
-        """Return exit code and output."""
-        code = cli.main(["simulate", *map(str, words)])
-        return code, self._capfd.readouterr().out
-
-    def json(self, *words: object) -> tuple[int, list[Json]]:
-        """Return exit code and the objects of the output, one a line."""
-        code, out = self.text(*words, "-o", "json")
-        return code, [json.loads(line) for line in out.splitlines()]
-
-    def refused(self, *words: object) -> str:
-        """Return why the arguments are of no use."""
-        try:
-            code = cli.main(["simulate", *map(str, words)])
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        assert code == 2
-        return self._capfd.readouterr().err
-
-
-def named(lines: list[Json], event: str) -> Json:
-    (found,) = [line for line in lines if line["event"] == event]
-    return found
-
-
-def env(spec: Json) -> list[str]:
-    found: list[str] = spec["process"]["env"]
-    return found
-
+GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/events-one-pod.jsonl"))
 
 # ---- what is played
 
@@ -173,7 +97,7 @@ def test_a_manifest_is_played_the_life_of(plugins: Plugins, simulate: Simulate, 
 
 
 SEES = (
-    "request.pod.namespace, request.pod.name, request.container.name, request.container.pid > 0, *request.container.env"
+    "request.pod.namespace, request.pod.name, request.container.name, request.container.state, *request.container.env"
 )
 
 
@@ -184,7 +108,7 @@ def test_later_events_tell_of_the_container_as_the_plugins_made_it(
     sets = plugins.write("10-a", SETS.format(key="MOOD", value="good"))
     sees = plugins.write("20-b", LISTENS.format(handler="start_container", what=f"({SEES})"))
     _, lines = simulate.json("-plugin", sees, "-plugin", sets, "-container", tmp_path / "pod.yaml")
-    assert named(lines, "StartContainer")["error"] == "('default', 'web', 'main', True, 'MOOD=good')"
+    assert named(lines, "StartContainer")["error"] == "('default', 'web', 'main', 1, 'MOOD=good')"
 
 
 def test_of_an_oci_config_nothing_is_lost(plugins: Plugins, simulate: Simulate, tmp_path: Path) -> None:
@@ -218,109 +142,7 @@ def test_an_nri_container_may_have_its_pod_in_a_file_of_its_own(
     (tmp_path / "p").write_text(json.dumps({"id": "p1", "name": "p", "namespace": "ns"}))
     sees = plugins.write("20-b", LISTENS.format(handler="start_container", what=f"({SEES})"))
     _, lines = simulate.json("-plugin", sees, "-container", tmp_path / "c", "-pod", tmp_path / "p")
-    assert named(lines, "StartContainer")["error"] == "('ns', 'p', 'c', True, 'A=1')"
-
-
-# ---- plugins
-
-
-def test_plugins_are_asked_in_the_order_of_their_index_under_the_names_they_are_given(
-    plugins: Plugins, simulate: Simulate
-) -> None:
-    a = plugins.write("any", SETS.format(key="A", value="1"))
-    b = plugins.write("20-b", SETS.format(key="B", value="1"))
-    code, lines = simulate.json("-plugin", b, "-plugin", f"30-late={a}", "--plugin", f"05-early={b}")
-    assert code == 1
-    assert [plugin["name"] for plugin in lines[0]["plugins"]] == ["05-early", "20-b", "30-late"]
-    created = named(lines, "CreateContainer")
-    assert [plugin["name"] for plugin in created["plugins"]] == ["05-early", "20-b"]
-    assert created["error"] == 'plugins "20-b" and "05-early" both tried to set Env B'
-
-
-def test_a_plugin_without_an_index_gets_one_after_its_place(plugins: Plugins, simulate: Simulate) -> None:
-    a, b = (plugins.write(name, SETS.format(key=name, value="1")) for name in ("z", "a=b"))
-    _, lines = simulate.json("-plugin", a, "-plugin", f"05-x={b}", "-plugin", b)
-    assert [plugin["name"] for plugin in lines[0]["plugins"]] == ["05-x", "10-z", "30-a=b"]
-
-
-def test_a_plugin_gets_its_text_from_the_directory_of_configurations(
-    plugins: Plugins, simulate: Simulate, tmp_path: Path
-) -> None:
-    """Here the adapter is the plugin, and its text names a one-shot program that changes the container."""
-    program, conf, texts = tmp_path / "utc", tmp_path / "conf.json", tmp_path / "texts"
-    program.write_text("""#!/bin/sh\necho '{"spec": {"process": {"env": ["TZ=UTC"]}}}'\n""")
-    program.chmod(0o755)
-    conf.write_text('{"plugins": [{"type": "utc"}]}')
-    texts.mkdir()
-    own = {"config": str(conf), "path": [str(tmp_path)], "plugins": {"utc": {"events": ["CreateContainer"]}}}
-    (texts / "v010-adapter.conf").write_text(json.dumps({"legacy": own}))
-    command = Path(sys.executable).parent / "v010-adapter"
-    code, lines = simulate.json("-plugin", f"00-v010-adapter={command}", "-config", texts)
-    assert code == 0
-    assert named(lines, "CreateContainer")["adjust"]["env"] == [{"key": "TZ", "value": "UTC"}]
-    assert "no such directory" in simulate.refused("-plugin", "10-x=/bin/true", "-config", tmp_path / "none")
-
-
-def test_a_launched_plugin_gets_what_a_runtime_gives_it(plugins: Plugins, simulate: Simulate) -> None:
-    what = "(sorted(os.environ.items()), os.readlink('/proc/self/fd/0'))"
-    plugin = plugins.write("10-a", LISTENS.format(handler="run_pod_sandbox", what=what))
-    _, lines = simulate.json("-plugin", f"42-me={plugin}")
-    environment = [("NRI_PLUGIN_IDX", "42"), ("NRI_PLUGIN_NAME", "me"), ("NRI_PLUGIN_SOCKET", "3")]
-    told = named(lines, "RunPodSandbox")["error"]
-    assert all(repr(pair) in told for pair in environment)
-    assert "PATH" not in told
-    assert "/dev/null" in told
-
-
-EXTERNAL = """
-class Mine(Plugin):
-    def create_container(self, request, context):
-        response = api.CreateContainerResponse()
-        response.adjust.env.add(key="E", value="1")
-        return response
-run(Mine(), name="ext", idx="15", path={socket!r})
-"""
-
-
-def test_an_external_plugin_is_waited_for(
-    plugins: Plugins, simulate: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "nri.sock"
-    source = plugins.write("any", EXTERNAL.format(socket=str(path)))
-    started: list[subprocess.Popen[bytes]] = []
-    accept = Runtime.accept
-
-    def start_it(runtime: Runtime, timeout: float) -> Any:
-        """Starts the plugin when its runtime listens."""
-        started.append(subprocess.Popen([source], stdin=subprocess.DEVNULL))
-        return accept(runtime, timeout)
-
-    monkeypatch.setattr(Runtime, "accept", start_it)
-    launched = plugins.write("10-a", SETS.format(key="A", value="1"))
-    code, lines = simulate.json("-plugin", launched, "-socket", path)
-    (process,) = started
-    process.wait()
-    assert code == 0
-    assert [plugin["name"] for plugin in named(lines, "CreateContainer")["plugins"]] == ["10-a", "15-ext"]
-    assert env(named(lines, "CreateContainer")["spec"])[-2:] == ["A=1", "E=1"]
-    assert not path.exists()
-
-
-def test_nobody_comes(simulate: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play, "PATIENCE", 0.01)
-    code, lines = simulate.json("-socket", tmp_path / "nri.sock")
-    assert code == 1
-    assert [(line["event"], line["plugins"][0]["error"]) for line in lines] == [
-        ("Synchronize", "no plugin connected in 0.01 s")
-    ]
-
-
-def test_a_socket_that_is_there_is_left_alone(simulate: Simulate, tmp_path: Path) -> None:
-    path = tmp_path / "nri.sock"
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        assert f"{path}: is there already" in simulate.refused("-socket", path)
-    assert path.exists()
+    assert named(lines, "StartContainer")["error"] == "('ns', 'p', 'c', 1, 'A=1')"
 
 
 # ---- what comes of it
@@ -363,8 +185,8 @@ def test_people_get_a_line_for_each_event_and_what_changed(plugins: Plugins, sim
     assert lines[at].count(" ms") == 2
     assert lines[at + 1 : at + 3] == ['    - process.env[FOO]  "FOO=bar"', '    + process.env[FOO]  "FOO=1"']
     assert lines[at + 3].startswith("PostCreateContainer ")
-    assert lines[at + 3].endswith("nobody asked for it")
-    assert lines[-1] == f"{len(LIFE) + 1} events, nothing wrong"
+    assert lines[at + 3].endswith("no plugin is subscribed")
+    assert lines[-1] == f"{len(LIFE) + 1} events, no problems"
 
 
 def test_a_conflict_fails_the_creation_and_what_would_follow_is_not_told(plugins: Plugins, simulate: Simulate) -> None:
@@ -402,7 +224,6 @@ def test_what_a_plugin_says_stays_in_its_line(plugins: Plugins, simulate: Simula
 
 STUCK = """
 class Mine(Plugin):
-    failure_policy = api.FailurePolicy()
     def start_container(self, request, context):
         {does}
 run(Mine())
@@ -432,7 +253,7 @@ def test_a_plugin_that_does_not_start_leaves_the_others_their_events(plugins: Pl
     code, lines = simulate.json("-plugin", "10-true=/bin/true", "-plugin", good)
     assert code == 1
     bad, fine = lines[0]["plugins"]
-    assert bad["error"] == "plugin 10-true did not register: connection closed by the plugin"
+    assert bad["error"] == "plugin 10-true failed to register: connection closed by the plugin"
     assert (fine["name"], fine["error"]) == ("20-good", "")
     assert named(lines, "CreateContainer")["plugins"][0]["name"] == "20-good"
 
@@ -467,6 +288,8 @@ def test_what_cannot_be_used_is_named_with_file_and_line(plugins: Plugins, simul
     file = tmp_path / "file"
     start = ["-plugin", plugin]
     assert f"{tmp_path}/none: No such file" in simulate.refused(*start, "-events", tmp_path / "none")
+    os.mkfifo(tmp_path / "fifo")
+    assert f"{tmp_path}/fifo: not a regular file" in simulate.refused(*start, "-events", tmp_path / "fifo")
     for text, said in (
         (b'{"event": "RunPodSandbox", "pod": {}}\n{"event": "Nonsense"}\n', ":2: no recorded event"),
         (b'\xff{"event"', ":1: no recorded event"),
@@ -497,9 +320,9 @@ def test_what_cannot_be_used_is_named_with_file_and_line(plugins: Plugins, simul
         (["-plugin", "10-x=/bin"], "not executable"),
         (
             ["-plugin", "10-x=/bin/true", "-plugin", "10-x=/bin/sh"],
-            "10-x=/bin/true: another plugin is called 10-x, too",
+            "10-x=/bin/true: another plugin has the name 10-x, too",
         ),
-        (["-plugin", "10-x=/bin/true", "-runtime", "docker/1"], "'docker/1' is none of containerd/1.7.35, "),
+        (["-plugin", "10-x=/bin/true", "-runtime", "docker/1"], "invalid choice: 'docker/1' (choose from "),
         (["-plugin", "10-x=/bin/true", "-events", "a", "-container", "b"], "exclude each other"),
         (["-plugin", "10-x=/bin/true", "-pod", "b"], "belong to -container"),
         (["-socket", "/x" * 100], "AF_UNIX path too long"),

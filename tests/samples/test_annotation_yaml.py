@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from .plugins import SAMPLES, code, event
 
 READERS = ("device-injector", "ulimit-adjuster")
-BEGINNING, END = "# --- YAML", '\n\n\nif __name__ == "__main__":'
+BEGINNING, END = "# --- The part of YAML", '\n\n\nif __name__ == "__main__":'
 INJECTOR, ADJUSTER = (code(plugin) for plugin in READERS)
 load = INJECTOR["load"]
 REFUSED = object()

@@ -23,7 +23,7 @@ LAYOUT = pytest.mark.parametrize(("mount", "name", "quota", "cleared"), LAYOUTS.
 
 
 def request(root: Path, path: str, *, state: str = "create", **changes: Any) -> dict[str, Any]:
-    made = sample(f"{state}-container", cgroupRoot=str(root)) | changes
+    made = sample(f"{state}-container", cgroupRoot=str(root), allow="everything") | changes
     made["spec"]["cgroupsPath"] = path
     return made
 
@@ -143,7 +143,7 @@ def test_only_creates_are_acted_upon(tmp_path: Path, state: str) -> None:
 
 
 def test_a_marked_sandbox_is_cleared_too(tmp_path: Path) -> None:
-    made = sample("create-sandbox", cgroupRoot=str(tmp_path))
+    made = sample("create-sandbox", cgroupRoot=str(tmp_path), allow="everything")
     file = quota_file(tmp_path / made["spec"]["cgroupsPath"].lstrip("/"), V2, "50000 100000")
     run("clearcfs", made)
     assert file.read_text() == "max 100000\n"
@@ -238,7 +238,7 @@ def real_cgroup() -> Iterator[tuple[str, Path]]:
 
 def test_a_real_cgroup_loses_its_quota(real_cgroup: tuple[str, Path]) -> None:
     path, file = real_cgroup
-    made = sample("create-container")
+    made = sample("create-container", allow="everything")
     made["spec"]["cgroupsPath"] = path
     metadata = run("clearcfs", made).metadata
     assert metadata["cleared"] == str(file)

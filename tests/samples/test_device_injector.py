@@ -10,9 +10,10 @@ from google.protobuf.json_format import ParseDict
 
 from adapter import oci
 from adapter.nri import api
-from adapter.oci.beside import beside
+from adapter.oci.outside_spec import outside_spec
 
-from .plugins import code, event, run, sample
+from .plugins import code, run, sample
+from .plugins import event as denied
 
 NULL = {"path": "/dev/null2", "type": "c", "major": "1", "minor": "3"}
 NULL_TEXT = "- path: /dev/null2\n  type: c\n  major: 1\n  minor: 3\n"
@@ -143,6 +144,11 @@ REFUSED = {
 }
 
 
+def event(annotations: dict[str, str]) -> dict[str, Any]:
+    """Returns the request of CreateContainer for a pod that may ask for everything."""
+    return denied(annotations, allow="everything")
+
+
 @pytest.fixture(scope="module")
 def sample_code() -> dict[str, Any]:
     return code("device-injector")
@@ -226,7 +232,7 @@ def test_all_kinds_together_are_one_adjustment_that_the_adapter_can_make() -> No
     assert sorted(answer.metadata["adjusted"].split()) == sorted(A_VALUE)
     wanted = ParseDict(answer.result["adjust"], api.ContainerAdjustment())
     made = oci.adjustment(request["spec"], oci.apply(request["spec"], wanted))
-    made.MergeFrom(beside(wanted))
+    made.MergeFrom(outside_spec(wanted))
     assert made == wanted
 
 

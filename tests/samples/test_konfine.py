@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +176,61 @@ def test_a_lost_record_moves_a_container_rather_than_failing_others(tmp_path: Pa
     (tmp_path / "one").touch()
     expected = [{"id": "one", "resources": {"cpu": {"cpus": "2-7"}}}]
     assert run("konfine", create(**conf)).result["updates"] == expected
+
+
+BAD_IDS = ["", "..", ".lock", ".new", "a/b", "../../etc/cron.d/x", "a\nb", "a\0", "-x", "x" * 300, "é", None, 5, ["x"]]
+
+
+@pytest.mark.parametrize("ident", BAD_IDS, ids=ascii)
+@pytest.mark.parametrize("name", ["CreateContainer", "StopContainer"])
+def test_an_id_that_cannot_be_a_file_name_is_an_error_and_becomes_none(
+    tmp_path: Path, ident: Any, name: str, invoke: Invoke
+) -> None:
+    state = tmp_path / "state"
+    invoke(named(create(state=str(state)), "known"))
+    with pytest.raises((ValueError, TypeError)):
+        invoke(named(create(state=str(state)), ident) | {"event": name})
+    assert {path.name for path in tmp_path.rglob("*")} == {"state", "known", ".lock"}
+
+
+@pytest.mark.parametrize("ident", ["0", "a" * 64, "my-container_1.2"])
+def test_the_ids_of_runtimes_are_file_names(tmp_path: Path, ident: str) -> None:
+    run("konfine", named(create(state=str(tmp_path)), ident))
+    assert (tmp_path / ident).read_text() == "/2-7\n"
+
+
+def test_a_record_is_written_whole_or_not_at_all(tmp_path: Path, invoke: Invoke) -> None:
+    """A reader that has the old file open sees the old record."""
+    conf: dict[str, Any] = {"state": str(tmp_path)}
+    invoke(named(create(**conf), "one"))
+    with (tmp_path / "one").open() as before:
+        invoke(named(create(cpus="2-3", **conf), "one"))
+        assert before.read() == "/2-7\n"
+    assert (tmp_path / "one").read_text() == "2-3/2-3\n"
+
+
+def test_what_a_run_that_was_killed_has_left_is_no_container(tmp_path: Path) -> None:
+    (tmp_path / ".new").write_text("0-")
+    (tmp_path / ".lock").touch()
+    assert run("konfine", create(state=str(tmp_path))).result["updates"] == []
+
+
+def test_concurrent_runs_do_not_fail_and_lose_nothing(tmp_path: Path) -> None:
+    """Containers come and go while the reserved CPUs change to and fro, so that every run wants every record."""
+
+    def life(number: int) -> list[dict[str, Any]]:
+        answers = []
+        for reserved in ([0], [0, 1], [2], [1, 2]):
+            request = named(create(state=str(tmp_path), systemReserved=reserved), f"c{number}")
+            answers.append(run("konfine", request).result)
+            answers.append(run("konfine", request | {"event": "StopContainer"}).result)
+        answers.append(run("konfine", named(create(state=str(tmp_path)), f"kept{number}")).result)
+        return answers
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = [answer for lives in pool.map(life, range(8)) for answer in lives]
+    assert {answer["error"] for answer in answers} == {""}
+    assert sorted(os.listdir(tmp_path)) == [".lock", *(f"kept{number}" for number in range(8))]
 
 
 @pytest.mark.parametrize("conf", [{}, {"state": "/nowhere"}])

@@ -45,7 +45,7 @@ def settings(tmp_path: Path) -> dict[str, dict[str, object]]:
             quota.parent.mkdir(parents=True, exist_ok=True)
             quota.write_text("50000\n")
     return {
-        "clearcfs": {"cgroupRoot": str(tmp_path / "cgroup")},
+        "clearcfs": {"cgroupRoot": str(tmp_path / "cgroup"), "allow": {"namespaces": ["default"]}},
         "dump": {"directory": str(tmp_path / "dump")},
         "logger": {"file": str(tmp_path / "log")},
         "konfine": {"systemReserved": [0], "online": "0-3", "state": str(tmp_path / "konfine")},

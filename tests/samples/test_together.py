@@ -25,6 +25,15 @@ legacy:
     device-injector: {events: [CreateContainer]}
     konfine: {events: [CreateContainer, UpdateContainer]}
 """
+LIMITS: dict[str, object] = {"allow": {"nofile": 4096}}
+DEVICES: dict[str, object] = {
+    "allow": {
+        "devices": ["c 1:3"],
+        "cdi-devices": ["vendor0.com/device=null"],
+        "mounts": ["ro /usr/share/zoneinfo"],
+        "namespaces": ["default"],
+    }
+}
 ADJUSTMENT: dict[str, Any] = {
     "env": [{"key": "TZ", "value": "Europe/Berlin"}],
     "rlimits": [{"type": "RLIMIT_NOFILE", "hard": "4096", "soft": "1024"}],
@@ -50,7 +59,7 @@ def node(loop: SteppedLoop, tmp_path: Path) -> Iterator[Node]:
     assert errors == []
     node.build(path=(str(SAMPLES),), plugins=found.legacy.plugins, environment={"PATH": PATH})
     konfine = {"systemReserved": [0], "online": "0-3", "state": str(tmp_path / "state")}
-    node.configure("timezone", "ulimit-adjuster", "device-injector", ("konfine", konfine))
+    node.configure("timezone", ("ulimit-adjuster", LIMITS), ("device-injector", DEVICES), ("konfine", konfine))
     yield node
     node.close()
 
@@ -67,7 +76,7 @@ def test_all_answers_become_one_adjustment_and_the_answer_to_an_update_changes_i
     message = {key: recorded[key] for key in ("pod", "container")}
     created = answer_to(node, "CreateContainer", ParseDict(message, api.CreateContainerRequest()))
     assert created.reply.adjust == ParseDict(ADJUSTMENT, api.ContainerAdjustment())
-    assert os.listdir(node.folder / "state") == [recorded["id"]]
+    assert sorted(os.listdir(node.folder / "state")) == [".lock", recorded["id"]]
 
     message["linux_resources"] = {"cpu": {"cpus": "0-1"}}
     updated = answer_to(node, "UpdateContainer", ParseDict(message, api.UpdateContainerRequest()))

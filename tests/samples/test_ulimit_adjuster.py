@@ -10,7 +10,8 @@ import pytest
 from adapter import oci
 from adapter.nri import api
 
-from .plugins import code, event, run, sample
+from .plugins import code, run, sample
+from .plugins import event as denied
 
 KEY = "ulimits.noderesource.dev/container.web"
 OLD_KEY = "ulimits.nri.containerd.io/container.web"
@@ -90,6 +91,11 @@ REFUSED = {
     "a tab": '[{"type":\t"nofile"}]',
     "a type twice, which the runtime refuses": "- {type: nofile, hard: 1}\n- {type: NOFILE, hard: 2}",
 }
+
+
+def event(annotations: dict[str, str]) -> dict[str, Any]:
+    """Returns the request of CreateContainer for a pod that may ask for everything."""
+    return denied(annotations, allow="everything")
 
 
 def spec_of(limits: Limits) -> dict[str, Any]:

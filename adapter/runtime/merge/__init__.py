@@ -1,63 +1,89 @@
-"""What several plugins answer to one event, made into one answer, or the conflict between them. Pure.
+"""Merges the answers of several plugins to one event into one, or reports their conflict. Pure.
 
 >>> from adapter.runtime.merge import Conflict, Merge
 
-Source of the rules: containerd/nri v0.12.5, pkg/adaptation/result.go and pkg/api/owners.go. Evictions that plugins ask
-for are dropped there, so they are here.
+Source of the rules: containerd/nri v0.12.5, pkg/adaptation/result.go and pkg/api/owners.go. As there,
+evictions are dropped.
 """
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from google.protobuf.message import Message
 
 from adapter.nri import api
-from adapter.runtime.merge.adjustment import Adjustments
-from adapter.runtime.merge.owners import Conflict, Owners
-from adapter.runtime.merge.update import Updates
+from adapter.runtime.merge import resources
+from adapter.runtime.merge.adjustment import Adjustment
+from adapter.runtime.merge.owners import Claims, Conflict, Owners
 
 __all__ = ["Conflict", "Merge"]
 
 
 class Merge:
-    """The answers to one event; to most there is nothing to merge."""
+    """The merged answers to one event. Most events have answers without content."""
 
     def __init__(self, request: Message) -> None:
-        """Takes the event's request, which is left as it is."""
-        self.request: Message = type(request)()
-        """What the next plugin gets: the container, or the resources asked for, as the earlier ones changed them."""
+        self.request = cast(Any, type(request)())
+        """The request for the next plugin: with the container, or the requested resources, as changed so far."""
         self.request.CopyFrom(request)
         self.owners = Owners()
-        self._adjustments: Adjustments | None = None
-        self._updates = Updates(self.owners)
-        if isinstance(self.request, api.CreateContainerRequest):
-            container = self.request.container
-            container.hooks.SetInParent()
-            _present(container.linux.resources)
-            self._adjustments = Adjustments(self.owners, container)
-            self._updates = Updates(self.owners, creating=container.id)
-        if isinstance(self.request, api.UpdateContainerRequest):
+        self.adjust: api.ContainerAdjustment | None = None
+        """The adjustment of the container that is created; None for other events."""
+        self._updates: dict[str, api.ContainerUpdate] = {}
+        if isinstance(request, api.CreateContainerRequest):
+            self.adjust = api.ContainerAdjustment()
+            self.request.container.hooks.SetInParent()
+            _present(self.request.container.linux.resources)
+        if isinstance(request, api.UpdateContainerRequest):
             _present(self.request.linux_resources)
-            self._updates = Updates(self.owners, requested=self.request)
-
-    @property
-    def adjust(self) -> api.ContainerAdjustment | None:
-        """What is to be made of the container that is created; None for other events."""
-        return self._adjustments.merged if self._adjustments else None
 
     @property
     def update(self) -> list[api.ContainerUpdate]:
-        """What is to be changed of existing containers; the one that an UpdateContainer is about comes last."""
-        return self._updates.all()
+        """The updates in the order of their first mention; that of the container of an UpdateContainer comes last."""
+        return sorted(self._updates.values(), key=lambda update: self._is_requested(update.container_id))
 
     def apply(self, plugin: str, reply: Message) -> None:
         """Adds the answer of a plugin, `NN-NAME`. Raises Conflict; the event has then failed."""
-        if self._adjustments and isinstance(reply, api.CreateContainerResponse) and reply.HasField("adjust"):
-            self._adjustments.apply(plugin, reply.adjust)
+        if self.adjust is not None and isinstance(reply, api.CreateContainerResponse):
+            container = self.request.container
+            Adjustment(Claims(self.owners, plugin, container.id), self.adjust, container).add(reply.adjust)
         if isinstance(reply, api.CreateContainerResponse | api.UpdateContainerResponse | api.StopContainerResponse):
-            self._updates.apply(plugin, reply.update)
+            for wanted in reply.update:
+                self._update(plugin, wanted)
+
+    def _update(self, plugin: str, wanted: api.ContainerUpdate) -> None:
+        """Adds an update. Raises Conflict, unless the update has `ignore_failure`."""
+        id_ = wanted.container_id
+        if self.adjust is not None and id_ == self.request.container.id:
+            raise Conflict(f'plugin "{plugin}" asked update of "{id_}" during creation')
+        update = self._updates.setdefault(id_, api.ContainerUpdate(container_id=id_, ignore_failure=True))
+        update.linux.resources.SetInParent()
+        update.ignore_failure = update.ignore_failure and wanted.ignore_failure
+        try:
+            if wanted.linux.HasField("resources"):
+                self._add(Claims(self.owners, plugin, id_), update, wanted.linux.resources)
+        except Conflict:
+            if not wanted.ignore_failure:
+                raise
+
+    def _add(self, claims: Claims, update: api.ContainerUpdate, wanted: api.LinuxResources) -> None:
+        """Merges resources, or none of them if there is a conflict; claims made before the conflict stay."""
+        is_requested = self._is_requested(update.container_id)
+        merged = self.request.linux_resources if is_requested else update.linux.resources
+        resources.claim(claims, wanted)
+        if merged.HasField("pids"):
+            # As upstream: a limit that was there counts as set by the plugin, and the plugin's own limit is lost.
+            claims.claim(api.PidsLimit)
+        resources.add(merged, wanted)
+        update.linux.resources.CopyFrom(merged)
+
+    def _is_requested(self, id_: str) -> bool:
+        """Whether the event is the UpdateContainer of this container."""
+        return isinstance(self.request, api.UpdateContainerRequest) and self.request.container.id == id_
 
 
 def _present(resources: api.LinuxResources) -> None:
-    """Plugins find empty messages where nothing is: result.go, collectCreateContainerResult."""
+    """Plugins get empty messages where nothing is set. Source: result.go, collectCreateContainerResult."""
     resources.memory.SetInParent()
     resources.cpu.SetInParent()

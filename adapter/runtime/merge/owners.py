@@ -1,52 +1,58 @@
-"""Who has set what of which container within one event, so that no two plugins set the same."""
+"""Which plugin has set which field of which container within one event, so that no two plugins set the same field."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from adapter.errors import AdapterError
 from adapter.nri import api
 
 REMOVAL = "-"
-"""What marks a key, a path or an owner as removed."""
+"""The prefix of a removed key, path or owner."""
 
 
 class Conflict(AdapterError):
-    """Two plugins want to set the same thing, or one asks for what cannot be. The event fails with this text."""
+    """Two plugins set the same field, or a plugin asks for something impossible. The event fails with this text."""
 
 
-class Owners:
-    """The owner of every field of every container; a field with many entries has one for each of their keys.
+class Owners(dict[tuple[str, api.Field.ValueType, str | None], str]):
+    """The owners by container id, field and, in a field with several entries, key.
 
     Source: containerd/nri pkg/api/owners.go.
     """
 
-    def __init__(self) -> None:
-        """Nobody has set anything yet."""
-        self._owners: dict[tuple[str, int, str | None], str] = {}
-
-    def claim(self, id_: str, field: api.Field.ValueType, plugin: str, key: str | None = None) -> None:
-        """Makes a plugin the owner; raises Conflict if somebody is. Who has removed a thing may set it anew."""
-        other = self._owners.get((id_, field, key))
-        if other is not None and other != REMOVAL + plugin:
-            what = " ".join([api.Field.Name(field), *([] if key is None else [key])])
-            raise Conflict(f'plugins "{plugin}" and "{other.removeprefix(REMOVAL)}" both tried to set {what}')
-        self._owners[id_, field, key] = plugin
-
-    def clear(self, id_: str, field: api.Field.ValueType, plugin: str, key: str | None = None) -> None:
-        """Notes that a plugin has removed what was set; from now on nobody else can set it."""
-        self._owners[id_, field, key] = REMOVAL + plugin
-
-    def share(self, id_: str, field: api.Field.ValueType, plugin: str) -> None:
-        """Makes a plugin one more owner of a field that everybody can add to."""
-        other = self._owners.get((id_, field, None))
-        self._owners[id_, field, None] = f"{other},{plugin}" if other else plugin
-
     def message(self) -> api.OwningPlugins:
         """Returns the owners as validators get them."""
         message = api.OwningPlugins()
-        for (id_, field, key), plugin in self._owners.items():
+        for (id_, field, key), plugin in self.items():
             fields = message.owners[id_]
             if key is None:
                 fields.simple[field] = plugin
             else:
                 fields.compound[field].owners[key] = plugin
         return message
+
+
+class Claims(NamedTuple):
+    """Makes one plugin the owner of fields of one container."""
+
+    owners: Owners
+    plugin: str
+    container: str
+
+    def claim(self, field: api.Field.ValueType, key: str | None = None) -> None:
+        """Raises Conflict if the field has an owner, unless this plugin has cleared the field."""
+        other = self.owners.get((self.container, field, key))
+        if other is not None and other != REMOVAL + self.plugin:
+            what = " ".join([api.Field.Name(field), *([] if key is None else [key])])
+            raise Conflict(f'plugins "{self.plugin}" and "{other.removeprefix(REMOVAL)}" both tried to set {what}')
+        self.owners[self.container, field, key] = self.plugin
+
+    def clear(self, field: api.Field.ValueType, key: str | None = None) -> None:
+        """Records that the plugin has removed a field; no other plugin can set it from now on."""
+        self.owners[self.container, field, key] = REMOVAL + self.plugin
+
+    def share(self, field: api.Field.ValueType) -> None:
+        """Adds an owner to a field that all plugins can add to."""
+        other = self.owners.get((self.container, field, None))
+        self.owners[self.container, field, None] = f"{other},{self.plugin}" if other else self.plugin

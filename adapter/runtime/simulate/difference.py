@@ -1,61 +1,52 @@
-"""What has changed between two OCI specifications, as lines for people: a path, and what stood or stands there."""
+"""The difference of two OCI specifications as lines for people: a path, and the value before or after."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-NAMES = ("destination", "path", "type", "pageSize", "name")
-"""What elements of lists are called by."""
+NAME_KEYS = ("destination", "path", "type", "pageSize", "name")
+"""Keys that name an element of a list."""
 WHOLE = ("args",)
-"""Lists that mean something as a whole only."""
+"""Lists that are compared as a whole."""
 
 
-class Change(NamedTuple):
-    """One thing that stands in only one of two specifications; `mark` is `-` or `+`."""
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Returns mark (`-` or `+`), path and value of each removal, then of each addition in the order of `after`.
 
-    mark: str
-    path: str
-    value: str
-
-
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """Returns what is gone and what is new, in the order of the later specification; what is changed is both."""
+    A changed value is removed and added.
+    """
     old, new = dict(_leaves(before, "")), dict(_leaves(after, ""))
-    found = [Change("-", path, value) for path, value in old.items() if path not in new]
+    result = [("-", path, value) for path, value in old.items() if path not in new]
     for path, value in new.items():
         if old.get(path) != value:
-            found += [Change("-", path, old[path])] if path in old else []
-            found.append(Change("+", path, value))
-    return found
+            result += [("-", path, old[path])] if path in old else []
+            result.append(("+", path, value))
+    return result
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yields every value that is looked at as a whole, with its path; what is empty is as good as absent."""
+    """Yields path and JSON text of every value that is compared as a whole. Empty objects and lists yield nothing."""
     if isinstance(value, dict):
         for key, member in value.items():
-            yield from (
-                _leaves(member, f"{path}.{key}" if path else key)
-                if "." not in key
-                else [(f"{path}[{key}]", _text(member))]
-            )
+            if "." in key:  # an annotation or a sysctl
+                yield f"{path}[{key}]", json.dumps(member, ensure_ascii=False)
+            else:
+                yield from _leaves(member, f"{path}.{key}" if path else key)
     elif isinstance(value, list) and not path.endswith(WHOLE):
-        seen: dict[str, int] = {}
+        count: Counter[str] = Counter()
         for number, element in enumerate(value):
             name = _name(element, number)
-            seen[name] = seen.get(name, 0) + 1
-            again = f"#{seen[name]}" if seen[name] > 1 else ""
-            yield f"{path}[{name}]{again}", _text(element)
+            count[name] += 1
+            suffix = f"#{count[name]}" if count[name] > 1 else ""
+            yield f"{path}[{name}]{suffix}", json.dumps(element, ensure_ascii=False)
     else:
-        yield path, _text(value)
+        yield path, json.dumps(value, ensure_ascii=False)
 
 
 def _name(element: Any, number: int) -> str:
     if isinstance(element, dict):
-        return str(next((element[name] for name in NAMES if element.get(name)), number))
+        return str(next((element[key] for key in NAME_KEYS if element.get(key)), number))
     return element.partition("=")[0] if isinstance(element, str) else str(number)
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What is played: recorded events, or the life of a pod with a container that somebody has described."""
+"""The events to play: a recording, or the life of a pod with a container described by a file."""
 
 from __future__ import annotations
 
@@ -6,104 +6,100 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from adapter import describe
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from adapter import container_files
 from adapter.errors import ConfigError
 from adapter.nri import api, events
 from adapter.runtime.flavour import FLAVOURS, Flavour
 from adapter.runtime.recording import POD_LIFE, Recorded, read
 
-PROGRESS = ("state", "pid", "created_at", "started_at", "finished_at", "exit_code", "status_reason", "status_message")
-"""What changes in a container's life; the rest of it is as it was created."""
+PROGRESS = FieldMask(
+    paths=["state", "pid", "created_at", "started_at", "finished_at", "exit_code", "status_reason", "status_message"]
+)
+"""Fields that change in a container's life; the others are as created."""
 UPDATES = ("UpdateContainer", "PostUpdateContainer")
 
 
 @dataclass
 class Script:
-    """Events in order, and what plugins are told before them."""
+    """Events in order, and the state before them."""
 
     events: list[Recorded]
     flavour: Flavour | None = None
-    """The runtime that was recorded, if it was."""
+    """The runtime of the recording, if the recording names it."""
     pods: Sequence[api.PodSandbox] = ()
     containers: Sequence[api.Container] = ()
-    """What there was before, for Synchronize."""
+    """The state for Synchronize."""
     specs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The whole OCI specification of containers of which more is known than NRI tells, by id."""
+    """The OCI specification by container id, where the file is one: it has more than NRI's messages."""
     made_up: bool = False
-    """Whether the containers of later events are to be what plugins made of them at their creation."""
+    """Whether later events get the container as the plugins have adjusted it; recorded events stay as they are."""
 
 
 def recorded(path: Path) -> Script:
     """Returns a recording. Raises ConfigError."""
     script = Script([])
-    try:
-        for one in read(path):
-            _add(script, one)
-    except OSError as error:
-        raise ConfigError(str(path), error.strerror or str(error)) from None
+    for call in read(path):
+        if isinstance(call.request, api.ConfigureRequest):
+            script.flavour = _flavour(call.request.runtime_name, call.request.runtime_version)
+        elif isinstance(call.request, api.SynchronizeRequest):
+            script.pods, script.containers = call.request.pods, call.request.containers
+        elif events.CALLS[call.event].event:
+            script.events.append(call)
     if not script.events:
         raise ConfigError(str(path), "no events in it")
     return script
 
 
-def _add(script: Script, one: Recorded) -> None:
-    if isinstance(one.request, api.ConfigureRequest):
-        script.flavour = _flavour(one.request.runtime_name, one.request.runtime_version)
-    elif isinstance(one.request, api.SynchronizeRequest):
-        script.pods, script.containers = one.request.pods, one.request.containers
-    elif events.CALLS[one.event].event:
-        script.events.append(one)
-
-
 def _flavour(name: str, version: str) -> Flavour:
-    known = FLAVOURS.get(f"{name}-{version.removeprefix('v').partition('+')[0]}")
+    known = FLAVOURS.get(f"{name}/{version.removeprefix('v').partition('+')[0]}")
     return known or Flavour(name or "containerd", version)
 
 
 def pod_life() -> Script:
-    """Returns the life of a pod with one container, recorded on containerd without plugins that adjust it."""
-    return replace(recorded(POD_LIFE), made_up=True)
+    """Returns the life of a pod with one container, recorded on containerd, without pids and paths of namespaces.
+
+    On this machine these would be other processes'.
+    """
+    script = recorded(POD_LIFE)
+    for _, message in script.events:
+        request: Any = message
+        for subject in (request.pod, request.container) if hasattr(request, "container") else (request.pod,):
+            subject.ClearField("pid")
+            for namespace in subject.linux.namespaces:
+                namespace.ClearField("path")
+    return replace(script, made_up=True)
 
 
 def made_up(container: str, pod: str, name: str) -> Script:
-    """Returns the life of a pod with a container that a file describes: see adapter.describe. Raises ConfigError."""
-    described = describe.read(container, pod, name)
-    sandbox, ours = described.pod, described.container
-    sandbox.id = sandbox.id or ours.pod_sandbox_id or _id("pod", sandbox.name)
-    sandbox.name = sandbox.name or "pod"
-    sandbox.namespace = sandbox.namespace or "default"
-    ours.id = ours.id or _id("container", ours.name)
-    ours.name = ours.name or "container"
-    ours.pod_sandbox_id = sandbox.id
-    life = [_told_of(one, sandbox, ours) for one in pod_life().events if one.event not in UPDATES]
-    return Script(life, specs={ours.id: described.spec} if described.spec else {}, made_up=True)
+    """Returns the life of a pod with a container of a file (see adapter.container_files). Raises ConfigError."""
+    described = container_files.read(container, pod, name)
+    created = api.Container(id=_id("container", described.container.name), name="container")
+    created.MergeFrom(described.container)
+    pod_id = created.pod_sandbox_id or _id("pod", described.pod.name)
+    sandbox = api.PodSandbox(id=pod_id, name="pod", namespace="default")
+    sandbox.MergeFrom(described.pod)
+    created.pod_sandbox_id = sandbox.id
+    life = [call for call in pod_life().events if call.event not in UPDATES]
+    for _, message in life:
+        request: Any = message
+        request.pod.CopyFrom(sandbox)
+        if hasattr(request, "container"):
+            request.container.CopyFrom(with_progress(created, request.container))
+    return Script(life, specs={created.id: described.spec} if described.spec else {}, made_up=True)
 
 
 def _id(kind: str, name: str) -> str:
-    """Returns what looks like an id of a runtime's, the same every time."""
+    """Returns an id of the usual form, always the same for a name."""
     return hashlib.sha256(f"{kind} {name}".encode()).hexdigest()
 
 
-def _told_of(one: Recorded, pod: api.PodSandbox, container: api.Container) -> Recorded:
-    """Returns the same event of another pod and container."""
-    request = cast(Any, type(one.request)())
-    recorded = cast(Any, one.request)
-    request.pod.CopyFrom(pod)
-    request.pod.pid = pod.pid or recorded.pod.pid
-    if recorded.DESCRIPTOR.fields_by_name.get("container"):
-        request.container.CopyFrom(with_progress(container, recorded.container))
-    return Recorded(one.event, request)
-
-
 def with_progress(container: api.Container, later: api.Container) -> api.Container:
-    """Returns the container at a later time: its pid, state and so on are those of `later`."""
-    found = api.Container()
-    found.CopyFrom(container)
-    for name in PROGRESS:
-        found.ClearField(name)  # type: ignore[arg-type]
-    for known, value in later.ListFields():
-        if known.name in PROGRESS:
-            setattr(found, known.name, value)
-    return found
+    """Returns a copy of the container with the pid, the state and so on of `later`."""
+    result = api.Container()
+    result.CopyFrom(container)
+    PROGRESS.MergeMessage(later, result)
+    return result

@@ -1,145 +1,107 @@
-"""How a simulation is shown: as text for people, or a JSON object a line."""
+"""Shows a simulation: as text for people, or as one JSON object per event."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, TextIO
+from functools import partial
+from typing import Any, TextIO
 
 from google.protobuf.json_format import MessageToDict
 
-from adapter.nri import api
+from adapter.oci.outside_spec import outside_spec
 from adapter.runtime.simulate.difference import changes
-from adapter.runtime.simulate.play import Scene, Told
+from adapter.runtime.simulate.play import Scene
+from adapter.sanitize import printable
 
-NAMES, TIMES = 28, 10
-"""Columns for the name of an event, and for how long it took."""
+to_dict = partial(MessageToDict, preserving_proto_field_name=True)
+"""Returns a message as protojson with the names of the proto file."""
+
+EVENT_COLUMN, TIME_COLUMN = 28, 10
 MARGIN = "    "
 NARROW, WIDE = 80, 160
 RED, GREEN, DIM, BOLD = 31, 32, 2, 1
 
 
-class View(Protocol):
-    """What the simulation shows its scenes to."""
-
-    def open(self, title: str) -> None:
-        """Shows what is played."""
-
-    def show(self, scene: Scene) -> None:
-        """Shows an event."""
-
-    def close(self, events: int, problems: Sequence[str]) -> None:
-        """Shows what it comes to."""
-
-
-class JsonView:
-    """One JSON object a line, and for each event one."""
-
-    def __init__(self, out: TextIO) -> None:
-        """Takes where to write."""
-        self._out = out
-
-    def open(self, title: str) -> None:
-        """Says nothing: there are only events."""
-
-    def show(self, scene: Scene) -> None:
-        """Writes an event. Messages are protojson with the names of the proto file."""
-        line = {
-            "event": scene.event,
-            "us": _us(scene.seconds),
-            "plugins": [{"name": told.name, "us": _us(told.seconds), "error": told.error} for told in scene.plugins],
-            "adjust": _as_json(scene.adjust) if scene.adjust is not None else {},
-            "update": [_as_json(update) for update in scene.update],
-            "error": scene.error,
-        }
-        if scene.spec is not None:
-            line["spec"] = scene.spec
-        print(json.dumps(line), file=self._out, flush=True)
-
-    def close(self, events: int, problems: Sequence[str]) -> None:
-        """Says nothing: the exit code tells."""
+def as_json(scene: Scene) -> dict[str, Any]:
+    """Returns a scene ready for JSON. Messages are protojson with the names of the proto file."""
+    outcome = scene.outcome
+    return {
+        "event": outcome.event,
+        "us": round(scene.seconds * 1e6),
+        "plugins": [
+            {"name": one.plugin, "us": round(one.seconds * 1e6), "error": one.error} for one in outcome.answers
+        ],
+        "adjust": to_dict(outcome.adjust) if outcome.adjust is not None else {},
+        "update": [to_dict(update) for update in outcome.update],
+        "error": outcome.error,
+        **({"spec": scene.after} if scene.after is not None else {}),
+    }
 
 
 class TextView:
-    """Lines for a terminal, coloured if it wants to be."""
+    """Lines for a terminal, coloured unless the terminal or the user refuses colours."""
 
-    def __init__(self, out: TextIO, *, colour: bool) -> None:
-        """Takes where to write."""
+    def __init__(self, out: TextIO, *, full: bool = False) -> None:
+        """Takes the stream to write to. With `full`, long lines are not cut."""
         self._out = out
-        self._colour = colour
-        self._width = min(max(shutil.get_terminal_size((WIDE, 24)).columns, NARROW), WIDE)
-
-    def open(self, title: str) -> None:
-        """Shows what is played."""
-        self._print(title, BOLD)
+        self._events = 0
+        self._colour = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self._width = sys.maxsize if full else min(max(shutil.get_terminal_size((WIDE, 24)).columns, NARROW), WIDE)
 
     def show(self, scene: Scene) -> None:
-        """Shows an event in a line, and below it what is wrong and what it changes."""
-        time = _ms(scene.seconds) if scene.plugins else ""
-        told = ", ".join(map(_told, scene.plugins)) or "nobody asked for it"
-        self._print(f"{scene.event:{NAMES}}{time:>{TIMES}}  {told}", None if scene.plugins else DIM)
-        for one in scene.plugins:
-            if one.error and one.error != scene.error:
-                self._print(f"{MARGIN}{one.name}: {one.error}", RED)
-        if scene.error:
-            self._print(f"{MARGIN}FAILED: {scene.error}", RED)
-        for line, style in _changes(scene):
-            self._print(MARGIN + self._cut(line), style)
-        for update in scene.update:
-            resources = json.dumps(_as_json(update.linux.resources))
-            self._print(MARGIN + self._cut(f"update of {update.container_id}: {resources}"))
+        """Shows an event in a line; below it the errors, the changes of the container, and the updates."""
+        self._events += 1
+        outcome = scene.outcome
+        time = milliseconds(scene.seconds) if outcome.answers else ""
+        took = [f"{one.plugin} {'FAILED' if one.error else milliseconds(one.seconds)}" for one in outcome.answers]
+        answers = ", ".join(took) or "no plugin is subscribed"
+        self.line(f"{outcome.event:{EVENT_COLUMN}}{time:>{TIME_COLUMN}}  {answers}", None if outcome.answers else DIM)
+        for answer in outcome.answers:
+            if answer.error and answer.error != outcome.error:
+                self.line(f"{MARGIN}{answer.plugin}: {answer.error}", RED)
+        if outcome.error:
+            self.line(f"{MARGIN}FAILED: {outcome.error}", RED)
+        for text, style in _changes(scene):
+            self.detail(text, style)
+        for update in outcome.update:
+            self.detail(f"update of {update.container_id}: {json.dumps(to_dict(update.linux.resources))}")
 
-    def close(self, events: int, problems: Sequence[str]) -> None:
-        """Shows what it comes to."""
-        self._print("")
+    def close(self, problems: Sequence[str]) -> None:
+        """Shows all problems, or that there are none."""
+        self.line("")
         for problem in problems:
-            self._print(f"PROBLEM: {problem}", RED)
+            self.line(f"PROBLEM: {problem}", RED)
         if not problems:
-            self._print(f"{events} events, nothing wrong", GREEN)
+            self.line(f"{self._events} events, no problems", GREEN)
 
-    def _cut(self, line: str) -> str:
+    def detail(self, text: str, style: int | None = None) -> None:
+        """Writes an indented line, cut at the width of the terminal."""
         room = self._width - len(MARGIN)
-        return line if len(line) <= room else line[: room - 3] + "..."
+        self.line(MARGIN + (text if len(text) <= room else text[: room - 3] + "..."), style)
 
-    def _print(self, line: str, style: int | None = None) -> None:
-        """Writes a line; what plugins say stays in it, and does nothing to the terminal."""
-        line = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in line)
-        print(f"\033[{style}m{line}\033[0m" if self._colour and style else line, file=self._out, flush=True)
+    def line(self, text: str, style: int | None = None) -> None:
+        """Writes a line. Control characters in texts of plugins are escaped."""
+        text = printable(text)
+        print(f"\033[{style}m{text}\033[0m" if self._colour and style else text, file=self._out, flush=True)
+
+
+def milliseconds(seconds: float) -> str:
+    """Returns a duration for people."""
+    return f"{seconds * 1000:.1f} ms"
 
 
 def _changes(scene: Scene) -> Iterable[tuple[str, int]]:
-    if scene.before is None or scene.spec is None:
+    if scene.before is None or scene.after is None:
         return
-    found = changes(scene.before, scene.spec)
-    if not found:
-        yield "the container stays as it is", DIM
-    for change in found:
-        yield f"{change.mark} {change.path}  {change.value}", RED if change.mark == "-" else GREEN
-    beside = _beside(scene.adjust or api.ContainerAdjustment())
-    if beside:
-        yield f"for the runtime to resolve: {json.dumps(beside)}", GREEN
-
-
-def _beside(adjust: api.ContainerAdjustment) -> dict[str, Any]:
-    """Returns what has no place in a specification: CDI devices, classes of block I/O and RDT."""
-    whole = _as_json(adjust)
-    resources = whole.get("linux", {}).get("resources", {})
-    classes = {name: resources[name]["value"] for name in ("blockio_class", "rdt_class") if name in resources}
-    return ({"CDI_devices": whole["CDI_devices"]} if "CDI_devices" in whole else {}) | classes
-
-
-def _told(told: Told) -> str:
-    return f"{told.name} {'FAILED' if told.error else _ms(told.seconds)}"
-
-
-def _as_json(message: Any) -> dict[str, Any]:
-    return MessageToDict(message, preserving_proto_field_name=True)
-
-
-def _us(seconds: float) -> int:
-    return round(seconds * 1e6)
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1000:.1f} ms"
+    changed = changes(scene.before, scene.after)
+    if not changed:
+        yield "the container is not changed", DIM
+    for mark, path, value in changed:
+        yield f"{mark} {path}  {value}", RED if mark == "-" else GREEN
+    outside = to_dict(outside_spec(*([scene.outcome.adjust] if scene.outcome.adjust else [])))
+    if outside:
+        yield f"resolved by the runtime: {json.dumps(outside)}", GREEN

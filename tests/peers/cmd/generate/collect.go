@@ -1,105 +1,72 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"os"
+	"unsafe"
 
-	"github.com/containerd/nri/pkg/adaptation"
-	"github.com/containerd/nri/pkg/adaptation/builtin"
+	_ "github.com/containerd/nri/pkg/adaptation" // what the names below are linked to
 	"github.com/containerd/nri/pkg/api"
-	nri "github.com/containerd/nri/pkg/runtime-tools/generate"
-	"github.com/opencontainers/runtime-tools/generate"
-	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 )
 
-const plugins = 3
+// What collects the answers is no part of the API (pkg/adaptation/result.go), and without it one would need a runtime and
+// plugins, which not every version can have in one process.
 
-// collector has plugins that answer with what the case gives them.
-type collector struct {
-	adaptation *adaptation.Adaptation
-	directory  string
-	answers    [plugins]*api.ContainerAdjustment
-}
+//go:linkname collectCreateContainerResult github.com/containerd/nri/pkg/adaptation.collectCreateContainerResult
+func collectCreateContainerResult(*api.CreateContainerRequest) unsafe.Pointer
 
-func newCollector() (*collector, error) {
-	directory, err := os.MkdirTemp("", "generate")
-	if err != nil {
+//go:linkname collectUpdateContainerResult github.com/containerd/nri/pkg/adaptation.collectUpdateContainerResult
+func collectUpdateContainerResult(*api.UpdateContainerRequest) unsafe.Pointer
+
+//go:linkname apply github.com/containerd/nri/pkg/adaptation.(*result).apply
+func apply(result unsafe.Pointer, response interface{}, plugin string) error
+
+//go:linkname createContainerResponse github.com/containerd/nri/pkg/adaptation.(*result).createContainerResponse
+func createContainerResponse(result unsafe.Pointer) *api.CreateContainerResponse
+
+//go:linkname updateContainerResponse github.com/containerd/nri/pkg/adaptation.(*result).updateContainerResponse
+func updateContainerResponse(result unsafe.Pointer) *api.UpdateContainerResponse
+
+func collectAdjustment(container []byte, adjustments [][]byte) (*api.ContainerAdjustment, error) {
+	request := &api.CreateContainerRequest{Pod: &api.PodSandbox{Id: "pod"}, Container: &api.Container{}}
+	if err := proto.Unmarshal(container, request.Container); err != nil {
 		return nil, err
 	}
-	c := &collector{directory: directory}
-	synchronize := func(ctx context.Context, f adaptation.SyncCB) error {
-		_, err := f(ctx, nil, nil)
-		return err
-	}
-	update := func(context.Context, []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) { return nil, nil }
-	c.adaptation, err = adaptation.New("generate", "v0", synchronize, update,
-		adaptation.WithDisabledExternalConnections(),
-		adaptation.WithPluginPath(directory),
-		adaptation.WithPluginConfigPath(directory),
-		adaptation.WithBuiltinPlugins(c.plugins()...))
-	if err != nil {
-		return nil, err
-	}
-	return c, c.adaptation.Start()
-}
-
-func (c *collector) plugins() []*builtin.BuiltinPlugin {
-	var all []*builtin.BuiltinPlugin
-	for i := range plugins {
-		create := func(context.Context, *api.CreateContainerRequest) (*api.CreateContainerResponse, error) {
-			return &api.CreateContainerResponse{Adjust: c.answers[i]}, nil
+	result := collectCreateContainerResult(request)
+	for i, message := range adjustments {
+		adjustment := &api.ContainerAdjustment{}
+		if err := proto.Unmarshal(message, adjustment); err != nil {
+			return nil, err
 		}
-		all = append(all, &builtin.BuiltinPlugin{
-			Base:     fmt.Sprintf("plugin%d", i),
-			Index:    fmt.Sprintf("%02d", i),
-			Handlers: builtin.BuiltinHandlers{CreateContainer: create},
-		})
-	}
-	return all
-}
-
-func (c *collector) close() {
-	c.adaptation.Stop()
-	os.RemoveAll(c.directory)
-}
-
-func (c *collector) play(t *testCase) *outcome {
-	o := &outcome{Spec: t.Spec}
-	if t.Adjustments != nil {
-		if err := c.adjust(t, o); err != nil {
-			o.Error = err.Error()
+		response := &api.CreateContainerResponse{Adjust: adjustment}
+		if err := apply(result, response, fmt.Sprintf("plugin%d", i)); err != nil {
+			return nil, err
 		}
-	}
-	return o
-}
-
-func (c *collector) adjust(t *testCase, o *outcome) error {
-	adjustment, err := c.collect(t.Adjustments)
-	if err != nil {
-		return err
-	}
-	if o.Adjustment, err = protojson.Marshal(adjustment); err != nil {
-		return err
-	}
-	generator := generate.NewFromSpec(t.Spec)
-	return nri.SpecGenerator(&generator).Adjust(adjustment)
-}
-
-func (c *collector) collect(adjustments []json.RawMessage) (*api.ContainerAdjustment, error) {
-	c.answers = [plugins]*api.ContainerAdjustment{}
-	for i, text := range adjustments {
-		c.answers[i] = &api.ContainerAdjustment{}
-		if err := protojson.Unmarshal(text, c.answers[i]); err != nil {
+		// A later plugin, and external validators, get the container like this.
+		if _, err := proto.Marshal(request); err != nil {
 			return nil, err
 		}
 	}
-	pod := &api.PodSandbox{Id: "pod"}
-	request := &api.CreateContainerRequest{Pod: pod, Container: &api.Container{Id: "container", PodSandboxId: "pod"}}
-	response, err := c.adaptation.CreateContainer(context.Background(), request)
-	if err != nil {
+	return createContainerResponse(result).GetAdjust(), nil
+}
+
+func collectUpdate(container, resources []byte, updates [][]byte) (*api.UpdateContainerResponse, error) {
+	request := &api.UpdateContainerRequest{Container: &api.Container{}, LinuxResources: &api.LinuxResources{}}
+	if err := proto.Unmarshal(container, request.Container); err != nil {
 		return nil, err
 	}
-	return response.GetAdjust(), nil
+	if err := proto.Unmarshal(resources, request.LinuxResources); err != nil {
+		return nil, err
+	}
+	result := collectUpdateContainerResult(request)
+	for i, message := range updates {
+		response := &api.UpdateContainerResponse{}
+		if err := proto.Unmarshal(message, response); err != nil {
+			return nil, err
+		}
+		if err := apply(result, response, fmt.Sprintf("plugin%d", i)); err != nil {
+			return nil, err
+		}
+	}
+	return updateContainerResponse(result), nil
 }

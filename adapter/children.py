@@ -1,0 +1,92 @@
+"""Child processes: what they inherit from the daemon, and who reaps them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+from collections.abc import Mapping, Sequence
+
+DEFAULT_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+NOFILE = resource.RLIMIT_NOFILE
+
+
+class Children:
+    """The children of this process. Programs that were spawned here are reaped by `reap` only."""
+
+    def __init__(self) -> None:
+        """Changes nothing yet."""
+        self._programs: set[int] = set()
+        self._soft, self._hard = 0, 0
+        """The limits of programs; 0 if programs have the daemon's."""
+        self._resets_oom_score = False
+
+    def take_limits(self) -> None:
+        """Raises the daemon's limit of open descriptors; programs get the limit that the daemon has been given.
+
+        Programs get 0 as oom_score_adj: containerd's own -999 would spare a plugin that eats all memory.
+        """
+        soft, hard = resource.getrlimit(NOFILE)
+        if soft != hard:
+            with contextlib.suppress(OSError, ValueError):  # the hard limit is beyond fs.nr_open
+                resource.setrlimit(NOFILE, (hard, hard))
+                self._soft, self._hard = soft, hard
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "rb") as file:
+            self._resets_oom_score = int(file.read()) != 0
+
+    def spawn(self, path: str, argv: tuple[str, ...], environ: Mapping[str, str], descriptors: Sequence[int]) -> int:
+        """Starts a program in a process group of its own; returns its pid. Raises what posix_spawn raises.
+
+        `descriptors` become the program's descriptors from 0 on. A session of its own would put each program into a
+        scheduling group of its own (sched(7), autogroup): on a busy node the program would start milliseconds later.
+        """
+        actions = [(os.POSIX_SPAWN_DUP2, own, fd) for fd, own in enumerate(descriptors)]
+        if self._soft:  # not after the spawn: the program may have read its limit by then
+            # The C library refuses descriptors beyond the limit (glibc posix/spawn_valid_fd.c).
+            resource.setrlimit(NOFILE, (max(self._soft, max(descriptors) + 1), self._hard))
+        try:
+            pid = os.posix_spawn(
+                path,
+                argv,
+                environ,
+                file_actions=actions,
+                setpgroup=0,
+                setsigmask=(),
+                setsigdef=DEFAULT_SIGNALS,
+            )
+        finally:
+            if self._soft:
+                resource.setrlimit(NOFILE, (self._hard, self._hard))
+        self._programs.add(pid)
+        if self._resets_oom_score:
+            _write_oom_score(pid)
+        return pid
+
+    def reap(self, pid: int) -> int:
+        """Waits for the end of a program; returns its exit code, or minus the number of the signal that killed it."""
+        self._programs.discard(pid)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def reap_strangers(self) -> None:
+        """Reaps the ended children that were not spawned here, such as the orphans that PID 1 of a container gets.
+
+        An ended program hides the children behind it until it is reaped.
+        """
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitid(os.P_ALL, 0, options)) is not None and ended.si_pid not in self._programs:
+                os.waitpid(ended.si_pid, 0)
+
+
+def _write_oom_score(pid: int) -> None:
+    with contextlib.suppress(OSError):  # the program has ended, or a lower score needs CAP_SYS_RESOURCE
+        fd = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, b"0")
+        finally:
+            os.close(fd)
+
+
+children = Children()
+"""The children of this process."""

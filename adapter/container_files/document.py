@@ -1,0 +1,134 @@
+"""Documents of JSON or YAML. A value knows its file, line and path, so that an error can name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from adapter import gojson, paths
+from adapter.errors import ConfigError
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value; its data is None if it is absent. An access that does not fit its type raises ConfigError."""
+
+    place: Callable[[Path], str]
+    """Returns the place, `FILE:LINE`, of a path in the document."""
+    data: Any
+    path: Path = ()
+
+    def __getitem__(self, key: str) -> Value:
+        return Value(self.place, self._mapping().get(key), (*self.path, key))
+
+    def __iter__(self) -> Iterator[Value]:
+        if not isinstance(self.data, list | None):
+            raise self.error(f"must be a list, not {_kind(self.data)}")
+        for index, element in enumerate(self.data or ()):
+            yield Value(self.place, element, (*self.path, index))
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of a mapping."""
+        return set(self._mapping())
+
+    @property
+    def text(self) -> str:
+        """A text, empty if absent."""
+        if not isinstance(self.data, str | None):
+            quote = "" if isinstance(self.data, dict | list) else " (put it in quotes)"
+            raise self.error(f"must be a text, not {_kind(self.data)}{quote}")
+        return (self.data or "").encode("utf-8", "replace").decode()  # JSON's escapes can make half a character
+
+    @property
+    def texts(self) -> list[str]:
+        """A list of texts."""
+        return [element.text for element in self]
+
+    @property
+    def named_texts(self) -> dict[str, str]:
+        """A mapping of names to texts."""
+        return {Value(self.place, key, (*self.path, str(key))).text: self[key].text for key in self._mapping()}
+
+    def error(self, reason: str) -> ConfigError:
+        """Returns the error with the file, the line and the path of this value."""
+        return ConfigError(self.place(self.path), f"{name(self.path)}: {reason}" if self.path else reason)
+
+    def _mapping(self) -> Mapping[str, Any]:
+        if not isinstance(self.data, dict | None):
+            raise self.error(f"must be a mapping, not {_kind(self.data)}")
+        return self.data or {}
+
+
+def read(file: str) -> list[Value]:
+    """Returns the documents of a file, at least one: JSON or YAML. Raises ConfigError."""
+    text = paths.given(file)
+    documents = _json(file, text) if text.lstrip(b" \t\r\n")[:1] == b"{" else _yaml(file, text)
+    if not documents:
+        raise ConfigError(file, "nothing in it")
+    return documents
+
+
+def name(path: Path) -> str:
+    """Returns a path as people write it: `spec.containers[0].name`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+def _kind(data: Any) -> str:
+    names = {dict: "a mapping", list: "a list", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
+    return names.get(type(data), "a date")
+
+
+def _json(file: str, text: bytes) -> list[Value]:
+    documents: list[Value] = []
+    end = 0
+    while text[end:].strip(b" \t\r\n"):
+        start, line = end, gojson.position(text, end)[0]
+        try:
+            value, length = gojson.value(text[start:])
+            data = gojson.plain(gojson.decode(value, gojson.MAX_PLAIN_DEPTH))
+        except gojson.JSONError as error:
+            raise ConfigError(f"{file}:{line + error.line - 1}", error.reason) from None
+        except (ValueError, RecursionError):  # a number of thousands of digits, thousands of brackets
+            raise ConfigError(f"{file}:{line}", "larger or deeper than can be read") from None
+        documents.append(Value(partial(_json_place, file, text, start), data))
+        end = start + length
+    return documents
+
+
+def _json_place(file: str, text: bytes, start: int, path: Path) -> str:
+    line, _ = gojson.position(text, start + gojson.locate(text[start:], path))
+    return f"{file}:{line}"
+
+
+def _yaml(file: str, text: bytes) -> list[Value]:
+    import yaml  # noqa: PLC0415 - 20 ms that JSON does not need
+
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except RecursionError:
+        raise ConfigError(file, "nested too deeply") from None
+    except Exception as error:  # a wrong value for a tag raises errors of many types
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or getattr(error, "reason", None) or error
+        raise ConfigError(f"{file}:{mark.line + 1}" if mark else file, str(reason)) from None
+    places = (partial(_yaml_place, file, text, number) for number in range(len(documents)))
+    return [Value(place, data) for place, data in zip(places, documents, strict=True) if data is not None]
+
+
+def _yaml_place(file: str, text: bytes, number: int, path: Path) -> str:
+    import yaml  # noqa: PLC0415
+
+    node: Any = list(yaml.compose_all(text, yaml.SafeLoader))[number]
+    for step in path:
+        inside = dict(enumerate(node.value)) if node.id == "sequence" else {}
+        if node.id == "mapping":
+            inside = {key.value: value for key, value in node.value}
+        if step not in inside:
+            break
+        node = inside[step]
+    return f"{file}:{node.start_mark.line + 1}"

@@ -1,0 +1,50 @@
+"""CreateContainer in steps: legacy plugins, hooks, precreate hooks, in this order.
+
+Each step gets the container as the steps before it left it, and may take its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from adapter.nri import Answer, Context, Deferred, api
+
+
+class Creation:
+    """A container that is being created."""
+
+    def __init__(self, request: api.CreateContainerRequest, context: Context) -> None:
+        """Takes the container as the runtime sends it, and the call."""
+        self.request = request
+        self.context = context
+        self.response = api.CreateContainerResponse()
+        """What the steps so far have adjusted and updated."""
+        self.hooks: Sequence[Any] = ()
+        """The hooks that the container gets, as `adapter.hooks.match.Named`."""
+
+
+Step: TypeAlias = Callable[[Creation], Deferred[None] | None]
+"""Changes the creation, at once or by the time that its Deferred completes."""
+
+
+def go(creation: Creation, steps: Iterator[Step]) -> Answer[api.CreateContainerResponse]:
+    """Runs the steps on a creation, one after the other; returns the answer to the runtime."""
+    for step in steps:
+        taken = step(creation)
+        if taken is not None:
+            return taken.followed_by(lambda _: go(creation, steps))
+    return creation.response
+
+
+def keep(creation: Creation, answer: Answer[api.CreateContainerResponse]) -> Deferred[None] | None:
+    """Makes a step's answer the response of the creation, at once or when it completes."""
+
+    def take(response: api.CreateContainerResponse | None) -> None:
+        if response is not None:
+            creation.response = response
+
+    if isinstance(answer, Deferred):
+        return answer.followed_by(take)
+    take(answer)
+    return None

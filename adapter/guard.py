@@ -1,0 +1,160 @@
+"""The command's entry point. An adapter that a runtime launches gets a guard, which starts a killed server again.
+
+NRI kills the process that it launched when it drops the plugin (pkg/adaptation/plugin.go, stop). So that process forks
+a guard with a session of its own, and only waits; the guard forks the server. Both fork before they import anything
+large: a runtime waits, and the two hold little memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import signal
+import sys
+import time
+
+FIRST_WAIT, LONGEST_WAIT = 0.1, 10.0
+"""Seconds before a killed server is started again: twice the wait before, unless the server has lived LONGEST_WAIT."""
+
+IGNORED = signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM
+_ENDING = {signal.SIGTERM, signal.SIGINT}
+SIGNALS = {*_ENDING, signal.SIGHUP, signal.SIGCHLD}
+"""Blocked in each new server, until it has its handlers."""
+
+
+class Launch:
+    """What a launched server, and each that follows it under the same guard, knows about its runtime."""
+
+    def __init__(self, trunk: int) -> None:
+        """Takes the descriptor of the socket that the runtime passed on. Raises OSError."""
+        self.runtime = _peer(trunk)
+        """The runtime's pid."""
+        self.pidfd = os.pidfd_open(self.runtime)
+        self.killed_by = 0
+        """The signal that has killed the server before. The first server has the runtime's own connection."""
+        self.socket = ""
+        """The path of the runtime's socket, where a server joins again."""
+        self._text = os.memfd_create("configuration")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the runtime has ended."""
+        try:
+            signal.pidfd_send_signal(self.pidfd, 0)
+        except OSError as error:
+            return error.errno == errno.ESRCH
+        return False
+
+    def keep(self, text: str, socket: str) -> None:
+        """Keeps the configuration text of the runtime for later servers, as an external plugin gets none."""
+        self.socket = socket
+        os.truncate(self._text, 0)
+        os.pwrite(self._text, text.encode(), 0)
+
+    def text(self) -> str:
+        """Returns the text that an earlier server has kept."""
+        return os.pread(self._text, os.fstat(self._text).st_size, 0).decode()
+
+    def connect(self) -> int:
+        """Returns a descriptor connected to the same runtime. Raises RegistrationError."""
+        from adapter import nri  # noqa: PLC0415 - a server only
+        from adapter.errors import RegistrationError  # noqa: PLC0415
+
+        refusal = f"the runtime that launched the adapter (process {self.runtime}) takes no external plugins"
+        try:
+            trunk = nri.connect(self.socket)
+        except RegistrationError as error:
+            raise RegistrationError(f"{refusal}: {error}") from None
+        if (peer := _peer(trunk)) != self.runtime:
+            os.close(trunk)
+            raise RegistrationError(f"{refusal}: process {peer} listens at {self.socket}")
+        return trunk
+
+
+def main() -> int:
+    """Runs the command, below a guard if a runtime launched it; returns the exit code."""
+    launch = _guarded() if "NRI_PLUGIN_SOCKET" in os.environ and _is_daemon(sys.argv[1:2]) else None
+    from adapter.cli import main as command  # noqa: PLC0415 - not before the forks
+
+    return command(launch=launch)
+
+
+def _is_daemon(words: list[str]) -> bool:
+    return not words or words[0] == "run" or words[0].startswith("-")
+
+
+def _guarded() -> Launch | None:
+    """Returns in each server. Returns None in this process if there cannot be a guard."""
+    try:
+        trunk = int(os.environ["NRI_PLUGIN_SOCKET"])
+        launch = Launch(trunk)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a runtime may ignore it, and a child inherits that
+        for number in IGNORED:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        gc.freeze()  # a collection in the server would copy what the three processes share
+        guard = os.fork()
+    except (ValueError, OverflowError, OSError):
+        return None  # the command itself says what is wrong with the socket
+    if guard == 0:
+        os.setsid()
+        return _serve(launch, trunk)
+    os.close(trunk)  # only the server holds the socket: the runtime then notices the server's end
+    os._exit(_end_of(guard)[0])
+
+
+def _serve(launch: Launch, trunk: int) -> Launch:
+    """Keeps a server until one ends by itself or was asked to. Returns in each server."""
+    wait = FIRST_WAIT
+    while not launch.has_ended:  # a server that is killed at its start does not see that
+        started = time.monotonic()
+        try:
+            server = os.fork()
+        except OSError:  # no memory, which may be why the server was killed
+            server = -1
+        if server == 0:
+            return launch
+        if server > 0:
+            if not launch.killed_by:
+                os.close(trunk)
+            code, is_done = _end_of(server)
+            if is_done:
+                os._exit(code)
+            launch.killed_by = code - 128
+        if time.monotonic() - started > LONGEST_WAIT:
+            wait = FIRST_WAIT
+        if signal.sigtimedwait(_ENDING, wait):
+            break
+        wait = min(2 * wait, LONGEST_WAIT)
+    os._exit(0)
+
+
+def _end_of(child: int) -> tuple[int, bool]:
+    """Waits for a child's end, and passes signals on to it.
+
+    Returns the exit code (as a shell's, if a signal killed the child), and whether the end was wanted: the child has
+    ended by itself, or was asked to.
+    """
+    was_asked = False
+    while True:
+        number = signal.sigwait(SIGNALS)
+        if number != signal.SIGCHLD:
+            was_asked = was_asked or number in _ENDING
+            os.kill(child, number)
+            continue
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            code = os.waitstatus_to_exitcode(status)
+            return (code, True) if code >= 0 else (128 - code, was_asked)
+
+
+def _peer(fd: int) -> int:
+    """Returns the pid of the process that has made the other end of a socket, or listens there. Raises OSError."""
+    import _socket  # the rest of `socket` costs 4 ms  # noqa: PLC0415
+
+    trunk = _socket.socket(fileno=fd)
+    try:
+        return int.from_bytes(trunk.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 4), sys.byteorder)
+    finally:
+        trunk.detach()

@@ -1,0 +1,93 @@
+"""The hook bridge: injects the hooks of a container at its creation and runs its precreate hooks."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from adapter.creation import Creation, keep
+from adapter.hooks import inject
+from adapter.hooks.directory import Directories
+from adapter.hooks.facts import facts
+from adapter.hooks.reader import HookReader
+from adapter.loop import Loop
+from adapter.nri import Deferred
+from adapter.nri.versions import OLDEST, Version
+from adapter.settings import HooksSettings
+
+if TYPE_CHECKING:
+    from adapter.job.runner import Account, Runner
+
+log = logging.getLogger(__name__)
+
+
+class HookBridge:
+    """The hooks of this node."""
+
+    def __init__(self, loop: Loop, settings: HooksSettings, host_root: str = "/") -> None:
+        """Takes the loop, the settings, and the root directory of the node."""
+        self._loop = loop
+        self._settings = settings
+        self._host_root = host_root
+        self._nri = OLDEST
+        watch, stages = settings.watch, settings.extension_stages
+        self._directories = Directories(settings.directories, host_root, watch, stages, trust=settings.trust)
+        self._reader = HookReader(loop, self._directories)
+        self._runner: Runner | None = None
+        self.injected: Counter[str] = Counter()
+        """The number of containers that got a hook, by the hook's file."""
+
+    @property
+    def faults(self) -> list[str]:
+        """What is wrong with the hook files."""
+        return [f"{path}: {reason}" for path, reason in self._directories.problems]
+
+    @property
+    def accounts(self) -> Mapping[str, Account]:
+        """The runs of precreate hooks, by the hook's file."""
+        return self._runner.accounts if self._runner is not None else {}
+
+    def start(self, nri: Version) -> None:
+        """Begins to read and watch hook files; called after each Synchronize. Takes the runtime's version of NRI."""
+        self._nri = nri
+        self._reader.start()
+
+    def inject(self, creation: Creation) -> Deferred[None] | None:
+        """Injects the hooks that match the container as the runtime sent it."""
+        reading = self._reader.update(creation.context.due)
+        if reading is not None:
+            return reading.followed_by(lambda _: self._inject(creation))
+        self._inject(creation)
+        return None
+
+    def _inject(self, creation: Creation) -> None:
+        request, matcher = creation.request, self._directories.matcher
+        creation.hooks = matcher.match(facts(request.pod, request.container, with_mounts=matcher.looks_at_mounts))
+        adjustment = inject.adjustment(creation.hooks)
+        if adjustment is not None:
+            creation.response.adjust.MergeFrom(adjustment)
+        if creation.hooks:
+            self._loop.call_soon(lambda: self._note(creation))  # after the answer, for which the runtime waits
+
+    def precreate(self, creation: Creation) -> Deferred[None] | None:
+        """Runs the container's precreate hooks on the container with all adjustments so far."""
+        hooks = [named for named in creation.hooks if "precreate" in named.hook.stages]
+        if not hooks:
+            return None
+        from adapter.hooks import precreate  # noqa: PLC0415 - only for precreate hooks: it loads processes and jobs
+        from adapter.job.runner import Runner  # noqa: PLC0415 - likewise
+
+        policy = precreate.Policy(self._settings.fail, self._host_root, self._nri)
+        self._runner = self._runner or Runner(self._loop)
+        edits = precreate.Edits(self._runner, hooks, creation.request, creation.response, policy)
+        edits.go()
+        edits.answer_by(creation.context.due)
+        return keep(creation, edits.answer)
+
+    def _note(self, creation: Creation) -> None:
+        container, pod = creation.request.container, creation.request.pod
+        self.injected.update(named.path for named in creation.hooks)
+        names = ", ".join(named.file for named in creation.hooks)
+        log.info("hooks for container %s of %s/%s: %s", container.name, pod.namespace, pod.name, names)

@@ -1,0 +1,125 @@
+"""The hooks of each container, by the files at its creation; files are read between the daemon's other work."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from adapter.hooks.directory import Directories
+from adapter.hooks.steps import Steps
+from adapter.loop import Loop
+from adapter.nri import Deferred
+
+log = logging.getLogger(__name__)
+
+PAUSE = 0.2
+"""Seconds from the first change of hook files until they are read, if no container needs them earlier."""
+RESERVE = 0.2
+"""Seconds before a container's deadline at which it waits no longer, for precreate hooks and for the answer."""
+
+
+class HookReader:
+    """Keeps directories up to date. A container waits while files are read, but not beyond its deadline."""
+
+    def __init__(self, loop: Loop, directories: Directories) -> None:
+        """Takes the directories, of which nothing has to be read yet."""
+        self._loop = loop
+        self._directories = directories
+        self._inotify: Any = None
+        self._steps: Steps[None] | None = None
+        """The reading under way."""
+        self._waiting: list[Deferred[None]] = []
+        """Containers that came before the reading under way began."""
+        self._next: list[Deferred[None]] = []
+        """Containers that came later: files may have changed after the reading had passed them."""
+
+    def start(self) -> None:
+        """Reads the files, and reads them again soon after each change, so that containers seldom wait."""
+        if self._directories.watch and self._inotify is None:
+            self._inotify = _inotify(self._directories.places)
+            if self._inotify is not None:
+                self._loop.watch(self._inotify.fileno(), self._on_change)
+        if self._steps is None:
+            self._read()
+
+    def _on_change(self) -> None:
+        self._loop.unwatch(self._inotify.fileno())
+        self._inotify.close()  # start watches the directories that exist then
+        self._inotify = None
+        self._loop.call_at(self._loop.time() + PAUSE, self.start)
+
+    def update(self, due: float) -> Deferred[None] | None:
+        """Puts the hook files in force as they are now, for a container; returns what the container must wait for.
+
+        `due` is when the runtime needs the answer, on the loop's clock. If the files are not read shortly before, the
+        container gets the hooks that were in force before, and the log says so.
+        """
+        waiting = self._waiting if self._steps is None else self._next
+        if self._steps is None:
+            self._read()
+        if self._steps is None:
+            return None
+        is_over: Deferred[None] = Deferred()
+        waiting.append(is_over)
+        self._loop.call_at(due - RESERVE, lambda: self._wait_no_longer(is_over))
+        return is_over
+
+    def _wait_no_longer(self, is_over: Deferred[None]) -> None:
+        if not is_over.done:
+            log.warning("hooks: files are still being read; a container gets the hooks that were in force before")
+            is_over.complete()
+
+    def _read(self) -> None:
+        """Begins a reading if files have changed; a reading of one step ends here."""
+        if self._directories.changed():
+            self._steps = self._directories.read()
+            self._step(self._steps)
+        else:
+            self._end()
+
+    def _step(self, steps: Steps[None]) -> None:
+        try:
+            next(steps)
+        except StopIteration:
+            self._end()
+        except Exception:
+            log.exception("a bug: hook files cannot be read; the hooks in force before stay so")
+            self._end()
+        else:
+            self._loop.call_soon(lambda: self._step(steps))
+
+    def _end(self) -> None:
+        """Answers the containers of this reading; the next reading is for those that came meanwhile."""
+        self._steps = None
+        served, self._waiting, self._next = self._waiting, self._next, []
+        for is_over in served:
+            is_over.complete()
+        if self._waiting:
+            self._read()
+
+
+def _inotify(directories: Iterable[str]) -> Any:
+    """Returns an inotify descriptor that is readable after a change in directories; None if the kernel has none."""
+    import inotify_simple  # type: ignore[import-untyped]  # noqa: PLC0415 - 8 ms and a megabyte, after registration
+
+    inotify_simple.find_library = lambda _: None  # it runs ldconfig to find a library that is already loaded
+    flags = inotify_simple.flags
+    changes = flags.MODIFY | flags.ATTRIB | flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO
+    try:
+        inotify = inotify_simple.INotify(nonblocking=True)
+    except OSError as error:
+        log.info("hooks: no inotify (%s): changes are read when the next container is created", error.strerror)
+        return None
+    for directory in map(_existing, directories):
+        for path in (directory, os.path.dirname(directory)):
+            with contextlib.suppress(OSError):
+                inotify.add_watch(path, changes | flags.DELETE_SELF | flags.MOVE_SELF)
+    return inotify
+
+
+def _existing(path: str) -> str:
+    """Returns the directory, or its nearest parent that exists."""
+    return path if os.path.isdir(path) else _existing(os.path.dirname(path))

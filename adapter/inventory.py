@@ -1,0 +1,41 @@
+"""The pods and containers that a runtime has, as its events tell an adapter that does not serve them yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from adapter.proto import nri_pb2 as api
+
+
+class Inventory:
+    """What Synchronize has listed, changed by the events since."""
+
+    def __init__(self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> None:
+        """Takes what Synchronize lists."""
+        self._pods = {pod.id: pod for pod in pods}
+        self._containers = {container.id: container for container in containers}
+
+    @property
+    def pods(self) -> list[api.PodSandbox]:
+        """The pods that have not stopped."""
+        return list(self._pods.values())
+
+    @property
+    def containers(self) -> list[api.Container]:
+        """The containers that have not stopped."""
+        return list(self._containers.values())
+
+    def follow(self, event: str, request: Any) -> None:
+        """Notes an event, given by the name of its method, and NRI's request."""
+        if event in ("StopPodSandbox", "RemovePodSandbox"):
+            self._pods.pop(request.pod.id, None)
+        elif event in ("StopContainer", "RemoveContainer"):
+            self._containers.pop(request.container.id, None)
+        elif event == "RunPodSandbox":
+            self._pods[request.pod.id] = request.pod
+        elif event in ("CreateContainer", "StartContainer"):
+            container = api.Container()
+            container.CopyFrom(request.container)
+            container.state = api.CONTAINER_CREATED if event == "CreateContainer" else api.CONTAINER_RUNNING
+            self._containers[container.id] = container

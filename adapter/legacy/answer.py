@@ -1,0 +1,163 @@
+"""The answer to the runtime at one event, built from the results of the legacy plugins.
+
+A result is taken as a whole or not at all: a plugin that asks for something impossible has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from adapter import gojson
+from adapter.errors import NotAdjustable
+from adapter.legacy.pending_updates import PendingUpdates
+from adapter.legacy.request import Extension, Target
+from adapter.legacy.result import Result
+from adapter.legacy.subscriptions import ORIGINAL
+from adapter.proto import nri_pb2 as api
+
+RESPONSES: Mapping[str, type[Any]] = {
+    "CreateContainer": api.CreateContainerResponse,
+    "UpdateContainer": api.UpdateContainerResponse,
+    "StopContainer": api.StopContainerResponse,
+}
+"""The answers that can carry updates of other containers."""
+
+TOO_LATE = "the container exists already; to change it, add CreateContainer to the plugin's `events`"
+"""The reason why nothing can be adjusted at the events of the original client."""
+
+
+class AnswerBuilder:
+    """Builds the answer of an event at which only other containers can be updated.
+
+    Plugins may ask for such updates at every event. Subclasses adjust the container of the event too.
+    """
+
+    def __init__(self, event: str, request: Any, target: Target, updates: PendingUpdates) -> None:
+        """Takes the event, NRI's request, its pod or container, and the updates that wait."""
+        self._event = event
+        self._request = request
+        self._target = target
+        self._updates = updates
+        self._answered = False
+        self._requested: list[api.ContainerUpdate] = []
+        """Updates that go out if the event does not fail."""
+        self._members = b""
+
+    def extension(self) -> Extension:
+        """Returns the part of a request that the original client did not send."""
+        if not self._members:
+            self._members = self._encode()
+        return Extension(self._spec(), self._members)
+
+    def take(self, plugin: str, result: Result) -> None:
+        """Takes a plugin's result. Raises NotAdjustable; then nothing of the result is taken."""
+        updates = list(self._parsed(plain("updates", result.updates)))
+        self._adjust(plugin, result)
+        self._requested += updates
+        if self._answered:
+            self._release()
+            self._updates.flush_soon()
+
+    def reply(self) -> Any:
+        """Returns the answer to the runtime, None for an empty one. Later results are too late for this answer."""
+        self._answered = True
+        response = self._response()
+        self._release()
+        return with_updates(self._event, response, self._updates, self._target)
+
+    def _release(self) -> None:
+        """Lets the updates go out: with this or a later answer that can carry them, or in a call of their own."""
+        self._updates.add(self._requested)
+        self._requested = []
+
+    def _response(self) -> Any:
+        """Returns the answer, without the updates of other containers."""
+        return None
+
+    def _adjust(self, plugin: str, result: Result) -> None:
+        """Takes the changes of the event's container. Raises NotAdjustable."""
+        refuse(result, TOO_LATE if self._event in ORIGINAL else f"not at {self._event}")
+
+    def _spec(self) -> bytes:
+        if self._target.is_sandbox:
+            return self._target.spec
+        from adapter import oci  # noqa: PLC0415 - only for plugins with `events`
+
+        return gojson.dumps(oci.spec_from(self._request.pod, self._request.container))
+
+    def _encode(self) -> bytes:
+        """Returns the members of a request that the original client did not send, as JSON, with a comma before each."""
+        from google.protobuf.json_format import MessageToDict  # noqa: PLC0415 - only for plugins with `events`
+
+        members: dict[str, Any] = {"event": self._event}
+        for field, message in self._request.ListFields():
+            if field.name in ("pod", "container"):
+                members[field.name] = MessageToDict(message, preserving_proto_field_name=True)
+        return b"," + gojson.dumps(members | self._more())[1:-1]
+
+    def _more(self) -> dict[str, Any]:
+        return {}
+
+    def _parsed(self, updates: Any) -> Iterator[api.ContainerUpdate]:
+        """Yields the updates of other containers. Raises NotAdjustable."""
+        if not isinstance(updates, list | None):
+            raise NotAdjustable("updates", f"must be an array, not {gojson.kind(updates)}")
+        for index, update in enumerate(updates or ()):
+            yield self._update(f"updates[{index}]", update)
+
+    def _update(self, place: str, update: Any) -> api.ContainerUpdate:
+        if not isinstance(update, dict) or not isinstance(update.get("id"), str):
+            raise NotAdjustable(place, "must be an object with the `id` of a container, and `resources`")
+        unknown = update.keys() - {"id", "resources"}
+        if unknown:
+            raise NotAdjustable(f"{place}.{min(unknown)}", "unknown; an update has `id` and `resources`")
+        id_ = update["id"]
+        if self._event in ("CreateContainer", "UpdateContainer") and id_ == self._target.id:
+            raise NotAdjustable(f"{place}.id", f"{id_} is the container of the event: change it with `spec`")
+        if id_ not in self._updates.known:
+            raise NotAdjustable(f"{place}.id", f"there is no container {id_!r}")
+        return container_update(id_, {}, update.get("resources"), place)
+
+
+def with_updates(event: str, response: Any, updates: PendingUpdates, target: Target) -> Any:
+    """Returns the answer to an event with the updates that it can carry; None for an empty one."""
+    updates.flush_soon()
+    waiting = updates.take(besides=target.id) if event in RESPONSES else ()
+    if waiting:
+        response = response or RESPONSES[event]()
+        response.update.extend(waiting)
+    return response
+
+
+def container_update(id_: str, before: Any, after: Any, place: str) -> api.ContainerUpdate:
+    """Returns the update that changes a container's resources from `before` to `after`. Raises NotAdjustable.
+
+    A failed update fails nothing: the container may be gone by then.
+    """
+    from adapter import oci  # noqa: PLC0415 - only where plugins adjust containers
+
+    if not isinstance(after, dict):
+        raise NotAdjustable(f"{place}.resources", f"must be an object, not {gojson.kind(after)}")
+    try:
+        resources = oci.resources_to(before, after)
+    except NotAdjustable as error:
+        raise NotAdjustable(f"{place}.{error.place.removeprefix('linux.')}", error.reason) from None
+    return api.ContainerUpdate(
+        container_id=id_, linux=api.LinuxContainerUpdate(resources=resources), ignore_failure=True
+    )
+
+
+def plain(place: str, value: Any) -> Any:
+    """Returns a decoded value as Python's own types. Raises NotAdjustable, at `place`, for a value that is too deep."""
+    try:
+        return gojson.plain(value)
+    except ValueError as error:
+        raise NotAdjustable(place, str(error)) from None
+
+
+def refuse(result: Result, reason: str) -> None:
+    """Raises NotAdjustable if a plugin asks for changes of the event's container."""
+    for name, value in (("spec", result.spec), ("adjust", result.adjust)):
+        if value is not None and (value or not isinstance(value, gojson.Object)):
+            raise NotAdjustable(name, reason)

@@ -1,0 +1,83 @@
+"""The answer to CreateContainer: what the legacy plugins, one after the other, change of the new container."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from adapter import gojson, oci
+from adapter.legacy.answer import AnswerBuilder, plain, refuse
+from adapter.legacy.pending_updates import PendingUpdates
+from adapter.legacy.request import Target
+from adapter.legacy.result import Result
+from adapter.nri.versions import Version
+from adapter.oci import protojson
+from adapter.oci.fields_by_version import refuse_unknown
+from adapter.oci.outside_spec import outside_spec
+from adapter.oci.values import members
+from adapter.proto import nri_pb2 as api
+
+
+class CreateAnswerBuilder(AnswerBuilder):
+    """Builds the answer to CreateContainer: the container can be adjusted until the answer has gone out."""
+
+    def __init__(
+        self, event: str, request: Any, target: Target, updates: PendingUpdates, nri: Version, metadata_prefix: str
+    ) -> None:
+        """Takes also the runtime's NRI version, and the prefix of the annotations that record results' metadata.
+
+        With an empty prefix, metadata is not recorded.
+        """
+        super().__init__(event, request, target, updates)
+        self._nri = nri
+        self._metadata_prefix = metadata_prefix
+        self._edited: oci.Spec | None = None
+        self._outside_spec = api.ContainerAdjustment()
+        self._adjustment = api.ContainerAdjustment()
+
+    @cached_property
+    def _before(self) -> oci.Spec:
+        """The spec as the runtime has it; made while the first plugin's program loads."""
+        return oci.spec_from(self._request.pod, self._request.container)
+
+    @property
+    def _current(self) -> oci.Spec:
+        """The spec with the changes of the plugins so far."""
+        return self._before if self._edited is None else self._edited
+
+    def _spec(self) -> bytes:
+        return gojson.dumps(self._current)
+
+    def _adjust(self, plugin: str, result: Result) -> None:
+        if self._answered:
+            refuse(result, "it comes too late, the container is being created without it")
+            return
+        patch = plain("spec", result.spec)
+        if result.cgroups_path not in (None, "") and isinstance(patch, dict | None):
+            patch = {"cgroupsPath": plain("cgroupsPath", result.cgroups_path), **(patch or {})}
+        adjust = plain("adjust", result.adjust)
+        prefix = f"{self._metadata_prefix}{os.path.basename(plugin)}."
+        metadata = result.metadata if self._metadata_prefix else {}
+        annotations = {prefix + key: value for key, value in metadata.items()}
+        if patch is not None or adjust is not None or annotations:
+            self._edit(patch, adjust, annotations)
+
+    def _edit(self, patch: Any, adjust: Any, annotations: Mapping[str, str]) -> None:
+        spec = self._current if patch is None else oci.merged(self._current, patch)
+        outside = self._outside_spec
+        if adjust is not None:
+            message = protojson.parse(adjust, "adjust")
+            oci.adjustment(self._before, spec)  # a patched spec may be no specification
+            spec = oci.apply(spec, message)
+            outside = outside_spec(outside, message)
+        if annotations:
+            spec = {**spec, "annotations": {**members(spec.get("annotations"), "annotations"), **annotations}}
+        adjustment = oci.adjustment(self._before, spec)
+        adjustment.MergeFrom(outside)
+        refuse_unknown(adjustment, self._nri)
+        self._edited, self._outside_spec, self._adjustment = spec, outside, adjustment
+
+    def _response(self) -> Any:
+        return api.CreateContainerResponse(adjust=self._adjustment) if self._adjustment.ByteSize() else None

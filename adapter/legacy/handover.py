@@ -1,0 +1,93 @@
+"""What passes between the owner of the state directory and the one before: the journal, and the chains under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from adapter.legacy.job import PluginJob
+from adapter.legacy.journal import open_journal
+from adapter.legacy.ledger import Ledger
+from adapter.legacy.queue import Queue
+from adapter.legacy.request import Target
+from adapter.loop import Loop
+from adapter.owner import Owner
+from adapter.proto import nri_pb2 as api
+from adapter.trust import Trust
+
+GLANCE = 0.05
+"""Seconds between two looks at the chains that an earlier owner has under way."""
+
+
+class Handover:
+    """The events of an id whose chains an earlier owner has under way wait until these have ended."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        owner: Owner | None,
+        ledger: Ledger,
+        queue: Queue,
+        empty_job: Callable[[Target], PluginJob],
+        trust: Trust,
+    ) -> None:
+        """Takes the lock, if there is one, and what returns a job without plugins: the events of an id wait for it."""
+        self._loop = loop
+        self._owner = owner
+        self._ledger = ledger
+        self._queue = queue
+        self._empty_job = empty_job
+        self._trust = trust
+        self._elsewhere: list[PluginJob] = []
+        self._is_leaving = False
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether this process serves the events."""
+        return self._owner is None or self._owner.is_held
+
+    def take_over(self, ids: Iterable[str]) -> bool:
+        """Goes on with the journal of the owner before; returns whether there was one. Takes what the runtime has."""
+        assert self._owner is not None  # noqa: S101 - an adapter without a lock has no one before it
+        journal = open_journal(self._owner, self._trust)
+        self._ledger.keep_in(journal)
+        for id_ in {*self._ledger.ids(), *ids}:
+            if self._owner.is_elsewhere(id_):
+                unknown = Target(id_, "", 0, api.Container(), api.PodSandbox())
+                self._elsewhere.append(self._empty_job(self._ledger.target(id_) or unknown))
+                self._queue.hold(self._elsewhere[-1])
+        self._look()
+        return journal is not None and journal.existed
+
+    def _look(self) -> None:
+        """Lets the events go on that wait for chains of an earlier owner, as these end."""
+        assert self._owner is not None  # noqa: S101 - likewise
+        for job in self._elsewhere[:]:
+            if not self._owner.is_elsewhere(job.target.id):
+                self._elsewhere.remove(job)
+                self._ledger.read_again()
+                self._queue.let_go(job)
+        self._ledger.read_again()
+        if not self._owner.is_alone:
+            self._loop.call_at(self._loop.time() + GLANCE, self._look)
+        elif self._is_leaving:
+            self.release()
+
+    def release(self) -> None:
+        """Lets another process serve the events that come from now on.
+
+        That happens when no earlier owner has chains under way: the events of an id would lose their order among three.
+        """
+        if self._owner is None:
+            return
+        self._is_leaving = not self._owner.is_alone
+        if not self._is_leaving:
+            self._owner.release(self._queue.ids())
+
+    def stay(self) -> None:
+        """Goes on to serve, if the lock has not been released yet."""
+        self._is_leaving = False
+
+    def ended(self, id_: str) -> None:
+        """Lets another process have an id, if no job of the id is left."""
+        if self._owner is not None and not self._queue.of(id_):
+            self._owner.leave(id_)

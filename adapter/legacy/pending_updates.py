@@ -1,0 +1,89 @@
+"""Updates of containers that plugins have asked for, until an answer or a call of their own takes them to the runtime.
+
+Such a call can deadlock a runtime with NRI up to 0.12.0 for ever: the runtime takes two locks in opposite orders
+(pkg/adaptation/adaptation.go, updateContainers). Nothing waits for the call's answer, which may come behind events.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from adapter.errors import CallError
+from adapter.loop import Loop
+from adapter.proto import nri_pb2 as api
+
+log = logging.getLogger(__name__)
+
+Send = Callable[[list[api.ContainerUpdate], Callable[[list[api.ContainerUpdate], CallError | None], None]], None]
+"""Sends updates, and calls back with those that failed, and the error if the call itself failed."""
+
+
+class PendingUpdates:
+    """The updates that wait, one for each container: a later update is merged into an earlier one."""
+
+    def __init__(self, loop: Loop) -> None:
+        """Starts without updates."""
+        self._loop = loop
+        self.send: Send | None = None
+        """Set if the runtime can be called at any time."""
+        self.known: set[str] = set()
+        """The ids of the existing containers."""
+        self._waiting: dict[str, api.ContainerUpdate] = {}
+        self._under_way = False
+
+    def add(self, updates: Iterable[api.ContainerUpdate]) -> None:
+        """Takes updates that the runtime shall get."""
+        for update in updates:
+            earlier = self._waiting.get(update.container_id)
+            if earlier is None:
+                self._waiting[update.container_id] = update
+            else:
+                merge(earlier.linux.resources, update.linux.resources)
+
+    def take(self, besides: str = "") -> list[api.ContainerUpdate]:
+        """Returns the waiting updates, for an answer or a call; updates of containers that have ended are dropped.
+
+        The update of `besides`, the container of the answer, goes on waiting: the answer itself changes that one.
+        """
+        if not self._waiting:
+            return []
+        waiting = {id_: update for id_, update in self._waiting.items() if id_ in self.known}
+        self._waiting = {id_: waiting.pop(id_) for id_ in [besides] if id_ in waiting}
+        return list(waiting.values())
+
+    def flush_soon(self) -> None:
+        """Sends the waiting updates behind the present answer, if the runtime can be called."""
+        if self.send is not None and self._waiting:
+            self._loop.call_soon(self._flush)
+
+    def runtime_is_gone(self) -> None:
+        """The runtime has gone: it answers no call any more. What waits goes to the next one."""
+        self.send = None
+        self._under_way = False
+
+    def _flush(self) -> None:
+        """Sends the waiting updates, unless a call is under way."""
+        if self.send is None or self._under_way:
+            return
+        updates = self.take()
+        if updates:
+            self._under_way = True
+            self.send(updates, self._sent)
+
+    def _sent(self, failed: list[api.ContainerUpdate], error: CallError | None) -> None:
+        self._under_way = False
+        if error is not None:
+            log.error("the runtime has refused updates of containers: %s", error)
+        for update in failed:
+            log.error("the runtime could not update container %s", update.container_id)
+        self._flush()
+
+
+def merge(earlier: api.LinuxResources, later: api.LinuxResources) -> None:
+    """Merges later resources into earlier ones: a value that only the earlier ones have stays."""
+    sizes = {limit.page_size for limit in later.hugepage_limits}
+    kept = [limit for limit in earlier.hugepage_limits if limit.page_size not in sizes]
+    del earlier.hugepage_limits[:]
+    earlier.hugepage_limits.extend(kept)
+    earlier.MergeFrom(later)

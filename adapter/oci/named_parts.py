@@ -1,0 +1,229 @@
+"""The parts of a specification whose elements have names: maps, arrays of named objects, the environment.
+
+A changed variable, mount, or device is removed and added, which makes it ours where an earlier plugin has set it. A
+changed annotation, sysctl, or network device is only set, for the generator goes through these in random order and
+might remove what it has just added. The order of elements means nothing, except for mounts inside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from adapter.oci import limits
+from adapter.oci.limits import Limit, element
+from adapter.oci.parts import Part
+from adapter.oci.shapes import Shape, write
+from adapter.oci.values import Spec, is_list, is_object, members, read, text
+from adapter.proto import nri_pb2 as api
+
+_MARK = "-"
+"""Begins the name of a removed element in an adjustment."""
+
+
+def _refuse_mark(name: str, where: str) -> None:
+    if name.startswith(_MARK):
+        raise limits.MARKED.at(where)
+
+
+class Map(Part):
+    """A map of names to strings, or to objects of a shape."""
+
+    def __init__(self, field: str, shape: Shape | None = None, *, kept: Limit | None = None) -> None:
+        """Takes the shape of the objects, and the refusal of removals where NRI has none."""
+        super().__init__(field)
+        self._shape = shape
+        self._kept = kept
+
+    def written(self, container: Any) -> Spec:
+        values = getattr(self.holder(container), self.name)
+        return {name: write(self._shape, value) if self._shape else value for name, value in values.items()}
+
+    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        old, new = members(before, place), members(after, place)
+        target = getattr(self.holder(adjusted), self.name)
+        for name in old.keys() - new.keys():
+            if self._kept:
+                raise self._kept.at(element(place, name))
+            self._set(target, _MARK + text(name, place), self._shape.message() if self._shape else "")
+        for name, value in new.items():
+            if name not in old or old[name] != value:
+                self._add(target, old, name, value, element(place, name))
+
+    def _add(self, target: Any, old: Spec, name: str, value: Any, where: str) -> None:
+        if not self._kept:
+            _refuse_mark(name, where)
+        text(name, where)
+        message = self._read(value, where)
+        if name not in old or self._read(old[name], where) != message:
+            self._set(target, name, message)
+
+    def _read(self, value: Any, where: str) -> Any:
+        return read(self._shape, value, where) if self._shape else text(value, where)
+
+    def _set(self, target: Any, name: str, value: Any) -> None:
+        if self._shape:
+            target[name].CopyFrom(value)
+        else:
+            target[name] = value
+
+    def applied(self, adjustment: Any, before: Any) -> Any:
+        """See Part; removals come first, whatever stands first."""
+        changes = self.written(adjustment)
+        marks = set() if self._kept else {name for name in changes if name.startswith(_MARK)}
+        kept = {name: value for name, value in (before or {}).items() if _MARK + name not in marks}
+        return {**kept, **{name: changes[name] for name in changes if name not in marks}} if changes else before
+
+
+def _changed(old: dict[str, list[Any]], new: dict[str, list[Any]], place: str) -> Iterator[tuple[str, str, Any, Any]]:
+    """Yields name, place, old and new element of what differs; None for an absent element."""
+    for name in {**old, **new}:
+        were, become = old.get(name, []), new.get(name, [])
+        if were != become:
+            where = element(place, name)
+            if len(were) > 1 or len(become) > 1:
+                raise limits.REPEATED.at(where)
+            yield name, where, were[0] if were else None, become[0] if become else None
+
+
+class Named(Part):
+    """An array of objects that have names, one of their members."""
+
+    def __init__(
+        self, field: str, shape: Shape, *, kept: Limit | None = None, marks: bool = False, names: Collection[str] = ()
+    ) -> None:
+        """Takes the shape, whose required member is the name, and the refusal of removals where NRI has none.
+
+        `marks`: a change is a removal and an addition. `names`: the only names that runtimes take.
+        """
+        super().__init__(field)
+        self._shape = shape
+        self._key = shape.required
+        self._kept = kept
+        self._marks = marks
+        self._names = names
+
+    def written(self, container: Any) -> list[Spec]:
+        return [write(self._shape, value) for value in getattr(self.holder(container), self.name)]
+
+    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        target = getattr(self.holder(adjusted), self.name)
+        old, new = self._by_name(before, place), self._by_name(after, place)
+        for name, where, was, becomes in _changed(old, new, place):
+            messages = [None if value is None else read(self._shape, value, where) for value in (was, becomes)]
+            if messages[0] != messages[1]:
+                self._refuse(name, messages[1], where)
+                if messages[1] is None or (self._marks and messages[0] is not None):
+                    target.add(**{self._shape.fields[self._key].name: _MARK + name})
+                target.extend(message for message in messages[1:] if message is not None)
+
+    def _refuse(self, name: str, becomes: Any, where: str) -> None:
+        """Raises NotAdjustable for a change that runtimes do not make."""
+        if self._kept and becomes is None:
+            raise self._kept.at(where)
+        if self._names and name not in self._names:
+            raise limits.NAMESPACE.at(where)
+        if self._marks and becomes is not None:
+            _refuse_mark(name, where)
+
+    def _by_name(self, values: object, place: str) -> dict[str, list[Any]]:
+        named: dict[str, list[Any]] = {}
+        for number, value in enumerate(is_list(values, place)):
+            where = f"{place}[{number}]"
+            name = text(is_object(value, where).get(self._key), f"{where}.{self._key}")
+            named.setdefault(name, []).append(value)
+        return named
+
+    def applied(self, adjustment: Any, before: Any) -> Any:
+        """See Part; a changed element keeps its place.
+
+        Of elements with the same name the first is removed or changed, as the generator does it.
+        """
+        changes = self.written(adjustment)
+        names = [change[self._key] for change in changes]
+        removals = {name for name in names if name.startswith(_MARK) and (self._marks or self._names)}
+        removed = {name[1:] for name in removals} - {*names}
+        result: list[Spec] = []
+        places: dict[str, int] = {}
+        for value in before or []:
+            name = value.get(self._key, "")
+            if name in removed:
+                removed.discard(name)
+            else:
+                places.setdefault(name, len(result))
+                result.append(value)
+        for change, name in zip(changes, names, strict=True):
+            if name not in removals:
+                index = places.setdefault(name, len(result))
+                result[index : index + 1] = [change]
+        return result if changes else before
+
+
+class Mounts(Named):
+    """The mounts: runtimes sort them, so that a mount comes before those inside it."""
+
+    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        """See Part; refuses to hide or show a mount by the order of those that stay."""
+        super().change(adjusted, before, after, place)
+        old, new = ([mount["destination"] for mount in mounts or []] for mounts in (before, after))
+        stay = {*old} & {*new}
+        old, new = [name for name in old if name in stay], [name for name in new if name in stay]
+        if old != new:
+            for name in sorted(_hidden(old) ^ _hidden(new)):
+                raise limits.MOUNT_ORDER.at(element(place, name))
+
+
+def _hidden(destinations: list[str]) -> set[str]:
+    """Returns the destinations that stand behind a mount inside them, which they hide."""
+    above: set[str] = set()
+    hiding = set()
+    for destination in destinations:
+        path = destination.rstrip("/")
+        if path in above:
+            hiding.add(destination)
+        while "/" in path and (path := path.rpartition("/")[0]) not in above:
+            above.add(path)
+    return hiding
+
+
+class Env(Part):
+    """The environment, an array of `NAME=VALUE`."""
+
+    def written(self, container: Any) -> list[str]:
+        return list(container.env)
+
+    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        old, new = _variables(before, place), _variables(after, place)
+        for name, where, was, becomes in _changed(old, new, place):
+            if becomes is None:
+                raise limits.ENV_REMOVED.at(where)
+            _, equals, value = text(becomes, where).partition("=")
+            if not equals or not name:
+                raise limits.ENV_BARE.at(where)
+            _refuse_mark(name, where)
+            if was is not None:
+                adjusted.env.add(key=_MARK + name)
+            adjusted.env.add(key=name, value=value)
+
+    def applied(self, adjustment: Any, before: Any) -> Any:
+        """See Part; a changed variable keeps its first place."""
+        changes: list[api.KeyValue] = adjustment.env
+        touched = {change.key.removeprefix(_MARK) for change in changes}
+        added = {change.key: f"{change.key}={change.value}" for change in changes if not change.key.startswith(_MARK)}
+        result = []
+        for entry in before or []:
+            name = entry.partition("=")[0]
+            if name not in touched:
+                result.append(entry)
+            elif name in added:
+                result.append(added.pop(name))
+        return [*result, *added.values()] if touched else before
+
+
+def _variables(entries: object, place: str) -> dict[str, list[str]]:
+    named: dict[str, list[str]] = {}
+    for number, entry in enumerate(is_list(entries, place)):
+        if not isinstance(entry, str):
+            text(entry, f"{place}[{number}]")
+        named.setdefault(entry.partition("=")[0], []).append(entry)
+    return named

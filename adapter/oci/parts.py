@@ -1,0 +1,322 @@
+"""The parts of a specification: a class for each kind of value that NRI can tell and change.
+
+A part does three things: it writes what NRI tells of a container, it turns a difference into an adjustment, and it
+applies an adjustment. How a change has to look to arrive is decided by pkg/adaptation/result.go, which collects what
+plugins want, and by pkg/runtime-tools/generate/generate.go, which applies it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from adapter.oci import limits
+from adapter.oci.limits import Limit, inside
+from adapter.oci.shapes import Shape, shape, write
+from adapter.oci.values import Spec, empty, members, read, read_list, texts
+from adapter.proto import nri_pb2 as api
+
+
+class Part:
+    """A value in the specification, and the field of NRI's container and of an adjustment that holds it.
+
+    This class itself is for values without a field, which cannot be changed; subclasses are for the others.
+    """
+
+    def __init__(self, field: str = "") -> None:
+        """Takes the field's name in the container and in the adjustment; a field of `linux` is `linux.NAME`."""
+        *self._parents, self.name = field.split(".")
+
+    def holder(self, message: Any) -> Any:
+        """Returns the message in a container or an adjustment that has the field."""
+        for name in self._parents:
+            message = getattr(message, name)
+        return message
+
+    def written(self, container: Any) -> Any:
+        """Returns the OCI value of a container's field; None, or an empty value, if the field is not set."""
+        return None
+
+    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        """Puts into an adjustment what turns `before` into `after`, which differ. Raises NotAdjustable."""
+        if not same(before, after):
+            raise limits.NOWHERE.at(_further(before, after, place))
+
+    def applied(self, adjustment: Any, before: Any) -> Any:
+        """Returns the value with the adjustment, `before` itself where nothing is adjusted, None for removed."""
+        return before
+
+
+def same(before: object, after: object) -> bool:
+    """Whether two values are the same, as they are or without their empty members."""
+    if before == after:
+        return True
+    if isinstance(before, dict) and isinstance(after, dict):
+        return all(same(before.get(key), after.get(key)) for key in {**before, **after})
+    return empty(before) and empty(after)
+
+
+def _further(before: object, after: object, place: str) -> str:
+    """Returns the place of the change one level below a top-level object: `root.readonly` instead of `root`."""
+    if "." in place or not isinstance(after, dict):
+        return place
+    old = before if isinstance(before, dict) else {}
+    return next(inside(place, key) for key in {**old, **after} if not same(old.get(key), after.get(key)))
+
+
+class Group(Part):
+    """An object whose members are parts."""
+
+    def __init__(self, **parts: Part) -> None:
+        """Takes the parts by their OCI keys, in the order in which they are written."""
+        self._parts = parts
+        self._unknown = Part()
+
+    def written(self, container: Any) -> Spec:
+        values = {key: part.written(container) for key, part in self._parts.items()}
+        return {key: value for key, value in values.items() if not _says_nothing(value)}
+
+    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        old, new = members(before, place), members(after, place)
+        for key in {**old, **new}:
+            was, becomes = old.get(key), new.get(key)
+            if was != becomes:
+                self._parts.get(key, self._unknown).change(adjusted, was, becomes, inside(place, key))
+
+    def applied(self, adjustment: Any, before: Any) -> Spec:
+        """See Part; members that are not adjusted are shared with `before`."""
+        result = dict(before or {})
+        for key, part in self._parts.items():
+            value = part.applied(adjustment, result.get(key))
+            if value is None:
+                result.pop(key, None)
+            elif key in result or not _says_nothing(value):
+                result[key] = value
+        return result
+
+
+def _says_nothing(value: object) -> bool:
+    return value in (None, "", [], {})
+
+
+USER = shape(api.User, always=("uid", "gid"))
+
+
+class User(Part):
+    """The user, which NRI tells and cannot change."""
+
+    def written(self, container: Any) -> Spec | None:
+        return write(USER, container.user) if container.HasField("user") else None
+
+    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        """See Part. Older runtimes tell no user; Go's encoder then writes a user of zeros, which is no change."""
+        if before is not None or not same({"uid": 0, "gid": 0}, after):
+            super().change(adjusted, before, after, place)
+
+
+class Args(Part):
+    """The command, which is replaced as a whole: an empty first argument says so."""
+
+    def written(self, container: Any) -> list[str]:
+        return list(container.args)
+
+    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        arguments = texts(after, place)
+        if arguments:
+            adjusted.args.extend(["", *arguments])
+        elif not empty(before):
+            raise limits.ARGS_EMPTIED.at(place)
+
+    def applied(self, adjustment: Any, before: Any) -> Any:
+        """See Part; an empty first argument is an argument here."""
+        return list(adjustment.args) or before
+
+
+class Scalar(Part):
+    """A string, or a number in a wrapper, that cannot be removed."""
+
+    def __init__(self, field: str, reader: Callable[[object, str], Any]) -> None:
+        """Takes the reader of values."""
+        super().__init__(field)
+        self._reader = reader
+
+    def written(self, container: Any) -> Any:
+        holder = self.holder(container)
+        value = getattr(holder, self.name)
+        if isinstance(value, str):
+            return value
+        return value.value if holder.HasField(self.name) else None
+
+    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        value = None if after is None else self._reader(after, place)
+        holder = self.holder(adjusted)
+        if value in (None, ""):
+            if not empty(before):
+                raise limits.KEPT.at(place)
+        elif isinstance(value, str):
+            setattr(holder, self.name, value)
+        else:
+            getattr(holder, self.name).value = value
+
+    def applied(self, adjustment: Any, before: Any) -> Any:
+        value = self.written(adjustment)
+        return before if value in (None, "") else value
+
+
+class Whole(Part):
+    """An object that is replaced as a whole."""
+
+    def __init__(self, field: str, shape: Shape, *, removable: bool) -> None:
+        """Takes the shape; a removable object's required member is an enum with a word for an absent object."""
+        super().__init__(field)
+        self._shape = shape
+        self._removable = removable
+
+    def written(self, container: Any) -> Spec | None:
+        holder = self.holder(container)
+        # A container has no field for the memory policy.
+        if self.name not in holder.DESCRIPTOR.fields_by_name or not holder.HasField(self.name):
+            return None
+        return self._object(getattr(holder, self.name))
+
+    def _object(self, message: Any) -> Spec | None:
+        absent = self._removable and not getattr(message, self._shape.fields[self._shape.required].name)
+        return None if absent else write(self._shape, message)
+
+    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        """See Part; a message with the word for an absent object removes."""
+        message = self._read(after, place)
+        if message is None and not self._removable and not empty(before):
+            raise limits.KEPT.at(place)
+        if message != self._read(before, place):
+            getattr(self.holder(adjusted), self.name).CopyFrom(message or self._shape.message())
+
+    def _read(self, value: object, place: str) -> Any:
+        return None if empty(members(value, place)) else read(self._shape, value, place)
+
+    def applied(self, adjustment: Any, before: Any) -> Any:
+        holder = self.holder(adjustment)
+        return self._object(getattr(holder, self.name)) if holder.HasField(self.name) else before
+
+
+class Seccomp(Whole):
+    """The seccomp policy."""
+
+    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        super().change(adjusted, before, after, place)
+        policy = adjusted.linux.seccomp_policy
+        if policy.HasField("default_errno") and policy.default_errno.value != 1:
+            raise limits.SECCOMP_ERRNO.at(f"{place}.defaultErrnoRet")
+
+
+class Rdt(Part):
+    """The RDT class."""
+
+    _SHAPE = shape(api.LinuxRdt)
+
+    def written(self, container: Any) -> Spec:
+        return {key: value for key, value in write(self._SHAPE, container.linux.rdt).items() if value}
+
+    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        """See Part; says all members, old and new, and clears what earlier plugins have set.
+
+        The removal alone does not do: pkg/adaptation/result.go, adjustRdt, forgets it where anything is set.
+        """
+        was, becomes = self._read(before, place), self._read(after, place)
+        if was == becomes:
+            return
+        rdt = adjusted.linux.rdt
+        rdt.remove = True
+        for name in {**was, **becomes} if becomes else ():
+            getattr(rdt, name).SetInParent()
+            if name in becomes:
+                getattr(rdt, name).CopyFrom(becomes[name])
+
+    def _read(self, value: object, place: str) -> dict[str, Any]:
+        """Returns NRI's wrapped values of the members that are not empty."""
+        message = read(self._SHAPE, members(value, place), place)
+        return {field.name: wrapper for field, wrapper in message.ListFields() if wrapper.value}
+
+    def applied(self, adjustment: Any, before: Any) -> Any:
+        rdt = adjustment.linux.rdt
+        kept = {} if rdt.remove else before or {}
+        return {**kept, **write(self._SHAPE, rdt)} if adjustment.linux.HasField("rdt") else before
+
+
+class Appended(Part):
+    """An array to which NRI can only append: hooks, device rules."""
+
+    def __init__(self, field: str, shape: Shape, kept: Limit) -> None:
+        """Takes the shape of an element, and the refusal of other changes."""
+        super().__init__(field)
+        self._shape = shape
+        self._kept = kept
+
+    def written(self, container: Any) -> list[Spec]:
+        return [write(self._shape, element) for element in getattr(self.holder(container), self.name)]
+
+    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        old, new = (read_list(self._shape, elements, place) for elements in (before, after))
+        if new[: len(old)] != old:
+            raise self._kept.at(place)
+        if new != old:
+            getattr(self.holder(adjusted), self.name).extend(new[len(old) :])
+
+    def applied(self, adjustment: Any, before: Any) -> Any:
+        added = self.written(adjustment)
+        return [*(before or []), *added] if added else before
+
+
+class Limits(Part):
+    """An object of cgroup limits, which can be set but not removed."""
+
+    def __init__(
+        self, field: str, shape: Shape, *, no_change: Callable[[int], bool] | None = None, why: Limit = limits.ZERO
+    ) -> None:
+        """Takes the shape; `no_change` says which values of `limit` runtimes take as no change, `why` refuses them."""
+        super().__init__(field)
+        self._shape = shape
+        self._no_change = no_change
+        self._why = why
+
+    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        old, new = members(before, place), members(after, place)
+        for key in {**old, **new}:
+            if old.get(key) != new.get(key):
+                self._member(adjusted, key, old, new, place)
+
+    def _member(self, adjusted: Any, key: str, old: Spec, new: Spec, place: str) -> None:
+        """Puts a differing member into the adjustment."""
+        was, becomes, where = old.get(key), new.get(key), inside(place, key)
+        if key not in self._shape.fields:
+            super().change(adjusted, was, becomes, where)
+        elif becomes is None or (becomes == "" and key in ("cpus", "mems")):
+            if not empty(was):
+                raise limits.KEPT.at(where)
+        else:
+            message = read(self._shape, {key: becomes}, place)
+            if key == "limit" and self._no_change and self._no_change(becomes):
+                raise self._why.at(where)
+            target = getattr(self.holder(adjusted), self.name)
+            target.SetInParent()
+            target.MergeFrom(message)
+
+    def applied(self, adjustment: Any, before: Any) -> Any:
+        holder = self.holder(adjustment)
+        if not holder.HasField(self.name):
+            return before
+        changes = write(self._shape, getattr(holder, self.name))
+        if self._no_change and self._no_change(changes.get("limit", 0)):
+            changes.pop("limit", None)
+        return {**(before or {}), **changes}
+
+
+class Memory(Limits):
+    """Memory, of which runtimes take the limit only; they set swap to the same number."""
+
+    def _member(self, adjusted: Any, key: str, old: Spec, new: Spec, place: str) -> None:
+        limit = new.get("limit")
+        swap_follows = key == "swap" and old.get("limit") != limit == new.get("swap")
+        if key != "limit" and not swap_follows:
+            raise limits.MEMORY.at(inside(place, key))
+        super()._member(adjusted, key, old, new, place)

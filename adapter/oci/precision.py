@@ -1,0 +1,43 @@
+"""Restores large numbers that were rounded by a tool with floats only, such as jq up to 1.6."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+_EXACT = 1 << 53
+"""Every integer up to this one is a float."""
+_LARGEST = 1 << 65
+"""All numbers of a specification are below this one."""
+
+
+def settled(before: Any, after: Any) -> Any:
+    """Returns `after` with the numbers of `before` where both are the same float.
+
+    An element of a list is compared as a whole with each element of the other list.
+    """
+    if before == after:
+        return before  # 0 equals false, and 1 true, but the type is part of it
+    if isinstance(before, dict) and isinstance(after, dict):
+        return {key: settled(before.get(key), member) for key, member in after.items()}
+    if isinstance(before, list) and isinstance(after, list):
+        originals = {_text(element): element for element in before}
+        return [originals.get(_text(element), element) for element in after]
+    return before if _is_large(before) and _is_large(after) and float(before) == float(after) else after
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, int) and _EXACT <= abs(value) < _LARGEST
+
+
+def _text(value: Any) -> str:
+    """Returns the JSON of a value as such a tool writes it."""
+    return json.dumps(_rounded(value), sort_keys=True)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_rounded(element) for element in value]
+    return float(value) if _is_large(value) else value

@@ -1,0 +1,86 @@
+"""Shapes: OCI objects and the NRI messages with the same data, described once for reading and for writing.
+
+The names and types of members come from the message's descriptor, in the order in which Go's encoder writes them. Only
+facts outside the descriptor are listed: keys with another spelling, members that Go writes even if they are empty.
+Source: runtime-spec specs-go/config.go, containerd/nri pkg/api. Small, for the requests of all events need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+
+_KEYS = {
+    "clos_id": "closID",
+    "default_errno": "defaultErrnoRet",
+    "disable_oom_killer": "disableOOMKiller",
+    "kernel_tcp": "kernelTCP",
+}
+"""OCI's keys that are not the camel case of NRI's names."""
+_NOT_OCI = {"remove"}
+"""NRI's mark of a removal, which no OCI object has."""
+
+
+class Field(NamedTuple):
+    """A member of an OCI object and the field of the message that holds it."""
+
+    key: str
+    name: str
+    value: FieldDescriptor
+    """The descriptor of the value: of the wrapper's `value` where the field is wrapped."""
+    optional: bool
+    """The message wraps the value, so that absent and 0 differ."""
+    always: bool
+    """Go's encoder writes the member even if it is empty."""
+    shape: Shape | None
+    """The shape of the elements, of an array of objects."""
+
+
+class Shape(NamedTuple):
+    """An OCI object and NRI's message for it. `required` is the member without which the object means nothing."""
+
+    message: type[Any]
+    fields: Mapping[str, Field]
+    required: str
+
+
+def shape(message: type[Any], required: str = "", *, always: tuple[str, ...] = (), **elements: Shape) -> Shape:
+    """Returns the shape of a message; `elements` has the shapes of its arrays of objects, by field name."""
+    fields = {}
+    for field in message.DESCRIPTOR.fields:
+        key = _KEYS.get(field.name, field.json_name)
+        wrapped = field.message_type is not None and field.message_type.name.startswith("Optional")
+        value = field.message_type.fields_by_name["value"] if wrapped else field
+        if field.name not in _NOT_OCI:
+            written = key == required or key in always
+            fields[key] = Field(key, field.name, value, wrapped, written, elements.get(field.name))
+    return Shape(message, fields, required)
+
+
+def write(shape: Shape, message: Any) -> dict[str, Any]:
+    """Returns the OCI object for a message, as Go's encoder writes it."""
+    written: dict[str, Any] = {}
+    for key, name, descriptor, optional, always, elements in shape.fields.values():
+        if optional and not message.HasField(name):
+            continue
+        value = getattr(message, name)
+        if optional:
+            value = value.value
+        if elements:
+            value = [write(elements, element) for element in value]
+        elif descriptor.enum_type:
+            words = descriptor.enum_type
+            value = [_word(words, number) for number in value] if descriptor.is_repeated else _word(words, value)
+        elif descriptor.is_repeated:
+            value = list(value)
+        if value or always or optional:
+            written[key] = value
+    return written
+
+
+def _word(words: EnumDescriptor, number: int) -> str:
+    """Returns an enum's word; of a number that this version of NRI does not know, its digits."""
+    word = words.values_by_number.get(number)
+    return word.name if word else str(number)

@@ -1,0 +1,158 @@
+"""Readers of OCI values: a reader returns the value for NRI's message, or refuses a wrong value with its place.
+
+An absent, a null, and an empty value are the same where Go's `omitempty` makes them so. In an optional field, which Go
+has as a pointer, 0 and absent differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from adapter.gojson import kind
+from adapter.oci.limits import ILL_TYPED, NOWHERE, inside
+from adapter.oci.shapes import Field, Shape
+
+Spec: TypeAlias = dict[str, Any]
+"""An OCI runtime specification, or an object in it, as `gojson.plain` returns it."""
+
+_NO_WORDS = {"IOPRIO_CLASS_NONE", "SCHED_NONE"}
+"""NRI's words for an absent object; OCI has none of them."""
+
+
+def _instead_of(wanted: str, value: object, place: str) -> Exception:
+    return ILL_TYPED.at(place, f"{kind(value)} instead of {wanted}")
+
+
+def empty(value: object) -> bool:
+    """Whether a value is null, an empty string, array or object, or holds nothing but such values.
+
+    Numbers and booleans are never empty, for a value that NRI does not tell need not be 0 or false.
+    """
+    if isinstance(value, dict):
+        return all(empty(member) for member in value.values())
+    if isinstance(value, list):
+        return all(member is None for member in value)
+    return value is None or value == ""
+
+
+def members(value: object, place: str) -> Spec:
+    """Returns an object's members; null and absence have none. Raises NotAdjustable."""
+    return {} if value is None else is_object(value, place)
+
+
+def is_object(value: object, place: str) -> Spec:
+    """Returns a value that has to be an object. Raises NotAdjustable."""
+    if not isinstance(value, dict):
+        raise _instead_of("an object", value, place)
+    return value
+
+
+def is_list(value: object, place: str) -> list[Any]:
+    """Returns a value that has to be an array; null and absence are an empty one. Raises NotAdjustable."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise _instead_of("an array", value, place)
+    return value
+
+
+def text(value: object, place: str) -> str:
+    """Returns a string that can be sent and used. Raises NotAdjustable."""
+    if not isinstance(value, str):
+        raise _instead_of("a string", value, place)
+    if "\0" in value:
+        raise ILL_TYPED.at(place, "a NUL character")
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise ILL_TYPED.at(place, "a lone surrogate")
+    return value
+
+
+def texts(value: object, place: str) -> list[str]:
+    """Returns an array of strings. Raises NotAdjustable."""
+    return [text(element, f"{place}[{number}]") for number, element in enumerate(is_list(value, place))]
+
+
+def boolean(value: object, place: str) -> bool:
+    """Returns a boolean. Raises NotAdjustable."""
+    if not isinstance(value, bool):
+        raise _instead_of("a boolean", value, place)
+    return value
+
+
+def _integer(low: int, high: int) -> Callable[[object, str], int]:
+    def integer(value: object, place: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            fraction = isinstance(value, float)
+            raise ILL_TYPED.at(place, "not an integer") if fraction else _instead_of("a number", value, place)
+        if not low <= value <= high:
+            raise ILL_TYPED.at(place, f"out of the range {low} to {high}")
+        return value
+
+    return integer
+
+
+_UINT64 = _integer(0, (1 << 64) - 1)
+
+
+def _uint64(value: object, place: str) -> int:
+    """Returns a number of 64 bits; the largest, "no limit", is rounded up by tools that have only floats."""
+    largest = (1 << 64) - 1
+    if isinstance(value, int) and largest < value < 2 * largest and float(value) == float(largest):
+        return largest
+    return _UINT64(value, place)
+
+
+int64 = _integer(-(1 << 63), (1 << 63) - 1)
+_READERS: Mapping[int, Callable[[object, str], Any]] = {
+    FieldDescriptor.TYPE_STRING: text,
+    FieldDescriptor.TYPE_BOOL: boolean,
+    FieldDescriptor.TYPE_INT32: _integer(-(1 << 31), (1 << 31) - 1),
+    FieldDescriptor.TYPE_UINT32: _integer(0, (1 << 32) - 1),
+    FieldDescriptor.TYPE_INT64: int64,
+    FieldDescriptor.TYPE_UINT64: _uint64,
+}
+
+
+def read(shape: Shape, value: object, place: str) -> Any:
+    """Returns the message for an object. Raises NotAdjustable for a member that is wrong, unknown, or missing."""
+    message = shape.message()
+    oci = is_object(value, place)
+    if shape.required:
+        text(oci.get(shape.required), f"{place}.{shape.required}")
+    for key, member in oci.items():
+        field = shape.fields.get(key)
+        if field is None:
+            if not empty(member):
+                raise NOWHERE.at(inside(place, key))
+        elif member is not None:
+            _set(message, field, member, f"{place}.{key}")
+    return message
+
+
+def _set(message: Any, field: Field, member: object, place: str) -> None:
+    holder, name = (getattr(message, field.name), "value") if field.optional else (message, field.name)
+    if field.value.is_repeated:
+        elements = enumerate(is_list(member, place))
+        getattr(holder, name).extend([_element(field, element, f"{place}[{number}]") for number, element in elements])
+    else:
+        setattr(holder, name, _element(field, member, place))
+
+
+def _element(field: Field, value: object, place: str) -> Any:
+    if field.shape:
+        return read(field.shape, value, place)
+    if field.value.enum_type is None:
+        return _READERS[field.value.type](value, place)
+    word = text(value, place)
+    number = field.value.enum_type.values_by_name.get(word)
+    if number is None or word in _NO_WORDS:
+        raise ILL_TYPED.at(place, "an unknown word")
+    return number.number
+
+
+def read_list(shape: Shape, value: object, place: str) -> list[Any]:
+    """Returns the messages for an array of objects. Raises NotAdjustable."""
+    return [read(shape, element, f"{place}[{number}]") for number, element in enumerate(is_list(value, place))]

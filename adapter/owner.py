@@ -1,0 +1,134 @@
+"""The lock of the state directory: of several adapters on a node, one serves the events.
+
+The others stay registered, and try to take the lock at each event. So an adapter that is killed, that loses its runtime
+or that is replaced by a newer one loses no event and doubles none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import struct
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+
+log = logging.getLogger(__name__)
+
+_OWNER = 0
+"""The byte of the file whose lock makes the owner. Every byte behind it stands for ids of pods and containers."""
+_IDS = 1 << 32
+_FLOCK = "hhqqi0q"
+"""The C structure flock of 64-bit machines: type, whence, start, length, pid."""
+
+
+class Owner:
+    """The right to serve events. Locks are of this open file (F_OFD_SETLK), so they end with the process."""
+
+    def __init__(self, directory: str) -> None:
+        """Takes the state directory, which is made if it is missing. Without one, this adapter is always the owner."""
+        self.directory = directory
+        self.is_held = False
+        """Whether this process serves the events."""
+        self._fd = -1
+        self._kept: set[str] = set()
+        self._token = ""
+        """What the file holds since this process became the owner: its pid, and what no other process writes."""
+        self.last = ""
+        """The last event that this process has served. The next owner may get the same event from the runtime."""
+        self.served_before = ""
+        """The last event that the owner before has served, if it has released the lock."""
+        self._has_said = False
+        try:
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+            self._fd = os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            self.is_held = True
+            text = "%s: %s: what is owed is forgotten with this process (state.directory)"
+            log.warning(text, directory, error.strerror)
+
+    @property
+    def has_directory(self) -> bool:
+        """Whether the state directory can be used."""
+        return self._fd >= 0
+
+    def take(self) -> bool:
+        """Becomes the owner if no other process is it; returns whether this process is the owner now."""
+        if not self.is_held and self._lock(_OWNER):
+            self.is_held = True
+            self.served_before = self._content().partition("\n")[2]
+            self._write(f"{os.getpid()} {os.urandom(8).hex()}\n")
+        elif not self.is_held and not self._has_said:
+            self._has_said = True
+            pid = self._content().partition(" ")[0]
+            log.warning("%s: process %s serves the events; this one waits", self.directory, pid or "?")
+        return self.is_held
+
+    def release(self, ids: Iterable[str]) -> None:
+        """Lets another process serve the events, but for those of pods and containers whose chains are under way."""
+        if not self.has_directory or not self.is_held:
+            return
+        for id_ in ids:
+            self._kept.add(id_)
+            self._lock(_byte(id_))
+        self.is_held = self._has_said = False
+        self._write(f"{self._token.partition(chr(10))[0]}\n{self.last}")
+        self._set(fcntl.F_UNLCK, _OWNER)
+
+    def take_back(self) -> bool:
+        """Becomes the owner again if no other process was it since `release`; returns whether this process is it."""
+        if self._token and self._lock(_OWNER):
+            self.is_held = self._content() == self._token
+            if not self.is_held:
+                self._set(fcntl.F_UNLCK, _OWNER)
+        return self.is_held
+
+    def leave(self, id_: str) -> None:
+        """Lets another process have an id, for its chains have ended."""
+        if id_ in self._kept:
+            self._kept.discard(id_)
+            self._set(fcntl.F_UNLCK, _byte(id_))
+
+    def is_elsewhere(self, id_: str) -> bool:
+        """Whether an earlier owner still has chains of an id under way."""
+        return self.has_directory and self._is_locked(_byte(id_), 1)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no earlier owner has chains under way."""
+        return not (self.has_directory and self._is_locked(_OWNER + 1, 0))
+
+    def _content(self) -> str:
+        return os.pread(self._fd, 1000, 0).decode("utf-8", "replace")
+
+    def _write(self, token: str) -> None:
+        self._token = token
+        with suppress(OSError):  # a full disk: then the lock cannot be taken back, only taken
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, token.encode(), 0)
+
+    def _lock(self, byte: int) -> bool:
+        return self._set(fcntl.F_WRLCK, byte)
+
+    def _set(self, kind: int, byte: int) -> bool:
+        try:
+            fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, kind, os.SEEK_SET, byte, 1, 0))
+        except (BlockingIOError, PermissionError):
+            return False
+        except OSError:
+            return True  # a file system without such locks
+        return True
+
+    def _is_locked(self, start: int, length: int) -> bool:
+        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
+        try:
+            answer = fcntl.fcntl(self._fd, fcntl.F_OFD_GETLK, asked)
+        except OSError:
+            return False  # likewise
+        return int(struct.unpack(_FLOCK, answer)[0]) != fcntl.F_UNLCK
+
+
+def _byte(id_: str) -> int:
+    """Returns the byte that stands for an id. Few ids are kept at a time, so two of them never have one byte."""
+    return _OWNER + 1 + zlib.crc32(id_.encode()) % _IDS

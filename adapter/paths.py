@@ -1,0 +1,94 @@
+"""Files of the node: what a path below another root leads to, and reading what may be no regular file."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+
+from adapter.errors import ConfigError
+
+MAX_LINKS = 40
+"""Maximum number of symbolic links in one path: the kernel's limit."""
+MAX_GIVEN = 16 << 20
+"""Maximum bytes of a file that is named on the command line."""
+
+
+def absolute(path: str) -> str:
+    """Returns a path that does not depend on the working directory. Raises OSError."""
+    return path if path.startswith("/") else f"{os.getcwd()}/{path}"
+
+
+identity: Callable[[os.stat_result], tuple[int, ...]] = attrgetter(
+    "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
+)
+"""Returns the part of a file's status that differs between two versions of the file."""
+
+
+def status(path: str, root: str = "/") -> os.stat_result:
+    """Returns the status of the file at a path, as a process with the root directory `root` sees it.
+
+    Symbolic links are followed below that root. Raises OSError, and ValueError for a text that cannot be a path.
+    """
+    return os.stat(path) if root == "/" else [status for _, status in walk(path, root)][-1]
+
+
+def read(path: str, limit: int) -> tuple[bytes, os.stat_result]:
+    """Returns a regular file's bytes, and its status before they were read.
+
+    Raises OSError, and ValueError for other files and for more than `limit` bytes.
+    """
+    _check(os.stat(path))  # before it is opened: opening alone has effects on some devices
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        status = os.fstat(file.fileno())
+        _check(status)
+        text = file.read(limit + 1)
+    if len(text) > limit:
+        raise ValueError(f"{max(status.st_size, len(text))} bytes, at most {limit}")
+    return text, status
+
+
+def given(path: str) -> bytes:
+    """Returns the bytes of a file that is named on the command line. Raises ConfigError."""
+    try:
+        return read(path, MAX_GIVEN)[0]
+    except (OSError, ValueError) as error:
+        raise ConfigError(path, getattr(error, "strerror", None) or str(error)) from None
+
+
+def _check(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("not a regular file")
+
+
+def walk(path: str, root: str = "/") -> Iterator[tuple[str, os.stat_result]]:
+    """Yields what a look-up of an absolute path passes, as a process with the root directory `root` does it.
+
+    These are directories, symbolic links, and at last the file, each with its own status. Directories may repeat.
+    Raises OSError, and ValueError for a text that cannot be a path.
+    """
+    top = at = root.rstrip("/")
+    names, links = path.split("/")[::-1], 0
+    while names:
+        name = names.pop()
+        if name in {"", ".", ".."}:
+            status = os.lstat(f"{at}/.")
+            if name == ".." and at != top:
+                at = at.rpartition("/")[0]
+                status = os.lstat(f"{at}/.")
+            yield at or "/", status
+            continue
+        place = f"{at}/{name}"
+        status = os.lstat(place)
+        yield place, status
+        if not stat.S_ISLNK(status.st_mode):
+            at = place
+            continue
+        target = os.readlink(place)
+        links += 1
+        if links > MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        names += target.split("/")[::-1]
+        at = top if target.startswith("/") else at

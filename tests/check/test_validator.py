@@ -1,0 +1,119 @@
+"""Whether containerd creates containers while the adapter is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapter.check import validator
+from tests.check.node import HOOK, REQUIRED, Node
+
+OK = ["config.toml: containerd >= 2.2 creates no container while the adapter is missing"]
+ALSO_CREATED = "config.toml: containers are also created while the adapter is missing: default_validator."
+NOT_LISTED = [f"{ALSO_CREATED}required_plugins does not list it"]
+NOT_ENABLED = [f"{ALSO_CREATED}enable is not true"]
+WRONG_TYPE = "a value has the wrong type"
+
+
+@pytest.fixture
+def node(node: Node) -> Node:
+    """A node with a hook, so that the adapter matters."""
+    node.write("one/a.json", HOOK)
+    node.settings["hooks"]["enabled"] = True
+    return node
+
+
+def told(node: Node) -> list[str]:
+    """What is said of containerd's configuration, without the status, which must not be a problem."""
+    lines = [line for line in node() if "toml" in line]
+    assert node.code == 0, lines
+    return [line.split(" ", 1)[1] for line in lines]
+
+
+def test_a_validator_that_requires_the_adapter_is_said(node: Node) -> None:
+    assert told(node) == OK
+
+
+def test_without_plugins_and_hooks_nothing_is_said(node: Node) -> None:
+    (node.folder / "one/a.json").unlink()
+    assert told(node) == []
+
+
+def test_on_another_runtime_nothing_is_said(node: Node) -> None:
+    node.write("CRI-O", "")
+    assert told(node) == []
+
+
+def test_without_a_configuration_the_adapter_is_not_required(node: Node) -> None:
+    (node.folder / "config.toml").unlink()
+    assert told(node) == NOT_LISTED
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", NOT_LISTED),
+        (REQUIRED.replace("v010-adapter", "v010"), NOT_LISTED),
+        (REQUIRED.replace("v010-adapter", "00-v010-adapter"), OK),
+        (REQUIRED.replace("v010-adapter", "10-v010-adapter"), NOT_LISTED),
+        (REQUIRED.replace("true", "false"), NOT_ENABLED),
+        (REQUIRED.replace("enable = true", ""), NOT_ENABLED),
+        (REQUIRED.replace("io.containerd.nri.v1.nri", "io.containerd.grpc.v1.cri"), NOT_LISTED),
+        (REQUIRED.replace("required_plugins", "required_plugins = 3\n#"), NOT_LISTED),
+        (REQUIRED.replace("required_plugins", "required_plugins = 'v010-adapter'\n#"), NOT_LISTED),
+        (REQUIRED.replace("required_plugins", "required_plugins = [[], {}]\n#"), NOT_LISTED),
+    ],
+)
+def test_both_settings_decide(node: Node, text: str, expected: list[str]) -> None:
+    node.write("config.toml", text)
+    assert told(node) == expected
+
+
+def test_the_names_are_those_of_the_links(node: Node) -> None:
+    (node.folder / "plugins/10-bridge").symlink_to(node.program("v010-adapter"))
+    assert told(node) == NOT_LISTED
+    for name in ("bridge", "10-bridge"):
+        node.write("config.toml", REQUIRED.replace("v010-adapter", name))
+        assert told(node) == OK
+
+
+@pytest.mark.parametrize("pattern", ["{folder}/more/*.toml", "more/*.toml", "./more/.b.toml"])
+def test_an_imported_file_overrides(node: Node, pattern: str) -> None:
+    (node.folder / "more").mkdir()
+    imports = f"imports = ['{pattern.format(folder=node.folder)}', 'missing.toml']\n"
+    node.write("config.toml", imports + REQUIRED)
+    assert told(node) == OK
+    node.write("more/.b.toml", imports + REQUIRED.replace("true", "false"))  # which imports itself
+    assert told(node) == NOT_ENABLED
+    node.write("config.toml", imports)
+    node.write("more/.b.toml", REQUIRED)
+    assert told(node) == OK
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"imports = [", "Invalid value (at end of document)"),
+        (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        (b"plugins = 3", WRONG_TYPE),
+        (b"[plugins.'io.containerd.nri.v1.nri']\ndefault_validator = 3", WRONG_TYPE),
+        (b"[plugins.'io.containerd.nri.v1.nri']\ndefault_validator = 'abc'", WRONG_TYPE),
+        (b"imports = [3]", WRONG_TYPE),
+    ],
+)
+def test_a_file_that_cannot_be_understood_is_named(node: Node, text: bytes, reason: str) -> None:
+    node.write("more.toml", text)
+    node.write("config.toml", "imports = ['more.toml']\n" + REQUIRED)
+    assert told(node) == [f"more.toml: {reason}"]
+
+
+def test_a_file_that_cannot_be_read_is_named(node: Node) -> None:
+    (node.folder / "config.toml").unlink()
+    (node.folder / "config.toml").mkdir()
+    assert told(node) == ["config.toml: Is a directory"]
+
+
+def test_the_files_are_below_the_hosts_root(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validator, "CONFIG", "/config.toml")
+    node.write("config.toml", "imports = ['/more.toml']\n")
+    node.write("more.toml", REQUIRED)
+    assert validator.check(str(node.folder), {"v010-adapter"}).status == "ok"

@@ -1,0 +1,377 @@
+"""The running command as a process, with the runtime's end of its trunk and its log.
+
+Nothing here sleeps or measures. What must come is waited for with one generous limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import Message
+
+from adapter.nri import api
+from adapter.nri.events import BY_EVENT, PLUGIN, RUNTIME
+from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request, mux, ttrpc
+from adapter.wire.ttrpc import Type
+
+COMMAND = Path(sys.executable).with_name("v010-adapter")
+SAFETY = 30.0
+"""Seconds after which whatever is waited for counts as never coming."""
+MEASURED = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_PROCESS_")}
+"""What makes a daemon note which lines it runs; set under `make coverage`."""
+LATE = 0.25
+"""Seconds of a call that shall not be done in time."""
+
+
+class Daemon:
+    """The command as a process, and the runtime's end of its trunk."""
+
+    def __init__(self, pid: int, trunk: socket.socket | None, stderr: int, *, is_guarded: bool = False) -> None:
+        """`trunk` is None as long as an external plugin has not connected; `stderr` the reading end of a pipe or -1."""
+        self.pid = pid
+        self.runtime: subprocess.Popen[bytes] | None = None
+        """The process that passes for the runtime, where that is not this one."""
+        self._is_guarded = is_guarded
+        self._guard = 0
+        self.exit_code: int | None = None
+        self.log: list[str] = []
+        """The lines it has written to stderr so far."""
+        self.calls: list[Request] = []
+        """What it has asked of the runtime so far."""
+        self.replies: dict[int, Reply] = {}
+        """What it has answered so far, in the order of its answers."""
+        self._pidfd = os.pidfd_open(pid)
+        self._stderr = stderr
+        self._rest = b""
+        self.trunk = trunk
+        self.connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
+        self.heard: list[ttrpc.Message] = []
+        """Every message of the Plugin service, those that answer no call of ours too."""
+        self._frames = mux.FrameReader()
+        self._messages = ttrpc.MessageReader()
+
+    # ---- waiting
+
+    def until(self, done: Callable[[], Any], what: str, *, read_trunk: bool = True) -> None:
+        """Reads the trunk and the log until `done()`."""
+        while not done():
+            fds = [fd for fd in (self._stderr, self._trunk_fd() if read_trunk else -1) if fd >= 0]
+            if self.exit_code is None:
+                fds.append(self._pidfd)
+            ready = select.select(fds, [], [], SAFETY)[0] if fds else []
+            assert ready, f"never came: {what}; the log:\n" + "\n".join(self.log)
+            self._serve(ready)
+
+    def _trunk_fd(self) -> int:
+        return -1 if self.trunk is None else self.trunk.fileno()
+
+    def _serve(self, ready: Sequence[int]) -> None:
+        # What a process has said before its end is read before its end is seen.
+        if self._stderr in ready:
+            self._read_log()
+        elif self.trunk is not None and self.trunk.fileno() in ready:
+            self._read_trunk()
+        elif self._pidfd in ready and self.exit_code is None:
+            _, status = os.waitpid(self.pid, 0)
+            self.exit_code = os.waitstatus_to_exitcode(status)
+
+    def _read_log(self) -> None:
+        chunk = os.read(self._stderr, 1 << 16)
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        self.log += [line.decode() for line in lines]
+        if not chunk:
+            os.close(self._stderr)
+            self._stderr = -1
+
+    def _read_trunk(self) -> None:
+        assert self.trunk is not None
+        try:
+            data = self.trunk.recv(1 << 16)
+        except ConnectionResetError:  # it went with bytes of ours unread
+            data = b""
+        for conn_id, payload in self._frames.receive_data(data):
+            if conn_id == PLUGIN_SERVICE:
+                self.heard += self._messages.receive_data(payload)
+        for event in self.connection.receive_data(data):
+            if isinstance(event, Request):
+                self.calls.append(event)
+            else:
+                assert event.stream_id not in self.replies, "two answers to one call"
+                self.replies[event.stream_id] = event
+        if not data:
+            self.trunk.close()
+
+    def logged(self, *texts: str) -> str:
+        """Waits for a line of the log that has all these texts in it, and returns it."""
+
+        def found() -> list[str]:
+            return [line for line in self.log if all(text in line for text in texts)]
+
+        self.until(found, f"a line with {texts}", read_trunk=False)
+        return found()[0]
+
+    def ended(self) -> int:
+        """Waits for the end of the process; returns its exit code, minus the signal that killed it."""
+        self.until(lambda: self.exit_code is not None and self._stderr < 0, "the end of the daemon")
+        assert self.exit_code is not None
+        return self.exit_code
+
+    def forget(self) -> None:
+        """Forgets what it has said and answered so far."""
+        assert self.call("CreateContainer").code == Code.OK  # and with it the lines of the log before it are here
+        while self._stderr >= 0 and select.select([self._stderr], [], [], 0)[0]:
+            self._read_log()
+        for heard in (self.log, self.replies, self.heard):
+            heard.clear()
+
+    def is_running(self) -> bool:
+        return self.exit_code is None and not select.select([self._pidfd], [], [], 0)[0]
+
+    # ---- the runtime's part
+
+    def send(self, method: str, request: Message | bytes = b"", timeout: float = SAFETY, service: str = PLUGIN) -> int:
+        """Calls the plugin; returns the stream id of the call."""
+        payload = request if isinstance(request, bytes) else request.SerializeToString()
+        stream_id = self.connection.call(service, method, payload, timeout)
+        self.flush()
+        return stream_id
+
+    def send_together(self, *calls: tuple[str, Message, float]) -> list[int]:
+        """Sends calls in one piece; they are a method, a request and seconds each. Returns their stream ids."""
+        ids = [
+            self.connection.call(PLUGIN, method, request.SerializeToString(), timeout)
+            for method, request, timeout in calls
+        ]
+        self.flush()
+        return ids
+
+    def next_stream_id(self) -> int:
+        """Takes the next stream id without sending anything."""
+        stream_id = self.connection.call("", "", b"")
+        self.connection.data_to_send()
+        return stream_id
+
+    def send_envelope(self, envelope: bytes, type_: Type = Type.REQUEST) -> int:
+        """Sends a message with any content under the next stream id, and returns that."""
+        stream_id = self.next_stream_id()
+        self.send_message(stream_id, envelope, type_)
+        return stream_id
+
+    def send_message(self, stream_id: int, envelope: bytes, type_: Type = Type.REQUEST) -> None:
+        """Sends a message with any content and stream id to the Plugin service."""
+        self.send_bytes(mux.frames(PLUGIN_SERVICE, ttrpc.message(stream_id, type_, envelope)))
+
+    def reply(self, stream_id: int) -> Reply:
+        """Waits for the answer to a call."""
+        self.until(lambda: stream_id in self.replies or self._trunk_fd() < 0, f"the answer to call {stream_id}")
+        assert stream_id in self.replies, "the trunk was closed instead of an answer; the log:\n" + "\n".join(self.log)
+        return self.replies[stream_id]
+
+    def call(self, method: str, request: Message | bytes = b"", timeout: float = SAFETY) -> Reply:
+        """Calls the plugin and waits for its answer."""
+        return self.reply(self.send(method, request, timeout))
+
+    def changed(self, event: api.Event.ValueType, pod: api.PodSandbox, of: api.Container | None = None) -> Reply:
+        """Sends an event as runtimes with NRI <= 0.11 do."""
+        assert event in BY_EVENT
+        return self.call("StateChange", api.StateChangeEvent(event=event, pod=pod, container=of))
+
+    def request(self) -> Request:
+        """Waits for the plugin's next call."""
+        self.until(lambda: self.calls, "a call of the plugin's")
+        return self.calls.pop(0)
+
+    def answer(self, request: Request, code: int = Code.OK, text: str = "") -> None:
+        """Answers a call of the plugin's, all of which have empty responses."""
+        if code:
+            self.connection.fail(request.stream_id, code, text)
+        else:
+            self.connection.respond(request.stream_id, b"")
+        self.flush()
+
+    def flush(self) -> None:
+        self.send_bytes(self.connection.data_to_send())
+
+    def send_bytes(self, data: bytes) -> None:
+        """Writes bytes to the trunk, whatever they are."""
+        assert self.trunk is not None
+        self.trunk.sendall(data)
+
+    def registration(self) -> api.RegisterPluginRequest:
+        """Waits for the registration and accepts it."""
+        request = self.request()
+        if self._is_guarded and not self._guard:
+            (self._guard,) = children_of(self.pid)
+        assert (request.service, request.method) == (RUNTIME, "RegisterPlugin")
+        self.answer(request)
+        return api.RegisterPluginRequest.FromString(request.payload)
+
+    def configure(
+        self, config: str = "", name: str = "test", version: str = "v1.0.0", nri: str = "v0.12.5"
+    ) -> api.ConfigureResponse:
+        """Configures the plugin, which accepts."""
+        request = api.ConfigureRequest(
+            config=config,
+            runtime_name=name,
+            runtime_version=version,
+            registration_timeout=5000,
+            request_timeout=2000,
+            NRI_version=nri,
+        )
+        reply = self.call("Configure", request)
+        assert reply.code == Code.OK, reply.message
+        return api.ConfigureResponse.FromString(reply.payload)
+
+    def handshake(self, config: str = "") -> Daemon:
+        """Accepts, configures and synchronises the plugin."""
+        self.registration()
+        self.configure(config)
+        reply = self.call("Synchronize", api.SynchronizeRequest())
+        assert reply.code == Code.OK, reply.message
+        return self
+
+    def accept(self, listener: socket.socket) -> None:
+        """Accepts the daemon's next connection in place of the one before."""
+        self.trunk, _ = listener.accept()
+        self.trunk.settimeout(SAFETY)
+        self.connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
+        self._frames, self._messages = mux.FrameReader(), ttrpc.MessageReader()
+        self.calls.clear()
+        self.replies.clear()
+
+    def hang_up(self) -> None:
+        """Closes the trunk."""
+        assert self.trunk is not None
+        self.trunk.close()
+
+    def end_runtime(self) -> None:
+        """Closes the trunk and ends the process that passes for the runtime."""
+        assert self.runtime is not None
+        self.hang_up()
+        self.runtime.kill()
+        self.runtime.wait()
+
+    def signal(self, number: int) -> None:
+        signal.pidfd_send_signal(self._pidfd, number)
+
+    def kill(self) -> None:
+        """Kills all of its processes, and the programs that these run."""
+        kill_tree(self.pid)
+
+    # ---- looking at the process
+
+    @property
+    def guard(self) -> int:
+        """The pid of the guard, after the registration of an adapter that was launched."""
+        assert self._guard
+        return self._guard
+
+    @property
+    def server(self) -> int:
+        """The pid of the process that serves."""
+        if not self._is_guarded:
+            return self.pid
+        (pid,) = children_of(self.guard)
+        return pid
+
+    def descriptors(self) -> list[str]:
+        return sorted(os.listdir(f"/proc/{self.server}/fd"), key=int)
+
+    def children(self) -> dict[int, str]:
+        """The server's children, zombies included: their state by their pid."""
+        return children_of(self.server)
+
+    def resident(self) -> int:
+        """KiB of memory that the server uses."""
+        status = Path(f"/proc/{self.server}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+
+    def close(self) -> None:
+        """Ends the process the hard way if it has not ended; its log is complete then."""
+        if self.exit_code is None and MEASURED:  # it notes them at an orderly end only
+            self.signal(signal.SIGTERM)
+            select.select([self._pidfd], [], [], SAFETY / 10)
+        # Plugins on their way to a gate that is gone would wait for ever.
+        for root in (self.pid, self._guard):
+            if root and (root != self.pid or self.exit_code is None):
+                kill_tree(root)
+        if self.runtime is not None:
+            self.runtime.kill()
+            self.runtime.wait()
+        if self.trunk is not None:
+            self.trunk.close()
+        self.until(lambda: self.exit_code is not None, "the end of a process that was killed")
+        if self._stderr >= 0:
+            self._drain()
+        os.close(self._pidfd)
+
+    def _drain(self) -> None:
+        """Reads what there is of the log; a plugin left behind must not hold us up."""
+        while self._stderr >= 0 and select.select([self._stderr], [], [], 0)[0]:
+            self._read_log()
+        if self._stderr >= 0:
+            os.close(self._stderr)
+
+
+def children_of(pid: int) -> dict[int, str]:
+    """A process's children, zombies included: their state by their pid."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(fields[1]) == pid:
+                found[int(entry)] = fields[0]
+    return found
+
+
+def kill_tree(pid: int) -> None:
+    """Kills a process and then its descendants: a guard must not start a server again."""
+    below = children_of(pid)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    for child in below:
+        kill_tree(child)
+
+
+def spawn(
+    argv: Sequence[str | Path],
+    environ: Mapping[str, str],
+    fds: Mapping[int, int],
+    trunk: socket.socket | None,
+    stderr: str,
+) -> Daemon:
+    reading, writing = os.pipe() if stderr == "pipe" else (-1, -1)
+    given = dict(fds) if writing < 0 else {2: writing, **fds}
+    # Out of the way first: one of ours may have the number of one of the child's.
+    high = {number: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for number, fd in given.items()}
+    actions: list[Any] = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3) if fd not in high]
+    actions += [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in high.items()]
+    try:
+        pid = os.posix_spawn(
+            argv[0],
+            [str(argument) for argument in argv],
+            {**environ, **MEASURED},
+            file_actions=actions,
+            setsigmask=[],
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them, a runtime does not
+        )
+    finally:
+        for fd in high.values():
+            os.close(fd)
+        if writing >= 0:
+            os.close(writing)
+    is_guarded = "NRI_PLUGIN_SOCKET" in environ and not any("cli.main(" in str(argument) for argument in argv)
+    return Daemon(pid, trunk, reading, is_guarded=is_guarded)

@@ -1,0 +1,154 @@
+"""Whatever the daemon inherits or is sent: signals, umask, children, a kernel that lacks something."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from adapter.nri import api
+from adapter.wire import Code
+
+from .harness import COMMAND, POD, SAFETY, Daemon, Node, container, patched, start, stop
+
+
+def after(shell: str, command: Sequence[str | Path] = (COMMAND,)) -> list[str | Path]:
+    """The command as it is started by a shell that has done something before."""
+    return ["/bin/sh", "-c", f'{shell}; exec "$@"', "sh", *command]
+
+
+# ---- what it inherits
+
+
+def test_a_parent_that_ignores_sigchld_does_no_harm(node: Node) -> None:
+    """The kernel would reap the plugins itself, and their exit codes would be lost."""
+    code = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    node.plugin("good", "exit 3")
+    node.configure("good")
+    daemon = node.spawn([sys.executable, "-c", code, COMMAND]).handshake(node.settings())
+    assert "exit code 3" in daemon.call("StartContainer", start("ctr")).message
+    assert not any("bug" in line for line in daemon.log)
+
+
+def test_children_that_are_not_its_own_are_reaped(node: Node) -> None:
+    """As those of PID 1 of a container are, which gets every orphan."""
+    daemon = node.spawn(after("/bin/true & /bin/true & :", patched())).handshake(node.settings())
+    node.still_serves(daemon)
+    deadline = time.monotonic() + SAFETY
+    while daemon.children():
+        assert time.monotonic() < deadline, "a zombie is left"
+        assert daemon.call("CreateContainer").code == Code.OK
+
+
+def test_plugins_have_the_umask_022_whatever_the_daemon_was_started_with(node: Node) -> None:
+    node.plugin("mask", f"umask >'{node.path}/umask'; echo '{{}}'")
+    node.configure("mask")
+    daemon = node.spawn(after("umask 0177")).handshake(node.settings())
+    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
+    assert (node.path / "umask").read_text() == "0022\n"
+
+
+def test_plugins_have_the_limit_of_descriptors_and_the_daemon_more(node: Node) -> None:
+    node.plugin("limit", f"ulimit -Sn >'{node.path}/limit'; echo '{{}}'")
+    node.configure("limit")
+    daemon = node.spawn(after("ulimit -Sn 400")).handshake(node.settings())
+    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
+    assert (node.path / "limit").read_text() == "400\n"
+    limits = Path(f"/proc/{daemon.server}/limits").read_text()
+    soft, hard = next(line for line in limits.splitlines() if line.startswith("Max open files")).split()[3:5]
+    assert soft == hard
+
+
+def test_a_missing_pidfd_open_is_said_once_at_the_start(node: Node) -> None:
+    node.configure("good")
+    daemon = node.spawn(patched("import os", "del os.pidfd_open")).handshake(node.settings())
+    for _ in range(2):
+        assert "pidfd_open" in daemon.call("StartContainer", start("ctr")).message
+    assert daemon.call("StopContainer", stop("ctr")).code == Code.OK
+    assert daemon.log[0].partition("ERROR ")[2].startswith("no program can be run: pidfd_open (Linux 5.3) is missing")
+    assert len([line for line in daemon.log if "no program can be run" in line]) == 1
+
+
+# ---- what it is sent
+
+
+def test_a_second_synchronize_is_answered_and_loses_and_doubles_nothing(node: Node) -> None:
+    node.configure("good")
+    daemon = node.launch()
+    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
+    ctr = container("ctr")
+    ctr.state = api.CONTAINER_RUNNING
+    state = api.SynchronizeRequest(pods=[POD], containers=[ctr])
+    assert daemon.call("Synchronize", state).code == Code.OK
+    assert daemon.call("StopContainer", stop("ctr")).code == Code.OK
+    assert daemon.call("StopContainer", stop("ctr")).code == Code.OK
+    assert node.runs("good") == [("create", "ctr"), ("delete", "ctr")]
+    assert not any("ERROR" in line or "WARNING" in line for line in daemon.log)
+
+
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE", "SIGCHLD"])
+def test_a_signal_that_asks_for_no_end_does_not_end_it(node: Node, name: str) -> None:
+    daemon = node.launch()
+    daemon.signal(signal.Signals[name])
+    node.still_serves(daemon)
+    daemon.signal(signal.SIGTERM)
+    assert daemon.ended() == 0
+
+
+def reload(daemon: Daemon) -> str:
+    """Has it read its configuration again; returns what it says about it."""
+    daemon.signal(signal.SIGHUP)
+    line = daemon.logged("SIGHUP: ")
+    daemon.log.clear()
+    return line.partition("SIGHUP: ")[2]
+
+
+@pytest.fixture
+def config(node: Node) -> Path:
+    return node.path / "adapter.yaml"
+
+
+@pytest.fixture
+def daemon(node: Node, config: Path) -> Daemon:
+    """A daemon that has its configuration from a file."""
+    config.write_text(node.settings())
+    return node.spawn(patched(f"settings.DEFAULT_PATH = {str(config)!r}")).handshake()
+
+
+def test_sighup_has_the_configuration_read_again_and_the_logs_settings_take_effect(
+    node: Node, config: Path, daemon: Daemon
+) -> None:
+    config.write_text(node.settings(log={"level": "debug"}))
+    assert reload(daemon) == "the configuration has been read again, the settings of the log are in force"
+    node.still_serves(daemon)
+    daemon.logged("DEBUG create of container proof-1: good: done")
+
+
+def test_sighup_names_what_needs_a_restart_each_time_until_then(node: Node, config: Path, daemon: Daemon) -> None:
+    config.write_text(node.settings({"timeout": 1}, hostRoot="/host", runtime={"failRequest": True}))
+    for _ in range(2):
+        assert reload(daemon).endswith("in force; a restart is needed for hostRoot, legacy, runtime.failRequest")
+    node.still_serves(daemon)
+    config.write_text(node.settings())
+    assert reload(daemon).endswith("in force")
+
+
+def test_sighup_with_a_wrong_file_changes_nothing_and_names_the_mistake(
+    node: Node, config: Path, daemon: Daemon
+) -> None:
+    config.write_text("log: {level: debug}\nunheardOf: 1\n")
+    said = reload(daemon)
+    assert said.startswith(f"{config}:2: unheardOf: unknown key")
+    assert said.endswith("(the configuration stays as it was)")
+    node.still_serves(daemon)
+    assert not any("DEBUG" in line for line in daemon.log)
+
+
+def test_sighup_says_so_where_the_runtime_has_sent_the_configuration(node: Node) -> None:
+    daemon = node.launch()
+    assert reload(daemon).startswith("the runtime has sent the configuration, and sends it again only when")
+    node.still_serves(daemon)

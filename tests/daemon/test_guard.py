@@ -1,0 +1,221 @@
+"""The launched form outlives its server, its runtime's verdict and the launched process, but not its runtime."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adapter.wire import Code
+from tests.processes import impatience
+
+from .harness import SAFETY, Daemon, Node, start, stop
+from .process import children_of
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[socket.socket]:
+    """The NRI socket of the runtime that this process plays."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(tmp_path / "nri.sock"))
+        listening.listen()
+        listening.settimeout(SAFETY)
+        yield listening
+
+
+def launch(node: Node, *, by_process: bool = False) -> Daemon:
+    """Launches an adapter that only the runtime's text tells of the node's plugins, and of the socket."""
+    node.configure("good")
+    return node.launch(runtime={"socket": str(node.path / "nri.sock")}, by_process=by_process)
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def gone(*pids: int) -> None:
+    """Waits for the end of processes that are not ours to reap."""
+    for pid in pids:
+        try:
+            process = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        assert select.select([process], [], [], SAFETY)[0]
+        os.close(process)
+
+
+def test_a_server_that_is_killed_comes_back_as_an_external_plugin_and_serves(
+    node: Node, listener: socket.socket
+) -> None:
+    daemon = launch(node)
+    first = daemon.server
+    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
+    kill(first)
+    daemon.until(lambda: daemon.trunk is not None and daemon.trunk.fileno() < 0, "the end of the trunk")
+    daemon.accept(listener)
+    request = daemon.registration()
+    assert (request.plugin_idx, request.plugin_name) == ("00", "v010-adapter")
+    daemon.configure()
+    assert daemon.call("Synchronize").code == Code.OK
+    assert daemon.call("StopContainer", stop("ctr")).code == Code.OK
+    assert node.runs("good") == [("create", "ctr"), ("delete", "ctr")]
+    node.still_serves(daemon)
+    assert daemon.server != first
+
+
+def test_a_server_that_is_killed_again_and_again_comes_back_each_time(node: Node, listener: socket.socket) -> None:
+    daemon = launch(node)
+    for number in range(3):
+        kill(daemon.server)
+        daemon.accept(listener)
+        daemon.handshake()
+        killed = [line for line in daemon.log if "ERROR the process before this one was killed by signal 9" in line]
+        assert len(killed) == number + 1
+    node.still_serves(daemon)
+
+
+def test_an_adapter_that_is_dropped_and_whose_launched_process_is_killed_joins_again(
+    node: Node, listener: socket.socket
+) -> None:
+    daemon = launch(node)
+    server = daemon.server
+    daemon.hang_up()
+    kill(daemon.pid)
+    daemon.accept(listener)
+    node.still_serves(daemon.handshake())
+    assert daemon.server == server
+
+
+def test_after_the_loss_of_the_launched_process_a_killed_server_comes_back_too(
+    node: Node, listener: socket.socket
+) -> None:
+    daemon = launch(node)
+    kill(daemon.pid)
+    kill(daemon.server)
+    daemon.accept(listener)
+    node.still_serves(daemon.handshake())
+
+
+def test_with_the_runtime_everything_ends(node: Node) -> None:
+    daemon = launch(node, by_process=True)
+    pids = daemon.pid, daemon.guard, daemon.server
+    daemon.end_runtime()
+    assert daemon.ended() == 0
+    gone(*pids)
+
+
+def test_with_the_runtime_everything_ends_where_the_launched_process_was_killed_and_the_server_has_come_back(
+    node: Node,
+) -> None:
+    daemon = launch(node, by_process=True)
+    kill(daemon.pid)
+    kill(daemon.server)
+    daemon.logged("takes no external plugins", "keeps trying to join")
+    pids = daemon.guard, daemon.server
+    daemon.end_runtime()
+    gone(*pids)
+
+
+def test_with_the_runtime_a_guard_ends_whose_servers_are_all_killed_at_once(node: Node) -> None:
+    code = """
+import os, sys
+from adapter import cli, guard
+cli.main = lambda launch: (os.write(2, b"here\\n"), os.kill(os.getpid(), 9))
+guard.FIRST_WAIT = guard.LONGEST_WAIT = 0.01
+sys.exit(guard.main())"""
+    daemon = node.spawn([sys.executable, "-c", code], by_process=True)
+    daemon.logged("here")
+    daemon.end_runtime()
+    assert daemon.ended() == 0
+
+
+def test_the_end_of_the_runtime_is_logged_with_what_is_still_owed(node: Node) -> None:
+    daemon = launch(node, by_process=True)
+    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
+    daemon.end_runtime()
+    assert daemon.ended() == 0
+    assert daemon.log[-1].endswith("INFO still owed: the deletes of container ctr")
+
+
+def test_only_the_runtime_that_launched_the_adapter_is_joined_again(node: Node, listener: socket.socket) -> None:
+    daemon = launch(node, by_process=True)
+    assert daemon.runtime is not None
+    daemon.hang_up()
+    line = daemon.logged("takes no external plugins")
+    place = f"process {os.getpid()} listens at {node.path}/nri.sock"
+    assert f"(process {daemon.runtime.pid}) takes no external plugins: {place}" in line
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("whom", ["pid", "guard", "server"])
+def test_a_signal_to_any_of_the_three_ends_all(node: Node, whom: str, number: signal.Signals) -> None:
+    daemon = launch(node)
+    pids = daemon.pid, daemon.guard, daemon.server
+    os.kill(getattr(daemon, whom), number)
+    assert daemon.ended() == 0
+    assert daemon.log[-1].endswith(f"INFO ending on {number.name}")
+    gone(*pids)
+
+
+def test_a_server_that_was_asked_to_end_and_is_killed_does_not_come_back(node: Node) -> None:
+    daemon = launch(node)
+    server = daemon.server
+    os.kill(server, signal.SIGSTOP)
+    daemon.signal(signal.SIGTERM)
+    with impatience("the guard does not pass the signal on"):
+        while not int(pending(server), 16) >> (signal.SIGTERM - 1) & 1:
+            os.sched_yield()
+    kill(server)
+    assert daemon.ended() == 128 + signal.SIGKILL
+
+
+def pending(pid: int) -> str:
+    """The signals that a process has not taken yet."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(line.split()[1] for line in lines if line.startswith("ShdPnd:"))
+
+
+def test_a_signal_ends_a_guard_whose_server_was_killed(node: Node) -> None:
+    daemon = launch(node)
+    kill(daemon.server)
+    with impatience("the guard does not reap its server"):
+        while children_of(daemon.guard):
+            os.sched_yield()
+    daemon.signal(signal.SIGTERM)
+    assert daemon.ended() == 0
+
+
+def test_the_guard_has_a_session_of_its_own_and_the_launched_process_stays_in_the_runtimes(node: Node) -> None:
+    daemon = launch(node)
+    assert os.getsid(daemon.pid) == os.getsid(0)
+    assert os.getsid(daemon.guard) == os.getsid(daemon.server) == daemon.guard
+
+
+def test_a_runtime_that_ignores_the_end_of_children_gets_a_guard_too(node: Node, listener: socket.socket) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        daemon = launch(node)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    kill(daemon.server)
+    daemon.accept(listener)
+    node.still_serves(daemon.handshake())
+
+
+def pss(pid: int) -> float:
+    """Megabytes of a process; what several processes share is counted once among them."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024 / 1e6
+
+
+def test_all_three_together_are_small(node: Node) -> None:
+    daemon = launch(node)
+    node.still_serves(daemon)
+    sizes = [pss(pid) for pid in (daemon.pid, daemon.guard, daemon.server)]
+    assert sum(sizes) <= 24

@@ -1,0 +1,178 @@
+"""The external form outlives its runtime: it waits for one, joins again, and owes what it owed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from adapter.wire import Code
+
+from .harness import COMMAND, SAFETY, Daemon, Node, start, stop
+
+Listen = Callable[[], socket.socket]
+
+
+@pytest.fixture
+def listen(tmp_path: Path) -> Iterator[Listen]:
+    """Makes the runtime's NRI socket, each time anew, as a runtime does at its start."""
+    path = tmp_path / "nri.sock"
+    open_: list[socket.socket] = []
+
+    def make() -> socket.socket:
+        path.unlink(missing_ok=True)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listening.bind(str(path))
+        listening.listen()
+        listening.settimeout(SAFETY)
+        open_.append(listening)
+        return listening
+
+    yield make
+    for listening in open_:
+        listening.close()
+
+
+@pytest.fixture
+def arguments(node: Node, tmp_path: Path) -> list[str]:
+    config = tmp_path / "adapter.yaml"
+    config.write_text(node.settings())
+    return ["-config", str(config), "-socket", str(tmp_path / "nri.sock")]
+
+
+def joined(node: Node, arguments: list[str], listening: socket.socket) -> Daemon:
+    return node.external(*arguments, listener=listening).handshake()
+
+
+def test_it_waits_for_a_runtime_that_is_not_there_yet_and_says_so_once(
+    node: Node, arguments: list[str], listen: Listen
+) -> None:
+    daemon = node.external(*arguments)
+    daemon.logged("no runtime at", "the adapter keeps trying to join")
+    daemon.accept(listen())
+    node.still_serves(daemon.handshake())
+    assert len([line for line in daemon.log if "keeps trying" in line]) == 1
+
+
+def test_it_joins_again_when_the_runtime_has_gone_and_come_back(
+    node: Node, arguments: list[str], listen: Listen
+) -> None:
+    daemon = joined(node, arguments, listen())
+    for _ in range(3):
+        daemon.hang_up()
+        daemon.accept(listen())
+        node.still_serves(daemon.handshake())
+
+
+def test_a_delete_that_is_owed_comes_after_the_runtimes_restart(
+    node: Node, arguments: list[str], listen: Listen
+) -> None:
+    node.configure("good")
+    daemon = joined(node, arguments, listen())
+    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
+    daemon.hang_up()
+    daemon.accept(listen())
+    daemon.handshake()
+    assert daemon.call("StopContainer", stop("ctr")).code == Code.OK
+    assert node.runs("good") == [("create", "ctr"), ("delete", "ctr")]
+
+
+def test_a_chain_under_way_is_finished_and_a_create_that_waits_is_not_started(
+    node: Node, arguments: list[str], listen: Listen
+) -> None:
+    gate = node.gate()
+    node.plugin("slow", f"{gate.script}; {node.record('slow')}")
+    node.configure("slow")
+    daemon = joined(node, arguments, listen())
+    daemon.send("StartContainer", start("ctr"))
+    gate.arrival()
+    daemon.send("StartContainer", start("ctr"))  # it waits for the first
+    daemon.hang_up()
+    daemon.logged("INFO the runtime has closed the connection")
+    gate.let_on()
+    daemon.accept(listen())
+    daemon.handshake()
+    node.still_serves(daemon)
+    assert node.runs("slow") == [("create", "ctr")]
+
+
+def test_a_connection_that_breaks_the_protocol_is_given_up_and_made_anew(
+    node: Node, arguments: list[str], listen: Listen
+) -> None:
+    daemon = joined(node, arguments, listen())
+    daemon.send_bytes(b"\xff" * 100)
+    daemon.logged("ERROR")
+    daemon.accept(listen())
+    node.still_serves(daemon.handshake())
+
+
+def test_a_runtime_that_does_not_read_is_given_up_and_joined_anew(
+    node: Node, arguments: list[str], listen: Listen
+) -> None:
+    listening = listen()
+    daemon = joined(node, arguments, listening)
+    assert daemon.trunk is not None
+    with contextlib.suppress(OSError):  # the daemon goes away as soon as it has enough
+        for _ in range(1000):
+            daemon.send("x" * 60_000)  # the answer names the method
+    daemon.logged("ERROR the runtime does not read: more than 8388608 bytes wait to be sent")
+    daemon.accept(listening)
+    node.still_serves(daemon.handshake())
+
+
+def test_a_runtime_that_refuses_it_once_is_asked_again(node: Node, arguments: list[str], listen: Listen) -> None:
+    daemon = joined(node, arguments, listen())
+    daemon.hang_up()
+    daemon.accept(listen())
+    daemon.answer(daemon.request(), Code.UNKNOWN, "not now")
+    daemon.logged("refused plugin", "not now")
+    daemon.accept(listen())
+    node.still_serves(daemon.handshake())
+
+
+def test_refused_at_the_start_it_ends(node: Node, arguments: list[str], listen: Listen) -> None:
+    daemon = node.external(*arguments, listener=listen())
+    daemon.answer(daemon.request(), Code.UNKNOWN, "invalid plugin name")
+    assert daemon.ended() == 1
+    assert "invalid plugin name" in daemon.log[-1]
+
+
+def test_once_it_ends_with_its_connection(node: Node, arguments: list[str], listen: Listen) -> None:
+    daemon = joined(node, [*arguments, "-once"], listen())
+    daemon.hang_up()
+    assert daemon.ended() == 1
+
+
+def test_once_it_does_not_wait_for_a_runtime(node: Node, arguments: list[str]) -> None:
+    daemon = node.external(*arguments, "-once")
+    assert daemon.ended() == 1
+    assert "no runtime at" in daemon.log[-1]
+
+
+def test_at_a_terminal_it_says_what_to_do_instead_of_waiting(arguments: list[str]) -> None:
+    pid, terminal = os.forkpty()
+    if pid == 0:
+        os.execv(COMMAND, [str(COMMAND), *arguments])  # noqa: S606
+    said = b""
+    while True:
+        try:
+            said += os.read(terminal, 4096)
+        except OSError:  # the other end is closed
+            break
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+    assert b"no runtime at" in said
+    assert b"v010-adapter demo" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_while_it_waits(node: Node, arguments: list[str], number: int) -> None:
+    daemon = node.external(*arguments)
+    daemon.logged("keeps trying")
+    daemon.signal(number)
+    assert daemon.ended() == 0

@@ -1,0 +1,161 @@
+"""The command `status` and what it asks: how a running adapter is."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter import status
+from adapter.errors import ConfigError
+from adapter.wire import Code
+from tests.processes import impatience
+
+from .harness import Node
+from .messages import start, stop
+from .process import COMMAND, Daemon
+
+
+def asked(node: Node, *options: str) -> subprocess.CompletedProcess[str]:
+    places = ["-directory", str(node.path / "state"), "-config", str(node.path / "none.yaml")]
+    (node.path / "none.yaml").write_text("")
+    return subprocess.run([COMMAND, "status", *places, *options], capture_output=True, text=True, check=False)
+
+
+def told(node: Node) -> tuple[int, list[dict[str, Any]]]:
+    done = asked(node, "-o", "json")
+    return done.returncode, json.loads(done.stdout)["adapters"]
+
+
+def joined(node: Node) -> Daemon:
+    node.shared_state = "state"
+    daemon = node.launch()
+    assert daemon.call("CreateContainer").code == Code.OK  # its status socket is there by now
+    return daemon
+
+
+def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Node) -> None:
+    node.plugin("bad", 'echo \'{"error": "broken\\u001b[31m"}\'')
+    node.configure("good", "bad")
+    daemon = joined(node)
+    assert daemon.call("StartContainer", start("c1")).code == Code.UNKNOWN
+    code, [adapter] = told(node)
+    assert code == 0
+    assert (adapter["pid"], adapter["owner"], adapter["owed"], adapter["state"]) == (daemon.server, True, 1, "joined")
+    assert adapter["runtime"] == {"name": "test", "version": "v1.0.0", "nri": "0.12.5"}
+    assert adapter["programs"]["good"]["runs"] == adapter["programs"]["bad"]["failures"] == 1
+    assert adapter["faults"] == []
+    text = asked(node).stdout
+    assert "serves the events" in text
+    assert "broken" in text
+    assert "\x1b" not in text
+    assert daemon.call("StopContainer", stop("c1")).code == Code.OK
+    assert told(node)[1][0]["owed"] == 0
+
+
+def test_a_broken_conf_json_is_a_fault(node: Node) -> None:
+    node.write_conf("{")
+    daemon = joined(node)
+    assert daemon.call("StartContainer", start("c1")).code == Code.UNKNOWN
+    code, [adapter] = told(node)
+    assert code == 1
+    assert str(node.conf_json) in adapter["faults"][0]
+    assert "FAULT" in asked(node).stdout
+
+
+def test_each_adapter_with_the_directory_answers_and_says_whether_it_serves(node: Node) -> None:
+    joined(node)
+    joined(node)
+    code, adapters = told(node)
+    assert code == 0
+    assert sorted(adapter["owner"] for adapter in adapters) == [False, True]
+
+
+def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: Node) -> None:
+    node.shared_state = "state"
+    daemon = node.external("-idx", "00", "-socket", node.path / "no.sock")
+    daemon.logged("keeps trying to join")
+    with impatience("there is no status socket"):
+        while not (text := asked(node).stdout):
+            os.sched_yield()
+    assert f"pid {daemon.server}, since" in text.splitlines()[0]
+    assert text.splitlines()[0].endswith(": serves no events")
+    assert "runtime " not in text.partition("FAULT")[0]
+
+
+def test_a_status_that_cannot_be_asked_for_is_logged_once(node: Node, tmp_path: Path) -> None:
+    node.shared_state = "file/state"
+    (tmp_path / "file").write_text("")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(tmp_path / "nri.sock"))
+        listener.listen()
+        daemon = node.external("-idx", "00", "-socket", tmp_path / "nri.sock", listener=listener)
+        for _ in range(2):
+            daemon.handshake(node.settings())
+            assert daemon.call("CreateContainer").code == Code.OK
+            daemon.hang_up()
+            daemon.accept(listener)
+    lines = [line for line in daemon.log if "`status` cannot ask" in line]
+    assert [line.partition("WARNING ")[2] for line in lines] == [
+        f"{tmp_path}/file/state: Not a directory: `status` cannot ask this adapter"
+    ]
+
+
+def test_without_an_adapter_it_says_where_to_look(node: Node) -> None:
+    done = asked(node)
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert f"no adapter runs with the state directory {node.path}/state" in done.stderr
+    assert "v010-adapter check" in done.stderr
+
+
+def test_the_socket_of_a_killed_adapter_is_removed_and_that_of_another_stays(node: Node) -> None:
+    first = joined(node)
+    first.kill()
+    second = joined(node)
+    assert [adapter["pid"] for adapter in told(node)[1]] == [second.server]
+    assert len(sockets(node)) == 1
+    os.kill(second.pid, signal.SIGTERM)
+    assert second.ended() == 0
+    assert sockets(node) == []
+
+
+def test_the_state_directory_may_have_a_long_path(node: Node) -> None:
+    node.shared_state = f"{'long' * 30}/{'longer' * 30}"
+    daemon = node.launch()
+    assert daemon.call("CreateContainer").code == Code.OK
+    done = asked(node, "-directory", str(node.path / node.shared_state))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_only_root_may_ask(node: Node) -> None:
+    joined(node)
+    [path] = sockets(node)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_directory_or_a_configuration_that_cannot_be_read_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that no adapter runs: only root may look into the directory."""
+
+    def refuse(path: str) -> list[str]:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with pytest.raises(ConfigError, match=r"none\.yaml: No such file"):
+        status.main(["-config", str(tmp_path / "none.yaml")])
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.raises(ConfigError, match=f"{tmp_path}: Permission denied"):
+        status.main(["-directory", str(tmp_path)])
+
+
+def sockets(node: Node) -> list[Path]:
+    return list((node.path / "state").glob("status-*"))

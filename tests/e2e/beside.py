@@ -1,0 +1,49 @@
+"""The adapter as a process beside the runtime, which a run starts, kills and starts again."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.e2e.pod import HarnessError, until
+
+CONFIG = Path("/etc/nri/v010-adapter.yaml")
+
+
+class Beside:
+    """The process. It registers as `v010-adapter`, index 00, and logs to syslog."""
+
+    def __init__(self, program: Path, settings: str, count: Callable[[str], int]) -> None:
+        """Takes the program, its settings, and what counts the lines in syslog that have a text."""
+        self._program = program
+        self._settings = settings
+        self._count = count
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it and waits until the runtime has synchronized it."""
+        CONFIG.write_text(f"{self._settings}log: {{target: syslog}}\n")
+        self._process = subprocess.Popen([self._program, "-idx", "00"], stdin=subprocess.DEVNULL)
+        self.wait_until_registered()
+
+    def wait_until_registered(self, times: int = 1) -> None:
+        """Waits until this process has been registered that often."""
+        line = f"[{self._running().pid}]: registered with"
+        until(lambda: self._count(line) >= times, f"the adapter to be registered {times} times")
+
+    def kill(self) -> None:
+        """Kills it."""
+        self._running().kill()
+        self._running().wait()
+
+    def end(self) -> None:
+        """Ends it as an administrator does."""
+        self._running().terminate()
+        if self._running().wait(20):
+            raise HarnessError(f"the adapter ended with {self._running().returncode}")
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise HarnessError("the adapter was not started")
+        return self._process

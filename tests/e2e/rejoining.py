@@ -1,0 +1,110 @@
+"""Pods live while the adapter and the runtime are killed and come back: each create has its one delete."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.e2e.beside import Beside
+from tests.e2e.checks import Call
+from tests.e2e.pod import CONTAINER, POD, Cri, until
+from tests.e2e.runtimes import Runtime
+
+Calls = Callable[[], dict[str, list[Call]]]
+"""Returns the runs of each legacy plugin so far."""
+UNSEEN = "unseen"
+"""The pod that starts while the adapter is missing."""
+BURST = [f"burst{number}" for number in range(6)]
+"""The pods that start while the adapter is killed: its plugins may miss their creates."""
+
+
+class Pods:
+    """The pods that run, each with one container."""
+
+    def __init__(self, cri: Cri) -> None:
+        """Starts without pods."""
+        self._cri = cri
+        self.ids: dict[str, tuple[str, str]] = {}
+        """The ids of pod and container, by the pod's name; also of pods that have ended."""
+        self.running: list[str] = []
+
+    def start(self, name: str) -> None:
+        """Starts a pod and its container."""
+        logs = self._cri.folder / "logs" / name
+        logs.mkdir(parents=True)
+        own = {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"}, "log_directory": str(logs)}
+        pod_file, container_file = self._cri.file(name, POD | own), self._cri.file(f"{name}-container", CONTAINER)
+        pod = self._cri("runp", pod_file).strip()
+        container = self._cri("create", pod, container_file, pod_file).strip()
+        self._cri("start", container)
+        self.ids[name] = pod, container
+        self.running.append(name)
+
+    def end(self, name: str) -> None:
+        """Stops and removes a pod and its container."""
+        pod, container = self.ids[name]
+        self.running.remove(name)
+        self._cri("stop", "--timeout", "0", container)
+        self._cri("rm", container)
+        self._cri("stopp", pod)
+        self._cri("rmp", pod)
+
+
+def play(cri: Cri, adapter: Beside, runtime: Runtime, calls: Calls) -> Iterator[str]:
+    """Starts and ends pods around the ends of the adapter and the runtime; yields the wrong creates and deletes."""
+    pods = Pods(cri)
+    for name in ("ends unseen", "ends after the runtime", "ends after both", "ends last"):
+        pods.start(name.replace(" ", "-"))
+    adapter.kill()
+    pods.end("ends-unseen")
+    pods.start(UNSEEN)
+    adapter.start()
+    until(lambda: _deleted(calls, pods.ids["ends-unseen"]), "the deletes of a pod that has ended unseen")
+    runtime.kill()
+    runtime.start()
+    adapter.wait_until_registered(2)
+    pods.end("ends-after-the-runtime")
+    pods.start("starts-after-the-runtime")
+    adapter.kill()
+    runtime.kill()
+    runtime.start()
+    adapter.start()
+    pods.end("ends-after-both")
+    _burst(pods, adapter, calls)
+    for name in list(pods.running):
+        pods.end(name)
+    created = {call.request["id"] for call in calls()["witness"] if call.key[0] == "create"}
+    until(lambda: _deleted(calls, created), "the deletes of all pods")
+    for plugin, of_plugin in calls().items():
+        yield from _judge(plugin, of_plugin, pods)
+
+
+def _burst(pods: Pods, adapter: Beside, calls: Calls) -> None:
+    """Starts pods in parallel, and kills the adapter when it has run the first plugin for them."""
+    before = len(calls()["witness"])
+    with ThreadPoolExecutor(len(BURST)) as pool:
+        starts = [pool.submit(pods.start, name) for name in BURST]
+        until(lambda: len(calls()["witness"]) > before, "a create of the burst")
+        adapter.kill()
+        adapter.start()
+        for start in starts:
+            start.result()
+
+
+def _deleted(calls: Calls, ids: tuple[str, ...] | set[str]) -> bool:
+    """Whether the last plugin of the chain has had the deletes of these ids."""
+    return {*ids} <= {call.request["id"] for call in calls()["witness"] if call.key[0] == "delete"}
+
+
+def _judge(plugin: str, calls: list[Call], pods: Pods) -> Iterator[str]:
+    """Yields the pods and containers for which a plugin did not run as often as it should."""
+    count = Counter((call.request["id"], call.key[0]) for call in calls)
+    for name, ids in pods.ids.items():
+        right = {(0, 0)} if name == UNSEEN else {(1, 1)}
+        if name in BURST:  # a plugin that was started and not fed when the adapter was killed gets a delete, too
+            right |= {(0, 0), (0, 1)}
+        for kind, id_ in zip(("pod", "container"), ids, strict=True):
+            ran = count[id_, "create"], count[id_, "delete"]
+            if ran not in right:
+                yield f"{plugin}, the {kind} of {name}: {ran[0]} creates, {ran[1]} deletes"

@@ -1,0 +1,295 @@
+"""A node: a Go runtime, an adapter in one of its two forms, the pods that live, and the fault program's notes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, NamedTuple
+
+from adapter.legacy.journal import replay
+from tests.daemon.process import children_of
+from tests.peers.harness import GoRuntime, Reply, golden
+
+BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+NAME = "00-v010-adapter"
+LIMIT = 2_000_000
+"""Microseconds that a runtime waits for a plugin by default."""
+STEPS = ["RunPodSandbox", "StartContainer", "StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"]
+SETTINGS = """
+legacy: {{config: {0}/conf.json, path: [{0}], lateLimit: 3}}
+hooks: {{enabled: false}}
+state: {{directory: {0}/state}}
+runtime: {{socket: {0}/nri.sock}}
+log: {{target: stderr}}
+"""
+# The back-off is short, and the log goes to a file: a runtime connects stderr with /dev/null.
+COMMAND = """#!{1}
+import os, sys
+from adapter import guard
+os.dup2(os.open("{0}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
+guard.LONGEST_WAIT = 0.2
+sys.exit(guard.main())
+"""
+# The file `fault` has the state and id of a request, and what to do at it.
+PLUGIN = """#!/bin/sh
+cd '{0}' || exit
+[ -e fault ] && read -r at fault < fault
+if [ "$fault" = deaf ]; then exec <&-; echo "$at" >> notes; exec >&-; exit; fi
+IFS= read -r request
+[ "$request" ] || exit
+state=${{request#*'"state":"'}} id=${{request#*'"id":"'}}
+request=${{state%%'"'*}}:${{id%%'"'*}}
+echo "$request" >> notes
+[ "$at" = "$request" ] || fault=
+case $fault in
+error) echo '{{"error":"as told"}}'; exit 1 ;;
+half) printf '{{"plugin":"leg'; exit ;;
+mute) exec >&-; exec sleep 0.3 ;;
+flood) exec head -c 3000000 /dev/zero ;;
+noise) head -c 3000000 /dev/zero | tr '\\0' '\\n' >&2 ;;
+linger) sleep 3 & ;;
+hold) sleep 0.5 ;;
+slow) sleep 2.5 ;;
+hang) exec sleep 8 ;;
+esac
+echo '{{}}'
+"""
+_LIFE = golden("containerd-2.4.2")
+_CONTAINER = next(recorded.container for recorded in _LIFE if recorded.container)
+
+
+class Finding(Exception):
+    """What is wrong in a row of the table."""
+
+
+def until(met: Callable[[], Any], what: str, seconds: float = 20) -> None:
+    """Waits for a condition."""
+    end = time.monotonic() + seconds
+    while not met():
+        if time.monotonic() > end:
+            raise Finding(f"never came: {what}")
+        os.sched_yield()
+
+
+def wait_for_end(pidfd: int, what: str, seconds: float = 20) -> None:
+    """Waits for the end of a process; closes the descriptor."""
+    try:
+        if not select.select([pidfd], [], [], seconds)[0]:
+            raise Finding(f"never came: {what}")
+    finally:
+        os.close(pidfd)
+
+
+class Life(NamedTuple):
+    """A pod and its container, as protojson."""
+
+    pod: dict[str, Any]
+    container: dict[str, Any]
+
+    @classmethod
+    def make(cls, name: str) -> Life:
+        """Returns a pod with a process that lives, and a container."""
+        pod, container = copy.deepcopy(dict(_LIFE[0].pod)), copy.deepcopy(dict(_CONTAINER or {}))
+        pod.update(id=f"p-{name}", pid=os.getpid())
+        container.update(id=f"c-{name}", pod_sandbox_id=pod["id"], pid=os.getpid(), state="CONTAINER_CREATED")
+        return cls(pod, container)
+
+
+class Node:
+    """Everything lies in one directory. `form` is launched or external."""
+
+    def __init__(self, directory: Path, form: str, version: str) -> None:
+        self.directory, self.form, self.version = directory, form, version
+        self.names = [NAME]
+        self.lives: list[Life] = []
+        self.launched = self.guard = self._killed = 0
+        self.externals: list[subprocess.Popen[bytes]] = []
+        self._runtimes: list[GoRuntime] = []
+        for name, text in (("adapter", COMMAND), ("legacy-fp", PLUGIN), ("settings", SETTINGS)):
+            (directory / name).write_text(text.format(directory, sys.executable))
+            (directory / name).chmod(0o755)
+        (directory / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": [{"type": "legacy-fp"}]}))
+
+    @property
+    def runtime(self) -> GoRuntime:
+        return self._runtimes[-1]
+
+    def start_runtime(self) -> None:
+        """Starts a runtime, and a launched adapter with it."""
+        folder = self.directory / f"runtime{len(self._runtimes)}"
+        folder.mkdir()
+        runtime = GoRuntime(folder, self.version)
+        runtime.socket = self.directory / "nri.sock"
+        self._runtimes.append(runtime.__enter__())
+        if self.form == "launched":
+            text = (self.directory / "settings").read_text()
+            runtime.open(self.directory / "adapter", text, socket=runtime.socket)
+        else:
+            runtime.open()
+        self._tell()
+        if error := runtime.play("start").error:
+            raise Finding(error)
+        if self.form == "launched":
+            pids = [plugin.pid for plugin in runtime.play("plugins").plugins]
+            if len(pids) != 1:
+                raise Finding(f"after the start there are the plugins {pids}")
+            (self.launched,) = pids
+            (self.guard,) = children_of(self.launched)
+
+    def start_external(self, index: str = "00") -> None:
+        """Starts an external adapter."""
+        words = [self.directory / "adapter", "-idx", index, "-name", "v010-adapter"]
+        words += ["-socket", self.directory / "nri.sock", "-config", self.directory / "settings"]
+        self.externals.append(subprocess.Popen(list(map(str, words))))
+
+    @property
+    def server(self) -> int:
+        """The pid of the process that serves events; 0 if there is none at the moment."""
+        if self.form == "external":
+            return self.externals[-1].pid
+        return next((pid for pid, state in children_of(self.guard).items() if state != "Z"), 0)
+
+    def pids(self) -> list[int]:
+        """The pids of the adapter's processes, servers last."""
+        family = [self.launched, self.guard, self.server] if self.form == "launched" else [self.server]
+        return [pid for pid in family if Path(f"/proc/{pid}").exists()]
+
+    def kill(self) -> None:
+        """Kills the server. An external one is started again, as a service manager does."""
+        victim = 0
+
+        def is_there() -> bool:
+            nonlocal victim
+            victim = self.server
+            return victim not in (0, self._killed)
+
+        until(is_there, "a server to kill")
+        os.kill(victim, signal.SIGKILL)
+        self._killed = victim
+        if self.form == "external":
+            self.externals[-1].wait()
+            self.start_external()
+
+    def is_joined(self) -> bool:
+        """Whether the runtime has a connection with the present server."""
+        pids = [plugin.pid for plugin in self.runtime.play("plugins").plugins]
+        return pids in ([self.server], [self.launched]) and Path(f"/proc/{pids[0]}").exists()
+
+    def joins(self) -> None:
+        until(self.is_joined, "the adapter joins")
+
+    def meets_an_adapter(self) -> None:
+        """Waits until the runtime has any server of the adapter."""
+        if error := self.runtime.play("wait", plugin=NAME).error:
+            raise Finding(error)
+
+    def has_no_programs(self) -> None:
+        """Waits for the end of the programs that the server has left to finish."""
+        for pid in children_of(self.server):
+            with suppress(ProcessLookupError):
+                wait_for_end(os.pidfd_open(pid), f"the end of process {pid}")
+
+    def rejoins(self) -> None:
+        """Waits for the server that follows a killed one."""
+        until(lambda: [p.pid for p in self.runtime.play("plugins").plugins] == [self.server], "the adapter joins again")
+
+    def play(self, event: str, life: Life) -> Reply:
+        """Plays an event. What a Synchronize would tell changes with it, as it does in containerd."""
+        before: dict[str, Callable[[], object]] = {
+            "StopContainer": lambda: life.container.update(state="CONTAINER_STOPPED"),
+            "StopPodSandbox": lambda: life.pod.update(pid=0),
+        }
+        after: dict[str, Callable[[], object]] = {
+            "RunPodSandbox": lambda: self.lives.append(life),
+            "StartContainer": lambda: life.container.update(state="CONTAINER_RUNNING"),
+            "RemovePodSandbox": lambda: self.lives.remove(life),
+        }
+        before.get(event, int)()
+        self._tell()
+        reply = self.runtime.event(event, life.pod, life.container)
+        after.get(event, int)()
+        self._tell()
+        if reply.us >= LIMIT:
+            raise Finding(f"{event} took {reply.us / 1e6:.2f} s")
+        return reply
+
+    def plays(self, life: Life, *events: str) -> None:
+        """Plays events of which none fails, and after which the adapter is there."""
+        for event in events:
+            reply = self.play(event, life)
+            if (reply.error, reply.names) != ("", self.names):
+                raise Finding(f"{event}: {reply.error!r}, then there are {reply.names}")
+
+    @contextmanager
+    def fault(self, state: str, life: Life, fault: str, then: Callable[[], object] = int) -> Iterator[None]:
+        """Lets the program misbehave at one request; `then` is called as soon as the program has the request."""
+        file, at = self.directory / "fault", f"{state}:{life.container['id']}"
+        file.write_text(f"{at} {fault}\n")
+
+        def act() -> None:
+            until(lambda: self.notes()[at], f"the request {at}")
+            then()
+            done.set()
+
+        done, thread = Event(), Thread(target=act)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
+            file.unlink()
+        if not done.is_set():
+            raise Finding(f"the request {at} never came")
+
+    def _tell(self) -> None:
+        pods = [{key: life.pod[key] for key in ("id", "pid")} for life in self.lives]
+        containers = [{key: life.container[key] for key in ("id", "pod_sandbox_id", "state")} for life in self.lives]
+        self.runtime.play("state", pods=pods, containers=containers)
+
+    def notes(self) -> Counter[str]:
+        """How often the program got each STATE:ID."""
+        file = self.directory / "notes"
+        return Counter(file.read_text().split()) if file.exists() else Counter()
+
+    def settles(self, ids: set[str]) -> None:
+        """Waits until none of these ids is owed a delete."""
+        until(lambda: not ids & self.owed(), "an empty journal")
+
+    def owed(self) -> set[str]:
+        """What the journal has of creates without an ended delete."""
+        return {create.target.id for create in replay((self.directory / "state/journal").read_bytes(), BOOT)[0]}
+
+    def log(self) -> str:
+        return "\n".join(file.read_text() for file in (self.directory / "log", self.runtime.log) if file.exists())
+
+    def close(self) -> None:
+        """Ends everything."""
+        for process in self.externals:
+            process.terminate()
+            process.wait()
+        for runtime in self._runtimes:
+            runtime.close()
+
+
+def balance(notes: Counter[str], ids: set[str], kills: int = 0) -> str:
+    """Checks that each create has its delete. A kill may cost one delete too many. Returns figures."""
+    created = {id_ for id_ in ids if notes[f"create:{id_}"]}
+    twice = [id_ for id_ in created if notes[f"create:{id_}"] > 1]
+    missing = [id_ for id_ in created if not notes[f"delete:{id_}"]]
+    repeated = sum(notes[f"delete:{id_}"] - 1 for id_ in created - set(missing))
+    needless = sum(notes[f"delete:{id_}"] for id_ in ids - created)
+    figures = f"{len(created)} creates of {len(ids)}, {repeated} deletes repeated, {needless} without a create"
+    if twice or missing or repeated + needless > kills:
+        raise Finding(f"{figures}; twice created: {twice}, no delete: {missing}")
+    return figures

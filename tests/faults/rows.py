@@ -1,0 +1,256 @@
+"""The rows of the table: what is done to a node, and what must be true afterwards."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from .node import STEPS, Finding, Life, Node, balance, until, wait_for_end
+
+
+class Fault(NamedTuple):
+    """A fault of the program. `error` is part of the runtime's error at a create; empty: the create succeeds."""
+
+    what: str
+    error: str
+
+
+FAULTS = [
+    Fault("error", "plugin: legacy-fp: as told"),
+    Fault("half", "plugin: legacy-fp: no result"),
+    Fault("mute", "plugin: legacy-fp: no result"),
+    Fault("deaf", "plugin: legacy-fp: no result"),
+    Fault("flood", "plugin: legacy-fp: "),
+    Fault("noise", ""),
+    Fault("linger", ""),
+    Fault("slow", "plugin: legacy-fp: no result within"),
+    Fault("hang", "plugin: legacy-fp: no result within"),
+]
+
+
+def start(node: Node) -> str:
+    node.start_runtime()
+    if node.form == "external":
+        node.start_external()
+    node.joins()
+    return ""
+
+
+def ends(node: Node, *lives: Life, kills: int = 0) -> str:
+    """What is true after each row."""
+    ids = {part["id"] for life in lives for part in life}
+    node.settles(ids)
+    return balance(node.notes(), ids, kills)
+
+
+def program_fault(node: Node, fault: Fault, state: str) -> str:
+    life = Life.make(f"{fault.what}-{state}")
+    for event in STEPS:
+        if event != {"create": "StartContainer", "delete": "StopContainer"}[state]:
+            node.plays(life, event)
+            continue
+        with node.fault(state, life, fault.what):
+            reply = node.play(event, life)
+        error = fault.error if state == "create" else ""
+        if error not in reply.error or bool(error) != bool(reply.error) or reply.names != node.names:
+            raise Finding(f"{event}: {reply.error!r}, then there are {reply.names}")
+    return ends(node, life)
+
+
+def not_started(node: Node, what: str, state: str) -> str:
+    """The program cannot be started: a failed create is owed no delete, a delete stays owed until the next event."""
+    life, program, away = Life.make(f"{what}-{state}"), node.directory / "legacy-fp", node.directory / "away"
+    first = STEPS.index("StartContainer" if state == "create" else "StopContainer")
+    node.plays(life, *STEPS[:first])
+    writer = program.open("ab") if what == "busy" else program.rename(away) and None
+    reply = node.play(STEPS[first], life)
+    owed = node.owed()
+    writer.close() if writer else away.rename(program)
+    if bool(reply.error) != (state == "create") or reply.names != node.names:
+        raise Finding(f"{STEPS[first]}: {reply.error!r}, then there are {reply.names}")
+    if (life.container["id"] in owed) != (state == "delete"):
+        raise Finding(f"then the deletes of {owed} are owed")
+    node.plays(life, *STEPS[first + 1 :])
+    return ends(node, life)
+
+
+def kill_between(node: Node) -> str:
+    life = Life.make("a")
+    node.plays(life, *STEPS[:2])
+    node.kill()
+    node.rejoins()
+    node.plays(life, *STEPS[2:])
+    return ends(node, life)
+
+
+def kill_during(node: Node, state: str) -> str:
+    life = Life.make("a")
+    first = STEPS.index("StartContainer" if state == "create" else "StopContainer")
+    node.plays(life, *STEPS[:first])
+    with node.fault(state, life, "hold", node.kill):
+        if error := node.play(STEPS[first], life).error:
+            raise Finding(error)
+    node.rejoins()
+    node.plays(life, *STEPS[first + 1 :])
+    return ends(node, life, kills=int(state == "delete"))
+
+
+def new_runtime(node: Node) -> str:
+    life, other = Life.make("a"), Life.make("b")
+    for each in (life, other):
+        node.plays(each, *STEPS[:2])
+    pidfds = list(map(os.pidfd_open, node.pids()))
+    node.runtime.kill()
+    other.container["state"] = "CONTAINER_STOPPED"  # while there is no runtime
+    if node.form == "launched":
+        for fd in map(os.dup, pidfds):
+            wait_for_end(fd, "the end of what the old runtime has launched")
+    node.start_runtime()
+    node.joins()
+    until(lambda: node.notes()[f"delete:{other.container['id']}"], "the delete of what stopped meanwhile")
+    for each in (life, other):
+        node.plays(each, *STEPS[2:])
+    for fd in pidfds:
+        os.close(fd)
+    return ends(node, life, other)
+
+
+def new_runtime_during(node: Node, state: str) -> str:
+    """The old server finishes what it has under way; the adapter of the new runtime neither repeats nor forgets it."""
+    life = Life.make("a")
+    first = STEPS.index("StartContainer" if state == "create" else "StopContainer")
+    node.plays(life, *STEPS[:first])
+    with node.fault(state, life, "hold", node.runtime.kill), suppress(RuntimeError):
+        node.play(STEPS[first], life)
+    life.container["state"] = "CONTAINER_RUNNING" if state == "create" else "CONTAINER_STOPPED"
+    node.start_runtime()
+    node.joins()
+    node.plays(life, *STEPS[first + 1 :])
+    return ends(node, life)
+
+
+def handover(node: Node) -> str:
+    """SIGTERM during a create; a second adapter waits."""
+    life, first = Life.make("a"), node.pids()[0]
+    node.start_external("01")
+    node.names = ["00-v010-adapter", "01-v010-adapter"]
+    until(lambda: node.runtime.play("plugins").names == node.names, "the second adapter")
+    node.plays(life, "RunPodSandbox")
+    with node.fault("create", life, "hold", lambda: os.kill(first, signal.SIGTERM)):
+        if error := node.play("StartContainer", life).error:
+            raise Finding(error)
+    node.names = ["01-v010-adapter"]
+    until(lambda: node.runtime.play("plugins").names == node.names, "the end of the first adapter")
+    node.plays(life, *STEPS[2:])
+    return ends(node, life)
+
+
+ADAPTER_FAULTS: dict[str, Callable[[Node], str]] = {
+    "SIGKILL between create and delete": kill_between,
+    "SIGKILL during a create": partial(kill_during, state="create"),
+    "SIGKILL during a delete": partial(kill_during, state="delete"),
+    "runtime killed, a new one started": new_runtime,
+    "runtime killed during a create": partial(new_runtime_during, state="create"),
+    "runtime killed during a delete": partial(new_runtime_during, state="delete"),
+    "SIGTERM during a create, another waits": handover,
+}
+
+
+class Traffic:
+    """Pods that live and die in random order, five at a time."""
+
+    def __init__(self, node: Node, rng: random.Random) -> None:
+        self.events = 0
+        self.lives: list[Life] = []
+        self._node, self._rng = node, rng
+        self._open: dict[int, int] = {}
+
+    def step(self) -> None:
+        """Plays the next event of a pod."""
+        if len(self._open) < 5:
+            self._open[len(self.lives)] = 0
+            self.lives.append(Life.make(str(len(self.lives))))
+        self._advance(self._rng.choice(list(self._open)))
+
+    def _advance(self, number: int) -> None:
+        reply = self._node.play(STEPS[self._open[number]], self.lives[number])
+        if reply.error:
+            raise Finding(reply.error)
+        if not reply.names:
+            self._node.meets_an_adapter()
+        self.events += 1
+        self._open[number] += 1
+        if self._open[number] == len(STEPS):
+            del self._open[number]
+
+    def finish(self) -> None:
+        """Ends the lives of all pods."""
+        while self._open:
+            self._advance(next(iter(self._open)))
+
+
+def kill_loop(node: Node, kills: int, seed: int) -> str:
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    moments = [rng.uniform(0, 2) for _ in range(kills)]
+    killed: list[float] = []
+    stop = threading.Event()
+
+    def kill() -> None:
+        for moment in moments:
+            if stop.wait(moment):
+                return
+            node.kill()
+            killed.append(moment)
+
+    traffic, killer = Traffic(node, rng), threading.Thread(target=kill)
+    killer.start()
+    try:
+        while killer.is_alive():
+            traffic.step()
+    finally:
+        stop.set()
+        killer.join()
+    if len(killed) < kills:
+        raise Finding(f"only {len(killed)} kills")
+    node.rejoins()
+    traffic.finish()
+    return f"{traffic.events} events, {ends(node, *traffic.lives, kills=kills)}"
+
+
+def soak(node: Node, events: int, seed: int) -> str:
+    """Pods of which every fifth meets a misbehaving program at one of its four requests; what the adapter holds."""
+    rng, lives, held = random.Random(seed), list[Life](), [holdings(node)]  # noqa: S311 - no secret
+    weights = [0.01 if fault.what in {"slow", "hang"} else 1 for fault in FAULTS]
+    for number in range(1, events // len(STEPS) + 1):
+        life = Life.make(str(number))
+        lives.append(life)
+        state = rng.choice(("create", "delete")) if rng.random() < 0.2 else ""
+        for event in STEPS:
+            if event == {"create": "StartContainer", "delete": "StopContainer"}.get(state):
+                with node.fault(state, life, rng.choices(FAULTS, weights)[0].what):
+                    node.play(event, life)
+            else:
+                node.plays(life, event)
+        if number % (events // len(STEPS) // 4) == 0:
+            held.append(holdings(node))
+    figures = ends(node, *lives)
+    node.has_no_programs()
+    return "\n    ".join([figures, *held, holdings(node)])
+
+
+def holdings(node: Node) -> str:
+    pss, fds, threads = 0, 0, 0
+    for pid in node.pids():
+        proc = Path(f"/proc/{pid}")
+        lines = dict(line.split(":", 1) for line in (proc / "smaps_rollup").read_text().splitlines()[1:])
+        pss += int(lines["Pss"].split()[0])
+        fds += len(list((proc / "fd").iterdir()))
+        threads += len(list((proc / "task").iterdir()))
+    return f"{pss} KiB PSS, {fds} fds, {threads} threads, {len(node.pids())} processes"

@@ -1,0 +1,324 @@
+"""The hooks of each container while files change: who waits for a reading, for how long, and what wakes the loop."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import inotify_simple  # type: ignore[import-untyped]
+import pytest
+
+from adapter.hooks.directory import Directories
+from adapter.hooks.match import Facts, Matcher, Named
+from adapter.hooks.reader import RESERVE, HookReader
+from adapter.loop import Loop
+from tests.hooks.hookdirs import later, text
+
+ANY = Facts({}, "/bin/sh", False)
+PATTERNS = 20
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "hooks.d").mkdir()
+    return tmp_path / "hooks.d"
+
+
+def slow(version: str | int) -> bytes:
+    """A hook file that takes many steps to read."""
+    patterns = ", ".join(f'"{version}-{number}"' for number in range(PATTERNS))
+    return text(version).replace(b'{"always": true}', b'{"commands": ["sh", %s]}' % patterns.encode())
+
+
+class Daemon:
+    """A loop of which a test does one turn after the other."""
+
+    def __init__(self, *places: Path, watch: bool = True) -> None:
+        self.loop = Loop()
+        self.time = 0.0
+        self.loop.time = lambda: self.time
+        self.directories = Directories(list(map(str, places)), watch=watch, now=later)
+        self.hooks = HookReader(self.loop, self.directories)
+        self.answers: dict[str, list[str]] = {}
+        self.turns = 0
+
+    def create(self, name: str, due: float = 2.0) -> bool:
+        """Asks for the hooks of a container; whether they are there at once."""
+        reading = self.hooks.update(due)
+        if reading is None:
+            self._answer(name)
+            return True
+        reading.then(lambda *_: self._answer(name))
+        return False
+
+    def _answer(self, name: str) -> None:
+        self.answers[name] = versions(self.directories.matcher.match(ANY))
+
+    def turn(self, times: int = 1) -> None:
+        """Lets the loop serve what is ready."""
+        for _ in range(times):
+            self.turns += 1
+            self.loop.call_soon(self.loop.stop)
+            self.loop.run()
+
+    def finish(self) -> None:
+        self.turn(10 * PATTERNS)
+
+    def wake(self) -> None:
+        """Serves what inotify says, waits for the pause, and reads."""
+        self.turn()
+        self.time += 1
+        self.finish()
+
+
+def versions(hooks: list[Named]) -> list[str]:
+    return [named.hook.args[1] for named in hooks]
+
+
+def test_where_nothing_has_changed_a_container_has_its_hooks_at_once(place: Path) -> None:
+    (place / "x.json").write_bytes(slow(1))
+    daemon = Daemon(place)
+    daemon.hooks.start()
+    daemon.finish()
+    assert daemon.create("a")
+    assert daemon.answers == {"a": ["1"]}
+
+
+def test_a_container_waits_for_files_that_are_being_read_and_the_loop_is_served_in_between(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (place / "x.json").write_bytes(slow(1))
+    daemon = Daemon(place)
+    assert not daemon.create("a")
+    served: list[int] = []
+    reader, writer = os.pipe()
+    os.write(writer, b"x")
+    daemon.loop.watch(reader, lambda: served.append(daemon.turns))
+    while not daemon.answers:
+        daemon.turn()
+    daemon.time = 10
+    daemon.turn()
+    assert not caplog.records, "its deadline does not matter any more"
+    served.pop()
+    assert daemon.answers == {"a": ["1"]}
+    assert len(served) + 1 == daemon.turns > 2 * PATTERNS, "one pattern between two looks at the descriptors"
+    os.close(writer)
+
+
+def test_a_file_that_is_written_anew_as_it_was_costs_no_waiting(place: Path) -> None:
+    (place / "x.json").write_bytes(slow(1))
+    daemon = Daemon(place)
+    daemon.hooks.start()
+    daemon.finish()
+    os.utime(place / "x.json", (1, 1))
+    assert daemon.directories.changed()
+    assert daemon.create("a")
+
+
+def test_a_container_whose_deadline_nears_gets_the_hooks_of_before_and_the_log_says_so(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (place / "x.json").write_bytes(slow(1))
+    daemon = Daemon(place)
+    daemon.hooks.start()
+    daemon.finish()
+    (place / "x.json").write_bytes(slow(22))
+    assert not daemon.create("late", due=2.0)
+    assert not daemon.create("in time", due=5.0)
+    daemon.turn()
+    daemon.time = 2.0 - RESERVE
+    assert daemon.answers == {}
+    daemon.turn()
+    assert daemon.answers == {"late": ["1"]}
+    assert [record.getMessage() for record in caplog.records] == [
+        "hooks: files are still being read; a container gets the hooks that were in force before"
+    ]
+    daemon.finish()
+    assert daemon.answers == {"late": ["1"], "in time": ["22"]}
+    assert daemon.create("next")
+
+
+def test_what_changes_while_files_are_read_counts_for_containers_that_come_after_it(place: Path) -> None:
+    (place / "x.json").write_bytes(slow(1))
+    daemon = Daemon(place)
+    assert not daemon.create("first")
+    daemon.turn(3)
+    (place / "x.json").write_bytes(slow(22))
+    (place / "y.json").write_bytes(slow(3))
+    assert not daemon.create("second")
+    while "first" not in daemon.answers:
+        daemon.turn()
+    assert "second" not in daemon.answers
+    daemon.finish()
+    assert daemon.answers["second"] == ["22", "3"]
+
+
+def test_a_container_that_comes_during_a_reading_has_its_hooks_with_it_if_nothing_changed_since(place: Path) -> None:
+    (place / "x.json").write_bytes(slow(1))
+    daemon = Daemon(place)
+    assert not daemon.create("first")
+    daemon.turn(3)
+    assert not daemon.create("second")
+    while "first" not in daemon.answers:
+        daemon.turn()
+    assert daemon.answers == {"first": ["1"], "second": ["1"]}
+
+
+def test_files_that_change_all_the_time_keep_no_container_waiting_for_ever(place: Path) -> None:
+    daemon = Daemon(place)
+    for number in range(10):
+        (place / "x.json").write_bytes(slow(10**number))
+        assert not daemon.create(str(number))
+        daemon.turn(5)
+    for more in range(10, 20):
+        (place / "x.json").write_bytes(slow(10**more))
+        daemon.turn(2 * PATTERNS)
+    assert len(daemon.answers) == 10
+
+
+def test_a_bug_in_reading_keeps_no_container_waiting(
+    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    daemon = Daemon(place)
+    (place / "x.json").write_bytes(slow(1))
+    assert not daemon.create("a")
+    monkeypatch.setattr(daemon.directories, "_report", lambda: 1 // 0)
+    daemon.finish()
+    assert daemon.answers == {"a": []}
+    assert "a bug" in caplog.text
+
+
+def test_without_watch_files_are_read_once(place: Path) -> None:
+    (place / "x.json").write_bytes(slow(1))
+    daemon = Daemon(place, watch=False)
+    daemon.hooks.start()
+    daemon.finish()
+    (place / "x.json").write_bytes(slow(22))
+    assert daemon.create("a")
+    assert daemon.answers == {"a": ["1"]}
+    assert not daemon.loop._watched
+
+
+CHANGES = {
+    "a new file": lambda place: (place / "y.json").write_bytes(text(2)),
+    "a file written anew": lambda place: (place / "x.json").write_bytes(text(22)),
+    "a deleted file": lambda place: (place / "x.json").unlink(),
+    "the directory renamed away": lambda place: place.rename(place.with_name("away")),
+    "the directory replaced": lambda place: (place.rename(place.with_name("away")), place.mkdir()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_change_wakes_the_loop_which_reads_it_though_no_container_comes(place: Path, change: object) -> None:
+    (place / "x.json").write_bytes(text(1))
+    daemon = Daemon(place)
+    daemon.hooks.start()
+    daemon.finish()
+    for _ in range(3):
+        change(place)  # type: ignore[operator]
+        assert daemon.directories.changed()
+        daemon.wake()
+        assert not daemon.directories.changed()
+        place.mkdir(exist_ok=True)
+        (place / "x.json").write_bytes(text(1))
+        for name in ("away/x.json", "hooks.d/y.json"):
+            (place.parent / name).unlink(missing_ok=True)
+        if (place.parent / "away").exists():
+            (place.parent / "away").rmdir()
+        daemon.wake()
+
+
+def test_a_directory_that_appears_step_by_step_wakes_the_loop(tmp_path: Path) -> None:
+    place = tmp_path / "a" / "b" / "hooks.d"
+    daemon = Daemon(place)
+    daemon.hooks.start()
+    for step in (place.parent.parent, place.parent, place):
+        step.mkdir()
+        daemon.wake()
+    (place / "x.json").write_bytes(text(1))
+    daemon.wake()
+    assert not daemon.directories.changed()
+
+
+def test_neither_descriptors_nor_watches_grow_with_changes(place: Path) -> None:
+    daemon = Daemon(place)
+    daemon.hooks.start()
+    gc.collect()  # descriptors of other tests
+    counts = set()
+    for number in range(20):
+        place.rename(place.with_name(f"old-{number}"))
+        place.mkdir()
+        (place / "x.json").write_bytes(text(number))
+        daemon.wake()
+        [descriptor] = daemon.loop._watched
+        watches = Path(f"/proc/self/fdinfo/{descriptor}").read_text().count("inotify ")
+        counts.add((watches, len(os.listdir("/proc/self/fd"))))
+    assert len(counts) == 1
+
+
+@pytest.mark.parametrize("seconds", [0, 1.9])
+def test_a_container_that_cannot_be_matched_fails_alone(
+    place: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """When files have been read, and when its time is up before that."""
+    (place / "x.json").write_bytes(slow(1))
+    daemon = Daemon(place, watch=False)
+    bad = Facts({}, "/bin/bad", False)
+    real = Matcher.match
+
+    def match(self: Matcher, facts: Facts) -> list[Named]:
+        if facts is bad:
+            raise MemoryError("no memory")
+        return real(self, facts)
+
+    monkeypatch.setattr(Matcher, "match", match)
+    failed: list[Exception | None] = []
+    reading = daemon.hooks.update(2.0)
+    assert reading is not None
+    answer = reading.followed_by(lambda _: daemon.directories.matcher.match(bad))
+    answer.then(lambda _, error: failed.append(error))
+    daemon.create("good", 60.0)
+    daemon.time = seconds
+    daemon.finish()
+    assert [str(error) for error in failed] == ["no memory"]
+    assert daemon.answers["good"] == ["1"]
+
+
+@pytest.mark.parametrize("refused", ["INotify", "add_watch"])
+def test_where_there_is_no_inotify_nothing_changes_but_the_waking(
+    place: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    owner = inotify_simple if refused == "INotify" else inotify_simple.INotify
+    monkeypatch.setattr(owner, refused, refuse)
+    daemon = Daemon(place)
+    daemon.hooks.start()
+    for version in (1, 22, 333):
+        (place / "x.json").write_bytes(slow(version))
+        daemon.create(str(version))
+        daemon.finish()
+        assert daemon.answers[str(version)] == [str(version)]
+
+
+def test_inotify_is_loaded_for_a_watch_only_and_starts_no_program() -> None:
+    script = """
+import sys
+started = []
+sys.addaudithook(lambda event, _: started.append(event) if event in {"subprocess.Popen", "os.exec", "os.fork",
+    "os.posix_spawn", "os.system"} else None)
+from adapter.hooks.directory import Directories
+from adapter.hooks.reader import HookReader
+from adapter.loop import Loop
+HookReader(Loop(), Directories(["/no/such/place"], watch=False)).start()
+assert "inotify_simple" not in sys.modules
+HookReader(Loop(), Directories(["/no/such/place"])).start()
+assert "inotify_simple" in sys.modules
+assert not started, started
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

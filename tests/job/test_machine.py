@@ -1,0 +1,196 @@
+"""The machine driven by random histories, thousands of them: whatever happens, what a job promises holds.
+
+The model is the promise, not the table: one answer, each program spawned at most once, none waited for twice, an end.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import pytest
+
+from adapter.errors import LocalProtocolError, PluginError
+from adapter.job.chain import Chain, Ends, Failure, Policy
+from adapter.job.machine import Job
+from adapter.job.states import Action, Actions, Input, State
+
+HISTORIES = 4000
+
+
+class Program(NamedTuple):
+    name: str
+    policy: Policy
+
+    def error(self, reason: str) -> PluginError:
+        return PluginError(self.name, reason)
+
+
+class Play:
+    """Drives one job at random and notes what it asks for."""
+
+    def __init__(self, dice: random.Random, ends: Ends, fails: list[bool]) -> None:
+        self.dice = dice
+        self.ends = ends
+        self.programs = [Program(f"p{index}", Policy(fail)) for index, fail in enumerate(fails)]
+        self.job = Job(Chain(ends, None if ends is Ends.NEVER else self.programs))
+        self.spawned: list[str] = []
+        self.fed: list[str] = []
+        self.running = ""
+        self.failed: list[str] = []
+        self.answers = 0
+        self.error: PluginError | None = None
+        self.ended = 0
+        self.is_late = False
+        self.reported: list[str] = []
+
+    def run(self) -> Play:
+        waiting = True
+        time_is_up = False
+        for _ in range(100):
+            if self.ended:
+                break
+            choices = []
+            if waiting:
+                choices.append("go")
+            if not time_is_up and not self.answers:
+                choices.append("time")
+            if self.running:
+                choices += ["exit", "exit", "fail", "limit"]
+            choice = self.dice.choice(choices)
+            if choice == "go":
+                waiting = False
+                if self.ends is Ends.NEVER:
+                    self.job.chain.begin(self.programs)
+                self.do(self.job.go())
+            elif choice == "time":
+                time_is_up = True
+                self.print_perhaps()
+                self.do(self.job.time_is_up("late"))
+            elif choice == "limit":
+                self.print_perhaps()
+                if self.running:
+                    self.failed.append(self.running)
+                self.do(self.job.limit_reached("late"))
+            else:
+                self.exit(ok=choice == "exit")
+        return self
+
+    def exit(self, *, ok: bool) -> None:
+        name, self.running = self.running, ""
+        if not ok:
+            self.failed.append(name)
+        self.do(self.job.exited(f"result of {name}" if ok else Failure("broken")))
+
+    def print_perhaps(self) -> None:
+        """The program may have printed its result though it still runs."""
+        if self.running and self.dice.random() < 0.3:
+            name = self.running
+            ok = self.dice.random() < 0.7
+            if not ok:
+                self.failed.append(name)
+            self.do(self.job.printed(f"result of {name}" if ok else Failure("broken")))
+            assert not self.running
+
+    def do(self, actions: Actions) -> None:
+        self.reported += [error.program for error in self.job.failures if isinstance(error, PluginError)]
+        for action in actions:
+            getattr(self, f"on_{action.name.lower()}")()
+
+    def on_spawn(self) -> None:
+        step = self.job.chain.current
+        assert step.name not in self.spawned, "spawned twice"
+        assert not self.running, "two programs at once"
+        if self.dice.random() < 0.2:
+            self.failed.append(step.name)
+            self.do(self.job.not_started("no such file"))
+            return
+        self.spawned.append(step.name)
+        self.is_late |= bool(self.answers)
+        self.running = step.name
+        self.do(self.job.started())
+
+    def on_feed(self) -> None:
+        self.fed.append(self.running)
+
+    def on_set_limit(self) -> None:
+        assert self.running
+
+    def on_answer(self) -> None:
+        self.answers += 1
+        error = self.job.chain.error
+        assert error is None or isinstance(error, PluginError)
+        self.error = error
+
+    def on_kill_if_asked(self) -> None:
+        assert self.running
+        assert self.answers
+
+    def on_leave(self) -> None:
+        assert self.running
+        self.running = ""
+
+    on_let_work = on_leave
+
+    def on_next(self) -> None:
+        self.ended += 1
+
+
+def plays(ends: Ends) -> list[Play]:
+    dice = random.Random(f"histories of {ends}")  # noqa: S311 - the same histories each time
+    return [Play(dice, ends, [dice.random() < 0.5 for _ in range(dice.randrange(6))]).run() for _ in range(HISTORIES)]
+
+
+@pytest.mark.parametrize("ends", Ends)
+def test_every_history_ends_with_one_answer_and_nobody_waited_for(ends: Ends) -> None:
+    for play in plays(ends):
+        assert (play.answers, play.ended, play.running) == (1, 1, "")
+        assert play.job.state is State.ENDED
+        assert play.fed == play.spawned
+
+
+@pytest.mark.parametrize("ends", Ends)
+def test_programs_run_in_order(ends: Ends) -> None:
+    for play in plays(ends):
+        assert play.spawned == sorted(play.spawned)
+
+
+def test_every_program_of_a_delete_has_its_turn_whatever_happens() -> None:
+    for play in plays(Ends.NEVER):
+        unstarted = set(play.failed) - set(play.spawned)
+        assert {*play.spawned, *unstarted} == {program.name for program in play.programs}
+
+
+@pytest.mark.parametrize("ends", [Ends.AT_FAILURE, Ends.AT_ANSWER])
+def test_nothing_runs_behind_a_failure_that_fails_the_event(ends: Ends) -> None:
+    for play in plays(ends):
+        fatal = [program.name for program in play.programs if program.policy.fail and program.name in play.failed]
+        assert all(name <= fatal[0] for name in play.spawned if fatal)
+
+
+def test_nothing_runs_behind_an_answer_where_it_is_of_no_use() -> None:
+    for play in plays(Ends.AT_ANSWER):
+        assert not play.is_late
+    assert any(play.is_late for play in plays(Ends.AT_FAILURE)), "elsewhere it happens"
+
+
+@pytest.mark.parametrize("ends", Ends)
+def test_an_event_whose_programs_all_may_fail_never_fails(ends: Ends) -> None:
+    for play in plays(ends):
+        if not any(program.policy.fail for program in play.programs):
+            assert play.error is None
+
+
+@pytest.mark.parametrize("ends", Ends)
+def test_every_failure_is_reported_once(ends: Ends) -> None:
+    for play in plays(ends):
+        assert len(set(play.reported)) == len(play.reported)
+        assert set(play.failed) <= set(play.reported)
+
+
+@pytest.mark.parametrize("input_", Input, ids=str)
+def test_what_cannot_happen_after_the_end_is_an_error(input_: Input) -> None:
+    job = Job(Chain[Program](Ends.AT_FAILURE, ()))
+    assert job.go() == (Action.ANSWER, Action.NEXT)
+    with pytest.raises(LocalProtocolError):
+        job._receive(input_)

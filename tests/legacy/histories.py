@@ -1,0 +1,384 @@
+"""Random histories of a node: events, plugins that are late, broken or gone, runtimes that go and come back.
+
+No process runs: programs are scripted here and the clock is moved, so that thousands of histories take seconds.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import random
+from collections.abc import Callable, Mapping
+from itertools import count
+from math import inf
+from typing import Any
+
+import pytest
+
+from adapter.errors import ConfigError, PluginError
+from adapter.job.states import State
+from adapter.legacy.bridge import Bridge
+from adapter.legacy.config import Config, Entry
+from adapter.legacy.job import PluginJob
+from adapter.loop import Timer
+from adapter.nri import Context, Deferred, api
+from adapter.owner import Owner
+from adapter.settings import LegacySettings, PluginSettings
+
+OK = b"{}"
+ERROR = b'{"error":"broken"}'
+OUTPUTS = (OK, OK, OK, ERROR, b'{"plugin":', b"", b"\xff", b"{}x", b"null", b"x" * ((1 << 20) + 1))
+"""What programs print; besides ERROR only those in GOOD are results."""
+GOOD = (OK, b"null")
+MOMENTS = (0.0, 0.001, 0.5, 1.7, 1.89, 1.91, 2.5, 5.0, 31.0, 70.0, None)
+"""Seconds after its start at which a program prints or exits; None for never."""
+PODS = ("pod0", "pod1")
+RUNNING, CREATED = api.CONTAINER_RUNNING, api.CONTAINER_CREATED
+CONTAINERS = {"c0": "pod0", "c1": "pod0", "c2": "pod1"}
+LISTS = (
+    None,
+    None,
+    None,
+    ("StartContainer", "StopContainer"),
+    ("StartContainer", "PostStartContainer", "StopContainer", "RemoveContainer", "RunPodSandbox", "StopPodSandbox"),
+    ("StartContainer", "RemoveContainer", "UpdateContainer"),
+    ("PostCreateContainer", "UpdateContainer", "StopContainer"),
+    ("RunPodSandbox", "RemovePodSandbox", "UpdatePodSandbox"),
+    ("StopContainer", "StopPodSandbox"),
+    (),
+)
+"""Plugins' lists of events."""
+EVENTS = {
+    "RunPodSandbox": api.RunPodSandboxRequest,
+    "UpdatePodSandbox": api.UpdatePodSandboxRequest,
+    "StopPodSandbox": api.StopPodSandboxRequest,
+    "RemovePodSandbox": api.RemovePodSandboxRequest,
+    "PostCreateContainer": api.PostCreateContainerRequest,
+    "StartContainer": api.StartContainerRequest,
+    "PostStartContainer": api.PostStartContainerRequest,
+    "UpdateContainer": api.UpdateContainerRequest,
+    "StopContainer": api.StopContainerRequest,
+    "RemoveContainer": api.RemoveContainerRequest,
+}
+WEIGHTS = (3, 1, 3, 2, 1, 8, 2, 2, 8, 4)
+
+
+class Clock:
+    """In place of the loop: a clock that stands still until it is moved, and callbacks at their own moments."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._order = count()
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, moment: float, callback: Callable[[], object]) -> Timer:
+        timer = Timer(callback)
+        heapq.heappush(self._timers, (moment, next(self._order), timer))
+        return timer
+
+    def call_soon(self, callback: Callable[[], object]) -> Timer:
+        return self.call_at(0, callback)
+
+    def advance(self, seconds: float) -> None:
+        moment = self.now + seconds
+        while self._timers and self._timers[0][0] <= moment:
+            at, _, timer = heapq.heappop(self._timers)
+            self.now = max(self.now, at)
+            if timer.callback is not None:
+                timer.callback()
+        self.now = moment
+
+    @property
+    def is_idle(self) -> bool:
+        return all(timer.callback is None for *_, timer in self._timers)
+
+
+class Call:
+    """An event as the runtime sees it."""
+
+    def __init__(self, number: int, event: str, id_: str, pod: str, within: float, now: float) -> None:
+        self.number, self.event, self.id, self.pod = number, event, id_, pod
+        self.came = now
+        self.due = now + within - min(0.1, max(within, 0) / 2)
+        self.answers: list[tuple[float, Exception | None]] = []
+        self.config: Config | None = None
+        """The conf.json that was in force."""
+        self.is_dropped = False
+        """Whether the runtime had gone before any program was started for it."""
+        self.was_late = False
+        """Whether it had been answered then."""
+        self.waits = False
+        """Whether it was not done with at once, so that other events may have to wait for it."""
+        self.is_unasked = False
+        """Whether no event asked for it: a delete that could not be started is tried again."""
+        self.tries: list[Try] = []
+
+    @property
+    def is_delete(self) -> bool:
+        return self.event.startswith(("Stop", "Remove"))
+
+    @property
+    def is_create(self) -> bool:
+        return not self.is_delete and "Update" not in self.event
+
+    def __repr__(self) -> str:
+        return f"#{self.number} {self.event} {self.id} at {self.came:.3f}"
+
+
+class Try:
+    """The start of a program for an event; `program` is None if it could not be started."""
+
+    def __init__(self, call: Call, type_: str, now: float) -> None:
+        self.call, self.type, self.started = call, type_, now
+        self.is_late = bool(call.answers)
+        self.program: Program | None = None
+        self.request: Mapping[str, Any] = {}
+
+
+class Program:
+    """In place of a process: does what it is told at the moments it is told."""
+
+    def __init__(self, history: History, name: str, on_end: Callable[[Any], object]) -> None:
+        self.history, self.name, self._on_end = history, name, on_end
+        dice = history.dice
+        if dice.random() < 0.05:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        self.pid = 1
+        self.started = history.clock.now
+        self.output = dice.choice(OUTPUTS)
+        self.exits, self.prints = history.moment(), history.moment()
+        if self.exits is not None:
+            self.prints = min(self.exits, self.prints or self.exits)
+        self.status: int | None = None
+        self.is_fed = False
+        history.alive.append(self)
+
+    def feed(self, request: bytes) -> None:
+        assert not self.is_fed
+        self.is_fed = True
+        self.history.is_fed(self, json.loads(request))
+        if self.exits is not None:
+            self.history.clock.call_at(self.exits, lambda: self.end(0))
+
+    def has_printed(self, moment: float) -> bool:
+        return self.prints is not None and self.prints <= moment
+
+    @property
+    def stdout(self) -> bytes:
+        return self.output if self.has_printed(self.history.clock.now) else b""
+
+    @property
+    def too_long(self) -> bool:
+        return len(self.stdout) > 1 << 20
+
+    @property
+    def ending(self) -> str:
+        return "still running" if self.status is None else f"exit code {self.status}"
+
+    def leave(self) -> None:
+        assert self.status is None
+
+    def kill(self) -> None:
+        self.history.clock.call_soon(lambda: self.end(-9))
+
+    def end(self, status: int) -> None:
+        if self.status is None:
+            self.status = status
+            self.history.alive.remove(self)
+            self._on_end(self)
+
+
+class ConfFile:
+    """In place of conf.json."""
+
+    def __init__(self) -> None:
+        self.now: Config | ConfigError = Config()
+
+    @property
+    def error(self) -> ConfigError | None:
+        return self.now if isinstance(self.now, ConfigError) else None
+
+    def current(self) -> Config:
+        if isinstance(self.now, ConfigError):
+            raise self.now
+        return self.now
+
+
+class History:
+    """One history; `play` it, then ask what became of it."""
+
+    def __init__(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.dice = random.Random(seed)  # noqa: S311 - no secret
+        self.clock = Clock()
+        self.calls: list[Call] = []
+        self.trace: list[Try] = []
+        """The programs in the order of their starts."""
+        self.alive: list[Program] = []
+        self.moments = MOMENTS if self.dice.random() < 0.7 else (0.0, 0.001, 0.5)
+        self.are_removed = self.dice.random() < 0.5
+        """Whether pods and containers are removed in the end; else their stop must be enough."""
+        self.settings = self._settings()
+        self.conf = ConfFile()
+        self._unasked: dict[PluginJob, Call] = {}
+        self.bridge = self.begin(self.clock)
+        self._running: set[str] = set()
+        monkeypatch.setattr("adapter.job.runner.Process", self._spawn)
+        monkeypatch.setattr("adapter.legacy.programs.find", self._find)
+
+    def begin(self, clock: Any, owner: Owner | None = None) -> Bridge:
+        """Returns the bridge of a new adapter."""
+        bridge = Bridge(clock, self.settings, owner=owner)
+        bridge._conf_json = self.conf  # type: ignore[assignment]
+        submit = bridge._queue.submit
+        bridge._queue.submit = lambda job: submit(self._noted(job))  # type: ignore[method-assign]
+        return bridge
+
+    # What the bridge is given
+
+    def _settings(self) -> LegacySettings:
+        dice = self.dice
+
+        def perhaps(*values: Any) -> Any:
+            return dice.choice((None, None, *values))
+
+        plugins = {
+            name: PluginSettings(
+                perhaps(True, False), perhaps(True, False), perhaps(0.3, 3.0), perhaps(True, False), perhaps(*LISTS)
+            )
+            for name in "abc"
+        }
+        plugins = {
+            name: own._replace(events=None if own.events is None else frozenset(own.events))
+            for name, own in plugins.items()
+        }
+        return LegacySettings(
+            fail_create=dice.random() < 0.5,
+            fail_delete=dice.random() < 0.3,
+            timeout=dice.choice((0, 0, 1.0)),
+            kill_on_timeout=dice.random() < 0.3,
+            plugins=plugins,
+        )
+
+    def _noted(self, job: PluginJob) -> PluginJob:
+        if job._job.state is State.LATE_WAITING:
+            call = Call(len(self.calls), job.event, job.target.id, job.target.sandbox_id, inf, self.clock.now)
+            call.is_unasked = True
+            call.answers.append((self.clock.now, None))
+            self.calls.append(call)
+            self._unasked[job] = call
+        return job
+
+    def jobs(self) -> list[PluginJob]:
+        return self.bridge._queue._jobs
+
+    def _find(self, type_: str, *_: object) -> str:
+        jobs = [job for job in self.jobs() if job._job.state.name.endswith("STARTING")]
+        assert len(jobs) == 1, "two jobs start a program at once"
+        call = self._unasked.get(jobs[0]) or self.calls[int(json.loads(jobs[0].target.labels)["call"])]
+        call.tries.append(Try(call, type_, self.clock.now))
+        self.trace.append(call.tries[-1])
+        if self.dice.random() < 0.05:
+            raise PluginError(type_, "not found")
+        return type_
+
+    def _spawn(self, _: object, name: str, *rest: Any) -> Program:
+        return Program(self, name, rest[3])
+
+    def is_fed(self, program: Program, request: Mapping[str, Any]) -> None:
+        tried = self.trace[-1]
+        assert tried.program is None, "fed twice"
+        assert tried.type == program.name, "another program was fed than was started"
+        if not tried.call.is_unasked:
+            assert tried.call.number == int(request["labels"]["call"]), "it was fed another event's request"
+        assert request["id"] == tried.call.id
+        tried.program, tried.request = program, request
+
+    def moment(self) -> float | None:
+        """Returns when a program that starts now does something; no two things happen at the same moment."""
+        seconds = self.dice.choice(self.moments)
+        return None if seconds is None else self.clock.now + seconds + self.dice.random() * 1e-4
+
+    # What happens
+
+    def play(self, steps: int) -> None:
+        self.reconfigure()
+        self.bridge.synchronize([], [])
+        for _ in range(steps):
+            roll = self.dice.random()
+            if roll < 0.6:
+                self.event()
+            elif roll < 0.7:
+                self.reconfigure()
+            elif roll < 0.73:
+                self.rejoin()
+            else:
+                self.clock.advance(self.dice.choice((0.0, 0.0005, 0.3, 1.8, 1.95, 6.0, 32.0)))
+        self.finish()
+
+    def event(self) -> None:
+        event = self.dice.choices(list(EVENTS), WEIGHTS)[0]
+        id_ = self.dice.choice(PODS if event.endswith("PodSandbox") else list(CONTAINERS))
+        self.send(event, id_, self.dice.choice((2.0, 2.0, 2.0, 0.3, 60.0, 0.0, -1.0)))
+
+    def send(self, event: str, id_: str, within: float) -> None:
+        within += self.dice.random() * 1e-4 if within > 0 else 0
+        pod = CONTAINERS.get(id_, id_)
+        call = Call(len(self.calls), event, id_, pod, within, self.clock.now)
+        call.config = None if self.conf.error else self.conf.current()
+        self.calls.append(call)
+        message = api.PodSandbox(id=pod, labels={"call": str(call.number)})
+        request = EVENTS[event](pod=message)
+        if id_ in CONTAINERS:
+            request.container.CopyFrom(api.Container(id=id_, pod_sandbox_id=pod))
+        jobs = set(self.bridge._queue._jobs)
+        try:
+            answer = self.bridge.handle(request, Context(event, within, self.clock.time, self.clock.now))
+        except ConfigError as error:
+            call.answers.append((self.clock.now, error))
+        else:
+            if isinstance(answer, Deferred):
+                answer.then(lambda _, error: call.answers.append((self.clock.now, error)))
+            else:
+                call.answers.append((self.clock.now, None))
+        call.waits = bool(set(self.bridge._queue._jobs) - jobs)
+        (self._running.add if event in ("StartContainer", "RunPodSandbox") else self._running.discard)(id_)
+
+    def reconfigure(self) -> None:
+        if self.dice.random() < 0.1:
+            self.conf.now = ConfigError("conf.json", "broken")
+            return
+        types = self.dice.sample("abc", self.dice.choice((0, 2, 3, 3)))
+        number = json.dumps(f"conf {self.dice.randint(0, 9)}").encode()
+        self.conf.now = Config("0.1", tuple(Entry(type_, 0, "0.1", number) for type_ in types))
+
+    def rejoin(self) -> None:
+        """The runtime goes, and comes back at once or later; events do not come meanwhile."""
+        for call in self.calls:
+            failed = any(error for _, error in call.answers)
+            if not (call.tries or call.is_delete or failed or call.is_dropped):
+                call.is_dropped, call.was_late = True, bool(call.answers)
+        self.bridge.runtime_is_gone()
+        self.clock.advance(self.dice.choice((0.0, 1.0, 3.0, 40.0)))
+        # All pods and containers are there still: what becomes of those that are not is in test_rejoining.
+        states = {id_: RUNNING if id_ in self._running else CREATED for id_ in CONTAINERS}
+        containers = [
+            api.Container(id=id_, pod_sandbox_id=CONTAINERS[id_], state=state) for id_, state in states.items()
+        ]
+        self.bridge.synchronize([api.PodSandbox(id=id_, labels={"call": "-1"}) for id_ in PODS], containers)
+
+    def finish(self) -> None:
+        """Everything stops, and is removed perhaps; then all programs end that never did."""
+        for kind, ids in (("Container", list(CONTAINERS)), ("PodSandbox", list(PODS))):
+            for id_ in ids:
+                self.send(f"Stop{kind}", id_, 2.0)
+                if self.are_removed:
+                    self.send(f"Remove{kind}", id_, 2.0)
+        self.clock.advance(31 * 4 * len(self.calls))
+        idle: list[bool] = []
+        self.bridge.when_idle(lambda: idle.append(True))
+        assert idle, "it is never idle"
+        for program in self.alive[:]:
+            program.end(0)

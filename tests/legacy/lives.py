@@ -1,0 +1,196 @@
+"""Random histories of a node whose adapter is killed, replaced and started again, all with one state directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter.legacy.bridge import Bridge
+from adapter.legacy.job import PluginJob
+from adapter.loop import Timer
+from adapter.nri import api
+from adapter.owner import Owner
+
+from .histories import CONTAINERS, CREATED, PODS, RUNNING, Clock, History, Program, Try
+from .judge import Judge
+
+
+class Life:
+    """The loop of one adapter: what it has asked for does not come any more when the adapter is dead."""
+
+    def __init__(self, clock: Clock, owner: Owner) -> None:
+        self.clock, self.owner = clock, owner
+        self.is_dead = False
+        self.bridge: Bridge
+
+    def time(self) -> float:
+        return self.clock.time()
+
+    def call_at(self, moment: float, callback: Callable[[], object]) -> Timer:
+        return self.clock.call_at(moment, lambda: self.is_dead or callback())
+
+    def call_soon(self, callback: Callable[[], object]) -> Timer:
+        return self.call_at(0, callback)
+
+    def end(self) -> None:
+        """Closes what the end of a process closes."""
+        if self.is_dead:
+            return
+        self.is_dead = True
+        os.close(self.owner._fd)
+        self.bridge.ledger.keep_in(None)
+
+
+class Lives(History):
+    """One history of several adapters, which have one state directory."""
+
+    def __init__(self, seed: int, monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+        self.directory = directory
+        self.lives: list[Life] = []
+        self.may_repeat: set[tuple[str, str]] = set()
+        """Ids and plugins whose delete ran when its adapter was killed."""
+        self._repeatable_at: list[tuple[int, tuple[str, str]]] = []
+        self._gone: set[str] = set()
+        self._life_of: dict[Program, Life] = {}
+        super().__init__(seed, monkeypatch)
+
+    def begin(self, clock: Any, owner: Owner | None = None) -> Bridge:
+        life = Life(clock, Owner(str(self.directory)))
+        self.lives.append(life)
+        life.bridge = super().begin(life, life.owner)
+        return life.bridge
+
+    def jobs(self) -> list[PluginJob]:
+        return [job for life in self.lives if not life.is_dead for job in life.bridge._queue._jobs]
+
+    def _spawn(self, loop: Any, name: str, *rest: Any) -> Program:
+        program = super()._spawn(loop, name, *rest)
+        on_end = program._on_end
+        program._on_end = lambda ended: loop.is_dead or on_end(ended)
+        self._life_of[program] = loop
+        return program
+
+    # What happens
+
+    def play(self, steps: int) -> None:
+        self.reconfigure()
+        self.take_over()
+        for _ in range(steps):
+            roll = self.dice.random()
+            if roll < 0.55:
+                self.event()
+            elif roll < 0.6:
+                self.reconfigure()
+            elif roll < 0.65:
+                self.kill()
+            elif roll < 0.7:
+                self.replace()
+            elif roll < 0.73:
+                self.rejoin()
+            else:
+                self.clock.advance(self.dice.choice((0.0, 0.0005, 0.3, 1.8, 1.95, 6.0, 32.0)))
+        self.finish()
+        for life in self.lives:
+            life.end()
+
+    def send(self, event: str, id_: str, within: float) -> None:
+        self._gone.discard(id_)
+        super().send(event, id_, within)
+
+    def take_over(self) -> None:
+        assert self.lives[-1].owner.take()
+        self.bridge.take_over(*self.listed())
+
+    def kill(self) -> None:
+        """The adapter is killed; another is started, perhaps when events have been missed."""
+        life = self.lives[-1]
+        running = [program for program in self.alive if self._life_of[program] is life]
+        for tried in self.trace:
+            if tried.call.is_delete and tried.program in running:
+                self._repeatable_at.append((len(self.trace), (tried.call.id, tried.type)))
+        life.end()
+        elsewhere = {job.target.id for job in self.jobs()}
+        for id_ in self.dice.sample([*CONTAINERS, *PODS], self.dice.choice((0, 0, 1, 2))):
+            if id_ not in elsewhere:  # three adapters in ten seconds, and a pod that goes unseen: not promised
+                self.happen_unseen(id_)
+        self.begin(self.clock)
+        self.bridge = self.lives[-1].bridge
+        self.take_over()
+
+    def happen_unseen(self, id_: str) -> None:
+        if id_ in self._running:
+            self._running.discard(id_)
+            self._gone.add(id_)
+        elif id_ in CONTAINERS:
+            self._running.add(id_)
+
+    def replace(self) -> None:
+        """Another adapter is started, then this one gets SIGTERM; perhaps the other takes over only at an event."""
+        old = self.lives[-1]
+        if not old.owner.is_alone:
+            return  # it would go on to serve until the adapter before it has ended
+        self.begin(self.clock)
+        self.bridge = self.lives[-1].bridge
+        assert not self.lives[-1].owner.take()
+        old.bridge.release()
+        old.bridge.when_idle(lambda: self._end_soon(old))
+        at_event = self.dice.random() < 0.5
+        self.take_over()
+        if at_event:
+            self.event()
+
+    def _end_soon(self, life: Life) -> None:
+        self.clock.call_soon(life.end)
+
+    def rejoin(self) -> None:
+        owner = self.lives[-1].owner
+        self.bridge.release()
+        self.bridge.runtime_is_gone()
+        self.clock.advance(self.dice.choice((0.0, 1.0, 3.0, 40.0)))
+        assert owner.take_back()
+        self.bridge.synchronize(*self.listed())
+
+    def listed(self) -> tuple[list[api.PodSandbox], list[api.Container]]:
+        """Returns what the runtime has."""
+        states = {id_: RUNNING if id_ in self._running else CREATED for id_ in CONTAINERS if id_ not in self._gone}
+        containers = [
+            api.Container(id=id_, pod_sandbox_id=CONTAINERS[id_], state=state) for id_, state in states.items()
+        ]
+        pods = [api.PodSandbox(id=id_, labels={"call": "-1"}) for id_ in PODS if id_ not in self._gone]
+        return pods, containers
+
+    # What became of it
+
+    def judge(self) -> None:
+        """Each create that was fed has one delete; a delete may repeat whose adapter was killed; a create never."""
+        judge = Judge(self)
+        owed: set[tuple[str, str]] = set()
+        may_repeat: set[tuple[str, str]] = set()
+        kills = iter([*self._repeatable_at, (len(self.trace) + 1, ("", ""))])
+        at, killed = next(kills)
+        for number, each in enumerate(self.trace):
+            while at <= number:
+                may_repeat.add(killed)
+                at, killed = next(kills)
+            self.judge_try(judge, each, owed, may_repeat)
+        assert not owed, f"creates without a delete: {owed}"
+        for call in self.calls:
+            fed = [each.type for each in call.tries if each.program is not None]
+            assert call.is_unasked or len(fed) == len(set(fed)), f"{call}: a plugin ran twice"
+
+    def judge_try(self, judge: Judge, each: Try, owed: set[tuple[str, str]], may_repeat: set[tuple[str, str]]) -> None:
+        key = each.call.id, each.type
+        if each.program is None:
+            return
+        if each.call.is_create and judge.owes(each.type, each.call.id):
+            owed.add(key)
+            may_repeat.discard(key)
+        elif each.call.is_delete and key in owed:
+            owed.discard(key)
+        elif each.call.is_delete and not judge.runs_without_create(each.type, each.call):
+            assert key in may_repeat, f"{each.call}: {each.type}: a delete without a create"
+            may_repeat.discard(key)

@@ -1,0 +1,253 @@
+"""Synchronize after a lost connection: what has gone meanwhile gets its delete, what lives keeps its claim to one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from adapter.legacy.bridge import FIRST_RETRY, SECOND_LOOK
+from adapter.nri import api
+from adapter.owner import Owner
+from adapter.settings import PluginSettings
+
+from .node import Node, a_container, a_pod
+
+RUNNING, CREATED, STOPPED = api.CONTAINER_RUNNING, api.CONTAINER_CREATED, api.CONTAINER_STOPPED
+
+
+@pytest.fixture
+def joined(node: Node) -> Iterator[Node]:
+    """A node that has run the creates of a pod and two containers, and has lost its runtime."""
+    node.plugins(a="answer")
+    node.bridge.runtime_is("containerd", "1.7.35")
+    node.bridge.synchronize([], [])
+    node.wait(node.create_pod(), node.create("c1"), node.create("c2"))
+    node.bridge.runtime_is_gone()
+    yield node
+    node.plugins(a="answer")
+    node.delete_pod()
+    node.idle()
+
+
+def living_pod() -> api.PodSandbox:
+    return a_pod(pid=os.getpid())
+
+
+def listed(id_: str, state: api.ContainerState.ValueType) -> api.Container:
+    return a_container(id_, pod_sandbox_id="pod", state=state)
+
+
+def deletes(node: Node) -> list[str]:
+    node.idle()
+    return [run for run in node.runs if " delete " in run]
+
+
+@pytest.mark.parametrize("state", [RUNNING, CREATED, api.CONTAINER_PAUSED])
+def test_what_lives_gets_its_delete_at_its_stop(joined: Node, state: api.ContainerState.ValueType) -> None:
+    joined.bridge.synchronize([living_pod()], [listed("c1", state), listed("c2", state)])
+    joined.loop.advance(2 * SECOND_LOOK)
+    assert deletes(joined) == []
+    joined.wait(joined.delete("c1"), joined.delete("c2"))
+    assert sorted(deletes(joined)) == ["a delete c1", "a delete c2"]
+
+
+def test_what_has_stopped_gets_its_delete_at_once(joined: Node, caplog: pytest.LogCaptureFixture) -> None:
+    joined.bridge.synchronize([living_pod()], [listed("c1", STOPPED), listed("c2", RUNNING)])
+    assert deletes(joined) == ["a delete c1"]
+    assert joined.requests("a")[-1]["pid"] == 22, "as its create knew it"
+    assert "container c1 has gone unseen: its delete comes now" in caplog.text
+    assert joined.delete("c1").outcome == "nothing to do"
+
+
+def test_what_is_absent_gets_its_delete_at_the_second_look(joined: Node) -> None:
+    joined.bridge.synchronize([living_pod()], [listed("c2", RUNNING)])
+    joined.loop.advance(SECOND_LOOK - 0.1)
+    assert deletes(joined) == []
+    joined.loop.advance(0.2)
+    assert deletes(joined) == ["a delete c1"]
+
+
+def test_what_an_event_names_in_between_was_not_absent(joined: Node) -> None:
+    joined.bridge.synchronize([living_pod()], [listed("c2", RUNNING)])
+    joined.wait(joined.create("c1"))
+    joined.loop.advance(2 * SECOND_LOOK)
+    assert deletes(joined) == []
+    joined.wait(joined.delete("c1"))
+    assert deletes(joined) == ["a delete c1"]
+
+
+def test_a_stop_in_between_and_the_second_look_are_one_delete(joined: Node) -> None:
+    joined.bridge.synchronize([living_pod()], [listed("c2", RUNNING)])
+    joined.wait(joined.delete("c1"))
+    joined.loop.advance(2 * SECOND_LOOK)
+    assert deletes(joined) == ["a delete c1"]
+
+
+def test_what_was_started_without_us_is_told_and_owed_nothing(joined: Node, caplog: pytest.LogCaptureFixture) -> None:
+    joined.bridge.synchronize([living_pod()], [listed(id_, RUNNING) for id_ in ("c1", "c2", "new")])
+    assert "containers that have started without the adapter: 1;" in caplog.text
+    assert joined.delete("new").outcome == "nothing to do"
+
+
+def test_without_plugins_nobody_has_missed_anything(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    node.bridge.synchronize([], [])
+    node.bridge.synchronize([living_pod()], [listed("new", RUNNING)])
+    assert "without the adapter" not in caplog.text
+
+
+def test_the_order_of_a_pod_is_kept_when_it_has_gone_as_a_whole(joined: Node) -> None:
+    joined.bridge.synchronize([], [])
+    joined.loop.advance(2 * SECOND_LOOK)
+    assert sorted(deletes(joined)) == ["a delete c1", "a delete c2", "a delete pod"]
+    assert deletes(joined)[-1] == "a delete pod"
+
+
+def test_a_delete_that_comes_unasked_does_not_wait_for_an_answer_but_for_the_late_limit(joined: Node) -> None:
+    joined.plugin("a", "hold; answer")
+    joined.bridge.synchronize([living_pod()], [listed("c1", STOPPED), listed("c2", RUNNING)])
+    joined.hear("a delete c1 holds")
+    joined.loop.advance(31)
+    assert not joined.busy
+    assert joined.counters["late"] == 1
+
+
+def test_a_pod_that_containerd_will_not_stop_any_more_gets_its_delete_when_its_process_ends(joined: Node) -> None:
+    pause = os.posix_spawn("/bin/sleep", ["sleep", "1000"], {})
+    try:
+        joined.bridge.synchronize([a_pod(pid=pause)], [listed("c1", RUNNING), listed("c2", RUNNING)])
+        joined.loop.settle()
+        assert deletes(joined) == []
+    finally:
+        os.kill(pause, signal.SIGKILL)
+    joined.loop.until(lambda: joined.runs[-1] == "a delete pod", "the pod's process has ended")
+    os.waitpid(pause, 0)
+    joined.idle()
+    assert joined.delete_pod().outcome == "nothing to do"
+
+
+# The first start
+
+
+def test_a_broken_conf_json_at_the_first_start_is_decided_once_it_is_in_order(node: Node) -> None:
+    node.conf_json.write_text("{")
+    node.bridge.synchronize([living_pod()], [listed("c1", RUNNING), listed("c2", RUNNING)])
+    assert node.delete("c2").outcome == "nothing to do"
+    node.plugins(a="answer")
+    node.wait(node.delete("c1"))
+    assert deletes(node) == ["a delete c1"]
+    assert node.delete("c2", event="RemoveContainer").outcome == "nothing to do"
+
+
+def test_on_docker_nothing_counts_as_created_for_it_announces_no_stop(node: Node) -> None:
+    node.build(plugins={"a": PluginSettings(events=frozenset(["CreateContainer", "StopContainer"]))})
+    node.plugins(a="answer", b="answer")
+    node.bridge.runtime_is("docker", "29.0.0")
+    node.bridge.synchronize([a_pod("c1")], [a_container("c1", pod_sandbox_id="c1", state=RUNNING)])
+    assert len(node.bridge.ledger) == 0
+
+
+# Deletes that cannot be started
+
+
+def test_a_delete_that_could_not_be_started_comes_with_the_next_event(joined: Node) -> None:
+    program = joined.folder / "a"
+    program.rename(joined.folder / "away")
+    joined.wait(joined.delete("c1"))
+    assert deletes(joined) == []
+    (joined.folder / "away").rename(program)
+    joined.wait(joined.delete("c1", event="RemoveContainer"))
+    assert deletes(joined) == ["a delete c1"]
+    joined.loop.advance(2 * FIRST_RETRY)
+    assert deletes(joined) == ["a delete c1"]
+
+
+def test_without_another_event_it_is_tried_again_by_itself(joined: Node) -> None:
+    program = joined.folder / "a"
+    program.rename(joined.folder / "away")
+    joined.wait(joined.delete("c1"))
+    joined.wait(joined.delete("c1", event="RemoveContainer"))
+    (joined.folder / "away").rename(program)
+    joined.loop.advance(2 * FIRST_RETRY)
+    assert deletes(joined) == ["a delete c1"]
+    assert joined.requests("a")[-1]["pid"] == 22
+    assert joined.bridge.ledger.target("c1") is None
+
+
+# After the death of the adapter
+
+
+def test_an_adapter_that_does_not_serve_any_more_tries_no_delete_again(node: Node) -> None:
+    owner = Owner(str(node.folder / "state"))
+    node.build(owner=owner)
+    node.configure(("a", 1))
+    assert owner.take()
+    node.bridge.take_over([], [])
+    node.plugin("a")
+    program = node.folder / "a"
+    node.wait(node.create("c1"))
+    program.rename(node.folder / "away")
+    node.wait(node.delete("c1"))
+    (node.folder / "away").rename(program)
+    node.bridge.release()
+    node.loop.advance(2 * FIRST_RETRY)
+    assert deletes(node) == []
+    assert owner.take_back()
+    node.bridge.synchronize([], [listed("c1", STOPPED)])
+    assert deletes(node) == ["a delete c1"]
+    end(node, owner)
+
+
+@pytest.mark.parametrize(("runtime", "again"), [("containerd", []), ("docker", ["a create c1"])])
+def test_the_first_event_of_an_adapter_repeats_no_create_of_the_one_before(
+    node: Node, runtime: str, again: list[str]
+) -> None:
+    """Docker announces no stop: there the container has been started again."""
+    first, second = (Owner(str(node.folder / "state")) for _ in "12")
+    node.build(owner=first)
+    node.plugin("a")
+    node.configure(("a", 1))
+    assert first.take()
+    node.bridge.take_over([], [])
+    node.wait(node.create("c1"))
+    end(node, first)  # before its answer has left
+    node.build(owner=second)
+    assert second.take()
+    node.bridge.runtime_is(runtime, "1.7.35")
+    node.bridge.take_over([], [])
+    node.wait(node.create("c1"), node.create("c2"))
+    assert sorted(run for run in node.runs if "create" in run) == ["a create c1", *again, "a create c2"]
+    node.wait(node.delete("c1"))
+    node.wait(node.delete("c2"))
+    assert deletes(node) == ["a delete c1", "a delete c2"]
+    end(node, second)
+
+
+def end(node: Node, owner: Owner) -> None:
+    """Closes what the death of an adapter closes."""
+    os.close(owner._fd)
+    node.bridge.ledger.keep_in(None)
+
+
+def test_the_next_adapter_owes_what_a_killed_one_owed(node: Node) -> None:
+    first, second = (Owner(str(node.folder / "state")) for _ in "12")
+    node.build(owner=first)
+    node.plugin("a")
+    node.configure(("a", "of the create"))
+    assert first.take()
+    node.bridge.take_over([], [])
+    node.wait(node.create("c1", pid=33), node.create("c2"))
+    node.wait(node.delete("c2"))
+    end(node, first)
+    node.configure(("a", "of now"))
+    node.build(owner=second)
+    assert second.take()
+    node.bridge.take_over([], [listed("c1", RUNNING), listed("c2", STOPPED)])
+    assert deletes(node) == ["a delete c2"]
+    node.wait(node.delete("c1"))
+    assert deletes(node) == ["a delete c2", "a delete c1"]
+    request = node.requests("a")[-1]
+    assert (request["pid"], request["conf"], request["labels"]) == (33, "of the create", {"of": "pod"})
+    end(node, second)

@@ -1,0 +1,82 @@
+"""What a runtime is too old for is refused by name, for it would drop the change silently, or crash.
+
+tests/peers/test_versions_oracle.py shows that the table is true.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import ParseDict
+
+from adapter.errors import NotAdjustable
+from adapter.oci.fields_by_version import NEEDS, refuse_unknown
+from adapter.proto import nri_pb2 as api
+
+from .test_limits import README, rows
+
+ERRNO = {"names": ["read"], "action": "SCMP_ACT_ERRNO", "errnoRet": {"value": 1}}
+NEW: list[tuple[dict[str, Any], str, str, str]] = [
+    ({"args": ["x"]}, "0.9.1", "0.10.0", "process.args"),
+    ({"linux": {"ioPriority": {}}}, "0.9.1", "0.10.0", "process.ioPriority"),
+    ({"linux": {"namespaces": [{"type": "pid"}]}}, "0.8.0", "0.10.0", "linux.namespaces"),
+    ({"linux": {"resources": {"devices": [{"allow": True}]}}}, "0.8.0", "0.10.0", "linux.resources.devices"),
+    ({"linux": {"seccompPolicy": {}}}, "0.8.0", "0.10.0", "linux.seccomp"),
+    ({"linux": {"seccompPolicy": {"syscalls": [ERRNO]}}}, "0.11.0", "0.12.0", "linux.seccomp.syscalls[0].errnoRet"),
+    ({"linux": {"scheduler": {}}}, "0.10.0", "0.11.0", "process.scheduler"),
+    ({"linux": {"netDevices": {"-a": {}}}}, "0.10.0", "0.11.0", "linux.netDevices"),
+    ({"linux": {"rdt": {"remove": True}}}, "0.10.0", "0.11.0", "linux.intelRdt"),
+    ({"linux": {"sysctl": {"net.a": "b"}}}, "0.11.0", "0.12.0", "linux.sysctl"),
+    ({"linux": {"sysctl": {"-net.a": "", "b": "c"}}}, "0.12.2", "0.12.3", "linux.sysctl[net.a]"),
+    ({"linux": {"memoryPolicy": {}}}, "0.11.0", "0.12.0", "linux.memoryPolicy"),
+]
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+@pytest.mark.parametrize(("adjusted", "older", "needed", "place"), NEW, ids=[row[-1] for row in NEW])
+def test_a_change_is_refused_where_the_runtime_is_too_old(
+    adjusted: dict[str, Any], older: str, needed: str, place: str
+) -> None:
+    adjustment = ParseDict(adjusted, api.ContainerAdjustment())
+    refuse_unknown(adjustment, numbers(needed))
+    refuse_unknown(adjustment, (0, 13, 0))
+    with pytest.raises(NotAdjustable) as refused:
+        refuse_unknown(adjustment, numbers(older))
+    assert refused.value.place == place
+    assert re.fullmatch(rf"needs NRI {needed}, the runtime has {older}: .*(crash|drop).*", refused.value.reason)
+
+
+def test_a_sysctl_is_refused_by_the_version_that_it_would_end() -> None:
+    with pytest.raises(NotAdjustable) as refused:
+        refuse_unknown(ParseDict({"linux": {"sysctl": {"a": "1"}}}, api.ContainerAdjustment()), (0, 11, 0))
+    said = "linux.sysctl: needs NRI 0.12.0, the runtime has 0.11.0: NRI 0.11 crashes, older runtimes drop it"
+    assert str(refused.value) == said
+
+
+def test_what_the_oldest_runtimes_know_is_taken() -> None:
+    adjustment = api.ContainerAdjustment(
+        annotations={"a": "b"},
+        env=[api.KeyValue(key="a")],
+        linux=api.LinuxContainerAdjustment(cgroups_path="/x", resources=api.LinuxResources(unified={"a": "b"})),
+    )
+    refuse_unknown(adjustment, (0, 8, 0))
+
+
+def test_every_row_is_tried() -> None:
+    messages = [ParseDict(adjusted, api.ContainerAdjustment()) for adjusted, *_ in NEW]
+    assert {need for need, message in itertools.product(NEEDS, messages) if list(need.places(message))} == set(NEEDS)
+
+
+def test_the_readme_has_the_table() -> None:
+    written = [
+        f"| `{place}` | {change} | {'.'.join(map(str, version))} | {before} |"
+        for place, change, version, before, _ in NEEDS
+    ]
+    readme = README.read_text()
+    assert rows(readme, "| place in the spec | change | needs NRI | because |") == written

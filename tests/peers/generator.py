@@ -1,0 +1,120 @@
+"""The Go collector of plugins' answers and the Go generator, of one version of NRI, in a process of its own."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from google.protobuf.message import Message
+
+from adapter.oci import Spec
+from adapter.proto import nri_pb2 as api
+
+from ..oci.cases import copied
+from .harness import require
+
+VERSIONS = ("v0.8.0", "v0.10.0", "v0.11.0", "v0.12.0", "v0.12.3", "v0.12.5")
+"""Of the runtimes that are in use, and the newest."""
+
+
+class Generator:
+    """Runtimes' way from plugins' answers to a specification."""
+
+    def __init__(self, version: str) -> None:
+        self.version = tuple(map(int, version.removeprefix("v").split(".")))
+        command = [require("generate", version)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+    def ask(
+        self, spec: Spec, *adjustments: api.ContainerAdjustment, container: api.Container | None = None
+    ) -> dict[str, Any]:
+        """Return what cmd/generate/main.go says to the adjustments of as many plugins."""
+        case: dict[str, Any] = {"spec": spec, "container": _encoded(container or api.Container())}
+        if adjustments:
+            case["adjustments"] = [_encoded(each) for each in adjustments]
+        return self._play(case)
+
+    def spec(self, spec: Spec, *adjustments: api.ContainerAdjustment) -> Spec:
+        """Return the specification that comes out, without what Go's encoder always writes."""
+        answer = self.ask(spec, *adjustments)
+        assert not answer.keys() & {"error", "panic"}, answer
+        return plain(answer["spec"], spec)
+
+    def update(self, request: api.UpdateContainerRequest, *answers: api.UpdateContainerResponse) -> Any:
+        """Return what the answers of as many plugins to an UpdateContainer come to."""
+        answer = self._play(
+            {
+                "container": _encoded(request.container),
+                "resources": _encoded(request.linux_resources),
+                "updates": [_encoded(each) for each in answers],
+            }
+        )
+        assert not answer.keys() & {"error", "panic"}, answer
+        return api.UpdateContainerResponse.FromString(base64.b64decode(answer.get("update", "")))
+
+    def _play(self, case: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin
+        assert self._process.stdout
+        print(json.dumps(case), file=self._process.stdin)
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+
+def collected(answer: dict[str, Any]) -> api.ContainerAdjustment:
+    """Returns what the adjustments of all plugins came to."""
+    return api.ContainerAdjustment.FromString(base64.b64decode(answer["adjustment"]))
+
+
+def plain(written: Spec, source: Spec) -> Spec:
+    """Returns a specification without the members that Go's encoder writes though nobody has set them."""
+    result = dict(written)
+    process = result.get("process", {})
+    for target, origin, key in (
+        (result, source, "ociVersion"),
+        *((process, source.get("process", {}), key) for key in ("user", "cwd")),
+    ):
+        if key not in origin:
+            target.pop(key, None)
+    return result
+
+
+def habits(before: Spec, wanted: Spec, adjusted: api.ContainerAdjustment) -> Spec:
+    """What runtimes make of an adjustment that should give `wanted`."""
+    spec: Spec = copied(wanted)
+    linux, resources = adjusted.linux, adjusted.linux.resources
+    if adjusted.env:
+        spec["process"]["env"] = last_of_each(spec["process"]["env"])
+    if adjusted.rlimits:
+        changed = {rlimit.type for rlimit in adjusted.rlimits}
+        old = [rlimit for rlimit in before["process"].get("rlimits", []) if rlimit["type"] in changed]
+        spec["process"]["rlimits"] = old + spec["process"]["rlimits"]
+    if resources.memory.HasField("limit"):
+        spec["linux"]["resources"]["memory"]["swap"] = resources.memory.limit.value
+    rules = [rule(device) for device in linux.devices if not device.path.startswith("-")]
+    if rules:
+        had = before["linux"].get("resources", {}).get("devices", [])
+        now = spec["linux"].setdefault("resources", {}).get("devices", [])
+        spec["linux"]["resources"]["devices"] = had + rules + now[len(had) :]
+    if linux.HasField("seccomp_policy"):
+        spec["linux"]["seccomp"].pop("defaultErrnoRet", None)
+    return spec
+
+
+def last_of_each(env: Sequence[str]) -> list[str]:
+    return [f"{name}={value}" for name, value in dict(e.split("=", 1) for e in env if "=" in e).items() if name]
+
+
+def rule(device: api.LinuxDevice) -> Spec:
+    access = "rwm" if device.type == "b" else "rw"
+    return {"allow": True, "type": device.type, "major": device.major, "minor": device.minor, "access": access}
+
+
+def _encoded(message: Message) -> str:
+    return base64.b64encode(message.SerializeToString()).decode()

@@ -1,0 +1,121 @@
+"""A launched adapter under the runtime side that containerd and CRI-O have: killed or dropped, it is back."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.process import children_of
+from tests.processes import impatience
+
+from .build import VERSIONS
+from .harness import COMMAND, Chain, GoRuntime
+from .test_runtime import HAS_POLICIES, LIFE, NAME, POD, ended, play, stopped
+
+
+class Family:
+    """A runtime that takes external plugins too, and the three processes of the adapter that it has launched."""
+
+    def __init__(self, runtime: GoRuntime) -> None:
+        self.runtime = runtime
+        (self.launched,) = (plugin.pid for plugin in runtime.play("plugins").plugins)
+        (self.guard,) = children_of(self.launched)
+        self.pidfds = [os.pidfd_open(pid) for pid in (self.launched, self.guard, self.server)]
+
+    @property
+    def server(self) -> int:
+        (pid,) = children_of(self.guard)
+        return pid
+
+    def joins_again(self) -> int:
+        """Waits until the runtime has the adapter as an external plugin; returns the pid that the runtime knows."""
+        with impatience("the adapter does not join again"):
+            while True:
+                pids = [plugin.pid for plugin in self.runtime.play("plugins").plugins]
+                if pids and self.launched not in pids:
+                    (pid,) = pids
+                    return pid
+                os.sched_yield()
+
+    def close(self) -> None:
+        for fd in self.pidfds:
+            os.close(fd)
+
+
+@contextmanager
+def launched(chain: Chain, directory: Path, version: str, timeout_ms: int = 2000) -> Iterator[Family]:
+    with GoRuntime(directory, version) as runtime:
+        settings = f"{chain.settings}runtime: {{socket: {runtime.socket}}}\n"
+        runtime.open(COMMAND, settings, socket=runtime.socket, request_timeout_ms=timeout_ms)
+        started = runtime.play("start")
+        assert (started.error, started.names) == ("", [NAME])
+        family = Family(runtime)
+        try:
+            yield family
+        finally:
+            family.close()
+
+
+def test_a_killed_server_comes_back_and_serves_the_rest_of_a_life(chain: Chain, tmp_path: Path, version: str) -> None:
+    chain.add("plugin")
+    half = [recorded.event for recorded in LIFE].index("StopContainer")
+    with launched(chain, tmp_path, version) as family:
+        for recorded in LIFE[:half]:
+            play(family.runtime, recorded)
+        os.kill(family.server, signal.SIGKILL)
+        assert family.joins_again() == family.server
+        for recorded in LIFE[half:]:
+            play(family.runtime, recorded)
+    assert len(chain.requests("plugin")) == 4
+
+
+def test_a_server_that_is_killed_twice_comes_back_twice(chain: Chain, tmp_path: Path, version: str) -> None:
+    chain.add("plugin")
+    with launched(chain, tmp_path, version) as family:
+        first = family.server
+        os.kill(first, signal.SIGKILL)
+        second = family.joins_again()
+        os.kill(second, signal.SIGKILL)
+        with impatience("the adapter does not join a second time"):
+            while family.joins_again() in {first, second}:
+                pass
+        for recorded in LIFE:
+            play(family.runtime, recorded)
+    assert len(chain.requests("plugin")) == 4
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("version", [version for version in VERSIONS if not HAS_POLICIES[version]])
+def test_an_adapter_that_is_dropped_for_being_late_joins_again(chain: Chain, tmp_path: Path, version: str) -> None:
+    chain.add("plugin")
+    with launched(chain, tmp_path, version, timeout_ms=300) as family:
+        server = family.server
+        with stopped(server):
+            assert family.runtime.event("RunPodSandbox", POD).names == []
+            assert ended(family.pidfds[0]), "the runtime kills the process that it launched"
+        assert family.joins_again() == server
+        for recorded in LIFE:
+            play(family.runtime, recorded)
+
+
+@pytest.mark.parametrize("is_external", [False, True])
+def test_nothing_outlives_the_runtime(chain: Chain, tmp_path: Path, version: str, is_external: bool) -> None:
+    with launched(chain, tmp_path, version) as family:
+        if is_external:
+            os.kill(family.server, signal.SIGKILL)
+            family.pidfds.append(os.pidfd_open(family.joins_again()))
+        family.runtime.kill()
+        assert all(map(ended, family.pidfds))
+
+
+def test_a_signal_ends_the_adapter_and_costs_the_runtime_nothing(chain: Chain, tmp_path: Path, version: str) -> None:
+    with launched(chain, tmp_path, version) as family:
+        os.kill(family.launched, signal.SIGTERM)
+        assert all(map(ended, family.pidfds))
+        reply = family.runtime.event("RunPodSandbox", POD)
+        assert (reply.error, reply.names) == ("", [])

@@ -1,0 +1,36 @@
+"""Fixtures of the tests of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ..processes import Fifo, Programs, SteppedLoop
+from .run import Run
+
+
+@pytest.fixture
+def shell(loop: SteppedLoop, programs: Programs) -> Callable[..., Run]:
+    """Runs a shell script."""
+
+    def run(text: str, request: bytes = b"{}") -> Run:
+        return Run(loop, programs.shell("plugin", text), request)
+
+    return run
+
+
+@pytest.fixture
+def gate(programs: Programs, loop: SteppedLoop) -> Iterator[Fifo]:
+    """A gate at which programs wait; made after the loop, whose check of descriptors comes when it is closed again."""
+    fifo = programs.fifo("gate")
+    yield fifo
+    fifo.close()
+
+
+@pytest.fixture
+def said(programs: Programs, loop: SteppedLoop) -> Iterator[Fifo]:
+    """The way back."""
+    fifo = programs.fifo("said")
+    yield fifo
+    fifo.close()

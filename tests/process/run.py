@@ -1,0 +1,49 @@
+"""One run of a program, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from adapter.process import PATIENCE, Process
+
+from ..processes import SteppedLoop
+
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "A": "<é>", "EMPTY": ""}
+
+
+class Run:
+    """A program that was started, and what came of it."""
+
+    def __init__(
+        self,
+        loop: SteppedLoop,
+        path: str,
+        request: bytes = b"{}",
+        environment: Mapping[str, str] = ENVIRONMENT,
+        plugin: str = "konfine",
+    ) -> None:
+        self.loop = loop
+        self.lines: list[str] = []
+        self.ended = 0
+        self.process = Process(loop, plugin, path, (plugin, "invoke"), environment, self._end, self.lines.append)
+        self.process.feed(request)
+
+    def _end(self, process: Process) -> None:
+        assert process is self.process
+        self.ended += 1
+
+    def listen(self) -> Run:
+        """Lets the time pass after which it is listened to while it runs."""
+        self.loop.advance(PATIENCE)
+        return self
+
+    def wait(self) -> Run:
+        """Waits for its end."""
+        self.loop.until(lambda: self.ended > 0, "the program does not end")
+        self.loop.settle()
+        assert self.ended == 1
+        return self
+
+    @property
+    def stdout(self) -> str:
+        return self.process.stdout.decode()

@@ -1,0 +1,212 @@
+"""What a program is given when it is started, and what cannot be started."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from adapter.loop import READ
+from adapter.process import MAX_STDOUT
+
+from ..processes import Programs, SteppedLoop, children, is_running, open_descriptors
+from .run import Run
+
+# What a plugin is given
+
+
+def test_it_is_run_as_type_invoke(loop: SteppedLoop) -> None:
+    """argv[0] is the type, not the path: `cat` names itself by it; its argument is a file that is not there."""
+    run = Run(loop, "/bin/cat", plugin="my-type").wait()
+    assert run.lines == ["my-type: invoke: No such file or directory"]
+
+
+def test_a_script_gets_one_argument(shell: Callable[..., Run]) -> None:
+    assert shell('echo "$#" "$@"').wait().stdout == "1 invoke\n"
+
+
+def test_the_environment_is_exactly_what_was_given(shell: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NRI_PLUGIN_SOCKET", "3")
+    run = shell("cat /proc/$$/environ").wait()
+    assert sorted(run.stdout.split("\0")) == sorted(["PATH=/usr/bin:/bin", "A=<é>", "EMPTY=", ""])
+
+
+def test_descriptors_0_to_2_are_all_it_inherits(loop: SteppedLoop, programs: Programs) -> None:
+    """`ls` has one of its own, 3, for the folder it lists."""
+    for fd in map(int, open_descriptors()):
+        if fd > 2:
+            with suppress(OSError):  # that of the listing
+                os.set_inheritable(fd, False)
+    run = Run(loop, programs.write("plugin", b"#!/bin/ls /proc/self/fd\n")).wait()
+    assert run.stdout.split(":")[-1].split() == ["0", "1", "2", "3"]
+
+
+def test_its_pipes_are_ordinary_ones(shell: Callable[..., Run]) -> None:
+    """Our ends do not block; should its own not either, programs would lose what they print."""
+    run = shell("for fd in 0 1 2; do grep flags /proc/$$/fdinfo/$fd; done").wait()
+    flags = [int(line.split()[1], 8) for line in run.stdout.splitlines()]
+    assert len(flags) == 3
+    assert not any(flag & os.O_NONBLOCK for flag in flags)
+
+
+def test_it_runs_where_we_run(shell: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/usr")
+    assert shell("readlink /proc/$$/cwd").wait().stdout == "/usr\n"
+
+
+@contextmanager
+def odd_signals() -> Iterator[None]:
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+def test_its_signals_are_as_they_are_by_default(shell: Callable[..., Run]) -> None:
+    """Python ignores SIGPIPE; `yes | head` in a plugin would go on for ever."""
+    assert signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN
+    with odd_signals():
+        run = shell("exec grep -E 'Sig(Ign|Blk)' /proc/self/status").wait()
+    masks = dict(line.split(":\t") for line in run.stdout.splitlines())
+    assert int(masks["SigBlk"], 16) == 0
+    assert int(masks["SigIgn"], 16) & ~LIBCS_OWN == 0
+
+
+LIBCS_OWN = 1 << 31 | 1 << 32
+"""Signals 32 and 33, which glibc ignores in what it spawns; no program can tell."""
+
+
+# What cannot be started
+
+
+def broken_elf(programs: Programs) -> str:
+    return programs.write("plugin", b"\x7fELF" + b"\0" * 100)
+
+
+CANNOT = [
+    (lambda programs: programs.path("absent"), "No such file or directory"),
+    (lambda programs: programs.write("plugin", b"echo no shebang\n"), "Exec format error"),
+    (lambda programs: programs.write("plugin", b""), "Exec format error"),
+    (broken_elf, "Exec format error"),
+    (lambda programs: programs.write("plugin", b"#!/no/such/interpreter\n"), "No such file or directory"),
+    (lambda programs: programs.shell("plugin", "exit", mode=0o644), "Permission denied"),
+    (lambda programs: str(programs.folder), "Permission denied"),
+]
+
+
+@pytest.mark.parametrize(("make", "reason"), CANNOT)
+def test_what_cannot_be_started_is_an_error(
+    loop: SteppedLoop, programs: Programs, make: Callable[[Programs], str], reason: str
+) -> None:
+    path = make(programs)
+    with pytest.raises(OSError, match=reason):
+        Run(loop, path)
+
+
+# Nothing leaks; the loop's fixture looks after each test, and here after many
+
+
+def test_hundreds_of_runs_leave_no_descriptor_and_no_child(loop: SteppedLoop, programs: Programs) -> None:
+    good, bad = programs.shell("good", "echo '{}'; exit 1"), programs.write("bad", b"")
+    before = open_descriptors()
+    for _ in range(100):
+        Run(loop, good).wait()
+        with pytest.raises(OSError, match="Exec format error"):
+            Run(loop, bad)
+    assert open_descriptors() == before
+
+
+@contextmanager
+def at_most(descriptors: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_running_out_of_descriptors_at_any_point_is_an_error_and_leaves_nothing(
+    loop: SteppedLoop, programs: Programs
+) -> None:
+    """The limit is on numbers: there is room for as many as are free below it."""
+    path = programs.shell("plugin", "echo '{}'")
+    before = open_descriptors()
+    free = [number for number in range(100) if not os.path.exists(f"/proc/self/fd/{number}")]
+    for room in range(7):
+        with at_most(free[room]), pytest.raises(OSError, match="Too many open files"):
+            Run(loop, path)
+        assert open_descriptors() == before
+        assert children() == []
+    with at_most(free[7]):
+        run = Run(loop, path)
+    assert run.wait().stdout == "{}\n"
+
+
+def test_a_child_that_cannot_be_watched_is_killed_and_reaped(
+    loop: SteppedLoop, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def refuse(pid: int) -> int:
+        asked.append(pid)
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with pytest.raises(OSError, match="Function not implemented"):
+        Run(loop, programs.shell("plugin", "exec sleep 1000"))
+    [pid] = asked
+    assert not is_running(pid)
+    monkeypatch.delattr(os, "pidfd_open")
+    with pytest.raises(OSError, match="has no attribute 'pidfd_open'"):
+        Run(loop, programs.shell("plugin", "exec sleep 1000"))
+
+
+# epoll has a limit for each user (fs.epoll.max_user_watches)
+
+
+class FullLoop(SteppedLoop):
+    """A loop that takes so many more descriptors."""
+
+    room = 0
+
+    def watch(self, fd: int, callback: Callable[[], object], events: int = READ) -> None:
+        if self.room == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.room -= 1
+        super().watch(fd, callback, events)
+
+
+@pytest.fixture
+def full(loop: SteppedLoop) -> FullLoop:
+    """The loop of the test, whose end looks for what is left."""
+    loop.__class__ = FullLoop
+    assert isinstance(loop, FullLoop)
+    return loop
+
+
+def test_a_program_whose_exit_epoll_does_not_take_is_killed_reaped_and_an_error(
+    full: FullLoop, programs: Programs
+) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        Run(full, programs.shell("plugin", "exec sleep 1000"))
+    assert children() == []
+
+
+@pytest.mark.parametrize("request_", [b"x" * MAX_STDOUT, b"{}"], ids=["stdin", "the others"])
+def test_a_program_whose_pipes_epoll_does_not_take_is_killed_by_name(
+    full: FullLoop, programs: Programs, request_: bytes
+) -> None:
+    """It would wait for ever for somebody at the other end."""
+    full.room = 1
+    run = Run(full, programs.shell("plugin", "exec sleep 1000"), request_).listen()
+    assert run.wait().process.status == -signal.SIGKILL
+    assert run.lines[0] == "(a pipe cannot be watched: No space left on device: the program is killed)"

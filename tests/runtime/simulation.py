@@ -1,0 +1,82 @@
+"""Runs the command `simulate` in tests and reads its output. Import the fixture `simulate` into a conftest."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from adapter import cli
+from adapter.runtime import POD_LIFE, read
+
+Json = dict[str, Any]
+LIFE = [one.event for one in read(POD_LIFE) if one.event not in ("Configure", "Synchronize")]
+MANIFEST = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  labels: {app: web}
+spec:
+  containers:
+    - name: main
+      command: [/bin/server]
+      env: [{name: MOOD, value: bad}]
+"""
+
+SETS = """
+class Mine(Plugin):
+    def create_container(self, request, context):
+        response = api.CreateContainerResponse()
+        response.adjust.env.add(key={key!r}, value={value!r})
+        return response
+run(Mine())
+"""
+LISTENS = """
+class Mine(Plugin):
+    def {handler}(self, request, context):
+        raise RuntimeError(str({what}))
+run(Mine())
+"""
+
+
+@pytest.fixture
+def simulate(capfd: pytest.CaptureFixture[str]) -> Simulate:
+    return Simulate(capfd)
+
+
+class Simulate:
+    """Runs the command."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        self._capfd = capfd
+
+    def text(self, *words: object) -> tuple[int, str]:
+        """Return exit code and output."""
+        code = cli.main(["simulate", *map(str, words)])
+        return code, self._capfd.readouterr().out
+
+    def json(self, *words: object) -> tuple[int, list[Json]]:
+        """Return exit code and the objects of the output, one a line."""
+        code, out = self.text(*words, "-o", "json")
+        return code, [json.loads(line) for line in out.splitlines()]
+
+    def refused(self, *words: object) -> str:
+        """Return why the arguments are of no use."""
+        try:
+            code = cli.main(["simulate", *map(str, words)])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        assert code == 2
+        return self._capfd.readouterr().err
+
+
+def named(lines: list[Json], event: str) -> Json:
+    (found,) = [line for line in lines if line["event"] == event]
+    return found
+
+
+def env(spec: Json) -> list[str]:
+    found: list[str] = spec["process"]["env"]
+    return found

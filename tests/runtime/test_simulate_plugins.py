@@ -1,0 +1,121 @@
+"""The plugins of the command `simulate`: launched or external, named, configured, and lost."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter.runtime import Runtime
+from adapter.runtime.simulate import play
+
+from .fixtures import Plugins
+from .simulation import LISTENS, SETS, Simulate, env, named
+
+
+def test_plugins_are_asked_in_the_order_of_their_index_under_the_names_they_are_given(
+    plugins: Plugins, simulate: Simulate
+) -> None:
+    a = plugins.write("any", SETS.format(key="A", value="1"))
+    b = plugins.write("20-b", SETS.format(key="B", value="1"))
+    code, lines = simulate.json("-plugin", b, "-plugin", f"30-late={a}", "--plugin", f"05-early={b}")
+    assert code == 1
+    assert [plugin["name"] for plugin in lines[0]["plugins"]] == ["05-early", "20-b", "30-late"]
+    created = named(lines, "CreateContainer")
+    assert [plugin["name"] for plugin in created["plugins"]] == ["05-early", "20-b"]
+    assert created["error"] == 'plugins "20-b" and "05-early" both tried to set Env B'
+
+
+def test_a_plugin_without_an_index_gets_one_after_its_place(plugins: Plugins, simulate: Simulate) -> None:
+    a, b = (plugins.write(name, SETS.format(key=name, value="1")) for name in ("z", "a=b"))
+    _, lines = simulate.json("-plugin", a, "-plugin", f"05-x={b}", "-plugin", b)
+    assert [plugin["name"] for plugin in lines[0]["plugins"]] == ["05-x", "10-z", "30-a=b"]
+
+
+def test_a_plugin_gets_its_text_from_the_directory_of_configurations(
+    plugins: Plugins, simulate: Simulate, tmp_path: Path
+) -> None:
+    """Here the adapter is the plugin, and its text names a one-shot program that changes the container."""
+    program, conf, texts = tmp_path / "utc", tmp_path / "conf.json", tmp_path / "texts"
+    program.write_text("""#!/bin/sh\necho '{"spec": {"process": {"env": ["TZ=UTC"]}}}'\n""")
+    program.chmod(0o755)
+    conf.write_text('{"plugins": [{"type": "utc"}]}')
+    texts.mkdir()
+    own = {"config": str(conf), "path": [str(tmp_path)], "plugins": {"utc": {"events": ["CreateContainer"]}}}
+    (texts / "v010-adapter.conf").write_text(json.dumps({"legacy": own}))
+    command = Path(sys.executable).parent / "v010-adapter"
+    code, lines = simulate.json("-plugin", f"00-v010-adapter={command}", "-config", texts)
+    assert code == 0
+    assert named(lines, "CreateContainer")["adjust"]["env"] == [{"key": "TZ", "value": "UTC"}]
+    assert "no such directory" in simulate.refused("-plugin", "10-x=/bin/true", "-config", tmp_path / "none")
+
+
+def test_a_launched_plugin_gets_what_a_runtime_gives_it(plugins: Plugins, simulate: Simulate) -> None:
+    what = "(sorted(os.environ.items()), os.readlink('/proc/self/fd/0'))"
+    plugin = plugins.write("10-a", LISTENS.format(handler="run_pod_sandbox", what=what))
+    _, lines = simulate.json("-plugin", f"42-me={plugin}")
+    environment = [("NRI_PLUGIN_IDX", "42"), ("NRI_PLUGIN_NAME", "me"), ("NRI_PLUGIN_SOCKET", "3")]
+    told = named(lines, "RunPodSandbox")["error"]
+    assert all(repr(pair) in told for pair in environment)
+    assert "'PATH'" not in told
+    assert f"'RUNTIME_DIRECTORY', '{tempfile.gettempdir()}/nri-" in told, (
+        "what is in service keeps its state for itself"
+    )
+    assert "/dev/null" in told
+
+
+EXTERNAL = """
+class Mine(Plugin):
+    def create_container(self, request, context):
+        response = api.CreateContainerResponse()
+        response.adjust.env.add(key="E", value="1")
+        return response
+run(Mine(), name="ext", idx="15", path={socket!r})
+"""
+
+
+def test_an_external_plugin_is_waited_for(
+    plugins: Plugins, simulate: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "nri.sock"
+    source = plugins.write("any", EXTERNAL.format(socket=str(path)))
+    started: list[subprocess.Popen[bytes]] = []
+    accept = Runtime.accept
+
+    def start_it(runtime: Runtime, timeout: float) -> Any:
+        """Starts the plugin when its runtime listens."""
+        started.append(subprocess.Popen([source], stdin=subprocess.DEVNULL))
+        return accept(runtime, timeout)
+
+    monkeypatch.setattr(Runtime, "accept", start_it)
+    launched = plugins.write("10-a", SETS.format(key="A", value="1"))
+    code, lines = simulate.json("-plugin", launched, "-socket", path)
+    (process,) = started
+    process.wait()
+    assert code == 0
+    assert [plugin["name"] for plugin in named(lines, "CreateContainer")["plugins"]] == ["10-a", "15-ext"]
+    assert env(named(lines, "CreateContainer")["spec"])[-2:] == ["A=1", "E=1"]
+    assert not path.exists()
+
+
+def test_nobody_comes(simulate: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(play, "CONNECT_TIMEOUT", 0.01)
+    code, lines = simulate.json("-socket", tmp_path / "nri.sock")
+    assert code == 1
+    assert [(line["event"], line["plugins"][0]["error"]) for line in lines] == [
+        ("Synchronize", "no plugin connected in 0.01 s")
+    ]
+
+
+def test_a_socket_that_is_there_is_left_alone(simulate: Simulate, tmp_path: Path) -> None:
+    path = tmp_path / "nri.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        assert f"{path}: Address already in use" in simulate.refused("-socket", path)
+    assert path.exists()

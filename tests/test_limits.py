@@ -1,0 +1,100 @@
+"""What the adapter reads of others has limits: the same for conf.json, hook files, results and precreate output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter import gojson, logs, process, trunk
+from adapter.errors import AdapterError
+from adapter.gojson import MAX_DEPTH, MAX_PLAIN_DEPTH, MAX_VALUES
+from adapter.hooks import file, model
+from adapter.job import runner
+from adapter.legacy import config, result
+from adapter.nri import stub
+
+HOOK = b'{"version":"1.0.0","hook":{"path":"/a"},"when":{"always":true},"stages":["poststop"],"more":%b}'
+READERS: dict[str, tuple[Callable[[bytes], Any], bytes, int]] = {
+    "a document": (gojson.document, b"%b", 0),
+    "output of a precreate hook": (lambda text: gojson.decode(text, levels=1), b'{"a":%b}', 1),
+    "conf.json": (lambda text: config.parse(text, "conf.json"), b'{"plugins":[{"type":"a","conf":%b}]}', 4),
+    "a hook file": (model.parse, HOOK, 8),
+    "a result": (result.parse, b'{"plugin":"a","spec":%b}', 2),
+}
+"""What reads a text, a text around an array, and how many values that has besides."""
+ELEMENTS = {
+    "ASCII": b'"a"',
+    "no ASCII": "\u00e9".encode().join((b'"', b'"')),
+    "no UTF-8": b'"\xff"',
+    "half a surrogate pair": rb'"\ud800"',
+    "commas and brackets": b'",[{"',
+    "empty arrays": b"[]",
+    "empty objects": b"{}",
+}
+
+
+def array(element: bytes, values: int) -> bytes:
+    """An array that is so many values, itself included."""
+    return b"[" + b",".join([element] * (values - 1)) + b"]"
+
+
+COUNTERS = list(READERS)[:2]
+"""The two ways to count: the other readers go one of them, so one text is enough for each."""
+TEXTS = [(reader, element) for reader in READERS for element in ELEMENTS if reader in COUNTERS or element == "no UTF-8"]
+
+
+@pytest.mark.parametrize(
+    ("read", "around", "others", "element"),
+    [(*READERS[reader], ELEMENTS[element]) for reader, element in TEXTS],
+    ids=map("-".join, TEXTS),
+)
+def test_a_text_may_have_so_many_values_and_no_more(
+    read: Callable[[bytes], Any], around: bytes, others: int, element: bytes
+) -> None:
+    read(around % array(element, MAX_VALUES - others))
+    with pytest.raises((ValueError, AdapterError), match=f"more than {MAX_VALUES} values"):
+        read(around % array(element, MAX_VALUES - others + 1))
+
+
+def test_the_readme_has_the_limits() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    section = readme[readme.index("### Limits") :].split("\n## ", maxsplit=1)[0]
+    assert file.MAX_SIZE == config.MAX_SIZE == process.MAX_STDOUT == 1 << 20
+    assert f"| {MAX_VALUES} values: " in section
+    assert f"| {MAX_DEPTH} levels; {MAX_PLAIN_DEPTH} in " in section
+    assert f"| {process.MAX_STDERR >> 10} KiB, {process.MAX_LINES} lines |" in section
+    assert f"processes of a plugin that run on behind their events | {runner.MAX_LEFT} |" in section
+    assert f"log lines that cannot be written | {logs.BACKLOG >> 20} MiB |" in section
+    assert f"bytes that the runtime does not read | {trunk.MAX_UNSENT >> 20} MiB |" in section
+    assert f"the parts of a Synchronize | {stub.MAX_STATE >> 20} MiB |" in section
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        (b" " * MIB + b"1" + b" " * MIB, True),
+        (b'"' + b"a" * MIB + b'"', True),
+        (b'"' + rb"\n" * (MIB // 2) + b'"', True),
+        (b'"' + b"a" * MIB, False),
+        (b'"' + rb"\n" * (MIB // 2), False),
+        (b"[" + b"1" * MIB + b"x]", False),
+        (b"[" + b" " * MIB, False),
+        (b"[" * MIB, False),
+        (b'{"":' * (MIB // 4), False),
+    ],
+    ids=["spaces", "string", "escapes", "open string", "open escapes", "digits", "open spaces", "[[[", "{{{"],
+)
+def test_a_mebibyte_of_anything_neither_overflows_nor_takes_quadratic_time(text: bytes, good: bool) -> None:
+    """Quadratic time would be hours."""
+    if good:
+        assert gojson.document(text) == text.strip()
+        assert gojson.compact(text) == text.strip()
+    else:
+        with pytest.raises(gojson.JSONError):
+            gojson.document(text)

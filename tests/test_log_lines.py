@@ -1,0 +1,225 @@
+"""What stands in a line of the log: one record, whatever it holds and whoever has written it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from adapter.log_lines import CUT, JsonFormatter, TextFormatter
+
+FORGED = "2026-01-01 00:00:00,000 ERROR forged"
+CONTROLS = [
+    "\n",
+    "\r",
+    "\0",
+    "\x0b",
+    "\x0c",
+    "\x1b[31m",
+    "\x7f",
+    "\x85",
+    "\x9b31m",
+    "\u2028",
+    "\u2029",
+    "\u202e",
+    "\udcff",
+]
+HIDDEN = '{"env": ["A=***"]}'
+
+
+def record(text: object, *arguments: object, **fields: object) -> logging.LogRecord:
+    made = logging.LogRecord("test", logging.WARNING, __file__, 1, text, arguments, None)
+    if fields:
+        made.fields = fields
+    return made
+
+
+def failed(error: BaseException) -> logging.LogRecord:
+    """A record of an exception that was raised."""
+    made = record("failed")
+    try:
+        raise error
+    except type(error):
+        made.exc_info = sys.exc_info()
+    return made
+
+
+def as_json(made: logging.LogRecord, **options: Any) -> dict[str, Any]:
+    line = JsonFormatter(**options).format(made)
+    assert line.isascii()
+    assert line.isprintable()
+    decoded = json.loads(line, parse_constant=pytest.fail)
+    assert isinstance(decoded, dict)
+    return decoded
+
+
+def as_text(made: logging.LogRecord, **options: Any) -> str:
+    return TextFormatter(**options, head=False).format(made)
+
+
+# ---- a record is a line
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=ascii)
+def test_text_of_others_forges_no_line_and_moves_no_cursor(control: str) -> None:
+    made = record("%s: %s", "konfine", f"no{control}{FORGED}")
+    line = as_text(made)
+    assert line.isprintable()
+    assert line == f"konfine: no{ascii(control)[1:-1]}{FORGED}"
+    assert as_json(made)["message"] == f"konfine: no{control}{FORGED}"
+
+
+@given(st.text(), st.text())
+@example(f"%\n{FORGED}", "\ud800")
+def test_whatever_a_record_says_it_is_one_line(message: str, field: str) -> None:
+    made = record("%s", message, plugin=field)
+    assert "\n" not in as_text(made)
+    assert as_text(made).isprintable()
+    assert as_json(made) | {"time": ""} == {"time": "", "level": "warning", "message": message, "plugin": field}
+
+
+def test_text_has_time_and_level_where_syslog_does_not_add_them() -> None:
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* WARNING hello", TextFormatter().format(record("hello")))
+
+
+def test_json_has_time_level_and_message_and_the_fields_of_a_record() -> None:
+    data = as_json(record("%s: %s", "konfine", "done", plugin="konfine", us=12))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*", data.pop("time"))
+    assert data == {"level": "warning", "message": "konfine: done", "plugin": "konfine", "us": 12}
+
+
+# ---- tracebacks
+
+
+def test_a_traceback_keeps_its_lines_and_no_line_looks_like_a_record() -> None:
+    later = RuntimeError(f"late\n{FORGED}\r{FORGED}\x1b[2J")
+    later.__cause__ = KeyError(f"early\n{FORGED}")
+    later.add_note(f"a note\n{FORGED}")
+    lines = as_text(failed(later)).split("\n")
+    assert lines[0] == "failed"
+    assert all(line.startswith("    ") for line in lines[1:])
+    assert lines[-4:] == [
+        "    RuntimeError: late",
+        rf"    {FORGED}\r{FORGED}\x1b[2J",
+        "    a note",
+        f"    {FORGED}",
+    ]
+    assert all(map(str.isprintable, lines))
+
+
+def test_json_has_the_traceback_in_the_same_line() -> None:
+    said = as_json(failed(ValueError("first\nsecond")))["traceback"]
+    assert said.startswith("Traceback (most recent call last):\n  File ")
+    assert said.endswith("\nValueError: first\nsecond")
+
+
+# ---- whatever is in it
+
+
+class Bomb:
+    def __str__(self) -> str:
+        raise RuntimeError("boom")
+
+
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+DEEP: Any = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+UNWRITABLE = [
+    ("%s %s", ("one",), "TypeError"),
+    ("%d", ("x",), "TypeError"),
+    ("%s", (Bomb(),), "RuntimeError"),
+    (Bomb(), (), "RuntimeError"),
+]
+
+
+@pytest.mark.parametrize(("text", "arguments", "error"), UNWRITABLE, ids=lambda value: ascii(value)[:20])
+def test_a_record_that_cannot_be_written_is_replaced_by_one_that_says_so(text: Any, arguments: Any, error: str) -> None:
+    what = text if isinstance(text, str) else "Bomb"
+    expected = f"a record cannot be written ({error} at test_log_lines.py:1): {what}"
+    made = record(text, *arguments, plugin="p")
+    assert as_text(made) == expected
+    assert as_json(made)["message"] == expected
+    assert as_json(made)["level"] == "warning"
+
+
+@pytest.mark.parametrize("value", [LOOP, DEEP, Bomb(), 10**5000, float("inf"), {1}], ids=lambda _: "")
+def test_a_field_that_cannot_be_written_costs_no_more_than_the_record(value: Any) -> None:
+    assert as_json(record("hello %s", "you", spec=value))["message"].endswith(": hello %s")
+    assert as_text(record("hello %s", "you", spec=value)) == "hello you"
+
+
+def test_a_number_beyond_what_floats_hold_is_shown_as_text() -> None:
+    assert as_json(record("hello", request=b'{"conf": 1e400}'))["request"] == {"conf": "1e400"}
+
+
+# ---- secrets
+
+
+def test_json_among_the_arguments_is_shown_without_the_values_of_variables() -> None:
+    made = record("request: %s, result: %s", b'{"env":["A=hunter2"]}', b"A=hunter2", stdout=b'{"env":["A=hunter2"]}')
+    assert as_text(made) == f'request: {HIDDEN}, result: "(9 bytes)"'
+    assert "hunter2" not in JsonFormatter().format(made)
+    assert as_json(made)["stdout"] == {"env": ["A=***"]}
+
+
+def test_with_secrets_all_is_shown() -> None:
+    made = record("request: %s, result: %s", b'{"env":["A=hunter2"]}', b"A=hunter2\n", stdout=b'{"env":["A=hunter2"]}')
+    assert as_text(made, secrets=True) == r'request: {"env": ["A=hunter2"]}, result: "A=hunter2\n"'
+    assert as_json(made, secrets=True)["stdout"] == {"env": ["A=hunter2"]}
+
+
+# ---- length
+
+LONG = st.text(st.characters() | st.sampled_from('x"\\\n\u2028\U0001f600\ud800'), min_size=1, max_size=40).map(
+    lambda text: text * 500
+)
+
+
+@given(LONG, LONG, st.integers(1000, 9000))
+@example("x" * 5000, '"' * 5000, 1000)
+@example("\U0001f600" * 5000, "\ud800" * 5000, 1001)
+def test_a_line_is_no_longer_than_it_may_be_and_json_stays_json(message: str, field: str, limit: int) -> None:
+    made = record("%s", message, plugin="p", result={"metadata": {"a": field}}, stdout=json.dumps([field]).encode())
+    line = JsonFormatter(limit).format(made)
+    assert len(line) <= limit
+    data = json.loads(line)
+    assert message.startswith(data["message"].removesuffix(CUT))
+    assert (data["level"], data["plugin"]) == ("warning", "p")
+    text = TextFormatter(limit).format(made)
+    assert len(text.encode()) <= limit
+
+
+def test_only_what_is_too_long_is_shortened_and_no_more_than_needed() -> None:
+    made = record("%s", "x" * 10_000, result={"error": "no"})
+    line = JsonFormatter(2000).format(made)
+    assert 1000 < len(line) <= 2000
+    data = json.loads(line)
+    assert data["result"] == {"error": "no"}
+    assert re.fullmatch(f"x+{CUT}", data["message"])
+    text = TextFormatter(2000).format(made)
+    assert len(text.encode()) == 2000
+    assert text.endswith(f"x{CUT}")
+    assert len(TextFormatter().format(made)) > 10_000
+
+
+def test_a_field_that_is_too_long_becomes_the_beginning_of_its_text() -> None:
+    data = as_json(record("hello", request={"a": "x" * 10_000}), limit=2000)
+    assert data["message"] == "hello"
+    assert data["request"].startswith('{"a": "xxx')
+    assert data["request"].endswith(CUT)
+
+
+def test_each_line_of_a_traceback_is_shortened_by_itself() -> None:
+    lines = as_text(failed(ValueError("x" * 10_000)), limit=1000).split("\n")
+    assert lines[0] == "failed"
+    assert len(lines[-1].encode()) == 1000
+    assert len(as_json(failed(ValueError("x" * 10_000)), limit=1000)["traceback"]) < 1000

@@ -1,0 +1,188 @@
+"""The lock of the state directory: one adapter serves, the others wait; chains under way keep their ids."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adapter.owner import Owner
+
+
+class Owners:
+    """Adapters that share a state directory. Open files of one process exclude each other as processes do."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.made: list[Owner] = []
+
+    def new(self) -> Owner:
+        self.made.append(Owner(str(self.directory)))
+        return self.made[-1]
+
+    def kill(self, owner: Owner) -> None:
+        os.close(owner._fd)
+        self.made.remove(owner)
+
+
+@pytest.fixture
+def owners(tmp_path: Path) -> Iterator[Owners]:
+    owners = Owners(tmp_path / "a" / "state")
+    yield owners
+    for owner in owners.made:
+        if owner.has_directory:
+            os.close(owner._fd)
+
+
+def test_one_is_the_owner_and_the_others_say_once_who_it_is(owners: Owners, caplog: pytest.LogCaptureFixture) -> None:
+    first, second = owners.new(), owners.new()
+    assert first.take()
+    assert not second.take()
+    assert not second.take()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{owners.directory}: process {os.getpid()} serves the events; this one waits"
+    ]
+    assert (first.is_held, second.is_held) == (True, False)
+
+
+def test_the_directory_is_for_root_alone(owners: Owners) -> None:
+    owners.new()
+    assert oct(owners.directory.stat().st_mode & 0o777) == "0o700"
+
+
+def test_the_death_of_the_owner_frees_the_lock_and_its_ids(owners: Owners) -> None:
+    first, second = owners.new(), owners.new()
+    first.take()
+    first.release(["c1"])
+    owners.kill(first)
+    assert second.take()
+    assert second.is_alone
+
+
+def test_the_death_of_a_process_frees_the_lock(owners: Owners) -> None:
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        Owner(str(owners.directory)).take()
+        os.write(writing, b"x")
+        signal.pause()
+    os.read(reading, 1)
+    second = owners.new()
+    assert not second.take()
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert second.take()
+    for end in (reading, writing):
+        os.close(end)
+
+
+def test_released_it_is_for_the_next_but_not_the_ids_whose_chains_go_on(owners: Owners) -> None:
+    first, second = owners.new(), owners.new()
+    first.take()
+    first.release(["c1", "c2"])
+    assert second.take()
+    assert not first.take()
+    assert [second.is_elsewhere(id_) for id_ in ("c1", "c2", "c3")] == [True, True, False]
+    first.leave("c1")
+    assert [second.is_elsewhere(id_) for id_ in ("c1", "c2", "c3")] == [False, True, False]
+    assert not second.is_alone
+    first.leave("c2")
+    first.leave("c3")
+    assert second.is_alone
+
+
+def test_its_own_ids_are_not_elsewhere(owners: Owners) -> None:
+    first = owners.new()
+    first.take()
+    first.release(["c1"])
+    assert first.take_back()
+    assert not first.is_elsewhere("c1")
+    assert first.is_alone
+
+
+def test_it_is_taken_back_if_nobody_had_it_meanwhile(owners: Owners) -> None:
+    first, second = owners.new(), owners.new()
+    assert not first.take_back()
+    first.take()
+    first.release(())
+    assert first.take_back()
+    first.release(())
+    second.take()
+    assert not first.take_back()
+    second.release(())
+    assert not first.take_back()
+    assert second.take()
+
+
+def test_a_pid_that_is_used_again_takes_nothing_back(owners: Owners) -> None:
+    """In containers every adapter may be process 1."""
+    first, second = owners.new(), owners.new()
+    first.take()
+    owners.kill(first)
+    assert not second.take_back()
+    assert second.take()
+
+
+def test_without_a_directory_it_serves_alone_and_says_what_it_costs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    owner = Owner(str(tmp_path / "file" / "state"))
+    assert owner.is_held
+    assert not owner.has_directory
+    owner.release(["c1"])
+    assert owner.is_held
+    assert owner.is_alone
+    assert not owner.is_elsewhere("c1")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path}/file/state: Not a directory: what is owed is forgotten with this process (state.directory)"
+    ]
+
+
+def test_the_next_owner_knows_the_last_event_of_an_owner_that_has_released(owners: Owners) -> None:
+    first, second, third = owners.new(), owners.new(), owners.new()
+    first.take()
+    first.last = "CreateContainer ü"
+    first.release(())
+    assert first.take_back()
+    first.last = "StartContainer ü"
+    first.release(())
+    assert second.take()
+    assert second.served_before == "StartContainer ü"
+    owners.kill(second)
+    assert not first.take_back()
+    assert third.take()
+    assert third.served_before == ""
+
+
+def test_a_full_disk_costs_no_ownership(owners: Owners, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    first, second = owners.new(), owners.new()
+    monkeypatch.setattr(os, "pwrite", fail)
+    assert first.take()
+    assert first.is_held
+    assert not second.take()
+    first.release(())
+    assert second.take()
+
+
+def test_where_the_file_system_has_no_locks_nothing_is_elsewhere(
+    owners: Owners, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "fcntl", fail)
+    first = owners.new()
+    assert first.take()
+    assert first.is_alone
+    assert not first.is_elsewhere("c1")
+    first.release(["c1"])
+    assert first.take_back()

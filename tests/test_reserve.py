@@ -1,0 +1,36 @@
+"""How long before the deadline the adapter answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapter.loop import Loop
+from adapter.nri import Context, api
+from adapter.plugin import Adapter
+from adapter.settings import parse
+
+
+@pytest.mark.parametrize(
+    ("nri", "text", "seconds"),
+    [
+        ("v0.12.4", "", 0.1),
+        ("v0.12.5", "", 0.1),
+        ("v0.12.3", "", 0.25),
+        ("", "", 0.25),
+        ("v0.12.3", "runtime: {reserve: 0}", 0),
+        ("v0.12.5", "runtime: {reserve: 1.5}", 1.5),
+        ("v0.12.5", "runtime: {reserve: auto}", 0.1),
+    ],
+)
+def test_it_depends_on_whether_the_runtime_keeps_late_plugins(nri: str, text: str, seconds: float) -> None:
+    loop = Loop()
+    adapter = Adapter(loop, parse(text, "here")[0], "name", lambda: None)
+    adapter.configure(api.ConfigureRequest(NRI_version=nri), Context("Configure", 2, loop.time, 0))
+    loop.close()
+    assert adapter.reserve == seconds
+
+
+def test_it_is_never_more_than_half_of_the_time() -> None:
+    assert Context("StartContainer", 2, lambda: 0, 10, 0.25).due == 11.75
+    assert Context("StartContainer", 0.2, lambda: 0, 10, 0.25).due == 10.1
+    assert Context("StartContainer", -5, lambda: 0, 10, 0.25).due == 5

@@ -1,0 +1,170 @@
+"""Text from plugins and pods is shown on one line, without control characters and values of variables."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from adapter.sanitize import MAX_TEXT, for_log, printable
+
+DANGEROUS = [
+    chr(code) for code in [*range(32), *range(127, 160), 0x2028, 0x2029, 0x200E, 0x202E, 0xD800, 0xDFFF, 0xFEFF]
+]
+
+
+@pytest.mark.parametrize("character", DANGEROUS, ids=ascii)
+def test_what_moves_a_cursor_or_ends_a_line_is_escaped(character: str) -> None:
+    escaped = printable(f"a{character}é")
+    assert escaped.isprintable()
+    assert escaped == f"a{ascii(character)[1:-1]}é"
+
+
+@given(st.text())
+@example("".join(DANGEROUS))
+def test_whatever_the_text_it_is_printable_and_can_be_encoded(text: str) -> None:
+    escaped = printable(text)
+    assert escaped.encode().decode() == escaped
+    assert not {unicodedata.category(character) for character in escaped} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+@pytest.mark.parametrize("text", ["", "plain", "é 日本 \U0001f600", "a\\nb"])
+def test_what_can_be_printed_stays(text: str) -> None:
+    assert printable(text) == text
+
+
+# ---- JSON
+
+TEXTS = [
+    (b"1e400", "1e400"),
+    (b"-1e400", "-1e400"),
+    (b"NaN", "NaN"),
+    (b"1.50", 1.5),
+    (b"12345678901234567890123", 12345678901234567890123),
+    (b"null", None),
+    (b'"\\ud83d\\ude00"', "\U0001f600"),
+    (b'{"a":"x\ny"}', {"a": "x\ny"}),
+    (b"[[],{}]", [[], {}]),
+]
+
+
+@pytest.mark.parametrize(("text", "decoded"), TEXTS, ids=ascii)
+@pytest.mark.parametrize("secrets", [True, False])
+def test_json_text_is_decoded_to_what_json_has_a_place_for(text: bytes, decoded: Any, secrets: bool) -> None:
+    value = for_log(text, secrets=secrets)
+    assert value == decoded
+    assert json.loads(json.dumps(value, allow_nan=False)) == decoded
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda values: st.lists(values, max_size=4) | st.dictionaries(st.text(), values, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_with_secrets_values_stay_what_they_were(value: Any) -> None:
+    assert for_log(json.dumps(value).encode(), secrets=True) == value
+
+
+@given(st.binary())
+def test_any_bytes_can_be_logged(text: bytes) -> None:
+    for secrets in (True, False):
+        json.dumps(for_log(text, secrets=secrets), allow_nan=False)
+
+
+# ---- secrets
+
+VALUE = "hunter2"
+PLACES: list[Any] = [
+    {"env": [f"A={VALUE}", "B="]},
+    {"Env": [f"A={VALUE}"]},
+    {"spec": {"process": {"env": [f"A={VALUE}=x={VALUE}", f"={VALUE}"], "args": ["x"]}}},
+    {"spec": {"hooks": {"prestart": [{"path": "/x", "env": [f"A={VALUE}"]}]}}},
+    {"container": {"env": [f"A={VALUE}"], "hooks": {"poststop": [{"env": [f"A={VALUE}"]}]}}},
+    {"adjust": {"env": [{"key": "A", "value": VALUE}], "hooks": {"create_runtime": [{"env": [f"A={VALUE}"]}]}}},
+    {"env": [{"name": "A", "value": VALUE}, {"name": {"deep": VALUE}, "other": [VALUE], "Value": VALUE}]},
+    {"env": {"A": VALUE, "name": VALUE, "B": {"C": VALUE}}},
+    {"env": VALUE},
+    {"env": [[VALUE], [f"A={VALUE}"], 5, None, True]},
+    [[{"a": [{"env": [f"A={VALUE}"]}]}]],
+    {
+        "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": json.dumps({"env": [{"name": "A", "value": VALUE}]})
+        }
+    },
+    json.dumps(json.dumps({"env": [f"A={VALUE}"]})),
+    {"results": [{"metadata": {"echo": " " + json.dumps([{"env": [f"A={VALUE}"]}])}}]},
+]
+
+
+def shown(value: Any) -> Any:
+    """Returns what the log shows of a value's JSON without secrets."""
+    return for_log(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize("value", PLACES, ids=lambda value: json.dumps(value)[:60])
+def test_no_value_of_a_variable_is_shown_wherever_it_stands(value: Any) -> None:
+    text = json.dumps(value).encode()
+    escaped = text.replace(b"env", b"\\u0065nv").replace(b"Env", b"\\u0045nv")
+    lone = text.replace(VALUE.encode(), VALUE.encode() + b"\\ud800")
+    for form in (text, escaped, lone, b" " + text + b"\n"):
+        assert VALUE not in json.dumps(for_log(form))
+        assert VALUE in json.dumps(for_log(form, secrets=True))
+
+
+def test_of_duplicate_env_keys_no_value_is_shown() -> None:
+    assert VALUE not in json.dumps(for_log(b'{"env": ["A=hunter2"], "env": ["B=hunter2"]}'))
+
+
+def ascii_start(value: bytes) -> str:
+    return ascii(value)[:20]
+
+
+def compact(text: str) -> str:
+    """Returns JSON without the spaces that JSON inside a string may lose or get."""
+    return text.replace(" ", "")
+
+
+def test_the_names_are_shown() -> None:
+    request = {"env": ["A=1", "B", "C=", {"key": "D", "value": "2"}, {"name": "E", "value": None}], "args": ["A=1"]}
+    assert shown(request) == {
+        "env": ["A=***", "B", "C=", {"key": "D", "value": "***"}, {"name": "E", "value": "***"}],
+        "args": ["A=1"],
+    }
+    assert shown({"env": {"F": "3"}}) == {"env": {"F": "***"}}
+
+
+LONG = b'["%s"]' % (b"x" * MAX_TEXT)
+DEEP = b"[" * 9_999 + b"]" * 9_999
+
+
+@pytest.mark.parametrize("text", [DEEP, b'{"a": %s}' % json.dumps(DEEP.decode()).encode(), LONG], ids=ascii_start)
+def test_json_that_takes_long_to_look_into_is_left_out(text: bytes) -> None:
+    assert for_log(text) == f"({len(text)} bytes)"
+
+
+@pytest.mark.parametrize("text", [f'{{"env": ["A={VALUE}"', f"A={VALUE}", f'{{"env": ["A={VALUE}"]}} and more', "\xff"])
+def test_text_that_is_no_json_is_left_out(text: str) -> None:
+    assert for_log(text.encode()) == f"({len(text.encode())} bytes)"
+    assert for_log(b"") == ""
+
+
+@given(JSON)
+@example({"a": {"environment": ["A=1"], "env ": ["A=1"], "ENVS": "A=1"}})
+@example("{not json")
+@example("[1")
+def test_what_is_no_variable_stays(value: Any) -> None:
+    without = json.loads(json.dumps(value).replace('"env"', '"environment"'))
+    assert compact(json.dumps(shown(without))) == compact(json.dumps(without))
+
+
+@given(st.lists(st.tuples(st.text(min_size=1).filter(lambda name: "=" not in name), st.text(min_size=1)), min_size=1))
+def test_of_each_variable_the_name_and_nothing_else_is_left(variables: list[tuple[str, str]]) -> None:
+    value = {"process": {"env": [f"{name}={text}" for name, text in variables]}}
+    assert shown(value) == {"process": {"env": [f"{name}=***" for name, _ in variables]}}

@@ -1,0 +1,138 @@
+"""The daemon's end of the socket: nothing is lost to a runtime that reads late, and closing tells nobody twice."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from adapter.trunk import READ_SIZE, Trunk
+
+from .processes import SteppedLoop
+
+MUCH = b"0123456789" * 500_000
+"""More than any socket takes at once."""
+
+
+class Session:
+    """A trunk, the runtime's end of it, and what the trunk has reported."""
+
+    def __init__(self, loop: SteppedLoop) -> None:
+        self.runtime, ours = socket.socketpair()
+        self.runtime.setblocking(False)
+        self.trunk = Trunk(loop, ours.detach())
+        self.heard = b""
+        self.reports: list[str] = []
+        self.trunk.on_data = self._hear
+        self.trunk.on_close = lambda reason: self.reports.append(reason or "closed")
+
+    def _hear(self, data: bytes) -> None:
+        assert 0 < len(data) <= READ_SIZE
+        self.heard += data
+
+    def report_sent(self) -> None:
+        self.trunk.when_sent(lambda: self.reports.append("sent"))
+
+    def read(self, loop: SteppedLoop, length: int) -> bytes:
+        """Reads as the runtime does, while the loop goes on."""
+        got: list[bytes] = []
+        loop.watch(self.runtime.fileno(), lambda: got.append(self.runtime.recv(1 << 20)))
+        loop.until(lambda: sum(map(len, got)) >= length, "the trunk sends no more")
+        loop.unwatch(self.runtime.fileno())
+        return b"".join(got)
+
+
+@pytest.fixture
+def session(loop: SteppedLoop) -> Iterator[Session]:
+    session = Session(loop)
+    yield session
+    session.trunk.close()
+    session.runtime.close()
+
+
+def test_a_runtime_that_reads_late_gets_everything_in_order(loop: SteppedLoop, session: Session) -> None:
+    session.trunk.write(MUCH)
+    session.trunk.write(b"and this")
+    session.report_sent()
+    assert session.reports == []
+    assert session.read(loop, len(MUCH) + 8) == MUCH + b"and this"
+    assert session.reports == ["sent"]
+
+
+def test_a_runtime_is_heard_while_it_does_not_read(loop: SteppedLoop, session: Session) -> None:
+    session.trunk.write(MUCH)
+    session.runtime.send(b"hello")
+    loop.until(lambda: session.heard == b"hello")
+    assert session.read(loop, len(MUCH)) == MUCH
+
+
+PART = b"x" * (1 << 20)
+TOO_MUCH = "the runtime does not read: more than 8388608 bytes wait to be sent"
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["in one piece", "bit by bit"])
+def test_a_runtime_that_does_not_read_is_given_up_when_8_mib_wait_for_it(
+    loop: SteppedLoop, session: Session, whole: bool
+) -> None:
+    for part in [PART * 10] if whole else [PART] * 10:
+        session.trunk.write(part)
+        assert session.reports == []  # whoever writes is in the middle of something
+    session.report_sent()
+    loop.settle()
+    assert session.reports == ["sent", TOO_MUCH]
+    session.trunk.write(b"lost")
+    loop.settle()
+    assert session.reports == ["sent", TOO_MUCH]
+
+
+def test_a_runtime_for_which_less_than_8_mib_wait_gets_everything(loop: SteppedLoop, session: Session) -> None:
+    for _ in range(8):
+        session.trunk.write(PART)
+    loop.settle()
+    assert session.read(loop, 8 * len(PART)) == 8 * PART
+    assert session.reports == []
+
+
+def test_a_trunk_that_is_closed_meanwhile_is_not_given_up_too(loop: SteppedLoop, session: Session) -> None:
+    session.trunk.write(10 * PART)
+    session.trunk.close()
+    loop.settle()
+    assert session.reports == []
+
+
+def test_what_is_sent_already_is_reported_at_once_and_only_once(loop: SteppedLoop, session: Session) -> None:
+    session.trunk.write(b"x")
+    session.report_sent()
+    session.trunk.close()
+    assert session.reports == ["sent"]
+
+
+def test_closing_gives_up_what_is_unsent_and_whoever_waits_for_it_goes_on(loop: SteppedLoop, session: Session) -> None:
+    session.trunk.write(MUCH)
+    session.report_sent()
+    session.trunk.close()
+    session.trunk.close()
+    assert session.reports == ["sent"]
+    session.trunk.write(b"lost")
+
+
+def test_a_trunk_that_is_closed_as_soon_as_all_is_sent_has_sent_all(loop: SteppedLoop, session: Session) -> None:
+    session.trunk.write(MUCH)
+    session.trunk.when_sent(session.trunk.close)
+    assert session.read(loop, len(MUCH)) == MUCH
+    assert session.runtime.recv(1) == b""
+    assert session.reports == []
+
+
+@pytest.mark.parametrize("unread", [b"", b"x"], ids=["in order", "with bytes of ours unread"])
+def test_a_runtime_that_goes_is_reported_once_and_writing_to_it_does_no_harm(
+    loop: SteppedLoop, session: Session, unread: bytes
+) -> None:
+    session.trunk.write(unread)
+    session.runtime.close()
+    session.trunk.write(b"lost")
+    loop.until(lambda: session.reports == ["closed"])
+    session.trunk.write(b"lost, too")
+    loop.settle()
+    assert session.reports == ["closed"]
