@@ -17,9 +17,15 @@ all: test
 demo: .venv/.installed
 	$(BIN)/v010-adapter demo
 
+# A machine that others share may stand still for seconds, and a test with a real deadline fails. CI runs once more,
+# alone, what has failed; then it must pass.
+ifdef CI
+AGAIN = || $(BIN)/pytest -q -rsfE --last-failed --last-failed-no-failures none
+endif
+
 test: .venv/.installed
-	$(BIN)/pytest -q -rsfE -n auto --dist worksteal -m 'not alone'
-	$(BIN)/pytest -q -rsfE -m alone
+	$(BIN)/pytest -q -rsfE -n auto --dist worksteal -m 'not alone' $(AGAIN)
+	$(BIN)/pytest -q -rsfE -m alone $(AGAIN)
 
 coverage: .venv/.installed
 	rm -rf .cache/coverage && mkdir -p .cache/coverage

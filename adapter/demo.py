@@ -33,6 +33,8 @@ LABEL = {"qos.class": "ls"}
 """clearcfs lifts the CPU limit of containers in pods with this label."""
 ANNOTATION = {"hooks.example.com/record": "yes"}
 """record.json matches this annotation."""
+PATIENT = Flavour(registration_timeout=60, request_timeout=60)
+"""The demo shows what happens. How fast the machine is at that moment must not matter."""
 
 Json = dict[str, Any]
 
@@ -84,7 +86,7 @@ class Demo:
         path = self._root / "adapter.log"
         unfinished = ""
         with path.open("ab", buffering=0) as log, path.open(errors="replace") as reader:
-            play = Play(self._script, Flavour(), [plugin], None, log.fileno())
+            play = Play(self._script, PATIENT, [plugin], None, log.fileno())
             with closing(play.scenes()) as scenes:
                 for scene in scenes:
                     *lines, unfinished = (unfinished + reader.read()).split("\n")

@@ -38,6 +38,12 @@ START = api.StartContainerRequest(pod=POD, container=CONTAINER)
 DEDICATED, STATE_CHANGE = "v0.12.3", "v0.11.0"
 """Versions of NRI with a call for each event, and with StateChange."""
 
+
+def patient(**fields: Any) -> Flavour:
+    """Returns a runtime that waits longer than a slow machine needs."""
+    return Flavour(registration_timeout=60, request_timeout=60, **fields)
+
+
 WILLING = """
 raw.run(lambda plugin, request:
     api.ConfigureResponse(events={events}).SerializeToString() if request.method == "Configure" else b"")
@@ -71,7 +77,7 @@ class Plugins:
 
     def runtime(self, flavour: Flavour | None = None, **more: Any) -> Runtime:
         """Returns a runtime without plugins; it is stopped after the test."""
-        runtime = Runtime(flavour or Flavour(), **more)
+        runtime = Runtime(flavour or patient(), **more)
         self.runtimes.append(runtime)
         return runtime
 

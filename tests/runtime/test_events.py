@@ -6,10 +6,9 @@ import pytest
 from google.protobuf.message import Message
 
 from adapter.nri import api, events
-from adapter.runtime import Flavour
 from adapter.wire import Code
 
-from .fixtures import CONTAINER, CREATE, DEDICATED, POD, START, STATE_CHANGE, WILLING, Plugins, dropped
+from .fixtures import CONTAINER, CREATE, DEDICATED, POD, START, STATE_CHANGE, WILLING, Plugins, dropped, patient
 
 
 def request_of(method: str) -> Message:
@@ -26,13 +25,13 @@ EVENTS = [call.method for call in events.BY_EVENT.values() if call.method != "Va
 @pytest.mark.parametrize("nri", [DEDICATED, STATE_CHANGE])
 def test_a_plugin_gets_the_events_it_asked_for_and_no_others(plugins: Plugins, nri: str) -> None:
     mask = events.mask(["StartContainer", "StopPodSandbox", "UpdateContainer"])
-    runtime, _ = plugins.launch("00-p", WILLING.format(events=mask), Flavour(nri=nri))
+    runtime, _ = plugins.launch("00-p", WILLING.format(events=mask), patient(nri=nri))
     asked = {method for method in EVENTS if runtime.event(method, request_of(method)).answers}
     assert asked == {"StartContainer", "StopPodSandbox", "UpdateContainer"}
 
 
 def test_the_newer_generation_has_a_call_for_each_event(plugins: Plugins) -> None:
-    runtime, _ = plugins.launch("00-p", WILLING.format(events=0), Flavour(nri=DEDICATED))
+    runtime, _ = plugins.launch("00-p", WILLING.format(events=0), patient(nri=DEDICATED))
     for method in EVENTS:
         assert runtime.event(method, request_of(method)).error == ""
     at_create = EVENTS.index("CreateContainer") + 1
@@ -45,7 +44,7 @@ OWN_CALL_EVER_SINCE = {"CreateContainer", "UpdateContainer", "StopContainer", "U
 
 def test_the_older_generation_sends_most_events_as_state_changes(plugins: Plugins) -> None:
     mask = 0x1FFF  # without Validate, which comes uncalled for
-    runtime, plugin = plugins.launch("00-p", WILLING.format(events=mask), Flavour(nri=STATE_CHANGE))
+    runtime, plugin = plugins.launch("00-p", WILLING.format(events=mask), patient(nri=STATE_CHANGE))
     assert plugin.state_change
     for method in EVENTS:
         assert runtime.event(method, request_of(method)).error == ""
@@ -63,7 +62,7 @@ def test_both_generations_tell_a_stub_the_same(plugins: Plugins, nri: str) -> No
             raise RuntimeError(f"{context.method} {request.pod.id}")
     run(Mine())
     """
-    runtime, _ = plugins.launch("00-p", source, Flavour(nri=nri))
+    runtime, _ = plugins.launch("00-p", source, patient(nri=nri))
     assert runtime.event("StartContainer", START).error == "StartContainer pod ctr"
     assert runtime.event("StopPodSandbox", request_of("StopPodSandbox")).error == "StopPodSandbox pod"
 
@@ -82,7 +81,7 @@ raw.run(answer)
 
 
 def test_a_plugin_that_turns_out_to_be_old_gets_state_changes_from_then_on(plugins: Plugins) -> None:
-    runtime, plugin = plugins.launch("00-old", OLD, Flavour(nri=DEDICATED))
+    runtime, plugin = plugins.launch("00-old", OLD, patient(nri=DEDICATED))
     for method in ("RunPodSandbox", "StartContainer", "RemoveContainer"):
         assert runtime.event(method, request_of(method)).error == ""
     assert plugin.state_change
@@ -91,7 +90,7 @@ def test_a_plugin_that_turns_out_to_be_old_gets_state_changes_from_then_on(plugi
 
 
 def test_unimplemented_is_an_ordinary_error_of_a_call_that_always_was(plugins: Plugins) -> None:
-    runtime, plugin = plugins.launch("00-old", OLD, Flavour(nri=DEDICATED))
+    runtime, plugin = plugins.launch("00-old", OLD, patient(nri=DEDICATED))
     outcome = runtime.event("CreateContainer", CREATE)
     assert outcome.error == "never heard of it"
     assert not plugin.state_change

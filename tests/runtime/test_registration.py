@@ -12,7 +12,7 @@ from adapter.nri import Plugin as StubPlugin
 from adapter.nri import Stub, api
 from adapter.runtime import FLAVOURS, Flavour, Late, Runtime
 
-from .fixtures import CREATE, Plugins, dropped, gone
+from .fixtures import CREATE, Plugins, dropped, gone, patient
 
 SILENT = "sys.stdin.close(); signal.pause()"
 
@@ -45,7 +45,7 @@ raw.run(lambda plugin, request:
 def test_a_plugin_that_asks_for_an_event_unknown_to_this_nri_is_refused(
     plugins: Plugins, nri: str, events: int
 ) -> None:
-    runtime, plugin = plugins.launch("00-fine", ASKS.format(events=events), Flavour(nri=nri))
+    runtime, plugin = plugins.launch("00-fine", ASKS.format(events=events), patient(nri=nri))
     assert plugin.events == events
     with pytest.raises(RegistrationError, match=f"invalid plugin events: {events + 1:#x}"):
         runtime.launch(plugins.file(plugins.write("01-greedy", ASKS.format(events=events * 2 + 1))))
@@ -61,7 +61,7 @@ def test_a_negative_mask_is_refused(plugins: Plugins) -> None:
 
 @pytest.mark.parametrize(("nri", "events"), [("v0.8.0", 0x7FF), ("v0.12.3", 0x3FFF)])
 def test_a_mask_of_zero_means_every_event(plugins: Plugins, nri: str, events: int) -> None:
-    _, plugin = plugins.launch("00-all", ASKS.format(events=0), Flavour(nri=nri))
+    _, plugin = plugins.launch("00-all", ASKS.format(events=0), patient(nri=nri))
     assert plugin.events == events
 
 
