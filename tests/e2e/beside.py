@@ -1,9 +1,14 @@
-"""The adapter as a process beside the runtime, which a run starts, kills and starts again."""
+"""The adapter that is killed: a process beside the runtime, which a run starts again, or one that the runtime launches,
+which comes back by itself.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.e2e.pod import HarnessError, until
@@ -47,3 +52,33 @@ class Beside:
         if self._process is None:
             raise HarnessError("the adapter was not started")
         return self._process
+
+
+class Launched:
+    """The adapter that the runtime launches, by what it says in syslog."""
+
+    def __init__(self, log: Callable[[], Sequence[str]]) -> None:
+        """Takes what returns the lines in syslog so far."""
+        self._log = log
+        self._registered = 1
+
+    def kill(self) -> None:
+        """Kills the server, the last process that was registered."""
+        os.kill(self._servers()[-1], signal.SIGKILL)
+
+    def wait_until_registered(self) -> None:
+        """Waits until one more process has been registered."""
+        self._registered += 1
+        until(
+            lambda: len(self._servers()) >= self._registered, f"the adapter to be registered {self._registered} times"
+        )
+
+    def wait_until_registered_or_held_back(self) -> None:
+        """Waits until one more process has been registered, or says that the runtime keeps it waiting."""
+        before = len(self._servers())
+        text = "the runtime has not configured and synchronized the adapter yet"
+        until(lambda: len(self._servers()) > before or any(text in line for line in self._log()), "the adapter to join")
+
+    def _servers(self) -> list[int]:
+        """Returns the pids of the processes that have been registered."""
+        return [int(found[1]) for line in self._log() if (found := re.search(r"\[(\d+)\]: registered with", line))]

@@ -18,6 +18,8 @@ from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 
 STATE = Path("/run/e2e")  # on a tmpfs that a run has for itself: short, for unix sockets, and gone with the run
 IMAGE = "localhost/bb:1"
+UNHURRIED = "localhost/unhurried:1"
+"""The same image, whose containers are asked to end by SIGTERM, and get their grace period."""
 NAMESPACES = {"network": 2, "pid": 1}  # the node's network, for there is no CNI; pids of the container's own
 POD = {
     "metadata": {"name": "p1", "namespace": "default", "uid": "uid-p1"},
@@ -68,7 +70,7 @@ class Cri:
 
     def __init__(self, crictl: Path, socket: Path, folder: Path) -> None:
         """Takes the program, the runtime's socket, and a folder for what crictl wants as files."""
-        self.base = [str(crictl), "--config", str(folder / "crictl.yaml"), "-r", f"unix://{socket}", "-t", "30s"]
+        self.base = [str(crictl), "--config", str(folder / "crictl.yaml"), "-r", f"unix://{socket}", "-t", "90s"]
         self.folder = folder
         (folder / "crictl.yaml").touch()
 
@@ -93,7 +95,7 @@ class Cri:
         pod = self("runp", pod_file).strip()
         container = self("create", pod, container_file, pod_file).strip()
         self("start", container)
-        life = Pod(pod, self._pid("inspectp", pod), container, self._pid("inspect", container))
+        life = Pod(pod, self.pid("inspectp", pod), container, self.pid("inspect", container))
         self("update", "--memory", str(32 << 20), "--cpu-share", "300", container)
         self("stop", "--timeout", "0", container)
         until(stopped, "the container's StopContainer event")
@@ -108,14 +110,15 @@ class Cri:
         path.write_text(json.dumps(content))
         return str(path)
 
-    def _pid(self, inspect: str, name: str) -> int:
+    def pid(self, inspect: str, name: str) -> int:
+        """Returns the pid of a pod or container; 0 if it has none."""
         return int(json.loads(self(inspect, "-o", "json", name))["info"].get("pid", 0))
 
 
 def command(*line: str) -> str:
     """Runs a command to its end and returns its output."""
     try:
-        done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(line, capture_output=True, text=True, timeout=90, check=False)
     except subprocess.TimeoutExpired as error:
         raise HarnessError(f"{' '.join(line)}: not done within {error.timeout} s") from error
     if done.returncode:
@@ -137,23 +140,27 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 30) -> None
             written.read(timeout=100)
 
 
-def write_image(path: Path, busybox: Path) -> None:
+def write_image(path: Path, busybox: Path, name: str = IMAGE) -> None:
     """Writes an image of nothing but a static busybox, in the format of `docker save`."""
     layer = BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         tar.add(busybox, "bin/busybox")
-        for name in ("sh", "sleep", "env"):
-            link = tarfile.TarInfo(f"bin/{name}")
+        for applet in ("sh", "sleep", "env"):
+            link = tarfile.TarInfo(f"bin/{applet}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             tar.addfile(link)
     config = {
         "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(machine(), machine()),
         "os": "linux",
         # What is killed at once, rather than asked first, dies faster.
-        "config": {"Entrypoint": ["/bin/sleep", "1000000"], "Env": ["PATH=/bin"], "StopSignal": "SIGKILL"},
+        "config": {
+            "Entrypoint": ["/bin/sleep", "1000000"],
+            "Env": ["PATH=/bin"],
+            "StopSignal": "SIGTERM" if name == UNHURRIED else "SIGKILL",
+        },
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{sha256(layer.getvalue()).hexdigest()}"]},
     }
-    manifest = [{"Config": "config.json", "RepoTags": [IMAGE], "Layers": ["layer.tar"]}]
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
     with tarfile.open(path, "w") as tar:
         _add(tar, "layer.tar", layer.getvalue())
         _add(tar, "config.json", json.dumps(config).encode())

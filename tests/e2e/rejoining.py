@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from tests.e2e.beside import Beside
 from tests.e2e.checks import Call
@@ -29,23 +30,23 @@ class Pods:
         """The ids of pod and container, by the pod's name; also of pods that have ended."""
         self.running: list[str] = []
 
-    def start(self, name: str) -> None:
+    def start(self, name: str, container: Mapping[str, Any] = CONTAINER) -> None:
         """Starts a pod and its container."""
         logs = self._cri.folder / "logs" / name
         logs.mkdir(parents=True)
         own = {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"}, "log_directory": str(logs)}
-        pod_file, container_file = self._cri.file(name, POD | own), self._cri.file(f"{name}-container", CONTAINER)
+        pod_file, container_file = self._cri.file(name, POD | own), self._cri.file(f"{name}-container", dict(container))
         pod = self._cri("runp", pod_file).strip()
-        container = self._cri("create", pod, container_file, pod_file).strip()
-        self._cri("start", container)
-        self.ids[name] = pod, container
+        id_ = self._cri("create", pod, container_file, pod_file).strip()
+        self._cri("start", id_)
+        self.ids[name] = pod, id_
         self.running.append(name)
 
-    def end(self, name: str) -> None:
-        """Stops and removes a pod and its container."""
+    def end(self, name: str, grace: int = 0) -> None:
+        """Stops and removes a pod and its container, which has this many seconds to end."""
         pod, container = self.ids[name]
         self.running.remove(name)
-        self._cri("stop", "--timeout", "0", container)
+        self._cri("stop", "--timeout", str(grace), container)
         self._cri("rm", container)
         self._cri("stopp", pod)
         self._cri("rmp", pod)
@@ -60,7 +61,7 @@ def play(cri: Cri, adapter: Beside, runtime: Runtime, calls: Calls) -> Iterator[
     pods.end("ends-unseen")
     pods.start(UNSEEN)
     adapter.start()
-    until(lambda: _deleted(calls, pods.ids["ends-unseen"]), "the deletes of a pod that has ended unseen")
+    until(lambda: deleted(calls, pods.ids["ends-unseen"]), "the deletes of a pod that has ended unseen")
     runtime.kill()
     runtime.start()
     adapter.wait_until_registered(2)
@@ -71,38 +72,42 @@ def play(cri: Cri, adapter: Beside, runtime: Runtime, calls: Calls) -> Iterator[
     runtime.start()
     adapter.start()
     pods.end("ends-after-both")
-    _burst(pods, adapter, calls)
+    burst(pods, BURST, calls, adapter.kill)
+    adapter.start()
     for name in list(pods.running):
         pods.end(name)
     created = {call.request["id"] for call in calls()["witness"] if call.key[0] == "create"}
-    until(lambda: _deleted(calls, created), "the deletes of all pods")
-    for plugin, of_plugin in calls().items():
-        yield from _judge(plugin, of_plugin, pods)
+    until(lambda: deleted(calls, created), "the deletes of all pods")
+    yield from judge(calls(), pods, BURST)
 
 
-def _burst(pods: Pods, adapter: Beside, calls: Calls) -> None:
+def burst(pods: Pods, names: Sequence[str], calls: Calls, kill: Callable[[], None]) -> None:
     """Starts pods in parallel, and kills the adapter when it has run the first plugin for them."""
     before = len(calls()["witness"])
-    with ThreadPoolExecutor(len(BURST)) as pool:
-        starts = [pool.submit(pods.start, name) for name in BURST]
+    with ThreadPoolExecutor(len(names)) as pool:
+        starts = [pool.submit(pods.start, name) for name in names]
         until(lambda: len(calls()["witness"]) > before, "a create of the burst")
-        adapter.kill()
-        adapter.start()
+        kill()
         for start in starts:
             start.result()
 
 
-def _deleted(calls: Calls, ids: tuple[str, ...] | set[str]) -> bool:
+def deleted(calls: Calls, ids: tuple[str, ...] | set[str]) -> bool:
     """Whether the last plugin of the chain has had the deletes of these ids."""
     return {*ids} <= {call.request["id"] for call in calls()["witness"] if call.key[0] == "delete"}
 
 
-def _judge(plugin: str, calls: list[Call], pods: Pods) -> Iterator[str]:
+def judge(calls: dict[str, list[Call]], pods: Pods, burst: Sequence[str]) -> Iterator[str]:
     """Yields the pods and containers for which a plugin did not run as often as it should."""
+    for plugin, of_plugin in calls.items():
+        yield from _judge(plugin, of_plugin, pods, burst)
+
+
+def _judge(plugin: str, calls: list[Call], pods: Pods, burst: Sequence[str]) -> Iterator[str]:
     count = Counter((call.request["id"], call.key[0]) for call in calls)
     for name, ids in pods.ids.items():
         right = {(0, 0)} if name == UNSEEN else {(1, 1)}
-        if name in BURST:  # a plugin that was started and not fed when the adapter was killed gets a delete, too
+        if name in burst:  # a plugin that was started and not fed when the adapter was killed gets a delete, too
             right |= {(0, 0), (0, 1)}
         for kind, id_ in zip(("pod", "container"), ids, strict=True):
             ran = count[id_, "create"], count[id_, "delete"]

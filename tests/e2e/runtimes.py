@@ -10,8 +10,10 @@ from shutil import which
 from string import Template
 
 from tests.e2e import build
-from tests.e2e.pod import IMAGE, STATE, Cri, HarnessError, command, until, write_image
+from tests.e2e.pod import IMAGE, STATE, UNHURRIED, Cri, HarnessError, command, until, write_image
 
+BAD_DAYS = ("rejoining", "guarded")
+IMAGES = {IMAGE: STATE / "image.tar", UNHURRIED: STATE / "unhurried.tar"}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -43,11 +45,12 @@ class Runtime:
 
     def can(self, setup: str) -> bool:
         """Whether the runtime has what a setup is about."""
-        return setup not in ("required", "rejoining")
+        return setup not in ("required", *BAD_DAYS)
 
     def start(self) -> Cri:
         """Starts it, with the image that the pod needs, and waits until it runs pods."""
-        write_image(STATE / "image.tar", Path(which("busybox") or ""))
+        for name, file in IMAGES.items():
+            write_image(file, Path(which("busybox") or ""), name)
         template = Template((Path(__file__).parent / self.template).read_text())
         self.config.write_text(
             template.substitute(
@@ -118,8 +121,8 @@ class Containerd(Runtime):
         return not self.is_1 and conf == Path("/etc/nri/conf.json")
 
     def can(self, setup: str) -> bool:
-        """From 2.2 on, NRI's default validator can be configured. Rejoining is tried on the oldest and the newest."""
-        versions = {"required": ("v2.2.1", "v2.3.4", "v2.4.2"), "rejoining": ("v1.7.35", "v2.4.2")}
+        """From 2.2 on, NRI's default validator can be configured. Bad days are tried on the oldest and the newest."""
+        versions = {"required": ("v2.2.1", "v2.3.4", "v2.4.2")} | dict.fromkeys(BAD_DAYS, ("v1.7.35", "v2.4.2"))
         return setup not in versions or self.recipe.version in versions[setup]
 
     def command(self) -> list[str]:
@@ -129,8 +132,9 @@ class Containerd(Runtime):
     def finish(self) -> None:
         """Imports the image; 1.7 notices that only when the image is touched again."""
         ctr = [str(self.binaries / "ctr"), "--address", str(STATE / "cri.sock"), "--namespace", "k8s.io", "images"]
-        command(*ctr, "import", str(STATE / "image.tar"))
-        command(*ctr, "label", IMAGE, "e2e=touched")
+        for image, file in IMAGES.items():
+            command(*ctr, "import", str(file))
+            command(*ctr, "label", image, "e2e=touched")
 
 
 class Crio(Runtime):

@@ -20,8 +20,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from tests.e2e import adjusting, hooks, rejoining, required
-from tests.e2e.beside import Beside
+from tests.e2e import adjusting, guarded, hooks, rejoining, required
+from tests.e2e.beside import Beside, Launched
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
 from tests.e2e.runtimes import ALL, Runtime
@@ -31,10 +31,11 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 ADAPTER = Path(os.environ.get("E2E_ADAPTER") or REPOSITORY / ".venv/bin/v010-adapter")
 SETUPS = {"etc": Path("/etc/nri/conf.json"), "own": Path("/etc/nri/legacy/conf.json"), "hooks": hooks.HOOKS}
 SETUPS |= {"adjusting": adjusting.PROGRAM.relative_to(REPOSITORY), "required": Path("required_plugins")}
-SETUPS |= {"rejoining": Path("/etc/nri/rejoining/conf.json")}
+SETUPS |= {"rejoining": Path("/etc/nri/rejoining/conf.json"), "guarded": Path("/etc/nri/guarded/conf.json")}
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or no
 legacy plugins, but hooks; or a plugin and a hook that adjust containers; or none, but a runtime that requires the
-adapter. Or legacy plugins, while the adapter and the runtime are killed and come back.
+adapter. Or legacy plugins, while the adapter, beside the runtime or launched by it, and the runtime are killed and come
+back.
 """
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
@@ -73,16 +74,18 @@ def install(conf: Path) -> str:
     return install_legacy(conf)
 
 
-def install_legacy(conf: Path) -> str:
-    """Installs two legacy plugins; returns conf.json's text."""
+def install_legacy(conf: Path, *more: tuple[str, str]) -> str:
+    """Installs two legacy plugins, behind more of them by name and text; returns conf.json's text."""
     legacy = Path("/opt/nri/bin")
     for folder in (legacy, conf.parent):
         folder.mkdir(parents=True, exist_ok=True)
     (legacy / "dump").symlink_to(REPOSITORY / "legacy-plugins/dump")
     witness = shlex.join([sys.executable, "-IS", str(Path(__file__).with_name("witness.py")), str(CALLS)])
-    (legacy / "witness").write_text(f"#!/bin/sh\nexec {witness}\n")
-    (legacy / "witness").chmod(0o755)
-    entries = [{"type": "dump", "conf": {"directory": str(DUMPS), "hello": "world", "n": 1}}, {"type": "witness"}]
+    for name, text in (*more, ("witness", f"#!/bin/sh\nexec {witness}\n")):
+        (legacy / name).write_text(text)
+        (legacy / name).chmod(0o755)
+    entries: list[dict[str, object]] = [{"type": name} for name, _ in more]
+    entries += [{"type": "dump", "conf": {"directory": str(DUMPS), "hello": "world", "n": 1}}, {"type": "witness"}]
     conf.write_text(json.dumps({"version": "0.1", "plugins": entries}))
     return conf.read_text()
 
@@ -93,7 +96,8 @@ class Syslog:
     def __init__(self) -> None:
         """Begins to listen."""
         Path("/dev/log").unlink(missing_ok=True)
-        self._lines: list[str] = []
+        self.lines: list[str] = []
+        """The lines so far, in the order they were written."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind("/dev/log")
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -105,19 +109,19 @@ class Syslog:
 
     def count(self, text: str) -> int:
         """How many lines with this text have come."""
-        return sum(text in line for line in self._lines)
+        return sum(text in line for line in self.lines)
 
     def close(self) -> list[str]:
         """Ends it, and returns the lines in the order they were written."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
             end.sendto(b"", "/dev/log")
         self._listener.join()
-        return self._lines
+        return self.lines
 
     def _listen(self) -> None:
         while line := self._socket.recv(1 << 16).decode(errors="replace"):
             if "v010-adapter" in line:
-                self._lines.append(line)
+                self.lines.append(line)
 
 
 def processes() -> dict[int, str]:
@@ -180,7 +184,9 @@ def run_hooks(runtime: Runtime) -> dict[str, object]:
     """The run with hooks. CRI-O has its own in another directory, so there the adapter is told to inject its own."""
     isolate()
     hooks.prepare()
-    findings = run_alone(runtime, "hooks", "hooks: {enabled: true}\n" if runtime.injects_hooks else "", hooks.play)
+    findings = run_alone(
+        runtime, "hooks", "hooks: {enabled: true}\n" if runtime.injects_hooks else "", lambda cri, _: hooks.play(cri)
+    )
     return {"ran": "hooks of seven containers", "findings": findings}
 
 
@@ -188,8 +194,10 @@ def run_adjusting(runtime: Runtime) -> dict[str, object]:
     """The run with a plugin and a hook that adjust containers."""
     isolate()
     adjusting.prepare()
-    play = partial(adjusting.play, takes_all=runtime.takes_every_adjustment)
-    findings = run_alone(runtime, "adjusting", adjusting.SETTINGS, play)
+    takes_all = runtime.takes_every_adjustment
+    findings = run_alone(
+        runtime, "adjusting", adjusting.SETTINGS, lambda cri, _: adjusting.play(cri, takes_all=takes_all)
+    )
     findings = [finding for finding in findings if adjusting.REFUSED not in finding or runtime.takes_every_adjustment]
     return {"ran": "a plugin and a precreate hook that adjust containers", "findings": findings}
 
@@ -212,7 +220,21 @@ def run_rejoining(runtime: Runtime) -> dict[str, object]:
     return {"ran": "pods while the adapter and the runtime are killed", "findings": findings}
 
 
-def run_alone(runtime: Runtime, setup: str, settings: str, play: Callable[[Cri], Iterator[str]]) -> list[str]:
+def run_guarded(runtime: Runtime) -> dict[str, object]:
+    """The run in which the adapter that the runtime launches is killed, and comes back by itself."""
+    isolate()
+    conf = SETUPS["guarded"]
+    install_legacy(conf, ("sleeper", guarded.SLEEPER))
+
+    def play(cri: Cri, syslog: Syslog) -> Iterator[str]:
+        yield from guarded.play(cri, Launched(lambda: syslog.lines), runtime, calls)
+
+    findings = run_alone(runtime, "guarded", guarded.SETTINGS % conf, play)
+    findings = [finding for finding in findings if not any(text in finding for text in guarded.EXPECTED)]
+    return {"ran": f"{guarded.PODS} pods while the launched adapter is killed", "findings": findings}
+
+
+def run_alone(runtime: Runtime, setup: str, settings: str, play: Callable[[Cri, Syslog], Iterator[str]]) -> list[str]:
     """A run with the adapter as the only NRI plugin, launched by the runtime; returns what was found wrong."""
     LAUNCHED.parent.mkdir(parents=True, exist_ok=True)
     LAUNCHED.symlink_to(ADAPTER)
@@ -222,7 +244,7 @@ def run_alone(runtime: Runtime, setup: str, settings: str, play: Callable[[Cri],
     def whole(syslog: Syslog) -> Iterator[str]:
         cri = runtime.start()
         until(lambda: syslog.has("registered with"), "the adapter to be registered")
-        yield from play(cri)
+        yield from play(cri, syslog)
 
     return found(runtime, setup, whole)
 
@@ -303,6 +325,7 @@ if __name__ == "__main__":
     if os.readlink(MOUNTS) == sys.argv[3]:
         sys.exit("this would mount things over the node's own folders: run tests.e2e instead")
     chosen = next(runtime for runtime in ALL if runtime.name == sys.argv[1])
-    alone = {"hooks": run_hooks, "adjusting": run_adjusting, "required": run_required, "rejoining": run_rejoining}
+    alone = {"hooks": run_hooks, "adjusting": run_adjusting, "required": run_required}
+    alone |= {"rejoining": run_rejoining, "guarded": run_guarded}
     own = alone.get(sys.argv[2])
     print(json.dumps(own(chosen) if own else run(chosen, sys.argv[2])))
