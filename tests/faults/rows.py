@@ -246,11 +246,12 @@ def soak(node: Node, events: int, seed: int) -> str:
 
 
 def holdings(node: Node) -> str:
-    pss, fds, threads = 0, 0, 0
+    pss = private = fds = threads = 0
     for pid in node.pids():
         proc = Path(f"/proc/{pid}")
         lines = dict(line.split(":", 1) for line in (proc / "smaps_rollup").read_text().splitlines()[1:])
         pss += int(lines["Pss"].split()[0])
+        private += sum(int(lines[kind].split()[0]) for kind in ("Private_Clean", "Private_Dirty"))
         fds += len(list((proc / "fd").iterdir()))
         threads += len(list((proc / "task").iterdir()))
-    return f"{pss} KiB PSS, {fds} fds, {threads} threads, {len(node.pids())} processes"
+    return f"{pss} KiB PSS, {private} of them private, {fds} fds, {threads} threads, {len(node.pids())} processes"
