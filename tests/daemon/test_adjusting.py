@@ -135,6 +135,7 @@ def test_a_precreate_hook_gets_no_more_than_the_calls_time(node: Node, tmp_path:
     gate = node.gate()
     hook(tmp_path, "slow", node.plugin("slow", gate.script), "precreate")
     daemon, _ = configured(node, {}, hooks={"enabled": True, "directories": [str(tmp_path)], "precreate": True})
+    daemon.logged("hooks: 1 in force")
     reply = daemon.reply(daemon.send("CreateContainer", creation(), timeout=0.5))
     assert reply.code == Code.UNKNOWN
     assert reply.message.startswith(f"precreate hook {tmp_path}/slow.json: no result within 0.")
