@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.e2e.beside import Launched
 from tests.e2e.pod import CONTAINER, STATE, UNHURRIED, Cri, until
-from tests.e2e.rejoining import Calls, Pods, burst, deleted, judge
+from tests.e2e.rejoining import Calls, Pods, burst, judge, ran
 from tests.e2e.runtimes import Runtime
 
 PODS = 20
@@ -41,7 +41,7 @@ def play(cri: Cri, adapter: Launched, runtime: Runtime, calls: Calls) -> Iterato
     adapter.wait_until_registered()
     pods.end("ends-soon")
     _join_during_a_grace_period(cri, pods, adapter)
-    _be_late(pods)
+    _be_late(pods, calls)
     runtime.stop()
     runtime.start()
     adapter.wait_until_registered()
@@ -53,7 +53,7 @@ def play(cri: Cri, adapter: Launched, runtime: Runtime, calls: Calls) -> Iterato
     with ThreadPoolExecutor(len(names)) as pool:
         list(pool.map(pods.end, list(pods.running)))
     created = {call.request["id"] for call in calls()["witness"] if call.key[0] == "create"}
-    until(lambda: deleted(calls, created), "the deletes of all pods")
+    until(lambda: ran(calls, "delete", created), "the deletes of all pods")
     yield from judge(calls(), pods, names)
 
 
@@ -71,8 +71,9 @@ def _join_during_a_grace_period(cri: Cri, pods: Pods, adapter: Launched) -> None
     adapter.wait_until_registered()
 
 
-def _be_late(pods: Pods) -> None:
-    """Starts a pod while a plugin is late."""
+def _be_late(pods: Pods, calls: Calls) -> None:
+    """Starts a pod while a plugin is late; the chains of creates go on behind the answers."""
     SLOW.touch()
     pods.start("waits-for-nobody")
     SLOW.unlink()
+    until(lambda: ran(calls, "create", pods.ids["waits-for-nobody"]), "the late creates")

@@ -61,7 +61,7 @@ def play(cri: Cri, adapter: Beside, runtime: Runtime, calls: Calls) -> Iterator[
     pods.end("ends-unseen")
     pods.start(UNSEEN)
     adapter.start()
-    until(lambda: deleted(calls, pods.ids["ends-unseen"]), "the deletes of a pod that has ended unseen")
+    until(lambda: ran(calls, "delete", pods.ids["ends-unseen"]), "the deletes of a pod that has ended unseen")
     runtime.kill()
     runtime.start()
     adapter.wait_until_registered(2)
@@ -77,7 +77,7 @@ def play(cri: Cri, adapter: Beside, runtime: Runtime, calls: Calls) -> Iterator[
     for name in list(pods.running):
         pods.end(name)
     created = {call.request["id"] for call in calls()["witness"] if call.key[0] == "create"}
-    until(lambda: deleted(calls, created), "the deletes of all pods")
+    until(lambda: ran(calls, "delete", created), "the deletes of all pods")
     yield from judge(calls(), pods, BURST)
 
 
@@ -92,9 +92,9 @@ def burst(pods: Pods, names: Sequence[str], calls: Calls, kill: Callable[[], Non
             start.result()
 
 
-def deleted(calls: Calls, ids: tuple[str, ...] | set[str]) -> bool:
-    """Whether the last plugin of the chain has had the deletes of these ids."""
-    return {*ids} <= {call.request["id"] for call in calls()["witness"] if call.key[0] == "delete"}
+def ran(calls: Calls, state: str, ids: tuple[str, ...] | set[str]) -> bool:
+    """Whether the last plugin of the chain has run in this state for these ids."""
+    return {*ids} <= {call.request["id"] for call in calls()["witness"] if call.key[0] == state}
 
 
 def judge(calls: dict[str, list[Call]], pods: Pods, burst: Sequence[str]) -> Iterator[str]:
@@ -110,6 +110,6 @@ def _judge(plugin: str, calls: list[Call], pods: Pods, burst: Sequence[str]) -> 
         if name in burst:  # a plugin that was started and not fed when the adapter was killed gets a delete, too
             right |= {(0, 0), (0, 1)}
         for kind, id_ in zip(("pod", "container"), ids, strict=True):
-            ran = count[id_, "create"], count[id_, "delete"]
-            if ran not in right:
-                yield f"{plugin}, the {kind} of {name}: {ran[0]} creates, {ran[1]} deletes"
+            times = count[id_, "create"], count[id_, "delete"]
+            if times not in right:
+                yield f"{plugin}, the {kind} of {name}: {times[0]} creates, {times[1]} deletes"
