@@ -24,7 +24,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 FIRST_LINE = "#!/opt/v010-adapter/bin/python3\n"
 ASKING = api.PodSandbox(id="pod", name="p", namespace="default", annotations={"hooks.example.com/record": "yes"})
-SIMULATE = [sys.executable, "-m", "adapter", "simulate"]
+SIMULATE = [sys.executable, "-P", str(Path(__file__).with_name("patient.py")), "simulate"]
 
 
 def adjusted(name: str, response: api.ContainerAdjustment | None) -> object:

@@ -59,9 +59,9 @@ def test_a_text_may_have_so_many_values_and_no_more(
         read(around % array(element, MAX_VALUES - others + 1))
 
 
-def test_the_readme_has_the_limits() -> None:
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
-    section = readme[readme.index("### Limits") :].split("\n## ", maxsplit=1)[0]
+def test_the_documentation_has_the_limits() -> None:
+    page = (Path(__file__).parents[1] / "docs/operations.md").read_text()
+    section = page[page.index("## Limits") :].split("\n## ", maxsplit=1)[0]
     assert file.MAX_SIZE == config.MAX_SIZE == process.MAX_STDOUT == 1 << 20
     assert f"| {MAX_VALUES} values: " in section
     assert f"| {MAX_DEPTH} levels; {MAX_PLAIN_DEPTH} in " in section
