@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Each of the processes that run tests would compile 200 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all demo test coverage lint proto proto-check bench e2e faults clean
+.PHONY: all demo docs test coverage lint proto proto-check bench e2e faults clean
 
 all: test
 
@@ -22,6 +22,10 @@ demo: .venv/.installed
 ifdef CI
 AGAIN = || $(BIN)/pytest -q -rsfE --last-failed --last-failed-no-failures none
 endif
+
+docs: .venv/.installed
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs -d .cache/doctrees . .cache/site
+	@echo .cache/site/index.html
 
 test: .venv/.installed
 	$(BIN)/pytest -q -rsfE -n auto --dist worksteal -m 'not alone' $(AGAIN)

@@ -6,11 +6,11 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from adapter.errors import RegistrationError
+from adapter.errors import AdapterError, RegistrationError
 from adapter.nri.stub import Plugin, Stub
 
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
@@ -75,16 +75,43 @@ def _inherited(number: str) -> int:
     return fd
 
 
-def run(plugin: Plugin, name: str = "", idx: str = "", path: str = "") -> None:
-    """Runs a plugin until the runtime closes the connection.
+def run(plugin: Plugin, name: str = "", idx: str = "", path: str = "", words: Sequence[str] | None = None) -> None:
+    """Runs a plugin as the whole program, until the runtime closes the connection.
 
-    For the arguments see `identity` and `connect`. Raises RegistrationError and RemoteProtocolError.
+    For `name`, `idx` and `path` see `identity` and `connect`. `words` are the program's arguments, by default those of
+    the command line; in them, `-name NAME`, `-idx NN` and `-socket PATH` override the first three. Raises SystemExit:
+    with a line of text when there is no runtime, or when the runtime refuses the plugin or breaks the protocol; with
+    code 2 for other arguments; with code 130 for Ctrl-C.
     """
-    name, idx = identity(name, idx)
+    words = sys.argv[1:] if words is None else words
+    if words:
+        name, idx, path = _flags(words, name, idx, path)
+    try:
+        _serve(plugin, identity(name, idx), connect(path))
+    except AdapterError as error:
+        sys.exit(f"{os.path.basename(sys.argv[0])}: {error}")
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def _flags(words: Sequence[str], name: str, idx: str, path: str) -> tuple[str, str, str]:
+    import argparse  # not for a launched plugin  # noqa: PLC0415
+
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    option = parser.add_argument
+    option("-name", "--name", default=name, help="name to register with")
+    option("-idx", "--idx", metavar="NN", default=idx, help="index to register with, two digits")
+    option("-socket", "--socket", metavar="PATH", default=path, help=f"the runtime's NRI socket ({DEFAULT_SOCKET})")
+    options = parser.parse_args(words)
+    return options.name, options.idx, options.socket
+
+
+def _serve(plugin: Plugin, own: Identity, fd: int) -> None:
     import socket  # as above  # noqa: PLC0415
 
-    with socket.socket(fileno=connect(path)) as trunk, suppress(ConnectionError):
-        stub = Stub(plugin, name, idx, trunk.sendall)
+    with socket.socket(fileno=fd) as trunk, suppress(ConnectionError):
+        stub = Stub(plugin, own.name, own.idx, trunk.sendall)
         stub.register()
         while data := trunk.recv(READ_SIZE):
             stub.receive_data(data)

@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from adapter.errors import RegistrationError, RemoteProtocolError
+from adapter.errors import RegistrationError
 from adapter.nri import Identity, Plugin, api, connect, identity, launched, run, transport
 from adapter.nri.events import PLUGIN
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request, mux, ttrpc
@@ -209,6 +209,7 @@ class Runtime:
 
 @pytest.fixture
 def runtime(pair: tuple[socket.socket, int], monkeypatch: pytest.MonkeyPatch) -> Runtime:
+    monkeypatch.setattr("sys.argv", ["/opt/nri/plugins/10-mine"])
     return Runtime(pair, monkeypatch)
 
 
@@ -247,20 +248,68 @@ def test_run_ends_when_the_runtime_goes_without_reading(runtime: Runtime) -> Non
     assert not is_open(runtime.fd)
 
 
-def test_run_raises_what_the_runtime_has_against_the_plugin(runtime: Runtime) -> None:
+def test_run_ends_with_what_the_runtime_has_against_the_plugin(runtime: Runtime) -> None:
     runtime.connection.fail(1, Code.UNKNOWN, "invalid plugin name")
     runtime.send()
     runtime.socket.shutdown(socket.SHUT_WR)
-    with pytest.raises(RegistrationError, match="refused plugin 42-env: invalid plugin name"):
+    with pytest.raises(SystemExit, match=r"^10-mine: the runtime refused plugin 42-env: invalid plugin name$"):
         run(Plugin())
     assert not is_open(runtime.fd)
 
 
-def test_run_raises_when_the_stream_is_broken(runtime: Runtime) -> None:
+def test_run_ends_when_the_stream_is_broken(runtime: Runtime) -> None:
     runtime.socket.sendall(b"\xff" * mux.HEADER.size)
     runtime.socket.shutdown(socket.SHUT_WR)
-    with pytest.raises(RemoteProtocolError):
+    with pytest.raises(SystemExit, match=r"^10-mine: "):
         run(Plugin())
+    assert not is_open(runtime.fd)
+
+
+@pytest.mark.parametrize("dashes", ["-", "--"])
+def test_runs_flags_come_before_its_arguments(directory: Path, dashes: str) -> None:
+    path = str(directory / "nri.sock")
+    words = [f"{dashes}name", "flag", f"{dashes}idx", "07", f"{dashes}socket", path]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        program = Thread(target=run, args=(Plugin(), "asked", "99", str(directory / "absent.sock"), words))
+        program.start()
+        accepted, _ = listener.accept()
+        with accepted:
+            connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
+            (registration,) = connection.receive_data(accepted.recv(1 << 16))
+        program.join()
+    assert isinstance(registration, Request)
+    request = api.RegisterPluginRequest.FromString(registration.payload)
+    assert (request.plugin_name, request.plugin_idx) == ("flag", "07")
+
+
+@pytest.mark.parametrize("words", [["-indx", "10"], ["file"], ["-name"]])
+def test_run_refuses_unknown_arguments(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(Plugin(), words=words)
+    assert ended.value.code == 2
+    assert "usage: " in capsys.readouterr().err
+
+
+def test_run_without_a_runtime_ends_with_a_line_that_names_the_socket(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["./10-mine", "-socket", absent(directory)])
+    with pytest.raises(SystemExit, match=r"^10-mine: no runtime at .*/absent\.sock: No such file or directory$"):
+        run(Plugin(), name="mine")
+
+
+def test_ctrl_c_ends_run_with_a_line(runtime: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    runtime.connection.call(PLUGIN, "Configure", b"")
+    runtime.send()
+    with pytest.raises(SystemExit) as ended:
+        run(plugin(configure=interrupt))
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
     assert not is_open(runtime.fd)
 
 

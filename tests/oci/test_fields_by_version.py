@@ -16,7 +16,7 @@ from adapter.errors import NotAdjustable
 from adapter.oci.fields_by_version import NEEDS, refuse_unknown
 from adapter.proto import nri_pb2 as api
 
-from .test_limits import README, rows
+from .test_limits import PAGE, rows
 
 ERRNO = {"names": ["read"], "action": "SCMP_ACT_ERRNO", "errnoRet": {"value": 1}}
 NEW: list[tuple[dict[str, Any], str, str, str]] = [
@@ -73,10 +73,9 @@ def test_every_row_is_tried() -> None:
     assert {need for need, message in itertools.product(NEEDS, messages) if list(need.places(message))} == set(NEEDS)
 
 
-def test_the_readme_has_the_table() -> None:
+def test_the_documentation_has_the_table() -> None:
     written = [
         f"| `{place}` | {change} | {'.'.join(map(str, version))} | {before} |"
         for place, change, version, before, _ in NEEDS
     ]
-    readme = README.read_text()
-    assert rows(readme, "| place in the spec | change | needs NRI | because |") == written
+    assert rows(PAGE.read_text(), "| place in the spec | change | needs NRI | because |") == written

@@ -14,7 +14,7 @@ from adapter.oci.limits import MARKED, Limit, element
 from .cases import covers
 from .deviations import DEVIATIONS
 
-README = Path(__file__).parents[2] / "legacy-plugins" / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "adjusting-containers.md"
 LIMITS_HEADER = "| place in the spec | refused | because |"
 DEVIATIONS_HEADER = "| place in the spec | what runtimes make of it |"
 
@@ -41,8 +41,8 @@ def written(table: Iterable[Sequence[str]]) -> list[str]:
 
 
 @pytest.mark.parametrize(("header", "table"), [(LIMITS_HEADER, LIMITS), (DEVIATIONS_HEADER, DEVIATIONS)])
-def test_the_readme_has_the_tables(header: str, table: Iterable[Sequence[str]]) -> None:
-    assert rows(README.read_text(), header) == written(table)
+def test_the_documentation_has_the_tables(header: str, table: Iterable[Sequence[str]]) -> None:
+    assert rows(PAGE.read_text(), header) == written(table)
 
 
 def test_no_cell_ends_its_column() -> None:

@@ -1,0 +1,162 @@
+"""The documentation is right: commands print what it shows, files can be used, tables are the code's."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from adapter import settings
+from adapter.check import configuration, validator
+from adapter.check.report import OK
+
+from .legacy.deviations import DEVIATIONS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SAMPLES = [ROOT / "hooks.d/README.md", ROOT / "legacy-plugins/README.md"]
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), *SAMPLES]
+
+FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+COMMANDS = re.compile(
+    r"^(?P<indent> *)```sh\n(?P<commands>.*?)^(?P=indent)```$"
+    r"(?:\n\n(?P=indent)```text\n(?P<output>.*?)^(?P=indent)```$)?",
+    re.MULTILINE | re.DOTALL,
+)
+"""Commands that run anywhere, and the output that follows."""
+
+
+def unindented(text: str, indent: str) -> str:
+    return "".join(line.removeprefix(indent) for line in text.splitlines(keepends=True))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The code blocks in a language."""
+    found = FENCE.finditer(page.read_text())
+    return [unindented(block["text"], block["indent"]) for block in found if block["language"] == language]
+
+
+def pages_with(*languages: str) -> pytest.MarkDecorator:
+    """The test is for each page that has blocks in one of the languages."""
+    found = [page for page in PAGES if any(blocks(page, language) for language in languages)]
+    return pytest.mark.parametrize("page", found, ids=[str(page.relative_to(ROOT)) for page in found])
+
+
+# ---- commands
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The command in PATH waits patiently for its plugins."""
+    command = tmp_path / "bin/v010-adapter"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -P {ROOT}/tests/patient.py "$@"\n')
+    command.chmod(0o755)
+    own = os.path.dirname(sys.executable)
+    return {"PATH": f"{command.parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{own}"}
+
+
+def folder(page: Path, tmp_path: Path) -> Path:
+    """A copy of the samples for their page; for others a folder that has what a clone has."""
+    if page in SAMPLES:
+        return shutil.copytree(page.parent, tmp_path / page.parent.name)
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    for path in ROOT.iterdir():
+        (clone / path.name).symlink_to(path)
+    (clone / ".venv").unlink(missing_ok=True)
+    (clone / ".venv/bin").mkdir(parents=True)
+    (clone / ".venv/bin/python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (clone / ".venv/bin/python").chmod(0o755)
+    return clone
+
+
+@pages_with("sh")
+def test_every_command_prints_what_the_page_says(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
+    here = folder(page, tmp_path)
+    found = list(COMMANDS.finditer(page.read_text()))
+    assert len(found) == len(blocks(page, "sh"))
+    for block in found:
+        done = subprocess.run(
+            ["sh", "-eu", "-c", unindented(block["commands"], block["indent"])],
+            cwd=here,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        output = unindented(block["output"] or "", block["indent"])
+        assert (done.returncode, done.stdout) == (0, output), block["commands"]
+
+
+@pages_with("console")
+def test_other_commands_are_for_root_on_a_node_or_tested_elsewhere(page: Path) -> None:
+    lines = "".join(blocks(page, "console")).splitlines()
+    assert [line for line in lines if not line.startswith("# ")] in ([], ["$ make demo"])  # tests/test_demo.py
+
+
+def test_a_block_is_of_a_kind_that_is_looked_at() -> None:
+    kinds = {block["language"] for page in PAGES for block in FENCE.finditer(page.read_text())}
+    assert kinds <= {"sh", "text", "console", "yaml", "toml", "json", "python", ""}
+
+
+# ---- files
+
+
+@pages_with("yaml")
+def test_every_configuration_can_be_used(page: Path) -> None:
+    for text in blocks(page, "yaml"):
+        found, errors = settings.parse(text, "here")
+        assert errors == []
+        assert found != settings.Settings() or page.name == "configuration.md"
+
+
+@pages_with("toml", "json")
+def test_every_file_of_others_can_be_read(page: Path) -> None:
+    for text in blocks(page, "toml"):
+        assert tomllib.loads(text)
+    for text in blocks(page, "json"):
+        assert json.loads(text)
+
+
+def test_the_plugin_on_the_page_of_the_stub_is_the_example() -> None:
+    assert blocks(DOCS / "stub.md", "python") == [(ROOT / "examples/nice.py").read_text()]
+
+
+def test_the_validator_in_the_documentation_requires_the_adapter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (text,) = blocks(DOCS / "operations.md", "toml")
+    tmp_path.joinpath("config.toml").write_text(text)
+    monkeypatch.setattr(validator, "CONFIG", "/config.toml")
+    assert validator.check(str(tmp_path), configuration.names(str(tmp_path))).status == OK
+
+
+# ---- tables
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_the_table_of_deviations_is_the_codes() -> None:
+    rows = [f"| {deviation.other} | {deviation.what} | {deviation.why} |" for deviation in DEVIATIONS]
+    assert "\n".join(rows) in (DOCS / "legacy-plugins.md").read_text()
+
+
+def test_the_defaults_in_the_documentation_are_the_defaults() -> None:
+    text, *_ = blocks(DOCS / "configuration.md", "yaml")
+    found, errors = settings.parse(text, "configuration.md")
+    assert not errors
+    legacy = found.legacy._replace(plugins={})  # an example, not a default
+    assert found._replace(legacy=legacy) == settings.Settings()

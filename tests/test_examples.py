@@ -1,0 +1,162 @@
+"""The programs in examples/ work in the four ways in which a plugin can be started, and do what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter.nri import Context, Deferred, api
+from adapter.runtime import Plugin, PluginFile, Runtime
+from examples import asynchronous
+
+from .runtime.fixtures import CONTAINER, POD, patient
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+FIRST_LINE = "#!/opt/v010-adapter/bin/python3\n"
+ASKING = api.PodSandbox(id="pod", name="p", namespace="default", annotations={"hooks.example.com/record": "yes"})
+SIMULATE = [sys.executable, "-P", str(Path(__file__).with_name("patient.py")), "simulate"]
+
+
+def adjusted(name: str, response: api.ContainerAdjustment | None) -> object:
+    """What an example is there for, in the adjustment of a container."""
+    assert response is not None
+    if name == "injector":
+        return [(hook.path, list(hook.args), hook.timeout.value) for hook in response.hooks.create_runtime]
+    return [(variable.key, variable.value) for variable in response.env]
+
+
+EXPECTED: dict[str, object] = {
+    "asynchronous": [("NODE_KERNEL", os.uname().release)],
+    "injector": [("/usr/local/libexec/oci/record", ["record", "/var/log/c.jsonl"], 10)],
+    "nice": [("NODE_MOOD", "nice")],
+}
+
+
+@pytest.fixture
+def installed(request: pytest.FixtureRequest, tmp_path: Path) -> PluginFile:
+    """An example as it is, but for the path of its interpreter."""
+    source = (EXAMPLES / f"{request.param}.py").read_text()
+    assert source.startswith(FIRST_LINE)
+    path = tmp_path / f"10-{request.param}"
+    path.write_text(source.replace(FIRST_LINE, f"#!{sys.executable}\n"))
+    path.chmod(0o755)
+    return PluginFile(path, "10", request.param)
+
+
+every_example = pytest.mark.parametrize("installed", NAMES, indirect=True)
+
+
+def environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("NRI_PLUGIN_")}
+
+
+def created(runtime: Runtime, name: str) -> object:
+    request = api.CreateContainerRequest(pod=ASKING, container=CONTAINER)
+    return adjusted(name, runtime.event("CreateContainer", request).adjust)
+
+
+def test_every_example_is_expected_something_of_and_can_be_executed() -> None:
+    assert list(EXPECTED) == NAMES
+    assert all(os.access(EXAMPLES / f"{name}.py", os.X_OK) for name in NAMES)
+
+
+@every_example
+def test_an_example_works_when_a_runtime_launches_it(installed: PluginFile) -> None:
+    with Runtime(patient()) as runtime:
+        plugin = runtime.launch(installed)
+        assert created(runtime, installed.base) == EXPECTED[installed.base]
+        assert not plugin.closed
+
+
+def beside(installed: PluginFile, socket: Path) -> list[str]:
+    """The command line for a runtime's socket."""
+    flag = ["-socket"] if installed.base != "asynchronous" else []
+    return [str(installed.path), *flag, str(socket)]
+
+
+def by_hand(runtime: Runtime, installed: PluginFile, socket: Path) -> tuple[Plugin, subprocess.Popen[str]]:
+    """Starts an example beside a runtime, as at a shell."""
+    runtime.listen(socket)
+    started = subprocess.Popen(beside(installed, socket), stdout=subprocess.PIPE, text=True, env=environment())
+    return runtime.accept(60), started
+
+
+@every_example
+def test_an_example_works_when_it_is_started_by_hand(installed: PluginFile, tmp_path: Path) -> None:
+    with Runtime(patient()) as runtime:
+        plugin, process = by_hand(runtime, installed, tmp_path / "nri.sock")
+        assert created(runtime, installed.base) == EXPECTED[installed.base]
+        assert not plugin.closed
+    process.communicate(timeout=60)
+    assert process.returncode == 0  # the runtime has closed the connection
+
+
+@every_example
+def test_an_example_works_under_simulate(installed: PluginFile) -> None:
+    words = [*SIMULATE, "-plugin", str(installed.path), "-o", "json"]
+    done = subprocess.run(words, stdout=subprocess.PIPE, check=True)
+    assert changes(done.stdout.decode(), installed.base)
+
+
+@every_example
+def test_an_example_works_with_the_socket_of_simulate(installed: PluginFile, tmp_path: Path) -> None:
+    socket = tmp_path / "nri.sock"
+    words = [*SIMULATE, "-socket", str(socket), "-o", "json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as simulate:
+        assert simulate.stdout is not None
+        assert simulate.stderr is not None
+        assert simulate.stderr.readline() == f"waiting for a plugin to connect to {socket}\n"
+        words = beside(installed, socket)
+        subprocess.run(words, env=environment(), check=True, stdout=subprocess.DEVNULL)
+        assert changes(simulate.stdout.read(), installed.base)
+    assert simulate.returncode == 0
+
+
+def changes(output: str, name: str) -> bool:
+    """Whether an example was asked and has answered. The recorded pod of simulate does not ask for the hook."""
+    lines: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines()]
+    (line,) = [line for line in lines if line["event"] == "CreateContainer"]
+    assert [plugin["name"].partition("-")[2] for plugin in line["plugins"]] == [name]
+    return bool(line["adjust"]) == (name != "injector")
+
+
+@every_example
+def test_an_example_without_a_runtime_ends_with_a_line(installed: PluginFile, tmp_path: Path) -> None:
+    words = beside(installed, tmp_path / "absent.sock")
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"\S+: no runtime at .*/absent\.sock: No such file or directory\n", done.stderr)
+
+
+@pytest.mark.parametrize("installed", ["nice"], indirect=True)
+def test_nice_fails_the_start_of_nasty_and_prints_the_others(installed: PluginFile, tmp_path: Path) -> None:
+    with Runtime(patient()) as runtime:
+        _, process = by_hand(runtime, installed, tmp_path / "nri.sock")
+        for name, error in (("web", ""), ("nasty", "not on this node")):
+            request = api.StartContainerRequest(pod=POD, container=api.Container(id=name, name=name))
+            assert error in runtime.event("StartContainer", request).error or not error
+    output, _ = process.communicate(timeout=60)
+    assert re.fullmatch(r"p/web starts; \d+\.\d s to answer\n", output)
+
+
+def test_asynchronous_fails_a_container_in_time_when_its_program_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: list[Exception | None] = []
+
+    async def late() -> None:
+        answer: Deferred[api.CreateContainerResponse] = Deferred()
+        answer.then(lambda reply, error: errors.append(error))
+        await asynchronous.complete(answer, Context("CreateContainer", 0.2, time.monotonic, time.monotonic()))
+
+    monkeypatch.setattr(asynchronous, "PROGRAM", ("/bin/sleep", "600"))
+    asyncio.run(asyncio.wait_for(late(), 60))
+    assert [type(error) for error in errors] == [TimeoutError]
