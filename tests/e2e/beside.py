@@ -45,7 +45,7 @@ class Beside:
     def end(self) -> None:
         """Ends it as an administrator does."""
         self._running().terminate()
-        if self._running().wait(20):
+        if self._running().wait(60):
             raise HarnessError(f"the adapter ended with {self._running().returncode}")
 
     def _running(self) -> subprocess.Popen[bytes]:

@@ -126,7 +126,7 @@ def command(*line: str) -> str:
     return done.stdout
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
+def until(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
     """Waits for a condition: looks at it whenever something is written in the run's folder, logs and records too.
 
     Not everything that a runtime does is written there, so it is looked at ten times a second in any case.

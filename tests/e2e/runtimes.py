@@ -79,10 +79,10 @@ class Runtime:
             raise HarnessError(f"{self.name} is not running any more")
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(20)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            raise HarnessError(f"{self.name} did not end within 20 s of SIGTERM") from None
+            raise HarnessError(f"{self.name} did not end within 60 s of SIGTERM") from None
 
     def kill(self) -> None:
         """Kills it; pods live on."""

@@ -140,7 +140,7 @@ def processes() -> dict[int, str]:
 def leave_nothing() -> list[str]:
     """Waits until nothing of the runtime is left; kills and returns what does not go by itself."""
     try:
-        until(lambda: not processes(), "the processes of the runtime to end", 15)
+        until(lambda: not processes(), "the processes of the runtime to end", 60)
     except HarnessError:
         left = processes()
         for pid in left:
