@@ -17,6 +17,7 @@ from adapter.errors import AdapterError, ConfigError, RegistrationError
 from adapter.loop import Loop, Timer
 from adapter.nri import Identity
 from adapter.plugin import Adapter
+from adapter.service import Service
 from adapter.session import Session
 from adapter.settings import Settings
 
@@ -49,6 +50,16 @@ class State(Enum):
     """No new connection; the chains under way are finished."""
 
 
+TOLD = {
+    State.APART: "READY=1\nSTATUS=waits for the runtime",
+    State.JOINING: "STATUS=the runtime has not configured and synchronized the adapter yet",
+    State.JOINED: "READY=1\nSTATUS=joined with the runtime",
+    State.ENDING: "STOPPING=1\nSTATUS=finishes the plugins under way",
+}
+"""What systemd is told about each state. The service is ready once it has joined, or waits for a runtime that may be
+long in coming: a service that waits must not fail, and what is ordered after the service must not wait for ever."""
+
+
 class Daemon:
     """The adapter's process, from its start to the exit code."""
 
@@ -69,6 +80,7 @@ class Daemon:
         self.state = State.APART
         self.exit_code = 0
         self._loop = Loop()
+        self._service = Service(self._loop)
         self._who = who
         self._connect = connect
         self._when_lost = when_lost
@@ -141,6 +153,7 @@ class Daemon:
     def _try_later(self, error: AdapterError | None = None) -> None:
         """Tries again after a wait; logs the first failure only."""
         if error is not None and not self._is_told:
+            self._enter(State.APART)
             log.warning("%s: the adapter keeps trying to join", error)
             self._is_told = True
             self._loop.call_soon(self._open_status)
@@ -176,6 +189,7 @@ class Daemon:
 
     def _remind(self) -> None:
         log.info("the runtime has not configured and synchronized the adapter yet")
+        self._service.tell("READY=1")
         self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
 
     def _joined(self) -> None:
@@ -207,6 +221,7 @@ class Daemon:
 
     def _enter(self, state: State) -> None:
         self.state = state
+        self._service.tell(TOLD[state])
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "gojson": set(),
     "proto": set(),
     "loop": set(),
+    "service": {"loop"},
     "paths": {"errors"},
     "children": set(),
     "process": {"children", "loop"},

@@ -137,9 +137,12 @@ class Node:
         """Starts the command as containerd does and shakes hands; the settings come with Configure."""
         return self.spawn(by_process=by_process).handshake(self.settings(legacy, **more))
 
-    def external(self, *arguments: str | Path, listener: socket.socket | None = None) -> Daemon:
+    def external(
+        self, *arguments: str | Path, listener: socket.socket | None = None, environ: Mapping[str, str] | None = None
+    ) -> Daemon:
         """Starts the command as an administrator does, and accepts its connection unless there is no listener."""
-        daemon = spawn([COMMAND, *arguments], {"PATH": os.defpath, **self.state()}, {}, None, "pipe")
+        given = {"PATH": os.defpath, **self.state(), **(environ or {})}
+        daemon = spawn([COMMAND, *arguments], given, {}, None, "pipe")
         self.daemons.append(daemon)
         if listener is not None:
             daemon.accept(listener)

@@ -1,0 +1,110 @@
+"""What systemd is told over the socket that it names in the environment."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from adapter.loop import Loop
+from adapter.service import Service
+
+
+class Timers:
+    """A loop whose clock stands still; `due` has its timers."""
+
+    def __init__(self) -> None:
+        self.due: list[tuple[float, Callable[[], object]]] = []
+
+    def time(self) -> float:
+        return 100.0
+
+    def call_at(self, moment: float, callback: Callable[[], object]) -> None:
+        self.due.append((moment, callback))
+
+
+@pytest.fixture
+def timers() -> Timers:
+    return Timers()
+
+
+@pytest.fixture(params=["{path}", "@{path}"], ids=["path", "abstract"])
+def environ(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    return {"NOTIFY_SOCKET": request.param.format(path=tmp_path / "notify"), "LANG": "C"}
+
+
+@pytest.fixture
+def systemd(environ: dict[str, str]) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as listening:
+        listening.bind(environ["NOTIFY_SOCKET"].replace("@", "\0"))
+        yield listening
+
+
+def heard(systemd: socket.socket) -> list[str]:
+    """All messages so far."""
+    messages = []
+    while True:
+        try:
+            messages.append(systemd.recv(4096).decode())
+        except BlockingIOError:
+            return messages
+
+
+def service(timers: Timers, environ: dict[str, str]) -> Service:
+    return Service(cast(Loop, timers), environ)
+
+
+def test_messages_arrive_and_without_a_watchdog_there_is_no_timer(
+    timers: Timers, environ: dict[str, str], systemd: socket.socket
+) -> None:
+    service(timers, environ).tell("READY=1\nSTATUS=fine")
+    assert heard(systemd) == ["READY=1\nSTATUS=fine"]
+    assert not timers.due
+
+
+def test_the_watchdog_is_fed_at_once_and_then_by_the_loop_twice_in_its_time(
+    timers: Timers, environ: dict[str, str], systemd: socket.socket
+) -> None:
+    service(timers, environ | {"WATCHDOG_USEC": "3000000", "WATCHDOG_PID": str(os.getpid())})
+    for _ in range(3):
+        assert heard(systemd) == ["WATCHDOG=1"]
+        [(moment, feed)], timers.due = timers.due, []
+        assert moment == 101.5
+        feed()
+
+
+@pytest.mark.parametrize(
+    "watchdog", [{"WATCHDOG_USEC": "3000000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "soon"}], ids=str
+)
+def test_a_watchdog_of_another_process_or_without_a_time_is_not_fed(
+    timers: Timers, environ: dict[str, str], systemd: socket.socket, watchdog: dict[str, str]
+) -> None:
+    service(timers, environ | watchdog)
+    assert not heard(systemd)
+    assert not timers.due
+
+
+def test_systemds_variables_are_gone_from_the_environment(timers: Timers, environ: dict[str, str]) -> None:
+    environ |= {"WATCHDOG_USEC": "1", "WATCHDOG_PID": "1"}
+    service(timers, environ)
+    assert environ == {"LANG": "C"}
+
+
+@pytest.mark.parametrize("given", [{}, {"NOTIFY_SOCKET": ""}, {"NOTIFY_SOCKET": "vsock:2:1"}], ids=str)
+def test_without_an_address_that_can_be_used_nothing_happens(timers: Timers, given: dict[str, str]) -> None:
+    service(timers, given | {"WATCHDOG_USEC": "1"}).tell("READY=1")
+    assert not timers.due
+
+
+def test_nobody_who_listens_and_a_full_queue_hold_nothing_up(timers: Timers, environ: dict[str, str]) -> None:
+    address = environ["NOTIFY_SOCKET"].replace("@", "\0")
+    telling = service(timers, environ)
+    telling.tell("READY=1")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(address)
+        for _ in range(10_000):
+            telling.tell("READY=1")
