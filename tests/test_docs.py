@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from adapter import settings
-from adapter.check import configuration, validator
+from adapter.check import configuration, nri, validator
 from adapter.check.report import OK
 
 from .legacy.deviations import DEVIATIONS
@@ -138,8 +138,9 @@ def test_the_validator_in_the_documentation_requires_the_adapter(
 ) -> None:
     (text,) = blocks(DOCS / "operations.md", "toml")
     tmp_path.joinpath("config.toml").write_text(text)
-    monkeypatch.setattr(validator, "CONFIG", "/config.toml")
-    assert validator.check(str(tmp_path), configuration.names(str(tmp_path))).status == OK
+    monkeypatch.setattr(nri, "CONTAINERD", "/config.toml")
+    [entry] = validator.check(str(tmp_path), configuration.names(str(tmp_path)))
+    assert entry.status == OK
 
 
 # ---- tables

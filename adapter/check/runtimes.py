@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from adapter.check import configuration, validator
+from adapter.check import configuration, nri, validator
 from adapter.check.program import under
 from adapter.check.report import NOTE, OK, Entry
 from adapter.legacy.config import Config
@@ -18,18 +18,25 @@ SOCKETS = {"containerd": "/run/containerd/containerd.sock", "CRI-O": "/run/crio/
 
 def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Entry]:
     """Yields what to expect of the runtimes; `hooks` is whether any hooks are in force."""
-    present = [name for name, socket in SOCKETS.items() if os.path.exists(under(config.host_root, socket))]
+    names = present(config.host_root)
     if os.path.exists(under(config.host_root, NRI_SOCKET)):
         yield Entry(OK, "a runtime serves NRI here", NRI_SOCKET)
     else:
-        yield Entry(NOTE, "not there: no runtime serves NRI here (containerd 1.7 has it off by default)", NRI_SOCKET)
+        yield Entry(NOTE, "not there: no runtime serves NRI here", NRI_SOCKET)
+    for runtime in names:
+        yield from nri.check(runtime, config.host_root)
     for runtime, caveat in _caveats(config, conf_json, hooks=hooks):
-        if runtime in (present or SOCKETS):
+        if runtime in names:
             yield Entry(NOTE, f"{runtime}: {caveat}")
-    if "containerd" in (present or SOCKETS) and (conf_json.entries or hooks):
-        yield validator.check(config.host_root, configuration.names(config.host_root))
+    if "containerd" in names and (conf_json.entries or hooks):
+        yield from validator.check(config.host_root, configuration.names(config.host_root))
     if hooks:
         yield Entry(NOTE, "a runtime whose reject_oci_hook_adjustment is set fails every container that gets a hook")
+
+
+def present(host_root: str) -> Collection[str]:
+    """Returns the names of the runtimes that may run on a node: those whose sockets exist, all without a socket."""
+    return [name for name, socket in SOCKETS.items() if os.path.exists(under(host_root, socket))] or SOCKETS
 
 
 def _caveats(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.check import configuration, runtimes, validator
+from adapter.check import configuration, nri, runtimes
 from tests.check.node import REQUIRED, Node
 
 
@@ -17,7 +17,9 @@ def node(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     monkeypatch.setattr("adapter.settings.DEFAULT_PATH", str(tmp_path / "default.yaml"))
     monkeypatch.setattr(runtimes, "NRI_SOCKET", str(tmp_path / "nri.sock"))
     monkeypatch.setattr(runtimes, "SOCKETS", {name: str(tmp_path / name) for name in ("containerd", "CRI-O")})
-    monkeypatch.setattr(validator, "CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.setattr(nri, "CONTAINERD", str(tmp_path / "config.toml"))
+    monkeypatch.setattr(nri, "CRIO", str(tmp_path / "crio.conf"))
+    monkeypatch.setattr(nri, "CRIO_DROP_INS", str(tmp_path / "crio.conf.d"))
     node = Node(tmp_path, capsys)
     node.write("config.toml", REQUIRED)
     return node

@@ -59,4 +59,4 @@ class Node:
         """What is said of runtimes."""
         lines = self()
         told = lines[lines.index("runtime") + 2 : -1]
-        return [line.removeprefix("note ") for line in told if line.startswith("note ")]
+        return [line.removeprefix("note ") for line in told if line.startswith("note ") and "NRI is" not in line]

@@ -33,6 +33,7 @@ def test_a_node_in_order_has_a_line_for_everything_and_no_problems(node: Node) -
         "ok two/b.json: createContainer, poststop: /bin/true",
         "runtime",
         "ok nri.sock: a runtime serves NRI here",
+        "ok config.toml: containerd: NRI is on",
         "ok config.toml: containerd >= 2.2 creates no container while the adapter is missing",
         "note a runtime whose reject_oci_hook_adjustment is set fails every container that gets a hook",
         "no problems",
@@ -52,7 +53,10 @@ def test_nothing_configured_is_no_problem(node: Node) -> None:
         "ok one: not there: no hooks",
         "ok two: not there: no hooks",
         "runtime",
-        "note nri.sock: not there: no runtime serves NRI here (containerd 1.7 has it off by default)",
+        "note nri.sock: not there: no runtime serves NRI here",
+        "ok config.toml: containerd: NRI is on",
+        "note crio.conf: CRI-O: NRI is on since CRI-O 1.30, off before; to switch it on: enable_nri = true under"
+        " [crio.nri], for example in /etc/crio/crio.conf.d/10-nri.conf",
     ]
     assert node.code == 0
 
