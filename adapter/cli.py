@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FINDINGS = 1
 USAGE = 2
 SYNOPSIS = """v010-adapter [run] [OPTION ...]
-       v010-adapter check | status | hooks match | simulate | demo [-h]"""
+       v010-adapter check | status | install | uninstall | hooks match | simulate | demo [-h]"""
 WITHOUT_A_RUNTIME = """\
 v010-adapter check        whether what is configured would work
 v010-adapter hooks match  which hooks a container gets, and why not the others
@@ -30,14 +30,18 @@ COMMANDS = f"""\
 commands:
 v010-adapter run          joins the runtime; the default
 v010-adapter status       how the running adapters are
+v010-adapter install      makes the runtime, or systemd, start the adapter
+v010-adapter uninstall    undoes that
 {WITHOUT_A_RUNTIME}"""
 
 MODULES = {
     "check": "adapter.check.command",
     "demo": "adapter.demo",
     "hooks": "adapter.hooks.cli",
+    "install": "adapter.install.command",
     "simulate": "adapter.runtime.simulate.command",
     "status": "adapter.status",
+    "uninstall": "adapter.install.uninstall",
 }
 """The commands besides `run`."""
 

@@ -140,7 +140,7 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
         return Settings(), [ConfigError(place + _line(error, text), _reason(error))]
     if node is None:
         return Settings(), []
-    values = _Reader(loader, place, errors).mapping(node, _SCHEMA, "")
+    values = _Reader(loader, place, errors).mapping(node, SCHEMA, "")
     return _settings(values), errors
 
 
@@ -251,11 +251,19 @@ def _events(value: Any) -> frozenset[str]:
     return frozenset(value)
 
 
+class Key(NamedTuple):
+    """A key of the configuration: the check of its value, its default as YAML, and what it means."""
+
+    check: Check
+    default: str
+    text: str
+
+
 _PLUGIN: dict[str, Any] = {
-    "onFailure": _fails,
-    "onDeleteFailure": _fails,
-    "timeout": _seconds,
-    "killOnTimeout": _boolean,
+    "onFailure": Key(_fails, "fail", "fail | ignore: a create that failed or was not done in time"),
+    "onDeleteFailure": Key(_fails, "ignore", "fail | ignore: a delete that failed"),
+    "timeout": Key(_seconds, "0", "seconds for one plugin; 0: until the call's deadline"),
+    "killOnTimeout": Key(_boolean, "false", "kill a plugin that is late, instead of leaving it to finish"),
 }
 _LEGACY_FIELDS = {
     "onFailure": "fail_create",
@@ -264,30 +272,55 @@ _LEGACY_FIELDS = {
     "lateLimit": "late_limit",
     "metadataPrefix": "metadata_prefix",
 }
-_SCHEMA: dict[str, Any] = {
-    "hostRoot": _path,
-    "trust": _trust,
+SCHEMA: dict[str, Any] = {
+    "hostRoot": Key(_path, "/", "where the node's files are, when the adapter runs in a container"),
+    "trust": Key(_trust, "strict", "strict | off; strict: what anybody can write to is not used"),
     "legacy": {
+        "config": Key(_path, DEFAULT_CONF_JSON, "the list of legacy plugins"),
+        "path": Key(_paths, "[/opt/nri/bin]", "where their programs are"),
+        "sandboxes": Key(
+            _one_of("auto", "always", "never"),
+            "auto",
+            "auto | always | never: events of pods; auto: as the runtime needs it",
+        ),
         **_PLUGIN,
-        "config": _path,
-        "path": _paths,
-        "sandboxes": _one_of("auto", "always", "never"),
-        "lateLimit": _seconds,
-        "environment": _environment,
-        "metadataPrefix": _text,
-        "plugins": {"*": {**_PLUGIN, "events": _events}},
+        "lateLimit": Key(_seconds, "30", "seconds after which a late chain goes on without a plugin"),
+        "environment": Key(_environment, "{}", "what plugins get besides PATH"),
+        "metadataPrefix": Key(
+            _text, '""', "e.g. nri.example.com/: results' metadata become annotations at CreateContainer"
+        ),
+        "plugins": {"*": {**_PLUGIN, "events": Key(_events, "[]", "the NRI events at which the plugin runs")}},
     },
-    "hooks": {"enabled": _auto, "directories": _paths, "precreate": _boolean, "onFailure": _fails},
-    "runtime": {"failRequest": _boolean, "socket": _path, "reserve": _auto_seconds},
-    "state": {"directory": _path},
+    "hooks": {
+        "enabled": Key(_auto, "auto", "auto | true | false; auto: not on CRI-O and Docker"),
+        "directories": Key(
+            _paths, "[/usr/share/containers/oci/hooks.d, /etc/containers/oci/hooks.d]", "a later directory masks"
+        ),
+        "precreate": Key(_boolean, "false", "run precreate hooks"),
+        "onFailure": Key(_fails, "fail", "fail | ignore: a precreate hook that failed"),
+    },
+    "runtime": {
+        "socket": Key(_path, "/var/run/nri/nri.sock", "where the adapter connects, or joins again; -socket wins"),
+        "reserve": Key(
+            _auto_seconds, "auto", "seconds between an answer and its deadline; auto: 0.1, with NRI < 0.12.4 0.25"
+        ),
+        "failRequest": Key(_boolean, "false", "NRI >= 0.12.4: fail an event that the adapter does not answer"),
+    },
+    "state": {"directory": Key(_path, "/run/nri-v010-adapter", "the journal and the lock; by default /run/nri-NAME")},
     "log": {
-        "level": _one_of("debug", "info", "warning", "error"),
-        "format": _one_of("text", "json"),
-        "target": _one_of("auto", "stderr", "syslog"),
-        "secrets": _boolean,
+        "level": Key(
+            _one_of("debug", "info", "warning", "error"),
+            "info",
+            "debug | info | warning | error; debug: all requests and results",
+        ),
+        "format": Key(_one_of("text", "json"), "text", "text | json"),
+        "target": Key(
+            _one_of("auto", "stderr", "syslog"), "auto", "auto | stderr | syslog; auto: syslog if stderr is /dev/null"
+        ),
+        "secrets": Key(_boolean, "false", "at level debug, show the values of containers' variables"),
     },
 }
-"""The known keys (`*`: any key), each with the schema of its mapping or the check of its value."""
+"""The known keys (`*`: any key), each a mapping with a schema of its own or a `Key`."""
 
 
 def _line(error: Exception, text: str) -> str:
@@ -326,7 +359,7 @@ class _Reader:
                 values[key] = self.mapping(value, expected, name)
             else:
                 try:
-                    values[key] = expected(self._loader.construct_object(value, deep=True))
+                    values[key] = expected.check(self._loader.construct_object(value, deep=True))
                 except Exception as error:
                     self._error(value, name, _reason(error))
         return values

@@ -1,0 +1,1 @@
+"""The commands `install` and `uninstall`: what starts the adapter on a node, and its configuration file."""

@@ -1,0 +1,36 @@
+"""The configuration file that `install` writes: every key with its default and what it means, commented out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from adapter.settings import SCHEMA
+
+HEADER = """\
+# The configuration of v010-adapter: YAML, every key is optional. The values here are the defaults.
+# To change one, remove the `#` before the key and before the name of its section. `v010-adapter check` finds mistakes.
+"""
+COLUMN = 36
+"""Where the explanations begin."""
+
+
+def text() -> str:
+    """Returns the content of the file."""
+    return HEADER + "\n" + "".join(f"#{line}\n" for line in _lines(SCHEMA, ""))
+
+
+def is_ours(content: str) -> bool:
+    """Whether a file is what some version of `install` has written, without a key that an administrator has set."""
+    return content.startswith(HEADER.partition(":")[0]) and all(line[:1] in ("", "#") for line in content.splitlines())
+
+
+def _lines(schema: Mapping[str, Any], indent: str) -> Iterator[str]:
+    for name, key in schema.items():
+        if not isinstance(key, dict):
+            yield f"{f'{indent}{name}: {key.default} ':{COLUMN}}# {key.text}"
+        elif "*" in key:
+            yield f"{f'{indent}{name}: {{}} ':{COLUMN}}# by type, each with {', '.join(key['*'])}"
+        else:
+            yield f"{indent}{name}:"
+            yield from _lines(key, f"{indent}  ")
