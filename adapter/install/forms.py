@@ -71,7 +71,7 @@ def external(node: Node) -> list[Thing]:
     """Returns what makes systemd start the adapter."""
     template = Path(__file__).with_name(f"{COMMAND}.service").read_text()
     header = template.split("\n")[0]
-    quoted = '"' + re.sub(r'(["\\])', r"\\\1", node.program).replace("%", "%%") + '"'
+    quoted = f'"{node.program.replace("%", "%%")}"'
     unit = File(node.root, UNIT, template.replace("{program}", quoted), lambda text: text.startswith(header))
     return [unit, Link(node.root, WANTED, UNIT)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,16 @@ class Systemd:
     def next(self) -> list[str]:
         """Waits for the next message; returns its lines."""
         return self.socket.recv(4096).decode().splitlines()
+
+    @staticmethod
+    @contextmanager
+    def runtime(path: Path) -> Iterator[socket.socket]:
+        """Listens as a runtime."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+            listening.settimeout(SAFETY)
+            listening.bind(str(path))
+            listening.listen()
+            yield listening
 
 
 @pytest.fixture

@@ -1,0 +1,164 @@
+"""The unit: systemd takes it, each line has its reason, and the adapter works under its settings.
+
+Without systemd as PID 1, the tests play its part: the socket that it listens on, the bounding set of capabilities
+(`setpriv`), the commands of the unit. The OOM score and LockPersonality= are systemd-analyze's to judge.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from adapter.install import forms
+from adapter.install.forms import Node
+from adapter.wire import Code
+from tests.daemon import harness
+from tests.daemon.process import COMMAND, SAFETY, Daemon, spawn
+from tests.daemon.test_systemd import Systemd
+
+NAMESPACES = {
+    "BindPaths", "BindReadOnlyPaths", "DynamicUser", "ExecPaths", "InaccessiblePaths", "MountAPIVFS", "MountFlags",
+    "MountImages", "NetworkNamespacePath", "NoExecPaths", "PrivateDevices", "PrivateIPC", "PrivateMounts",
+    "PrivateNetwork", "PrivateTmp", "PrivateUsers", "ProcSubset", "ProtectControlGroups", "ProtectHome",
+    "ProtectHostname", "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables", "ProtectProc",
+    "ProtectSystem", "ReadOnlyPaths", "ReadWritePaths", "RootDirectory", "RootImage", "TemporaryFileSystem",
+}  # fmt: skip
+"""The settings of systemd.exec(5) that give a service, and so legacy plugins, namespaces other than the node's."""
+
+
+def unit(program: str = str(COMMAND)) -> str:
+    return forms.external(Node("/", program))[0].content
+
+
+def settings(text: str) -> dict[str, str]:
+    lines = [line for line in text.splitlines() if line and line[0] not in "#["]
+    found = dict(line.split("=", 1) for line in lines)
+    assert len(found) == len(lines)
+    return found
+
+
+# ---- the text
+
+
+def test_it_is_a_supervised_service_that_leaves_plugins_the_nodes_namespaces() -> None:
+    found = settings(unit())
+    wanted = {
+        "Type": "notify",
+        "Restart": "always",
+        "KillMode": "control-group",
+        "TimeoutStopSec": "15",
+        "SyslogLevelPrefix": "no",
+        "WantedBy": "multi-user.target",
+    }
+    assert {name: found.get(name) for name in wanted} == wanted
+    assert not found.keys() & NAMESPACES
+    assert not found.keys() & {"User", "Group", "NoNewPrivileges"}  # plugins run as root, and may be any program
+
+
+def test_every_setting_has_its_reason_above() -> None:
+    lines = unit().splitlines()
+    for before, line in pairwise(lines):
+        if line[:1] not in ("", "#", "[") and not line.startswith("Description="):
+            assert before.startswith("#") or line == "WantedBy=multi-user.target", line
+
+
+@pytest.mark.parametrize("folder", ["plain", "with a blank", "100%f"])
+def test_systemd_takes_it(tmp_path: Path, folder: str) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    program = tmp_path / folder / "v010-adapter"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    file = tmp_path / "v010-adapter.service"
+    file.write_text(unit(str(program)))
+    done = subprocess.run(["systemd-analyze", "verify", file], capture_output=True, text=True, check=False)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "v010-adapter" in line]) == (0, [])
+
+
+# ---- under its settings
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[harness.Node]:
+    made = harness.Node(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def systemd(tmp_path: Path) -> Iterator[Systemd]:
+    made = Systemd(tmp_path / "notify")
+    yield made
+    made.socket.close()
+
+
+@pytest.fixture
+def service(node: harness.Node, systemd: Systemd) -> Daemon:
+    """The adapter, started by the unit's command with what its settings leave it, joined with a runtime."""
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        pytest.skip("setpriv is not installed")
+    found = settings(unit())
+    taken = found["CapabilityBoundingSet"].removeprefix("~").lower().replace("cap_", "-").replace(" ", ",")
+    config = node.path / "adapter.yaml"
+    config.write_text(node.settings())
+    here = [f"-config={config}", f"-socket={node.path}/nri.sock"]
+    argv = [setpriv, f"--bounding-set={taken}", *shlex.split(found["ExecStart"]), *here]
+    environ = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", **node.state(), **systemd.environ}
+    environ["WATCHDOG_USEC"] = str(int(found["WatchdogSec"]) * 1_000_000)
+    with systemd.runtime(node.path / "nri.sock") as runtime:
+        daemon = spawn(argv, environ, {}, None, "pipe")
+        node.daemons.append(daemon)
+        daemon.accept(runtime)
+        return daemon.handshake()
+
+
+def test_a_legacy_plugin_runs_under_its_settings(node: harness.Node, service: Daemon, systemd: Systemd) -> None:
+    while "READY=1" not in systemd.next():
+        pass
+    status = node.path / "status"
+    node.plugin(
+        "tell",
+        f"cat /proc/self/status >'{status}'; readlink /proc/self/ns/mnt >>'{status}'; env >>'{status}'; echo '{{}}'",
+    )
+    node.configure("tell")
+    assert service.call("StartContainer", harness.start("ctr")).code == Code.OK
+    told = status.read_text()
+    own = Path("/proc/self/status").read_text()
+    assert next(line for line in own.splitlines() if line.startswith("Uid:")) in told
+    kept, all_ = (int(text.partition("CapBnd:\t")[2].split()[0], 16) for text in (told, own))
+    assert all_ & ~kept == all_ & sum(1 << number for number in (20, 22, 25, 35, 36))  # include/uapi/linux/capability.h
+    assert str(Path("/proc/self/ns/mnt").readlink()) in told
+    assert "NOTIFY_SOCKET" not in told
+
+
+def test_at_a_stop_the_adapter_alone_is_told_and_finishes_the_plugins(
+    node: harness.Node, service: Daemon, systemd: Systemd
+) -> None:
+    gate = node.gate()
+    harness.slow(node, gate)
+    node.configure("slow")
+    create = service.send("StartContainer", harness.start("ctr"))
+    gate.arrival()
+    stop = shlex.split(settings(unit())["ExecStop"])
+    with subprocess.Popen(stop, env={"PATH": "/usr/bin:/bin", "MAINPID": str(service.pid)}) as stopping:
+        while "STOPPING=1" not in systemd.next():
+            pass
+        assert stopping.poll() is None  # it waits, so that systemd kills nobody yet
+        gate.let_on()
+        assert service.reply(create).code == Code.OK
+        assert service.ended() == 0
+        assert stopping.wait(SAFETY) == 0
+
+
+def test_a_stop_after_the_adapters_own_end_does_nothing() -> None:
+    stop = shlex.split(settings(unit())["ExecStop"])
+    done = subprocess.run(stop, env={"PATH": "/usr/bin:/bin"}, timeout=SAFETY, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
