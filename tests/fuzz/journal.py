@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from adapter import gojson
 from adapter.legacy import journal, request
 from adapter.legacy.config import Entry
 from adapter.legacy.journal import FORMAT, Create, Journal, replay
@@ -115,7 +116,9 @@ def on_disk(text: bytes, creates: list[Create]) -> None:
             assert target is not None
             owner().is_elsewhere(id_)
             for entry in ledger.take(id_):
-                assert request.encode(target, "delete", entry, [])
+                asked = request.encode(target, "delete", entry, [])
+                if all(map(is_json, (target.spec, target.labels, entry.conf or b"null"))):
+                    assert is_json(asked), asked
                 str(target).encode("utf-8", "replace")
                 ledger.deleted(id_, entry)
         assert made.read_again() == []
@@ -123,6 +126,13 @@ def on_disk(text: bytes, creates: list[Create]) -> None:
         assert written(made.read_again()) == written([Create(known(NEW), ENTRIES[0])])
     finally:
         made.close()
+
+
+def is_json(text: bytes) -> bool:
+    try:
+        return bool(gojson.document(text))
+    except gojson.JSONError:
+        return False
 
 
 def known(id_: str) -> Known:
