@@ -51,6 +51,7 @@ def check(data: bytes) -> None:
         whole = hear([stream])
         assert hear(pieces(stream, cuts)) == whole, "the cuts matter"
         assert hear(bytes([byte]) for byte in stream) == whole, "the cuts matter"
+        messages_are_split_anywhere(stream)
         read_by_the_other_end(whole)
         at_a_stub(stream)
 
@@ -79,6 +80,18 @@ def hear(stream: Iterable[bytes]) -> Heard:
     except RemoteProtocolError:
         is_broken = True
     return Heard(events, is_broken, ours.data_to_send())
+
+
+def messages_are_split_anywhere(stream: bytes) -> None:
+    """How a message is split into frames does not matter."""
+    parts: dict[int, list[bytes]] = {}
+    with suppress(RemoteProtocolError):
+        for conn_id, payload in mux.FrameReader().receive_data(stream):
+            parts.setdefault(conn_id, []).append(payload)
+    for payloads in parts.values():
+        reader = ttrpc.MessageReader()
+        messages = [message for payload in payloads for message in reader.receive_data(payload)]
+        assert messages == list(ttrpc.MessageReader().receive_data(b"".join(payloads))), "the frames matter"
 
 
 def read_by_the_other_end(heard: Heard) -> None:
@@ -110,8 +123,9 @@ def seeds() -> Iterator[bytes]:
     for text in (*texts, "".join(texts)):
         yield b"\x02\x01\x80" + bytes.fromhex(text)
     for length in (255, 256, 257, 1 << 22, 0xFFFFFFFF):
-        too_long = struct.pack(">IIBB", length, 1, 1, 0) + bytes(250)
-        yield b"\0" + struct.pack(">II", PLUGIN_SERVICE, len(too_long)) + too_long
+        too_long = struct.pack(">IIBB", length, 1, 1, 0) + bytes(length % 300)
+        frames = (too_long[:200], too_long[200:], struct.pack(">IIBB", 0, 3, 1, 0))
+        yield b"\0" + b"".join(struct.pack(">II", PLUGIN_SERVICE, len(frame)) + frame for frame in frames)
 
 
 def mutate(data: bytes, dice: random.Random) -> bytes:
