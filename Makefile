@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Each of the processes that run tests would compile 200 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all demo docs test coverage lint proto proto-check bench e2e faults clean
+.PHONY: all demo docs test coverage lint proto proto-check bench e2e faults fuzz clean
 
 all: test
 
@@ -55,6 +55,9 @@ e2e: .venv/.installed
 
 faults: .venv/.installed
 	$(BIN)/python -m tests.faults $(FAULTS)
+
+fuzz: .venv/.installed
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 clean:
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

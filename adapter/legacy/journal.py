@@ -24,6 +24,8 @@ FORMAT = 1
 MOST_DEAD = 1000
 """Records of ended lives in the file, beyond which it is written anew."""
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_NAMES = ("created", "sandbox", "cgroup", "type", "version")
+_NUMBERS = ("pid", "started", "number")
 
 
 class Create(NamedTuple):
@@ -46,14 +48,12 @@ class Journal:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         text = self._text()
         try:
-            self.creates, whole = replay(text, boot)
+            self.creates, self.existed = replay(text, boot)
         except ValueError:
             os.close(self._fd)
             raise
-        self.existed = whole > 0
-        """Whether an adapter has kept this journal since the boot."""
         self._dead = text.count(b"\n") - len(self.creates)
-        self._is_torn = whole < len(text)
+        self._is_torn = not text.endswith(b"\n")
         """Whether the file ends with a part of a record, which the next record must not continue."""
         if not self.existed:
             os.ftruncate(self._fd, 0)
@@ -138,30 +138,29 @@ def open_journal(owner: Owner, trust: Trust = strict) -> Journal | None:
         return None
 
 
-def replay(text: bytes, boot: str) -> tuple[list[Create], int]:
-    """Returns the creates without a delete in a journal's text, and how many bytes of it are whole records.
+def replay(text: bytes, boot: str) -> tuple[list[Create], bool]:
+    """Returns the creates without a delete in a journal's text, and whether it is a journal of this boot.
 
-    Both are empty for a journal of another boot. A last record that is torn is left out. Raises ValueError for a newer
-    format.
+    A last record that is torn is left out, as no part of a record is JSON. One that lacks only the end of its line is
+    not: with the next record it would be there again. Raises ValueError for a newer format.
     """
-    whole = text.rfind(b"\n") + 1
-    lines = text[:whole].splitlines()
+    lines = text.splitlines()
     header = _decoded(lines[0]) if lines else {}
     form = header.get("format")
     if isinstance(form, int) and form > FORMAT:
         raise ValueError(f"the journal has format {form}, this adapter knows {FORMAT}")
     if form != FORMAT or header.get("boot") != boot:
-        return [], 0
+        return [], False
     creates: dict[tuple[str, str, int], Create] = {}
     for line in lines[1:]:
         record = _decoded(line)
-        with suppress(AttributeError, KeyError, TypeError):  # not written by an adapter
+        with suppress(AttributeError, KeyError, TypeError, ValueError):  # not written by an adapter
             if "created" in record:
                 target, entry = _create(record)
                 creates[target.id, *entry.key] = Create(target, entry)
             elif "deleted" in record:
                 creates.pop((record["deleted"], record["type"], record["number"]), None)
-    return list(creates.values()), whole
+    return list(creates.values()), True
 
 
 def _record(target: Target, entry: Entry) -> dict[str, Any]:
@@ -181,6 +180,10 @@ def _record(target: Target, entry: Entry) -> dict[str, Any]:
 
 
 def _create(record: dict[str, Any]) -> Create:
+    record = {"started": 0, **record}
+    "".join(record[key] for key in _NAMES).encode()  # raises for another type, and for a lone surrogate
+    if {type(record[key]) for key in _NUMBERS} != {int}:
+        raise TypeError
     target = Target.restored(
         record["created"],
         record["sandbox"],
@@ -189,7 +192,7 @@ def _create(record: dict[str, Any]) -> Create:
         spec=_bytes(record["spec"]),
         labels=_bytes(record["labels"]),
     )
-    target.started = record.get("started", 0)
+    target.started = record["started"]
     conf = None if record["conf"] is None else _bytes(record["conf"])
     return Create(target, Entry(record["type"], record["number"], record["version"], conf))
 

@@ -24,7 +24,7 @@ class PodProcesses:
             return
         try:
             self._pidfds[id_] = os.pidfd_open(pid)
-        except OSError:
+        except (OSError, OverflowError):  # NRI's pids have 32 bits, the kernel's 31
             self._loop.call_soon(partial(self._on_exit, id_))
         else:
             self._loop.watch(self._pidfds[id_], partial(self._exited, id_))

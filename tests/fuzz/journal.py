@@ -1,0 +1,168 @@
+"""Target: the bytes of the journal's file.
+
+Holds for all bytes: nothing is raised but ValueError for a newer format; each create that is replayed is one that a
+line notes and no later line deletes; a torn end changes nothing; what is replayed can be written, replayed again and
+asked a delete for; what is written to such a file is replayed with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from adapter import gojson
+from adapter.legacy import journal, request
+from adapter.legacy.config import Entry
+from adapter.legacy.journal import FORMAT, Create, Journal, replay
+from adapter.legacy.ledger import Ledger
+from adapter.legacy.request import Target as Known
+from adapter.legacy.request import of_container
+from adapter.nri import api
+from adapter.owner import Owner
+
+from . import mutations
+from .target import Target
+
+BOOT = "this-boot"
+WORDS = (
+    *("format", "boot", "created", "deleted", "sandbox", "pid", "started", "cgroup", "spec", "labels", "type"),
+    *("number", "version", "conf", BOOT),
+)
+NEW = "new"
+ENTRIES = (Entry("a", 0, "0.1", b'{"n":1}'), Entry("a", 1, "0.1", None), Entry("b", 0, "", b'"\xff"'))
+
+
+def check(data: bytes) -> None:
+    """The bytes are the file's, with this boot's header before them if the first byte is a space."""
+    text = header() + data[1:] if data[:1] == b" " else data
+    try:
+        creates, existed = replay(text, BOOT)
+    except ValueError as error:
+        if f"this adapter knows {FORMAT}" not in str(error):
+            raise
+        return
+    told = list(lines(text))
+    for create in creates:
+        is_told(create, told)
+    for torn in (text + b"\n", text + b'\n{"created":"c1"'):
+        assert written(replay(torn, BOOT)[0]) == written(creates), "a torn end counts"
+    assert existed or not creates
+    assert written(replay(header() + written(creates), BOOT)[0]) == written(creates)
+    on_disk(text, creates)
+
+
+def lines(text: bytes) -> Iterator[Any]:
+    """What the lines say, read apart from the journal's own code."""
+    for line in text.splitlines():
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError):
+            yield None
+
+
+def is_told(create: Create, told: list[Any]) -> None:
+    """Some line notes the create, and no later line its delete."""
+    record = json.loads(written([create]))
+    key = [record["created"], record["type"], record["number"]]
+    assert [type(part) for part in key] == [str, str, int], f"an id or a plugin of another type: {key}"
+    after = -1
+    for index, line in enumerate(told):
+        if isinstance(line, dict) and {"started": 0, **line}.items() >= record.items():
+            after = index
+    assert after >= 0, f"invented: {record}"
+    deletes = [line for line in told[after + 1 :] if isinstance(line, dict) and "created" not in line]
+    assert key not in [[line.get(name) for name in ("deleted", "type", "number")] for line in deletes], "deleted"
+
+
+def written(creates: list[Create]) -> bytes:
+    """The creates as lines of a journal."""
+    return b"".join(journal._line(journal._record(*create)) for create in creates)
+
+
+def header() -> bytes:
+    return journal._line({"format": FORMAT, "boot": BOOT})
+
+
+@cache
+def owner() -> Owner:
+    """The owner of a directory that lasts as long as this process."""
+    directory = tempfile.TemporaryDirectory(prefix="fuzz-journal-")
+    owner = Owner(directory.name)
+    owner.__dict__["keep"] = directory
+    assert owner.take()
+    return owner
+
+
+def on_disk(text: bytes, creates: list[Create]) -> None:
+    """An adapter goes on with such a file, deletes all that is owed, and adds what it does itself."""
+    path = os.path.join(owner().directory, "journal")
+    with open(path, "wb") as file:
+        file.write(text)
+    made = Journal(owner(), BOOT)
+    try:
+        assert written(made.creates) == written(creates)
+        ledger = Ledger()
+        ledger._journal = made
+        ledger._load(made.creates)
+        for id_ in ledger.ids():
+            target = ledger.target(id_)
+            assert target is not None
+            owner().is_elsewhere(id_)
+            for entry in ledger.take(id_):
+                asked = request.encode(target, "delete", entry, [])
+                if all(map(is_json, (target.spec, target.labels, entry.conf or b"null"))):
+                    assert is_json(asked), asked
+                str(target).encode("utf-8", "replace")
+                ledger.deleted(id_, entry)
+        assert made.read_again() == []
+        ledger.add(known(NEW), ENTRIES[0])
+        assert written(made.read_again()) == written([Create(known(NEW), ENTRIES[0])])
+    finally:
+        made.close()
+
+
+def is_json(text: bytes) -> bool:
+    try:
+        return bool(gojson.document(text))
+    except gojson.JSONError:
+        return False
+
+
+def known(id_: str) -> Known:
+    linux = api.LinuxContainer(cgroups_path=f"/{id_}", resources=api.LinuxResources(cpu=api.LinuxCPU(cpus="0")))
+    made = api.Container(id=id_, pid=7, linux=linux, annotations={"line\n": "\u2028é"})
+    return of_container(made, api.PodSandbox(id="pod", labels={"of": "ü"}))
+
+
+def seeds() -> Iterator[bytes]:
+    """Histories as the adapter writes them, one of another boot, one of a newer format, one that is torn."""
+    creates = [Create(known(id_), entry) for id_ in ("c1", "c2", "pod") for entry in ENTRIES]
+    deleted = journal._line({"deleted": "c1", "type": "a", "number": 0})
+    yield from (header(), b" ", b" " + written(creates[:1]), b" " + written(creates), b" " + deleted)
+    yield b" " + written(creates[:2]) + deleted + written(creates[:1]) + deleted[:20]
+    yield header().replace(b"this", b"that") + written(creates[:1])
+    yield journal._line({"format": FORMAT + 1, "boot": BOOT}) + b"{}\n"
+
+
+def mutate(data: bytes, dice: random.Random) -> bytes:
+    """Changes a value in a line, or drops, repeats or tears a line."""
+    parts = data[1:].splitlines(keepends=True) or [b"{}\n"]
+    index = dice.randrange(len(parts))
+    line = parts[index]
+    changed = (
+        mutations.json_text(line, dice, WORDS) + b"\n",
+        b"",
+        line + line,
+        line[: dice.randrange(len(line))],
+        line + dice.choice(parts),
+    )
+    parts[index] = dice.choice((changed[0], dice.choice(changed)))
+    return data[:1] + b"".join(parts)
+
+
+TARGET = Target(check, seeds, mutate, WORDS)

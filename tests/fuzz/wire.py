@@ -1,0 +1,163 @@
+"""Target: the bytes of a trunk, cut anywhere, at the plugin's end of the multiplexer and of ttRPC, and at a stub.
+
+Holds for all bytes: how they are cut does not matter; nothing is raised but RemoteProtocolError (and RegistrationError
+by the stub); what is answered can be read by the other end; no more is kept than one frame and one message.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from adapter.errors import RegistrationError, RemoteProtocolError
+from adapter.nri import Plugin, Stub, api
+from adapter.proto import ttrpc_pb2
+from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Connection, Reply, Request, connection, mux, ttrpc
+
+from ..wire import recorded
+from .target import Target
+
+LIMITS = (
+    (ttrpc, "MAX_LENGTH", 256),
+    (mux, "MAX_PAYLOAD", 300),
+    (mux, "FIRST_FRAME", 64),
+    (connection, "MAX_ERROR_TEXT", 32),
+)
+"""Lower limits than the protocol's, so that short inputs exceed them."""
+
+
+HEADERS = struct.Struct(mux.HEADER.format + ttrpc.HEADER.format.removeprefix(">"))
+
+
+class Heard(NamedTuple):
+    """What one end has made of a stream."""
+
+    events: list[Request | Reply]
+    is_broken: bool
+    sent: bytes
+
+
+def check(data: bytes) -> None:
+    """The first byte is the number of cuts, which follow; the rest is the stream."""
+    begin = 1 + sum(data[:1]) % 8
+    cuts, stream = data[1:begin], data[begin:]
+    with ExitStack() as stack:
+        for module, name, limit in LIMITS:
+            stack.enter_context(patch.object(module, name, limit))
+        whole = hear([stream])
+        assert hear(pieces(stream, cuts)) == whole, "the cuts matter"
+        assert hear(bytes([byte]) for byte in stream) == whole, "the cuts matter"
+        messages_are_split_anywhere(stream)
+        read_by_the_other_end(whole)
+        at_a_stub(stream)
+
+
+def pieces(stream: bytes, cuts: bytes) -> Iterator[bytes]:
+    """The stream, cut at each 256th that a byte names."""
+    places = sorted(len(stream) * cut // 256 for cut in cuts)
+    return (stream[start:end] for start, end in zip([0, *places], [*places, len(stream)], strict=True))
+
+
+def hear(stream: Iterable[bytes]) -> Heard:
+    """What a plugin's end that waits for two answers makes of a stream."""
+    ours = Connection(serve=PLUGIN_SERVICE, call=RUNTIME_SERVICE)
+    for _ in range(2):
+        ours.call("", "", b"")
+    ours.data_to_send()
+    events: list[Request | Reply] = []
+    is_broken = False
+    try:
+        for data in stream:
+            for event in ours.receive_data(data):
+                assert len(event.payload) <= ttrpc.MAX_LENGTH
+                events.append(event)
+            assert len(ours._frames._buffer) < mux.HEADER.size + mux.MAX_PAYLOAD
+            assert all(len(each._buffer) < ttrpc.HEADER.size + ttrpc.MAX_LENGTH for each in ours._readers.values())
+    except RemoteProtocolError:
+        is_broken = True
+    return Heard(events, is_broken, ours.data_to_send())
+
+
+def messages_are_split_anywhere(stream: bytes) -> None:
+    """How a message is split into frames does not matter."""
+    parts: dict[int, list[bytes]] = {}
+    with suppress(RemoteProtocolError):
+        for conn_id, payload in mux.FrameReader().receive_data(stream):
+            parts.setdefault(conn_id, []).append(payload)
+    for payloads in parts.values():
+        reader = ttrpc.MessageReader()
+        messages = [message for payload in payloads for message in reader.receive_data(payload)]
+        assert messages == list(ttrpc.MessageReader().receive_data(b"".join(payloads))), "the frames matter"
+
+
+def read_by_the_other_end(heard: Heard) -> None:
+    """Each request has an id of its own, and the other end can read why others were refused."""
+    served = [event.stream_id for event in heard.events if isinstance(event, Request)]
+    assert served == sorted(set(served)), "a request twice"
+    reader = ttrpc.MessageReader()
+    for conn_id, payload in mux.FrameReader().receive_data(heard.sent):
+        assert conn_id == PLUGIN_SERVICE
+        for message in reader.receive_data(payload):
+            assert message.type == ttrpc.Type.RESPONSE
+            assert ttrpc_pb2.Response.FromString(message.envelope or b"").status.code
+
+
+def at_a_stub(stream: bytes) -> None:
+    """A stub with a plugin that does nothing, which has registered and asked for an update."""
+    stub = Stub(Plugin(), "sample", "10", lambda data: None, lambda: 0.0)
+    stub.register()
+    stub.update_containers([api.ContainerUpdate(container_id="c")])
+    with suppress(RemoteProtocolError, RegistrationError):
+        stub.receive_data(stream)
+
+
+def seeds() -> Iterator[bytes]:
+    """What Go sends, also with a cut in each header."""
+    calls = [each.sent for each in (*recorded.CALLS.values(), *recorded.READ_ONLY_CALLS.values())]
+    answers = [*recorded.ANSWERS.values(), *recorded.BREACHES.values()]
+    texts = [*calls, *(text for each in answers for text in (each.asked, each.sent))]
+    for text in (*texts, "".join(texts)):
+        yield b"\x02\x01\x80" + bytes.fromhex(text)
+    for length in (255, 256, 257, 1 << 22, 0xFFFFFFFF):
+        too_long = struct.pack(">IIBB", length, 1, 1, 0) + bytes(length % 300)
+        frames = (too_long[:200], too_long[200:], struct.pack(">IIBB", 0, 3, 1, 0))
+        yield b"\0" + b"".join(struct.pack(">II", PLUGIN_SERVICE, len(frame)) + frame for frame in frames)
+
+
+def mutate(data: bytes, dice: random.Random) -> bytes:
+    """Changes one of the messages, each in a frame of its own, or a number in its two headers."""
+    begin = 1 + sum(data[:1]) % 8
+    messages = list(messages_in(data[begin:])) or [[PLUGIN_SERVICE, 10, 0, 1, 1, 0, b""]]
+    index = dice.randrange(len(messages))
+    changed = messages[index]
+    conn_id, frame, length, stream_id, type_, flags, envelope = changed
+    following = [conn_id, frame, length, (stream_id + 2) % (1 << 32), type_, flags, envelope]
+    place = dice.randrange(6)
+    number = dice.choice((0, 1, 2, 3, 255, len(envelope), len(envelope) + 10, 256, 257, 0xFFFFFFFF))
+    messages[index : index + 1] = dice.choice(
+        (
+            [],
+            [changed, following],
+            [changed, dice.choice(messages)],
+            [[*changed[:place], number % (256 if place > 3 else 1 << 32), *changed[place + 1 :]]],
+            [[conn_id, len(envelope) + 10, len(envelope), *changed[3:]]],
+        )
+    )
+    return data[:begin] + b"".join(HEADERS.pack(*numbers) + last for *numbers, last in messages)
+
+
+def messages_in(stream: bytes) -> Iterator[list[Any]]:
+    """The numbers of both headers and the envelope of each message, if each is in a frame of its own."""
+    at = 0
+    while at + HEADERS.size <= len(stream):
+        numbers = HEADERS.unpack_from(stream, at)
+        end = at + max(mux.HEADER.size + numbers[1], HEADERS.size)
+        yield [*numbers, stream[at + HEADERS.size : end]]
+        at = end
+
+
+TARGET = Target(check, seeds, mutate)
