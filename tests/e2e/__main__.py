@@ -15,10 +15,11 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from tests.e2e.build import CRICTL, BuildError, built, install_packages
+from tests.e2e.build import CRICTL, BuildError, built, debian, install_packages
 from tests.e2e.runtimes import ALL, Runtime
 from tests.e2e.scenario import MOUNTS, SETUPS
 from tests.peers.build import PeerBroken, PeerMissing, peer
+from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS
 
 SHOWN = 20  # findings of one run
 LIMIT = 400  # seconds for one run, which takes two to twenty
@@ -90,8 +91,11 @@ def runs(runtime: Runtime) -> list[Row]:
         install_packages(runtime.packages)
         for recipe in (CRICTL, runtime.recipe):
             built(recipe)
-        for name in ("recorder", "oracle"):
+        for name in ("recorder", "oracle", "reference"):
             peer(name)
+        peer("hookplugin", PODMANS_HOOKS)
+        if runtime.can("from-1.6"):
+            debian("containerd")
     except (BuildError, PeerMissing, PeerBroken) as error:
         broken = REQUIRED or isinstance(error, PeerBroken)
         print(f"{runtime.name}: {'FAILED' if broken else 'skipped'}: {error}")

@@ -75,6 +75,19 @@ def built(recipe: Recipe) -> Path:
     return target
 
 
+def debian(package: str) -> Path:
+    """The folder with the programs of a package of Debian, which is not installed."""
+    target = CACHE / f"{package}-debian"
+    if not target.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE, prefix=".build-") as scratch:
+            _run("apt-get", "-qq", "update")
+            _run("apt-get", "-qq", "download", package, cwd=Path(scratch))
+            _run("dpkg-deb", "-x", *map(str, Path(scratch).glob("*.deb")), f"{scratch}/all")
+            Path(f"{scratch}/all/usr/bin").rename(target)
+    return target
+
+
 def _build(recipe: Recipe, scratch: Path) -> Path:
     """Builds through a helper module: `go install` refuses modules with replace or exclude lines.
 

@@ -13,6 +13,7 @@ from tests.e2e import build
 from tests.e2e.pod import IMAGE, STATE, UNHURRIED, Cri, HarnessError, command, until, write_image
 
 BAD_DAYS = ("rejoining", "guarded")
+MIGRATIONS = ("from-adapter", "from-injector", "from-1.6")
 IMAGES = {IMAGE: STATE / "image.tar", UNHURRIED: STATE / "unhurried.tar"}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -29,6 +30,8 @@ class Runtime:
     """Whether its NRI is 0.12.0 or later; some adjustments end older ones."""
     more_config = ""
     """Text that a run adds to the configuration."""
+    drop_ins = ""
+    """The directory of CRI-O's drop-in configurations, if it has one."""
 
     def __init__(self, recipe: build.Recipe) -> None:
         """Takes the recipe that it is built by."""
@@ -45,7 +48,7 @@ class Runtime:
 
     def can(self, setup: str) -> bool:
         """Whether the runtime has what a setup is about."""
-        return setup not in ("required", *BAD_DAYS)
+        return setup not in ("required", *BAD_DAYS, *MIGRATIONS, "from-cri-o")
 
     def start(self) -> Cri:
         """Starts it, with the image that the pod needs, and waits until it runs pods."""
@@ -121,9 +124,10 @@ class Containerd(Runtime):
         return not self.is_1 and conf == Path("/etc/nri/conf.json")
 
     def can(self, setup: str) -> bool:
-        """From 2.2 on, NRI's default validator can be configured. Bad days are tried on the oldest and the newest."""
-        versions = {"required": ("v2.2.1", "v2.3.4", "v2.4.2")} | dict.fromkeys(BAD_DAYS, ("v1.7.35", "v2.4.2"))
-        return setup not in versions or self.recipe.version in versions[setup]
+        """From 2.2 on, NRI's default validator can be configured. Bad days and migrations are of oldest and newest."""
+        oldest_and_newest = dict.fromkeys((*BAD_DAYS, *MIGRATIONS), ("v1.7.35", "v2.4.2"))
+        versions = {"required": ("v2.2.1", "v2.3.4", "v2.4.2")} | oldest_and_newest
+        return setup != "from-cri-o" and (setup not in versions or self.recipe.version in versions[setup])
 
     def command(self) -> list[str]:
         """The command line."""
@@ -145,16 +149,20 @@ class Crio(Runtime):
     pods_have_a_process = False
     injects_hooks = True
 
+    def can(self, setup: str) -> bool:
+        """Also how the adapter takes over its hooks."""
+        return setup == "from-cri-o" or super().can(setup)
+
     def command(self) -> list[str]:
-        """The command line, with no drop-ins."""
-        return [str(self.binaries / "crio"), "--config", str(self.config), "--config-dir", ""]
+        """The command line."""
+        return [str(self.binaries / "crio"), "--config", str(self.config), "--config-dir", self.drop_ins]
 
     def prepare(self) -> None:
         """Puts the image straight into its store, and makes what it wants to be there."""
         policy = STATE / "policy.json"
         policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
         for folder in ("cni/net.d", "cni/bin", "hooks"):
-            os.makedirs(STATE / folder)
+            os.makedirs(STATE / folder, exist_ok=True)
         store = ["--root", f"{STATE}/root", "--runroot", f"{STATE}/run", "--storage-driver", "vfs"]
         command("podman", *store, "load", "--signature-policy", str(policy), "-i", str(STATE / "image.tar"))
 

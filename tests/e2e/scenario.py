@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from tests.e2e import adjusting, guarded, hooks, rejoining, required
+from tests.e2e import adjusting, guarded, guides, hooks, rejoining, required
 from tests.e2e.beside import Beside, Launched
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
@@ -32,10 +32,11 @@ ADAPTER = Path(os.environ.get("E2E_ADAPTER") or REPOSITORY / ".venv/bin/v010-ada
 SETUPS = {"etc": Path("/etc/nri/conf.json"), "own": Path("/etc/nri/legacy/conf.json"), "hooks": hooks.HOOKS}
 SETUPS |= {"adjusting": adjusting.PROGRAM.relative_to(REPOSITORY), "required": Path("required_plugins")}
 SETUPS |= {"rejoining": Path("/etc/nri/rejoining/conf.json"), "guarded": Path("/etc/nri/guarded/conf.json")}
+SETUPS |= {guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()}
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or no
 legacy plugins, but hooks; or a plugin and a hook that adjust containers; or none, but a runtime that requires the
 adapter. Or legacy plugins, while the adapter, beside the runtime or launched by it, and the runtime are killed and come
-back.
+back. Or what a migration guide starts from.
 """
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
@@ -234,6 +235,19 @@ def run_guarded(runtime: Runtime) -> dict[str, object]:
     return {"ran": f"{guarded.PODS} pods while the launched adapter is killed", "findings": findings}
 
 
+def run_guide(runtime: Runtime, guide: str) -> dict[str, object]:
+    """The run that follows a migration guide."""
+    isolate()
+    guides.INSTALLED.symlink_to(REPOSITORY / ".venv")
+    if guide in ("from-adapter", "from-1.6"):
+        install_legacy(SETUPS["etc"])
+
+    def play(syslog: Syslog) -> Iterator[str]:
+        yield from guides.play(guide, guides.Node(runtime, syslog.has, calls))
+
+    return {"ran": "the commands of the guide", "findings": found(runtime, guide, play)}
+
+
 def run_alone(runtime: Runtime, setup: str, settings: str, play: Callable[[Cri, Syslog], Iterator[str]]) -> list[str]:
     """A run with the adapter as the only NRI plugin, launched by the runtime; returns what was found wrong."""
     LAUNCHED.parent.mkdir(parents=True, exist_ok=True)
@@ -327,5 +341,6 @@ if __name__ == "__main__":
     chosen = next(runtime for runtime in ALL if runtime.name == sys.argv[1])
     alone = {"hooks": run_hooks, "adjusting": run_adjusting, "required": run_required}
     alone |= {"rejoining": run_rejoining, "guarded": run_guarded}
+    alone |= {guide: partial(run_guide, guide=guide) for guide in guides.GUIDES}
     own = alone.get(sys.argv[2])
     print(json.dumps(own(chosen) if own else run(chosen, sys.argv[2])))

@@ -1,0 +1,249 @@
+"""The migration guides on a real runtime: their commands run one by one, and pods keep their plugins and hooks.
+
+What a guide leaves to other pages is done before: the adapter is installed at /opt/v010-adapter.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from tests.e2e import build, hooks
+from tests.e2e.checks import Json
+from tests.e2e.pod import STATE, HarnessError, until
+from tests.e2e.rejoining import Calls, Pods, ran
+from tests.e2e.runtimes import PATH, Containerd, Runtime
+from tests.peers.build import peer
+from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS
+
+DOCS = Path(__file__).resolve().parents[2] / "docs/migration"
+GUIDES = {
+    "from-adapter": DOCS / "v010-adapter.md",
+    "from-injector": DOCS / "hook-injector.md",
+    "from-1.6": DOCS / "containerd-1.6.md",
+    "from-cri-o": DOCS / "podman-and-cri-o.md",
+}
+"""The setups of this module, and the pages that they follow."""
+INSTALLED = Path("/opt/v010-adapter")
+PLUGINS = Path("/opt/nri/plugins")
+CONFIG = Path("/etc/containerd/config.toml")
+CONF = Path("/etc/nri/conf.json")
+NRI = "[plugins.'io.containerd.nri.v1.nri']"
+"""The last section of the configurations that runs use."""
+CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Node:
+    """A node whose administrator follows a guide."""
+
+    def __init__(self, runtime: Runtime, has: Callable[[str], bool], calls: Calls) -> None:
+        """Takes the runtime, what tells whether syslog has a text, and the runs of the legacy plugins."""
+        self.runtime = runtime
+        self.calls = calls
+        self._has = has
+        self._pods: Pods | None = None
+        (STATE / "bin").mkdir()
+        (STATE / "bin/v010-adapter").symlink_to(INSTALLED / "bin/v010-adapter")
+        if isinstance(runtime, Containerd):
+            CONFIG.parent.mkdir(exist_ok=True)
+            runtime.config = CONFIG
+
+    @property
+    def pods(self) -> Pods:
+        """The pods of the node, whose runtime runs."""
+        if self._pods is None:
+            raise HarnessError("no runtime was started")
+        return self._pods
+
+    def start(self) -> None:
+        """Starts the runtime."""
+        cri = self.runtime.start()
+        self._pods = self._pods or Pods(cri)
+
+    def restart(self) -> None:
+        """Does what `systemctl restart` does."""
+        self.runtime.stop()
+        self.start()
+
+    def follow(self, guide: str, *sections: str) -> None:
+        """Runs the commands of some sections of a guide. Raises HarnessError for one that fails."""
+        for step in steps(GUIDES[guide].read_text(), *sections):
+            logged = re.fullmatch(r"journalctl -t v010-adapter \| grep '(.*)'", step)
+            if step in ("systemctl restart containerd", "systemctl restart crio"):
+                self.restart()
+            elif logged:
+                if "hooks for container" in step:  # of one that starts now
+                    self.pods.start("after")
+                until(partial(self._has, logged[1]), step)
+            else:
+                _shell(step)
+
+    def end(self) -> None:
+        """Ends all pods."""
+        for name in list(self.pods.running):
+            self.pods.end(name)
+
+    def judge(self) -> Iterator[str]:
+        """Ends all pods; yields the legacy plugins that have not had one create and one delete for each container."""
+        self.end()
+        containers = {name: ids[1] for name, ids in self.pods.ids.items()}
+        until(lambda: ran(self.calls, "delete", set(containers.values())), "the deletes of all containers")
+        for plugin, of_plugin in self.calls().items():
+            count = Counter((call.request["id"], call.key[0]) for call in of_plugin)
+            for name, id_ in containers.items():
+                times = count[id_, "create"], count[id_, "delete"]
+                if times != (1, 1):
+                    yield f"{plugin}, the container of {name}: {times[0]} creates, {times[1]} deletes"
+
+
+def play(guide: str, node: Node) -> Iterator[str]:
+    """Follows a guide; yields what differs from what it says."""
+    return PLAYS[guide](node)
+
+
+def section_of(page: str, title: str) -> str:
+    """The text of a section of a page."""
+    return page[page.index(f"\n## {title}\n") + 1 :].split("\n## ", maxsplit=1)[0]
+
+
+def steps(page: str, *sections: str) -> list[str]:
+    """The commands of some sections of a page that are for root on a node."""
+    found = []
+    for section in sections:
+        lines = "".join(CONSOLE.findall(section_of(page, section))).splitlines()
+        found += [
+            line.removeprefix("# ") for line in lines if "kubectl" not in line and "-container pod.yaml" not in line
+        ]
+    return found
+
+
+def _shell(step: str) -> None:
+    environment = {"PATH": f"{STATE}/bin:{PATH}"}
+    done = subprocess.run(["sh", "-ec", step], capture_output=True, text=True, env=environment, timeout=90, check=False)
+    if done.returncode:
+        raise HarnessError(f"{step}: exit code {done.returncode}: {done.stdout}{done.stderr}")
+
+
+def _from_adapter(node: Node) -> Iterator[str]:
+    """Upstream's adapter, launched by the runtime, is exchanged while a pod runs."""
+    configuration: Json = {"config": "/etc/nri/conf.json", "path": f"/opt/nri/bin:{PATH}"}
+    settings = _link("00-v010-adapter", peer("reference"), configuration)
+    node.start()
+    settings.unlink()
+    node.pods.start("before")
+    node.follow("from-adapter", "If it is a link in the plugin directory")
+    node.pods.start("after")
+    yield from node.judge()
+
+
+def _from_injector(node: Node) -> Iterator[str]:
+    """Upstream's injector, launched by the runtime, is exchanged while a pod runs."""
+    hooks.prepare()
+    hooks.write("all")
+    _link("10-hook-injector", peer("hookplugin", PODMANS_HOOKS), {"directories": [str(hooks.HOOKS)]})
+    node.start()
+    node.pods.start("before")
+    node.follow("from-injector", "Exchange it")
+    yield from _hooks_of(node)
+
+
+def _hooks_of(node: Node) -> Iterator[str]:
+    """Ends all pods; yields the containers whose hook has not run once at each stage."""
+    node.end()
+    states = [json.loads(line)["id"] for line in hooks.states("all").read_text().splitlines()]
+    for name, (_, container) in node.pods.ids.items():
+        if states.count(container) != len(hooks.STAGES):
+            yield f"the hook ran {states.count(container)} times for the container of {name}"
+
+
+def _link(name: str, plugin: Path, settings: Json) -> Path:
+    """Puts one of our plugins, made of what upstream's is made of, in its place; returns the file with its settings."""
+    file = Path(f"/etc/nri/conf.d/{name}.conf")
+    for folder in (PLUGINS, file.parent):
+        folder.mkdir(parents=True)
+    (PLUGINS / name).symlink_to(plugin)
+    file.write_text(json.dumps(settings))
+    return file
+
+
+def _from_1_6(node: Node) -> Iterator[str]:
+    """containerd 1.6, which runs the plugins itself, is exchanged while a pod runs, and comes back."""
+    new = node.runtime
+    old = Containerd(build.containerd("1.6.20"))
+    old.config, old.binaries = CONFIG, build.debian("containerd")
+    _configure(old, "1", "")
+    tables = TOML.findall(GUIDES["from-1.6"].read_text())
+    _configure(new, "1" if new.name.startswith("containerd-1.") else "2", tables[0 if "-1." in new.name else 1])
+    node.runtime = old
+    node.start()
+    node.pods.start("before")
+    node.follow("from-1.6", "Before the upgrade")
+    old.stop()
+    node.runtime = new
+    node.start()
+    node.follow("from-1.6", "The upgrade", "Verify it")
+    node.pods.start("after")
+    yield from node.judge()
+    if new.serves_sandboxes_itself(CONF):
+        yield from _with_a_list_of_its_own(node)
+    node.follow("from-1.6", "Roll back")
+    new.stop()
+    node.runtime = old
+    node.start()
+    node.pods.start("back")
+    yield from node.judge()
+    old.stop()
+    new.start()
+
+
+def _with_a_list_of_its_own(node: Node) -> Iterator[str]:
+    """containerd 2.x leaves pods to the adapter."""
+    node.follow("from-1.6", "Pods on containerd 2.x")
+    node.pods.start("whole")
+    yield from node.judge()
+    by_runtime = [call for call in node.calls()["witness"] if call.by_runtime]
+    if any(call.request["sandboxID"] == node.pods.ids["whole"][0] for call in by_runtime):
+        yield "containerd has run plugins in a list that it should not know"
+    Path("/etc/nri/legacy/conf.json").rename(CONF)
+
+
+def _from_cri_o(node: Node) -> Iterator[str]:
+    """CRI-O's hooks become the adapter's, while a pod runs."""
+    hooks.prepare()
+    hooks.write("all")
+    template = Path(__file__).parent / node.runtime.template
+    file = STATE / "cri-o.conf"
+    file.write_text(template.read_text().replace("$state/hooks", str(hooks.HOOKS)))
+    node.runtime.template, node.runtime.drop_ins = str(file), "/etc/crio/crio.conf.d"
+    PLUGINS.mkdir(parents=True)
+    (PLUGINS / "00-v010-adapter").symlink_to(INSTALLED / "bin/v010-adapter")
+    node.start()
+    node.pods.start("before")
+    section = section_of(GUIDES["from-cri-o"].read_text(), "On a node with CRI-O")
+    for language, path in (("toml", "/etc/crio/crio.conf.d/10-hooks.conf"), ("yaml", "/etc/nri/v010-adapter.yaml")):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(section.partition(f"```{language}\n")[2].partition("```")[0])
+    node.follow("from-cri-o", "On a node with CRI-O")
+    yield from _hooks_of(node)
+
+
+def _configure(runtime: Runtime, major: str, section: str) -> None:
+    """Gives a runtime the configuration of all runs, with a guide's section about NRI in the place of its own."""
+    text = (Path(__file__).parent / f"containerd-{major}.x.toml").read_text()
+    file = STATE / f"{runtime.name}.toml"
+    file.write_text(text[: text.index(NRI)] + section[section.index("[") :] if section else text[: text.index(NRI)])
+    runtime.template = str(file)
+
+
+PLAYS = {
+    "from-adapter": _from_adapter,
+    "from-injector": _from_injector,
+    "from-1.6": _from_1_6,
+    "from-cri-o": _from_cri_o,
+}
