@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
 
 import pytest
 
+from adapter import cli
 from adapter.nri import events
 from adapter.runtime import read
 
@@ -99,6 +101,19 @@ def test_a_manifest_is_played_the_life_of(plugins: Plugins, simulate: Simulate, 
 SEES = (
     "request.pod.namespace, request.pod.name, request.container.name, request.container.state, *request.container.env"
 )
+
+
+def test_what_a_manifest_leaves_open_is_said_and_the_command_can_be_given(
+    plugins: Plugins, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = plugins.write("10-a", LISTENS.format(handler="create_container", what="list(request.container.args)"))
+    text = MANIFEST.replace("command: [/bin/server]", "args: [-v]").encode()
+    for words, args in ([], "[]"), (["-command", "/x"], "['/x', '-v']"):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+        assert cli.main(["simulate", "-plugin", str(plugin), "-container", "-", *words]) == 1
+        out, err = capfd.readouterr()
+        assert f"FAILED: {args}\n" in out
+        assert ("not known: the command: the image decides (-command gives it)\n" in err) is (not words)
 
 
 def test_later_events_tell_of_the_container_as_the_plugins_made_it(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from adapter import container_files
 from adapter.errors import ConfigError
 from adapter.runtime.flavour import FLAVOURS, Flavour
 from adapter.runtime.launch import PluginFile, drop_in
@@ -29,6 +30,8 @@ def main(words: Sequence[str]) -> int:
     """Runs `simulate` with these arguments; returns the exit code. Raises ConfigError."""
     options = _options(words)
     events = _script(options)
+    for unknown in events.unknown:
+        print(f"not known: {printable(unknown)}", file=sys.stderr)
     flavour = FLAVOURS.get(options.runtime) or events.flavour or Flavour()
     play = Play(events, flavour, _plugins(options.plugin, options.config), options.socket)
     try:
@@ -52,8 +55,8 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         prog="v010-adapter simulate",
         description="Plays events to NRI plugins, as a container runtime does but without one: launches the plugins, "
         "merges their answers, and shows how they change the container.",
-        epilog="FILE of -container and -pod is JSON or YAML: an NRI message, an OCI config.json, or a Kubernetes Pod. "
-        "Without -events and -container, the events are those of a pod that was recorded on containerd.",
+        epilog=f"{container_files.FORMS} Without -events and -container, the events are those of a pod that was recorded "
+        "on containerd.",
         allow_abbrev=False,
     )
     option = parser.add_argument
@@ -65,7 +68,8 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     option("-events", "--events", metavar="FILE", default="", help="recorded events, one JSON object per line")
     option("-container", "--container", metavar="FILE", default="", help="play the life of this container")
     option("-pod", "--pod", metavar="FILE", default="", help="its pod, if the file of the container has none")
-    option("-name", "--name", default="", help="name of the container, if the file has several")
+    option("-name", "--name", default="", help="which container, if the file has several: [[NAMESPACE/]POD/]NAME")
+    option("-command", "--command", metavar="PATH", default="", help="the image's entrypoint, if the image decides")
     text = f"the runtime to play: {', '.join(FLAVOURS)}"
     option("-runtime", "--runtime", metavar="NAME/VERSION", type=_without_v, choices=FLAVOURS, help=text)
     option("-o", dest="output", choices=("text", "json"), default="text", help="output format (text)")
@@ -84,15 +88,16 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error("no plugin: give -plugin or -socket")
     if options.events and options.container:
         parser.error("-events and -container exclude each other")
-    if (options.pod or options.name) and not options.container:
-        parser.error("-pod and -name belong to -container")
+    if (options.pod or options.name or options.command) and not options.container:
+        parser.error("-pod, -name and -command belong to -container")
 
 
 def _script(options: argparse.Namespace) -> script.Script:
     if options.events:
         return script.recorded(Path(options.events))
     if options.container:
-        return script.made_up(options.container, options.pod, options.name)
+        described = container_files.read(options.container, options.pod, options.name, options.command)
+        return script.made_up(described)
     return script.pod_life()
 
 
