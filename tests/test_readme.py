@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -43,6 +45,13 @@ def test_the_example_plugin_is_short_and_does_what_it_says(tmp_path: Path) -> No
         assert not runtime.event("StartContainer", good).error
         bad = api.StartContainerRequest(pod=pod, container=api.Container(id="n", name="nasty"))
         assert "not on this node" in str(runtime.event("StartContainer", bad).error)
+
+
+def test_the_last_example_of_simulate_runs_as_it_stands(tmp_path: Path) -> None:
+    (example,) = [one for one in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) if "simulate" in one]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    out = subprocess.check_output(["sh", "-ec", example], cwd=tmp_path, env={"PATH": path}, text=True)
+    assert '    + process.env[TZ]  "TZ=UTC"\n' in out
 
 
 def test_the_table_of_deviations_is_the_codes() -> None:

@@ -328,7 +328,7 @@ def test_what_cannot_be_used_is_named_with_file_and_line(plugins: Plugins, simul
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "give -plugin or -socket"),
+        ([], "give -plugin, -legacy, -hooks or -socket"),
         (["-plugin", "1-x=/bin/true"], "'1-x' is not NN-NAME"),
         (["-plugin", "10-x=/nonexistent"], "no such program"),
         (["-plugin", "10-x=/etc/passwd"], "not executable"),
@@ -340,6 +340,11 @@ def test_what_cannot_be_used_is_named_with_file_and_line(plugins: Plugins, simul
         (["-plugin", "10-x=/bin/true", "-runtime", "docker/1"], "invalid choice: 'docker/1' (choose from "),
         (["-plugin", "10-x=/bin/true", "-events", "a", "-container", "b"], "exclude each other"),
         (["-plugin", "10-x=/bin/true", "-pod", "b"], "belong to -container"),
+        (["-plugin", "10-x=/bin/true", "-event", "StopContainer"], "-event belongs to -legacy"),
+        (["-legacy", "/bin/true", "-event", "x"], "-event x: not played; there are: RunPodSandbox, CreateContainer, "),
+        (["-legacy", "/nonexistent"], "-legacy /nonexistent: no such program"),
+        (["-legacy", "/etc/passwd"], "-legacy /etc/passwd: not executable"),
+        (["-hooks", "/nonexistent"], "-hooks /nonexistent: no such directory"),
         (["-socket", "/x" * 100], "AF_UNIX path too long"),
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else "",
