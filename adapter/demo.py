@@ -6,7 +6,6 @@ import argparse
 import io
 import json
 import re
-import shlex
 import shutil
 import sys
 import tempfile
@@ -21,6 +20,7 @@ import adapter
 from adapter.hooks import cli as hooks
 from adapter.nri import api
 from adapter.runtime import Flavour, PluginFile
+from adapter.runtime.simulate import trial
 from adapter.runtime.simulate.play import Play, Scene
 from adapter.runtime.simulate.script import Script, pod_life
 from adapter.runtime.simulate.view import BOLD, DIM, GREEN, RED, TextView, milliseconds
@@ -82,7 +82,7 @@ class Demo:
 
     def steps(self) -> Iterator[Step]:
         """Plays the script."""
-        plugin = PluginFile(_command(self._root / "00-v010-adapter"), "00", "v010-adapter", self._config.read_text())
+        plugin = PluginFile(trial.program_of(self._root), trial.IDX, trial.BASE, self._config.read_text())
         path = self._root / "adapter.log"
         unfinished = ""
         with path.open("ab", buffering=0) as log, path.open(errors="replace") as reader:
@@ -142,13 +142,6 @@ def _cpu_max(root: Path, cgroup: str, quota: str) -> None:
     file = root / "cgroup" / cgroup.lstrip("/") / "cpu.max"
     file.parent.mkdir(parents=True)
     file.write_text(quota)
-
-
-def _command(path: Path) -> Path:
-    """Writes a script that runs the adapter of this process."""
-    path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m adapter "$@"\n')
-    path.chmod(0o755)
-    return path
 
 
 def _log_line(line: str) -> Json:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from operator import attrgetter
+from typing import IO
 
 from adapter.errors import ConfigError
 
@@ -44,18 +46,30 @@ def read(path: str, limit: int) -> tuple[bytes, os.stat_result]:
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         status = os.fstat(file.fileno())
         _check(status)
-        text = file.read(limit + 1)
+        return _at_most(file, limit, status.st_size), status
+
+
+def _at_most(file: IO[bytes], limit: int, size: int = 0) -> bytes:
+    """Returns the rest of a file, whose status says `size`. Raises ValueError for more than `limit` bytes."""
+    text = file.read(limit + 1)
     if len(text) > limit:
-        raise ValueError(f"{max(status.st_size, len(text))} bytes, at most {limit}")
-    return text, status
+        raise ValueError(f"{max(size, len(text))} bytes, at most {limit}")
+    return text
 
 
 def given(path: str) -> bytes:
-    """Returns the bytes of a file that is named on the command line. Raises ConfigError."""
+    """Returns the bytes of a file that is named on the command line; `-` is stdin. Raises ConfigError."""
     try:
+        if path == "-":
+            return _at_most(sys.stdin.buffer, MAX_GIVEN)
         return read(path, MAX_GIVEN)[0]
     except (OSError, ValueError) as error:
-        raise ConfigError(path, getattr(error, "strerror", None) or str(error)) from None
+        raise ConfigError(called(path), getattr(error, "strerror", None) or str(error)) from None
+
+
+def called(path: str) -> str:
+    """Returns what errors call a file that is named on the command line."""
+    return "stdin" if path == "-" else path
 
 
 def _check(status: os.stat_result) -> None:

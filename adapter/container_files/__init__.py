@@ -1,27 +1,35 @@
-"""Reads a container and its pod from a file: NRI's JSON, a recording, an OCI config.json, or a Kubernetes manifest.
+"""Reads a container and its pod from a file: what people have at hand, of NRI, OCI, Kubernetes and runtimes' tools.
 
 The keys of the file tell its kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from adapter.container_files import config, document, quantity
+from adapter.container_files import config, document, inspected, manifest
 from adapter.container_files.document import Value
+from adapter.container_files.manifest import IMAGE_DECIDES
+from adapter.errors import ConfigError
 from adapter.proto import nri_pb2 as api
+
+__all__ = ["FORMS", "IMAGE_DECIDES", "Described", "read"]
+
+FORMS = """\
+FILE is JSON or YAML, - is stdin. It holds a container of NRI's, recorded events, an OCI config.json, Kubernetes
+manifests, or what crictl inspect, ctr containers info or podman inspect print."""
+"""What a file may be, for helps."""
 
 _CONTAINER = {field.name for field in api.Container.DESCRIPTOR.fields} | {"podSandboxId"}
 _POD = {field.name for field in api.PodSandbox.DESCRIPTOR.fields}
 _OCI = {"ociVersion", "process", "root"}
-_MANIFEST = {"apiVersion", "kind"}
 _EVENT = {"event", "pod", "container"}
-
 
 M = TypeVar("M", bound=Message)
 
@@ -34,58 +42,149 @@ class Described(NamedTuple):
     container: api.Container
     unknown: tuple[str, ...] = ()
     spec: dict[str, Any] | None = None
-    """The whole OCI specification, of an OCI config.json."""
+    """The whole OCI specification, where the file has it."""
+
+    @property
+    def command_is_known(self) -> bool:
+        """Whether the container's arguments are known; otherwise `container` has none."""
+        return IMAGE_DECIDES not in self.unknown
 
 
-def read(file: str, pod_file: str = "", name: str = "") -> Described:
+Candidates: TypeAlias = list[tuple[str, Callable[[], Described]]]
+"""The containers of a file: `NAMESPACE/POD/NAME`, as far as known, and what reads the container."""
+
+
+def read(file: str, pod_file: str = "", name: str = "", command: str = "") -> Described:
     """Returns the container of a file, with its pod; `name` chooses one of several containers.
 
-    The pod of `pod_file` replaces the pod of the container's file. Raises ConfigError.
+    The pod of `pod_file` replaces the pod of the container's file. `command` is the entrypoint of the image, where the
+    image decides on the command. Raises ConfigError.
     """
-    described = _described(document.read(file), name)
-    return described._replace(pod=_pod(document.read(pod_file)[0])) if pod_file else described
+    documents = document.read(file)
+    place, candidates = _candidates(documents, command)
+    described = _chosen(candidates, name, place)
+    if command and (known := next(iter(described.container.args), "")) != command:
+        raise ConfigError("-command", f"the command is known: {known or 'none'}")
+    if not pod_file:
+        return described
+    unknown = tuple(text for text in described.unknown if text != inspected.PODS_ANNOTATIONS)
+    return described._replace(pod=_pod(document.read(pod_file)[0]), unknown=unknown)
 
 
-def _described(documents: Sequence[Value], name: str) -> Described:
+def _candidates(documents: Sequence[Value], command: str) -> tuple[Value, Candidates]:
+    """Returns where to blame the choice of a container, and the containers to choose from."""
     first = documents[0]
     keys = first.keys
-    if keys >= _MANIFEST:
-        return _of_manifest(_manifest(documents), name)
+    if keys >= manifest.KEYS:
+        return _of_manifests(documents, command)
     if keys & _EVENT:
-        return _of_events(documents, name)
+        return first, list(_of_events(documents))
+    for tool, (own, convert) in inspected.TOOLS.items():
+        if keys >= own:
+            return first, [_of_tool(tool, convert(value)) for value in documents]
     if keys & _OCI:
-        return Described("an OCI config.json", api.PodSandbox(), config.container(first), spec=first.data)
+        return first, [("", partial(_of_config, first))]
     if keys & (_POD - _CONTAINER):
         raise first.error("this is a pod, not a container: give it with -pod")
     if keys & _CONTAINER:
-        chosen = _chosen([(first["name"].text, first)], name, first)
-        return Described("an NRI container", api.PodSandbox(), _message(chosen, api.Container()))
-    raise first.error("neither an NRI container, nor an OCI config.json, nor a Kubernetes Pod")
+        return first, [(value["name"].text, partial(_of_container, value)) for value in documents]
+    raise first.error(
+        "neither an NRI container, nor an OCI config.json, nor a Kubernetes manifest, nor crictl's, ctr's, podman's"
+    )
+
+
+def _chosen(candidates: Candidates, name: str, place: Value) -> Described:
+    """Returns the only container of that name, which may begin with its pod's; without a name the only container.
+
+    Of several containers with the same full name the first counts: they are one at several events. Raises ConfigError
+    at `place`.
+    """
+    by_name: dict[str, Callable[[], Described]] = dict(reversed(candidates))
+    found = [full for full in by_name if not name or f"/{full}".endswith(f"/{name}")]
+    if len(found) == 1:
+        return by_name[found[0]]()
+    reason = "choose a container with -name"
+    if name:
+        reason = f"{'several containers are' if found else 'no container is'} called {name!r}"
+    full = dict.fromkeys(full for full, _ in candidates)
+    short = dict.fromkeys(one.rpartition("/")[2] for one in full)
+    raise place.error(f"{reason}; there are: {', '.join(short if len(short) == len(full) else full) or 'none'}")
+
+
+def _full(pod: api.PodSandbox, name: str) -> str:
+    return "/".join(filter(None, (pod.namespace, pod.name, name)))
 
 
 def _pod(value: Value) -> api.PodSandbox:
     """Returns the pod of a pod's file."""
-    if value.keys >= _MANIFEST:
-        return _pod_of_manifest(_manifest([value]))
+    if value.keys >= manifest.KEYS:
+        return _pods_of_manifests([value])[0][1]
     if value.keys & _EVENT:
         return _message(value["pod"], api.PodSandbox())
+    if value.keys >= {"status", "info"}:
+        return inspected.crictl_pod(value)
     if value.keys & _POD:
         return _message(value, api.PodSandbox())
-    raise value.error("neither an NRI pod nor a Kubernetes Pod")
+    raise value.error("neither an NRI pod, nor a Kubernetes manifest, nor crictl's")
+
+
+# OCI, and the tools of runtimes
+
+
+def _of_config(value: Value) -> Described:
+    return Described("an OCI config.json", api.PodSandbox(), config.container(value), spec=value.data)
+
+
+def _of_tool(tool: str, found: inspected.Inspected) -> tuple[str, Callable[[], Described]]:
+    described = Described(tool, found.pod, found.container, found.unknown, found.spec)
+    return _full(found.pod, found.container.name), lambda: described
+
+
+# Kubernetes
+
+
+def _of_manifests(documents: Sequence[Value], command: str) -> tuple[Value, Candidates]:
+    pods = _pods_of_manifests(documents)
+    candidates: Candidates = [
+        (_full(pod, value["name"].text), partial(_of_manifest, template, pod, value, command))
+        for template, pod in pods
+        for value in manifest.containers(template)
+    ]
+    return documents[0] if len(pods) > 1 else pods[0][0]["spec"], candidates
+
+
+def _pods_of_manifests(documents: Sequence[Value]) -> list[tuple[Value, api.PodSandbox]]:
+    pods = list(manifest.pods(documents))
+    if not pods:
+        raise documents[0]["kind"].error("neither a Pod nor something with the template of one")
+    return pods
+
+
+def _of_manifest(template: Value, pod: api.PodSandbox, value: Value, command: str) -> Described:
+    container, unknown = manifest.container(template, value, command)
+    return Described("a Kubernetes manifest", pod, container, tuple(unknown))
 
 
 # NRI
 
 
-def _of_events(documents: Sequence[Value], name: str) -> Described:
-    """Returns the container of an event, or of a recording of events, preferably of a CreateContainer."""
+def _of_events(documents: Sequence[Value]) -> Iterator[tuple[str, Callable[[], Described]]]:
+    """Yields the containers of an event, or of a recording of events, those of CreateContainer first."""
     with_container = [event for event in documents if event["container"].keys]
     if not with_container:
         raise documents[0].error("no container in it")
-    creations_first = sorted(with_container, key=lambda event: event["event"].text != "CreateContainer")
-    event = _chosen([(event["container"]["name"].text, event) for event in creations_first], name, documents[0])
+    for event in sorted(with_container, key=lambda event: event["event"].text != "CreateContainer"):
+        pod = [event["pod"][key].text for key in ("namespace", "name")]
+        yield "/".join(filter(None, (*pod, event["container"]["name"].text))), partial(_of_event, event)
+
+
+def _of_event(event: Value) -> Described:
     kind = f"a recorded {event['event'].text}" if event["event"].text else "an NRI request"
     return Described(kind, _message(event["pod"], api.PodSandbox()), _message(event["container"], api.Container()))
+
+
+def _of_container(value: Value) -> Described:
+    return Described("an NRI container", api.PodSandbox(), _message(value, api.Container()))
 
 
 def _message(value: Value, message: M) -> M:
@@ -112,64 +211,3 @@ def _check_element(value: Value, field: FieldDescriptor) -> None:
         _check(value, field.message_type)
     elif field.type == FieldDescriptor.TYPE_STRING:
         value.text  # noqa: B018 - raises
-
-
-# Kubernetes
-
-
-def _manifest(documents: Sequence[Value]) -> Value:
-    """Returns the first Pod, or template of one, among the documents."""
-    for document_ in documents:
-        if document_["kind"].text == "Pod":
-            return document_
-        if document_["spec"]["template"].keys:
-            return document_["spec"]["template"]
-    raise documents[0]["kind"].error("neither a Pod nor something with the template of one")
-
-
-def _of_manifest(pod: Value, name: str) -> Described:
-    spec = pod["spec"]
-    kinds = ("containers", "initContainers", "ephemeralContainers")
-    container = _chosen([(value["name"].text, value) for kind in kinds for value in spec[kind]], name, spec)
-    command = container["command"].texts
-    unknown = ["the annotations that the kubelet and the runtime add"]
-    if not command:
-        unknown.append("the entrypoint of the image, which is the command where the manifest has none")
-    if any(variable["valueFrom"].data is not None for variable in container["env"]) or container["envFrom"].data:
-        unknown.append("the values of variables that come from elsewhere")
-    message = api.Container(
-        name=container["name"].text,
-        linux=api.LinuxContainer(resources=quantity.resources(container["resources"])),
-        args=command + container["args"].texts,
-        env=[f"{variable['name'].text}={variable['value'].text}" for variable in container["env"]],
-        mounts=[
-            api.Mount(destination=mount["mountPath"].text, type="bind", source=mount["name"].text)
-            for mount in container["volumeMounts"]
-        ],
-    )
-    return Described("a Kubernetes manifest", _pod_of_manifest(pod), message, tuple(unknown))
-
-
-def _pod_of_manifest(pod: Value) -> api.PodSandbox:
-    metadata = pod["metadata"]
-    return api.PodSandbox(
-        name=metadata["name"].text,
-        namespace=metadata["namespace"].text,
-        labels=metadata["labels"].named_texts,
-        annotations=metadata["annotations"].named_texts,
-    )
-
-
-def _chosen(candidates: Sequence[tuple[str, Value]], name: str, place: Value) -> Value:
-    """Returns the first candidate of that name; without a name there must be one name only.
-
-    Raises ConfigError at `place`.
-    """
-    by_name = dict(reversed(candidates))
-    if name in by_name:
-        return by_name[name]
-    if len(by_name) == 1 and not name:
-        return candidates[0][1]
-    reason = f"no container is called {name!r}" if name else "choose a container with -name"
-    known = ", ".join(dict.fromkeys(known for known, _ in candidates)) or "none"
-    raise place.error(f"{reason}; there are: {known}")

@@ -65,9 +65,14 @@ class Value:
 
 
 def read(file: str) -> list[Value]:
-    """Returns the documents of a file, at least one: JSON or YAML. Raises ConfigError."""
+    """Returns the documents of a file, at least one: JSON or YAML. A list is as many documents as it has elements.
+
+    `-` is stdin. Raises ConfigError.
+    """
     text = paths.given(file)
-    documents = _json(file, text) if text.lstrip(b" \t\r\n")[:1] == b"{" else _yaml(file, text)
+    file = paths.called(file)
+    values = _json(file, text) if text.lstrip(b" \t\r\n")[:1] in {b"{", b"["} else _yaml(file, text)
+    documents = [value for whole in values for value in (whole if isinstance(whole.data, list) else [whole])]
     if not documents:
         raise ConfigError(file, "nothing in it")
     return documents

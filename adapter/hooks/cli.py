@@ -22,6 +22,7 @@ from adapter.sanitize import printable
 FINE, FINDINGS, USAGE = 0, 1, 2
 STAGES = {field: stage for stage, field in inject.FIELDS.items()}
 """The stages as hook files name them, by NRI's field."""
+VERDICTS = {True: "yes", False: "no", None: "unknown"}
 
 
 class Outcome(NamedTuple):
@@ -53,14 +54,15 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="v010-adapter hooks",
         description="Shows which hooks a container gets, and why not the others.",
-        epilog="FILE is JSON or YAML: a container of NRI's, a recorded event, an OCI config.json, a Kubernetes Pod.",
+        epilog=container_files.FORMS,
         allow_abbrev=False,
     )
     option = parser.add_argument
     option("match", choices=["match"], metavar="match")
     option("-container", "--container", metavar="FILE", required=True, help="the container")
     option("-pod", "--pod", metavar="FILE", default="", help="its pod, if the container's file has none")
-    option("-name", "--name", default="", help="which container, if the file has several")
+    option("-name", "--name", default="", help="which container, if the file has several: [[NAMESPACE/]POD/]NAME")
+    option("-command", "--command", metavar="PATH", default="", help="the image's entrypoint, if the image decides")
     text = "directory of hook files; several in order of increasing preference (those of the configuration)"
     option("-directory", "--directory", metavar="DIR", action="append", default=[], help=text)
     option("-config", "--config", metavar="FILE", default="", help=f"configuration ({settings.DEFAULT_PATH})")
@@ -72,7 +74,7 @@ def _match(options: argparse.Namespace) -> Outcome:
     config, errors = settings.read(options.config)
     if errors:
         raise errors[0]
-    described = container_files.read(options.container, options.pod, options.name)
+    described = container_files.read(options.container, options.pod, options.name, options.command)
     for directory in options.directory:
         try:
             os.listdir(directory)
@@ -80,7 +82,8 @@ def _match(options: argparse.Namespace) -> Outcome:
             raise ConfigError(directory, error.strerror or str(error)) from None
     places, stages = options.directory or config.hooks.directories, config.hooks.extension_stages
     directories = Directories(places, config.host_root, watch=False, extension_stages=stages)
-    decisions = directories.current().explain(match.facts(described.pod, described.container))
+    facts = match.facts(described.pod, described.container)
+    decisions = directories.current().explain(facts, command_is_known=described.command_is_known)
     adjustment = inject.adjustment(decision.named for decision in decisions if decision.matched)
     return Outcome(described, decisions, directories.problems, adjustment or api.ContainerAdjustment())
 
@@ -98,7 +101,8 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
     ]
     errors = [{"file": problem.path, "error": problem.reason} for problem in outcome.problems]
     injected = {field.name: list(map(_hook, hooks)) for field, hooks in outcome.adjustment.hooks.ListFields()}
-    return {"hooks": hooks, "errors": errors, "adjustment": {"hooks": injected}}
+    unknown = list(outcome.described.unknown)
+    return {"hooks": hooks, "errors": errors, "unknown": unknown, "adjustment": {"hooks": injected}}
 
 
 def _hook(hook: api.Hook) -> dict[str, Any]:
@@ -111,18 +115,19 @@ def _hook(hook: api.Hook) -> dict[str, Any]:
 def _as_text(outcome: Outcome) -> Iterator[str]:
     """Yields lines for people."""
     described, width = outcome.described, max((len(one.named.file) for one in outcome.decisions), default=0)
+    verdicts = max([3, *(len(VERDICTS[one.matched]) for one in outcome.decisions)])
     facts = match.facts(described.pod, described.container)
     name = "/".join(filter(None, (described.pod.namespace, described.pod.name, described.container.name)))
     yield f"container    {name or 'without a name'}, from {described.kind}"
-    yield f"command      {facts.command or 'none'}"
+    yield f"command      {facts.command or ('none' if described.command_is_known else 'unknown: the image decides')}"
     yield f"annotations  {len(facts.annotations)}"
     yield f"bind mounts  {'yes' if facts.has_bind_mounts else 'none but those of the runtime'}"
     yield from (f"not known    {unknown}" for unknown in described.unknown)
     yield ""
     for named, matched, reason in outcome.decisions:
         stages = f"{', '.join(named.hook.stages) or 'no stage'}: " if matched else ""
-        yield f"{'yes' if matched else 'no ':3}  {named.file:{width}}  {stages}{reason}"
-    yield from (f"BAD  {problem.path}: {problem.reason}" for problem in outcome.problems)
+        yield f"{VERDICTS[matched]:{verdicts}}  {named.file:{width}}  {stages}{reason}"
+    yield from (f"{'BAD':{verdicts}}  {problem.path}: {problem.reason}" for problem in outcome.problems)
     if not outcome.decisions and not outcome.problems:
         yield "no hooks are there"
     yield ""

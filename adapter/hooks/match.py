@@ -5,7 +5,7 @@ Source: go.podman.io/common/pkg/hooks, hooks.go (Manager.Hooks) and 1.0.0/when.g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, KeysView, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Set
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
@@ -25,6 +25,7 @@ ALWAYS, BIND_MOUNTS = "always is true", "the container has bind mounts"
 NOT_ALWAYS, NO_BIND_MOUNTS = "always is false", "hasBindMounts is false"
 NO_CONDITION = "no condition is given, so it never matches"
 """The last three conditions never hold."""
+UNKNOWN_COMMAND = "the image decides on the command (-command gives it)"
 
 
 class Commands(NamedTuple):
@@ -46,10 +47,10 @@ class Named(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Whether a container gets a hook, and the conditions that decided, in words."""
+    """Whether a container gets a hook, None if nobody knows; and the conditions that decided, in words."""
 
     named: Named
-    matched: bool
+    matched: bool | None
     reason: str
 
 
@@ -73,7 +74,7 @@ class _Rule(NamedTuple):
     conditions: KeysView[Condition]
     any_of: bool
 
-    def holds(self, holding: KeysView[Condition]) -> bool:
+    def holds(self, holding: Set[Condition]) -> bool:
         """Whether the container for which these conditions hold gets the hook."""
         return not self.conditions.isdisjoint(holding) if self.any_of else self.conditions <= holding
 
@@ -118,10 +119,13 @@ class Matcher:
         holding = self._find(facts).keys()
         return [rule.named for rule in self._rules if rule.holds(holding)]
 
-    def explain(self, facts: Facts) -> list[Decision]:
-        """Returns the decision on every hook, in order, with its reason."""
+    def explain(self, facts: Facts, *, command_is_known: bool = True) -> list[Decision]:
+        """Returns the decision on every hook, in order, with its reason.
+
+        A command that is unknown is not in the facts, and may match any pattern.
+        """
         found = self._find(facts)
-        return [_decision(rule, facts, found) for rule in self._rules]
+        return [_decision(rule, facts, found, command_is_known=command_is_known) for rule in self._rules]
 
     def _find(self, facts: Facts) -> dict[Condition, str]:
         """Returns the conditions that hold, each with the key of the annotation or the pattern of the command."""
@@ -165,9 +169,12 @@ def _conditions(when: When) -> Iterator[Condition]:
         yield Commands(tuple(when.commands))
 
 
-def _decision(rule: _Rule, facts: Facts, found: Mapping[Condition, str]) -> Decision:
+def _decision(rule: _Rule, facts: Facts, found: Mapping[Condition, str], *, command_is_known: bool) -> Decision:
     matched = rule.holds(found.keys())
-    decisive = [condition for condition in rule.conditions if (condition in found) == matched]
+    unknown = set() if command_is_known else {one for one in rule.conditions if isinstance(one, Commands)}
+    if unknown and not matched and rule.holds(found.keys() | unknown):
+        return Decision(rule.named, None, UNKNOWN_COMMAND)
+    decisive = [one for one in rule.conditions if (one in found) == matched and one not in unknown]
     reasons = [_reason(condition, facts, found.get(condition)) for condition in decisive]
     return Decision(rule.named, matched, " and ".join(reasons))
 

@@ -52,7 +52,7 @@ class Process:
 
 def drop_in(config: Path, idx: str, base: str) -> str:
     """Returns a plugin's text in the drop-in directory, empty if there is none. Raises ConfigError."""
-    for file in (config / f"{idx}-{base}.conf", config / f"{base}.conf"):
+    for file in (config / name for name in drop_ins(idx, base)):
         try:
             return file.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -62,16 +62,24 @@ def drop_in(config: Path, idx: str, base: str) -> str:
     return ""
 
 
-def spawn(plugin: PluginFile, stderr: int | None = None, state: str = "") -> tuple[socket.socket, Process]:
+def drop_ins(idx: str, base: str) -> tuple[str, str]:
+    """Returns the names that a plugin's text in the drop-in directory may have; the first that is there counts."""
+    return f"{idx}-{base}.conf", f"{base}.conf"
+
+
+def spawn(plugin: PluginFile, output: int | None = None, state: str = "") -> tuple[socket.socket, Process]:
     """Starts a plugin; returns the runtime's end of the trunk and the process. Raises OSError.
 
-    The plugin gets what containerd gives: three variables, /dev/null on descriptors 0 to 2 (`stderr` may replace the
-    last one), the trunk on 3, nothing else; working directory and process group are the runtime's. With `state`, a
-    directory, RUNTIME_DIRECTORY names one for the plugin in it, so that nothing is shared with a plugin in service.
+    The plugin gets what containerd gives: three variables, /dev/null on descriptors 0 to 2, the trunk on 3, nothing
+    else; working directory and process group are the runtime's. With `output`, a descriptor, stdout and stderr are
+    that; Python must not keep what it prints, for the plugin will be killed. With `state`, a directory,
+    RUNTIME_DIRECTORY names one for the plugin in it, so that nothing is shared with a plugin in service.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     trunk = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, UNUSED_FD)
     environment = {"NRI_PLUGIN_NAME": plugin.base, "NRI_PLUGIN_IDX": plugin.idx, "NRI_PLUGIN_SOCKET": str(SOCKET_FD)}
+    if output is not None:
+        environment["PYTHONUNBUFFERED"] = "1"
     if state:
         environment["RUNTIME_DIRECTORY"] = os.path.join(state, plugin.name)
     try:
@@ -79,7 +87,7 @@ def spawn(plugin: PluginFile, stderr: int | None = None, state: str = "") -> tup
             plugin.path,
             [str(plugin.path)],
             environment,
-            file_actions=_file_actions(trunk, stderr),
+            file_actions=_file_actions(trunk, output),
             setsigmask=[],
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores these, and a child inherits that
         )
@@ -92,9 +100,9 @@ def spawn(plugin: PluginFile, stderr: int | None = None, state: str = "") -> tup
     return ours, Process(pid)
 
 
-def _file_actions(trunk: int, stderr: int | None) -> list[Any]:
-    actions: list[Any] = [] if stderr is None else [(os.POSIX_SPAWN_DUP2, stderr, 2)]
-    null = (0, 1, 2) if stderr is None else (0, 1)
+def _file_actions(trunk: int, output: int | None) -> list[Any]:
+    shown, null = ((), (0, 1, 2)) if output is None else ((1, 2), (0,))
+    actions: list[Any] = [(os.POSIX_SPAWN_DUP2, output, fd) for fd in shown]
     actions += [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in null]
     others = {int(fd) for fd in os.listdir("/proc/self/fd")} - {0, 1, 2, trunk}
     actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in others]

@@ -35,7 +35,7 @@ def read(path: Path) -> Iterator[Recorded]:
         try:
             yield _recorded(json.loads(line.decode()))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, json_format.ParseError) as error:
-            raise ConfigError(f"{path}:{number}", f"no recorded event: {error!r}") from None
+            raise ConfigError(f"{paths.called(str(path))}:{number}", f"no recorded event: {error!r}") from None
 
 
 def _recorded(line: dict[str, Any]) -> Recorded:

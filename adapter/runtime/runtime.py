@@ -49,8 +49,8 @@ class Runtime(AbstractContextManager["Runtime"]):
     It works inside its methods, in one thread. `pods` and `containers` may be changed at any time.
     """
 
-    def __init__(self, flavour: Flavour = DEFAULT, *, stderr: int | None = None, state: str = "") -> None:
-        """Launched plugins get the descriptor `stderr`, else /dev/null, and keep their state below `state`."""
+    def __init__(self, flavour: Flavour = DEFAULT, *, output: int | None = None, state: str = "") -> None:
+        """Launched plugins write to the descriptor `output`, else /dev/null, and keep their state below `state`."""
         self.flavour = flavour
         self.pods: list[api.PodSandbox] = []
         self.containers: list[api.Container] = []
@@ -59,7 +59,7 @@ class Runtime(AbstractContextManager["Runtime"]):
         """All plugins that were ever connected; `closed` says why a connection has ended."""
         self.updates: Updates = []
         """The updates in answers to Synchronize, and the unsolicited ones. The caller may remove them."""
-        self._stderr = stderr
+        self._output = output
         self._state = state
         self._listener: socket.socket | None = None
 
@@ -79,7 +79,7 @@ class Runtime(AbstractContextManager["Runtime"]):
 
     def launch(self, file: PluginFile) -> Plugin:
         """Launches a plugin and takes it into service. Raises RegistrationError and OSError."""
-        trunk, process = spawn(file, self._stderr, self._state)
+        trunk, process = spawn(file, self._output, self._state)
         return self._join(Plugin(trunk, self.flavour, self.updates, process, file.name), file.config)
 
     def accept(self, timeout: float) -> Plugin:

@@ -121,10 +121,10 @@ def manifest(tmp_path: Path, **container: Any) -> container_files.Described:
 
 
 def test_a_manifest_has_labels_and_variables(tmp_path: Path) -> None:
-    env = [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {}}}]
+    env = [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]
     found = manifest(tmp_path, env=env)
     assert (dict(found.pod.labels), list(found.container.env)) == ({"app": "x"}, ["A=1", "B="])
-    assert "the values of variables that come from elsewhere" in found.unknown
+    assert "the value of the variable B (fieldRef)" in found.unknown
 
 
 @pytest.mark.parametrize(

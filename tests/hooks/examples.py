@@ -28,6 +28,7 @@ def verdict(of: Named, facts: Facts) -> tuple[bool, str]:
     [decision] = matcher.explain(facts)
     assert decision.named is of
     assert matcher.match(facts) == ([of] if decision.matched else [])
+    assert decision.matched is not None
     return decision.matched, decision.reason
 
 

@@ -76,6 +76,7 @@ def test_json_has_exactly_this_shape(node: Node) -> None:
             {"file": str(other), "name": "other.json", "matched": False, "stages": ["createRuntime"]},
         ],
         "errors": [{"file": str(bad)}],
+        "unknown": [],
         "adjustment": {"hooks": {"create_runtime": [injected], "poststop": [injected]}},
     }
 
@@ -156,7 +157,31 @@ def test_what_a_manifest_cannot_tell_is_said(node: Node) -> None:
     manifest.write_text("apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, image: i}]}")
     node(container=manifest)
     assert "not known    the annotations that the kubelet and the runtime add\n" in node.out
-    assert "not known    the entrypoint of the image" in node.out
+    assert "not known    the command: the image decides (-command gives it)\n" in node.out
+
+
+def test_a_hook_on_the_command_is_undecided_where_the_image_decides(node: Node) -> None:
+    """Each of these would be decided wrongly if the container were taken to have no command."""
+    commands = {"commands": ["^/bin/server$"]}
+    old = {"version": "0.1.0", "hook": "/bin/true", "stages": ["prestart"]}
+    node.hook("a.json", when=commands)
+    node.hook("b.json", when={"annotations": {"^no$": "."}, **commands})
+    node.hook("c.json", when={"always": True, **commands})
+    node.hook("d.json", text=json.dumps(old | {"cmds": ["server"], "annotations": ["^x$"]}))
+    node.hook("e.json", text=json.dumps(old | {"cmds": ["server"], "hasbindmounts": True}))
+    manifest = node.folder / "pod.yaml"
+    mounts = "volumeMounts: [{name: v, mountPath: /v}]"
+    manifest.write_text(f"apiVersion: v1\nkind: Pod\nspec: {{containers: [{{name: c, args: [-v], {mounts}}}]}}")
+    told = node.json(container=manifest)
+    assert [hook["matched"] for hook in told["hooks"]] == [None, False, None, None, True]
+    assert told["hooks"][1]["reason"] == "no annotation matches '^no$': '.'"
+    assert "the command: the image decides (-command gives it)" in told["unknown"]
+    assert len(told["adjustment"]["hooks"]["create_runtime"]) == 1
+    node(container=manifest)
+    assert "command      unknown: the image decides\n" in node.out
+    assert "\nunknown  a.json  the image decides on the command (-command gives it)\nno       b.json" in node.out
+    told = node.json("-command", "/bin/server", container=manifest)
+    assert [hook["matched"] for hook in told["hooks"]] == [True, False, True, True, True]
 
 
 def test_name_and_pod_are_passed_on(node: Node) -> None:

@@ -47,11 +47,13 @@ def test_a_plugin_shares_the_runtimes_directory_and_process_group(plugins: Plugi
 
 def test_a_caller_may_listen_to_its_plugins(plugins: Plugins) -> None:
     reader, writer = os.pipe()
-    runtime = plugins.runtime(stderr=writer)
-    runtime.launch(plugins.file(plugins.write("00-p", "os.write(2, b'heard')\n" + QUIET)))
+    runtime = plugins.runtime(output=writer)
+    program = plugins.write("00-p", "os.write(2, b'heard ')\nprint('and not kept')\n" + QUIET)
+    program.write_text(program.read_text().replace(" -I", "", 1))  # which would ignore PYTHONUNBUFFERED
+    runtime.launch(plugins.file(program))
     os.close(writer)
-    assert os.read(reader, 100) == b"heard"
-    os.close(reader)
+    with open(reader, "rb") as heard:
+        assert heard.read(19) == b"heard and not kept\n"
 
 
 def test_signals_that_python_ignores_are_not_ignored_in_a_plugin(plugins: Plugins) -> None:

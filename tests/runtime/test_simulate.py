@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
 
 import pytest
 
+from adapter import cli
 from adapter.nri import events
 from adapter.runtime import read
 
@@ -99,6 +101,19 @@ def test_a_manifest_is_played_the_life_of(plugins: Plugins, simulate: Simulate, 
 SEES = (
     "request.pod.namespace, request.pod.name, request.container.name, request.container.state, *request.container.env"
 )
+
+
+def test_what_a_manifest_leaves_open_is_said_and_the_command_can_be_given(
+    plugins: Plugins, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = plugins.write("10-a", LISTENS.format(handler="create_container", what="list(request.container.args)"))
+    text = MANIFEST.replace("command: [/bin/server]", "args: [-v]").encode()
+    for words, args in ([], "[]"), (["-command", "/x"], "['/x', '-v']"):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+        assert cli.main(["simulate", "-plugin", str(plugin), "-container", "-", *words]) == 1
+        out, err = capfd.readouterr()
+        assert f"FAILED: {args}\n" in out
+        assert ("not known: the command: the image decides (-command gives it)\n" in err) is (not words)
 
 
 def test_later_events_tell_of_the_container_as_the_plugins_made_it(
@@ -313,7 +328,7 @@ def test_what_cannot_be_used_is_named_with_file_and_line(plugins: Plugins, simul
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "give -plugin or -socket"),
+        ([], "give -plugin, -legacy, -hooks or -socket"),
         (["-plugin", "1-x=/bin/true"], "'1-x' is not NN-NAME"),
         (["-plugin", "10-x=/nonexistent"], "no such program"),
         (["-plugin", "10-x=/etc/passwd"], "not executable"),
@@ -325,6 +340,11 @@ def test_what_cannot_be_used_is_named_with_file_and_line(plugins: Plugins, simul
         (["-plugin", "10-x=/bin/true", "-runtime", "docker/1"], "invalid choice: 'docker/1' (choose from "),
         (["-plugin", "10-x=/bin/true", "-events", "a", "-container", "b"], "exclude each other"),
         (["-plugin", "10-x=/bin/true", "-pod", "b"], "belong to -container"),
+        (["-plugin", "10-x=/bin/true", "-event", "StopContainer"], "-event belongs to -legacy"),
+        (["-legacy", "/bin/true", "-event", "x"], "-event x: not played; there are: RunPodSandbox, CreateContainer, "),
+        (["-legacy", "/nonexistent"], "-legacy /nonexistent: no such program"),
+        (["-legacy", "/etc/passwd"], "-legacy /etc/passwd: not executable"),
+        (["-hooks", "/nonexistent"], "-hooks /nonexistent: no such directory"),
         (["-socket", "/x" * 100], "AF_UNIX path too long"),
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else "",

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from adapter import cli
 from adapter.runtime import Runtime
 from adapter.runtime.simulate import play
 
@@ -54,6 +55,63 @@ def test_a_plugin_gets_its_text_from_the_directory_of_configurations(
     assert code == 0
     assert named(lines, "CreateContainer")["adjust"]["env"] == [{"key": "TZ", "value": "UTC"}]
     assert "no such directory" in simulate.refused("-plugin", "10-x=/bin/true", "-config", tmp_path / "none")
+
+
+def test_a_text_that_no_plugin_takes_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    for name in ("10-a.conf", "a.conf", "b.conf", "20-b.cfg"):
+        (texts / name).write_text("")
+    cli.main(["simulate", "-plugin", "10-a=/bin/true", "-plugin", "20-b=/bin/true", "-config", str(texts)])
+    said = "no plugin takes it (10-a.conf, else a.conf; 20-b.conf, else b.conf)"
+    assert capfd.readouterr().err == f"{texts}/20-b.cfg: {said}\n{texts}/a.conf: {said}\n"
+
+
+ONE_SHOT = """\
+#!/bin/sh
+echo "seen $(sed 's/.*"state":"\\([a-z]*\\)".*/\\1/')" >&2
+echo '{"spec": {"process": {"env": ["TZ=UTC"]}}}'
+"""
+
+
+def one_shot(path: Path) -> Path:
+    path.write_text(ONE_SHOT)
+    path.chmod(0o755)
+    return path
+
+
+def test_a_one_shot_plugin_and_hooks_are_tried_without_any_configuration(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be anywhere, also where everybody can write."""
+    for directory in ("x", "temporary"):
+        (tmp_path / directory).mkdir()
+    (tmp_path / "x").chmod(0o777)
+    one_shot(tmp_path / "x/utc")
+    hook = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"always": True}, "stages": ["poststop"]}
+    (tmp_path / "x/a.json").write_text(json.dumps(hook))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    assert cli.main(["simulate", "-legacy", "x/utc", "-hooks", "x", "-o", "json"]) == 0
+    out, err = capfd.readouterr()
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert named(lines, "CreateContainer")["adjust"] == {
+        "env": [{"key": "TZ", "value": "UTC"}],
+        "hooks": {"poststop": [{"path": "/bin/true"}]},
+    }
+    assert err.count("seen create") == 1, "at no other event"
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_a_one_shot_plugin_is_tried_at_the_events_that_are_asked_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = one_shot(tmp_path / "utc")
+    words = ["-event", "StartContainer", "-event", "StopContainer"]
+    assert cli.main(["simulate", "-legacy", str(program), *words]) == 1
+    out, err = capfd.readouterr()
+    assert f"    FAILED: plugin: {program}: spec: the container exists already" in out
+    assert [line.rpartition(" ")[2] for line in err.splitlines() if "seen" in line] == ["create", "delete"]
 
 
 def test_a_launched_plugin_gets_what_a_runtime_gives_it(plugins: Plugins, simulate: Simulate) -> None:

@@ -10,11 +10,13 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from adapter import container_files
 from adapter.errors import ConfigError
 from adapter.runtime.flavour import FLAVOURS, Flavour
-from adapter.runtime.launch import PluginFile, drop_in
-from adapter.runtime.simulate import script
+from adapter.runtime.launch import PluginFile, drop_in, drop_ins
+from adapter.runtime.simulate import script, trial
 from adapter.runtime.simulate.play import Play
 from adapter.runtime.simulate.view import BOLD, TextView, as_json
 from adapter.sanitize import printable
@@ -29,22 +31,40 @@ def main(words: Sequence[str]) -> int:
     """Runs `simulate` with these arguments; returns the exit code. Raises ConfigError."""
     options = _options(words)
     events = _script(options)
+    for unknown in events.unknown:
+        print(f"not known: {printable(unknown)}", file=sys.stderr)
     flavour = FLAVOURS.get(options.runtime) or events.flavour or Flavour()
-    play = Play(events, flavour, _plugins(options.plugin, options.config), options.socket)
     try:
-        with closing(play.scenes()) as scenes:
-            if options.output == "json":
-                for scene in scenes:
-                    print(json.dumps(as_json(scene)), flush=True)
-            else:
-                view = TextView(sys.stdout)
-                view.line(f"{flavour.name} {flavour.version}, NRI {flavour.nri}", BOLD)
-                for scene in scenes:
-                    view.show(scene)
-                view.close(play.problems)
+        with TemporaryDirectory(prefix="v010-adapter-simulate-") as directory:
+            plugins = _plugins(options.plugin, options.config)
+            if options.legacy or options.hooks:
+                plugins.append(trial.plugin(Path(directory), options.legacy, _events(options, events), options.hooks))
+            return _play(Play(events, flavour, plugins, options.socket), flavour, options.output)
     except KeyboardInterrupt:
         return FINDINGS
+
+
+def _play(play: Play, flavour: Flavour, output: str) -> int:
+    with closing(play.scenes()) as scenes:
+        if output == "json":
+            for scene in scenes:
+                print(json.dumps(as_json(scene)), flush=True)
+        else:
+            view = TextView(sys.stdout)
+            view.line(f"{flavour.name} {flavour.version}, NRI {flavour.nri}", BOLD)
+            for scene in scenes:
+                view.show(scene)
+            view.close(play.problems)
     return FINDINGS if play.problems else FINE
+
+
+def _events(options: argparse.Namespace, played: script.Script) -> list[str]:
+    """Returns the events at which one-shot plugins run. Raises ConfigError for one that is not played."""
+    known = dict.fromkeys(call.event for call in played.events)
+    for event in options.event:
+        if event not in known:
+            raise ConfigError(f"-event {event}", f"not played; there are: {', '.join(known)}")
+    return options.event or ["CreateContainer"]
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
@@ -52,20 +72,27 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         prog="v010-adapter simulate",
         description="Plays events to NRI plugins, as a container runtime does but without one: launches the plugins, "
         "merges their answers, and shows how they change the container.",
-        epilog="FILE of -container and -pod is JSON or YAML: an NRI message, an OCI config.json, or a Kubernetes Pod. "
-        "Without -events and -container, the events are those of a pod that was recorded on containerd.",
+        epilog=f"{container_files.FORMS} Without -events and -container, the events are those of a pod that was "
+        "recorded on containerd.",
         allow_abbrev=False,
     )
     option = parser.add_argument
     text = "a plugin to launch; several are called in the order of NN"
     option("-plugin", "--plugin", metavar="[NN-NAME=]PATH", action="append", default=[], help=text)
+    text = "a one-shot plugin to try without a configuration, as the adapter runs it"
+    option("-legacy", "--legacy", metavar="PROGRAM", action="append", default=[], help=text)
+    text = "event at which it runs; may be repeated (CreateContainer)"
+    option("-event", "--event", metavar="EVENT", action="append", default=[], help=text)
+    text = "directory of OCI hooks to try, as the adapter injects them"
+    option("-hooks", "--hooks", metavar="DIR", action="append", default=[], help=text)
     text = "directory of the plugins' configurations: NN-NAME.conf, else NAME.conf"
     option("-config", "--config", metavar="DIR", default="", help=text)
     option("-socket", "--socket", metavar="PATH", type=Path, help="wait for a plugin that connects to this socket")
     option("-events", "--events", metavar="FILE", default="", help="recorded events, one JSON object per line")
     option("-container", "--container", metavar="FILE", default="", help="play the life of this container")
     option("-pod", "--pod", metavar="FILE", default="", help="its pod, if the file of the container has none")
-    option("-name", "--name", default="", help="name of the container, if the file has several")
+    option("-name", "--name", default="", help="which container, if the file has several: [[NAMESPACE/]POD/]NAME")
+    option("-command", "--command", metavar="PATH", default="", help="the image's entrypoint, if the image decides")
     text = f"the runtime to play: {', '.join(FLAVOURS)}"
     option("-runtime", "--runtime", metavar="NAME/VERSION", type=_without_v, choices=FLAVOURS, help=text)
     option("-o", dest="output", choices=("text", "json"), default="text", help="output format (text)")
@@ -80,19 +107,22 @@ def _without_v(flavour: str) -> str:
 
 def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Exits if the arguments contradict each other."""
-    if not options.plugin and not options.socket:
-        parser.error("no plugin: give -plugin or -socket")
+    if not (options.plugin or options.legacy or options.hooks or options.socket):
+        parser.error("no plugin: give -plugin, -legacy, -hooks or -socket")
+    if options.event and not options.legacy:
+        parser.error("-event belongs to -legacy")
     if options.events and options.container:
         parser.error("-events and -container exclude each other")
-    if (options.pod or options.name) and not options.container:
-        parser.error("-pod and -name belong to -container")
+    if (options.pod or options.name or options.command) and not options.container:
+        parser.error("-pod, -name and -command belong to -container")
 
 
 def _script(options: argparse.Namespace) -> script.Script:
     if options.events:
         return script.recorded(Path(options.events))
     if options.container:
-        return script.made_up(options.container, options.pod, options.name)
+        described = container_files.read(options.container, options.pod, options.name, options.command)
+        return script.made_up(described)
     return script.pod_life()
 
 
@@ -105,7 +135,19 @@ def _plugins(options: Sequence[str], config: str) -> list[PluginFile]:
     for option, name in zip(options, names, strict=True):
         if names.count(name) > 1:
             raise ConfigError(f"-plugin {option}", f"another plugin has the name {name}, too")
+    _name_unused(config, files)
     return [_configured(file, config) for file in files]
+
+
+def _name_unused(config: str, files: Sequence[PluginFile]) -> None:
+    """Says which files of the directory of configurations no plugin takes."""
+    present = sorted(entry.name for entry in os.scandir(config) if entry.is_file()) if config else []
+    wanted = [drop_ins(file.idx, file.base) for file in files]
+    taken = {next((name for name in names if name in present), "") for names in wanted}
+    for name in present:
+        if name not in taken:
+            known = "; ".join(map(", else ".join, wanted)) or "there is none"
+            print(printable(f"{config}/{name}: no plugin takes it ({known})"), file=sys.stderr)
 
 
 def _plugin(option: str, position: int) -> PluginFile:

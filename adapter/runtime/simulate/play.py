@@ -33,7 +33,7 @@ EVENTS_AFTER_FAILURE = {
 TOLERATED = {("cri-o", "StartContainer")}
 """Errors that a runtime only logs, unlike containerd: CRI-O 1.34.0 starts the container nevertheless."""
 STDERR = 2
-"""A real runtime gives plugins /dev/null; here a person wants to read it."""
+"""A real runtime gives plugins /dev/null; here a person wants to read what they write, apart from our own output."""
 
 
 @dataclass
@@ -56,9 +56,9 @@ class Play:
     """Plays a script once."""
 
     def __init__(
-        self, script: Script, flavour: Flavour, plugins: Iterable[PluginFile], socket: Path | None, stderr: int = STDERR
+        self, script: Script, flavour: Flavour, plugins: Iterable[PluginFile], socket: Path | None, output: int = STDERR
     ) -> None:
-        """Takes the plugins to launch, the socket to wait at for one more, and the launched plugins' stderr."""
+        """Takes the plugins to launch, the socket to wait at for one more, and where the launched plugins write."""
         self.problems: list[str] = []
         """What went wrong so far; complete when all scenes were played."""
         self._script = script
@@ -67,7 +67,7 @@ class Play:
         self._remaining: dict[str, Sequence[str]] = {}
         self._created: dict[str, api.Container] = {}
         self._state = TemporaryDirectory(prefix="nri-")
-        self._runtime = Runtime(flavour, stderr=stderr, state=self._state.name)
+        self._runtime = Runtime(flavour, output=output, state=self._state.name)
         self._runtime.pods, self._runtime.containers = list(script.pods), list(script.containers)
 
     def scenes(self) -> Generator[Scene, None, None]:

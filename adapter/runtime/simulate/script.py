@@ -35,6 +35,8 @@ class Script:
     """The state for Synchronize."""
     specs: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The OCI specification by container id, where the file is one: it has more than NRI's messages."""
+    unknown: Sequence[str] = ()
+    """What the container's file does not tell."""
     made_up: bool = False
     """Whether later events get the container as the plugins have adjusted it; recorded events stay as they are."""
 
@@ -74,9 +76,8 @@ def pod_life() -> Script:
     return replace(script, made_up=True)
 
 
-def made_up(container: str, pod: str, name: str) -> Script:
-    """Returns the life of a pod with a container of a file (see adapter.container_files). Raises ConfigError."""
-    described = container_files.read(container, pod, name)
+def made_up(described: container_files.Described) -> Script:
+    """Returns the life of a pod with a container of a file."""
     created = api.Container(id=_id("container", described.container.name), name="container")
     created.MergeFrom(described.container)
     pod_id = created.pod_sandbox_id or _id("pod", described.pod.name)
@@ -89,7 +90,8 @@ def made_up(container: str, pod: str, name: str) -> Script:
         request.pod.CopyFrom(sandbox)
         if hasattr(request, "container"):
             request.container.CopyFrom(with_progress(created, request.container))
-    return Script(life, specs={created.id: described.spec} if described.spec else {}, made_up=True)
+    specs = {created.id: described.spec} if described.spec else {}
+    return Script(life, specs=specs, unknown=described.unknown, made_up=True)
 
 
 def _id(kind: str, name: str) -> str:

@@ -1,0 +1,103 @@
+"""Containers as the tools of runtimes show them: `crictl inspect`, `ctr containers info`, `podman inspect`.
+
+Sources: cri-tools cmd/crictl/container.go; containerd cmd/ctr/commands/containers/containers.go and
+internal/cri/labels; podman libpod/define/container_inspect.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from adapter.container_files import config
+from adapter.container_files.document import Value
+from adapter.proto import nri_pb2 as api
+
+PODS_ANNOTATIONS = "the annotations of the pod (-pod gives them)"
+"""What is unknown of a container's pod."""
+
+
+class Inspected(NamedTuple):
+    """A container with its pod, what is unknown of them, and the whole OCI specification if the tool shows it."""
+
+    pod: api.PodSandbox
+    container: api.Container
+    unknown: tuple[str, ...] = (PODS_ANNOTATIONS,)
+    spec: dict[str, Any] | None = None
+
+
+def crictl(value: Value) -> Inspected:
+    """Returns the container of `crictl inspect`. Raises ConfigError."""
+    status, info = value["status"], value["info"]
+    spec = info["runtimeSpec"]
+    if not spec.keys:
+        raise info.error("no runtimeSpec in it")
+    return _of_spec(spec, status["id"].text, status["metadata"]["name"].text, status["labels"], info["sandboxID"].text)
+
+
+def crictl_pod(value: Value) -> api.PodSandbox:
+    """Returns the pod of `crictl inspectp`. Raises ConfigError."""
+    status = value["status"]
+    metadata = status["metadata"]
+    return api.PodSandbox(
+        id=status["id"].text,
+        name=metadata["name"].text,
+        namespace=metadata["namespace"].text,
+        uid=metadata["uid"].text,
+        labels=status["labels"].named_texts,
+        annotations=status["annotations"].named_texts,
+    )
+
+
+def _ctr(value: Value) -> Inspected:
+    spec, labels, id_ = value["Spec"], value["Labels"], value["ID"].text
+    sandbox_id = spec["annotations"]["io.kubernetes.cri.sandbox-id"].text
+    return _of_spec(spec, id_, labels["io.kubernetes.container.name"].text or id_, labels, sandbox_id)
+
+
+def _of_spec(spec: Value, id_: str, name: str, labels: Value, sandbox_id: str) -> Inspected:
+    container = config.container(spec)
+    container.MergeFrom(api.Container(id=id_, name=name, labels=labels.named_texts, pod_sandbox_id=sandbox_id))
+    pod = api.PodSandbox(
+        id=sandbox_id,
+        name=labels["io.kubernetes.pod.name"].text,
+        namespace=labels["io.kubernetes.pod.namespace"].text,
+        uid=labels["io.kubernetes.pod.uid"].text,
+    )
+    return Inspected(pod, container, spec=spec.data)
+
+
+def _podman(value: Value) -> Inspected:
+    own = value["Config"]
+    path = value["Path"].text
+    container = api.Container(
+        id=value["Id"].text,
+        name=value["Name"].text.lstrip("/"),
+        pod_sandbox_id=value["Pod"].text,
+        labels=own["Labels"].named_texts,
+        annotations=own["Annotations"].named_texts,
+        args=[path, *value["Args"].texts] if path else [],
+        env=own["Env"].texts,
+        mounts=map(_mount, value["Mounts"]),
+    )
+    return Inspected(api.PodSandbox(id=value["Pod"].text), container, ("the limits of the container",))
+
+
+def _mount(mount: Value) -> api.Mount:
+    """Returns a mount; a named volume is a bind mount of its directory."""
+    kind = mount["Type"].text
+    options = [*mount["Options"].texts, mount["Propagation"].text, "rw" if mount["RW"].data is True else "ro"]
+    return api.Mount(
+        destination=mount["Destination"].text,
+        type="bind" if kind == "volume" else kind,
+        source=mount["Source"].text,
+        options=filter(None, options),
+    )
+
+
+TOOLS: Mapping[str, tuple[frozenset[str], Callable[[Value], Inspected]]] = {
+    "crictl inspect": (frozenset({"status", "info"}), crictl),
+    "ctr containers info": (frozenset({"ID", "Spec"}), _ctr),
+    "podman inspect": (frozenset({"Id", "Config"}), _podman),
+}
+"""The keys that tell each tool, and what reads its output."""

@@ -1,0 +1,98 @@
+"""Kubernetes manifests: the pods and the templates of pods in them, and their containers as the kubelet asks for them.
+
+Source of the mounts' options: containerd internal/cri/opts, spec_linux_opts.go, WithMounts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from adapter.container_files import quantity
+from adapter.container_files.document import Value
+from adapter.proto import nri_pb2 as api
+
+KEYS = {"apiVersion", "kind"}
+"""The keys of every manifest."""
+IMAGE_DECIDES = "the command: the image decides (-command gives it)"
+"""What is unknown of a container whose program is the entrypoint of its image."""
+
+_TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"), ("template",))
+"""Where a manifest holds the template of a pod: a Deployment and the like, a CronJob, a PodTemplate."""
+_PROPAGATION = {"HostToContainer": "rslave", "Bidirectional": "rshared"}
+
+
+def pods(manifests: Iterable[Value], kind: str = "") -> Iterator[tuple[Value, api.PodSandbox]]:
+    """Yields each Pod and each template of one, and what is known of the pod; other manifests are passed over.
+
+    `kind` is the kind of manifests that do not say it, as in a PodList. Raises ConfigError.
+    """
+    for manifest in manifests:
+        own = manifest["kind"].text or kind
+        if own.endswith("List"):
+            yield from pods(manifest["items"], own.removesuffix("List"))
+        elif own == "Pod":
+            yield manifest, _pod(manifest["metadata"], manifest["metadata"])
+        elif template := _template(manifest):
+            yield template, _pod(template["metadata"], manifest["metadata"])
+
+
+def containers(pod: Value) -> Iterator[Value]:
+    """Yields the containers of a Pod, or of a template of one."""
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        yield from pod["spec"][kind]
+
+
+def container(pod: Value, value: Value, command: str) -> tuple[api.Container, list[str]]:
+    """Returns a container of a pod, and what the manifest does not tell of it; `command` is its image's entrypoint."""
+    args = value["command"].texts or ([command] if command else [])
+    unknown = ["the annotations that the kubelet and the runtime add", *_unknown_variables(value)]
+    if not args:
+        unknown.append(IMAGE_DECIDES)
+    volumes = {volume["name"].text: volume for volume in pod["spec"]["volumes"]}
+    message = api.Container(
+        name=value["name"].text,
+        linux=api.LinuxContainer(resources=quantity.resources(value["resources"])),
+        args=args and args + value["args"].texts,
+        env=[f"{variable['name'].text}={variable['value'].text}" for variable in value["env"]],
+        mounts=[_mount(mount, volumes) for mount in value["volumeMounts"]],
+    )
+    return message, unknown
+
+
+def _template(manifest: Value) -> Value | None:
+    for path in _TEMPLATES:
+        value = manifest
+        for key in path:
+            value = value[key]
+        if value.keys:
+            return value
+    return None
+
+
+def _pod(metadata: Value, holder: Value) -> api.PodSandbox:
+    """Returns a pod. The template of one has neither name nor namespace: what holds the template has them."""
+    return api.PodSandbox(
+        name=metadata["name"].text or holder["name"].text,
+        namespace=metadata["namespace"].text or holder["namespace"].text,
+        labels=metadata["labels"].named_texts,
+        annotations=metadata["annotations"].named_texts,
+    )
+
+
+def _unknown_variables(container: Value) -> Iterator[str]:
+    for variable in container["env"]:
+        for source in sorted(variable["valueFrom"].keys):
+            yield f"the value of the variable {variable['name'].text} ({source})"
+    for origin in container["envFrom"]:
+        for kind in sorted(origin.keys - {"prefix"}):
+            yield f"the variables of the {kind.removesuffix('Ref')} {origin[kind]['name'].text} (envFrom)"
+
+
+def _mount(mount: Value, volumes: Mapping[str, Value]) -> api.Mount:
+    """Returns a mount. Only a hostPath tells its source; others have the name of their volume."""
+    source = name = mount["name"].text
+    if name in volumes and (path := volumes[name]["hostPath"]["path"].text):
+        source = "/".join(filter(None, (path, mount["subPath"].text)))
+    propagation = _PROPAGATION.get(mount["mountPropagation"].text, "rprivate")
+    options = ["rbind", propagation, "ro" if mount["readOnly"].data is True else "rw"]
+    return api.Mount(destination=mount["mountPath"].text, type="bind", source=source, options=options)

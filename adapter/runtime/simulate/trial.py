@@ -1,0 +1,53 @@
+"""The adapter as a plugin that is launched: to try one-shot plugins and hooks without a configuration of a node."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from adapter.errors import ConfigError
+from adapter.runtime.launch import PluginFile
+
+IDX, BASE = "00", "v010-adapter"
+
+
+def plugin(directory: Path, programs: Sequence[str], events: Sequence[str], hooks: Sequence[str]) -> PluginFile:
+    """Returns an adapter that runs these programs at these events, and injects the hooks of these directories.
+
+    Its files are written to `directory`. Raises ConfigError for what cannot be tried.
+    """
+    for program in programs:
+        if not os.path.isfile(program) or not os.access(program, os.X_OK):
+            raise ConfigError(f"-legacy {program}", "not executable" if os.path.exists(program) else "no such program")
+    for hooks_d in hooks:
+        if not os.path.isdir(hooks_d):
+            raise ConfigError(f"-hooks {hooks_d}", "no such directory")
+    paths = list(map(os.path.abspath, programs))
+    conf_json = directory / "conf.json"
+    conf_json.write_text(json.dumps({"version": "0.1", "plugins": [{"type": path} for path in paths]}))
+    own = {
+        "trust": "off",
+        "legacy": {
+            "config": str(conf_json),
+            "sandboxes": "always",
+            "plugins": {path: {"events": list(events)} for path in paths},
+        },
+        "hooks": {
+            "enabled": bool(hooks),
+            "precreate": True,
+            "directories": list(map(os.path.abspath, hooks)),
+        },
+    }
+    return PluginFile(program_of(directory), IDX, BASE, json.dumps(own))  # JSON is YAML
+
+
+def program_of(directory: Path) -> Path:
+    """Writes a program to a directory that runs the adapter of this process."""
+    path = directory / f"{IDX}-{BASE}"
+    path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m adapter "$@"\n')
+    path.chmod(0o755)
+    return path

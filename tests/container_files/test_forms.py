@@ -1,0 +1,229 @@
+"""Kubernetes manifests with many pods, and what runtimes' tools print: which container is read, and what is unknown."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+
+from adapter import container_files, paths
+from adapter.container_files import Described
+from adapter.errors import ConfigError
+
+Json = dict[str, Any]
+
+SPEC: Json = {
+    "ociVersion": "1.2.0",
+    "process": {"args": ["/bin/server", "-v"], "env": ["A=1"], "cwd": "/srv"},
+    "annotations": {"io.kubernetes.cri.sandbox-id": "p1", "a": "1"},
+    "mounts": [{"destination": "/data", "type": "bind", "source": "/srv", "options": ["rbind", "ro"]}],
+}
+LABELS = {
+    "io.kubernetes.container.name": "web",
+    "io.kubernetes.pod.name": "web-0",
+    "io.kubernetes.pod.namespace": "prod",
+    "io.kubernetes.pod.uid": "u1",
+}
+CRICTL: Json = {
+    "info": {"pid": 7, "sandboxID": "p1", "runtimeSpec": SPEC},
+    "status": {"id": "c1", "metadata": {"attempt": 0, "name": "web"}, "labels": LABELS, "annotations": {"k": "v"}},
+}
+CTR: Json = {"ID": "c1", "Labels": LABELS, "Image": "i", "Runtime": {"Name": "io.containerd.runc.v2"}, "Spec": SPEC}
+PODMAN: Json = {
+    "Id": "c1",
+    "Path": "/bin/server",
+    "Args": ["-v"],
+    "Name": "web",
+    "Pod": "p1",
+    "Mounts": [
+        {"Type": "bind", "Source": "/srv", "Destination": "/data", "Driver": "", "Mode": "", "Options": ["rbind"],
+         "RW": False, "Propagation": "rprivate"},
+        {"Type": "volume", "Name": "v", "Source": "/v/_data", "Destination": "/v", "Driver": "local", "Mode": "",
+         "Options": ["nosuid", "rbind"], "RW": True, "Propagation": "rprivate"},
+    ],
+    "Config": {"Env": ["A=1"], "Labels": {"l": "2"}, "Annotations": {"a": "1"}, "Cmd": ["-v"]},
+}  # fmt: skip
+
+
+def read(
+    tmp_path: Path, text: str | Json | list[Json], *, name: str = "", pod: str = "", command: str = ""
+) -> Described:
+    (tmp_path / "c").write_text(text if isinstance(text, str) else json.dumps(text))
+    (tmp_path / "p").write_text(pod)
+    return container_files.read(str(tmp_path / "c"), str(tmp_path / "p") if pod else "", name, command)
+
+
+def refused(tmp_path: Path, text: str | Json | list[Json], **options: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, text, **options)
+    return str(caught.value).replace(f"{tmp_path}/", "")
+
+
+def names(described: Described) -> tuple[str, str, str]:
+    return described.pod.namespace, described.pod.name, described.container.name
+
+
+# ---- stdin
+
+
+def test_a_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"args": ["/x"],\n"name": "c"}')))
+    assert list(container_files.read("-").container.args) == ["/x"]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"args":\n5}')))
+    with pytest.raises(ConfigError, match=r"^stdin:2: args: must be a list"):
+        container_files.read("-")
+
+
+def test_of_stdin_no_more_is_read_than_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "MAX_GIVEN", 10)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"args": ["/x"]}')))
+    with pytest.raises(ConfigError, match=r"^stdin: 11 bytes, at most 10$"):
+        container_files.read("-")
+
+
+# ---- manifests
+
+
+def workload(kind: str, name: str, *containers: str, path: str = "spec.template") -> Json:
+    """A manifest that holds the template of a pod with these containers."""
+    inside: Json = {"spec": {"containers": [{"name": one, "command": [f"/{name}/{one}"]} for one in containers]}}
+    for key in reversed(path.split(".") if path else []):
+        inside = {key: inside}
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "prod"}} | inside
+
+
+SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": []}}
+A, B = workload("Deployment", "a", "web", "log"), workload("CronJob", "b", "web", path="spec.jobTemplate.spec.template")
+
+
+def as_documents(manifests: list[Json]) -> str:
+    return "---\n".join(f"{json.dumps(one, indent=1)}\n".replace("{", " {", 1) for one in manifests)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [SERVICE, A, B]}),
+        "# three\n---\n" + as_documents([SERVICE, A, B]),
+        "\n".join(map(json.dumps, [SERVICE, A, B])),
+        json.dumps([SERVICE, A, B]),
+    ],
+    ids=["list", "documents", "json documents", "array"],
+)
+def test_each_template_of_many_manifests_is_a_candidate(tmp_path: Path, text: str) -> None:
+    assert names(read(tmp_path, text, name="log")) == ("prod", "a", "log")
+    for name in ("b/web", "prod/b/web"):
+        found = read(tmp_path, text, name=name)
+        assert (names(found), list(found.container.args)) == (("prod", "b", "web"), ["/b/web"])
+    known = "there are: prod/a/web, prod/a/log, prod/b/web"
+    assert refused(tmp_path, text).endswith(f"choose a container with -name; {known}")
+    assert refused(tmp_path, text, name="web").endswith(f"several containers are called 'web'; {known}")
+    assert refused(tmp_path, text, name="eb").endswith(f"no container is called 'eb'; {known}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [("Job", "spec.template"), ("CronJob", "spec.jobTemplate.spec.template"), ("PodTemplate", "template"), ("Pod", "")],
+)
+def test_the_pod_is_named_by_what_holds_its_template(tmp_path: Path, kind: str, path: str) -> None:
+    assert names(read(tmp_path, workload(kind, "x", "web", path=path))) == ("prod", "x", "web")
+
+
+def test_the_pods_of_a_typed_list_have_no_kind(tmp_path: Path) -> None:
+    pod = workload("Pod", "x", "web", path="")
+    del pod["kind"]
+    assert names(read(tmp_path, {"apiVersion": "v1", "kind": "PodList", "items": [pod]})) == ("prod", "x", "web")
+
+
+def of_pod(container: Json, **spec: Any) -> Json:
+    return {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", **container}], **spec}}
+
+
+def test_a_hostpath_has_its_source_and_mounts_have_their_options(tmp_path: Path) -> None:
+    volumes = [{"name": "host", "hostPath": {"path": "/srv"}}, {"name": "tmp", "emptyDir": {}}]
+    mounts = [
+        {"name": "host", "mountPath": "/a", "readOnly": True, "mountPropagation": "HostToContainer"},
+        {"name": "host", "mountPath": "/b", "subPath": "x/y", "mountPropagation": "Bidirectional"},
+        {"name": "tmp", "mountPath": "/c"},
+    ]
+    found = read(tmp_path, of_pod({"volumeMounts": mounts}, volumes=volumes))
+    assert [(one.destination, one.source, list(one.options)) for one in found.container.mounts] == [
+        ("/a", "/srv", ["rbind", "rslave", "ro"]),
+        ("/b", "/srv/x/y", ["rbind", "rshared", "rw"]),
+        ("/c", "tmp", ["rbind", "rprivate", "rw"]),
+    ]
+
+
+def test_what_a_manifest_leaves_open_is_named(tmp_path: Path) -> None:
+    env = [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]
+    env_from = [{"configMapRef": {"name": "m"}}, {"prefix": "P_", "secretRef": {"name": "s"}}]
+    found = read(tmp_path, of_pod({"args": ["-v"], "env": env, "envFrom": env_from}))
+    assert found.unknown == (
+        "the annotations that the kubelet and the runtime add",
+        "the value of the variable B (fieldRef)",
+        "the variables of the configMap m (envFrom)",
+        "the variables of the secret s (envFrom)",
+        container_files.IMAGE_DECIDES,
+    )
+    assert not found.command_is_known
+    assert list(found.container.args) == [], "the first of its args is not the command"
+
+
+def test_the_command_of_the_image_can_be_given(tmp_path: Path) -> None:
+    found = read(tmp_path, of_pod({"args": ["-v"]}), command="/bin/server")
+    assert list(found.container.args) == ["/bin/server", "-v"]
+    assert found.command_is_known
+    for text, known in ((of_pod({"command": ["/x"]}), "/x"), (CRICTL, "/bin/server"), ({"args": []}, "none")):
+        assert refused(tmp_path, text, command="/y") == f"-command: the command is known: {known}"
+
+
+# ---- the tools of runtimes
+
+
+@pytest.mark.parametrize(("tool", "text"), [("crictl inspect", CRICTL), ("ctr containers info", CTR)])
+def test_what_the_tools_of_the_runtimes_show_has_the_whole_specification(tmp_path: Path, tool: str, text: Json) -> None:
+    found = read(tmp_path, text)
+    assert (found.kind, found.spec) == (tool, SPEC)
+    assert names(found) == ("prod", "web-0", "web")
+    container, pod = found.container, found.pod
+    assert (container.id, container.pod_sandbox_id, pod.id, pod.uid) == ("c1", "p1", "p1", "u1")
+    assert (dict(container.labels), dict(container.annotations)) == (LABELS, SPEC["annotations"])
+    assert [MessageToDict(mount) for mount in container.mounts] == SPEC["mounts"]
+    assert found.unknown == ("the annotations of the pod (-pod gives them)",)
+
+
+def test_several_containers_that_crictl_shows_are_chosen_from(tmp_path: Path) -> None:
+    other = json.loads(json.dumps(CRICTL).replace('"web"', '"log"'))
+    assert names(read(tmp_path, [CRICTL, other], name="log")) == ("prod", "web-0", "log")
+    assert refused(tmp_path, [CRICTL, other]).endswith("there are: web, log")
+
+
+def test_the_pod_of_crictl(tmp_path: Path) -> None:
+    status = {"id": "p1", "metadata": {"name": "n", "namespace": "ns", "uid": "u"}, "annotations": {"b": "2"}}
+    found = read(tmp_path, CRICTL, pod=json.dumps({"status": status, "info": {}}))
+    assert (found.pod.id, found.pod.namespace, dict(found.pod.annotations)) == ("p1", "ns", {"b": "2"})
+    assert found.unknown == ()
+
+
+def test_what_podman_shows(tmp_path: Path) -> None:
+    """The keys are those that podman 4.3.1 has printed."""
+    found = read(tmp_path, [PODMAN])
+    container = found.container
+    assert (found.kind, container.id, container.name, found.pod.id) == ("podman inspect", "c1", "web", "p1")
+    assert (list(container.args), list(container.env)) == (["/bin/server", "-v"], ["A=1"])
+    assert (dict(container.labels), dict(container.annotations)) == ({"l": "2"}, {"a": "1"})
+    assert [(one.destination, one.type, one.source, list(one.options)) for one in container.mounts] == [
+        ("/data", "bind", "/srv", ["rbind", "rprivate", "ro"]),
+        ("/v", "bind", "/v/_data", ["nosuid", "rbind", "rprivate", "rw"]),
+    ]
+
+
+def test_a_tool_that_shows_no_specification_is_named(tmp_path: Path) -> None:
+    assert refused(tmp_path, '{"status": {},\n"info": {"pid": 1}}') == "c:2: info: no runtimeSpec in it"
+    assert refused(tmp_path, '{"ID": "c", "Spec":\n{"process": {"args": 1}}}') == (
+        "c:2: Spec.process.args: must be a list, not a number"
+    )
