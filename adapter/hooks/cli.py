@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from adapter import container_files, settings
+from adapter import arguments, container_files, settings
 from adapter.container_files import Described
 from adapter.errors import ConfigError
 from adapter.hooks import inject, match
@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
 
 def main(words: Sequence[str]) -> int:
     """Runs `hooks` with these arguments; returns the exit code."""
-    options = _options(words)
+    options = parser().parse_args(words)
     logging.getLogger("adapter").addHandler(logging.NullHandler())  # problems are in the output
     try:
         outcome = _match(options)
@@ -49,12 +49,12 @@ def main(words: Sequence[str]) -> int:
     return FINDINGS if outcome.problems else FINE
 
 
-def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="v010-adapter hooks",
-        description="Shows which hooks a container gets, and why not the others.",
-        epilog="FILE is JSON or YAML: a container of NRI's, a recorded event, an OCI config.json, a Kubernetes Pod.",
-        allow_abbrev=False,
+def parser() -> ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    parser = arguments.parser(
+        "hooks",
+        "Shows which hooks a container gets, and why not the others.",
+        "FILE is JSON or YAML: a container of NRI's, a recorded event, an OCI config.json, a Kubernetes Pod.",
     )
     option = parser.add_argument
     option("match", choices=["match"], metavar="match")
@@ -63,12 +63,12 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     option("-name", "--name", default="", help="which container, if the file has several")
     text = "directory of hook files; several in order of increasing preference (those of the configuration)"
     option("-directory", "--directory", metavar="DIR", action="append", default=[], help=text)
-    option("-config", "--config", metavar="FILE", default="", help=f"configuration ({settings.DEFAULT_PATH})")
-    option("-o", dest="output", choices=("text", "json"), default="text", help="format of the output (text)")
-    return parser.parse_args(words)
+    arguments.add_config(parser)
+    arguments.add_output(parser)
+    return parser
 
 
-def _match(options: argparse.Namespace) -> Outcome:
+def _match(options: Namespace) -> Outcome:
     config, errors = settings.read(options.config)
     if errors:
         raise errors[0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import signal
 import socket
 from dataclasses import dataclass
@@ -42,6 +43,14 @@ class Process:
     exit_status: int | None = None
     """Set by `kill`: the exit code, or minus the signal that ended the process."""
 
+    def end(self, patience: float) -> None:
+        """Asks the process to end, and waits for that for at most `patience` seconds."""
+        if self.exit_status is None:
+            os.kill(self.pid, signal.SIGTERM)
+            pidfd = os.pidfd_open(self.pid)
+            select.select([pidfd], [], [], patience)
+            os.close(pidfd)
+
     def kill(self) -> None:
         """Ends the process as containerd does, by SIGKILL to its pid alone, and reaps it."""
         if self.exit_status is None:
@@ -66,8 +75,9 @@ def spawn(plugin: PluginFile, stderr: int | None = None, state: str = "") -> tup
     """Starts a plugin; returns the runtime's end of the trunk and the process. Raises OSError.
 
     The plugin gets what containerd gives: three variables, /dev/null on descriptors 0 to 2 (`stderr` may replace the
-    last one), the trunk on 3, nothing else; working directory and process group are the runtime's. With `state`, a
-    directory, RUNTIME_DIRECTORY names one for the plugin in it, so that nothing is shared with a plugin in service.
+    last one), the trunk on 3, nothing else; the working directory is the runtime's. The process group is its own:
+    Ctrl-C at a terminal is for the runtime alone. With `state`, a directory, RUNTIME_DIRECTORY names one for the plugin
+    in it, so that nothing is shared with a plugin in service.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     trunk = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, UNUSED_FD)
@@ -80,6 +90,7 @@ def spawn(plugin: PluginFile, stderr: int | None = None, state: str = "") -> tup
             [str(plugin.path)],
             environment,
             file_actions=_file_actions(trunk, stderr),
+            setpgroup=0,
             setsigmask=[],
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores these, and a child inherits that
         )

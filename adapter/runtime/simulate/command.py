@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from adapter import arguments
 from adapter.errors import ConfigError
 from adapter.runtime.flavour import FLAVOURS, Flavour
 from adapter.runtime.launch import PluginFile, drop_in
@@ -31,30 +32,27 @@ def main(words: Sequence[str]) -> int:
     events = _script(options)
     flavour = FLAVOURS.get(options.runtime) or events.flavour or Flavour()
     play = Play(events, flavour, _plugins(options.plugin, options.config), options.socket)
-    try:
-        with closing(play.scenes()) as scenes:
-            if options.output == "json":
-                for scene in scenes:
-                    print(json.dumps(as_json(scene)), flush=True)
-            else:
-                view = TextView(sys.stdout)
-                view.line(f"{flavour.name} {flavour.version}, NRI {flavour.nri}", BOLD)
-                for scene in scenes:
-                    view.show(scene)
-                view.close(play.problems)
-    except KeyboardInterrupt:
-        return FINDINGS
+    with closing(play.scenes()) as scenes:
+        if options.output == "json":
+            for scene in scenes:
+                print(json.dumps(as_json(scene)), flush=True)
+        else:
+            view = TextView(sys.stdout, full=options.verbose)
+            view.line(f"{flavour.name} {flavour.version}, NRI {flavour.nri}", BOLD)
+            for scene in scenes:
+                view.show(scene)
+            view.close(play.problems)
     return FINDINGS if play.problems else FINE
 
 
-def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="v010-adapter simulate",
-        description="Plays events to NRI plugins, as a container runtime does but without one: launches the plugins, "
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    parser = arguments.parser(
+        "simulate",
+        "Plays events to NRI plugins, as a container runtime does but without one: launches the plugins, "
         "merges their answers, and shows how they change the container.",
-        epilog="FILE of -container and -pod is JSON or YAML: an NRI message, an OCI config.json, or a Kubernetes Pod. "
+        "FILE of -container and -pod is JSON or YAML: an NRI message, an OCI config.json, or a Kubernetes Pod. "
         "Without -events and -container, the events are those of a pod that was recorded on containerd.",
-        allow_abbrev=False,
     )
     option = parser.add_argument
     text = "a plugin to launch; several are called in the order of NN"
@@ -68,9 +66,14 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     option("-name", "--name", default="", help="name of the container, if the file has several")
     text = f"the runtime to play: {', '.join(FLAVOURS)}"
     option("-runtime", "--runtime", metavar="NAME/VERSION", type=_without_v, choices=FLAVOURS, help=text)
-    option("-o", dest="output", choices=("text", "json"), default="text", help="output format (text)")
-    options = parser.parse_args(words)
-    _check(parser, options)
+    arguments.add_output(parser)
+    arguments.add_verbose(parser)
+    return parser
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    options = parser().parse_args(words)
+    _check(parser(), options)
     return options
 
 
