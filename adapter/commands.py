@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import platform
+from argparse import ArgumentParser
+from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from adapter import __version__
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser  # the daemon starts without it
-
 
 PROGRAM = "v010-adapter"
 
@@ -29,10 +27,8 @@ COMMANDS = {
     "install": Command("adapter.install.command", "makes the runtime, or systemd, start the adapter"),
     "uninstall": Command("adapter.install.uninstall", "undoes that"),
     "hooks": Command("adapter.hooks.cli", "`hooks match`: which hooks a container gets, and why not the others"),
-    "simulate": Command(
-        "adapter.runtime.simulate.command", "plays the life of a pod to NRI plugins"
-    ),
-    "demo": Command("adapter.demo", "the same with the sample plugins and hooks"),
+    "simulate": Command("adapter.runtime.simulate.command", "plays the life of a pod to any NRI plugins"),
+    "demo": Command("adapter.demo", "plays the life of a pod with the sample plugins and hooks"),
     "completion": Command("adapter.completion", "a script by which the shell completes all this"),
 }
 WITHOUT_A_RUNTIME = "demo", "simulate", "check"
@@ -61,8 +57,6 @@ def overview(*, in_full: bool = False) -> ArgumentParser:
 
 def unknown(name: str) -> str:
     """Returns what to say of a command that there is not."""
-    from difflib import get_close_matches  # noqa: PLC0415 - not for the daemon
-
     near = get_close_matches(name, COMMANDS, n=1)
     return f"unknown command; did you mean `{near[0]}`?" if near else f"unknown command; known: {', '.join(COMMANDS)}"
 

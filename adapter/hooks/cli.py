@@ -16,6 +16,7 @@ from adapter.errors import ConfigError
 from adapter.hooks import inject, match
 from adapter.hooks.directory import Directories, Problem
 from adapter.hooks.match import Decision
+from adapter.progress import telling
 from adapter.proto import nri_pb2 as api
 from adapter.sanitize import printable
 
@@ -80,7 +81,8 @@ def _match(options: Namespace) -> Outcome:
             raise ConfigError(directory, error.strerror or str(error)) from None
     places, stages = options.directory or config.hooks.directories, config.hooks.extension_stages
     directories = Directories(places, config.host_root, watch=False, extension_stages=stages)
-    decisions = directories.current().explain(match.facts(described.pod, described.container))
+    with telling("reading the hook files"):
+        decisions = directories.current().explain(match.facts(described.pod, described.container))
     adjustment = inject.adjustment(decision.named for decision in decisions if decision.matched)
     return Outcome(described, decisions, directories.problems, adjustment or api.ContainerAdjustment())
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from adapter import paths
 from adapter.errors import ConfigError
 
 SOCKET_FD = 3
@@ -94,9 +95,9 @@ def spawn(plugin: PluginFile, stderr: int | None = None, state: str = "") -> tup
             setsigmask=[],
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores these, and a child inherits that
         )
-    except OSError:
+    except OSError as error:
         ours.close()
-        raise
+        raise paths.start_error(str(plugin.path), error) from None
     finally:
         os.close(trunk)
         theirs.close()
