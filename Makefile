@@ -10,6 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 all: test
 
 .venv/.installed: pyproject.toml
+	@echo 'Installing the adapter and its tools into .venv (once; may take a minute) ...' >&2
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@

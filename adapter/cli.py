@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 import time
@@ -14,36 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from adapter.errors import AdapterError, ConfigError, RegistrationError
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
     from adapter.guard import Launch
     from adapter.settings import Settings
 
 FINDINGS = 1
 USAGE = 2
-SYNOPSIS = """v010-adapter [run] [OPTION ...]
-       v010-adapter check | status | install | uninstall | hooks match | simulate | demo [-h]"""
-WITHOUT_A_RUNTIME = """\
-v010-adapter check        whether what is configured would work
-v010-adapter hooks match  which hooks a container gets, and why not the others
-v010-adapter simulate     plays the life of a pod to NRI plugins, without a runtime
-v010-adapter demo         the same with the sample plugins and hooks"""
-COMMANDS = f"""\
-commands:
-v010-adapter run          joins the runtime; the default
-v010-adapter status       how the running adapters are
-v010-adapter install      makes the runtime, or systemd, start the adapter
-v010-adapter uninstall    undoes that
-{WITHOUT_A_RUNTIME}"""
-
-MODULES = {
-    "check": "adapter.check.command",
-    "demo": "adapter.demo",
-    "hooks": "adapter.hooks.cli",
-    "install": "adapter.install.command",
-    "simulate": "adapter.runtime.simulate.command",
-    "status": "adapter.status",
-    "uninstall": "adapter.install.uninstall",
-}
-"""The commands besides `run`."""
+ABOUT_ALL = "-h", "--help", "-version", "--version"
 
 
 def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -> int:
@@ -54,11 +33,7 @@ def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if words and words[0] in MODULES:
-            return int(import_module(MODULES[words[0]]).main(words[1:]))
-        if words[:1] == ["run"]:
-            del words[0]
-        return _run(_options(words) if words else Options(), launch)
+        return _command(words, launch) if words else _run(Options(), launch)
     except AdapterError as error:
         _complain(error)
         return USAGE if isinstance(error, ConfigError) else FINDINGS
@@ -69,6 +44,22 @@ def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -
         if _to_syslog(bug):
             return FINDINGS
         raise
+
+
+def _command(words: list[str], launch: Launch | None) -> int:
+    """Runs the command that the first word names. A flag there is one of `run`, or asks about the whole."""
+    from adapter import commands  # noqa: PLC0415 - not for a launched plugin
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # not every locale has every letter
+    name = words[0]
+    if name in ABOUT_ALL:
+        commands.overview().parse_args([name])
+    if name == "run" or name.startswith("-"):
+        return _run(Options(**vars(parser().parse_args(words[name == "run" :]))), launch)
+    if name not in commands.COMMANDS:
+        raise ConfigError(name, commands.unknown(name))
+    return int(import_module(commands.COMMANDS[name].module).main(words[1:]))
 
 
 def _complain(error: AdapterError) -> None:
@@ -107,28 +98,24 @@ class Options(NamedTuple):
     disableWatch: bool = False  # noqa: N815 - the flag's name
 
 
-def _options(words: Sequence[str]) -> Options:
-    import argparse  # noqa: PLC0415 - not for a launched plugin
+def parser() -> ArgumentParser:
+    """Returns the parser of the flags of `run`. What is not given is left to the defaults of Options."""
+    from argparse import SUPPRESS  # noqa: PLC0415 - not for a launched plugin
 
-    parser = argparse.ArgumentParser(
-        prog="v010-adapter",
-        usage=SYNOPSIS,
-        description="Runs legacy NRI v0.1.0 plugins under today's container runtimes.",
-        epilog=COMMANDS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        argument_default=argparse.SUPPRESS,
-        allow_abbrev=False,
-    )
+    from adapter import arguments  # noqa: PLC0415 - likewise
+
+    parser = arguments.parser("run", "Runs legacy NRI v0.1.0 plugins under today's container runtimes.")
+    parser.argument_default = SUPPRESS
     option = parser.add_argument
     option("-idx", "--idx", metavar="NN", help="index to register with, two digits")
     option("-name", "--name", help="name to register with")
     sockets = ("-socket", "--socket", "-socket-path", "--socket-path")
     option(*sockets, metavar="PATH", help="the runtime's NRI socket (/var/run/nri/nri.sock)")
-    option("-config", "--config", metavar="FILE", help="configuration (/etc/nri/v010-adapter.yaml)")
+    arguments.add_config(parser)
     option("-once", "--once", action="store_true", help="end when the connection is lost")
-    option("-verbose", "--verbose", action="store_true", help="log every request and result")
+    arguments.add_verbose(parser)
     option("-disableWatch", "--disableWatch", action="store_true", help="read hook files once, at the start")
-    return Options(**vars(parser.parse_args(words)))
+    return parser
 
 
 def _configuration(options: Options) -> tuple[Settings, list[ConfigError]]:
@@ -169,7 +156,9 @@ def _run(options: Options, launch: Launch | None) -> int:
         trunk = nri.connect(path) if options.once or sys.stderr.isatty() else None
     except RegistrationError as error:
         if sys.stderr.isatty():
-            error.add_note(f"These commands need no runtime (-h explains each):\n{WITHOUT_A_RUNTIME}")
+            from adapter import commands  # noqa: PLC0415
+
+            error.add_note(commands.next_steps())
         raise
     connect = None if options.once else lambda: nri.connect(path)
     return daemon.run(configured, errors, identity, trunk, connect, reread=reread, when_lost=FINDINGS)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from argparse import ArgumentParser
+from collections.abc import Generator, Sequence
 from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 from google.protobuf.json_format import MessageToJson
 
 import adapter
+from adapter import arguments
 from adapter.hooks import cli as hooks
 from adapter.nri import api
 from adapter.runtime import Flavour, PluginFile
@@ -48,17 +49,20 @@ class Step(NamedTuple):
     hooks: Json | None
 
 
+def parser() -> ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    parser = arguments.parser(
+        "demo",
+        "Simulates the life of a pod, recorded on containerd, with the adapter, sample plugins and sample hooks. "
+        "Needs neither root nor a container runtime, and writes to a temporary directory only.",
+    )
+    arguments.add_verbose(parser)
+    return parser
+
+
 def main(words: Sequence[str]) -> int:
     """Runs the demo with these arguments; returns 0 if everything went as expected, 1 if not."""
-    parser = argparse.ArgumentParser(
-        prog="v010-adapter demo",
-        description="Simulates the life of a pod, recorded on containerd, with the adapter, sample plugins and sample "
-        "hooks. Needs neither root nor a container runtime, and writes to a temporary directory only.",
-        allow_abbrev=False,
-    )
-    text = "show requests, results and long lines in full"
-    parser.add_argument("-v", "-verbose", "--verbose", action="store_true", help=text)
-    options = parser.parse_args(words)
+    options = parser().parse_args(words)
     with tempfile.TemporaryDirectory(prefix="v010-adapter-demo-") as directory:
         demo = Demo(Path(directory))
         _show(demo, options.verbose)
@@ -80,7 +84,7 @@ class Demo:
         self._config = root / "v010-adapter.yaml"
         self._config.write_text(json.dumps(_configuration(root)))  # JSON is YAML
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Generator[Step, None, None]:
         """Plays the script."""
         plugin = PluginFile(trial.program_of(self._root), trial.IDX, trial.BASE, self._config.read_text())
         path = self._root / "adapter.log"
@@ -156,16 +160,17 @@ def _log_line(line: str) -> Json:
 def _show(demo: Demo, verbose: bool) -> None:
     view = TextView(sys.stdout, full=verbose)
     view.line("The life of a pod, with the legacy plugins and hooks of this repository under v010-adapter", BOLD)
-    for step in demo.steps():
-        view.show(step.scene)
-        for number, run in enumerate(step.runs):
-            _show_run(view, run, number == 0, verbose)
-        for line in step.messages:
-            if "plugin" in line or line["level"] in ("warning", "error"):
-                view.detail(f"log       {line['level']}: {line['message']}")
-        for hook in step.hooks["hooks"] if step.hooks else ():
-            text = f"hook      {hook['name']:20} {'yes' if hook['matched'] else 'no'}: {hook['reason']}"
-            view.detail(text, GREEN if hook["matched"] else DIM)
+    with closing(demo.steps()) as steps:
+        for step in steps:
+            view.show(step.scene)
+            for number, run in enumerate(step.runs):
+                _show_run(view, run, number == 0, verbose)
+            for line in step.messages:
+                if "plugin" in line or line["level"] in ("warning", "error"):
+                    view.detail(f"log       {line['level']}: {line['message']}")
+            for hook in step.hooks["hooks"] if step.hooks else ():
+                text = f"hook      {hook['name']:20} {'yes' if hook['matched'] else 'no'}: {hook['reason']}"
+                view.detail(text, GREEN if hook["matched"] else DIM)
     view.close(demo.problems)
     view.line("`v010-adapter demo -v` shows all of it in full. Next: README.md, Install it on a node.")
 

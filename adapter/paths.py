@@ -1,4 +1,4 @@
-"""Files of the node: what a path below another root leads to, and reading what may be no regular file."""
+"""Files of the node: what a path below another root leads to, reading what may be no regular file, interpreters."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from operator import attrgetter
 from typing import IO
 
@@ -16,6 +17,9 @@ MAX_LINKS = 40
 """Maximum number of symbolic links in one path: the kernel's limit."""
 MAX_GIVEN = 16 << 20
 """Maximum bytes of a file that is named on the command line."""
+
+FIRST_LINE = 256
+"""Bytes of a script's first line that Linux reads."""
 
 
 def absolute(path: str) -> str:
@@ -70,6 +74,22 @@ def given(path: str) -> bytes:
 def called(path: str) -> str:
     """Returns what errors call a file that is named on the command line."""
     return "stdin" if path == "-" else path
+
+
+def interpreter(path: str) -> str | None:
+    """Returns the interpreter that a script's first line names, None for any other file. Raises OSError."""
+    with open(path, "rb") as file:
+        start = file.read(FIRST_LINE)
+    words = start[2:].split(b"\n")[0].replace(b"\t", b" ").split(b" ")  # a carriage return belongs to the name
+    return os.fsdecode(next(filter(None, words), b"")) if start.startswith(b"#!") else None
+
+
+def start_error(path: str, error: OSError) -> OSError:
+    """Returns the error of a program that could not be started; it names the interpreter that a script misses."""
+    with suppress(OSError):
+        if error.errno == errno.ENOENT and (name := interpreter(path)):
+            return FileNotFoundError(errno.ENOENT, f"its interpreter {name!r}: {error.strerror}")
+    return error
 
 
 def _check(status: os.stat_result) -> None:

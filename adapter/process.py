@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 
+from adapter import paths
 from adapter.children import children
 from adapter.loop import READ, WRITE, Loop, Timer
 
@@ -116,7 +117,7 @@ class Process:
             for fd in fds:
                 os.close(fd)
             if isinstance(error, OSError):
-                raise
+                raise paths.start_error(path, error) from None
             # A NUL character, a variable that Python does not pass on, a Python without pidfd_open.
             raise OSError(errno.EINVAL, str(error)) from None
         return child_in, child_out, child_err

@@ -11,11 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adapter.errors import ConfigError
 from adapter.loop import Loop
 from adapter.sanitize import printable
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
 
 PREFIX = "status-"
 PATIENCE = 2.0
@@ -100,20 +103,24 @@ def _sockets(directory: str) -> Iterator[list[Path]]:
         yield [Path(short, name) for name in sorted(os.listdir(short)) if name.startswith(PREFIX)]
 
 
-def main(words: Sequence[str]) -> int:
-    """Runs the command; returns 0 if all is well, 1 with faults, 3 if there is no adapter. Raises ConfigError."""
-    import argparse  # noqa: PLC0415 - the daemon needs this module, and not argparse
+def parser() -> ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    from adapter import arguments  # noqa: PLC0415 - the daemon needs this module, and not argparse
 
-    from adapter import settings  # noqa: PLC0415 - likewise
-
-    text = "Shows how the running adapters are."
-    parser = argparse.ArgumentParser(prog="v010-adapter status", description=text, allow_abbrev=False)
+    parser = arguments.parser("status", "Shows how the running adapters are.")
     option = parser.add_argument
     option("-name", "--name", default="v010-adapter", help="the name that the adapter registers (v010-adapter)")
     option("-directory", "--directory", metavar="DIR", default="", help="the state directory (/run/nri-NAME)")
-    option("-config", "--config", metavar="FILE", default="", help=f"configuration ({settings.DEFAULT_PATH})")
-    option("-o", dest="output", choices=("text", "json"), default="text", help="format of the output (text)")
-    options = parser.parse_args(words)
+    arguments.add_config(parser)
+    arguments.add_output(parser)
+    return parser
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs the command; returns 0 if all is well, 1 with faults, 3 if there is no adapter. Raises ConfigError."""
+    from adapter import settings  # noqa: PLC0415 - the daemon needs this module, and not settings
+
+    options = parser().parse_args(words)
     configured, errors = settings.read(options.config)
     if errors and options.config:
         raise errors[0]

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
+from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from adapter import settings
+from adapter import arguments
 from adapter.check import configuration, hook_files, plugins, report, runtimes, writers
 from adapter.check.report import Report
 
 FINE, FINDINGS = 0, 1
 
 
+def parser() -> ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    parser = arguments.parser("check", "Shows everything that is configured, and whether it would work.")
+    arguments.add_config(parser)
+    arguments.add_output(parser)
+    return parser
+
+
 def main(words: Sequence[str]) -> int:
     """Runs `check` with these arguments; returns the exit code. Raises ConfigError."""
-    options = _options(words)
+    options = parser().parse_args(words)
     logging.getLogger("adapter").addHandler(logging.NullHandler())  # problems are in the report
     found = _check(options.config)
     write = report.write_json if options.output == "json" else report.write_text
@@ -36,12 +44,3 @@ def _check(file: str) -> Report:
         "runtime": list(runtimes.check(config, conf_json, hooks=bool(hooks.in_force))),
     }
     return {part: entries for part, entries in report.items() if entries}
-
-
-def _options(words: Sequence[str]) -> argparse.Namespace:
-    text = "Shows everything that is configured, and whether it would work."
-    parser = argparse.ArgumentParser(prog="v010-adapter check", description=text, allow_abbrev=False)
-    option = parser.add_argument
-    option("-config", "--config", metavar="FILE", default="", help=f"configuration ({settings.DEFAULT_PATH})")
-    option("-o", dest="output", choices=("text", "json"), default="text", help="format of the output (text)")
-    return parser.parse_args(words)

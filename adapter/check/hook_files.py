@@ -16,6 +16,7 @@ from adapter.hooks.directory import Directories
 from adapter.hooks.match import Facts
 from adapter.hooks.model import Hook, HookError, When
 from adapter.legacy.config import read
+from adapter.progress import telling
 from adapter.sanitize import printable
 from adapter.settings import HooksSettings
 
@@ -41,8 +42,11 @@ class HookFiles:
         for directory in self._directories:
             files = _files(directory)
             yield self._directory(directory, files)
-            for file in files:
-                yield from self._file(file)
+            with telling(f"checking {count(len(files), 'hook file')} in {directory}"):
+                for file in files:
+                    yield from self._file(file)
+            for other in sorted({*_files(directory, "*.[jJ][sS][oO][nN]")}.difference(files)):
+                yield Entry(NOTE, "not a hook file: its name does not end in .json", other)
 
     def paths(self) -> Iterator[tuple[str, str]]:
         """Yields each file, and each program of the hooks in force, with its root directory."""
@@ -73,7 +77,7 @@ class HookFiles:
             yield Entry(PROBLEM, self._reasons.get(printable(file)) or str(error), file)
         except HookError as error:
             yield from _all_faults(text, file, error)
-            yield Entry(PROBLEM, "not used", file)
+            yield Entry(NOTE, "not used", file)
         else:
             yield from self._good(file, text, hook) if hook else [Entry(OK, f"empty: {masks}", file)]
 
@@ -106,8 +110,8 @@ class HookFiles:
         return next((path for path in namesakes if os.path.lexists(path) and path != file), "a file of its name")
 
 
-def _files(directory: str) -> list[str]:
-    names = glob.glob("*.json", root_dir=directory, include_hidden=True)
+def _files(directory: str, pattern: str = "*.json") -> list[str]:
+    names = glob.glob(pattern, root_dir=directory, include_hidden=True)
     return [os.path.join(directory, name) for name in sorted(names)]
 
 

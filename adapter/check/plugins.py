@@ -39,7 +39,7 @@ def read(settings: LegacySettings) -> tuple[Config, list[Entry]]:
     except ConfigError as error:
         if not any(entry.status == PROBLEM for entry in entries):  # none of them is why
             entries.append(Entry(PROBLEM, error.reason, error.place))
-        return Config(), [*entries, Entry(PROBLEM, "none of its plugins runs", file)]
+        return Config(), [*entries, Entry(NOTE, "none of its plugins runs", file)]
     return conf, [*entries, Entry(OK, count(len(conf.entries), "plugin"), file)]
 
 

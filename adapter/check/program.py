@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-FIRST_LINE = 256
-"""Bytes of a script's first line that Linux reads."""
+from adapter import paths
 
 
 def fault(path: str, root: str = "/") -> str:
@@ -16,15 +15,14 @@ def fault(path: str, root: str = "/") -> str:
     if not os.path.isfile(file) or not os.stat(file).st_mode & 0o111:
         return "is not an executable file"
     try:
+        interpreter = paths.interpreter(file)
         with open(file, "rb") as opened:
-            start = opened.read(FIRST_LINE)
+            is_binary = opened.read(4) == b"\x7fELF"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
-    if start.startswith(b"#!"):
-        words = start[2:].split(b"\n")[0].split()
-        interpreter = os.fsdecode(words[0]) if words else ""
+    if interpreter is not None:
         return "" if os.path.isfile(under(root, interpreter)) else f"its interpreter {interpreter!r} is not there"
-    return "" if start.startswith(b"\x7fELF") else "is neither a binary nor a script that begins with #!"
+    return "" if is_binary else "is neither a binary nor a script that begins with #!"
 
 
 def under(root: str, path: str) -> str:

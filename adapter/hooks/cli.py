@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from adapter import container_files, settings
+from adapter import arguments, container_files, settings
 from adapter.container_files import Described
 from adapter.errors import ConfigError
 from adapter.hooks import inject, match
 from adapter.hooks.directory import Directories, Problem
 from adapter.hooks.match import Decision
+from adapter.progress import telling
 from adapter.proto import nri_pb2 as api
 from adapter.sanitize import printable
 
@@ -36,7 +37,7 @@ class Outcome(NamedTuple):
 
 def main(words: Sequence[str]) -> int:
     """Runs `hooks` with these arguments; returns the exit code."""
-    options = _options(words)
+    options = parser().parse_args(words)
     logging.getLogger("adapter").addHandler(logging.NullHandler())  # problems are in the output
     try:
         outcome = _match(options)
@@ -50,12 +51,12 @@ def main(words: Sequence[str]) -> int:
     return FINDINGS if outcome.problems else FINE
 
 
-def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="v010-adapter hooks",
-        description="Shows which hooks a container gets, and why not the others.",
-        epilog=container_files.FORMS,
-        allow_abbrev=False,
+def parser() -> ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    parser = arguments.parser(
+        "hooks",
+        "Shows which hooks a container gets, and why not the others.",
+        container_files.FORMS,
     )
     option = parser.add_argument
     option("match", choices=["match"], metavar="match")
@@ -65,12 +66,12 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     option("-command", "--command", metavar="PATH", default="", help="the image's entrypoint, if the image decides")
     text = "directory of hook files; several in order of increasing preference (those of the configuration)"
     option("-directory", "--directory", metavar="DIR", action="append", default=[], help=text)
-    option("-config", "--config", metavar="FILE", default="", help=f"configuration ({settings.DEFAULT_PATH})")
-    option("-o", dest="output", choices=("text", "json"), default="text", help="format of the output (text)")
-    return parser.parse_args(words)
+    arguments.add_config(parser)
+    arguments.add_output(parser)
+    return parser
 
 
-def _match(options: argparse.Namespace) -> Outcome:
+def _match(options: Namespace) -> Outcome:
     config, errors = settings.read(options.config)
     if errors:
         raise errors[0]
@@ -83,7 +84,8 @@ def _match(options: argparse.Namespace) -> Outcome:
     places, stages = options.directory or config.hooks.directories, config.hooks.extension_stages
     directories = Directories(places, config.host_root, watch=False, extension_stages=stages)
     facts = match.facts(described.pod, described.container)
-    decisions = directories.current().explain(facts, command_is_known=described.command_is_known)
+    with telling("reading the hook files"):
+        decisions = directories.current().explain(facts, command_is_known=described.command_is_known)
     adjustment = inject.adjustment(decision.named for decision in decisions if decision.matched)
     return Outcome(described, decisions, directories.problems, adjustment or api.ContainerAdjustment())
 

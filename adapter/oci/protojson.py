@@ -1,55 +1,85 @@
-"""Reads a ContainerAdjustment that a plugin has written in protobuf's JSON."""
+"""Reads a ContainerAdjustment that a plugin has written in protobuf's JSON. Errors name the place in the adjustment."""
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message_factory import GetMessageClass
 
 from adapter.errors import NotAdjustable
+from adapter.gojson import kind
 from adapter.oci import limits
-from adapter.oci.limits import element
-from adapter.oci.values import is_object
+from adapter.oci.limits import element, inside
+from adapter.oci.values import is_list, is_object
 from adapter.proto import nri_pb2 as api
+
+_WANTED = {
+    FieldDescriptor.CPPTYPE_STRING: "a string",
+    FieldDescriptor.CPPTYPE_BOOL: "true or false",
+    FieldDescriptor.CPPTYPE_INT32: f"a whole number from {-1 << 31} to {(1 << 31) - 1}",
+    FieldDescriptor.CPPTYPE_INT64: f"a whole number from {-1 << 63} to {(1 << 63) - 1}",
+    FieldDescriptor.CPPTYPE_UINT32: f"a whole number from 0 to {(1 << 32) - 1}",
+    FieldDescriptor.CPPTYPE_UINT64: f"a whole number from 0 to {(1 << 64) - 1}",
+}
 
 
 def parse(value: Any, place: str) -> api.ContainerAdjustment:
     """Returns the message of a decoded value. Raises NotAdjustable, also for values that would change nothing."""
     message = api.ContainerAdjustment()
     _check(message.DESCRIPTOR, value, place)
-    try:
-        json_format.ParseDict(value, message)
-    except Exception as error:  # ParseDict raises errors of many types
-        raise NotAdjustable(place, str(error)) from None
+    json_format.ParseDict(value, message)
     _refuse_ineffective(message.linux.resources)
     return message
 
 
-def _check(kind: Descriptor, value: object, place: str) -> None:
-    """Raises NotAdjustable for a message that is no object; ParseDict takes an empty list or string for one."""
-    fields = {name: field for field in kind.fields for name in (field.name, field.json_name)}
+def _check(message: Descriptor, value: object, place: str) -> None:
+    """Raises NotAdjustable for the first member that ParseDict refuses, or takes for an empty message."""
+    fields = {name: field for field in message.fields for name in (field.json_name, field.name)}
     for name, member in is_object(value, place).items():
-        field = fields.get(name)
-        if field is not None and member is not None:
-            _check_field(field, member, f"{place}.{name}")
+        where = inside(place, name)
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=1)
+            known = ", ".join(field.json_name for field in message.fields)
+            raise NotAdjustable(where, f"unknown; did you mean `{near[0]}`?" if near else f"unknown; known: {known}")
+        if member is not None:
+            _check_field(fields[name], member, where)
 
 
 def _check_field(field: FieldDescriptor, value: Any, place: str) -> None:
-    """Checks the messages in a field; ParseDict refuses other values that should be lists or objects."""
-    kind = field.message_type
-    if kind is not None and kind.GetOptions().map_entry:
-        kind = kind.fields_by_name["value"].message_type
-        values = {element(place, name): member for name, member in value.items()} if isinstance(value, dict) else {}
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        of_value = field.message_type.fields_by_name["value"]
+        for key, member in is_object(value, place).items():
+            _check_value(of_value, member, element(place, key))
     elif field.is_repeated:
-        values = (
-            {f"{place}[{number}]": member for number, member in enumerate(value)} if isinstance(value, list) else {}
-        )
+        for number, member in enumerate(is_list(value, place)):
+            _check_value(field, member, f"{place}[{number}]")
     else:
-        values = {place: value}
-    for where, member in values.items():
-        if kind is not None:
-            _check(kind, member, where)
+        _check_value(field, value, place)
+
+
+def _check_value(field: FieldDescriptor, value: object, place: str) -> None:
+    if field.message_type is not None:
+        _check(field.message_type, value, place)
+    elif not _fits(field, value):
+        words = ", ".join(value.name for value in field.enum_type.values) if field.enum_type else ""
+        wanted = f"one of {words}" if words else _WANTED[field.cpp_type]
+        raise limits.ILL_TYPED.at(place, f"{kind(value)} instead of {wanted}")
+
+
+def _fits(field: FieldDescriptor, value: object) -> bool:
+    """Whether ParseDict takes the value; null is not left out of lists and maps."""
+    if field.cpp_type == field.CPPTYPE_STRING and isinstance(value, str) and value.isascii():
+        return True  # most values are: this takes no time
+    assert field.containing_type is not None  # noqa: S101 - only extensions have none
+    try:
+        message = GetMessageClass(field.containing_type)()
+        json_format.ParseDict({field.name: [value] if field.is_repeated else value}, message)
+    except Exception:  # ParseDict raises errors of many types
+        return False
+    return value is not None
 
 
 def _refuse_ineffective(resources: api.LinuxResources) -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import signal
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from adapter import paths
 from adapter.errors import ConfigError
 
 SOCKET_FD = 3
@@ -41,6 +43,14 @@ class Process:
     pid: int
     exit_status: int | None = None
     """Set by `kill`: the exit code, or minus the signal that ended the process."""
+
+    def end(self, patience: float) -> None:
+        """Asks the process to end, and waits for that for at most `patience` seconds."""
+        if self.exit_status is None:
+            os.kill(self.pid, signal.SIGTERM)
+            pidfd = os.pidfd_open(self.pid)
+            select.select([pidfd], [], [], patience)
+            os.close(pidfd)
 
     def kill(self) -> None:
         """Ends the process as containerd does, by SIGKILL to its pid alone, and reaps it."""
@@ -71,9 +81,10 @@ def spawn(plugin: PluginFile, output: int | None = None, state: str = "") -> tup
     """Starts a plugin; returns the runtime's end of the trunk and the process. Raises OSError.
 
     The plugin gets what containerd gives: three variables, /dev/null on descriptors 0 to 2, the trunk on 3, nothing
-    else; working directory and process group are the runtime's. With `output`, a descriptor, stdout and stderr are
-    that; Python must not keep what it prints, for the plugin will be killed. With `state`, a directory,
-    RUNTIME_DIRECTORY names one for the plugin in it, so that nothing is shared with a plugin in service.
+    else; the working directory is the runtime's. The process group is its own: Ctrl-C at a terminal is for the runtime
+    alone. With `output`, a descriptor, stdout and stderr are that; Python must not keep what it prints, for the plugin
+    will be killed. With `state`, a directory, RUNTIME_DIRECTORY names one for the plugin in it, so that nothing is
+    shared with a plugin in service.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     trunk = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, UNUSED_FD)
@@ -88,12 +99,13 @@ def spawn(plugin: PluginFile, output: int | None = None, state: str = "") -> tup
             [str(plugin.path)],
             environment,
             file_actions=_file_actions(trunk, output),
+            setpgroup=0,
             setsigmask=[],
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores these, and a child inherits that
         )
-    except OSError:
+    except OSError as error:
         ours.close()
-        raise
+        raise paths.start_error(str(plugin.path), error) from None
     finally:
         os.close(trunk)
         theirs.close()

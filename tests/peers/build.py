@@ -6,6 +6,7 @@ into it, so that another process finds it there. `python -m tests.peers.build NA
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import hashlib
@@ -120,11 +121,18 @@ def _made(target: Path, make: Callable[[Path], object]) -> Path:
     with open(target.with_name(f".{target.name}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
+            _tell(f"building {target.name} (once; may take minutes) ...")
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as directory:
                 staged = Path(directory, target.name)
                 make(staged)
                 staged.rename(target)
     return target
+
+
+def _tell(text: str) -> None:
+    """Writes to the terminal, if there is one: pytest captures stderr."""
+    with contextlib.suppress(OSError), open("/dev/tty", "w") as terminal:
+        print(text, file=terminal)
 
 
 if __name__ == "__main__":

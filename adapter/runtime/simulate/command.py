@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from adapter import container_files
+from adapter import arguments, container_files
 from adapter.errors import ConfigError
 from adapter.runtime.flavour import FLAVOURS, Flavour
 from adapter.runtime.launch import PluginFile, drop_in, drop_ins
@@ -34,23 +34,20 @@ def main(words: Sequence[str]) -> int:
     for unknown in events.unknown:
         print(f"not known: {printable(unknown)}", file=sys.stderr)
     flavour = FLAVOURS.get(options.runtime) or events.flavour or Flavour()
-    try:
-        with TemporaryDirectory(prefix="v010-adapter-simulate-") as directory:
-            plugins = _plugins(options.plugin, options.config)
-            if options.legacy or options.hooks:
-                plugins.append(trial.plugin(Path(directory), options.legacy, _events(options, events), options.hooks))
-            return _play(Play(events, flavour, plugins, options.socket), flavour, options.output)
-    except KeyboardInterrupt:
-        return FINDINGS
+    with TemporaryDirectory(prefix="v010-adapter-simulate-") as directory:
+        plugins = _plugins(options.plugin, options.config)
+        if options.legacy or options.hooks:
+            plugins.append(trial.plugin(Path(directory), options.legacy, _events(options, events), options.hooks))
+        return _play(Play(events, flavour, plugins, options.socket), flavour, options)
 
 
-def _play(play: Play, flavour: Flavour, output: str) -> int:
+def _play(play: Play, flavour: Flavour, options: argparse.Namespace) -> int:
     with closing(play.scenes()) as scenes:
-        if output == "json":
+        if options.output == "json":
             for scene in scenes:
                 print(json.dumps(as_json(scene)), flush=True)
         else:
-            view = TextView(sys.stdout)
+            view = TextView(sys.stdout, full=options.verbose)
             view.line(f"{flavour.name} {flavour.version}, NRI {flavour.nri}", BOLD)
             for scene in scenes:
                 view.show(scene)
@@ -67,14 +64,14 @@ def _events(options: argparse.Namespace, played: script.Script) -> list[str]:
     return options.event or ["CreateContainer"]
 
 
-def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="v010-adapter simulate",
-        description="Plays events to NRI plugins, as a container runtime does but without one: launches the plugins, "
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    parser = arguments.parser(
+        "simulate",
+        "Plays events to NRI plugins, as a container runtime does but without one: launches the plugins, "
         "merges their answers, and shows how they change the container.",
-        epilog=f"{container_files.FORMS} Without -events and -container, the events are those of a pod that was "
-        "recorded on containerd.",
-        allow_abbrev=False,
+        f"{container_files.FORMS} Without -events and -container, the events are those of a pod that was recorded on "
+        "containerd.",
     )
     option = parser.add_argument
     text = "a plugin to launch; several are called in the order of NN"
@@ -95,9 +92,14 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     option("-command", "--command", metavar="PATH", default="", help="the image's entrypoint, if the image decides")
     text = f"the runtime to play: {', '.join(FLAVOURS)}"
     option("-runtime", "--runtime", metavar="NAME/VERSION", type=_without_v, choices=FLAVOURS, help=text)
-    option("-o", dest="output", choices=("text", "json"), default="text", help="output format (text)")
-    options = parser.parse_args(words)
-    _check(parser, options)
+    arguments.add_output(parser)
+    arguments.add_verbose(parser)
+    return parser
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    options = parser().parse_args(words)
+    _check(parser(), options)
     return options
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from adapter import oci
 from adapter.errors import AdapterError, ConfigError
 from adapter.nri import api, events
+from adapter.progress import telling
 from adapter.runtime.flavour import Flavour
 from adapter.runtime.launch import PluginFile
 from adapter.runtime.plugin import Answer, Plugin
@@ -22,6 +23,8 @@ from adapter.runtime.simulate.script import Script, with_progress
 
 CONNECT_TIMEOUT = 60.0
 """Seconds to wait for an external plugin: a person has to start it."""
+LAST_WORK = 12.0
+"""Seconds for a plugin to end when the play is interrupted: the adapter takes up to 10."""
 PAUSE = 0.01
 """Seconds between events, in which unsolicited updates are received."""
 EVENTS_AFTER_FAILURE = {
@@ -84,6 +87,9 @@ class Play:
             for plugin in self._runtime.connected:
                 if plugin.closed and plugin.name not in failed_plugins:
                     self.problems.append(f"plugin {plugin.name} is gone: {plugin.closed}")
+        except BaseException:  # Ctrl-C, or nobody wants the next scene: programs of plugins may still write files
+            self._runtime.end_plugins(LAST_WORK)
+            raise
         finally:
             self._runtime.stop()
             self._state.cleanup()
@@ -106,7 +112,8 @@ class Play:
 
     def _start(self) -> Scene:
         started = time.monotonic()
-        answers = [self._joined(file.name, partial(self._runtime.launch, file)) for file in self._files]
+        with telling("starting the plugins"):
+            answers = [self._joined(file.name, partial(self._runtime.launch, file)) for file in self._files]
         if self._socket is not None:
             print(f"waiting for a plugin to connect to {self._socket}", file=sys.stderr, flush=True)
             answers.append(self._joined("?", partial(self._runtime.accept, CONNECT_TIMEOUT)))
@@ -143,7 +150,8 @@ class Play:
         if id_ in self._created:
             request.container.CopyFrom(with_progress(self._created[id_], request.container))
         started = time.monotonic()
-        outcome = self._runtime.event(event, request)
+        with telling(f"waiting for the plugins' answers to {event}"):
+            outcome = self._runtime.event(event, request)
         scene = Scene(outcome, time.monotonic() - started)
         if outcome.error and event in EVENTS_AFTER_FAILURE and (self._runtime.flavour.name, event) not in TOLERATED:
             self._remaining[id_] = EVENTS_AFTER_FAILURE[event]

@@ -22,7 +22,8 @@ to_dict = partial(MessageToDict, preserving_proto_field_name=True)
 
 EVENT_COLUMN, TIME_COLUMN = 28, 10
 MARGIN = "    "
-NARROW, WIDE = 80, 160
+WIDE = 160
+"""Columns where neither a terminal nor COLUMNS says how many there are."""
 RED, GREEN, DIM, BOLD = 31, 32, 2, 1
 
 
@@ -50,7 +51,7 @@ class TextView:
         self._out = out
         self._events = 0
         self._colour = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        self._width = sys.maxsize if full else min(max(shutil.get_terminal_size((WIDE, 24)).columns, NARROW), WIDE)
+        self._width = sys.maxsize if full else shutil.get_terminal_size((WIDE, 24)).columns
 
     def show(self, scene: Scene) -> None:
         """Shows an event in a line; below it the errors, the changes of the container, and the updates."""

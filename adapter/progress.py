@@ -1,0 +1,24 @@
+"""Tells people what takes long."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PATIENCE = 2.0
+"""Seconds after which people want to know."""
+
+
+@contextmanager
+def telling(doing: str) -> Iterator[None]:
+    """Prints what is done inside, once, if it takes longer than PATIENCE and a terminal shows stderr."""
+    timer = threading.Timer(PATIENCE, print, (f"{doing} ...",), {"file": sys.stderr, "flush": True})
+    timer.daemon = True
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
