@@ -5,10 +5,13 @@ Each step gets the container as the steps before it left it, and may take its ti
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from adapter.nri import Answer, Context, Deferred, api
+
+log = logging.getLogger(__name__)
 
 
 class Creation:
@@ -35,6 +38,30 @@ def go(creation: Creation, steps: Iterator[Step]) -> Answer[api.CreateContainerR
         if taken is not None:
             return taken.followed_by(lambda _: go(creation, steps))
     return creation.response
+
+
+def reserve(creation: Creation, prefix: str) -> Step:
+    """Withholds the container's annotations under a prefix from all steps, and logs that.
+
+    Returns the step that removes them from the container, unless the steps before it have set them anew.
+    """
+    annotations = creation.request.container.annotations
+    brought = sorted(key for key in annotations if key.startswith(prefix))
+    for key in brought:
+        del annotations[key]
+    if brought:
+        container, pod = creation.request.container, creation.request.pod
+        place = f"container {container.name} of {pod.namespace}/{pod.name}"
+        text = "%s brings %d annotations under %s, which are removed; the first is %.200s"
+        log.warning(text, place, len(brought), prefix, brought[0])
+
+    def remove(creation: Creation) -> None:
+        adjusted = creation.response.adjust.annotations
+        for key in brought:
+            if key not in adjusted:
+                adjusted[f"-{key}"] = ""
+
+    return remove
 
 
 def keep(creation: Creation, answer: Answer[api.CreateContainerResponse]) -> Deferred[None] | None:

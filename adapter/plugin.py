@@ -135,7 +135,8 @@ class Adapter(Plugin):
 
     def _events(self) -> set[str]:
         """Returns the events that what is configured can need."""
-        events = {*LEGACY_EVENTS, *(["CreateContainer"] if self._hooks_wanted else [])}
+        at_creation = self._hooks_wanted or self._settings.legacy.metadata_prefix
+        events = {*LEGACY_EVENTS, *(["CreateContainer"] if at_creation else [])}
         return events.union(*(own.events or () for own in self._settings.legacy.plugins.values()))
 
     def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
@@ -251,10 +252,13 @@ class Adapter(Plugin):
         """Runs the legacy plugins, injects the hooks of hooks.d, runs the precreate hooks: in this order."""
         if not self._serves(request, context):
             return api.CreateContainerResponse()
+        container = Creation(request, context)
         steps: list[creation.Step] = [self._run_plugins]
+        if prefix := self._settings.legacy.metadata_prefix:
+            steps.append(creation.reserve(container, prefix))
         if self._hooks_wanted:
             steps += [self.hooks.inject, self.hooks.precreate]
-        return creation.go(Creation(request, context), iter(steps))
+        return creation.go(container, iter(steps))
 
     def _run_plugins(self, container: Creation) -> Deferred[None] | None:
         return creation.keep(container, self.legacy.handle(container.request, container.context))

@@ -287,7 +287,7 @@ SCHEMA: dict[str, Any] = {
         "lateLimit": Key(_seconds, "30", "seconds after which a late chain goes on without a plugin"),
         "environment": Key(_environment, "{}", "what plugins get besides PATH"),
         "metadataPrefix": Key(
-            _text, '""', "e.g. nri.example.com/: results' metadata become annotations at CreateContainer"
+            _text, '""', "e.g. nri.example.com/: annotations that record metadata; others are removed"
         ),
         "plugins": {"*": {**_PLUGIN, "events": Key(_events, "[]", "the NRI events at which the plugin runs")}},
     },

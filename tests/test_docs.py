@@ -16,6 +16,7 @@ import pytest
 from adapter import settings
 from adapter.check import configuration, nri, validator
 from adapter.check.report import OK
+from adapter.install import example
 
 from .legacy.deviations import DEVIATIONS
 
@@ -155,9 +156,5 @@ def test_the_table_of_deviations_is_the_codes() -> None:
     assert "\n".join(rows) in (DOCS / "legacy-plugins.md").read_text()
 
 
-def test_the_defaults_in_the_documentation_are_the_defaults() -> None:
-    text, *_ = blocks(DOCS / "configuration.md", "yaml")
-    found, errors = settings.parse(text, "configuration.md")
-    assert not errors
-    legacy = found.legacy._replace(plugins={})  # an example, not a default
-    assert found._replace(legacy=legacy) == settings.Settings()
+def test_the_reference_of_the_configuration_is_the_settings_own() -> None:
+    assert blocks(DOCS / "configuration.md", "yaml")[0] == example.reference()

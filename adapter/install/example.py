@@ -17,7 +17,12 @@ COLUMN = 36
 
 def text() -> str:
     """Returns the content of the file."""
-    return HEADER + "\n" + "".join(f"#{line}\n" for line in _lines(SCHEMA, ""))
+    return HEADER + "\n" + "".join(f"#{line}\n" for line in reference().splitlines())
+
+
+def reference() -> str:
+    """Returns the keys with their defaults, for the documentation."""
+    return "".join(f"{line}\n" for line in _lines(SCHEMA, ""))
 
 
 def is_ours(content: str) -> bool:

@@ -173,3 +173,55 @@ def test_updates_wait_for_an_answer_that_carries_them_where_that_can_deadlock_th
     reply = daemon.call("StopContainer", stop("c2"))
     [update] = api.StopContainerResponse.FromString(reply.payload).update
     assert update.container_id == "c0"
+
+
+# ---- metadata
+
+
+FORGED = {"nri.example.com/a.cpus": "all", "nri.example.com/other": "x", "nri.example.com": "y", "note": "x"}
+
+
+def brought(id_: str = "c1") -> api.CreateContainerRequest:
+    """A container whose pod's author has written annotations under the prefix."""
+    request = creation(id_)
+    request.container.annotations.update(FORGED)
+    return request
+
+
+def test_annotations_under_the_prefix_of_metadata_are_the_adapters_alone(node: Node, tmp_path: Path) -> None:
+    folder = tmp_path / "hooks.d"
+    folder.mkdir()
+    hook(folder, "forged", Path("/bin/true"), "createRuntime", "^nri.example.com/")
+    hook(folder, "honest", Path("/bin/true"), "createRuntime", "^note$")
+    node.plugin("a", node.record("a", json.dumps({"metadata": {"cpus": "0-3"}})))
+    node.plugin("b", node.record("b"))
+    node.configure("a", "b")
+    own = {name: {"events": ["CreateContainer"]} for name in ("a", "b")}
+    hooks = {"enabled": True, "directories": [str(folder)]}
+    daemon, _ = configured(node, {"metadataPrefix": "nri.example.com/", "plugins": own}, hooks=hooks)
+    reply = daemon.call("CreateContainer", brought())
+    adjust = api.CreateContainerResponse.FromString(reply.payload).adjust
+    assert dict(adjust.annotations) == {"nri.example.com/a.cpus": "0-3", "-nri.example.com/other": ""}
+    assert len(adjust.hooks.create_runtime) == 1
+    seen = [node.requests(name)[0]["spec"]["annotations"] for name in ("a", "b")]
+    kept = {"note": "x", "nri.example.com": "y"}
+    assert seen == [kept, {**kept, "nri.example.com/a.cpus": "0-3"}]
+    daemon.logged(
+        "container c1 of default/p brings 2 annotations under nri.example.com/, which are removed;",
+        "the first is nri.example.com/a.cpus",
+    )
+
+
+def test_they_are_removed_also_where_no_plugin_and_no_hook_is(node: Node) -> None:
+    node.configure()
+    daemon, events = configured(node, {"metadataPrefix": "nri.example.com/"})
+    assert events == USUAL | mask(["CreateContainer"])
+    reply = daemon.call("CreateContainer", brought())
+    adjust = api.CreateContainerResponse.FromString(reply.payload).adjust
+    assert dict(adjust.annotations) == {"-nri.example.com/a.cpus": "", "-nri.example.com/other": ""}
+
+
+def test_without_a_prefix_all_annotations_stay(node: Node) -> None:
+    node.configure()
+    daemon, _ = configured(node, {"plugins": {"a": {"events": ["CreateContainer"]}}})
+    assert daemon.call("CreateContainer", brought()).payload == b""

@@ -24,7 +24,8 @@ def test_as_it_is_written_it_sets_nothing() -> None:
 
 
 def test_without_the_marks_it_sets_every_key_to_its_default() -> None:
-    given, errors = parse("\n".join(line.removeprefix("#") for line in LINES), "")
+    assert [f"#{line}" for line in example.reference().splitlines()] == LINES
+    given, errors = parse(example.reference(), "")
     assert not errors
     assert given == Settings(state_directory=settings.state_directory(Settings(), "v010-adapter"))
 
