@@ -93,7 +93,7 @@ def owner() -> Owner:
     """The owner of a directory that lasts as long as this process."""
     directory = tempfile.TemporaryDirectory(prefix="fuzz-journal-")
     owner = Owner(directory.name)
-    owner.__dict__["keep"] = directory
+    owner.__dict__["keep"] = directory  # which is removed with its last reference
     assert owner.take()
     return owner
 

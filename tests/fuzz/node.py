@@ -59,7 +59,7 @@ EVENTS = {
 class Place(NamedTuple):
     """The files of a node, which last as long as this process."""
 
-    keep: object
+    keep: object  # the directory is removed with its last reference
     folder: str
     settings: Settings
 
