@@ -93,7 +93,7 @@ def owner() -> Owner:
     """The owner of a directory that lasts as long as this process."""
     directory = tempfile.TemporaryDirectory(prefix="fuzz-journal-")
     owner = Owner(directory.name)
-    owner.__dict__["keep"] = directory
+    owner.__dict__["keep"] = directory  # which is removed with its last reference
     assert owner.take()
     return owner
 
@@ -115,7 +115,8 @@ def on_disk(text: bytes, creates: list[Create]) -> None:
             owner().is_elsewhere(id_)
             for entry in ledger.take(id_):
                 asked = request.encode(target, "delete", entry, [])
-                if all(map(is_json, (target.spec, target.labels, entry.conf or b"null"))):
+                conf = b"null" if entry.conf is None else entry.conf
+                if all(map(is_json, (target.spec, target.labels, conf))):
                     assert is_json(asked), asked
                 str(target).encode("utf-8", "replace")
                 ledger.deleted(id_, entry)

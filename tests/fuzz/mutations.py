@@ -11,22 +11,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 TEXTS = (
-    "",
-    "c1",
-    "pod",
-    "a",
-    "A=1",
-    "-A",
-    "/x",
-    "../..",
-    "\0",
-    "\n",
-    "é\u2028",
-    "\ud800",
-    "0-3",
-    "x" * 300,
-    "cri-o",
-    "docker",
+    *("", "c1", "pod", "a", "A=1", "-A", "/x", "../..", "0-3", "cri-o", "docker"),
+    *("\0", "\n", "é\u2028", "\ud800", "x" * 300),
 )
 NUMBERS = (0, 1, -1, 2, 7, 255, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, -(2**63), 2**64, 10**400, 0.5, -0.0, 1e308)
 SCALARS: tuple[Any, ...] = (None, True, False, [], {}, *TEXTS, *NUMBERS)

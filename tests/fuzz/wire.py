@@ -28,9 +28,8 @@ LIMITS = (
     (connection, "MAX_ERROR_TEXT", 32),
 )
 """Lower limits than the protocol's, so that short inputs exceed them."""
-
-
 HEADERS = struct.Struct(mux.HEADER.format + ttrpc.HEADER.format.removeprefix(">"))
+"""The headers of a frame and of the message in it."""
 
 
 class Heard(NamedTuple):
