@@ -47,6 +47,20 @@ class ConfigError(AdapterError):
         self.reason = reason
 
 
+def yaml_error(place: str, text: str, error: Exception) -> ConfigError:
+    """Returns an error that PyYAML raises for a text, with the line if it is known."""
+    mark = getattr(error, "problem_mark", None)
+    position = getattr(error, "position", None)  # of a character that is not allowed in YAML
+    line = text.count("\n", 0, position) if position is not None else mark.line if mark else None
+    return ConfigError(place if line is None else f"{place}:{line + 1}", reason_of(error))
+
+
+def reason_of(error: Exception) -> str:
+    """Returns the text of any error, without a path and without PyYAML's lines about the place."""
+    reasons = (getattr(error, name, None) for name in ("strerror", "problem", "reason"))
+    return str(next(filter(None, reasons), error))
+
+
 class ProgramError(AdapterError):
     """A program failed, or could not be run. `reason` is the cause, without the name of the `program`."""
 

@@ -277,9 +277,14 @@ def _match(text: bytes, position: int) -> re.Match[bytes]:
         position = _skip_space(text, position)
         if text[position : position + 1] == b'"':
             raise JSONError("a string without end, with a control character or with a wrong escape", text, position)
-        unexpected = "end" if position == len(text) else repr(chr(text[position]))
-        raise JSONError(f"unexpected {unexpected}", text, position)
+        raise JSONError(f"unexpected {_shown(text[position : position + 1])}", text, position)
     return match
+
+
+def _shown(byte: bytes) -> str:
+    if byte.isascii() and byte.decode().isprintable():
+        return f"{byte.decode()!r}" if byte else "end"
+    return f"byte 0x{byte.hex()}"
 
 
 def _end_of_value(text: bytes, position: int) -> int:

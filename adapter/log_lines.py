@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from typing import Any
 
 from adapter import sanitize
@@ -71,8 +72,9 @@ class JsonFormatter(_Formatter):
     """Formats a record as a JSON object: `time`, `level`, `message`, the record's `fields`, and `traceback`."""
 
     def _format(self, record: logging.LogRecord) -> str:
+        utc = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         members = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
+            "time": f"{utc}.{int(record.msecs):03}Z",  # RFC 3339
             "level": record.levelname.lower(),
             "message": self._message(record),
         }

@@ -11,7 +11,7 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import IO
 
-from adapter.errors import ConfigError
+from adapter.errors import ConfigError, reason_of
 
 MAX_LINKS = 40
 """Maximum number of symbolic links in one path: the kernel's limit."""
@@ -68,7 +68,16 @@ def given(path: str) -> bytes:
             return _at_most(sys.stdin.buffer, MAX_GIVEN)
         return read(path, MAX_GIVEN)[0]
     except (OSError, ValueError) as error:
-        raise ConfigError(called(path), getattr(error, "strerror", None) or str(error)) from None
+        raise ConfigError(called(path), reason_of(error)) from None
+
+
+def text(data: bytes, place: str) -> str:
+    """Returns the text of a file whose name in errors is `place`. Raises ConfigError with the line of a wrong byte."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{place}:{line}", f"no text: the byte 0x{data[error.start]:02x} is not UTF-8") from None
 
 
 def called(path: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from adapter import paths
-from adapter.errors import ConfigError
+from adapter.errors import ConfigError, reason_of, yaml_error
 from adapter.nri.events import BY_EVENT
 from adapter.trust import Trust, judge, off, strict
 
@@ -113,11 +113,13 @@ def read(path: str = "") -> tuple[Settings, list[ConfigError]]:
     """Returns the settings in a file, and its errors. The default file may be absent."""
     place = path or DEFAULT_PATH
     try:
-        text = paths.read(place, paths.MAX_GIVEN)[0].decode()
+        text = paths.text(paths.read(place, paths.MAX_GIVEN)[0], place)
     except FileNotFoundError as error:
         return Settings(), [ConfigError(path, str(error.strerror))] if path else []
     except (OSError, ValueError) as error:
-        return Settings(), [ConfigError(place, getattr(error, "strerror", None) or str(error))]
+        return Settings(), [ConfigError(place, reason_of(error))]
+    except ConfigError as error:
+        return Settings(), [error]
     reason = judge(place).error  # whatever `trust` is in it: who can write to the file could switch it off
     if reason:
         return Settings(paths.absolute(place)), [ConfigError(place, reason)]
@@ -137,7 +139,7 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
     except (yaml.YAMLError, RecursionError) as error:
-        return Settings(), [ConfigError(place + _line(error, text), _reason(error))]
+        return Settings(), [yaml_error(place, text, error)]
     if node is None:
         return Settings(), []
     values = _Reader(loader, place, errors).mapping(node, SCHEMA, "")
@@ -323,20 +325,6 @@ SCHEMA: dict[str, Any] = {
 """The known keys (`*`: any key), each a mapping with a schema of its own or a `Key`."""
 
 
-def _line(error: Exception, text: str) -> str:
-    """Returns the place of PyYAML's error as `:LINE`, empty if the error has none."""
-    mark = getattr(error, "problem_mark", None)
-    if mark is not None:
-        return f":{mark.line + 1}"
-    position = getattr(error, "position", None)  # of a character that is not allowed in YAML
-    return "" if position is None else f":{text.count(chr(10), 0, position) + 1}"
-
-
-def _reason(error: Exception) -> str:
-    """Returns the text of an error of PyYAML or of a check, without PyYAML's lines about the place."""
-    return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
-
-
 class _Reader:
     """Reads YAML nodes by the schema and collects their errors."""
 
@@ -361,7 +349,7 @@ class _Reader:
                 try:
                     values[key] = expected.check(self._loader.construct_object(value, deep=True))
                 except Exception as error:
-                    self._error(value, name, _reason(error))
+                    self._error(value, name, reason_of(error))
         return values
 
     def _items(self, node: yaml.Node, path: str) -> list[tuple[str, yaml.Node]]:

@@ -142,7 +142,7 @@ def test_what_go_refuses_is_refused_with_the_place(text: bytes, line: int, colum
         (b'{"a" 1}', "colon"),
         (b"{1:1}", "key"),
         (b"{} x", "behind"),
-        (b"[\xc3]", "'Ã'"),
+        (b"[\xc3]", "unexpected byte 0xc3"),
         (b"[" * (DEEP + 1), "deep"),
         (b'["a\tb"]', "string"),
         (b'["a', "string"),

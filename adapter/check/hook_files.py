@@ -72,14 +72,21 @@ class HookFiles:
             return
         try:
             text, _ = read(file)
-            hook = model.parse(text, self._stages) if text else None
+            hook, errors = model.examine(text, self._stages) if text else (None, [])
         except (OSError, ConfigError) as error:
             yield Entry(PROBLEM, self._reasons.get(printable(file)) or str(error), file)
         except HookError as error:
-            yield from _all_faults(text, file, error)
+            yield from _all_faults(text, file, [error])
             yield Entry(NOTE, "not used", file)
         else:
-            yield from self._good(file, text, hook) if hook else [Entry(OK, f"empty: {masks}", file)]
+            if hook is None:
+                yield Entry(OK, f"empty: {masks}", file)
+            elif errors:
+                yield from _all_faults(text, file, errors)
+                yield from self._program(file, hook)
+                yield Entry(NOTE, "not used", file)
+            else:
+                yield from self._good(file, text, hook)
 
     def _good(self, file: str, text: bytes, hook: Hook) -> Iterator[Entry]:
         """Yields the entries on a file that can be parsed."""
@@ -93,15 +100,19 @@ class HookFiles:
             masked = Entry(NOTE, f"masked by {self._mask(file)}", file)
             yield Entry(PROBLEM, f"not used: {reason}", file) if reason else masked
             return
-        fault = program.fault(hook.path, self._host_root)
         stages = ", ".join(hook.stages)
-        used = Entry(OK, f"{stages}: {hook.path}", file)
-        yield Entry(PROBLEM, f"its program {hook.path} {fault}", file) if fault else used
+        yield from list(self._program(file, hook)) or [Entry(OK, f"{stages}: {hook.path}", file)]
         if not stages or never(hook.when):
             why = "its conditions never hold" if stages else "it has no stages"
             yield Entry(NOTE, f"no container gets this hook: {why}", file)
         if {"prestart", "createRuntime"} <= set(hook.stages):
             yield Entry(NOTE, "injected twice: prestart and createRuntime are the same stage", file)
+
+    def _program(self, file: str, hook: Hook) -> Iterator[Entry]:
+        """Yields why the program of a file's hook cannot be started."""
+        fault = program.fault(hook.path, self._host_root)
+        if fault:
+            yield Entry(PROBLEM, f"its program {hook.path} {fault}", file)
 
     def _mask(self, file: str) -> str:
         """Returns the file that masks another."""
@@ -123,16 +134,15 @@ def never(when: When) -> bool:
     return False in (when.always, when.has_bind_mounts) or all(condition is None for condition in conditions)
 
 
-def _all_faults(text: bytes, file: str, error: HookError) -> list[Entry]:
-    """Returns every fault of a file; `error` is the first, at which the parser has stopped."""
-    first = Entry(PROBLEM, error.reason, file, error.line, error.column)
+def _all_faults(text: bytes, file: str, errors: Sequence[HookError]) -> list[Entry]:
+    """Returns every fault of a file; `errors` are those that the parser has found."""
+    found = {Entry(PROBLEM, error.reason, file, error.line, error.column) for error in errors}
     try:
         gojson.document(text)
     except gojson.JSONError:
-        return [first]
+        return list(found)
     entries = faults.find(text, file)
     places = {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
     # An error without a place is a missing key, which the schema finds, too.
-    if (first.line, first.column) in places or (places and not first.line):
-        return entries
-    return sorted([*entries, first], key=faults.by_place)
+    new = [entry for entry in found if (entry.line, entry.column) not in places and (entry.line or not places)]
+    return sorted([*entries, *new], key=faults.by_place)

@@ -15,8 +15,10 @@ from adapter.settings import LegacySettings
 
 
 def read(settings: LegacySettings) -> tuple[Config, list[Entry]]:
-    """Returns the configured legacy plugins, and the entries on their file."""
+    """Returns the configured legacy plugins, and the entries on their file, which may be unknown."""
     file = settings.config
+    if not file:
+        return Config(), [Entry(NOTE, "not checked: legacy.config has an error")]
     try:
         text, _ = config.read(file)
     except FileNotFoundError:
@@ -57,7 +59,7 @@ def programs(settings: LegacySettings, conf: Config) -> Iterator[Entry]:
         running = Entry(OK, f"{type_}: runs {path}{_events(settings, type_)}")
         yield Entry(PROBLEM, f"{type_}: {path} {fault}") if fault else running
     for type_ in settings.plugins:
-        if type_ not in types:
+        if settings.config and type_ not in types:
             yield Entry(NOTE, f"{type_}: has settings, but is not in {settings.config}")
 
 

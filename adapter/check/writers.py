@@ -28,7 +28,8 @@ def _paths(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[tu
     """Yields the configured files and programs, each with its root directory."""
     if config.file:
         yield config.file, "/"
-    yield config.legacy.config, "/"
+    if config.legacy.config:
+        yield config.legacy.config, "/"
     finder = Programs(config.legacy.path, config.legacy.environment, off)
     for entry in conf_json.entries:
         try:

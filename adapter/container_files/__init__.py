@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
-from google.protobuf import json_format
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
-
-from adapter.container_files import config, document, inspected, manifest
+from adapter.container_files import config, document, inspected, manifest, nri
 from adapter.container_files.document import Value
 from adapter.container_files.manifest import IMAGE_DECIDES
 from adapter.errors import ConfigError
@@ -30,8 +26,6 @@ _CONTAINER = {field.name for field in api.Container.DESCRIPTOR.fields} | {"podSa
 _POD = {field.name for field in api.PodSandbox.DESCRIPTOR.fields}
 _OCI = {"ociVersion", "process", "root"}
 _EVENT = {"event", "pod", "container"}
-
-M = TypeVar("M", bound=Message)
 
 
 class Described(NamedTuple):
@@ -120,11 +114,11 @@ def _pod(value: Value) -> api.PodSandbox:
     if value.keys >= manifest.KEYS:
         return _pods_of_manifests([value])[0][1]
     if value.keys & _EVENT:
-        return _message(value["pod"], api.PodSandbox())
+        return nri.message(value["pod"], api.PodSandbox())
     if value.keys >= {"status", "info"}:
         return inspected.crictl_pod(value)
     if value.keys & _POD:
-        return _message(value, api.PodSandbox())
+        return nri.message(value, api.PodSandbox())
     raise value.error("neither an NRI pod, nor a Kubernetes manifest, nor crictl's")
 
 
@@ -180,34 +174,10 @@ def _of_events(documents: Sequence[Value]) -> Iterator[tuple[str, Callable[[], D
 
 def _of_event(event: Value) -> Described:
     kind = f"a recorded {event['event'].text}" if event["event"].text else "an NRI request"
-    return Described(kind, _message(event["pod"], api.PodSandbox()), _message(event["container"], api.Container()))
+    return Described(
+        kind, nri.message(event["pod"], api.PodSandbox()), nri.message(event["container"], api.Container())
+    )
 
 
 def _of_container(value: Value) -> Described:
-    return Described("an NRI container", api.PodSandbox(), _message(value, api.Container()))
-
-
-def _message(value: Value, message: M) -> M:
-    """Returns a message from protojson; keys that it does not know are left out. Raises ConfigError."""
-    _check(value, message.DESCRIPTOR)
-    try:
-        return json_format.ParseDict(value.data or {}, message, ignore_unknown_fields=True)
-    except (json_format.ParseError, ValueError, TypeError, AttributeError) as error:
-        raise value.error(str(error)) from None
-
-
-def _check(value: Value, kind: Any) -> None:
-    """Raises ConfigError, with the line, for a value of the wrong type; protobuf takes a text for an empty message."""
-    for field in kind.fields:
-        for member in (value[name] for name in {field.name, field.json_name}):
-            is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
-            elements = [member[name] for name in member.keys] if is_map else member if field.is_repeated else [member]
-            for element in elements:
-                _check_element(element, field.message_type.fields_by_name["value"] if is_map else field)
-
-
-def _check_element(value: Value, field: FieldDescriptor) -> None:
-    if field.message_type is not None and value.data is not None:
-        _check(value, field.message_type)
-    elif field.type == FieldDescriptor.TYPE_STRING:
-        value.text  # noqa: B018 - raises
+    return Described("an NRI container", api.PodSandbox(), nri.message(value, api.Container()))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from adapter import gojson, paths
-from adapter.errors import ConfigError
+from adapter.errors import ConfigError, yaml_error
 
 Path = tuple[str | int, ...]
 
@@ -113,14 +113,13 @@ def _json_place(file: str, text: bytes, start: int, path: Path) -> str:
 def _yaml(file: str, text: bytes) -> list[Value]:
     import yaml  # noqa: PLC0415 - 20 ms that JSON does not need
 
+    decoded = paths.text(text, file)
     try:
-        documents = list(yaml.safe_load_all(text))
+        documents = list(yaml.safe_load_all(decoded))
     except RecursionError:
         raise ConfigError(file, "nested too deeply") from None
     except Exception as error:  # a wrong value for a tag raises errors of many types
-        mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or getattr(error, "reason", None) or error
-        raise ConfigError(f"{file}:{mark.line + 1}" if mark else file, str(reason)) from None
+        raise yaml_error(file, decoded, error) from None
     places = (partial(_yaml_place, file, text, number) for number in range(len(documents)))
     return [Value(place, data) for place, data in zip(places, documents, strict=True) if data is not None]
 

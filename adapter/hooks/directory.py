@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from adapter import paths
+from adapter.errors import reason_of
 from adapter.hooks.file import GONE, PATIENCE, HookFile
 from adapter.hooks.match import Matcher, Named
 from adapter.hooks.model import Hook
@@ -145,7 +146,7 @@ class Directories:
         try:
             status = paths.status(path, self._host_root)
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
+            reason = reason_of(error)
         else:
             if not runs_on_node:
                 return ""

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable, Sequence
 
 from adapter import paths
+from adapter.errors import reason_of
 from adapter.hooks.match import Named
 from adapter.hooks.model import HookError, parse_in_steps
 from adapter.hooks.steps import Steps
@@ -76,7 +77,7 @@ class HookFile:
 
     def _cannot_be_read(self, error: OSError | ValueError) -> None:
         self._text = None
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = reason_of(error)
         if isinstance(error, OSError) and error.errno in GONE:
             self.seen = error.errno
             self.hook, self.masks, self.error = None, False, f"leads nowhere: {reason}"

@@ -56,18 +56,31 @@ def parse(text: bytes, extension_stages: Sequence[str] = ()) -> Hook:
 def parse_in_steps(text: bytes, extension_stages: Sequence[str] = ()) -> Steps[Hook]:
     """Parses as `parse` does, one pattern per step."""
     document = Document(text)
-    version = document.decode(_VERSION).get("version") or ""
-    if version == "1.0.0":
-        hook = _current(document.decode(_CURRENT))
-    elif version in ("0.1.0", ""):
-        hook = _old(document.decode(_OLD))
-    else:
-        raise document.error(f"the version {version!r} is unknown, there are 1.0.0 and 0.1.0", version)
-    _check(hook, document, extension_stages)
-    for pattern in patterns_of(hook.when):
-        _check_pattern(pattern, hook.when, document)
+    hook = _decoded(document)
+    for fault in _faults(hook, document, extension_stages):
+        if fault is not None:
+            raise fault
         yield
     return hook
+
+
+def examine(text: bytes, extension_stages: Sequence[str] = ()) -> tuple[Hook, list[HookError]]:
+    """Returns the hook of a file, and every fault for which `parse` would refuse it.
+
+    Raises HookError for a file that cannot be decoded.
+    """
+    document = Document(text)
+    hook = _decoded(document)
+    return hook, [fault for fault in _faults(hook, document, extension_stages) if fault is not None]
+
+
+def _decoded(document: Document) -> Hook:
+    version = document.decode(_VERSION).get("version") or ""
+    if version == "1.0.0":
+        return _current(document.decode(_CURRENT))
+    if version in ("0.1.0", ""):
+        return _old(document.decode(_OLD))
+    raise document.error(f"the version {version!r} is unknown, there are 1.0.0 and 0.1.0", version)
 
 
 _VERSION = decode.structure({"version": string})
@@ -136,26 +149,31 @@ def _either(fields: Mapping[str, Any], singular: str) -> list[str] | None:
     return one if other is None else other
 
 
-def _check(hook: Hook, document: Document, extension_stages: Sequence[str]) -> None:
+def _faults(hook: Hook, document: Document, extension_stages: Sequence[str]) -> Iterator[HookError | None]:
+    """Yields the faults of a hook, and None after each of its patterns: a pattern takes time."""
     for text in (hook.path, *hook.args, *hook.env):
         if "\0" in text:
-            raise document.error("a NUL character", text)
+            yield document.error("a NUL character", text)
     if not hook.path.startswith("/"):
-        raise document.error(f"must be an absolute path, not {hook.path!r}", hook.path)
+        yield document.error(f"must be an absolute path, not {hook.path!r}", hook.path)
     if len(hook.path.encode("utf-8", "surrogatepass")) > MAX_PATH:
-        raise document.error(f"more than {MAX_PATH} bytes", hook.path)
+        yield document.error(f"more than {MAX_PATH} bytes", hook.path)
     for stage in hook.stages:
         if stage not in STAGES and stage not in extension_stages:
-            known = stage in EXTENSION_STAGES
-            raise document.error(f"the stage {stage!r} is {'not enabled' if known else 'unknown'}", stage)
+            reason = "not enabled (hooks.precreate: true enables it)" if stage in EXTENSION_STAGES else "unknown"
+            yield document.error(f"the stage {stage!r} is {reason}", stage)
+    for pattern in patterns_of(hook.when):
+        yield from _pattern_faults(pattern, hook.when, document)
+        yield None
 
 
-def _check_pattern(pattern: str, when: When, document: Document) -> None:
+def _pattern_faults(pattern: str, when: When, document: Document) -> Iterator[HookError]:
     fault = patterns.fault(pattern)
     if fault:
         # The file has only the parts of the joined pattern of version 0.1.0.
         parts = pattern.split("|") if when.any_of and pattern not in when.commands else [pattern]
-        raise document.error(f"the pattern {pattern!r}: {fault}", next(filter(patterns.fault, parts), pattern))
+        for part in list(filter(patterns.fault, parts)) or [pattern]:
+            yield document.error(f"the pattern {pattern!r}: {fault}", part)
 
 
 def patterns_of(when: When) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from adapter.errors import NotAdjustable, PluginError
@@ -48,15 +48,15 @@ class PluginStep(NamedTuple):
 class Services(NamedTuple):
     """What all jobs of the legacy bridge work with.
 
-    `late_limit` is the seconds a plugin may take behind the answer. `warned` holds the plugins whose wishes were
-    ignored with a warning.
+    `late_limit` is the seconds a plugin may take behind the answer. `warned` holds the plugins, each with what the
+    log has a warning of.
     """
 
     runner: Runner
     programs: Programs
     ledger: Ledger
     late_limit: float
-    warned: set[str]
+    warned: set[tuple[str, str]]
     retry: Callable[[str], object]
     """Called with an id for which a delete that is owed could not be started."""
 
@@ -139,6 +139,7 @@ class PluginJob(Driver[PluginStep]):
     def _accepted(self, step: PluginStep, process: Process) -> result.Result | Failure:
         try:
             parsed = result.parse(process.stdout)
+            self._warn_of_typos(step.entry.type, parsed.typos)
             if parsed.error:
                 return Failure(parsed.error)
             if not step.may_adjust:
@@ -153,14 +154,25 @@ class PluginJob(Driver[PluginStep]):
     def _without_wishes(self, type_: str, parsed: result.Result) -> result.Result:
         """Returns the result as the original client read it: it ignored the keys that it did not know."""
         wishes = parsed.requested()
-        if wishes and type_ not in self._services.warned:
-            self._services.warned.add(type_)
+        if wishes and self._is_news(type_, "wishes"):
             log.warning(
                 "%s answers %s with `%s`, which is ignored: the plugin has no `events` in its settings. "
                 "To change containers as they are created, add legacy: {plugins: {%s: {events: [CreateContainer]}}}",
                 *(type_, self.event, "`, `".join(wishes), type_),
             )
         return parsed.original()
+
+    def _warn_of_typos(self, type_: str, typos: Iterable[tuple[str, str]]) -> None:
+        for key, meant in typos:
+            if self._is_news(type_, meant):
+                log.warning("%s: the key %r in its result is unknown and ignored; did you mean %r?", type_, key, meant)
+
+    def _is_news(self, type_: str, subject: str) -> bool:
+        """Whether the log has no warning yet of this in a plugin's results; then it is about to have one."""
+        warning = type_, subject
+        is_news = warning not in self._services.warned
+        self._services.warned.add(warning)
+        return is_news
 
     def _response(self) -> Any:
         return self._builder.reply()

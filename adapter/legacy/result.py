@@ -5,12 +5,18 @@ Source: containerd/nri types/v1/types.go (Result) and client.go (invokePlugin).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from adapter import gojson
 
 _TEXTS = ("plugin", "version", "error")
 _REQUESTS = {"spec": "spec", "cgroupspath": "cgroups_path", "adjust": "adjust", "updates": "updates"}
+_KNOWN = (*_TEXTS, "metadata", "spec", "adjust", "updates")
+_SIMILAR = 0.7
+"""How similar an unknown key must be to the known key that is probably meant: as `err` and `error` are."""
+_LONGEST = 20
+"""Characters of the longest key that may be meant as a known one."""
 
 
 class ResultError(ValueError):
@@ -21,7 +27,7 @@ class Result(NamedTuple):
     """A plugin's answer. A non-empty `error` is a failure.
 
     The original client knew the first four members. The others are the changes that the plugin asks for, decoded but
-    not yet checked; None where it asks for nothing.
+    not yet checked; None where it asks for nothing. `typos` are unknown keys with the known keys that they resemble.
     """
 
     plugin: str = ""
@@ -32,6 +38,7 @@ class Result(NamedTuple):
     cgroups_path: Any = None
     adjust: Any = None
     updates: Any = None
+    typos: tuple[tuple[str, str], ...] = ()
 
     def requested(self) -> list[str]:
         """Returns the keys of the changes that the plugin asks for."""
@@ -65,6 +72,7 @@ def parse(output: bytes) -> Result:
     texts = dict.fromkeys(_TEXTS, "")
     metadata: dict[str, str] = {}
     requests: dict[str, Any] = {}
+    typos: list[tuple[str, str]] = []
     for name, value in decoded:
         key = gojson.fold(name)
         if key in texts:
@@ -73,7 +81,18 @@ def parse(output: bytes) -> Result:
             _add_metadata(metadata, name, value)
         elif key in _REQUESTS:
             requests[_REQUESTS[key]] = value
-    return Result(texts["plugin"], texts["version"], texts["error"], metadata, **requests)
+        elif known := meant(key):
+            typos.append((name, known))
+    return Result(texts["plugin"], texts["version"], texts["error"], metadata, **requests, typos=tuple(typos))
+
+
+@lru_cache(1000)
+def meant(key: str) -> str:
+    """Returns the known key that is probably meant by an unknown one, in lower case; empty if there is none."""
+    from difflib import get_close_matches  # noqa: PLC0415 - 2 ms that a plugin without unknown keys does not need
+
+    known = get_close_matches(key, _KNOWN, n=1, cutoff=_SIMILAR) if len(key) <= _LONGEST else []
+    return known[0] if known else ""
 
 
 def is_complete(output: bytes) -> bool:

@@ -64,11 +64,11 @@ def drop_in(config: Path, idx: str, base: str) -> str:
     """Returns a plugin's text in the drop-in directory, empty if there is none. Raises ConfigError."""
     for file in (config / name for name in drop_ins(idx, base)):
         try:
-            return file.read_text(encoding="utf-8")
+            return paths.text(file.read_bytes(), str(file))
         except FileNotFoundError:
             continue
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(str(file), f"cannot be read: {error}") from None
+        except OSError as error:
+            raise ConfigError(str(file), f"cannot be read: {error.strerror}") from None
     return ""
 
 

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import partial
+from pathlib import Path as File
+from typing import NamedTuple
 
-from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from adapter import paths
-from adapter.errors import ConfigError
+from adapter.container_files import nri
+from adapter.container_files.document import Path, Value
+from adapter.errors import ConfigError, reason_of
 from adapter.nri import events
 
-POD_LIFE = Path(__file__).with_name("pod-life.jsonl")
+POD_LIFE = File(__file__).with_name("pod-life.jsonl")
 """The life of a pod with one container on containerd 2.4.2."""
 
 
@@ -29,24 +32,36 @@ class Recorded(NamedTuple):
     request: Message
 
 
-def read(path: Path) -> Iterator[Recorded]:
+def read(path: os.PathLike[str]) -> Iterator[Recorded]:
     """Yields the calls of a recording. Raises ConfigError, with the number of a bad line."""
+    name = paths.called(str(path))
     for number, line in enumerate(io.BytesIO(paths.given(str(path))), start=1):
+        place = f"{name}:{number}"
         try:
-            yield _recorded(json.loads(line.decode()))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, json_format.ParseError) as error:
-            raise ConfigError(f"{paths.called(str(path))}:{number}", f"no recorded event: {error!r}") from None
+            yield _recorded(Value(partial(_place, place), json.loads(paths.text(line, name))))
+        except (ConfigError, ValueError, RecursionError) as error:
+            raise ConfigError(place, f"no recorded event: {_reason(error)}") from None
 
 
-def _recorded(line: dict[str, Any]) -> Recorded:
-    event = line["event"]
-    extra = line.get("extra") or {}
+def _place(place: str, _path: Path) -> str:
+    return place
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg}, column {error.colno}"
+    return "nested too deeply" if isinstance(error, RecursionError) else reason_of(error)
+
+
+def _recorded(line: Value) -> Recorded:
+    event, extra = line["event"].text, line["extra"]
+    if event not in events.CALLS:
+        raise line["event"].error(f"{event!r} is no event")
+    fields = {key: extra[key].data for key in extra.keys}
     if event == "Configure":
-        extra = {"config": extra["config"], "runtime_name": extra["runtime"], "runtime_version": extra["version"]}
-    if event == "UpdateContainer" and "linux_resources" not in extra:  # an early recorder left this key out
-        extra = {"linux_resources": extra}
-    fields = {**extra, "pod": line.get("pod"), "container": line.get("container")}
-    request = events.CALLS[event].request()
-    present = {key: value for key, value in fields.items() if value is not None}
-    json_format.ParseDict(present, request, ignore_unknown_fields=True)
-    return Recorded(event, request)
+        names = {"config": "config", "runtime_name": "runtime", "runtime_version": "version"}
+        fields = {field: extra[name].data for field, name in names.items()}
+    if event == "UpdateContainer" and "linux_resources" not in fields:  # an early recorder left this key out
+        fields = {"linux_resources": fields}
+    fields |= {name: line[name].data for name in ("pod", "container")}
+    return Recorded(event, nri.message(Value(line.place, fields), events.CALLS[event].request()))

@@ -94,6 +94,15 @@ def test_every_error_of_the_configuration_is_shown_and_the_rest_of_it_counts(nod
     assert node.code == 1
 
 
+@pytest.mark.parametrize("legacy", ["{config: conf.json, plugins: {x: {timeout: 1}}}", "5"])
+def test_where_the_list_is_unknown_the_default_one_is_not_checked_in_its_place(node: Node, legacy: str) -> None:
+    lines = node("-config", str(node.write("bad.yaml", f"legacy: {legacy}\n")))
+    assert lines[1].startswith("PROBLEM bad.yaml:1: legacy")
+    start = lines.index("legacy plugins")
+    assert lines[start : start + 3] == ["legacy plugins", "note not checked: legacy.config has an error", "hooks"]
+    assert "/etc/nri/conf.json" not in node.out
+
+
 def test_a_configuration_that_is_no_yaml_is_named_with_its_line(node: Node) -> None:
     lines = node("-config", str(node.write("bad.yaml", "a: b\n c: [")))
     assert lines[1].startswith("PROBLEM bad.yaml:2: ")

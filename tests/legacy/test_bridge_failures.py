@@ -37,7 +37,7 @@ FAILURES = [
     ("kill -9 $$", "no result (no output), killed by signal 9, output: <empty>"),
     ("echo hello; exit 1", "no result (line 1, column 1: unexpected 'h'), exit code 1, output: 'hello\\n'"),
     ("echo '{}{}'", "no result (line 1, column 3: something behind the JSON value), exit code 0, output: '{}{}\\n'"),
-    (r"printf '\377\376'", r"no result (line 1, column 1: unexpected 'ÿ'), exit code 0, output: '\\xff\\xfe'"),
+    (r"printf '\377\376'", r"no result (line 1, column 1: unexpected byte 0xff), exit code 0, output: '\\xff\\xfe'"),
     (
         """echo '{"error":1}'""",
         """no result ('error' is a number, not a string), exit code 0, output: '{"error":1}\\n'""",
@@ -115,6 +115,13 @@ def test_the_only_plugin_that_cannot_be_started_leaves_nothing_to_delete(node: N
     assert node.delete("c1").outcome == "nothing to do"
     assert not node.busy
     node.loop.advance(100)  # no deadline is left behind
+
+
+def test_a_key_that_resembles_a_known_one_is_warned_of_once(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    node.plugins(a="""echo '{"Specs": {}, "spek": {}, "errors": "x", "conf": 1}'""")
+    assert [done(node, node.create(id_)) for id_ in ("c1", "c2")] == ["ok", "ok"]
+    text = "a: the key {!r} in its result is unknown and ignored; did you mean {!r}?"
+    assert logged(caplog, logging.WARNING) == [text.format("Specs", "spec"), text.format("errors", "error")]
 
 
 def test_a_tolerated_failure_lets_the_create_go_on(node: Node, caplog: pytest.LogCaptureFixture) -> None:

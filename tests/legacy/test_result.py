@@ -29,7 +29,7 @@ GOOD = [
     (b'{"error":"a","error":null}', Result(error="a")),
     (b'{"plugin":null,"version":null,"metadata":null}', Result()),
     ('{"ver\u017fion":"a"}'.encode(), Result(version="a")),
-    ('{"plugin\u017f":"a"}'.encode(), Result()),
+    ('{"plugin\u017f":"a"}'.encode(), Result(typos=(("plugin\u017f", "plugin"),))),
     (rb'{"met\u0061data":{"\u0061":"\u0062"}}', Result(metadata={"a": "b"})),
     (b'{"error":" "}', Result(error=" ")),
     (rb'{"error":"\u0000"}', Result(error="\0")),
@@ -109,6 +109,16 @@ def test_what_is_no_result_is_an_error_that_says_why(output: bytes, reason: str)
 def test_a_result_of_a_mebibyte_is_read() -> None:
     text = "x" * ((1 << 20) - 50)
     assert parse(b'{"metadata":{"big":"%s"}}' % text.encode()) == Result(metadata={"big": text})
+
+
+REQUEST = b"conf version state id sandboxID pid spec labels results event pod container resources".split()
+
+
+def test_keys_that_resemble_known_ones_are_noted() -> None:
+    echo = b",".join(b'"%b":null' % key for key in REQUEST)
+    assert parse(b"{%b}" % echo).typos == ()
+    keys = b'{"Specs":1,"metdata":1,"err":1,"update":1,"adjustment":1,"name":1,"%b":1}' % (b"spec" * 9)
+    assert [meant for _, meant in parse(keys).typos] == ["spec", "metadata", "error", "updates", "adjust"]
 
 
 def test_results_share_no_metadata() -> None:

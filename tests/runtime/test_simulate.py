@@ -308,15 +308,35 @@ def test_what_cannot_be_used_is_named_with_file_and_line(plugins: Plugins, simul
     for text, said in (
         (b'{"event": "RunPodSandbox", "pod": {}}\n{"event": "Nonsense"}\n', ":2: no recorded event"),
         (b'\xff{"event"', ":1: no recorded event"),
-        (b'{"event": "RunPodSandbox", "pod": {"id": 5}}', ":1: no recorded event"),
-        (b"[" * 100_000, ":1: no recorded event"),
+        (
+            b'{"event": "RunPodSandbox", "pod": {"id": 5}}',
+            ":1: no recorded event: pod.id: must be a text, not a number",
+        ),
+        (b"[" * 100_000, ":1: no recorded event: nested too deeply\n"),
+        (b"\n[1]", ":1: no recorded event: Expecting value, column 1\n"),
+        (b"[1]", ":1: no recorded event: must be a mapping, not a list\n"),
+        (b"\x7fELF\2\1\0\xd0", ":1: no recorded event: no text: the byte 0xd0 is not UTF-8\n"),
+        (b"{}", ":1: no recorded event: event: '' is no event\n"),
+        (b'{"event": ["x"]}', ":1: no recorded event: event: must be a text, not a list\n"),
+        (b'{"event": "CreateContainer", "pod": 5}', ":1: no recorded event: pod: must be a mapping, not a number\n"),
+        (
+            b'{"event": "StartContainer", "container": {"linux": {"resources": {"cpu": {"shares": {"value": "x"}}}}}}',
+            ":1: no recorded event: container.linux.resources.cpu.shares.value: must be a whole number\n",
+        ),
+        (
+            b'{"event": "UpdateContainer", "extra": 7}',
+            ":1: no recorded event: extra: must be a mapping, not a number\n",
+        ),
         (b"", ": no events in it"),
     ):
         file.write_bytes(text)
         assert f"{file}{said}" in simulate.refused(*start, "-events", file)
     for container, said in (
         ('{"id": "c",\n"args": "/x"}', ":2: args: must be a list, not a text"),
-        ('{"id": "c",\n"linux": {"oom_score_adj": {"value": "x"}}}', ":1: "),
+        (
+            '{"id": "c",\n"linux": {"oom_score_adj": {"value": "x"}}}',
+            ":2: linux.oom_score_adj.value: must be a whole number",
+        ),
         ('{"id": "c", "linux":\n{"devices": [\n{"uid": "x"}]}}', ":3: linux.devices[0].uid: must be a mapping"),
         ('{"ociVersion": "1", "linux":\n{"devices": [\n{"path": 5}]}}', ":3: linux.devices[0]: path: not what belongs"),
         (MANIFEST.replace("/bin/server", "on"), ":9: spec.containers[0].command[0]: must be a text"),
