@@ -66,6 +66,7 @@ class Daemon:
     def __init__(
         self,
         own: Settings,
+        errors: list[ConfigError],
         who: Identity,
         connect: Connect | None,
         reread: settings.Read,
@@ -74,8 +75,8 @@ class Daemon:
     ) -> None:
         """Takes the settings that hold unless the runtime sends some, the name and index, and how to join again.
 
-        `reread` reads the configuration file again. Without `connect` the daemon ends when the connection is lost,
-        with the exit code `when_lost`. With `launch` the daemon ends when the runtime does.
+        `errors` are the mistakes in the configuration file, `reread` reads that again. Without `connect` the daemon
+        ends when the connection is lost, with the exit code `when_lost`. With `launch` it ends when the runtime does.
         """
         self.state = State.APART
         self.exit_code = 0
@@ -99,6 +100,7 @@ class Daemon:
         self._is_told_to_end = False
         self._reread = reread
         self._adapter = Adapter(self._loop, own, who.name, self._joined)
+        self._adapter.configuration_errors = errors
         if launch is not None:
             self._take(launch, own)
 
@@ -308,7 +310,7 @@ def run(
 ) -> int:
     """Prepares the process and its log, and runs the daemon; returns the exit code.
 
-    `errors` are the mistakes in the configuration file, to be logged. `trunk` is Daemon.run's, the others are Daemon's.
+    `errors` are logged. `trunk` is Daemon.run's, the others are Daemon's.
     """
     _become_daemon()
     logs.setup(own.log)
@@ -316,7 +318,7 @@ def run(
     _report_missing_pidfd()
     if own.file:
         own.legacy.trust(own.file, "/")  # the warnings: only now there is a log
-    return Daemon(own, who, connect, reread, when_lost, launch).run(trunk)
+    return Daemon(own, errors, who, connect, reread, when_lost, launch).run(trunk)
 
 
 def _become_daemon() -> None:

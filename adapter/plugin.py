@@ -5,18 +5,21 @@ from __future__ import annotations
 import gc
 import logging
 import os
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from adapter import creation, logs, settings
 from adapter.creation import Creation
+from adapter.errors import ConfigError
 from adapter.inventory import Inventory
 from adapter.loop import Loop
 from adapter.nri import Answer, Context, Deferred, Plugin, api, versions
 from adapter.nri.events import mask
 from adapter.owner import Owner
 from adapter.settings import Settings
+from adapter.times import Histogram, quantiles
 
 if TYPE_CHECKING:
     from adapter.hooks.bridge import HookBridge
@@ -61,6 +64,12 @@ class Adapter(Plugin):
         """Asks the runtime for updates of containers; the daemon sets it for each connection."""
         self.keep_configuration: Callable[[str, str], object] = lambda text, socket: None
         """Takes the runtime's configuration text, and the path of the socket in it."""
+        self.configuration_errors: list[ConfigError] = []
+        """What is wrong with the adapter's own configuration."""
+        self._times: defaultdict[str, Histogram] = defaultdict(Histogram)
+        """The time from a call's coming to its answer, by event."""
+        self._late: Counter[str] = Counter()
+        """The answers that were written after the call's deadline, by event."""
 
     @cached_property
     def legacy(self) -> Bridge:
@@ -117,6 +126,7 @@ class Adapter(Plugin):
         new, errors = read()
         for error in errors:
             log.error("SIGHUP: %s (the configuration stays as it was)", error)
+        self.configuration_errors = errors
         if errors:
             return
         self._settings = self._settings._replace(log=new.log)
@@ -128,9 +138,9 @@ class Adapter(Plugin):
     def take_configuration(self, text: str) -> None:
         """Takes the runtime's configuration text in place of the file's."""
         self._is_configured_by_runtime = True
-        self._settings, errors = settings.parse(text, "configuration from the runtime")
+        self._settings, self.configuration_errors = settings.parse(text, "configuration from the runtime")
         logs.setup(self._settings.log)
-        settings.report(errors)
+        settings.report(self.configuration_errors)
         self.keep_configuration(text, self._settings.socket)
 
     def _events(self) -> set[str]:
@@ -166,10 +176,24 @@ class Adapter(Plugin):
             "runtime": {"name": name, "version": version, "nri": ".".join(map(str, self._nri))},
             "owner": "_owner" in self.__dict__ and self._owner.is_held,
             "owed": len(legacy.ledger) if legacy else 0,
-            "programs": {name: {**vars(account)} for name, account in accounts.items()},
+            "events": {event: self._times_of(event) for event in self._times},
+            "programs": {name: account.describe() for name, account in accounts.items()},
             "hooks": dict(hooks.injected) if hooks else {},
-            "faults": [fault for bridge in bridges for fault in bridge.faults],
+            "faults": [
+                *map(str, self.configuration_errors),
+                *(fault for bridge in bridges for fault in bridge.faults),
+            ],
         }
+
+    def _times_of(self, event: str) -> dict[str, Any]:
+        times = self._times[event]
+        return {"late": self._late[event], "times": times.describe(), **quantiles(times)}
+
+    def answered(self, context: Context) -> None:
+        """Counts the time of an event."""
+        self._times[context.method].add(context.elapsed())
+        if context.remaining() < 0:
+            self._late[context.method] += 1
 
     def _serves(self, request: Any, context: Context) -> bool:
         """Whether this adapter serves an event: it is the owner, or becomes it now.

@@ -25,6 +25,10 @@ PATIENCE = 2.0
 """Seconds in which an adapter must answer."""
 LARGEST = 1 << 20
 """Bytes of an answer."""
+INTERVAL = 2.0
+"""Seconds between two looks with `-watch`."""
+CLEAR = "\x1b[H\x1b[2J"
+"""Makes a terminal show nothing but what follows."""
 HEALTHY, FAULTS, NOBODY = 0, 1, 3
 
 
@@ -111,6 +115,7 @@ def parser() -> ArgumentParser:
     option = parser.add_argument
     option("-name", "--name", default="v010-adapter", help="the name that the adapter registers (v010-adapter)")
     option("-directory", "--directory", metavar="DIR", default="", help="the state directory (/run/nri-NAME)")
+    option("-watch", "--watch", action="store_true", help=f"look again every {INTERVAL:g} s, until Ctrl-C")
     arguments.add_config(parser)
     arguments.add_output(parser)
     return parser
@@ -125,14 +130,30 @@ def main(words: Sequence[str]) -> int:
     if errors and options.config:
         raise errors[0]
     directory = options.directory or settings.state_directory(configured, options.name)
+    if not options.watch:
+        return _show(directory, options.output)
+    code = HEALTHY
+    with suppress(KeyboardInterrupt):
+        while True:
+            if sys.stdout.isatty():
+                print(CLEAR, end="")
+            code = _show(directory, options.output)
+            time.sleep(INTERVAL)
+    return code
+
+
+def _show(directory: str, output: str) -> int:
+    """Prints how the adapters are; returns the exit code. Raises ConfigError."""
     try:
         adapters = list(ask(directory))
     except OSError as error:
         raise ConfigError(directory, error.strerror or str(error)) from None
-    if options.output == "json":
-        print(json.dumps({"directory": directory, "adapters": adapters}, indent=2))
+    if output == "json":
+        text = json.dumps({"directory": directory, "adapters": adapters}, indent=2)
     else:
-        print("\n\n".join("\n".join(_lines(adapter)) for adapter in adapters), end="\n" if adapters else "")
+        text = "\n\n".join("\n".join(_lines(adapter)) for adapter in adapters)
+    if text:
+        print(text, flush=True)
     if not adapters:
         _say_where_to_look(directory)
         return NOBODY
@@ -166,17 +187,30 @@ def _lines(adapter: dict[str, Any]) -> Iterator[str]:
         yield f"  owed     {adapter['owed']} deletes"
         stalls = adapter["stalls"]
         yield f"  loop     {stalls['count']} stalls, longest turn {stalls['longest'] * 1000:.0f} ms"
+        if adapter["events"]:
+            yield _row("EVENT", "ANSWERS", "", "LATE", "", "P50 ms", "P99 ms")
+        for name, event in adapter["events"].items():
+            yield _row(name, sum(event["times"]["counts"]), "", event["late"], "", *_quantiles(event))
         if adapter["programs"]:
-            yield f"  {'PROGRAM':40} {'RUNS':>8} {'FAILED':>8} {'LATE':>8} {'KILLED':>8}"
+            yield _row("PROGRAM", "RUNS", "FAILED", "LATE", "KILLED", "P50 ms", "P99 ms")
         for name, account in adapter["programs"].items():
             counts = (account[key] for key in ("runs", "failures", "late", "killed"))
-            yield f"  {name:40} " + " ".join(f"{number:8}" for number in counts)
+            yield _row(name, *counts, *_quantiles(account))
             if account["last_error"]:
                 yield f"      {_shown(account['failed_at'])}  {printable(account['last_error'])}"
         if adapter["hooks"]:
-            yield f"  {'HOOK':40} {'CONTAINERS':>10}"
-        yield from (f"  {file:40} {number:10}" for file, number in adapter["hooks"].items())
+            yield _row("HOOK", "CONTAINERS")
+        yield from (_row(file, number) for file, number in adapter["hooks"].items())
     yield from (f"  FAULT    {printable(fault)}" for fault in adapter["faults"])
+
+
+def _row(name: str, *columns: object) -> str:
+    return f"  {name:40}" + "".join(f" {column!s:>8}" for column in columns)
+
+
+def _quantiles(times: dict[str, Any]) -> list[str]:
+    """Returns p50 and p99 in milliseconds."""
+    return ["-" if times[key] is None else f"{times[key] * 1000:.2f}" for key in ("p50", "p99")]
 
 
 def _shown(moment: float) -> str:

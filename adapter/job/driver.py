@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from adapter.errors import ProgramError
 from adapter.job.chain import Chain, Failure, Step
 from adapter.job.machine import Job
-from adapter.job.runner import Runner
+from adapter.job.runner import Outcome, Runner
 from adapter.job.states import Action, Actions, State
 from adapter.loop import Timer
 from adapter.nri import Deferred
@@ -162,6 +162,7 @@ class Driver(ABC, Generic[S]):
     def _leave(self) -> None:
         process = self._release()
         if process is not None and self._step is not None:
+            self._runner.note(process, Outcome.LATE)
             self._runner.leave(process, kill=self._step.policy.kill)
 
     def _let_work(self) -> None:
@@ -215,7 +216,12 @@ class Driver(ABC, Generic[S]):
             return False
 
     def _checked_result(self, process: Process) -> Any:
-        """Returns what the program has printed as its result, or as a Failure."""
+        """Returns what the program has printed as its result, or as a Failure; notes the program's time."""
+        result = self._result_or_failure(process)
+        self._runner.note(process, Outcome.FAILED if isinstance(result, Failure) else Outcome.DONE)
+        return result
+
+    def _result_or_failure(self, process: Process) -> Any:
         assert self._step is not None  # noqa: S101 - a process has a step
         if process.too_long:
             return Failure(f"no result (more than {MAX_STDOUT} bytes), {process.ending}")

@@ -6,15 +6,27 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
 
 from adapter.loop import Loop
 from adapter.process import Process
+from adapter.times import Histogram, quantiles
 
 log = logging.getLogger(__name__)
 
 MAX_LEFT = 32
 """Processes of one program that may be left running."""
+
+
+class Outcome(StrEnum):
+    """How a run has ended, for whoever waited for it."""
+
+    DONE = "done"
+    FAILED = "failed"
+    LATE = "late"
+    """Nobody waits any longer, and there is no result."""
 
 
 @dataclass
@@ -29,11 +41,18 @@ class Account:
     last_error: str = ""
     failed_at: float = 0.0
     """Seconds since the epoch, of the last error."""
+    times: defaultdict[Outcome, Histogram] = field(default_factory=lambda: defaultdict(Histogram))
+    """The time from the start of a run to its outcome."""
 
     def fail(self, reason: str) -> None:
         """Notes a failure."""
         self.failures += 1
         self.last_error, self.failed_at = reason, time.time()
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the account for `status`."""
+        times = {outcome: histogram.describe() for outcome, histogram in self.times.items()}
+        return {**vars(self), "times": times, **quantiles(*self.times.values())}
 
 
 class Runner:
@@ -77,6 +96,10 @@ class Runner:
         process = Process(self.loop, name, path, argv, environ, exited, log_stderr)
         self.accounts[name].runs += 1
         return process
+
+    def note(self, process: Process, outcome: Outcome) -> None:
+        """Counts the time of a run that ends now."""
+        self.accounts[process.name].times[outcome].add(self.loop.time() - process.started)
 
     def let_work(self, process: Process) -> None:
         """Stops waiting for a process that has printed its result and works on."""

@@ -38,7 +38,7 @@ UPDATES_PER_CALL = 3 << 20
 class Context:
     """The method and the deadline of a call."""
 
-    __slots__ = ("_clock", "deadline", "due", "method")
+    __slots__ = ("_came", "_clock", "deadline", "due", "method")
 
     def __init__(
         self, method: str, timeout: float, clock: Callable[[], float], came: float, reserve: float = RESERVE
@@ -51,7 +51,12 @@ class Context:
         self.deadline = came + timeout
         self.due = self.deadline - min(reserve, max(timeout, 0) / 2)
         """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
+        self._came = came
         self._clock = clock
+
+    def elapsed(self) -> float:
+        """Returns the seconds since the call came."""
+        return self._clock() - self._came
 
     def remaining(self) -> float:
         """Returns the seconds until the deadline; negative after it."""
@@ -144,6 +149,9 @@ class Plugin:
         self, request: api.ValidateContainerAdjustmentRequest, context: Context
     ) -> Answer[api.ValidateContainerAdjustmentResponse]:
         """Plugins have adjusted a container; the response may reject it. Availability as of update_pod_sandbox."""
+
+    def answered(self, context: Context) -> None:
+        """The answer to a call has been written. Called in the thread that has completed the answer."""
 
     def subscription(self) -> int:
         """Returns the event mask of the handlers that this class overrides."""
@@ -269,13 +277,13 @@ class Stub:
         try:
             answer = self._handle(call, message, context)
         except Exception as error:  # the exception is the answer to the call
-            self._answer(request, None, error)
+            self._answer(request, context, None, error)
             return
         if isinstance(answer, Deferred):
             self._unanswered.add(request.stream_id)
-            answer.then(partial(self._settle, request))
+            answer.then(partial(self._settle, request, context))
         else:
-            self._answer(request, answer)
+            self._answer(request, context, answer)
 
     def _handle(self, call: events.Call, message: Any, context: Context) -> Any:
         if call.event:
@@ -324,12 +332,16 @@ class Stub:
         self.synchronized = True
         return self._plugin.synchronize(whole, context)
 
-    def _settle(self, request: Request, reply: Any, error: Exception | None) -> None:
-        self._answer(request, reply, error)
+    def _settle(self, request: Request, context: Context, reply: Any, error: Exception | None) -> None:
+        self._answer(request, context, reply, error)
         self._unanswered.discard(request.stream_id)
         self._tell_if_answered()
 
-    def _answer(self, request: Request, reply: Any, error: Exception | None = None) -> None:
+    def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> None:
+        self._write_answer(request, reply, error)
+        self._plugin.answered(context)
+
+    def _write_answer(self, request: Request, reply: Any, error: Exception | None) -> None:
         if error is None and reply is not None and not isinstance(reply, Message):
             error = TypeError(f"the handler returned a {type(reply).__name__}")
         if error is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -52,13 +53,47 @@ def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Node) 
     assert (adapter["pid"], adapter["owner"], adapter["owed"], adapter["state"]) == (daemon.server, True, 1, "joined")
     assert adapter["runtime"] == {"name": "test", "version": "v1.0.0", "nri": "0.12.5"}
     assert adapter["programs"]["good"]["runs"] == adapter["programs"]["bad"]["failures"] == 1
+    assert {name: sum(event["times"]["counts"]) for name, event in adapter["events"].items()} == {
+        **dict.fromkeys(("Configure", "Synchronize", "CreateContainer", "StartContainer"), 1)
+    }
+    good, bad = (adapter["programs"][name] for name in ("good", "bad"))
+    assert list(good["times"]) == ["done"]
+    assert list(bad["times"]) == ["failed"]
+    assert 0 < good["p50"] <= good["p99"] <= adapter["events"]["StartContainer"]["p99"]
     assert adapter["faults"] == []
     text = asked(node).stdout
+    assert re.search(r"^  good +1 +0 +0 +0 +[0-9.]+ +[0-9.]+$", text, re.MULTILINE)
     assert "serves the events" in text
     assert "broken" in text
     assert "\x1b" not in text
     assert daemon.call("StopContainer", stop("c1")).code == Code.OK
     assert told(node)[1][0]["owed"] == 0
+
+
+def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node) -> None:
+    node.configure("good")
+    daemon = joined(node)
+    command = [str(COMMAND), "status", "-watch", "-directory", str(node.path / "state")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        with impatience("it does not look again", seconds=60):
+            while "CreateContainer" not in watching.stdout.readline():
+                pass
+            assert daemon.call("StartContainer", start("c1")).code == Code.OK
+            while not watching.stdout.readline().startswith("  good "):
+                pass
+        watching.send_signal(signal.SIGINT)
+        rest = watching.communicate(timeout=60)
+    assert (watching.returncode, rest[1]) == (0, "")
+
+
+def test_a_mistake_in_the_configuration_that_the_runtime_has_sent_is_a_fault(node: Node) -> None:
+    node.shared_state = "state"
+    daemon = node.launch(unheard=1)
+    assert daemon.call("CreateContainer").code == Code.OK
+    code, [adapter] = told(node)
+    assert code == 1
+    assert [fault for fault in adapter["faults"] if "unheard: unknown key" in fault] == adapter["faults"]
 
 
 def test_a_broken_conf_json_is_a_fault(node: Node) -> None:

@@ -379,3 +379,27 @@ def test_a_deferred_answer_that_is_too_large_becomes_an_error_too() -> None:
     reply = runtime.reply(1)
     assert reply
     assert reply.code == Code.RESOURCE_EXHAUSTED
+
+
+def test_a_plugin_is_told_of_each_answer_once_it_is_written() -> None:
+    later: Deferred[None] = Deferred()
+    told: list[tuple[str, float, int]] = []
+
+    def handle(request: object, context: Context) -> Deferred[None] | None:
+        return later if context.method == "StartContainer" else None
+
+    def refuse(request: object, context: Context) -> None:
+        raise CallError(Code.UNKNOWN, "no")
+
+    sample = plugin(start_container=handle, stop_container=handle, remove_container=refuse)
+    runtime = Runtime(sample)
+    note = lambda context: told.append((context.method, context.elapsed(), len(runtime.replies)))  # noqa: E731
+    sample.answered = note  # type: ignore[method-assign]
+    runtime.send("StartContainer")
+    assert told == []
+    runtime.clock.now += 1
+    runtime.call("StopContainer")
+    runtime.call("RemoveContainer")
+    later.complete()
+    later.complete()
+    assert told == [("StopContainer", 0.0, 1), ("RemoveContainer", 0.0, 2), ("StartContainer", 1.0, 3)]
