@@ -24,8 +24,7 @@ AGAIN = || $(BIN)/pytest -q -rsfE --last-failed --last-failed-no-failures none
 endif
 
 test: .venv/.installed
-	$(BIN)/pytest -q -rsfE -n auto --dist worksteal -m 'not alone' $(AGAIN)
-	$(BIN)/pytest -q -rsfE -m alone $(AGAIN)
+	$(BIN)/pytest -q -rsfE -n auto --dist worksteal $(AGAIN)
 
 coverage: .venv/.installed
 	rm -rf .cache/coverage && mkdir -p .cache/coverage
