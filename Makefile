@@ -29,8 +29,7 @@ docs: .venv/.installed
 	@echo .cache/site/index.html
 
 test: .venv/.installed
-	$(BIN)/pytest -q -rsfE -n auto --dist worksteal -m 'not alone' $(AGAIN)
-	$(BIN)/pytest -q -rsfE -m alone $(AGAIN)
+	$(BIN)/pytest -q -rsfE -n auto --dist worksteal $(AGAIN)
 
 coverage: .venv/.installed
 	rm -rf .cache/coverage && mkdir -p .cache/coverage

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from .build import VERSIONS
-from .harness import Chain
+from .harness import Chain, Host
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(scope="module", params=VERSIONS)
 def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -18,3 +18,12 @@ def version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def chain(tmp_path: Path) -> Chain:
     return Chain(tmp_path)
+
+
+@pytest.fixture
+def host(shared: Host) -> Host:
+    """The host that a module shares, with an empty chain."""
+    shared.chain.clear()
+    shared.runtime.play("calls")
+    shared.runtime.play("updates")
+    return shared

@@ -7,16 +7,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pytest
 
 from .build import NEWEST, PeerMissing, peer
 
+PATIENT: dict[str, Any] = {"registration_timeout_ms": 30_000, "request_timeout_ms": 30_000}
+"""Limits of a runtime that waits longer than a machine stands still; in a request as long as usual ones."""
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 COMMAND = Path(sys.executable).parent / "v010-adapter"
 LEGACY_EVENTS = {  # the events that the original had, and what its requests call them
@@ -173,6 +176,13 @@ class GoRuntime:
         """Play one event."""
         return self.play("event", event=event, pod=pod, container=container, **fields)
 
+    @contextmanager
+    def impatient(self, milliseconds: int) -> Iterator[None]:
+        """Let requests take no longer than that."""
+        self.play("limit", request_timeout_ms=milliseconds)
+        yield
+        self.play("limit", **PATIENT)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -291,6 +301,13 @@ class Chain:
         notes = self._notes(name)
         return notes.read_bytes().split(b"\n")[:-1] if notes.exists() else []
 
+    def clear(self) -> None:
+        """Empty the chain and forget what its plugins have got."""
+        for entry in self._entries:
+            self._notes(str(entry["type"])).unlink(missing_ok=True)
+        self._entries.clear()
+        self._write()
+
     @property
     def settings(self) -> str:
         """The adapter's configuration that runs this chain."""
@@ -301,3 +318,10 @@ class Chain:
 
     def _write(self) -> None:
         self.conf.write_text(json.dumps({"version": "0.1", "plugins": self._entries}))
+
+
+class Host(NamedTuple):
+    """A runtime that has launched the adapter, for the tests of a module that leave it as it was; and the chain."""
+
+    runtime: GoRuntime
+    chain: Chain

@@ -7,28 +7,42 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ..processes import impatience
-from .harness import Chain, GoRuntime, golden
+from .harness import Chain, GoRuntime, Host, golden
 from .test_runtime import CONTAINER, NAME, POD, launched
 
 UNSOLICITED = {"v0.8.0": False, "v0.10.0": False, "v0.12.0": False, "v0.12.5": True}
-EVENTS = "  plugins: {adjusting: {events: [%s]}}\n"
+EVENTS = """  plugins:
+    adjusting: {events: [CreateContainer]}
+    changing: {events: [UpdateContainer]}
+    asking: {events: [StartContainer]}
+"""
+STATE = {"make_pods": 1, "make_containers": 1}
+
+
+@pytest.fixture(scope="module")
+def shared(version: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    directory = tmp_path_factory.mktemp("host")
+    chain = Chain(directory)
+    with launched(chain, directory, version, EVENTS, STATE) as runtime:
+        yield Host(runtime, chain)
 
 
 def saying(**result: object) -> str:
     return f"cat <<'END'\n{json.dumps(result)}\nEND"
 
 
-def test_what_a_plugin_answers_adjusts_the_container(chain: Chain, tmp_path: Path, version: str) -> None:
+def test_what_a_plugin_answers_adjusts_the_container(host: Host) -> None:
     patch = {
         "process": {"env": ["MOOD=nice"], "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 2048, "soft": 1024}]},
         "annotations": {"example.com/adjusted": "yes"},
         "mounts": [{"destination": "/data", "type": "bind", "source": "/srv", "options": ["rbind", "ro"]}],
         "linux": {"resources": {"cpu": {"cpus": "0-1"}}},
     }
-    chain.add("adjusting", saying(spec=patch))
-    with launched(chain, tmp_path, version, EVENTS % "CreateContainer") as runtime:
-        reply = runtime.event("CreateContainer", POD, CONTAINER)
+    host.chain.add("adjusting", saying(spec=patch))
+    reply = host.runtime.event("CreateContainer", POD, CONTAINER)
     adjust = reply.adjust
     assert adjust is not None
     assert (reply.error, reply.names) == ("", [NAME])
@@ -39,31 +53,26 @@ def test_what_a_plugin_answers_adjusts_the_container(chain: Chain, tmp_path: Pat
     assert adjust["linux"]["resources"]["cpu"]["cpus"] == "0-1"
 
 
-def test_a_change_of_what_is_there_arrives(chain: Chain, tmp_path: Path, version: str) -> None:
+def test_a_change_of_what_is_there_arrives(host: Host) -> None:
     [key] = [key for key in CONTAINER["annotations"] if key.endswith("container-name")]
     name = CONTAINER["env"][0].partition("=")[0]
     patch = {"annotations": {key: "other"}, "process": {"env": [f"{name}=/other"]}}
-    chain.add("adjusting", saying(spec=patch))
-    with launched(chain, tmp_path, version, EVENTS % "CreateContainer") as runtime:
-        adjust = runtime.event("CreateContainer", POD, CONTAINER).adjust
+    host.chain.add("adjusting", saying(spec=patch))
+    adjust = host.runtime.event("CreateContainer", POD, CONTAINER).adjust
     assert adjust is not None
     assert adjust["annotations"][key] == "other"
     assert {"key": name, "value": "/other"} in adjust["env"]
 
 
-def test_what_is_asked_of_an_update_can_be_changed(chain: Chain, tmp_path: Path, version: str) -> None:
-    chain.add("adjusting", saying(spec={"linux": {"resources": {"cpu": {"shares": 512}}}}))
-    with launched(chain, tmp_path, version, EVENTS % "UpdateContainer") as runtime:
-        asked = {"cpu": {"shares": {"value": "1024"}, "cpus": "0"}}
-        reply = runtime.event("UpdateContainer", POD, CONTAINER, resources=asked)
+def test_what_is_asked_of_an_update_can_be_changed(host: Host) -> None:
+    host.chain.add("changing", saying(spec={"linux": {"resources": {"cpu": {"shares": 512}}}}))
+    asked = {"cpu": {"shares": {"value": "1024"}, "cpus": "0"}}
+    reply = host.runtime.event("UpdateContainer", POD, CONTAINER, resources=asked)
     [update] = reply.update
     assert (reply.error, update["container_id"]) == ("", CONTAINER["id"])
     assert update["linux"]["resources"]["cpu"] == {"shares": {"value": "512"}, "cpus": "0"}
-    [request] = map(json.loads, chain.requests("adjusting"))
+    [request] = map(json.loads, host.chain.requests("changing"))
     assert request["resources"]["cpu"] == {"shares": 1024, "cpus": "0"}
-
-
-ASKING = "  plugins: {asking: {events: [StartContainer]}}\n"
 
 
 def test_hundreds_of_concurrent_events_with_updates_deadlock_no_runtime(
@@ -73,8 +82,7 @@ def test_hundreds_of_concurrent_events_with_updates_deadlock_no_runtime(
     wish = {"updates": [{"id": "container0", "resources": {"cpu": {"shares": 512}}}]}
     chain.add("asking")
     (chain.bin / "asking").write_text(f"#!/bin/sed 1d\n{json.dumps(wish)}\n")  # the fastest without a compiler
-    state = {"make_pods": 1, "make_containers": 1}
-    with launched(chain, tmp_path, version, ASKING, state=state, timeout_ms=20_000) as runtime:
+    with launched(chain, tmp_path, version, EVENTS, STATE) as runtime:
         with impatience("the runtime is stuck", 120):
             reply = runtime.event("StartContainer", POD, CONTAINER, parallel=40, repeat=8)
             stopped = runtime.event("StopContainer", POD, {**CONTAINER, "id": "another"})
@@ -83,15 +91,12 @@ def test_hundreds_of_concurrent_events_with_updates_deadlock_no_runtime(
         assert bool(stopped.update) != UNSOLICITED[version]
 
 
-def test_an_update_without_an_answer_that_carries_it_is_sent_by_itself(
-    chain: Chain, tmp_path: Path, version: str
-) -> None:
+def test_an_update_without_an_answer_that_carries_it_is_sent_by_itself(host: Host, version: str) -> None:
     """Or waits for the next that can; either way it arrives."""
-    chain.add("asking", saying(updates=[{"id": "container0", "resources": {"cpu": {"cpus": "1"}}}]))
-    with launched(chain, tmp_path, version, ASKING, state={"make_pods": 1, "make_containers": 1}) as runtime:
-        runtime.event("StartContainer", POD, CONTAINER)
-        carried = runtime.event("StopContainer", POD, {**CONTAINER, "id": "another"}).update
-        alone = [update for updates in arrived(runtime, UNSOLICITED[version]) for update in updates]
+    host.chain.add("asking", saying(updates=[{"id": "container0", "resources": {"cpu": {"cpus": "1"}}}]))
+    host.runtime.event("StartContainer", POD, CONTAINER)
+    carried = host.runtime.event("StopContainer", POD, {**CONTAINER, "id": "another"}).update
+    alone = [update for updates in arrived(host.runtime, UNSOLICITED[version]) for update in updates]
     [update] = [*carried, *alone]
     assert update["container_id"] == "container0"
     assert update["linux"]["resources"]["cpu"]["cpus"] == "1"
@@ -107,16 +112,15 @@ def arrived(runtime: GoRuntime, awaited: bool) -> Sequence[Sequence[Mapping[str,
                 return updates
 
 
-def test_every_recorded_creation_can_be_answered_with_its_own_spec(chain: Chain, tmp_path: Path, version: str) -> None:
+def test_every_recorded_creation_can_be_answered_with_its_own_spec(host: Host) -> None:
     """The whole spec of a request, unchanged, is no wish at all."""
     echo = """sed -n 's/.*"spec":\\(.*\\),"labels":.*,"event":.*/{"spec":\\1}/p' "$0.request" """
-    chain.add("adjusting", f"tail -n 1 '{tmp_path}/adjusting.requests' >\"$0.request\"; {echo}")
-    with launched(chain, tmp_path, version, EVENTS % "CreateContainer") as runtime:
-        for recorded in golden():
-            if recorded.event == "CreateContainer":
-                reply = runtime.event("CreateContainer", recorded.pod, recorded.container)
-                assert (recorded.source, reply.error) == (recorded.source, "")
-                assert not list(leaves(reply.adjust))
+    host.chain.add("adjusting", f'tail -n 1 "${{0%/*}}/../adjusting.requests" >"$0.request"; {echo}')
+    for recorded in golden():
+        if recorded.event == "CreateContainer":
+            reply = host.runtime.event("CreateContainer", recorded.pod, recorded.container)
+            assert (recorded.source, reply.error) == (recorded.source, "")
+            assert not list(leaves(reply.adjust))
 
 
 def leaves(value: object) -> Iterator[object]:
@@ -127,11 +131,10 @@ def leaves(value: object) -> Iterator[object]:
         yield value
 
 
-def test_what_a_runtime_is_too_old_for_is_refused_by_name(chain: Chain, tmp_path: Path, version: str) -> None:
+def test_what_a_runtime_is_too_old_for_is_refused_by_name(host: Host, version: str) -> None:
     """It would drop it without a word."""
-    chain.add("adjusting", saying(spec={"process": {"args": ["true"]}}))
-    with launched(chain, tmp_path, version, EVENTS % "CreateContainer") as runtime:
-        reply = runtime.event("CreateContainer", POD, CONTAINER)
+    host.chain.add("adjusting", saying(spec={"process": {"args": ["true"]}}))
+    reply = host.runtime.event("CreateContainer", POD, CONTAINER)
     if version in ("v0.12.0", "v0.12.5"):
         assert (reply.error, (reply.adjust or {})["args"][-1]) == ("", "true")
     else:

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.process import children_of
-from tests.processes import impatience
 
 from .build import VERSIONS
-from .harness import COMMAND, Chain, GoRuntime
+from .harness import COMMAND, PATIENT, Chain, GoRuntime
 from .test_runtime import HAS_POLICIES, LIFE, NAME, POD, ended, play, stopped
 
 
@@ -32,15 +31,16 @@ class Family:
         (pid,) = children_of(self.guard)
         return pid
 
-    def joins_again(self) -> int:
-        """Waits until the runtime has the adapter as an external plugin; returns the pid that the runtime knows."""
-        with impatience("the adapter does not join again"):
-            while True:
-                pids = [plugin.pid for plugin in self.runtime.play("plugins").plugins]
-                if pids and self.launched not in pids:
-                    (pid,) = pids
-                    return pid
-                os.sched_yield()
+    def joins_again(self, *killed: int) -> int:
+        """Waits until the runtime has the adapter as an external plugin; returns the pid that the runtime knows.
+
+        `killed` are servers that it may still know.
+        """
+        before = [self.launched, *killed]
+        there = self.runtime.play("wait", plugin=NAME, **{"not": before})
+        assert there.error == ""
+        (pid,) = (plugin.pid for plugin in there.plugins if plugin.pid not in before)
+        return pid
 
     def close(self) -> None:
         for fd in self.pidfds:
@@ -48,10 +48,10 @@ class Family:
 
 
 @contextmanager
-def launched(chain: Chain, directory: Path, version: str, timeout_ms: int = 2000) -> Iterator[Family]:
+def launched(chain: Chain, directory: Path, version: str) -> Iterator[Family]:
     with GoRuntime(directory, version) as runtime:
         settings = f"{chain.settings}runtime: {{socket: {runtime.socket}}}\n"
-        runtime.open(COMMAND, settings, socket=runtime.socket, request_timeout_ms=timeout_ms)
+        runtime.open(COMMAND, settings, socket=runtime.socket, **PATIENT)
         started = runtime.play("start")
         assert (started.error, started.names) == ("", [NAME])
         family = Family(runtime)
@@ -81,21 +81,18 @@ def test_a_server_that_is_killed_twice_comes_back_twice(chain: Chain, tmp_path: 
         os.kill(first, signal.SIGKILL)
         second = family.joins_again()
         os.kill(second, signal.SIGKILL)
-        with impatience("the adapter does not join a second time"):
-            while family.joins_again() in {first, second}:
-                pass
+        family.joins_again(second)
         for recorded in LIFE:
             play(family.runtime, recorded)
     assert len(chain.requests("plugin")) == 4
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("version", [version for version in VERSIONS if not HAS_POLICIES[version]])
 def test_an_adapter_that_is_dropped_for_being_late_joins_again(chain: Chain, tmp_path: Path, version: str) -> None:
     chain.add("plugin")
-    with launched(chain, tmp_path, version, timeout_ms=300) as family:
+    with launched(chain, tmp_path, version) as family:
         server = family.server
-        with stopped(server):
+        with stopped(server), family.runtime.impatient(300):
             assert family.runtime.event("RunPodSandbox", POD).names == []
             assert ended(family.pidfds[0]), "the runtime kills the process that it launched"
         assert family.joins_again() == server

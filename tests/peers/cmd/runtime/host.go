@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -166,9 +167,9 @@ func (h *host) start(*op) (*reply, error) {
 // wait until the plugin (NN-NAME) is connected and synchronized.
 func (h *host) wait(o *op) (*reply, error) {
 	begin := time.Now()
-	for time.Since(begin) < timeout(o.Timeout, 10*time.Second) {
+	for time.Since(begin) < timeout(o.Timeout, time.Minute) {
 		for _, p := range h.plugins() {
-			if p.Name == o.Plugin {
+			if p.Name == o.Plugin && !slices.Contains(o.Not, p.Pid) {
 				return &reply{Micros: micros(begin)}, nil
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/containerd/nri/pkg/adaptation"
 )
 
 // op is one step of the script; each uses the fields it needs.
@@ -19,7 +21,7 @@ type op struct {
 	Name                string `json:"name"`
 	Version             string `json:"version"`
 	RegistrationTimeout int    `json:"registration_timeout_ms"`
-	RequestTimeout      int    `json:"request_timeout_ms"`
+	RequestTimeout      int    `json:"request_timeout_ms"` // limit takes it, too
 
 	// state: what Synchronize is going to tell, recorded and made up. Bytes: that large is the message to be.
 	Pods           []json.RawMessage `json:"pods"`
@@ -28,9 +30,10 @@ type op struct {
 	MakeContainers int               `json:"make_containers"`
 	Bytes          int               `json:"bytes"`
 
-	// wait
-	Plugin  string `json:"plugin"`
-	Timeout int    `json:"timeout_ms"`
+	// wait, for another process than those
+	Plugin  string  `json:"plugin"`
+	Not     []int64 `json:"not"`
+	Timeout int     `json:"timeout_ms"`
 
 	// event. Bytes: the ttRPC message without its header is made that long, by an annotation of the pod.
 	Event     string          `json:"event"`
@@ -61,6 +64,7 @@ type reply struct {
 
 var ops = map[string]func(map[string]*host, *op) (*reply, error){
 	"open":    opOpen,
+	"limit":   opLimit,
 	"state":   onHost((*host).setState),
 	"start":   onHost((*host).start),
 	"wait":    onHost((*host).wait),
@@ -88,6 +92,12 @@ func opOpen(hosts map[string]*host, o *op) (*reply, error) {
 		return nil, err
 	}
 	hosts[o.Host] = h
+	return nil, nil
+}
+
+// opLimit changes how long requests to come may take, in all hosts.
+func opLimit(_ map[string]*host, o *op) (*reply, error) {
+	adaptation.SetPluginRequestTimeout(timeout(o.RequestTimeout, adaptation.DefaultPluginRequestTimeout))
 	return nil, nil
 }
 
