@@ -155,19 +155,19 @@ def test_an_external_plugin_with_a_bad_name_gets_an_error_and_keeps_its_socket(
 EXTERNAL = """
 class Mine(Plugin):
     def create_container(self, request, context): ...
-run(Mine(), "outside", "33", sys.argv[1])
+run(Mine(), "outside", "33")
 """
 
 
 def test_an_external_plugin_is_let_in_and_called_in_the_order_of_indices(plugins: Plugins, tmp_path: Path) -> None:
     runtime = plugins.runtime()
     runtime.listen(tmp_path / "nri.sock")
-    script = plugins.write("50-inside", EXTERNAL.replace('run(Mine(), "outside", "33", sys.argv[1])', "run(Mine())"))
+    script = plugins.write("50-inside", EXTERNAL.replace('run(Mine(), "outside", "33")', "run(Mine())"))
     runtime.launch(plugins.file(script))
     outside = tmp_path / "outside"
-    outside.write_text(script.read_text().replace("run(Mine())", 'run(Mine(), "outside", "33", sys.argv[1])'))
+    outside.write_text(script.read_text().replace("run(Mine())", 'run(Mine(), "outside", "33")'))
     outside.chmod(0o755)
-    pid = os.posix_spawn(outside, [str(outside), str(tmp_path / "nri.sock")], {})
+    pid = os.posix_spawn(outside, [str(outside), "-socket", str(tmp_path / "nri.sock")], {})
     runtime.accept(30)
     outcome = runtime.event("CreateContainer", CREATE)
     assert [answer.plugin for answer in outcome.answers] == ["33-outside", "50-inside"]
