@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter import settings
+from adapter import commands, settings
 from adapter.check import configuration, nri, validator
 from adapter.check.report import OK
 from adapter.install import example
@@ -154,6 +154,11 @@ def test_the_validator_in_the_documentation_requires_the_adapter(
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_the_readme_has_a_line_for_each_command() -> None:
+    cells = re.findall(r"^\| (`v010-adapter .*?) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert {name for cell in cells for name in re.findall(r"`(?:v010-adapter )?(\w+)", cell)} == set(commands.COMMANDS)
 
 
 def test_the_table_of_deviations_is_the_codes() -> None:
