@@ -1,4 +1,4 @@
-"""The migration guides on a real runtime: their commands run one by one, and pods keep their plugins and hooks.
+"""The guides on a real runtime: their commands run one by one, and pods keep their plugins and hooks.
 
 What a guide leaves to other pages is done before: the adapter is installed at /opt/v010-adapter.
 """
@@ -9,7 +9,7 @@ import json
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -21,20 +21,25 @@ from tests.e2e.runtimes import PATH, Containerd, Runtime
 from tests.peers.build import peer
 from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS
 
-DOCS = Path(__file__).resolve().parents[2] / "docs/migration"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
 GUIDES = {
-    "from-adapter": DOCS / "v010-adapter.md",
-    "from-injector": DOCS / "hook-injector.md",
-    "from-1.6": DOCS / "containerd-1.6.md",
-    "from-cri-o": DOCS / "podman-and-cri-o.md",
+    "installing": DOCS / "install.md",
+    "from-adapter": DOCS / "migration/v010-adapter.md",
+    "from-injector": DOCS / "migration/hook-injector.md",
+    "from-1.6": DOCS / "migration/containerd-1.6.md",
+    "from-cri-o": DOCS / "migration/podman-and-cri-o.md",
 }
 """The setups of this module, and the pages that they follow."""
 INSTALLED = Path("/opt/v010-adapter")
+COMMAND = Path("/usr/local/bin/v010-adapter")
 PLUGINS = Path("/opt/nri/plugins")
 CONFIG = Path("/etc/containerd/config.toml")
 CONF = Path("/etc/nri/conf.json")
 NRI = "[plugins.'io.containerd.nri.v1.nri']"
 """The last section of the configurations that runs use."""
+ELSEWHERE = "kubectl", "-container pod.yaml", "-m venv", "/pip install"
+"""What is in commands that need a cluster, or a package index."""
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -48,8 +53,8 @@ class Node:
         self.calls = calls
         self._has = has
         self._pods: Pods | None = None
-        (STATE / "bin").mkdir()
-        (STATE / "bin/v010-adapter").symlink_to(INSTALLED / "bin/v010-adapter")
+        install(INSTALLED)
+        COMMAND.symlink_to(INSTALLED / "bin/v010-adapter")
         if isinstance(runtime, Containerd):
             CONFIG.parent.mkdir(exist_ok=True)
             runtime.config = CONFIG
@@ -89,8 +94,11 @@ class Node:
         for name in list(self.pods.running):
             self.pods.end(name)
 
-    def judge(self) -> Iterator[str]:
-        """Ends all pods; yields the legacy plugins that have not had one create and one delete for each container."""
+    def judge(self, creates: Mapping[str, int] = {}) -> Iterator[str]:
+        """Ends all pods; yields the legacy plugins that have not had one create and one delete for each container.
+
+        `creates` has the pods whose containers have another number of creates.
+        """
         self.end()
         containers = {name: ids[1] for name, ids in self.pods.ids.items()}
         until(lambda: ran(self.calls, "delete", set(containers.values())), "the deletes of all containers")
@@ -98,8 +106,16 @@ class Node:
             count = Counter((call.request["id"], call.key[0]) for call in of_plugin)
             for name, id_ in containers.items():
                 times = count[id_, "create"], count[id_, "delete"]
-                if times != (1, 1):
+                if times != (creates.get(name, 1), 1):
                     yield f"{plugin}, the container of {name}: {times[0]} creates, {times[1]} deletes"
+
+
+def install(folder: Path) -> None:
+    """Makes what pip makes of the command."""
+    program = folder / "bin/v010-adapter"
+    program.parent.mkdir(parents=True)
+    program.write_text((ROOT / ".venv/bin/v010-adapter").read_text())
+    program.chmod(0o755)
 
 
 def play(guide: str, node: Node) -> Iterator[str]:
@@ -117,17 +133,38 @@ def steps(page: str, *sections: str) -> list[str]:
     found = []
     for section in sections:
         lines = "".join(CONSOLE.findall(section_of(page, section))).splitlines()
-        found += [
-            line.removeprefix("# ") for line in lines if "kubectl" not in line and "-container pod.yaml" not in line
-        ]
+        wanted = [line for line in lines if not any(text in line for text in ELSEWHERE)]
+        found += [line.removeprefix("# ").partition("  #")[0].strip() for line in wanted]
     return found
 
 
 def _shell(step: str) -> None:
-    environment = {"PATH": f"{STATE}/bin:{PATH}"}
-    done = subprocess.run(["sh", "-ec", step], capture_output=True, text=True, env=environment, timeout=90, check=False)
+    shell = ["sh", "-ec", step]
+    done = subprocess.run(shell, capture_output=True, text=True, env={"PATH": PATH}, timeout=90, check=False)
     if done.returncode:
         raise HarnessError(f"{step}: exit code {done.returncode}: {done.stdout}{done.stderr}")
+
+
+def _installing(node: Node) -> Iterator[str]:
+    """The adapter comes, is exchanged for a newer one, and goes, while a pod runs."""
+    node.start()
+    node.pods.start("before")
+    node.follow("installing", "Let the runtime launch it", "Verify it")
+    node.pods.start("after")
+    install(Path("/opt/v010-adapter-new"))
+    node.follow("installing", "Upgrade")
+    if PLUGINS.joinpath("00-v010-adapter").readlink().parts[:3] != ("/", "opt", "v010-adapter-new"):
+        yield "the link is not exchanged"
+    node.pods.start("upgraded")
+    yield from node.judge({"before": 0})  # counts as created
+    ran_before = len(node.calls()["witness"])
+    node.follow("installing", "Uninstall")
+    node.pods.start("without")
+    node.end()
+    if any(not call.by_runtime for call in node.calls()["witness"][ran_before:]):
+        yield "the adapter runs plugins after it was uninstalled"
+    left = [*PLUGINS.glob("*"), *Path("/etc/nri").glob("v010-adapter*"), *Path("/run").glob("nri-*")]
+    yield from (f"left behind by the way back: {path}" for path in left)
 
 
 def _from_adapter(node: Node) -> Iterator[str]:
@@ -242,6 +279,7 @@ def _configure(runtime: Runtime, major: str, section: str) -> None:
 
 
 PLAYS = {
+    "installing": _installing,
     "from-adapter": _from_adapter,
     "from-injector": _from_injector,
     "from-1.6": _from_1_6,

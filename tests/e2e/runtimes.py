@@ -13,7 +13,7 @@ from tests.e2e import build
 from tests.e2e.pod import IMAGE, STATE, UNHURRIED, Cri, HarnessError, command, until, write_image
 
 BAD_DAYS = ("rejoining", "guarded")
-MIGRATIONS = ("from-adapter", "from-injector", "from-1.6")
+GUIDES = ("installing", "from-adapter", "from-injector", "from-1.6")
 IMAGES = {IMAGE: STATE / "image.tar", UNHURRIED: STATE / "unhurried.tar"}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -48,7 +48,7 @@ class Runtime:
 
     def can(self, setup: str) -> bool:
         """Whether the runtime has what a setup is about."""
-        return setup not in ("required", *BAD_DAYS, *MIGRATIONS, "from-cri-o")
+        return setup not in ("required", *BAD_DAYS, *GUIDES, "from-cri-o")
 
     def start(self) -> Cri:
         """Starts it, with the image that the pod needs, and waits until it runs pods."""
@@ -124,8 +124,8 @@ class Containerd(Runtime):
         return not self.is_1 and conf == Path("/etc/nri/conf.json")
 
     def can(self, setup: str) -> bool:
-        """From 2.2 on, NRI's default validator can be configured. Bad days and migrations are of oldest and newest."""
-        oldest_and_newest = dict.fromkeys((*BAD_DAYS, *MIGRATIONS), ("v1.7.35", "v2.4.2"))
+        """From 2.2 on, NRI's default validator can be configured. Bad days and guides are for the oldest and newest."""
+        oldest_and_newest = dict.fromkeys((*BAD_DAYS, *GUIDES), ("v1.7.35", "v2.4.2"))
         versions = {"required": ("v2.2.1", "v2.3.4", "v2.4.2")} | oldest_and_newest
         return setup != "from-cri-o" and (setup not in versions or self.recipe.version in versions[setup])
 

@@ -51,7 +51,7 @@ def isolate() -> None:
     terminals = STATE / "pts"
     terminals.mkdir(parents=True)
     command("mount", "--bind", "/dev/pts", str(terminals))
-    for folder in ("/etc", "/opt", "/dev"):
+    for folder in ("/etc", "/opt", "/dev", "/usr/local/bin"):
         upper, work = STATE / f"layers{folder}/upper", STATE / f"layers{folder}/work"
         upper.mkdir(parents=True)
         work.mkdir()
@@ -238,8 +238,7 @@ def run_guarded(runtime: Runtime) -> dict[str, object]:
 def run_guide(runtime: Runtime, guide: str) -> dict[str, object]:
     """The run that follows a migration guide."""
     isolate()
-    guides.INSTALLED.symlink_to(REPOSITORY / ".venv")
-    if guide in ("from-adapter", "from-1.6"):
+    if guide in ("installing", "from-adapter", "from-1.6"):
         install_legacy(SETUPS["etc"])
 
     def play(syslog: Syslog) -> Iterator[str]:
