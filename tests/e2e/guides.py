@@ -172,10 +172,14 @@ def _from_adapter(node: Node) -> Iterator[str]:
     configuration: Json = {"config": "/etc/nri/conf.json", "path": f"/opt/nri/bin:{PATH}"}
     settings = _link("00-v010-adapter", peer("reference"), configuration)
     node.start()
-    settings.unlink()
+    text = settings.read_text()
+    settings.unlink()  # before our adapter takes it for its own
     node.pods.start("before")
     node.follow("from-adapter", "If it is a link in the plugin directory")
     node.pods.start("after")
+    settings.write_text(text)
+    node.follow("from-adapter", "Roll back")
+    node.pods.start("back")
     yield from node.judge()
 
 
@@ -186,7 +190,8 @@ def _from_injector(node: Node) -> Iterator[str]:
     _link("10-hook-injector", peer("hookplugin", PODMANS_HOOKS), {"directories": [str(hooks.HOOKS)]})
     node.start()
     node.pods.start("before")
-    node.follow("from-injector", "Exchange it")
+    node.follow("from-injector", "Exchange it", "Roll back")
+    node.pods.start("back")
     yield from _hooks_of(node)
 
 
@@ -266,7 +271,8 @@ def _from_cri_o(node: Node) -> Iterator[str]:
     for language, path in (("toml", "/etc/crio/crio.conf.d/10-hooks.conf"), ("yaml", "/etc/nri/v010-adapter.yaml")):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(section.partition(f"```{language}\n")[2].partition("```")[0])
-    node.follow("from-cri-o", "On a node with CRI-O")
+    node.follow("from-cri-o", "On a node with CRI-O", "Back to CRI-O's own hooks")
+    node.pods.start("back")
     yield from _hooks_of(node)
 
 
