@@ -177,6 +177,7 @@ def _from_adapter(node: Node) -> Iterator[str]:
     node.pods.start("before")
     node.follow("from-adapter", "If it is a link in the plugin directory")
     node.pods.start("after")
+    node.pods.end("before")
     settings.write_text(text)
     node.follow("from-adapter", "Roll back")
     node.pods.start("back")
