@@ -69,4 +69,6 @@ def test_the_licences_in_the_documentation_are_the_packages_own() -> None:
         re.findall(r"^\| ([a-z0-9-]+) \| ([^|]+) \|$", text.partition("| package | licence |")[2], re.MULTILINE)
     )
     assert rows.keys() == LOCKED.keys()
-    assert {name: rows[name] for name in HERE} == {name: licence(name) for name in HERE}
+    # Another version than the locked one may have other words.
+    here = [name for name in HERE if Version(metadata(name)["Version"]) == version(name)]
+    assert {name: rows[name] for name in here} == {name: licence(name) for name in here}
