@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Each of the processes that run tests would compile 200 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all demo docs test coverage lint proto proto-check bench e2e faults fuzz clean
+.PHONY: all demo docs test coverage lint lock proto proto-check bench e2e faults fuzz clean
 
 all: test
 
@@ -40,6 +40,11 @@ lint: .venv/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+lock: .venv/.installed
+	$(BIN)/pip install --quiet --editable '.[lock]'
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
 
 proto: .venv/.installed
 	$(BIN)/python proto/generate.py

@@ -172,8 +172,13 @@ class Directories:
         except Exception:
             log.exception("a bug: the hooks cannot be matched; those in force before stay so")
             return
+        before = {named.path: named for named in self._in_force}
         self._in_force = in_force
         log.info("hooks: %d in force", len(in_force))
+        for named in in_force:
+            if before.get(named.path) != named:
+                program, stages = printable(named.hook.path), ", ".join(named.hook.stages)
+                log.info("hooks: %s is in force: it runs %s at %s", named.path, program, stages)
 
     def _report(self) -> None:
         """Notes all problems, and logs those that are new and those that are gone."""

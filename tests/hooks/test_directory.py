@@ -345,7 +345,7 @@ def test_a_bad_file_is_logged_when_it_becomes_bad_and_when_it_is_good_again(
     directories = opened([str(tmp_path)])
 
     def logged() -> list[str]:
-        lines = [record.getMessage() for record in caplog.records if str(path) in record.getMessage()]
+        lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith(str(path))]
         caplog.clear()
         return lines
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapter import paths
-from tests.hooks.hookdirs import in_force, later, opened, problems, relink, text
+from tests.hooks.hookdirs import PROGRAM, in_force, later, opened, problems, relink, text
 
 
 @pytest.fixture
@@ -179,4 +179,29 @@ def test_a_missing_program_is_logged_once_and_so_is_its_return(
         f"{path}: its program /usr/bin/hook: No such file or directory",
         f"{path}: no error any more",
         "hooks: 1 in force",
+        f"hooks: {path} is in force: it runs /usr/bin/hook at prestart",
     ]
+
+
+def test_each_file_is_logged_when_it_comes_into_force_and_when_it_has_another_hook(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    directories = opened([str(tmp_path)])
+
+    def logged() -> list[str]:
+        directories.current()
+        lines = [record.getMessage().removeprefix(f"hooks: {tmp_path}/") for record in caplog.records]
+        caplog.clear()
+        return lines
+
+    for name, number in (("a.json", 1), ("b\n.json", 2)):
+        (tmp_path / name).write_bytes(text(number))
+    said = f"{{}} is in force: it runs {PROGRAM} at prestart"
+    assert logged() == ["hooks: 2 in force", said.format("a.json"), said.format("b\\n.json")]
+    (tmp_path / "c.json").write_bytes(text(1))
+    assert logged() == ["hooks: 3 in force", said.format("c.json")]
+    (tmp_path / "a.json").write_bytes(text(3))
+    assert logged() == ["hooks: 3 in force", said.format("a.json")]
+    (tmp_path / "c.json").unlink()
+    assert logged() == ["hooks: 2 in force"]
