@@ -6,6 +6,7 @@ runtime.
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
 from collections.abc import Iterator
@@ -99,6 +100,7 @@ def refused(adjusted: api.ContainerAdjustment, generator: Generator) -> bool:
     return False
 
 
+@functools.cache
 def known(generator: Generator) -> Spec:
     """FULL as far as the specification of that time has it."""
     return plain(generator.ask(FULL)["spec"], FULL)
