@@ -27,6 +27,7 @@ COMMANDS = {
     "install": Command("adapter.install.command", "makes the runtime, or systemd, start the adapter"),
     "uninstall": Command("adapter.install.uninstall", "undoes that"),
     "hooks": Command("adapter.hooks.cli", "`hooks match`: which hooks a container gets, and why not the others"),
+    "invoke": Command("adapter.invoke", "runs one legacy plugin by hand as the daemon would"),
     "simulate": Command("adapter.runtime.simulate.command", "plays the life of a pod to any NRI plugins"),
     "demo": Command("adapter.demo", "plays the life of a pod with the sample plugins and hooks"),
     "completion": Command("adapter.completion", "a script by which the shell completes all this"),

@@ -312,7 +312,7 @@ def run(
 
     `errors` are logged. `trunk` is Daemon.run's, the others are Daemon's.
     """
-    _become_daemon()
+    become_daemon()
     logs.setup(own.log)
     settings.report(errors)
     _report_missing_pidfd()
@@ -321,7 +321,7 @@ def run(
     return Daemon(own, errors, who, connect, reread, when_lost, launch).run(trunk)
 
 
-def _become_daemon() -> None:
+def become_daemon() -> None:
     """Replaces what the process has inherited: directory, umask, signals, limits.
 
     Keeps the programs that the adapter runs from inheriting descriptors beyond stderr.

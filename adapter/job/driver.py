@@ -76,6 +76,9 @@ class Driver(ABC, Generic[S]):
     def _is_done(self, step: S) -> None:
         """Called when the program has exited, or is not waited for any longer."""
 
+    def _is_left(self, process: Process) -> None:
+        """Called when a program without a result is not waited for any longer."""
+
     def _lateness_before(self) -> str:
         """Returns why the job has not started."""
         return "no time was left"
@@ -163,6 +166,7 @@ class Driver(ABC, Generic[S]):
         process = self._release()
         if process is not None and self._step is not None:
             self._runner.note(process, Outcome.LATE)
+            self._is_left(process)
             self._runner.leave(process, kill=self._step.policy.kill)
 
     def _let_work(self) -> None:

@@ -126,14 +126,16 @@ class PluginJob(Driver[PluginStep]):
         if self.state == DELETE:
             self._services.ledger.deleted(self.target.id, step.entry)
 
+    def _is_left(self, process: Process) -> None:
+        self._trace(process, Failure("no result in time"))
+
     def _has_result(self, process: Process) -> bool:
         return result.is_complete(process.stdout)
 
     def _result(self, step: PluginStep, process: Process) -> Any:
         """Returns the plugin's result, whatever its exit code, or a Failure."""
         answer = self._accepted(step, process)
-        if log.isEnabledFor(logging.DEBUG):
-            self._trace(process, answer)
+        self._trace(process, answer)
         return answer
 
     def _accepted(self, step: PluginStep, process: Process) -> result.Result | Failure:
@@ -181,7 +183,9 @@ class PluginJob(Driver[PluginStep]):
         return f"waited for {', '.join(map(str, self.after))}"
 
     def _trace(self, process: Process, answer: result.Result | Failure) -> None:
-        """Logs one run in full."""
+        """Logs one run in full, at the level debug."""
+        if not log.isEnabledFor(logging.DEBUG):
+            return
         outcome = answer.reason if isinstance(answer, Failure) else "done"
         microseconds = int((self._runner.loop.time() - process.started) * 1e6)
         body, stdout = self._body, process.stdout  # as bytes: the formatters hide the values of variables in JSON
@@ -193,6 +197,7 @@ class PluginJob(Driver[PluginStep]):
             "request": body,
             "result": stdout,
             "us": microseconds,
+            "ending": process.ending,
             "error": str(PluginError(process.name, answer.reason)) if isinstance(answer, Failure) else None,
         }
         text = "%s: %s: %s after %d us; request: %s result: %s"

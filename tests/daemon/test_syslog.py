@@ -199,7 +199,7 @@ def test_why_it_cannot_even_start_reaches_syslog(node: Node, receiver: Receiver,
 
 def test_a_bug_at_the_start_reaches_syslog(node: Node, receiver: Receiver, path: Path) -> None:
     setup = f"logs.setup = functools.partial(logs.setup, syslog={str(path)!r})"
-    daemon = node.spawn(patched(setup, "daemon._become_daemon = lambda: 1 // 0"), stderr="null")
+    daemon = node.spawn(patched(setup, "daemon.become_daemon = lambda: 1 // 0"), stderr="null")
     receiver.until("    ZeroDivisionError")
     assert receiver.lines[0].partition("]: ")[2] == "a bug: integer division or modulo by zero"
     assert daemon.ended() == 1
