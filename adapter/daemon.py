@@ -22,6 +22,7 @@ from adapter.session import Session
 from adapter.settings import Settings
 
 if TYPE_CHECKING:
+    from adapter.http_server import HttpServer
     from adapter.status import StatusSocket
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,10 @@ FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0
 """Seconds between two attempts to join: each wait is twice the one before."""
 REMINDER = 10.0
 """Seconds between two log lines while the runtime takes its time to join us."""
+OPEN_AFTER = 1.0
+"""Seconds after the start at which `status` and probes can ask an adapter that waits for its runtime."""
+REOPEN_AFTER = 10.0
+"""Seconds until an address for metrics is tried again: an adapter that ends may have it."""
 
 Connect = Callable[[], int]
 """Returns the descriptor of a socket connected to the runtime. Raises RegistrationError."""
@@ -93,7 +98,10 @@ class Daemon:
         self._joins = 0
         self._joined_at: float | None = None
         self._status: StatusSocket | None = None
-        self._has_no_status = False
+        self._metrics: HttpServer | None = None
+        self._is_open = False
+        """Whether `status` and metrics have been opened, as far as possible."""
+        self._metrics_fault = ""
         self._is_told = False
         """Whether the log has the reason for which the adapter cannot join."""
         self._has_runtime_ended = False
@@ -122,13 +130,15 @@ class Daemon:
         """
         self._watch_signals()
         self._keep_house()
-        if trunk is None:
+        if trunk is None:  # then the settings are known
+            self._loop.call_at(self._loop.time() + OPEN_AFTER, self._open)
             self._try()
         else:
             self._join(trunk)
         self._loop.run()
-        if self._status is not None:
-            self._status.close()
+        for server in (self._status, self._metrics):
+            if server is not None:
+                server.close()
         if self._has_runtime_ended and (owed := self._adapter.owed()):
             log.info("still owed: the deletes of %s", ", ".join(owed))
         return self.exit_code
@@ -158,24 +168,46 @@ class Daemon:
             self._enter(State.APART)
             log.warning("%s: the adapter keeps trying to join", error)
             self._is_told = True
-            self._loop.call_soon(self._open_status)
+            self._loop.call_soon(self._open)
         self._timer = self._loop.call_at(self._loop.time() + self._wait, self._try)
         self._wait = min(2 * self._wait, LONGEST_WAIT)
 
-    def _open_status(self) -> None:
-        from adapter.status import StatusSocket  # noqa: PLC0415 - only now nobody waits
-
-        if self._status is not None or self._has_no_status:
+    def _open(self) -> None:
+        """Opens what others ask the adapter at, once the settings are known and no runtime waits."""
+        if self._is_open:
             return
+        self._is_open = True
+        from adapter.status import StatusSocket  # noqa: PLC0415 - only now
+
         try:
             self._status = StatusSocket(self._loop, self._adapter.state_directory, self._describe)
         except OSError as error:
-            self._has_no_status = True
             text = "%s: %s: `status` cannot ask this adapter"
             log.warning(text, self._adapter.state_directory, error.strerror or error)
+        if self._adapter.metrics_listen:
+            self._open_metrics()
+
+    def _open_metrics(self) -> None:
+        from adapter import metrics  # noqa: PLC0415 - 4 MB
+
+        listen = self._adapter.metrics_listen
+        try:
+            self._metrics = metrics.serve(self._loop, listen, self._describe)
+        except OSError as error:
+            fault = f"metrics.listen: {listen}: {error.strerror or error}"
+            if fault != self._metrics_fault:
+                log.error("%s: no metrics, no probes; the adapter keeps trying", fault)
+            self._metrics_fault = fault
+            self._loop.call_at(self._loop.time() + REOPEN_AFTER, self._open_metrics)
+        else:
+            self._metrics_fault = ""
+            log.info("metrics and probes at %s", listen)
 
     def _describe(self) -> dict[str, Any]:
         described = self._adapter.describe()
+        mistakes = len(described["faults"])
+        if self._metrics_fault:
+            described["faults"].append(self._metrics_fault)
         if self.state is not State.JOINED:
             described["faults"].append(f"not joined with a runtime: {self.state.name.lower()}")
         return {
@@ -185,6 +217,7 @@ class Daemon:
             "state": self.state.name.lower(),
             "joined": self._joined_at,
             "joins": self._joins,
+            "configuration_errors": mistakes,
             "stalls": {"count": self._loop.stalls, "longest": self._loop.longest},
             **described,
         }
@@ -203,7 +236,7 @@ class Daemon:
             self._wait = FIRST_WAIT
             self._joins += 1
             self._joined_at = time.time()
-            self._loop.call_soon(self._open_status)
+            self._loop.call_soon(self._open)
 
     def _lost(self, error: AdapterError | None) -> None:
         """The connection is gone."""

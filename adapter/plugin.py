@@ -166,6 +166,11 @@ class Adapter(Plugin):
         directory = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
         return directory or settings.state_directory(self._settings, self._name)
 
+    @property
+    def metrics_listen(self) -> str:
+        """Where metrics are served; empty for nowhere."""
+        return self._settings.metrics_listen
+
     def describe(self) -> dict[str, Any]:
         """Returns what the adapter does, for `status`."""
         legacy, hooks = self.__dict__.get("legacy"), self.__dict__.get("hooks")

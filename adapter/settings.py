@@ -89,6 +89,7 @@ class Settings(NamedTuple):
     socket: str = "/var/run/nri/nri.sock"
     reserve: float | None = None
     state_directory: str = ""
+    metrics_listen: str = ""
 
 
 Read: TypeAlias = Callable[[], tuple[Settings, list[ConfigError]]]
@@ -100,6 +101,7 @@ _KEYS = {
     "socket": "runtime.socket",
     "reserve": "runtime.reserve",
     "state_directory": "state.directory",
+    "metrics_listen": "metrics.listen",
 }
 
 
@@ -169,6 +171,7 @@ def _settings(values: dict[str, Any]) -> Settings:
         log=LogSettings(**values.get("log", {})),
         **_renamed(values.get("runtime", {}), {"failRequest": "fail_request"}),
         state_directory=values.get("state", {}).get("directory", ""),
+        metrics_listen=values.get("metrics", {}).get("listen", ""),
     )
 
 
@@ -230,6 +233,27 @@ _paths = _must(
     "a list of absolute paths without NUL characters",
     lambda value: isinstance(value, list) and all(map(_is_path, value)),
     tuple,
+)
+
+
+def _is_address(value: Any) -> bool:
+    """Whether a value is `unix:/PATH` or `ADDRESS:PORT`. A name is none: to look it up could take seconds."""
+    import ipaddress  # noqa: PLC0415 - only where metrics are configured
+
+    if not _is_text(value) or value.startswith("unix:"):
+        return _is_text(value) and _is_path(value.removeprefix("unix:"))
+    host, _, port = value.rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    try:
+        ipaddress.IPv6Address(host[1:-1]) if is_bracketed else ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return port.isascii() and port.isdecimal() and 0 < int(port) < 1 << 16
+
+
+_listen = _must(
+    "unix:/PATH, or an IP address and a port (127.0.0.1:8891, [::1]:8891)",
+    lambda value: value == "" or _is_address(value),
 )
 
 
@@ -309,6 +333,7 @@ SCHEMA: dict[str, Any] = {
         "failRequest": Key(_boolean, "false", "NRI >= 0.12.4: fail an event that the adapter does not answer"),
     },
     "state": {"directory": Key(_path, "/run/nri-v010-adapter", "the journal and the lock; by default /run/nri-NAME")},
+    "metrics": {"listen": Key(_listen, '""', "e.g. 127.0.0.1:8891, unix:/PATH: metrics and probes; empty: nowhere")},
     "log": {
         "level": Key(
             _one_of("debug", "info", "warning", "error"),

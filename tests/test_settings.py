@@ -35,6 +35,8 @@ hooks:
   onFailure: ignore
 runtime:
   failRequest: true
+metrics:
+  listen: 127.0.0.1:8891
 log:
   level: debug
   format: json
@@ -72,6 +74,7 @@ def test_every_key_is_read() -> None:
         hooks=HooksSettings(enabled=False, directories=("/etc/hooks.d",), precreate=True, fail=False, trust=trust.off),
         log=LogSettings("debug", "json", "stderr", True),
         fail_request=True,
+        metrics_listen="127.0.0.1:8891",
     )
 
 
@@ -265,6 +268,14 @@ VALUES = {
     "hooks.enabled": (["auto", "true", "false", "yes"], ["1", "~", "'true'", "Auto", "[]"]),
     "hooks.directories": (["[]", "[/a]", "[/a, /b]"], ["/a", "[a]", "~", "{/a: /b}"]),
     "runtime.reserve": (["auto", "0", "0.5"], ["-1", "x", "true", ".inf"]),
+    "metrics.listen": (
+        ["127.0.0.1:8891", "0.0.0.0:1", "'[::1]:65535'", "'[::]:8891'", "unix:/run/metrics.sock", "''"],
+        [
+            *("8891", ":8891", "localhost:8891", "127.0.0.1", "'127.0.0.1:'", "127.0.0.1:0", "127.0.0.1:65536"),
+            *("127.0.0.1:http", "'127.0.0.1:+1'", "'127.0.0.1:\u0661'", f"127.0.0.1:{'9' * 5000}", "127.1:8891"),
+            *("'::1:8891'", "'[127.0.0.1]:8891'", "unix:metrics.sock", "'unix:'", r'"unix:/a\0b"', "7", "[]"),
+        ],
+    ),
     "state.directory": (["/run/nri-other"], ["", "nri", "7", "[]"]),
     "runtime.socket": (["/run/nri.sock"], ["nri.sock", "7", "[]"]),
     "runtime.failRequest": (["true", "false"], ["1", "~", "fail"]),
@@ -327,14 +338,17 @@ def test_a_bad_value_spoils_none_of_the_others() -> None:
     bad = FULL.replace("timeout: 1.5", "timeout: soon").replace("format: json", "format: xml")
     given, wrong = parse(bad, "conf.yaml")
     good, _ = parse(FULL, "conf.yaml")
-    assert [error.place for error in wrong] == ["conf.yaml:9", "conf.yaml:26"]
+    assert [error.place for error in wrong] == ["conf.yaml:9", "conf.yaml:28"]
     assert given == good._replace(legacy=good.legacy._replace(timeout=0), log=good.log._replace(format="text"))
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("hostroot: /", "conf.yaml:1: hostroot: unknown key; known here: hooks, hostRoot, legacy, log, runtime"),
+        (
+            "hostroot: /",
+            "conf.yaml:1: hostroot: unknown key; known here: hooks, hostRoot, legacy, log, metrics, runtime",
+        ),
         ("log:\n  levle: info", "conf.yaml:2: log.levle: unknown key; known here: format, level, secrets, target"),
         ("legacy:\n  plugins:\n    a:\n      onfailure: fail", "conf.yaml:4: legacy.plugins.a.onfailure: unknown key"),
         ("1: 2", "conf.yaml:1: 1: unknown key"),

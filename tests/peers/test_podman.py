@@ -22,9 +22,9 @@ from adapter.hooks.directory import Directories
 from adapter.hooks.match import Named
 from adapter.job.runner import Runner
 from adapter.nri import api
+from tests.debian import missing
 from tests.e2e.build import BuildError, install_packages
 from tests.processes import SteppedLoop
-from tests.samples.busybox import missing
 
 PACKAGES = {"podman": "podman", "conmon": "conmon", "runc": "runc", "busybox": "busybox-static"}
 SAMPLES = Path(__file__).resolve().parents[2] / "hooks.d"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.debian import missing
+
 from . import busybox
 from .plugins import SAMPLES, Shell
 
@@ -33,5 +35,5 @@ def shell(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         applets = busybox.applets(tmp_path_factory.mktemp("applets"))
         return {"shell": (f"{applets}/sh",), "path": str(applets)}
     if not shutil.which("dash"):
-        busybox.missing("no dash on PATH")
+        missing("no dash on PATH")
     return {"shell": ("dash",)}

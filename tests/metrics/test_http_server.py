@@ -1,0 +1,216 @@
+"""Pages over HTTP on the daemon's loop: clients that are right are answered, others take neither time nor memory."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+
+from adapter.http_server import MAX_CLIENTS, MAX_REQUEST, PATIENCE, HttpServer, Response
+
+from ..processes import SteppedLoop
+
+GET = b"GET /page HTTP/1.1\r\nHost: node\r\n\r\n"
+FIELDS = b"Content-Type: text/plain; charset=utf-8\r\nContent-Length: 6\r\nConnection: close\r\n"
+OK = b"HTTP/1.1 200 OK\r\n" + FIELDS + b"\r\nhello\n"
+MUCH = b"0123456789" * 500_000
+"""More than any socket takes at once."""
+
+
+def family_of(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+class Client:
+    """A connection with the server, and what has come through it."""
+
+    def __init__(self, loop: SteppedLoop, address: str | tuple[str, int]) -> None:
+        self.loop = loop
+        is_path = isinstance(address, str)
+        self.socket = socket.socket(socket.AF_UNIX if is_path else family_of(address[0]))
+        self.socket.connect(address)
+        self.socket.setblocking(False)
+        self.got = b""
+        self.is_closed = False
+
+    def send(self, data: bytes) -> None:
+        self.socket.send(data)
+        self.loop.settle()
+
+    def read(self) -> bytes:
+        """Reads until the server closes the connection."""
+        self.loop.watch(self.socket.fileno(), self._read)
+        self.loop.until(lambda: self.is_closed, "the server does not close the connection")
+        return self.got
+
+    def _read(self) -> None:
+        try:
+            chunk = self.socket.recv(1 << 20)
+        except ConnectionResetError:  # as the server has not read all
+            chunk = b""
+        self.got += chunk
+        if not chunk:
+            self.loop.unwatch(self.socket.fileno())
+            self.is_closed = True
+
+
+Connect = Callable[[], Client]
+
+
+@pytest.fixture
+def connect(loop: SteppedLoop, tmp_path: Path) -> Iterator[Connect]:
+    """A server with two pages, and what connects with it."""
+    clients: list[Client] = []
+    pages = {
+        "/page": lambda: Response(HTTPStatus.OK, b"hello\n"),
+        "/much": lambda: Response(HTTPStatus.SERVICE_UNAVAILABLE, MUCH),
+    }
+    path = tmp_path / "http.sock"
+    server = HttpServer(loop, f"unix:{path}", pages)
+
+    def connected() -> Client:
+        clients.append(Client(loop, str(path)))
+        return clients[-1]
+
+    yield connected
+    server.close()
+    assert not path.exists()
+    for client in clients:
+        client.socket.close()
+
+
+def test_a_page_is_answered_and_the_connection_closed(connect: Connect) -> None:
+    client = connect()
+    client.send(GET)
+    assert client.read() == OK
+
+
+def test_a_request_may_come_in_pieces(connect: Connect) -> None:
+    client = connect()
+    for byte in GET:
+        client.send(bytes([byte]))
+    assert client.read() == OK
+
+
+def test_only_the_first_request_of_a_connection_is_answered(connect: Connect) -> None:
+    client = connect()
+    client.send(GET + GET)
+    assert client.read() == OK
+
+
+def test_a_long_page_comes_whole(connect: Connect) -> None:
+    client = connect()
+    client.send(GET.replace(b"page", b"much"))
+    head, _, body = client.read().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    assert body == MUCH
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        (b"GET /page?name[]=x HTTP/1.0", 200),
+        (b"GET / HTTP/1.1", 404),
+        (b"GET http://node/page HTTP/1.1", 404),
+        (b"GET /\xff\x00 HTTP/1.1", 404),
+        (b"HEAD /page HTTP/1.1", 405),
+        (b"POST /page HTTP/1.1", 405),
+        (b"GET /page", 400),
+        (b"GET /page HTTP/2.0", 400),
+        (b"\x16\x03\x01 \xff", 400),
+        (b"", 400),
+    ],
+)
+def test_the_first_line_decides(connect: Connect, line: bytes, status: int) -> None:
+    client = connect()
+    client.send(line + b"\r\n\r\n")
+    assert client.read().startswith(f"HTTP/1.1 {status} ".encode())
+
+
+def test_a_request_without_end_is_refused_at_its_limit(connect: Connect) -> None:
+    client = connect()
+    client.send(b"x" * MAX_REQUEST)
+    client.send(b"x")
+    assert client.read().startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /page HTTP/1.1\r\n", GET.replace(b"page", b"much")])
+def test_who_does_not_ask_or_does_not_read_is_dropped_and_holds_nobody_up(
+    connect: Connect, loop: SteppedLoop, sent: bytes
+) -> None:
+    slow, quick = connect(), connect()
+    slow.send(sent)
+    quick.send(GET)
+    assert quick.read() == OK
+    loop.advance(PATIENCE)
+    assert len(slow.read()) < len(MUCH)
+
+
+def test_more_connections_than_there_may_be_end_the_oldest(connect: Connect, loop: SteppedLoop) -> None:
+    clients = []
+    for _ in range(MAX_CLIENTS + 1):
+        clients.append(connect())
+        loop.settle()
+    assert clients[0].read() == b""
+    for client in clients[1:]:
+        client.send(GET)
+        assert client.read() == OK
+
+
+def test_a_client_that_has_gone_does_no_harm(connect: Connect) -> None:
+    for sent in (b"", b"GET", GET.replace(b"page", b"much")):
+        gone = connect()
+        gone.socket.send(sent)
+        gone.socket.close()
+    client = connect()
+    client.send(GET)
+    assert client.read() == OK
+
+
+# ---- addresses
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_it_listens_at_an_address_and_refuses_one_that_is_taken(loop: SteppedLoop, host: str) -> None:
+    with socket.socket(family_of(host)) as other:
+        try:
+            other.bind((host, 0))
+        except OSError as error:
+            pytest.skip(f"this machine has no address {host}: {error}")
+        port = other.getsockname()[1]
+        other.listen()
+        listen = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        with pytest.raises(OSError, match="Address already in use"):
+            HttpServer(loop, listen, {})
+    server = HttpServer(loop, listen, {"/page": lambda: Response(HTTPStatus.OK, b"hello\n")})
+    client = Client(loop, (host, port))
+    client.send(GET)
+    assert client.read() == OK
+    client.socket.close()
+    server.close()
+
+
+def test_the_socket_of_a_killed_adapter_is_replaced(loop: SteppedLoop, tmp_path: Path) -> None:
+    path = tmp_path / "http.sock"
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))
+    HttpServer(loop, f"unix:{path}", {}).close()
+    assert not path.exists()
+
+
+def test_a_socket_in_use_and_a_file_of_others_stay(loop: SteppedLoop, tmp_path: Path) -> None:
+    path, file = tmp_path / "http.sock", tmp_path / "file"
+    file.write_text("kept")
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+        other.listen()
+        for taken in (path, file):
+            with pytest.raises(OSError, match="Address already in use") as refused:
+                HttpServer(loop, f"unix:{taken}", {})
+            assert refused.value.errno == errno.EADDRINUSE
+        Client(loop, str(path)).socket.close()
+    assert file.read_text() == "kept"

@@ -1,0 +1,199 @@
+"""What Prometheus is told: by its naming rules, without pods and containers, and what dashboard and alerts ask for."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.core import Metric
+
+from adapter.daemon import Daemon
+from adapter.job.runner import Account, Outcome
+from adapter.metrics import PREFIX, families, serve
+from adapter.nri import Identity
+from adapter.settings import Settings
+from adapter.times import Histogram
+from tests.debian import find, missing
+
+from ..processes import SteppedLoop
+from .test_http_server import GET, Client
+
+ROOT = Path(__file__).parents[2]
+LABELS = {"version", "runtime", "runtime_version", "nri", "event", "program", "outcome", "file"}
+BASES = ("_seconds", "_total", "_bytes")
+
+
+@cache
+def described() -> dict[str, Any]:
+    """The state of an adapter that has not joined a runtime yet."""
+    daemon = Daemon(Settings(), [], Identity("v010-adapter", "00"), None, lambda: (Settings(), []))
+    daemon._loop.close()
+    return daemon._describe()
+
+
+def state() -> dict[str, Any]:
+    """The state of an adapter in which each part has something."""
+    times = Histogram()
+    account = Account(runs=4, failures=2, late=1, killed=1)
+    for seconds, outcome in ((0.0015, Outcome.DONE), (0.003, Outcome.FAILED), (60, Outcome.LATE)):
+        times.add(seconds)
+        account.times[outcome].add(seconds)
+    return described() | {
+        "events": {"StartContainer": {"late": 1, "times": times.describe()}},
+        "programs": {"konfine": account.describe()},
+        "hooks": {"/etc/containers/oci/hooks.d/trace.json": 7},
+    }
+
+
+@pytest.fixture(scope="module")
+def metrics() -> list[Metric]:
+    return list(families(state()))
+
+
+def value(metrics: list[Metric], name: str, **labels: str) -> float:
+    (found,) = (
+        sample.value
+        for metric in metrics
+        for sample in metric.samples
+        if sample.name == PREFIX + name and sample.labels == labels
+    )
+    return float(found)
+
+
+def samples(metrics: list[Metric]) -> dict[str, set[str]]:
+    """The labels of each sample's name."""
+    return {sample.name: set(sample.labels) for metric in metrics for sample in metric.samples}
+
+
+def test_the_values_are_those_of_the_state(metrics: list[Metric]) -> None:
+    assert value(metrics, "joined") == value(metrics, "owner") == value(metrics, "owed_deletes") == 0
+    assert value(metrics, "late_answers_total", event="StartContainer") == 1
+    assert value(metrics, "program_failures_total", program="konfine") == 2
+    assert value(metrics, "late_programs_total", program="konfine") == 1
+    assert value(metrics, "program_kills_total", program="konfine") == 1
+    assert value(metrics, "hooks_injected_total", file="/etc/containers/oci/hooks.d/trace.json") == 7
+    for le, count in {"0.001": 0, "0.002": 1, "0.005": 2, "50.0": 2, "+Inf": 3}.items():
+        assert value(metrics, "event_duration_seconds_bucket", event="StartContainer", le=le) == count
+    assert value(metrics, "event_duration_seconds_sum", event="StartContainer") == pytest.approx(60.0045)
+    assert value(metrics, "program_duration_seconds_count", program="konfine", outcome="late") == 1
+
+
+def test_mistakes_count_as_configuration_errors_and_a_missing_runtime_does_not() -> None:
+    assert state()["faults"]
+    assert value(list(families(state())), "configuration_errors") == 0
+    assert value(list(families(state() | {"configuration_errors": 2})), "configuration_errors") == 2
+
+
+def test_names_have_the_prefix_and_end_with_their_unit(metrics: list[Metric]) -> None:
+    for metric in metrics:
+        assert re.fullmatch(f"{PREFIX}[a-z]+(_[a-z]+)*", metric.name)
+        assert metric.type in ("counter", "gauge", "histogram")
+        assert metric.type != "histogram" or metric.name.endswith("_seconds")
+        assert metric.documentation.endswith(".")
+        assert not metric.name.endswith("_total")  # the format adds it to counters, and only to these
+
+
+def test_no_label_is_of_a_pod_or_a_container(metrics: list[Metric]) -> None:
+    assert set().union(*samples(metrics).values()) == LABELS | {"le"}
+
+
+def scraped(loop: SteppedLoop, path: Path, told: dict[str, Any], page: str = "metrics") -> tuple[str, bytes]:
+    """The head and the body of a page over HTTP."""
+    server = serve(loop, f"unix:{path}", lambda: told)
+    client = Client(loop, str(path))
+    client.send(GET.replace(b"page", page.encode()))
+    head, _, body = client.read().partition(b"\r\n\r\n")
+    client.socket.close()
+    server.close()
+    return head.decode(), body
+
+
+@pytest.mark.parametrize("name", ["a\nb", 'a"b\\', "caf\udcc3\udca9", "\x1b[31m", "ü"])
+def test_a_name_of_any_characters_leaves_the_text_in_order(loop: SteppedLoop, tmp_path: Path, name: str) -> None:
+    told = state()
+    told |= {"hooks": {name: 1}, "programs": {name: told["programs"]["konfine"]}}
+    told["runtime"] = told["runtime"] | {"name": name}
+    _, body = scraped(loop, tmp_path / "sock", told)
+    for line in body.decode().splitlines():
+        assert re.fullmatch(r'# (HELP|TYPE) .+|[a-z0-9_]+(\{(\w+="([^"\\]|\\.)*",?)+\})? [0-9.e+-]+', line), line
+
+
+def test_ready_is_who_has_joined_owner_or_not(loop: SteppedLoop, tmp_path: Path) -> None:
+    for name, status in (("joined", 200), ("joining", 503), ("apart", 503), ("ending", 503)):
+        head, body = scraped(loop, tmp_path / "sock", state() | {"state": name, "owner": False}, "readyz")
+        assert (head.split()[1], body) == (str(status), f"{name}\n".encode())
+
+
+# ---- Prometheus' own judgement, and what its users ask for
+
+
+def promtool(*words: str, text: bytes = b"") -> str:
+    """What promtool finds wrong."""
+    program = find("promtool", "prometheus")
+    if isinstance(program, str):
+        missing(program)
+    done = subprocess.run([program, *words], input=text, capture_output=True, timeout=120, check=False)
+    return (done.stdout + done.stderr).decode() if done.returncode else ""
+
+
+def alerts() -> list[str]:
+    rules = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yaml").read_text())
+    return [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+
+
+def panels() -> list[str]:
+    dashboard = json.loads((ROOT / "deploy/grafana/dashboard.json").read_text())
+    return [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+
+
+def test_promtool_has_nothing_against_the_metrics(loop: SteppedLoop, tmp_path: Path) -> None:
+    head, body = scraped(loop, tmp_path / "sock", state())
+    assert "Content-Type: text/plain; version=0.0.4" in head
+    assert promtool("check", "metrics", text=body) == ""
+
+
+def test_promtool_has_nothing_against_alerts_and_dashboard(tmp_path: Path) -> None:
+    assert promtool("check", "rules", "--lint-fatal", str(ROOT / "deploy/prometheus/alerts.yaml")) == ""
+    queries = [query.replace("$__rate_interval", "5m") for query in panels()]
+    rules = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries)]
+    file = tmp_path / "panels.yaml"
+    file.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))
+    assert promtool("check", "rules", "--lint-fatal", str(file)) == ""
+
+
+@pytest.mark.parametrize("query", [*alerts(), *panels()])
+def test_what_alerts_and_dashboard_ask_for_exists(metrics: list[Metric], query: str) -> None:
+    known = samples(metrics)
+    asked = re.findall(rf"{PREFIX}\w+", query)
+    assert asked
+    for name in asked:
+        assert name in known, name
+    of_all = set().union(*(known[name] for name in asked)) | {"instance", "job"}
+    grouped = [label for labels in re.findall(r"(?:by|on) \(([^)]*)\)", query) for label in labels.split(", ")]
+    matched = re.findall(r"[{,] ?(\w+)[=!]", query)
+    assert {*grouped, *matched} <= of_all
+
+
+def test_alerts_and_panels_name_labels_that_their_metrics_have() -> None:
+    """In annotations and legends, an unknown label is an empty text."""
+    known = {*LABELS, "instance"}
+    texts = [(ROOT / "deploy/prometheus/alerts.yaml").read_text(), (ROOT / "deploy/grafana/dashboard.json").read_text()]
+    for text in texts:
+        assert {*re.findall(r"\$labels\.(\w+)", text), *re.findall(r"{{(\w+)}}", text)} <= known
+
+
+def test_the_table_of_metrics_in_the_documentation_is_the_codes(metrics: list[Metric]) -> None:
+    rows = []
+    for metric in metrics:
+        labels = sorted({label for sample in metric.samples for label in sample.labels} - {"le"})
+        name = metric.name + ("_total" if metric.type == "counter" else "")
+        rows.append(
+            f"| `{name}` | {metric.type} |{' ' + ', '.join(labels) if labels else ''} | {metric.documentation} |"
+        )
+    assert "\n".join(rows) in (ROOT / "docs/operations.md").read_text(), "\n".join(rows)
