@@ -33,7 +33,7 @@ def node(tmp_path: Path) -> Path:
     for name in ("bin", "hooks"):
         (folder / name).mkdir(parents=True)
     plugin = folder / "bin/typé"
-    plugin.write_text('#!/bin/sh\necho \'{"error": "schön"}\'\n')
+    plugin.write_text("#!/bin/sh\n")
     plugin.chmod(0o755)
     (folder / "pod.yaml").write_text(POD, encoding="utf-8")
     (folder / "hooks/hook.json").write_text(json.dumps(HOOK, ensure_ascii=False), encoding="utf-8")
