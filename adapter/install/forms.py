@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from adapter import settings
+from adapter import arguments, settings
 from adapter.check import configuration, program
 from adapter.check.report import PROBLEM
 from adapter.errors import ConfigError
@@ -40,7 +40,7 @@ class Node(NamedTuple):
 
 def parser(command: str, description: str) -> ArgumentParser:
     """Returns a parser with the arguments that both commands have."""
-    made = ArgumentParser(prog=f"{COMMAND} {command}", description=description, allow_abbrev=False)
+    made = arguments.parser(command, description)
     text = "show what would be done, and do nothing"
     made.add_argument("-dry-run", "--dry-run", dest="dry_run", action="store_true", help=text)
     text = "the directory that has the files of the node (/)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -60,8 +61,8 @@ FAULTS: list[tuple[str, list[str]]] = [
 @pytest.mark.parametrize(("text", "faults"), FAULTS, ids=lambda value: str(value)[:40])
 def test_every_fault_of_an_unusable_hook_has_its_line_and_column(node: Node, text: str, faults: list[str]) -> None:
     node.write("one/x.json", text)
-    *found, last = node.problems()
-    assert last == "one/x.json: not used"
+    found = node.problems()
+    assert "note one/x.json: not used" in node()
     assert len(found) == len(faults)
     pairs = zip(sorted(found), sorted(faults), strict=True)
     assert all(line.startswith(f"one/x.json{fault}") for line, fault in pairs), found
@@ -150,6 +151,9 @@ def test_other_files_of_the_directory_are_not_looked_at(node: Node) -> None:
     for name in ("x.JSON", "x.json.bak", "README"):
         node.write(f"one/{name}", "{")
     assert node.problems() == []
+    assert [line for line in node() if line.startswith("note one/")] == [
+        "note one/x.JSON: not a hook file: its name does not end in .json"
+    ]
 
 
 def test_hooks_that_are_switched_off_are_not_looked_at(node: Node) -> None:
@@ -214,12 +218,32 @@ def test_a_program_that_only_its_owner_may_start_can_be_started(tmp_path: Path) 
     assert program.fault(str(file)) == ""
 
 
-@pytest.mark.parametrize("line", ["#!", "#! ", "#!\n", "#!/nowhere"])
-def test_a_script_needs_its_interpreter(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "interpreter"),
+    [("#!", ""), ("#! ", ""), ("#!\n", ""), ("#!/nowhere", "/nowhere"), ("#! \t/bin/sh\r\n", "/bin/sh\\r")],
+)
+def test_a_script_needs_its_interpreter(tmp_path: Path, line: str, interpreter: str) -> None:
     file = tmp_path / "x"
-    file.write_text(line)
+    file.write_bytes(line.encode())
     file.chmod(0o755)
-    assert "is not there" in program.fault(str(file))
+    assert program.fault(str(file)) == f"its interpreter '{interpreter}' is not there"
+
+
+@pytest.mark.parametrize("line", ["#!/bin/sh", "#! \t/bin/sh\t-e\n", "#!/bin/sh -e x\r\n"])
+def test_spaces_and_arguments_are_no_part_of_the_interpreter(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(line.encode())
+    file.chmod(0o755)
+    assert program.fault(str(file)) == ""
+
+
+def test_it_tells_which_directory_takes_long(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(hook_files, "telling", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
+    for name in ("x", "y"):
+        node.write(f"one/{name}.json", HOOK)
+    node()
+    assert told == [f"checking 2 hook files in {node.folder}/one", f"checking 0 hook files in {node.folder}/two"]
 
 
 @pytest.mark.parametrize("enabled", [False, True])

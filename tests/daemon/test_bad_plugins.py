@@ -66,7 +66,7 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "empty": (lambda path: executable(path, b""), "{path}: Exec format error"),
     "without its interpreter": (
         lambda path: executable(path, b"#!/no/such/shell\n"),
-        "{path}: No such file or directory",
+        "{path}: its interpreter '/no/such/shell': No such file or directory",
     ),
 }
 

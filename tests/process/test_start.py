@@ -92,11 +92,15 @@ def broken_elf(programs: Programs) -> str:
 
 
 CANNOT = [
-    (lambda programs: programs.path("absent"), "No such file or directory"),
+    (lambda programs: programs.path("absent"), r"\] No such file or directory: "),
     (lambda programs: programs.write("plugin", b"echo no shebang\n"), "Exec format error"),
     (lambda programs: programs.write("plugin", b""), "Exec format error"),
     (broken_elf, "Exec format error"),
-    (lambda programs: programs.write("plugin", b"#!/no/such/interpreter\n"), "No such file or directory"),
+    (
+        lambda programs: programs.write("plugin", b"#!/no/such/interpreter\n"),
+        "its interpreter '/no/such/interpreter': No such",
+    ),
+    (lambda programs: programs.write("plugin", b"#!/bin/sh\r\n"), r"its interpreter '/bin/sh\\r': No such file"),
     (lambda programs: programs.shell("plugin", "exit", mode=0o644), "Permission denied"),
     (lambda programs: str(programs.folder), "Permission denied"),
 ]

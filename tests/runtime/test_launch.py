@@ -38,11 +38,11 @@ def test_a_plugin_gets_dev_null_and_its_socket_and_no_other_descriptor(plugins: 
     assert links[3].startswith("socket:")
 
 
-def test_a_plugin_shares_the_runtimes_directory_and_process_group(plugins: Plugins) -> None:
+def test_a_plugin_shares_the_runtimes_directory_but_gets_no_signals_of_its_terminal(plugins: Plugins) -> None:
     _, plugin = plugins.launch("00-p", QUIET)
     assert proc(plugin).joinpath("cwd").readlink() == Path.cwd()
     assert plugin.process is not None
-    assert os.getpgid(plugin.process.pid) == os.getpgid(0)
+    assert os.getpgid(plugin.process.pid) == plugin.process.pid
 
 
 def test_a_caller_may_listen_to_its_plugins(plugins: Plugins) -> None:

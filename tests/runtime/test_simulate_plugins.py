@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,10 @@ import pytest
 from adapter import cli
 from adapter.runtime import Runtime
 from adapter.runtime.simulate import play
+from adapter.runtime.simulate.view import BOLD, TextView
 
 from .fixtures import Plugins
-from .simulation import LISTENS, SETS, Simulate, env, named
+from .simulation import LIFE, LISTENS, SETS, Simulate, env, named
 
 
 def test_plugins_are_asked_in_the_order_of_their_index_under_the_names_they_are_given(
@@ -177,3 +180,35 @@ def test_a_socket_that_is_there_is_left_alone(simulate: Simulate, tmp_path: Path
         listener.bind(str(path))
         assert f"{path}: Address already in use" in simulate.refused("-socket", path)
     assert path.exists()
+
+
+def test_it_tells_for_which_event_it_waits(
+    plugins: Plugins, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(play, "telling", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
+    simulate.json("-plugin", plugins.write("10-a", SETS.format(key="A", value="1")))
+    assert told == ["starting the plugins", *(f"waiting for the plugins' answers to {event}" for event in LIFE)]
+
+
+@pytest.mark.parametrize("columns", [40, 300])
+def test_details_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = io.StringIO()
+    TextView(out).detail("x" * 500)
+    assert len(out.getvalue()) == columns + 1
+
+
+@pytest.mark.parametrize("variable", ["NO_COLOR", "TERM"])
+def test_whoever_wants_no_colours_gets_none(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    coloured, plain = Terminal(), Terminal()
+    TextView(coloured).line("x", BOLD)
+    monkeypatch.setenv(variable, "dumb")
+    TextView(plain).line("x", BOLD)
+    assert (coloured.getvalue(), plain.getvalue()) == ("\033[1mx\033[0m\n", "x\n")

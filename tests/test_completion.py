@@ -1,0 +1,123 @@
+"""Completion of the command line, in the shells themselves."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from adapter import cli, completion
+from adapter.commands import COMMANDS
+
+CASES = {
+    "": {*COMMANDS},
+    "ch": {"check"},
+    "-idx 10 st": {"status"},
+    "-ve": {"-verbose", "-version"},
+    "check --out": {"--output"},
+    "check -conf": {"-config"},
+    "check -o ": {"text", "json"},
+    "check --output j": {"json"},
+    "check -config ow": {"own.yaml"},
+    "hooks ": {"match"},
+    "hooks match -container po": {"pod.yaml"},
+    "simulate -plugin 00-": {"00-plugin"},
+    "simulate -runtime cri": {"cri-o/1.34.0"},
+    "simulate -config hoo": {"hooks.d"},
+    "completion ": {"bash", "zsh", "fish"},
+}
+"""What may follow on `v010-adapter` and these words in the folder of the tests."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("own.yaml", "pod.yaml", "00-plugin"):
+        (tmp_path / name).touch()
+    (tmp_path / "hooks.d").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def shell(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"{name} is not on this machine")
+    return path
+
+
+def ran(*command: str) -> list[str]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(("line", "expected"), CASES.items())
+def test_bash_completes(folder: Path, line: str, expected: set[str]) -> None:
+    words = ["v010-adapter", *line.split(" ")]
+    setting = f"COMP_WORDS=({shlex.join(words)}) COMP_CWORD={len(words) - 1}"
+    call = '_shtab_v010_adapter 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'  # compopt works at a prompt only
+    assert set(ran(shell("bash"), "-c", f"{completion.script('bash')}\n{setting}\n{call}")) == expected
+
+
+@pytest.mark.parametrize(("line", "expected"), CASES.items())
+def test_fish_completes(folder: Path, line: str, expected: set[str]) -> None:
+    call = f"complete -C {shlex.quote(f'v010-adapter {line}')}"
+    lines = ran(shell("fish"), "--no-config", "-c", f"{completion.script('fish')}\n{call}")
+    assert {found.split("\t")[0].rstrip("/") for found in lines} == expected
+
+
+@pytest.mark.parametrize(("line", "expected"), [(line, min(one)) for line, one in CASES.items() if len(one) == 1])
+def test_zsh_completes(folder: Path, line: str, expected: str) -> None:
+    """Only at a terminal. What there is but one of takes the place of the word at once."""
+    (folder / "rc" / "functions").mkdir(parents=True)
+    (folder / "rc/functions/_v010-adapter").write_text(completion.script("zsh"))
+    start = f"fpath=({folder}/rc/functions $fpath); autoload -Uz compinit; compinit -D -u; PS1=; print 'I am ready'\n"
+    (folder / "rc/.zshrc").write_text(start + 'v010-adapter() { print -r - "<${@[-1]}>" }\n')
+    ours, its = pty.openpty()
+    environment = {**os.environ, "ZDOTDIR": f"{folder}/rc", "TERM": "dumb"}
+    command = [shell("zsh"), "-i"]
+    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment, start_new_session=True) as zsh:
+        os.close(its)
+        until(ours, "I am ready")
+        os.write(ours, f"v010-adapter {line}\t\n".encode())
+        assert f"<{expected}>" in until(ours, ">\r\n").replace("/>", ">")
+        os.write(ours, b"exit\n")
+        zsh.wait(60)
+    os.close(ours)
+
+
+def until(terminal: int, mark: str) -> str:
+    """What a terminal shows up to a text."""
+    text = ""
+    while mark not in text:
+        assert select.select([terminal], [], [], 60)[0], text
+        text += os.read(terminal, 4096).decode()
+    return text
+
+
+def test_the_command_prints_the_script(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in completion.SHELLS:
+        assert cli.main(["completion", name]) == 0
+        assert capsys.readouterr().out == completion.script(name) + "\n"
+
+
+def test_flags_of_several_letters_are_such_in_fish_too() -> None:
+    """fish takes a text after `-s` for one letter."""
+    script = completion.script("fish")
+    assert " -o container " in script
+    assert " -s o " in script
+    assert not re.search(r" -s \w\w", script)
+
+
+def test_a_shell_that_is_not_known_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["completion", "csh"])
+    assert ended.value.code == 2
+    assert "bash" in capsys.readouterr().err

@@ -1,0 +1,148 @@
+"""Ctrl-C: one line, exit code 130, and nothing is left behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from adapter import cli, guard
+
+COMMAND = Path(sys.executable).with_name("v010-adapter")
+PATIENCE = 120
+"""Seconds for the end: the adapter gets 12 of them."""
+
+
+class Interrupted:
+    """A command as a shell runs it: its process group gets what Ctrl-C sends."""
+
+    def __init__(self, *words: str | Path, directory: Path) -> None:
+        self._process = subprocess.Popen(
+            [COMMAND, *words],
+            env={"PATH": os.defpath, "TMPDIR": str(directory)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+
+    @property
+    def out(self) -> IO[str]:
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    @property
+    def err(self) -> IO[str]:
+        assert self._process.stderr is not None
+        return self._process.stderr
+
+    def interrupt(self) -> None:
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def end(self) -> tuple[int, str]:
+        """The exit code, and the rest of stderr."""
+        _, err = self._process.communicate(timeout=PATIENCE)
+        return self._process.returncode, err
+
+
+@contextmanager
+def started(*words: str | Path, directory: Path) -> Iterator[Interrupted]:
+    command = Interrupted(*words, directory=directory)
+    try:
+        yield command
+    finally:
+        command._process.kill()
+        command._process.wait()
+        command.out.close()
+        command.err.close()
+
+
+SAID = (130, "v010-adapter: interrupted\n")
+
+
+@pytest.mark.parametrize("after", ["The life of a pod", "Synchronize", "RunPodSandbox", "CreateContainer"])
+def test_a_demo_ends_the_adapter_and_its_programs_before_it_removes_their_directory(tmp_path: Path, after: str) -> None:
+    with started("demo", directory=tmp_path) as demo:
+        while not demo.out.readline().startswith(after):
+            pass
+        demo.interrupt()
+        assert demo.end() == SAID
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_simulation_that_waits_for_a_plugin_ends(tmp_path: Path) -> None:
+    (tmp_path / "temporary").mkdir()
+    with started("simulate", "-socket", tmp_path / "socket", directory=tmp_path / "temporary") as simulation:
+        assert "waiting for a plugin" in simulation.err.readline()
+        simulation.interrupt()
+        assert simulation.end() == SAID
+    assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
+
+
+SLOW_TO_END = f"""\
+#!{sys.executable}
+import fcntl, os, signal, sys
+from adapter.nri import Plugin, run
+def end(*_):
+    print("ending", file=sys.stderr, flush=True)
+    with open(__file__) as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+    os._exit(0)
+class Slow(Plugin):
+    def run_pod_sandbox(self, request, context):
+        signal.signal(signal.SIGTERM, end)
+        print("at work", file=sys.stderr, flush=True)
+        signal.pause()
+run(Slow())
+"""
+
+
+def test_a_second_one_does_not_disturb_the_clean_up(tmp_path: Path) -> None:
+    plugin = tmp_path / "10-slow"
+    plugin.write_text(SLOW_TO_END)
+    plugin.chmod(0o755)
+    (tmp_path / "temporary").mkdir()
+    with started("simulate", "-plugin", plugin, directory=tmp_path / "temporary") as simulation:
+        assert simulation.err.readline() == "at work\n"
+        with plugin.open() as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            simulation.interrupt()
+            assert simulation.err.readline() == "ending\n"
+            simulation.interrupt()
+        assert simulation.end() == SAID
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_no_command_shows_where_it_was(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: object, **_more: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main", interrupted)
+    monkeypatch.setattr(sys, "argv", ["v010-adapter", "check"])
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert guard.main() == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr() == ("", SAID[1])
+
+
+def test_sigint_that_is_ignored_stays_so() -> None:
+    """A shell script that runs the command in the background ignores SIGINT."""
+    code = "import signal; from adapter import guard; guard.main(); print(signal.getsignal(signal.SIGINT).name)"
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", code, "completion", "bash"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout.splitlines()[-1] == "SIG_IGN"
