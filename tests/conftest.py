@@ -21,18 +21,21 @@ settings.register_profile("here", deadline=None)
 CI = bool(os.environ.get("CI"))
 settings.load_profile("ci" if CI else "here")
 os.umask(0o022)  # the adapter warns of files that a group can write
-BRIEF = 100
-"""Examples of a property test that a person waits for; a test that asks for more is marked `long`."""
+BRIEF = 50
+"""Examples of a property test that a person waits for."""
+LONG = 100
+"""A property test that asks for more examples is marked `long`."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the property tests that ask for many examples, and cuts them short where a person waits."""
     searches = [item for item in items if isinstance(item, pytest.Function) and "hypothesis" in item.keywords]
-    many = [item for item in searches if _examples(item).max_examples > BRIEF]
-    for item in many:
-        item.add_marker("long")
-    for item in [] if CI else many:
-        setattr(*_place(item), settings(_examples(item), max_examples=BRIEF))
+    for item in searches:
+        examples = _examples(item).max_examples
+        if examples > LONG:
+            item.add_marker("long")
+        if examples > BRIEF and not CI:
+            setattr(*_place(item), settings(_examples(item), max_examples=BRIEF))
 
 
 def _examples(item: pytest.Function) -> settings:

@@ -13,7 +13,8 @@ import pytest
 from adapter.nri import api
 from adapter.wire import Code
 
-from .harness import COMMAND, POD, Node, container, launched, start, stop
+from .conftest import opened
+from .harness import COMMAND, POD, Daemon, Node, container, launched, start, stop
 
 THE_SIX = 0b110_0010_0111
 """Bit N-1 for RunPodSandbox 1, Stop- and RemovePodSandbox 2, 3, StartContainer 6, Stop- and RemoveContainer 10, 11."""
@@ -108,9 +109,8 @@ def test_it_serves_what_the_runtime_asks_before_it_answers_the_registration(node
     node.still_serves(daemon)
 
 
-def test_events_of_runtimes_before_nri_0_12_run_the_same_plugins(node: Node) -> None:
-    node.configure("good")
-    daemon = node.launch()
+def test_events_of_runtimes_before_nri_0_12_run_the_same_plugins(shared: Daemon, shared_node: Node) -> None:
+    shared_node.configure("good")
     ctr = container("ctr")
     for event, of in (
         (api.RUN_POD_SANDBOX, None),
@@ -121,10 +121,10 @@ def test_events_of_runtimes_before_nri_0_12_run_the_same_plugins(node: Node) -> 
         (api.REMOVE_CONTAINER, ctr),
         (api.REMOVE_POD_SANDBOX, None),
     ):
-        assert daemon.changed(event, POD, of).code == Code.OK
+        assert shared.changed(event, POD, of).code == Code.OK
     expected = [("create", "pod-1"), ("create", "ctr"), ("delete", "pod-1"), ("delete", "ctr")]
-    assert node.runs("good") == expected
-    node.still_serves(daemon)
+    assert shared_node.runs("good") == expected
+    shared_node.still_serves(shared)
 
 
 # ---- started by hand
@@ -225,20 +225,21 @@ def test_an_index_that_every_runtime_refuses_is_named_before_anything_is_connect
 # ---- what the programs that it runs find
 
 
-@pytest.fixture
-def witness(node: Node) -> Node:
+@pytest.fixture(scope="module")
+def witness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """What a plugin found, in files, when it was run by a daemon that had been launched with two stray descriptors."""
-    # The status without `cat`: dash blocks all signals while it starts a program.
-    proc = f"while read -r line; do echo \"$line\"; done </proc/$$/status >'{node.path}/status'; "
-    proc += "".join(f"cat /proc/$$/{name} >'{node.path}/{name}'; " for name in ("environ", "cmdline"))
-    look = f"ls -l /proc/$$/fd >'{node.path}/fds'; readlink /proc/$$/cwd >'{node.path}/cwd'"
-    node.plugin("witness", f"{proc}{look}; cat >/dev/null; echo 'so be it' >&2; echo '{{}}'")
-    node.configure("witness")
-    with (node.path / "stray").open("w") as stray:
-        daemon = node.spawn(stray={7: stray.fileno(), 300: stray.fileno()})
-    daemon.handshake(node.settings({"environment": {"EXTRA": "given"}}))
-    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
-    return node
+    with opened(tmp_path_factory.mktemp("witness")) as node:
+        # The status without `cat`: dash blocks all signals while it starts a program.
+        proc = f"while read -r line; do echo \"$line\"; done </proc/$$/status >'{node.path}/status'; "
+        proc += "".join(f"cat /proc/$$/{name} >'{node.path}/{name}'; " for name in ("environ", "cmdline"))
+        look = f"ls -l /proc/$$/fd >'{node.path}/fds'; readlink /proc/$$/cwd >'{node.path}/cwd'"
+        node.plugin("witness", f"{proc}{look}; cat >/dev/null; echo 'so be it' >&2; echo '{{}}'")
+        node.configure("witness")
+        with (node.path / "stray").open("w") as stray:
+            daemon = node.spawn(stray={7: stray.fileno(), 300: stray.fileno()})
+        daemon.handshake(node.settings({"environment": {"EXTRA": "given"}}))
+        assert daemon.call("StartContainer", start("ctr")).code == Code.OK
+        yield node
 
 
 def test_a_plugin_inherits_three_pipes_and_neither_the_socket_nor_stray_descriptors(witness: Node) -> None:
@@ -277,14 +278,12 @@ def test_what_a_plugin_says_on_stderr_is_logged_with_its_name(witness: Node) -> 
     assert witness.daemons[0].logged("INFO witness: stderr: so be it")
 
 
-def test_the_daemon_itself_leaves_the_directory_it_was_started_in(node: Node) -> None:
-    daemon = node.launch()
-    assert os.readlink(f"/proc/{daemon.server}/cwd") == "/"
+def test_the_daemon_itself_leaves_the_directory_it_was_started_in(witness: Node) -> None:
+    assert os.readlink(f"/proc/{witness.daemons[0].server}/cwd") == "/"
 
 
-def test_the_deletes_of_a_life_reach_the_plugins_once(node: Node) -> None:
-    node.configure("good")
-    daemon = node.launch()
+def test_the_deletes_of_a_life_reach_the_plugins_once(shared: Daemon, shared_node: Node) -> None:
+    shared_node.configure("good")
     for method, request in (
         ("RunPodSandbox", api.RunPodSandboxRequest(pod=POD)),
         ("StartContainer", start("ctr")),
@@ -294,5 +293,5 @@ def test_the_deletes_of_a_life_reach_the_plugins_once(node: Node) -> None:
         ("StopPodSandbox", api.StopPodSandboxRequest(pod=POD)),
         ("RemovePodSandbox", api.RemovePodSandboxRequest(pod=POD)),
     ):
-        assert daemon.call(method, request).code == Code.OK
-    assert node.runs("good") == [("create", "pod-1"), ("create", "ctr"), ("delete", "ctr"), ("delete", "pod-1")]
+        assert shared.call(method, request).code == Code.OK
+    assert shared_node.runs("good") == [("create", "pod-1"), ("create", "ctr"), ("delete", "ctr"), ("delete", "pod-1")]
