@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import sys
-import tempfile
 from argparse import ArgumentParser
 from collections.abc import Generator, Sequence
 from contextlib import closing, redirect_stdout
@@ -23,6 +22,7 @@ from adapter.nri import api
 from adapter.runtime import Flavour, PluginFile
 from adapter.runtime.simulate import trial
 from adapter.runtime.simulate.play import Play, Scene
+from adapter.runtime.simulate.scratch import Scratch
 from adapter.runtime.simulate.script import Script, pod_life
 from adapter.runtime.simulate.view import BOLD, DIM, GREEN, RED, TextView, milliseconds
 
@@ -63,7 +63,7 @@ def parser() -> ArgumentParser:
 def main(words: Sequence[str]) -> int:
     """Runs the demo with these arguments; returns 0 if everything went as expected, 1 if not."""
     options = parser().parse_args(words)
-    with tempfile.TemporaryDirectory(prefix="v010-adapter-demo-") as directory:
+    with Scratch("v010-adapter-demo-") as directory:
         demo = Demo(Path(directory))
         _show(demo, options.verbose)
     return 1 if demo.problems else 0

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
 from adapter import cli, guard
+from adapter.runtime.simulate.scratch import Scratch
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
 PATIENCE = 120
@@ -119,6 +121,21 @@ def test_a_second_one_does_not_disturb_the_clean_up(tmp_path: Path) -> None:
             simulation.interrupt()
         assert simulation.end() == SAID
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_ctrl_c_waits_while_a_directory_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    remove = shutil.rmtree
+
+    def interrupted(*arguments: Any, **more: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        remove(*arguments, **more)
+
+    scratch = Scratch("interrupted-")
+    Path(scratch.name, "file").touch()
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        scratch.cleanup()
+    assert not os.path.exists(scratch.name)
 
 
 def test_no_command_shows_where_it_was(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from adapter import arguments, container_files
 from adapter.errors import ConfigError
@@ -18,6 +17,7 @@ from adapter.runtime.flavour import FLAVOURS, Flavour
 from adapter.runtime.launch import PluginFile, drop_in, drop_ins
 from adapter.runtime.simulate import script, trial
 from adapter.runtime.simulate.play import Play
+from adapter.runtime.simulate.scratch import Scratch
 from adapter.runtime.simulate.view import BOLD, TextView, as_json
 from adapter.sanitize import printable
 
@@ -34,7 +34,7 @@ def main(words: Sequence[str]) -> int:
     for unknown in events.unknown:
         print(f"not known: {printable(unknown)}", file=sys.stderr)
     flavour = FLAVOURS.get(options.runtime) or events.flavour or Flavour()
-    with TemporaryDirectory(prefix="v010-adapter-simulate-") as directory:
+    with Scratch("v010-adapter-simulate-") as directory:
         plugins = _plugins(options.plugin, options.config)
         if options.legacy or options.hooks:
             plugins.append(trial.plugin(Path(directory), options.legacy, _events(options, events), options.hooks))

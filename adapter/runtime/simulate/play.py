@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from adapter import oci
@@ -19,6 +18,7 @@ from adapter.runtime.flavour import Flavour
 from adapter.runtime.launch import PluginFile
 from adapter.runtime.plugin import Answer, Plugin
 from adapter.runtime.runtime import Outcome, Runtime
+from adapter.runtime.simulate.scratch import Scratch
 from adapter.runtime.simulate.script import Script, with_progress
 
 CONNECT_TIMEOUT = 60.0
@@ -69,7 +69,7 @@ class Play:
         self._socket = socket
         self._remaining: dict[str, Sequence[str]] = {}
         self._created: dict[str, api.Container] = {}
-        self._state = TemporaryDirectory(prefix="nri-")
+        self._state = Scratch("nri-")
         self._runtime = Runtime(flavour, output=output, state=self._state.name)
         self._runtime.pods, self._runtime.containers = list(script.pods), list(script.containers)
 
