@@ -127,7 +127,7 @@ def test_ctrl_c_waits_while_a_directory_is_removed(monkeypatch: pytest.MonkeyPat
     remove = shutil.rmtree
 
     def interrupted(*arguments: Any, **more: Any) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         remove(*arguments, **more)
 
     scratch = Scratch("interrupted-")
