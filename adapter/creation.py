@@ -6,7 +6,7 @@ Each step gets the container as the steps before it left it, and may take its ti
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
 from adapter.nri import Answer, Context, Deferred, api
@@ -41,19 +41,16 @@ def go(creation: Creation, steps: Iterator[Step]) -> Answer[api.CreateContainerR
 
 
 def reserve(creation: Creation, prefix: str) -> Step:
-    """Withholds the container's annotations under a prefix from all steps, and logs that.
+    """Withholds the annotations of the container and its pod under a prefix from all steps, and logs that.
 
     Returns the step that removes them from the container, unless the steps before it have set them anew.
     """
-    annotations = creation.request.container.annotations
-    brought = sorted(key for key in annotations if key.startswith(prefix))
-    for key in brought:
-        del annotations[key]
-    if brought:
-        container, pod = creation.request.container, creation.request.pod
+    container, pod = creation.request.container, creation.request.pod
+    brought = _take(container.annotations, prefix)
+    if withheld := sorted({*brought, *_take(pod.annotations, prefix)}):
         place = f"container {container.name} of {pod.namespace}/{pod.name}"
         text = "%s brings %d annotations under %s, which are removed; the first is %.200s"
-        log.warning(text, place, len(brought), prefix, brought[0])
+        log.warning(text, place, len(withheld), prefix, withheld[0])
 
     def remove(creation: Creation) -> None:
         adjusted = creation.response.adjust.annotations
@@ -62,6 +59,14 @@ def reserve(creation: Creation, prefix: str) -> Step:
                 adjusted[f"-{key}"] = ""
 
     return remove
+
+
+def _take(annotations: MutableMapping[str, str], prefix: str) -> list[str]:
+    """Removes the annotations under a prefix; returns their keys."""
+    taken = [key for key in annotations if key.startswith(prefix)]
+    for key in taken:
+        del annotations[key]
+    return taken
 
 
 def keep(creation: Creation, answer: Answer[api.CreateContainerResponse]) -> Deferred[None] | None:

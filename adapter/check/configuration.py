@@ -15,6 +15,8 @@ from adapter.settings import Settings
 PLUGINS = "/opt/nri/plugins"
 DROP_INS = "/etc/nri/conf.d"
 COMMAND = "v010-adapter"
+UNIT = f"/etc/systemd/system/{COMMAND}.service"
+"""The service of systemd that `install -external` makes."""
 
 
 def read(file: str) -> tuple[Settings, list[Entry]]:
@@ -34,12 +36,17 @@ def read(file: str) -> tuple[Settings, list[Entry]]:
 
 
 def launch(host_root: str) -> list[Entry]:
-    """Returns the entries on the directory from which runtimes launch plugins; one bad name affects all plugins."""
+    """Returns the entries on who starts the adapter.
+
+    That is the directory from which runtimes launch plugins, where one bad name affects all plugins, or systemd.
+    """
     directory = under(host_root, PLUGINS)
     problems = [Entry(PROBLEM, reason, path) for path in _paths(directory) if (reason := _fault(path))]
     links = _links(directory)
     if links:
         return [*problems, Entry(OK, f"the adapter is launched as {', '.join(links)}", directory)]
+    if os.path.exists(under(host_root, UNIT)):
+        return [*problems, Entry(OK, "systemd starts the adapter", UNIT)]
     return [*problems, Entry(NOTE, "the adapter is not in there: runtimes do not launch it by themselves", directory)]
 
 

@@ -21,7 +21,7 @@ from adapter.trust import judge
 
 COMMAND = "v010-adapter"
 LINK = f"{configuration.PLUGINS}/00-{COMMAND}"
-UNIT = f"/etc/systemd/system/{COMMAND}.service"
+UNIT = configuration.UNIT
 WANTED = f"/etc/systemd/system/multi-user.target.wants/{COMMAND}.service"
 """The link by which systemd starts the service at boot, as `systemctl enable` makes it."""
 OTHERS = re.compile(rf"[0-9]{{2}}-(?:{COMMAND}|hook-injector)")

@@ -16,7 +16,8 @@ DONE = 0
 
 def parser() -> ArgumentParser:
     """Returns the parser of the command's arguments."""
-    return forms.parser("uninstall", "Undoes `install`. Run it before you delete the program: see the README.")
+    text = "Undoes `install`. Run it before you delete the program: else the runtime may not start."
+    return forms.parser("uninstall", text)
 
 
 def main(words: Sequence[str]) -> int:

@@ -14,6 +14,7 @@ from tests.check.node import REQUIRED, Node
 def node(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setattr(configuration, "PLUGINS", str(tmp_path / "plugins"))
     monkeypatch.setattr(configuration, "DROP_INS", str(tmp_path / "conf.d"))
+    monkeypatch.setattr(configuration, "UNIT", str(tmp_path / "unit"))
     monkeypatch.setattr("adapter.settings.DEFAULT_PATH", str(tmp_path / "default.yaml"))
     monkeypatch.setattr(runtimes, "NRI_SOCKET", str(tmp_path / "nri.sock"))
     monkeypatch.setattr(runtimes, "SOCKETS", {name: str(tmp_path / name) for name in ("containerd", "CRI-O")})

@@ -61,6 +61,13 @@ def test_nothing_configured_is_no_problem(node: Node) -> None:
     assert node.code == 0
 
 
+def test_a_service_of_systemd_starts_the_adapter_too(node: Node) -> None:
+    node.write("unit", "[Service]\n")
+    assert node()[2] == "ok unit: systemd starts the adapter"
+    (node.folder / "plugins/00-v010-adapter").symlink_to(node.program("v010-adapter"))
+    assert node()[2] == "ok plugins: the adapter is launched as 00-v010-adapter"
+
+
 def test_json_has_every_line_with_its_place(node: Node) -> None:
     node.write("one/a.json", '{"version": "1.0.0",\n "hook": {"path": 5},\n "stages": []}')
     node()

@@ -185,6 +185,7 @@ def brought(id_: str = "c1") -> api.CreateContainerRequest:
     """A container whose pod's author has written annotations under the prefix."""
     request = creation(id_)
     request.container.annotations.update(FORGED)
+    request.pod.annotations.update({"nri.example.com/pod": "z"})
     return request
 
 
@@ -204,10 +205,11 @@ def test_annotations_under_the_prefix_of_metadata_are_the_adapters_alone(node: N
     assert dict(adjust.annotations) == {"nri.example.com/a.cpus": "0-3", "-nri.example.com/other": ""}
     assert len(adjust.hooks.create_runtime) == 1
     seen = [node.requests(name)[0]["spec"]["annotations"] for name in ("a", "b")]
+    assert "annotations" not in node.requests("a")[0]["pod"]
     kept = {"note": "x", "nri.example.com": "y"}
     assert seen == [kept, {**kept, "nri.example.com/a.cpus": "0-3"}]
     daemon.logged(
-        "container c1 of default/p brings 2 annotations under nri.example.com/, which are removed;",
+        "container c1 of default/p brings 3 annotations under nri.example.com/, which are removed;",
         "the first is nri.example.com/a.cpus",
     )
 
