@@ -12,8 +12,14 @@ from string import Template
 from tests.e2e import build
 from tests.e2e.pod import IMAGE, STATE, UNHURRIED, Cri, HarnessError, command, until, write_image
 
-BAD_DAYS = ("rejoining", "guarded")
-GUIDES = ("installing", "from-adapter", "from-injector", "from-1.6")
+OLDEST, NEWEST = "containerd-1.7.35", "containerd-2.4.2"
+ONLY = {
+    "required": ("containerd-2.2.1", "containerd-2.3.4", NEWEST),  # NRI's default validator can be configured
+    **dict.fromkeys(("rejoining", "guarded", "from-adapter", "from-1.6"), (OLDEST, NEWEST)),
+    **dict.fromkeys(("installing", "from-injector"), (NEWEST,)),
+    "from-cri-o": ("cri-o-1.34.0",),
+}
+"""The setups that are tried with these runtimes only."""
 IMAGES = {IMAGE: STATE / "image.tar", UNHURRIED: STATE / "unhurried.tar"}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -47,8 +53,8 @@ class Runtime:
         return False
 
     def can(self, setup: str) -> bool:
-        """Whether the runtime has what a setup is about."""
-        return setup not in ("required", *BAD_DAYS, *GUIDES, "from-cri-o")
+        """Whether the runtime has what a setup is about, and is tried with it."""
+        return self.name in ONLY.get(setup, (self.name,))
 
     def start(self) -> Cri:
         """Starts it, with the image that the pod needs, and waits until it runs pods."""
@@ -123,12 +129,6 @@ class Containerd(Runtime):
         """From 2.0 on, the original client is back in it, for sandboxes alone and for its one path alone."""
         return not self.is_1 and conf == Path("/etc/nri/conf.json")
 
-    def can(self, setup: str) -> bool:
-        """From 2.2 on, NRI's default validator can be configured. Bad days and guides are for the oldest and newest."""
-        oldest_and_newest = dict.fromkeys((*BAD_DAYS, *GUIDES), ("v1.7.35", "v2.4.2"))
-        versions = {"required": ("v2.2.1", "v2.3.4", "v2.4.2")} | oldest_and_newest
-        return setup != "from-cri-o" and (setup not in versions or self.recipe.version in versions[setup])
-
     def command(self) -> list[str]:
         """The command line."""
         return [str(self.binaries / "containerd"), "--config", str(self.config)]
@@ -148,10 +148,6 @@ class Crio(Runtime):
     template = "cri-o.conf"
     pods_have_a_process = False
     injects_hooks = True
-
-    def can(self, setup: str) -> bool:
-        """Also how the adapter takes over its hooks."""
-        return setup == "from-cri-o" or super().can(setup)
 
     def command(self) -> list[str]:
         """The command line."""
