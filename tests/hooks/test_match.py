@@ -170,7 +170,7 @@ LOST_BEFORE = {
 @pytest.mark.parametrize(("pair", "annotations"), LOST_BEFORE.values(), ids=LOST_BEFORE)
 def test_a_hook_that_matches_is_injected_every_time(pair: tuple[str, str], annotations: dict[str, str]) -> None:
     one = Matcher([hook(annotations=dict([pair]))])
-    for _ in range(300):
+    for _ in range(30):
         assert files(one.match(container(annotations))) == ["a.json"]
         assert files(Matcher([hook(annotations=dict([pair]))]).match(container(annotations))) == ["a.json"]
 
