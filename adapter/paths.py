@@ -64,7 +64,7 @@ def _at_most(file: IO[bytes], limit: int, size: int = 0) -> bytes:
 def given(path: str) -> bytes:
     """Returns the bytes of a file that is named on the command line; `-` is stdin. Raises ConfigError."""
     try:
-        if path == "-":
+        if path == "-" and sys.stdin is not None:  # it may be closed
             return _at_most(sys.stdin.buffer, MAX_GIVEN)
         return read(path, MAX_GIVEN)[0]
     except (OSError, ValueError) as error:

@@ -112,7 +112,10 @@ def _full(pod: api.PodSandbox, name: str) -> str:
 def _pod(value: Value) -> api.PodSandbox:
     """Returns the pod of a pod's file."""
     if value.keys >= manifest.KEYS:
-        return _pods_of_manifests([value])[0][1]
+        pods = _pods_of_manifests([value])
+        if len(pods) > 1:
+            raise value.error(f"there are {len(pods)} pods in it")
+        return pods[0][1]
     if value.keys & _EVENT:
         return nri.message(value["pod"], api.PodSandbox())
     if value.keys >= {"status", "info"}:

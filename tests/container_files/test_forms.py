@@ -78,6 +78,12 @@ def test_a_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
         container_files.read("-")
 
 
+def test_a_stdin_that_is_closed_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(ConfigError, match=r"^stdin: No such file or directory$"):
+        container_files.read("-")
+
+
 def test_of_stdin_no_more_is_read_than_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "MAX_GIVEN", 10)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"args": ["/x"]}')))
@@ -137,6 +143,11 @@ def test_the_pods_of_a_typed_list_have_no_kind(tmp_path: Path) -> None:
     pod = workload("Pod", "x", "web", path="")
     del pod["kind"]
     assert names(read(tmp_path, {"apiVersion": "v1", "kind": "PodList", "items": [pod]})) == ("prod", "x", "web")
+
+
+def test_of_several_pods_none_is_taken_for_that_of_a_container(tmp_path: Path) -> None:
+    pods = json.dumps({"apiVersion": "v1", "kind": "List", "items": [A, B]})
+    assert refused(tmp_path, {"args": ["/x"]}, pod=pods) == "p:1: there are 2 pods in it"
 
 
 def of_pod(container: Json, **spec: Any) -> Json:

@@ -114,6 +114,10 @@ def test_what_a_manifest_leaves_open_is_said_and_the_command_can_be_given(
         out, err = capfd.readouterr()
         assert f"FAILED: {args}\n" in out
         assert ("not known: the command: the image decides (-command gives it)\n" in err) is (not words)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    cli.main(["simulate", "-plugin", str(plugin), "-container", "-", "-o", "json"])
+    created = named([json.loads(line) for line in capfd.readouterr().out.splitlines()], "CreateContainer")
+    assert created["unknown"][1:] == ["the command: the image decides (-command gives it)"]
 
 
 def test_later_events_tell_of_the_container_as_the_plugins_made_it(

@@ -41,12 +41,17 @@ STDERR = 2
 
 @dataclass
 class Scene:
-    """One event with its outcome. `before` and `after` are the OCI specification of a container that was created."""
+    """One event with its outcome.
+
+    Of a container that is created, `before` and `after` are the OCI specification, and `unknown` is what its file does
+    not tell.
+    """
 
     outcome: Outcome
     seconds: float
     before: dict[str, Any] | None = None
     after: dict[str, Any] | None = None
+    unknown: Sequence[str] = ()
 
     def problems(self) -> list[str]:
         """Returns why the event failed, and the errors of plugins that did not fail it."""
@@ -155,6 +160,8 @@ class Play:
         scene = Scene(outcome, time.monotonic() - started)
         if outcome.error and event in EVENTS_AFTER_FAILURE and (self._runtime.flavour.name, event) not in TOLERATED:
             self._remaining[id_] = EVENTS_AFTER_FAILURE[event]
+        if event == "CreateContainer":
+            scene.unknown = self._script.unknown
         if outcome.adjust is not None:
             scene.before = self._script.specs.get(id_) or oci.spec_from(request.pod, request.container)
             scene.after = oci.apply(scene.before, outcome.adjust, collected=True)

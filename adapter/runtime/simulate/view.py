@@ -40,6 +40,7 @@ def as_json(scene: Scene) -> dict[str, Any]:
         "update": [to_dict(update) for update in outcome.update],
         "error": outcome.error,
         **({"spec": scene.after} if scene.after is not None else {}),
+        **({"unknown": list(scene.unknown)} if scene.unknown else {}),
     }
 
 
