@@ -21,7 +21,7 @@ MAX_REQUEST = 8 << 10
 """Bytes of a request with its header fields."""
 MAX_CLIENTS = 16
 """Connections at a time. The oldest is closed for one more."""
-PATIENCE = 5.0
+PATIENCE = 30.0
 """Seconds that a connection may take."""
 TEXT = "text/plain; charset=utf-8"
 

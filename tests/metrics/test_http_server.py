@@ -17,7 +17,7 @@ from ..processes import SteppedLoop
 GET = b"GET /page HTTP/1.1\r\nHost: node\r\n\r\n"
 FIELDS = b"Content-Type: text/plain; charset=utf-8\r\nContent-Length: 6\r\nConnection: close\r\n"
 OK = b"HTTP/1.1 200 OK\r\n" + FIELDS + b"\r\nhello\n"
-MUCH = b"0123456789" * 500_000
+MUCH = b"0123456789" * 250_000
 """More than any socket takes at once."""
 
 
@@ -98,8 +98,9 @@ def test_a_request_may_come_in_pieces(connect: Connect) -> None:
 
 def test_only_the_first_request_of_a_connection_is_answered(connect: Connect) -> None:
     client = connect()
-    client.send(GET + GET)
-    assert client.read() == OK
+    client.send(GET.replace(b"page", b"much"))
+    client.send(GET)
+    assert client.read().count(b"HTTP/1.1") == 1
 
 
 def test_a_long_page_comes_whole(connect: Connect) -> None:
