@@ -61,7 +61,7 @@ def main() -> int:
     rows = [row for runtime in chosen() for row in runs(runtime)]
     print()
     for row in rows:
-        print(f"{row.runtime:18}  {SETUPS[row.setup]!s:28}  {row.ran:69}  {row.result:7}  {row.seconds:5.1f} s")
+        print(f"{row.runtime:18}  {SETUPS[row.setup]!s:34}  {row.ran:69}  {row.result:7}  {row.seconds:5.1f} s")
     count = Counter(row.result for row in rows)
     print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
     return int(count["failed"] > 0)
