@@ -265,10 +265,17 @@ def test_run_ends_when_the_stream_is_broken(runtime: Runtime) -> None:
     assert not is_open(runtime.fd)
 
 
-@pytest.mark.parametrize("dashes", ["-", "--"])
-def test_runs_flags_come_before_its_arguments(directory: Path, dashes: str) -> None:
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["-name", "flag", "-idx", "07", "-socket"], ("flag", "07")),
+        (["--name", "flag", "--idx", "07", "--socket"], ("flag", "07")),
+        (["-socket"], ("asked", "99")),
+    ],
+)
+def test_runs_flags_come_before_its_arguments(directory: Path, flags: list[str], expected: tuple[str, str]) -> None:
     path = str(directory / "nri.sock")
-    words = [f"{dashes}name", "flag", f"{dashes}idx", "07", f"{dashes}socket", path]
+    words = [*flags, path]
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
@@ -281,7 +288,7 @@ def test_runs_flags_come_before_its_arguments(directory: Path, dashes: str) -> N
         program.join()
     assert isinstance(registration, Request)
     request = api.RegisterPluginRequest.FromString(registration.payload)
-    assert (request.plugin_name, request.plugin_idx) == ("flag", "07")
+    assert (request.plugin_name, request.plugin_idx) == expected
 
 
 @pytest.mark.parametrize("words", [["-indx", "10"], ["file"], ["-name"]])
