@@ -65,9 +65,9 @@ def test_each_package_has_hashes_and_the_file_names_no_place() -> None:
 
 def test_the_licences_in_the_documentation_are_the_packages_own() -> None:
     text = (ROOT / "docs/security.md").read_text()
-    rows = dict(
-        re.findall(r"^\| ([a-z0-9-]+) \| ([^|]+) \|$", text.partition("| package | licence |")[2], re.MULTILINE)
-    )
+    found = re.findall(r"^\| ([a-z0-9-]+) \| ([^|]+) \|$", text.partition("| package | licence |")[2], re.MULTILINE)
+    rows = dict(found)
+    assert len(found) == len(rows)
     assert rows.keys() == LOCKED.keys()
     # Another version than the locked one may have other words.
     here = [name for name in HERE if Version(metadata(name)["Version"]) == version(name)]
