@@ -13,7 +13,7 @@ import pytest
 
 from adapter.loop import READ, Loop, Timer
 
-PATIENCE = 20
+PATIENCE = 60
 """Seconds, by the real clock, after which a test that waits for something has failed."""
 
 

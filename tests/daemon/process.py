@@ -25,7 +25,7 @@ from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Repl
 from adapter.wire.ttrpc import Type
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
-SAFETY = 30.0
+SAFETY = 60.0
 """Seconds after which whatever is waited for counts as never coming."""
 MEASURED = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_PROCESS_")}
 """What makes a daemon note which lines it runs; set under `make coverage`."""
@@ -224,8 +224,8 @@ class Daemon:
             config=config,
             runtime_name=name,
             runtime_version=version,
-            registration_timeout=5000,
-            request_timeout=2000,
+            registration_timeout=60_000,
+            request_timeout=60_000,
             NRI_version=nri,
         )
         reply = self.call("Configure", request)

@@ -92,7 +92,7 @@ def play(daemon: Daemon, lives: range) -> None:
     calls: deque[int] = deque()
     for number in lives:
         for method, request in life(number):
-            calls.append(daemon.send(method, request, 5))  # type: ignore[arg-type]
+            calls.append(daemon.send(method, request))  # type: ignore[arg-type]
         while len(calls) > 20:
             assert daemon.reply(calls.popleft()).code == Code.OK
     while calls:
@@ -122,7 +122,7 @@ def test_memory_does_not_grow_with_2000_events_that_find_a_broken_conf_json(node
 
     def play_starts(count: int) -> None:
         for number in range(count):
-            assert daemon.call("StartContainer", requests[number % 100], 5).code == Code.OK
+            assert daemon.call("StartContainer", requests[number % 100]).code == Code.OK
         daemon.replies.clear()
         daemon.heard.clear()
 

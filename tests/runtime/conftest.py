@@ -1,4 +1,4 @@
 from .fixtures import plugins
-from .simulation import simulate
+from .simulation import patience, simulate
 
-__all__ = ["plugins", "simulate"]
+__all__ = ["patience", "plugins", "simulate"]

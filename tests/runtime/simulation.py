@@ -1,14 +1,18 @@
-"""Runs the command `simulate` in tests and reads its output. Import the fixture `simulate` into a conftest."""
+"""Runs the command `simulate` in tests and reads its output. Import the fixtures into a conftest."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from adapter import cli
-from adapter.runtime import POD_LIFE, read
+from adapter.runtime import POD_LIFE, Flavour, read
+from adapter.runtime.simulate import command
+from adapter.runtime.simulate.play import Play
+from adapter.runtime.simulate.script import Script
 
 Json = dict[str, Any]
 LIFE = [one.event for one in read(POD_LIFE) if one.event not in ("Configure", "Synchronize")]
@@ -39,6 +43,16 @@ class Mine(Plugin):
         raise RuntimeError(str({what}))
 run(Mine())
 """
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets `simulate` play runtimes that wait longer than a slow machine needs."""
+
+    def patient(events: Script, flavour: Flavour, *more: Any) -> Play:
+        return Play(events, replace(flavour, registration_timeout=60, request_timeout=60), *more)
+
+    monkeypatch.setattr(command, "Play", patient)
 
 
 @pytest.fixture

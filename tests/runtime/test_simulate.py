@@ -12,6 +12,8 @@ import pytest
 from adapter import cli
 from adapter.nri import events
 from adapter.runtime import read
+from adapter.runtime.simulate import command
+from adapter.runtime.simulate.play import Play
 
 from .fixtures import Plugins
 from .simulation import LIFE, LISTENS, MANIFEST, SETS, Simulate, env, named
@@ -255,8 +257,9 @@ run(Mine())
     ids=["dies", "sleeps"],
 )
 def test_a_plugin_that_does_not_answer_is_named_and_dropped_and_the_event_goes_on(
-    plugins: Plugins, simulate: Simulate, does: str, reason: str
+    plugins: Plugins, simulate: Simulate, monkeypatch: pytest.MonkeyPatch, does: str, reason: str
 ) -> None:
+    monkeypatch.setattr(command, "Play", Play)  # with the runtime's own limits
     bad = plugins.write("10-bad", STUCK.format(does=does))
     good = plugins.write("20-good", SETS.format(key="A", value="1"))
     code, out = simulate.text("-plugin", bad, "-plugin", good)
