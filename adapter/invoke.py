@@ -12,7 +12,6 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from adapter import arguments, oci, settings
@@ -28,6 +27,7 @@ from adapter.plugin import RESERVE, RESERVE_WHERE_DROPPED
 from adapter.runtime import Answer, Flavour, Outcome, Recorded
 from adapter.runtime.simulate import script
 from adapter.runtime.simulate.play import Scene
+from adapter.runtime.simulate.scratch import Scratch
 from adapter.runtime.simulate.view import DIM, TextView, as_json, milliseconds
 from adapter.settings import PluginSettings, Settings
 
@@ -109,7 +109,7 @@ def _call(own: Settings, entry: Entry, calls: Sequence[Recorded]) -> Recorded:
 
 def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, heard: _Heard) -> Run:
     loop = Loop()
-    with TemporaryDirectory(prefix="v010-adapter-invoke-") as directory:
+    with Scratch("v010-adapter-invoke-") as directory:
         legacy = own.legacy._replace(config=_conf_json(directory, entry), sandboxes="always")
         bridge = Bridge(loop, legacy, own.host_root)
         nri = versions.of(flavour.configure_request(""))

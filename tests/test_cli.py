@@ -332,7 +332,7 @@ def test_a_launched_daemon_loads_nothing_that_it_does_not_need_before_it_registe
         "socket",
         "subprocess",
     }
-    needless |= {"yaml", "adapter.runtime"}
+    needless |= {"yaml", "adapter.runtime", "adapter.arguments", "adapter.commands", "difflib", "platform", "shtab"}
     assert loaded & needless == set()
 
 

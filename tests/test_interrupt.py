@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,19 +124,29 @@ def test_a_second_one_does_not_disturb_the_clean_up(tmp_path: Path) -> None:
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_ctrl_c_waits_while_a_directory_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    remove = shutil.rmtree
+@pytest.mark.parametrize("moment", ["made", "removed"])
+def test_ctrl_c_waits_while_a_directory_is_made_or_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, moment: str
+) -> None:
+    make, remove = tempfile.mkdtemp, shutil.rmtree
 
-    def interrupted(*arguments: Any, **more: Any) -> None:
+    def made(*arguments: Any) -> str:
+        path: str = make(*arguments)
+        signal.raise_signal(signal.SIGINT)
+        return path
+
+    def removed(*arguments: Any, **more: Any) -> None:
         signal.raise_signal(signal.SIGINT)
         remove(*arguments, **more)
 
-    scratch = Scratch("interrupted-")
-    Path(scratch.name, "file").touch()
-    monkeypatch.setattr(shutil, "rmtree", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        scratch.cleanup()
-    assert not os.path.exists(scratch.name)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if moment == "made":
+        monkeypatch.setattr(tempfile, "mkdtemp", made)
+    else:
+        monkeypatch.setattr(shutil, "rmtree", removed)
+    with pytest.raises(KeyboardInterrupt), Scratch("interrupted-") as directory:
+        Path(directory, "file").touch()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_command_shows_where_it_was(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

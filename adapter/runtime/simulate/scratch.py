@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
 
 class Scratch(TemporaryDirectory[str]):
-    """A temporary directory. SIGINT waits while it is removed."""
+    """A temporary directory. SIGINT waits while it is made and while it is removed."""
 
     def __init__(self, prefix: str) -> None:
         """Takes what its name begins with."""
-        super().__init__(prefix=prefix)
+        with _undisturbed():
+            super().__init__(prefix=prefix)
 
     def cleanup(self) -> None:
         """Removes the directory."""
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with _undisturbed():
             super().cleanup()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
