@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Each of the processes that run tests would compile 200 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all demo docs test coverage lint lock proto proto-check bench e2e faults fuzz clean
+.PHONY: all demo docs test coverage lint lock proto proto-check bench e2e e2e-k8s image kustomize faults fuzz clean
 
 all: test
 
@@ -63,6 +63,23 @@ faults: .venv/.installed
 
 fuzz: .venv/.installed
 	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+VERSION = $(shell sed -n "s/^__version__ = \"\(.*\)\"/\1/p" adapter/__init__.py)
+IMAGE = .cache/image/nri-v010-adapter-$(VERSION).tar
+
+# Needs root, mmdebstrap and buildah.
+image: .venv/.installed
+	mkdir -p $(dir $(IMAGE))
+	deploy/image/build $(IMAGE) $(VERSION)
+
+# Needs helm.
+kustomize:
+	for profile in hooks legacy; do helm template nri-v010-adapter deploy/helm/nri-v010-adapter --namespace kube-system \
+		--kube-version 1.34 --set profile=$$profile >deploy/kustomize/$$profile/manifests.yaml || exit 1; done
+
+# Kubernetes itself, on one node that is built and started here: root, Go, and an hour the first time.
+e2e-k8s: .venv/.installed
+	K8S=$${K8S:-/var/tmp/k8s} $(BIN)/python -m tests.e2e.kubernetes $(IMAGE)
 
 clean:
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,6 +15,7 @@ from adapter import __version__, guard, logs, settings
 from adapter.children import children
 from adapter.errors import AdapterError, ConfigError, RegistrationError
 from adapter.loop import Loop, Timer
+from adapter.mount_namespace import programs
 from adapter.nri import Identity
 from adapter.plugin import Adapter
 from adapter.service import Service
@@ -344,8 +345,10 @@ def run(
     """Prepares the process and its log, and runs the daemon; returns the exit code.
 
     `errors` are logged. `trunk` is Daemon.run's, the others are Daemon's.
+    Raises ConfigError if the programs' mount namespace cannot be used.
     """
     become_daemon()
+    programs.use(own.mount_namespace)
     logs.setup(own.log)
     settings.report(errors)
     _report_missing_pidfd()

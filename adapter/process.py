@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from adapter import paths
 from adapter.children import children
 from adapter.loop import READ, WRITE, Loop, Timer
+from adapter.mount_namespace import programs
 
 MAX_STDOUT = 1 << 20
 """Maximum bytes of a result; a longer one is a failure. A program that is left may write as much to stderr, too."""
@@ -111,7 +112,8 @@ class Process:
             for _ in range(3):
                 fds += os.pipe()
             child_in, self._in, self._out, child_out, self._err, child_err = fds
-            self.pid = children.spawn(path, argv, environ, (child_in, child_out, child_err))
+            with programs:
+                self.pid = children.spawn(path, argv, environ, (child_in, child_out, child_err))
             self._watch_exit()
         except (AttributeError, OSError, ValueError) as error:
             for fd in fds:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from adapter import paths
 from adapter.errors import ConfigError, reason_of, yaml_error
+from adapter.mount_namespace import OWN
 from adapter.nri.events import BY_EVENT
 from adapter.trust import Trust, judge, off, strict
 
@@ -82,6 +83,7 @@ class Settings(NamedTuple):
 
     file: str = ""
     host_root: str = "/"
+    mount_namespace: str = OWN
     legacy: LegacySettings = LegacySettings()
     hooks: HooksSettings = HooksSettings()
     log: LogSettings = LogSettings()
@@ -97,6 +99,7 @@ Read: TypeAlias = Callable[[], tuple[Settings, list[ConfigError]]]
 
 _KEYS = {
     "host_root": "hostRoot",
+    "mount_namespace": "mountNamespace",
     "fail_request": "runtime.failRequest",
     "socket": "runtime.socket",
     "reserve": "runtime.reserve",
@@ -166,6 +169,7 @@ def _settings(values: dict[str, Any]) -> Settings:
     legacy["plugins"] = {type_: PluginSettings(**_renamed(plugin, _LEGACY_FIELDS)) for type_, plugin in plugins}
     return Settings(
         host_root=values.get("hostRoot", "/"),
+        mount_namespace=values.get("mountNamespace", OWN),
         legacy=LegacySettings(**legacy, trust=trust),
         hooks=HooksSettings(**_renamed(values.get("hooks", {}), {"onFailure": "fail"}), trust=trust),
         log=LogSettings(**values.get("log", {})),
@@ -300,6 +304,7 @@ _LEGACY_FIELDS = {
 }
 SCHEMA: dict[str, Any] = {
     "hostRoot": Key(_path, "/", "where the node's files are, when the adapter runs in a container"),
+    "mountNamespace": Key(_path, OWN, "where programs run; in a container with hostPID: /proc/1/ns/mnt"),
     "trust": Key(_trust, "strict", "strict | off; strict: what anybody can write to is not used"),
     "legacy": {
         "config": Key(_path, DEFAULT_CONF_JSON, "the list of legacy plugins"),

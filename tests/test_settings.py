@@ -218,6 +218,7 @@ def test_a_file_is_read_with_its_name_in_the_mistakes(tmp_path: Path) -> None:
 VALUES = {
     # key: good values, bad values
     "hostRoot": (["/", "/host", '"/a b"'], ["host", "", "~", "1", "[/]", '"/a\\0b"', '"/\\ud800"']),
+    "mountNamespace": (["/proc/1/ns/mnt"], ["~", "1", "proc/1/ns/mnt"]),
     "trust": (["strict", "off", "false", "no", '"off"'], ["on", "true", "0", "none", "~", "[off]", "Strict", "''"]),
     "legacy.config": (["/x"], ["x", "''", "~", "{}"]),
     "legacy.path": (
@@ -347,7 +348,7 @@ def test_a_bad_value_spoils_none_of_the_others() -> None:
     [
         (
             "hostroot: /",
-            "conf.yaml:1: hostroot: unknown key; known here: hooks, hostRoot, legacy, log, metrics, runtime",
+            "conf.yaml:1: hostroot: unknown key; known here: hooks, hostRoot, legacy, log, metrics, mount",
         ),
         ("log:\n  levle: info", "conf.yaml:2: log.levle: unknown key; known here: format, level, secrets, target"),
         ("legacy:\n  plugins:\n    a:\n      onfailure: fail", "conf.yaml:4: legacy.plugins.a.onfailure: unknown key"),

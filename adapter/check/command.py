@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from adapter import arguments
 from adapter.check import configuration, hook_files, plugins, report, runtimes, writers
 from adapter.check.report import Report
+from adapter.mount_namespace import programs
 
 FINE, FINDINGS = 0, 1
 
@@ -34,6 +35,7 @@ def main(words: Sequence[str]) -> int:
 def _check(file: str) -> Report:
     """Returns the entries on everything that is configured in a file, or where the adapter looks by default."""
     config, entries = configuration.read(file)
+    programs.use(config.mount_namespace)
     conf_json, of_plugins = plugins.read(config.legacy)
     hooks = hook_files.HookFiles(config.hooks, config.host_root)
     report = {

@@ -11,6 +11,7 @@ from adapter.errors import ConfigError, PluginError
 from adapter.legacy import config
 from adapter.legacy.config import Config
 from adapter.legacy.programs import Programs
+from adapter.mount_namespace import programs as node
 from adapter.settings import LegacySettings
 
 
@@ -55,7 +56,8 @@ def programs(settings: LegacySettings, conf: Config) -> Iterator[Entry]:
         except PluginError as error:
             yield Entry(PROBLEM, f"{type_}: {error.reason}")
             continue
-        fault = program.fault(path)
+        with node:
+            fault = program.fault(path)
         running = Entry(OK, f"{type_}: runs {path}{_events(settings, type_)}")
         yield Entry(PROBLEM, f"{type_}: {path} {fault}") if fault else running
     for type_ in settings.plugins:

@@ -9,6 +9,7 @@ from adapter.check.report import NOTE, Entry
 from adapter.errors import PluginError
 from adapter.legacy.config import Config
 from adapter.legacy.programs import Programs
+from adapter.mount_namespace import programs
 from adapter.settings import Settings
 from adapter.trust import judge, off
 
@@ -33,7 +34,7 @@ def _paths(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[tu
     finder = Programs(config.legacy.path, config.legacy.environment, off)
     for entry in conf_json.entries:
         try:
-            yield finder.find(entry.type), "/"
+            yield finder.find(entry.type), config.host_root if programs.is_foreign else "/"
         except PluginError:
             continue
     yield from hooks.paths()

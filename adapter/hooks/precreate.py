@@ -17,6 +17,7 @@ from adapter.job import chain
 from adapter.job.chain import Chain, Ends, Failure
 from adapter.job.driver import Driver
 from adapter.job.runner import Runner
+from adapter.mount_namespace import programs
 from adapter.nri import api
 from adapter.nri.versions import OLDEST, Version
 from adapter.oci.fields_by_version import refuse_unknown
@@ -69,7 +70,7 @@ class Edits(Driver[HookStep]):
         self._text = text.encode("utf-8", "replace")
         self._id = request.container.id
         self._response_before = response
-        self._host_root = policy.host_root.rstrip("/")
+        self._root = "" if programs.is_foreign else policy.host_root.rstrip("/")
         self._nri = policy.nri
         steps = [HookStep(named, chain.Policy(policy.fail, named.hook.timeout or 0, kill=True)) for named in hooks]
         super().__init__(runner, Chain(Ends.AT_ANSWER, steps))
@@ -80,7 +81,7 @@ class Edits(Driver[HookStep]):
 
     def _spawn(self, step: HookStep, on_exit: Callable[[Process], None]) -> Process:
         hook = step.hook.hook
-        path = self._host_root + hook.path
+        path = self._root + hook.path
         argv = (hook.args[0] or hook.path, *hook.args[1:]) if hook.args else (hook.path,)
         try:
             return self._runner.spawn(step.name, path, argv, _environment(hook.env), on_exit)

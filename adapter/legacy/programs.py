@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from adapter.errors import PluginError
 from adapter.job.runner import Runner
+from adapter.mount_namespace import programs
 from adapter.process import Process
 from adapter.trust import Trust, Trusted, strict
 
@@ -57,7 +58,8 @@ class Programs:
 
     def find(self, type_: str) -> str:
         """Returns the path of a plugin's program. Raises PluginError."""
-        return find(type_, self._directories, self._trusted.fault)
+        with programs:
+            return find(type_, self._directories, self._trusted.fault)
 
     def spawn(self, runner: Runner, type_: str, on_exit: Callable[[Process], None]) -> Process:
         """Starts a plugin; see `Runner.spawn`. Raises PluginError."""
