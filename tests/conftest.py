@@ -21,6 +21,7 @@ settings.register_profile("here", deadline=None)
 CI = bool(os.environ.get("CI"))
 settings.load_profile("ci" if CI else "here")
 os.umask(0o022)  # the adapter warns of files that a group can write
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and its children do
 BRIEF = 50
 """Examples of a property test that a person waits for."""
 LONG = 100
