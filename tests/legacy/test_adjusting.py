@@ -129,6 +129,7 @@ REFUSED = [
     ({"adjust": {"linux": {"oomScoreAjd": None}}}, "adjust.linux.oomScoreAjd: unknown; did you mean `oomScoreAdj`?"),
     ({"adjust": {"a\n": 1}}, "adjust.a\\n: unknown"),
     ({"adjust": {"annotations": {"a": 1}}}, "adjust.annotations[a]: not what belongs there: a number instead of a str"),
+    ({"adjust": {"annotations": {"a": None}}}, "adjust.annotations[a]: not what belongs there: null instead of a str"),
     ({"adjust": {"annotations": []}}, "adjust.annotations: not what belongs there: an array instead of an object"),
     (
         {"adjust": {"mounts": [{"options": [None]}]}},
