@@ -14,7 +14,12 @@ from tests.e2e.pod import IMAGE, STATE, UNHURRIED, Cri, HarnessError, command, u
 
 OLDEST, NEWEST = "containerd-1.7.35", "containerd-2.4.2"
 ONLY = {
-    "required": ("containerd-2.2.1", "containerd-2.3.4", NEWEST),  # NRI's default validator can be configured
+    "required": (
+        "containerd-2.2.1",
+        "containerd-2.3.4",
+        NEWEST,
+        "cri-o-1.36.3",
+    ),  # NRI's default validator can be configured
     **dict.fromkeys(("rejoining", "guarded", "from-adapter", "from-1.6"), (OLDEST, NEWEST)),
     **dict.fromkeys(("installing", "from-injector"), (NEWEST,)),
     "from-cri-o": ("cri-o-1.34.0",),
@@ -30,6 +35,8 @@ class Runtime:
     packages = build.PACKAGES_OF_ALL
     template: str
     pods_have_a_process = True
+    tells_pids = True
+    """Whether it tells the pids of containers, also of those that have ended."""
     injects_hooks = False
     """Whether it injects hooks of hooks.d itself."""
     takes_every_adjustment = False
@@ -149,6 +156,11 @@ class Crio(Runtime):
     pods_have_a_process = False
     injects_hooks = True
 
+    def __init__(self, recipe: build.Recipe) -> None:
+        """Since 1.36 it tells pids."""
+        super().__init__(recipe)
+        self.tells_pids = recipe.version >= "v1.36"
+
     def command(self) -> list[str]:
         """The command line."""
         return [str(self.binaries / "crio"), "--config", str(self.config), "--config-dir", self.drop_ins]
@@ -166,4 +178,5 @@ class Crio(Runtime):
 ALL: list[Runtime] = [
     *(Containerd(build.containerd(version)) for version in ("1.7.35", "2.0.14", "2.2.1", "2.3.4", "2.4.2")),
     Crio(build.crio("1.34.0")),
+    Crio(build.crio("1.36.3")),
 ]

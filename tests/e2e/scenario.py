@@ -24,7 +24,7 @@ from tests.e2e import adjusting, guarded, guides, hooks, rejoining, required
 from tests.e2e.beside import Beside, Launched
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
-from tests.e2e.runtimes import ALL, Runtime
+from tests.e2e.runtimes import ALL, Crio, Runtime
 from tests.peers.build import peer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -206,7 +206,7 @@ def run_adjusting(runtime: Runtime) -> dict[str, object]:
 def run_required(runtime: Runtime) -> dict[str, object]:
     """The run with a runtime that requires the adapter, which is killed and comes back."""
     isolate()
-    runtime.more_config = required.VALIDATOR
+    runtime.more_config = required.CRIO if isinstance(runtime, Crio) else required.CONTAINERD
     findings = run_beside(runtime, "required", "", required.play)
     return {"ran": "containers with and without the adapter that is required", "findings": findings}
 
@@ -294,7 +294,8 @@ def run(runtime: Runtime, setup: str) -> dict[str, object]:
     isolate()
     conf = SETUPS[setup]
     syslog = Syslog()
-    evidence = Evidence(runtime.name, runtime.pods_have_a_process, runtime.serves_sandboxes_itself(conf), install(conf))
+    left = runtime.serves_sandboxes_itself(conf)
+    evidence = Evidence(runtime.name, runtime.pods_have_a_process, runtime.tells_pids, left, install(conf))
     findings = []
     try:
         play(runtime, evidence)
