@@ -18,7 +18,7 @@ from adapter.job.chain import Chain, Ends, Failure
 from adapter.job.driver import Driver
 from adapter.job.runner import Runner
 from adapter.nri import api
-from adapter.nri.versions import OLDEST, Version
+from adapter.nri.versions import Runtime
 from adapter.oci.fields_by_version import refuse_unknown
 from adapter.oci.outside_spec import outside_spec
 from adapter.process import Process
@@ -27,12 +27,12 @@ from adapter.process import Process
 class Policy(NamedTuple):
     """`fail` is whether a failed hook fails the container; otherwise the hook's edits are ignored.
 
-    `host_root` is the root directory of the hooks' programs, `nri` the runtime's version of NRI.
+    `host_root` is the root directory of the hooks' programs, `runtime` gets their edits.
     """
 
     fail: bool = True
     host_root: str = "/"
-    nri: Version = OLDEST
+    runtime: Runtime = Runtime()
 
 
 class HookStep(NamedTuple):
@@ -70,7 +70,7 @@ class Edits(Driver[HookStep]):
         self._id = request.container.id
         self._response_before = response
         self._host_root = policy.host_root.rstrip("/")
-        self._nri = policy.nri
+        self._runtime = policy.runtime
         steps = [HookStep(named, chain.Policy(policy.fail, named.hook.timeout or 0, kill=True)) for named in hooks]
         super().__init__(runner, Chain(Ends.AT_ANSWER, steps))
 
@@ -95,7 +95,7 @@ class Edits(Driver[HookStep]):
             return Failure(process.ending)
         try:
             spec = _decode(process.stdout)
-            refuse_unknown(oci.adjustment(self._original, spec), self._nri)
+            refuse_unknown(oci.adjustment(self._original, spec), *self._runtime)
         except (ValueError, NotAdjustable) as error:
             return Failure(str(error))
         self._edited, self._text = spec, process.stdout

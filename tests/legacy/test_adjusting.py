@@ -269,6 +269,29 @@ def test_what_the_runtime_does_not_know_is_refused(node: Node) -> None:
     assert list(created(node, "c2").args) == ["", "true"]
 
 
+@pytest.mark.parametrize(
+    ("result", "place"),
+    [
+        ({"spec": {"linux": {"devices": [{"path": "/dev/x", "type": "c"}]}}}, "linux.devices: "),
+        ({"spec": {"mounts": [{"destination": "/x", "type": "tmpfs", "options": ["nosuid"]}]}}, "mounts[/x].options: "),
+        ({"updates": [{"id": "c0", "resources": {"cpu": {"shares": 2}}}]}, "updates[0]: "),
+    ],
+)
+def test_what_docker_does_not_take_is_refused(node: Node, result: dict[str, object], place: str) -> None:
+    configured(node, "CreateContainer").plugins(a=saying(**result))
+    node.bridge.runtime_is("docker", "29.0.0", (0, 12, 3))
+    answer = creating(node)
+    node.wait(answer)
+    assert answer.outcome.startswith(f"plugin: a: {place}Docker takes no")
+
+
+def test_docker_takes_variables_and_mounts(node: Node) -> None:
+    mount = {"destination": "/x", "type": "tmpfs", "options": ["ro"]}
+    configured(node, "CreateContainer").plugins(a=saying(spec={"process": {"env": ["A=2"]}, "mounts": [mount]}))
+    node.bridge.runtime_is("docker", "29.0.0", (0, 12, 3))
+    assert [mount.destination for mount in created(node).mounts] == ["/x"]
+
+
 def test_metadata_goes_by_the_programs_name(node: Node) -> None:
     node.plugin("a", saying(metadata={"k": "v"}))
     path = node.programs.path("a")
