@@ -103,8 +103,8 @@ class Adapter(Plugin):
         if request.config.strip():
             self.take_configuration(request.config)
         self._runtime = request.runtime_name, request.runtime_version
-        if self._runtime[0].lower() == "docker" and not self._hooks_wanted:
-            log.info("hooks are off: Docker refuses containers with injected hooks (hooks.enabled)")
+        if self._runtime[0].lower() == "docker":
+            self._tell_what_docker_lacks()
         policy = api.FailurePolicy(keep_connected=True, fail_request=self._settings.fail_request)
         self._nri = versions.of(request)
         reserve = self._settings.reserve
@@ -114,6 +114,13 @@ class Adapter(Plugin):
         if "legacy" in self.__dict__:  # joined again
             self._introduce(self.legacy)
         return api.ConfigureResponse(events=mask(self._events()), failure_policy=policy)
+
+    def _tell_what_docker_lacks(self) -> None:
+        log.warning(
+            "Docker tells of the creation of containers only: legacy plugins run at CreateContainer or not at all"
+        )
+        if not self._hooks_wanted:
+            log.info("hooks are off: Docker refuses containers with injected hooks (hooks.enabled)")
 
     def reload(self, read: settings.Read) -> None:
         """Reads the configuration file again and applies the log's settings: others are in use by what they configure.
@@ -266,7 +273,7 @@ class Adapter(Plugin):
         else:
             self._inventory = Inventory(state.pods, state.containers)
         if self._hooks_wanted:
-            self.hooks.start(self._nri)
+            self.hooks.start(versions.Runtime(self._nri, self._runtime[0].lower()))
         counts = len(state.pods), len(state.containers)
         log.info("registered with %s %s: %d pods, %d containers", *self._runtime, *counts)
         # The objects that exist now stay: the collector need not visit them again and again.

@@ -29,7 +29,7 @@ CASES = {
     "hooks ": {"match"},
     "hooks match -container po": {"pod.yaml"},
     "simulate -plugin 00-": {"00-plugin"},
-    "simulate -runtime cri": {"cri-o/1.34.0"},
+    "simulate -runtime cri": {"cri-o/1.34.0", "cri-o/1.36.3"},
     "simulate -config hoo": {"hooks.d"},
     "completion ": {"bash", "zsh", "fish"},
 }

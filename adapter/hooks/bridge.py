@@ -14,7 +14,7 @@ from adapter.hooks.facts import facts
 from adapter.hooks.reader import HookReader
 from adapter.loop import Loop
 from adapter.nri import Deferred
-from adapter.nri.versions import OLDEST, Version
+from adapter.nri.versions import Runtime
 from adapter.settings import HooksSettings
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class HookBridge:
         self._loop = loop
         self._settings = settings
         self._host_root = host_root
-        self._nri = OLDEST
+        self._runtime = Runtime()
         watch, stages = settings.watch, settings.extension_stages
         self._directories = Directories(settings.directories, host_root, watch, stages, trust=settings.trust)
         self._reader = HookReader(loop, self._directories)
@@ -49,9 +49,9 @@ class HookBridge:
         """The runs of precreate hooks, by the hook's file."""
         return self._runner.accounts if self._runner is not None else {}
 
-    def start(self, nri: Version) -> None:
-        """Begins to read and watch hook files; called after each Synchronize. Takes the runtime's version of NRI."""
-        self._nri = nri
+    def start(self, runtime: Runtime) -> None:
+        """Begins to read and watch hook files; called after each Synchronize."""
+        self._runtime = runtime
         self._reader.start()
 
     def inject(self, creation: Creation) -> Deferred[None] | None:
@@ -79,7 +79,7 @@ class HookBridge:
         from adapter.hooks import precreate  # noqa: PLC0415 - only for precreate hooks: it loads processes and jobs
         from adapter.job.runner import Runner  # noqa: PLC0415 - likewise
 
-        policy = precreate.Policy(self._settings.fail, self._host_root, self._nri)
+        policy = precreate.Policy(self._settings.fail, self._host_root, self._runtime)
         self._runner = self._runner or Runner(self._loop)
         edits = precreate.Edits(self._runner, hooks, creation.request, creation.response, policy)
         edits.go()

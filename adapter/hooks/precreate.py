@@ -19,7 +19,7 @@ from adapter.job.driver import Driver
 from adapter.job.runner import Runner
 from adapter.mount_namespace import programs
 from adapter.nri import api
-from adapter.nri.versions import OLDEST, Version
+from adapter.nri.versions import Runtime
 from adapter.oci.fields_by_version import refuse_unknown
 from adapter.oci.outside_spec import outside_spec
 from adapter.process import Process
@@ -28,12 +28,12 @@ from adapter.process import Process
 class Policy(NamedTuple):
     """`fail` is whether a failed hook fails the container; otherwise the hook's edits are ignored.
 
-    `host_root` is the root directory of the hooks' programs, `nri` the runtime's version of NRI.
+    `host_root` is the root directory of the hooks' programs, `runtime` gets their edits.
     """
 
     fail: bool = True
     host_root: str = "/"
-    nri: Version = OLDEST
+    runtime: Runtime = Runtime()
 
 
 class HookStep(NamedTuple):
@@ -71,7 +71,7 @@ class Edits(Driver[HookStep]):
         self._id = request.container.id
         self._response_before = response
         self._root = "" if programs.is_foreign else policy.host_root.rstrip("/")
-        self._nri = policy.nri
+        self._runtime = policy.runtime
         steps = [HookStep(named, chain.Policy(policy.fail, named.hook.timeout or 0, kill=True)) for named in hooks]
         super().__init__(runner, Chain(Ends.AT_ANSWER, steps))
 
@@ -96,7 +96,7 @@ class Edits(Driver[HookStep]):
             return Failure(process.ending)
         try:
             spec = _decode(process.stdout)
-            refuse_unknown(oci.adjustment(self._original, spec), self._nri)
+            refuse_unknown(oci.adjustment(self._original, spec), *self._runtime)
         except (ValueError, NotAdjustable) as error:
             return Failure(str(error))
         self._edited, self._text = spec, process.stdout

@@ -112,6 +112,8 @@ class AnswerBuilder:
         unknown = update.keys() - {"id", "resources"}
         if unknown:
             raise NotAdjustable(f"{place}.{min(unknown)}", "unknown; an update has `id` and `resources`")
+        if self._updates.refusal:
+            raise NotAdjustable(place, self._updates.refusal)
         id_ = update["id"]
         if self._event in ("CreateContainer", "UpdateContainer") and id_ == self._target.id:
             raise NotAdjustable(f"{place}.id", f"{id_} is the container of the event: change it with `spec`")

@@ -27,7 +27,7 @@ from adapter.legacy.sandboxes import Sandboxes
 from adapter.legacy.subscriptions import CREATE, DELETE, ORIGINAL, STATES, UPDATE, Subscriptions
 from adapter.loop import Loop
 from adapter.nri import Context, api
-from adapter.nri.versions import OLDEST, Version
+from adapter.nri.versions import OLDEST, Runtime, Version
 from adapter.owner import Owner
 from adapter.settings import LegacySettings, PluginSettings
 
@@ -56,8 +56,7 @@ class Bridge:
         self._settings = settings
         self._conf_json = ConfigFile(settings.config, trust=settings.trust)
         self._sandboxes = Sandboxes(loop, settings, host_root)
-        self._nri = OLDEST
-        self._runtime_name = ""
+        self._runtime = Runtime()
         programs = Programs(settings.path, settings.environment, settings.trust)
         self._services = Services(self.runner, programs, self.ledger, settings.late_limit, set(), self._retry_later)
         self.updates = PendingUpdates(loop)
@@ -82,9 +81,9 @@ class Bridge:
 
     def runtime_is(self, name: str, version: str, nri: Version = OLDEST) -> None:
         """Learns which runtime this is."""
-        self._nri = nri
-        self._runtime_name = name.lower()
+        self._runtime = Runtime(nri, name.lower())
         self._sandboxes.runtime_is(name, version)
+        self.updates.refusal = "Docker takes no updates of containers" if self._runtime.name == "docker" else ""
 
     @property
     def faults(self) -> list[str]:
@@ -98,7 +97,7 @@ class Bridge:
         """
         existed = self._handover.take_over([*(pod.id for pod in pods), *(container.id for container in containers)])
         self._is_first_start = self._is_first_start and not existed
-        if self._runtime_name != "docker":  # which starts a container again without a stop
+        if self._runtime.name != "docker":  # which starts a container again without a stop
             self._inherited = set(self.ledger.keys())
         self.synchronize(pods, containers)
 
@@ -119,7 +118,7 @@ class Bridge:
         ours = [target for target in node.running if not (target.is_sandbox and self._sandboxes.are_left)]
         if not self._is_first_start:
             self._settle(node, ours)
-        elif self._runtime_name != "docker":  # which announces no stop: no delete would ever be due
+        elif self._runtime.name != "docker":  # which announces no stop: no delete would ever be due
             self._uncounted = {target.id: target for target in ours}
             self._count()
         self._is_first_start = False
@@ -142,7 +141,7 @@ class Bridge:
         """Runs the deletes of what has gone while there was no connection."""
         self._tell_missed(ours)
         for target in ours:
-            if target.is_sandbox and target.pid and target.id in self.ledger and self._runtime_name == "containerd":
+            if target.is_sandbox and target.pid and target.id in self.ledger and self._runtime.name == "containerd":
                 self._watch(target)
         due = reconcile.due(self.ledger.ids(), node)
         for id_ in due.now:
@@ -330,7 +329,8 @@ class Bridge:
         if event == "CreateContainer":
             from adapter.legacy.create_answer import CreateAnswerBuilder  # noqa: PLC0415 - only where plugins may change something
 
-            return CreateAnswerBuilder(event, message, target, self.updates, self._nri, self._settings.metadata_prefix)
+            prefix = self._settings.metadata_prefix
+            return CreateAnswerBuilder(event, message, target, self.updates, self._runtime, prefix)
         if event == "UpdateContainer":
             from adapter.legacy.update_answer import UpdateAnswerBuilder  # noqa: PLC0415 - likewise
 

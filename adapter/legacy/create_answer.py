@@ -12,7 +12,7 @@ from adapter.legacy.answer import AnswerBuilder, plain, refuse
 from adapter.legacy.pending_updates import PendingUpdates
 from adapter.legacy.request import Target
 from adapter.legacy.result import Result
-from adapter.nri.versions import Version
+from adapter.nri.versions import Runtime
 from adapter.oci import protojson
 from adapter.oci.fields_by_version import refuse_unknown
 from adapter.oci.outside_spec import outside_spec
@@ -24,14 +24,14 @@ class CreateAnswerBuilder(AnswerBuilder):
     """Builds the answer to CreateContainer: the container can be adjusted until the answer has gone out."""
 
     def __init__(
-        self, event: str, request: Any, target: Target, updates: PendingUpdates, nri: Version, metadata_prefix: str
+        self, event: str, request: Any, target: Target, updates: PendingUpdates, runtime: Runtime, metadata_prefix: str
     ) -> None:
-        """Takes also the runtime's NRI version, and the prefix of the annotations that record results' metadata.
+        """Takes also the runtime, and the prefix of the annotations that record results' metadata.
 
         With an empty prefix, metadata is not recorded.
         """
         super().__init__(event, request, target, updates)
-        self._nri = nri
+        self._runtime = runtime
         self._metadata_prefix = metadata_prefix
         self._edited: oci.Spec | None = None
         self._outside_spec = api.ContainerAdjustment()
@@ -76,7 +76,7 @@ class CreateAnswerBuilder(AnswerBuilder):
             spec = {**spec, "annotations": {**members(spec.get("annotations"), "annotations"), **annotations}}
         adjustment = oci.adjustment(self._before, spec)
         adjustment.MergeFrom(outside)
-        refuse_unknown(adjustment, self._nri)
+        refuse_unknown(adjustment, *self._runtime)
         self._edited, self._outside_spec, self._adjustment = spec, outside, adjustment
 
     def _response(self) -> Any:

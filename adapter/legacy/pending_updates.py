@@ -27,6 +27,8 @@ class PendingUpdates:
         self._loop = loop
         self.send: Send | None = None
         """Set if the runtime can be called at any time."""
+        self.refusal = ""
+        """Why the runtime takes no updates at all, if so."""
         self.known: set[str] = set()
         """The ids of the existing containers."""
         self._waiting: dict[str, api.ContainerUpdate] = {}

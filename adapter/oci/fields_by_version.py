@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from adapter.errors import NotAdjustable
+from adapter.oci import docker
 from adapter.oci.limits import element
 from adapter.proto import nri_pb2 as api
 
@@ -89,8 +90,13 @@ Source: api.proto, pkg/adaptation/result.go and pkg/api/seccomp.go there.
 """
 
 
-def refuse_unknown(adjustment: api.ContainerAdjustment, nri: tuple[int, ...]) -> None:
-    """Raises NotAdjustable for a change that a runtime with this version of NRI drops, or that crashes it."""
+def refuse_unknown(adjustment: api.ContainerAdjustment, nri: tuple[int, ...], runtime: str = "") -> None:
+    """Raises NotAdjustable for a change that the runtime with this version of NRI drops, or that crashes it.
+
+    `runtime` is its name in lower case.
+    """
+    if runtime == "docker":
+        docker.refuse(adjustment)
     for need in NEEDS:
         if need.version > nri:
             for place in need.places(adjustment):

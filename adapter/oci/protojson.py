@@ -70,16 +70,16 @@ def _check_value(field: FieldDescriptor, value: object, place: str) -> None:
 
 
 def _fits(field: FieldDescriptor, value: object) -> bool:
-    """Whether ParseDict takes the value; null is not left out of lists and maps."""
-    if field.cpp_type == field.CPPTYPE_STRING and isinstance(value, str) and value.isascii():
-        return True  # most values are: this takes no time
+    """Whether ParseDict takes the value."""
+    if field.cpp_type == field.CPPTYPE_STRING:
+        return isinstance(value, str)  # as most values are: this takes no time
     assert field.containing_type is not None  # noqa: S101 - only extensions have none
     try:
         message = GetMessageClass(field.containing_type)()
         json_format.ParseDict({field.name: [value] if field.is_repeated else value}, message)
     except Exception:  # ParseDict raises errors of many types
         return False
-    return value is not None
+    return True
 
 
 def _refuse_ineffective(resources: api.LinuxResources) -> None:

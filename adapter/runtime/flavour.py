@@ -68,6 +68,7 @@ FLAVOURS = {
         Flavour(version="v2.3.4", nri="v0.12.0"),
         Flavour(version="v2.4.2", nri="v0.12.3"),
         Flavour("cri-o", version="1.34.0", nri="v0.9.1-pre"),
+        Flavour("cri-o", version="1.36.3", nri="v0.11.0"),
     )
 }
 """Runtimes that the project is tested with, by name and version."""

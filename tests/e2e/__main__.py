@@ -16,8 +16,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tests.e2e.build import CRICTL, BuildError, built, debian, install_packages
-from tests.e2e.runtimes import ALL, Runtime
-from tests.e2e.scenario import MOUNTS, SETUPS
+from tests.e2e.runtimes import Runtime
+from tests.e2e.scenario import ALL, MOUNTS, SETUPS
 from tests.peers.build import PeerBroken, PeerMissing, peer
 from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS
 
@@ -89,7 +89,7 @@ def runs(runtime: Runtime) -> list[Row]:
     setups = [setup for setup in SETUPS if runtime.can(setup)]
     try:
         install_packages(runtime.packages)
-        for recipe in (CRICTL, runtime.recipe):
+        for recipe in (CRICTL, runtime.recipe, *runtime.more_recipes):
             built(recipe)
         for name in ("recorder", "oracle", "reference"):
             peer(name)

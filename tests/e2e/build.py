@@ -19,6 +19,10 @@ CONTAINERD_TAGS = "no_btrfs no_zfs no_devmapper urfave_cli_no_docs"
 CRIO_TAGS = (
     "containers_image_openpgp exclude_graphdriver_btrfs exclude_graphdriver_devicemapper containers_image_ostree_stub"
 )
+DOCKER_TAGS = (
+    "no_embedded_containerd exclude_disk_quota"
+    " exclude_graphdriver_btrfs exclude_graphdriver_zfs exclude_graphdriver_fuseoverlayfs"
+)
 
 
 class BuildError(Exception):
@@ -57,6 +61,11 @@ def crio(version: str) -> Recipe:
     return Recipe(
         f"cri-o-{version}", "github.com/cri-o/cri-o", f"v{version}", ("cmd/crio",), CRIO_TAGS, True, ("pinns",)
     )
+
+
+def dockerd(version: str) -> Recipe:
+    """Docker Engine's daemon, which starts the containerd in its PATH."""
+    return Recipe("docker-29", "github.com/moby/moby/v2", version, ("cmd/dockerd",), DOCKER_TAGS)
 
 
 CRICTL = Recipe("crictl", "sigs.k8s.io/cri-tools", "v1.36.0", ("cmd/crictl",))

@@ -62,6 +62,7 @@ class Evidence:
 
     runtime: str
     pods_have_a_process: bool
+    tells_pids: bool
     runtime_serves_sandboxes: bool
     conf: str
     pod: Pod = field(default_factory=lambda: Pod("", 0, "", 0))
@@ -92,9 +93,9 @@ class Evidence:
     def pid(self, key: Key) -> int:
         """The pid that belongs into this request, according to the runtime; 0: none.
 
-        CRI-O tells no pid, so the adapter finds it; at StopContainer that process has ended.
+        Where the runtime tells no pid, the adapter finds it; at StopContainer that process has ended.
         """
-        if key[0] == "delete" and not self.pods_have_a_process:
+        if key[0] == "delete" and not self.tells_pids:
             return 0
         return self.pod.pid if key[1] == "sandbox" else self.pod.container_pid
 

@@ -8,11 +8,17 @@ from tests.e2e.beside import Beside
 from tests.e2e.pod import CONTAINER, POD, Cri, HarnessError
 
 TOLERATES = "e2e/runs-without-the-adapter"
-VALIDATOR = f"""
+CONTAINERD = f"""
 [plugins.'io.containerd.nri.v1.nri'.default_validator]
   enable = true
   required_plugins = ['v010-adapter']
   tolerate_missing_plugins_annotation = '{TOLERATES}'
+"""
+CRIO = f"""
+[crio.nri.default_validator]
+nri_enable_default_validator = true
+nri_validator_required_plugins = ['v010-adapter']
+nri_validator_tolerate_missing_plugins_annotation = '{TOLERATES}'
 """
 REASON = r"required plugin \"v010-adapter\" not present"  # as crictl quotes it
 

@@ -14,10 +14,16 @@ from tests.e2e.pod import IMAGE, STATE, UNHURRIED, Cri, HarnessError, command, u
 
 OLDEST, NEWEST = "containerd-1.7.35", "containerd-2.4.2"
 ONLY = {
-    "required": ("containerd-2.2.1", "containerd-2.3.4", NEWEST),  # NRI's default validator can be configured
+    "required": (
+        "containerd-2.2.1",
+        "containerd-2.3.4",
+        NEWEST,
+        "cri-o-1.36.3",
+    ),  # NRI's default validator can be configured
     **dict.fromkeys(("rejoining", "guarded", "from-adapter", "from-1.6"), (OLDEST, NEWEST)),
     **dict.fromkeys(("installing", "from-injector"), (NEWEST,)),
     "from-cri-o": ("cri-o-1.34.0",),
+    "docker": (),
 }
 """The setups that are tried with these runtimes only."""
 IMAGES = {IMAGE: STATE / "image.tar", UNHURRIED: STATE / "unhurried.tar"}
@@ -28,8 +34,12 @@ class Runtime:
     """One runtime of one version; a family says what is particular to it."""
 
     packages = build.PACKAGES_OF_ALL
+    more_recipes: tuple[build.Recipe, ...] = ()
+    """What it needs besides its own."""
     template: str
     pods_have_a_process = True
+    tells_pids = True
+    """Whether it tells the pids of containers, also of those that have ended."""
     injects_hooks = False
     """Whether it injects hooks of hooks.d itself."""
     takes_every_adjustment = False
@@ -58,8 +68,7 @@ class Runtime:
 
     def start(self) -> Cri:
         """Starts it, with the image that the pod needs, and waits until it runs pods."""
-        for name, file in IMAGES.items():
-            write_image(file, Path(which("busybox") or ""), name)
+        self.write_images()
         template = Template((Path(__file__).parent / self.template).read_text())
         self.config.write_text(
             template.substitute(
@@ -68,15 +77,28 @@ class Runtime:
             + self.more_config
         )
         self.prepare()
-        environment = {"PATH": f"{self.binaries}:{PATH}", "HOME": str(STATE)}
-        with self.log.open("ab") as log:  # after a restart, too
-            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=environment, cwd="/")
+        self.spawn()
         cri = Cri(build.CRICTL.cached_at() / "crictl", STATE / "cri.sock", STATE)
         until(lambda: self.died() or cri.answers(), f"{self.name} to be ready")
         if self.died():
             raise HarnessError(f"{self.name} ended at its start")
         self.finish()
         return cri
+
+    def write_images(self) -> None:
+        """Writes the images of the run."""
+        for name, file in IMAGES.items():
+            write_image(file, Path(which("busybox") or ""), name)
+
+    def spawn(self) -> None:
+        """Starts the process."""
+        environment = {"PATH": self.path(), "HOME": str(STATE)}
+        with self.log.open("ab") as log:  # after a restart, too
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=environment, cwd="/")
+
+    def path(self) -> str:
+        """The folders in which it looks for programs."""
+        return f"{self.binaries}:{PATH}"
 
     def died(self) -> bool:
         """Whether the process is no more."""
@@ -149,6 +171,11 @@ class Crio(Runtime):
     pods_have_a_process = False
     injects_hooks = True
 
+    def __init__(self, recipe: build.Recipe) -> None:
+        """Since 1.36 it tells pids."""
+        super().__init__(recipe)
+        self.tells_pids = recipe.version >= "v1.36"
+
     def command(self) -> list[str]:
         """The command line."""
         return [str(self.binaries / "crio"), "--config", str(self.config), "--config-dir", self.drop_ins]
@@ -161,9 +188,3 @@ class Crio(Runtime):
             os.makedirs(STATE / folder, exist_ok=True)
         store = ["--root", f"{STATE}/root", "--runroot", f"{STATE}/run", "--storage-driver", "vfs"]
         command("podman", *store, "load", "--signature-policy", str(policy), "-i", str(STATE / "image.tar"))
-
-
-ALL: list[Runtime] = [
-    *(Containerd(build.containerd(version)) for version in ("1.7.35", "2.0.14", "2.2.1", "2.3.4", "2.4.2")),
-    Crio(build.crio("1.34.0")),
-]

@@ -20,18 +20,25 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from tests.e2e import adjusting, guarded, guides, hooks, rejoining, required
+from tests.e2e import adjusting, build, docker, guarded, guides, hooks, rejoining, required
 from tests.e2e.beside import Beside, Launched
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
-from tests.e2e.runtimes import ALL, Runtime
+from tests.e2e.runtimes import Containerd, Crio, Runtime
 from tests.peers.build import peer
 
+ALL: list[Runtime] = [
+    *(Containerd(build.containerd(version)) for version in ("1.7.35", "2.0.14", "2.2.1", "2.3.4", "2.4.2")),
+    Crio(build.crio("1.34.0")),
+    Crio(build.crio("1.36.3")),
+    docker.Docker(build.dockerd("v2.0.0-beta.24")),
+]
 REPOSITORY = Path(__file__).resolve().parents[2]
 ADAPTER = Path(os.environ.get("E2E_ADAPTER") or REPOSITORY / ".venv/bin/v010-adapter")
 SETUPS = {"etc": Path("/etc/nri/conf.json"), "own": Path("/etc/nri/legacy/conf.json"), "hooks": hooks.HOOKS}
 SETUPS |= {"adjusting": adjusting.PROGRAM.relative_to(REPOSITORY), "required": Path("required_plugins")}
 SETUPS |= {"rejoining": Path("/etc/nri/rejoining/conf.json"), "guarded": Path("/etc/nri/guarded/conf.json")}
+SETUPS["docker"] = docker.PROGRAM.relative_to(REPOSITORY)
 SETUPS |= {guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()}
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or no
 legacy plugins, but hooks; or a plugin and a hook that adjust containers; or none, but a runtime that requires the
@@ -206,7 +213,7 @@ def run_adjusting(runtime: Runtime) -> dict[str, object]:
 def run_required(runtime: Runtime) -> dict[str, object]:
     """The run with a runtime that requires the adapter, which is killed and comes back."""
     isolate()
-    runtime.more_config = required.VALIDATOR
+    runtime.more_config = required.CRIO if isinstance(runtime, Crio) else required.CONTAINERD
     findings = run_beside(runtime, "required", "", required.play)
     return {"ran": "containers with and without the adapter that is required", "findings": findings}
 
@@ -249,10 +256,7 @@ def run_guide(runtime: Runtime, guide: str) -> dict[str, object]:
 
 def run_alone(runtime: Runtime, setup: str, settings: str, play: Callable[[Cri, Syslog], Iterator[str]]) -> list[str]:
     """A run with the adapter as the only NRI plugin, launched by the runtime; returns what was found wrong."""
-    LAUNCHED.parent.mkdir(parents=True, exist_ok=True)
-    LAUNCHED.symlink_to(ADAPTER)
-    Path("/etc/nri/conf.d").mkdir()
-    Path(f"/etc/nri/conf.d/{LAUNCHED.name}.conf").write_text(STATE_SETTINGS + settings)
+    install_alone(settings)
 
     def whole(syslog: Syslog) -> Iterator[str]:
         cri = runtime.start()
@@ -260,6 +264,32 @@ def run_alone(runtime: Runtime, setup: str, settings: str, play: Callable[[Cri, 
         yield from play(cri, syslog)
 
     return found(runtime, setup, whole)
+
+
+def install_alone(settings: str) -> None:
+    """Installs the adapter for the runtime to launch."""
+    LAUNCHED.parent.mkdir(parents=True, exist_ok=True)
+    LAUNCHED.symlink_to(ADAPTER)
+    Path("/etc/nri/conf.d").mkdir()
+    Path(f"/etc/nri/conf.d/{LAUNCHED.name}.conf").write_text(STATE_SETTINGS + settings)
+
+
+def run_docker(runtime: Runtime) -> dict[str, object]:
+    """The run with Docker, which has no CRI."""
+    isolate()
+    docker.prepare()
+    install_alone(docker.SETTINGS)
+
+    def play(syslog: Syslog) -> Iterator[str]:
+        assert isinstance(runtime, docker.Docker)
+        runtime.start_without_cri()
+        until(lambda: syslog.has("registered with"), "the adapter to be registered")
+        yield from docker.play()
+        if syslog.count(docker.SILENT) != 1:
+            yield f"the adapter has logged {syslog.count(docker.SILENT)} times that {docker.SILENT}"
+
+    findings = [finding for finding in found(runtime, "docker", play) if docker.REFUSED not in finding]
+    return {"ran": "containers that a plugin adjusts, or fails", "findings": findings}
 
 
 def run_beside(runtime: Runtime, setup: str, settings: str, play: Callable[[Cri, Beside], Iterator[str]]) -> list[str]:
@@ -294,7 +324,8 @@ def run(runtime: Runtime, setup: str) -> dict[str, object]:
     isolate()
     conf = SETUPS[setup]
     syslog = Syslog()
-    evidence = Evidence(runtime.name, runtime.pods_have_a_process, runtime.serves_sandboxes_itself(conf), install(conf))
+    left = runtime.serves_sandboxes_itself(conf)
+    evidence = Evidence(runtime.name, runtime.pods_have_a_process, runtime.tells_pids, left, install(conf))
     findings = []
     try:
         play(runtime, evidence)
@@ -339,7 +370,7 @@ if __name__ == "__main__":
         sys.exit("this would mount things over the node's own folders: run tests.e2e instead")
     chosen = next(runtime for runtime in ALL if runtime.name == sys.argv[1])
     alone = {"hooks": run_hooks, "adjusting": run_adjusting, "required": run_required}
-    alone |= {"rejoining": run_rejoining, "guarded": run_guarded}
+    alone |= {"rejoining": run_rejoining, "guarded": run_guarded, "docker": run_docker}
     alone |= {guide: partial(run_guide, guide=guide) for guide in guides.GUIDES}
     own = alone.get(sys.argv[2])
     print(json.dumps(own(chosen) if own else run(chosen, sys.argv[2])))

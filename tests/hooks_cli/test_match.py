@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -264,3 +265,11 @@ def test_an_unreadable_container_is_named_with_its_line(node: Node) -> None:
     node.container.write_text('{"name": "c",\n"args": [}')
     assert node() == 2
     assert node.err == f"v010-adapter: {node.container}:2: unexpected '}}'\n"
+
+
+def test_it_tells_that_it_reads_many_files(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.hook("x.json")
+    told: list[str] = []
+    monkeypatch.setattr(cli, "telling", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
+    assert node() == 0
+    assert told == ["reading the hook files"]

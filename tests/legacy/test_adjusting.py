@@ -129,6 +129,7 @@ REFUSED = [
     ({"adjust": {"linux": {"oomScoreAjd": None}}}, "adjust.linux.oomScoreAjd: unknown; did you mean `oomScoreAdj`?"),
     ({"adjust": {"a\n": 1}}, "adjust.a\\n: unknown"),
     ({"adjust": {"annotations": {"a": 1}}}, "adjust.annotations[a]: not what belongs there: a number instead of a str"),
+    ({"adjust": {"annotations": {"a": None}}}, "adjust.annotations[a]: not what belongs there: null instead of a str"),
     ({"adjust": {"annotations": []}}, "adjust.annotations: not what belongs there: an array instead of an object"),
     (
         {"adjust": {"mounts": [{"options": [None]}]}},
@@ -267,6 +268,29 @@ def test_what_the_runtime_does_not_know_is_refused(node: Node) -> None:
     assert answer.outcome.startswith("plugin: a: process.args: needs NRI 0.10.0, the runtime has 0.8.0")
     node.bridge.runtime_is("containerd", "2.4.2", (0, 12, 3))
     assert list(created(node, "c2").args) == ["", "true"]
+
+
+@pytest.mark.parametrize(
+    ("result", "place"),
+    [
+        ({"spec": {"linux": {"devices": [{"path": "/dev/x", "type": "c"}]}}}, "linux.devices: "),
+        ({"spec": {"mounts": [{"destination": "/x", "type": "tmpfs", "options": ["nosuid"]}]}}, "mounts[/x].options: "),
+        ({"updates": [{"id": "c0", "resources": {"cpu": {"shares": 2}}}]}, "updates[0]: "),
+    ],
+)
+def test_what_docker_does_not_take_is_refused(node: Node, result: dict[str, object], place: str) -> None:
+    configured(node, "CreateContainer").plugins(a=saying(**result))
+    node.bridge.runtime_is("docker", "29.0.0", (0, 12, 3))
+    answer = creating(node)
+    node.wait(answer)
+    assert answer.outcome.startswith(f"plugin: a: {place}Docker takes no")
+
+
+def test_docker_takes_variables_and_mounts(node: Node) -> None:
+    mount = {"destination": "/x", "type": "tmpfs", "options": ["ro"]}
+    configured(node, "CreateContainer").plugins(a=saying(spec={"process": {"env": ["A=2"]}, "mounts": [mount]}))
+    node.bridge.runtime_is("docker", "29.0.0", (0, 12, 3))
+    assert [mount.destination for mount in created(node).mounts] == ["/x"]
 
 
 def test_metadata_goes_by_the_programs_name(node: Node) -> None:

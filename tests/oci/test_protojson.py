@@ -20,7 +20,7 @@ ODD: Values = st.one_of(
     st.booleans(),
     st.integers(-(1 << 65), 1 << 65),
     st.floats(),
-    st.sampled_from(["", "7", "-1", "1e3", "1.5", "true", "IOPRIO_CLASS_RT", "\ud800", "ä"]),
+    st.sampled_from(["", "7", "-1", "1e3", "1.5", "true", "IOPRIO_CLASS_RT", "ä"]),
     st.lists(st.none(), max_size=1),
     st.dictionaries(st.sampled_from(["value", "x"]), st.integers(0, 2), max_size=1),
 )

@@ -81,6 +81,7 @@ def test_flavours_are_known_by_name_and_version() -> None:
     assert FLAVOURS["containerd/2.2.1"].dedicated is False
     assert FLAVOURS["containerd/2.3.4"].dedicated is True
     assert FLAVOURS["cri-o/1.34.0"].valid_events == 0x1FFF
+    assert FLAVOURS["cri-o/1.36.3"].valid_events == 0x3FFF
 
 
 def test_a_failed_configure_gets_the_plugin_killed(plugins: Plugins) -> None:

@@ -60,6 +60,7 @@ run(Mine())
         ("containerd/1.7.35", "containerd 1.7.35 untold"),
         ("containerd/v2.4.2", "containerd v2.4.2 v0.12.3"),
         ("cri-o/1.34.0", "cri-o 1.34.0 untold"),
+        ("cri-o/1.36.3", "cri-o 1.36.3 untold"),
     ],
 )
 def test_a_runtime_can_be_asked_for(plugins: Plugins, simulate: Simulate, runtime: str, told: str) -> None:

@@ -182,6 +182,14 @@ def test_a_socket_that_is_there_is_left_alone(simulate: Simulate, tmp_path: Path
     assert path.exists()
 
 
+def test_a_missing_interpreter_is_named(plugins: Plugins, simulate: Simulate) -> None:
+    plugin = plugins.path / "10-a"
+    plugin.write_text("#!/no/such/python3\n")
+    plugin.chmod(0o755)
+    _, lines = simulate.json("-plugin", plugin)
+    assert lines[0]["plugins"][0]["error"] == "its interpreter '/no/such/python3': No such file or directory"
+
+
 def test_it_tells_for_which_event_it_waits(
     plugins: Plugins, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,7 @@ EVENTS_AFTER_FAILURE = {
 }
 """The events of a pod or container that runtimes still send after one of these failed."""
 TOLERATED = {("cri-o", "StartContainer")}
-"""Errors that a runtime only logs, unlike containerd: CRI-O 1.34.0 starts the container nevertheless."""
+"""Errors that a runtime only logs, unlike containerd: CRI-O up to 1.36.3 starts the container nevertheless."""
 STDERR = 2
 """A real runtime gives plugins /dev/null; here a person wants to read what they write, apart from our own output."""
 

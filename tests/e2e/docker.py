@@ -1,0 +1,124 @@
+"""Docker Engine, which asks plugins at the creation of containers only: one-shots adjust them, hooks do no harm."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import socket
+import sys
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+from tests.e2e import build, hooks
+from tests.e2e.pod import IMAGE, STATE, HarnessError, until
+from tests.e2e.runtimes import IMAGES, NEWEST, PATH, Runtime
+
+API = STATE / "docker.sock"
+PROGRAM = Path(__file__).with_name("docker_adjuster.py")
+SETTINGS = "legacy: {plugins: {adjuster: {events: [CreateContainer]}}}\n"
+REFUSED = "linux.devices: Docker takes no changes but variables and mounts"
+SILENT = "legacy plugins run at CreateContainer or not at all"
+
+
+class Docker(Runtime):
+    """Docker Engine, which starts a containerd of its own."""
+
+    more_recipes = (build.containerd(NEWEST.removeprefix("containerd-")),)
+
+    def can(self, setup: str) -> bool:
+        """There is no CRI: it has a setup of its own."""
+        return setup == "docker"
+
+    def command(self) -> list[str]:
+        """The command line. Debian's runc knows no time namespaces."""
+        options = {
+            "data-root": STATE / "root",
+            "exec-root": STATE / "exec",
+            "pidfile": STATE / "docker.pid",
+            "host": f"unix://{API}",
+            "cgroup-parent": "/e2e/p1",
+            "bridge": "none",
+            "feature": "time-namespaces=false",
+            "nri-opts": "enable=true,plugin-path=/opt/nri/plugins,plugin-config-path=/etc/nri/conf.d",
+            **dict.fromkeys(("iptables", "ip6tables", "userland-proxy"), "false"),
+        }
+        return [str(self.binaries / "dockerd"), *(f"--{name}={value}" for name, value in options.items())]
+
+    def path(self) -> str:
+        """The folders in which it looks for programs."""
+        return ":".join([str(self.more_recipes[0].cached_at()), PATH])
+
+    def start_without_cri(self) -> None:
+        """Starts it with the image, and waits until it serves its API."""
+        self.write_images()
+        self.spawn()
+        until(lambda: self.died() or _answers(), f"{self.name} to be ready")
+        if self.died():
+            raise HarnessError(f"{self.name} ended at its start")
+        request("POST", "/images/load", IMAGES[IMAGE].read_bytes(), "application/x-tar")
+
+
+def prepare() -> None:
+    """Installs the plugin, and a hook that matches every container."""
+    hooks.prepare()
+    hooks.write("all")
+    plugin = Path("/opt/nri/bin/adjuster")
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text(f"#!/bin/sh\nexec {shlex.join([sys.executable, '-IS', str(PROGRAM)])}\n")
+    plugin.chmod(0o755)
+    Path("/etc/nri/conf.json").write_text(json.dumps({"version": "0.1", "plugins": [{"type": "adjuster"}]}))
+
+
+def play() -> Iterator[str]:
+    """Creates containers and starts one; yields, in sentences, what is wrong with them."""
+    id_ = _create("adjusted")
+    request("POST", f"/containers/{id_}/start")
+    pid = json.loads(request("GET", f"/containers/{id_}/json"))["State"]["Pid"]
+    environment = Path(f"/proc/{pid}/environ")
+    until(lambda: "_LIBCONTAINER" not in environment.read_text(), "runc to become the container's program")
+    variables = environment.read_text().split("\0")
+    if not {"LEGACY=plugin", "FOO=changed"} <= {*variables} or "FOO=bar" in variables:
+        yield f"the container's variables are {variables}"
+    if " /e2e-mount ro" not in Path(f"/proc/{pid}/mountinfo").read_text():
+        yield "the plugin's mount is not there"
+    request("DELETE", f"/containers/{id_}?force=true")
+    try:
+        _create("device")
+        yield "a container with a device was created"
+    except HarnessError as error:
+        if f"plugin: adjuster: {REFUSED}" not in str(error):
+            yield f"the container with a device fails: {error}"
+    if hooks.states("all").exists():
+        yield "a hook has run"
+
+
+def request(method: str, path: str, body: bytes = b"", kind: str = "application/json") -> str:
+    """Calls Docker's API; returns the body of the answer."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(90)
+        try:
+            connection.connect(str(API))
+            http = HTTPConnection("docker")
+            http.sock = connection
+            http.request(method, path, body, {"Content-Type": kind})
+            answer = http.getresponse()
+            text = answer.read().decode()
+        except OSError as error:
+            raise HarnessError(f"{method} {path}: {error}") from error
+    if answer.status >= 300:
+        raise HarnessError(f"{method} {path}: {answer.status} {text}")
+    return text
+
+
+def _create(name: str) -> str:
+    container: dict[str, Any] = {"Image": IMAGE, "Env": ["FOO=bar"], "HostConfig": {"NetworkMode": "host"}}
+    return str(json.loads(request("POST", f"/containers/create?name={name}", json.dumps(container).encode()))["Id"])
+
+
+def _answers() -> bool:
+    try:
+        return request("GET", "/_ping") == "OK"
+    except HarnessError:
+        return False
