@@ -127,6 +127,7 @@ def values(hook: str, revision: int, profile: str = "legacy") -> list[str]:
     given = {
         "profile": profile,
         "image": {"pullPolicy": "Never"},
+        "nri": {"runtime": {"patchConfig": profile == "hooks"}},  # NRI is on: nothing to do, and no systemctl here
         "hooks": {"files": {f"{hook}.json": {**marks, "when": {"always": True}}}},
         "legacy": {"conf": conf if profile == "legacy" else {}},
         "podAnnotations": {"example.com/revision": str(revision)},
