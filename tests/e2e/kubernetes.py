@@ -19,6 +19,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 CHART = HERE.parents[1] / "deploy/helm/nri-v010-adapter"
+KUSTOMIZE = HERE.parents[1] / "deploy/kustomize"
 K8S = Path(os.environ["K8S"])
 EVIDENCE = K8S / "evidence"
 """What the node's programs write. The node sees it at the same path."""
@@ -216,6 +217,14 @@ def unprivileged() -> Iterator[str]:
     say("the profile `hooks` injects hooks")
 
 
+def stale() -> Iterator[str]:
+    """Yields the manifests for kustomize that are not what the chart renders."""
+    for profile in ("hooks", "legacy"):
+        more = ("--namespace", "kube-system", "--kube-version", "1.34", "--set", f"profile={profile}")
+        if helm("template", RELEASE, CHART, *more) != (KUSTOMIZE / profile / "manifests.yaml").read_text():
+            yield f"deploy/kustomize/{profile} is not what the chart renders: make kustomize"
+
+
 def uninstall() -> None:
     """Removes the chart."""
     helm("uninstall", RELEASE, "--namespace", "kube-system", "--wait")
@@ -266,7 +275,7 @@ def main(image: str) -> int:
     try:
         before = footprint()
         play()
-        found = restarts()
+        found = [*stale(), *restarts()]
         kubectl("drain", "node1", "--ignore-daemonsets", "--timeout", f"{LIMIT:g}s")
         say("the node is drained")
         with suppress(Wrong):
