@@ -8,6 +8,7 @@ include_patterns = [
     "CHANGELOG.md",
     "docs/**",
     "hooks.d/README.md",
+    "deploy/helm/nri-v010-adapter/README.md",
     "legacy-plugins/README.md",
 ]
 exclude_patterns = [".*", "**/__pycache__"]

@@ -88,6 +88,16 @@ def test_where_nri_is_on_nothing_is_done(node: Node) -> None:
     assert node.restarted == ""
 
 
+def test_what_says_that_nri_is_on_stays_as_it_is(node: Node) -> None:
+    node.runs("run/containerd/containerd.sock")
+    config = node.root / "etc/containerd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(OFF.replace("true", "false"))
+    assert node.switch() == (0, f"NRI is on in {config}\n")
+    assert config.read_text() == OFF.replace("true", "false")
+    assert node.restarted == ""
+
+
 def test_a_configuration_that_cannot_be_patched_stays_as_it_was(node: Node) -> None:
     node.runs("run/containerd/containerd.sock")
     config = node.root / "etc/containerd/config.toml"

@@ -13,11 +13,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 CHART = HERE.parents[1] / "deploy/helm/nri-v010-adapter"
+KUSTOMIZE = HERE.parents[1] / "deploy/kustomize"
 K8S = Path(os.environ["K8S"])
 EVIDENCE = K8S / "evidence"
 """What the node's programs write. The node sees it at the same path."""
@@ -75,12 +77,12 @@ def helm(*line: str | Path) -> str:
     return node("ns", "helm", *line)
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
+def until(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
     """Waits for a condition."""
-    end = time.monotonic() + LIMIT
+    end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            raise Wrong(f"waited {LIMIT:g} s in vain for {what}")
+            raise Wrong(f"waited {seconds:g} s in vain for {what}")
         time.sleep(0.2)
 
 
@@ -119,14 +121,16 @@ def footprint() -> set[str]:
 # ---- what Kubernetes is given
 
 
-def values(hook: str, revision: int) -> list[str]:
+def values(hook: str, revision: int, profile: str = "legacy") -> list[str]:
     """Returns helm's arguments for the values of this run."""
     marks = {"version": "1.0.0", "hook": {"path": "/opt/nri/bin/mark", "args": ["mark", hook]}, "stages": ["prestart"]}
+    conf = {"version": "0.1", "plugins": [{"type": name} for name in PLUGINS]}
     given = {
-        "profile": "legacy",
+        "profile": profile,
         "image": {"pullPolicy": "Never"},
+        "nri": {"runtime": {"patchConfig": profile == "hooks"}},  # NRI is on: nothing to do, and no systemctl here
         "hooks": {"files": {f"{hook}.json": {**marks, "when": {"always": True}}}},
-        "legacy": {"conf": {"version": "0.1", "plugins": [{"type": name} for name in PLUGINS]}},
+        "legacy": {"conf": conf if profile == "legacy" else {}},
         "podAnnotations": {"example.com/revision": str(revision)},
     }
     file = EVIDENCE / "values.json"
@@ -194,21 +198,48 @@ def play() -> None:
     kubectl("-n", "kube-system", "rollout", "status", f"daemonset/{RELEASE}")
     for signal in ("TERM", "KILL"):
         node("restart", "containerd", signal)
-        until(lambda: "joined" in _status(), "the adapter to join again")
+        until(_is_well, "the adapter to join again")
         say(f"containerd was restarted by {signal}")
     helm("rollback", RELEASE, "1", "--namespace", "kube-system", "--wait", "--timeout", f"{LIMIT:g}s")
     say("rolled back")
+
+
+def unprivileged() -> Iterator[str]:
+    """Replaces the adapter by the other profile's; yields what its hooks lack."""
+    uninstall()
+    helm("install", *values("unprivileged", 3, profile="hooks"))
+    kubectl("uncordon", "node1")
+    kubectl("apply", "-f", "-", given=deployment("hooked", 1))
+    until(lambda: is_ready("hooked", 1), "the pod of the other profile")
+    ran = [line.split()[0] for line in (EVIDENCE / "mark").read_text().splitlines()[-3:]]
+    if ran != ["unprivileged"] * 3:
+        yield f"in the profile `hooks` a pod had the hooks {ran}"
+    say("the profile `hooks` injects hooks")
+
+
+def stale() -> Iterator[str]:
+    """Yields the manifests for kustomize that are not what the chart renders."""
+    for profile in ("hooks", "legacy"):
+        more = ("--namespace", "kube-system", "--kube-version", "1.34", "--set", f"profile={profile}")
+        if helm("template", RELEASE, CHART, *more) != (KUSTOMIZE / profile / "manifests.yaml").read_text():
+            yield f"deploy/kustomize/{profile} is not what the chart renders: make kustomize"
+
+
+def uninstall() -> None:
+    """Removes the chart."""
+    helm("uninstall", RELEASE, "--namespace", "kube-system", "--wait")
+    until(lambda: not adapters(), "the adapter's pods to go")
 
 
 def _hooks() -> list[str]:
     return _in_adapter("sh", "-c", "cd /etc/nri-hooks.d && ls").split()
 
 
-def _status() -> str:
+def _is_well() -> bool:
     try:
-        return _in_adapter("v010-adapter", "status")
-    except Wrong:
-        return ""
+        return bool(_in_adapter("v010-adapter", "status"))
+    except Wrong:  # the exit code tells
+        return False
 
 
 def _in_adapter(*line: str) -> str:
@@ -244,13 +275,14 @@ def main(image: str) -> int:
     try:
         before = footprint()
         play()
-        found = restarts()
+        found = [*stale(), *restarts()]
         kubectl("drain", "node1", "--ignore-daemonsets", "--timeout", f"{LIMIT:g}s")
         say("the node is drained")
-        until(lambda: count("delete") >= count("create"), "the deletes")
+        with suppress(Wrong):
+            until(lambda: count("delete") >= count("create"), "the deletes")
         found += judge()
-        helm("uninstall", RELEASE, "--namespace", "kube-system", "--wait")
-        until(lambda: not adapters(), "the adapter's pods to go")
+        found += unprivileged()
+        uninstall()
         journal = f"/run/{RELEASE}"
         found += [f"left: {thing}" for thing in footprint() - before if not thing.startswith(journal)]
         say(f"{count('create')} creates, {count('delete')} deletes")
