@@ -59,8 +59,11 @@ def _caveats(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[tu
         yield "CRI-O", "a failed create fails a pod, but a container starts all the same, with a warning in its log"
     for name, plugin in legacy.plugins.items():
         for event in sorted(POD_UPDATES.intersection(plugin.events or ())):
-            for runtime, version in (("containerd", "2.2"), ("CRI-O", "1.34")):
-                yield runtime, f"before {version} it refuses the adapter for {event} in legacy.plugins.{name}.events"
+            for runtime, old in (("containerd", "before 2.3"), ("CRI-O", "up to 1.36")):
+                yield (
+                    runtime,
+                    f"{old} it tells the adapter no {event}: the plugin {name} needs a newer one for its events",
+                )
     if hooks and config.hooks.enabled is None:
         yield "CRI-O", "it injects hooks itself, so the adapter does not (hooks.enabled: auto)"
     elif hooks:
