@@ -18,6 +18,7 @@ CRIO, CRIO_DROP_INS = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
 NRI = "io.containerd.nri.v1.nri"
 ON_BY_DEFAULT = 3
 """The version of containerd's configuration files that only containerd 2 reads, where NRI is on by default."""
+_TIMEOUTS = ("plugin_registration_timeout", "plugin_request_timeout")
 
 
 class _Runtime(NamedTuple):
@@ -28,6 +29,7 @@ class _Runtime(NamedTuple):
     on: bool
     connections: str
     plugins: str
+    timeouts: tuple[str, ...]
     default: str
     """What holds without the switch."""
     hint: str
@@ -37,13 +39,13 @@ class _Runtime(NamedTuple):
 RUNTIMES = {
     "containerd": _Runtime(
         ("plugins", NRI),
-        *("disable", False, "disable_connections", "plugin_path"),
+        *("disable", False, "disable_connections", "plugin_path", _TIMEOUTS),
         "on since containerd 2.0, off in 1.7",
         f"disable = false under [plugins.'{NRI}']",
     ),
     "CRI-O": _Runtime(
         ("crio", "nri"),
-        *("enable_nri", True, "nri_disable_connections", "nri_plugin_dir"),
+        *("enable_nri", True, "nri_disable_connections", "nri_plugin_dir", tuple(f"nri_{name}" for name in _TIMEOUTS)),
         "on since CRI-O 1.30, off before",
         f"enable_nri = true under [crio.nri], for example in {CRIO_DROP_INS}/10-nri.conf",
     ),
@@ -52,9 +54,10 @@ RUNTIMES = {
 
 def check(name: str, host_root: str) -> Iterator[Entry]:
     """Yields whether NRI is on in a runtime, how to switch it on, and what keeps adapters from joining."""
-    runtime, file = RUNTIMES[name], CONTAINERD if name == "containerd" else CRIO
+    runtime, file = RUNTIMES[name], main_file(name)
     try:
         settings = read(name, host_root)
+        misplaced = [(path, key) for path, config in _files(name, host_root) for key in _misplaced(config, runtime)]
     except ConfigError as error:
         yield Entry(NOTE, error.reason, error.place)
         return
@@ -70,6 +73,28 @@ def check(name: str, host_root: str) -> Iterator[Entry]:
         yield Entry(NOTE, f"{name}: {runtime.connections} is set: {text}", file)
     if directory != configuration.PLUGINS:
         yield Entry(NOTE, f"{name}: it launches the plugins in {directory}, not in {configuration.PLUGINS}", file)
+    for path, key in misplaced:
+        right = next(own for own in runtime.timeouts if own.endswith(key.rpartition(".")[2].removeprefix("nri_")))
+        yield Entry(PROBLEM, f"{name}: it ignores {key}; it reads {right} in [{_table(runtime.table)}]", path)
+
+
+def main_file(name: str) -> str:
+    """Returns the path of a runtime's main configuration file."""
+    return CONTAINERD if name == "containerd" else CRIO
+
+
+def _table(keys: tuple[str, ...]) -> str:
+    """Returns the name of a table as TOML has it."""
+    return ".".join(f"'{key}'" if "." in key else key for key in keys)
+
+
+def _misplaced(table: dict[str, Any], runtime: _Runtime, *at: str) -> Iterator[str]:
+    """Yields the keys that look like NRI's timeouts and are not where the runtime reads them."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _misplaced(value, runtime, *at, key)
+        elif key.endswith(_TIMEOUTS) and (at != runtime.table or key not in runtime.timeouts):
+            yield _table((*at, key))
 
 
 def read(name: str, host_root: str) -> dict[str, Any]:
@@ -79,7 +104,7 @@ def read(name: str, host_root: str) -> dict[str, Any]:
     """
     settings: dict[str, Any] = {"default_validator": {}}
     is_disabled, version = False, 0
-    for file, config in (_containerd if name == "containerd" else _crio)(host_root):
+    for file, config in _files(name, host_root):
         try:
             is_disabled = is_disabled or NRI in config.get("disabled_plugins", [])
             version = max(version, config.get("version", 0))
@@ -92,6 +117,10 @@ def read(name: str, host_root: str) -> dict[str, Any]:
     elif version >= ON_BY_DEFAULT:
         settings.setdefault("disable", False)
     return settings
+
+
+def _files(name: str, host_root: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    return (_containerd if name == "containerd" else _crio)(host_root)
 
 
 def _containerd(host_root: str) -> Iterator[tuple[str, dict[str, Any]]]:

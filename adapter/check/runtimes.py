@@ -13,6 +13,12 @@ from adapter.legacy.sandboxes import is_runtimes_own
 from adapter.settings import DEFAULT_CONF_JSON, Settings
 
 NRI_SOCKET = "/var/run/nri/nri.sock"
+DOCKER_SOCKET = "/run/docker.sock"
+DOCKER = (
+    "Docker: it tells of the creation of containers only, and takes no hooks: legacy plugins run at CreateContainer or"
+    """ not at all; NRI is off, to switch it on: "nri-opts": {"enable": true} in /etc/docker/daemon.json"""
+)
+POD_UPDATES = {"UpdatePodSandbox", "PostUpdatePodSandbox"}
 SOCKETS = {"containerd": "/run/containerd/containerd.sock", "CRI-O": "/run/crio/crio.sock"}
 
 
@@ -28,8 +34,11 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Entry
     for runtime, caveat in _caveats(config, conf_json, hooks=hooks):
         if runtime in names:
             yield Entry(NOTE, f"{runtime}: {caveat}")
-    if "containerd" in names and (conf_json.entries or hooks):
-        yield from validator.check(config.host_root, configuration.names(config.host_root))
+    if conf_json.entries or hooks:
+        for runtime in names:
+            yield from validator.check(runtime, config.host_root, configuration.names(config.host_root))
+    if os.path.exists(under(config.host_root, DOCKER_SOCKET)):
+        yield Entry(NOTE, DOCKER)
     if hooks:
         yield Entry(NOTE, "a runtime whose reject_oci_hook_adjustment is set fails every container that gets a hook")
 
@@ -48,6 +57,13 @@ def _caveats(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[tu
     fails = [legacy.plugins[entry.type].fail_create for entry in conf_json.entries if entry.type in legacy.plugins]
     if conf_json.entries and (legacy.fail_create or True in fails):
         yield "CRI-O", "a failed create fails a pod, but a container starts all the same, with a warning in its log"
+    for name, plugin in legacy.plugins.items():
+        for event in sorted(POD_UPDATES.intersection(plugin.events or ())):
+            for runtime, old in (("containerd", "before 2.3"), ("CRI-O", "up to 1.36")):
+                yield (
+                    runtime,
+                    f"{old} it tells the adapter no {event}: the plugin {name} needs a newer one for its events",
+                )
     if hooks and config.hooks.enabled is None:
         yield "CRI-O", "it injects hooks itself, so the adapter does not (hooks.enabled: auto)"
     elif hooks:

@@ -19,6 +19,13 @@ required_plugins = ["other", "v010-adapter"]
 """
 """containerd's configuration that creates no container while the adapter is missing."""
 
+REQUIRED_OF_CRIO = """\
+[crio.nri.default_validator]
+nri_enable_default_validator = true
+nri_validator_required_plugins = ["v010-adapter"]
+"""
+"""CRI-O's configuration that does the same."""
+
 
 class Node:
     """Everything that is configured, in a directory, and what the command says of it."""

@@ -9,6 +9,9 @@ import pytest
 from adapter.check import nri
 from tests.check.node import Node
 
+REAL = Path(__file__).parent / "configurations"
+"""Default configurations that the runtimes print themselves, CRI-O's without its comments."""
+
 TABLE = "[plugins.'io.containerd.nri.v1.nri']\n"
 ON = "ok config.toml: containerd: NRI is on"
 OFF = (
@@ -116,3 +119,43 @@ def test_a_file_of_crio_that_cannot_be_understood_is_named(node: Node, text: str
     node.write("CRI-O", "")
     node.write("crio.conf", text)
     assert [line for line in node() if line.startswith("note crio.conf: ") and "NRI is" not in line]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "file", "default", "said"),
+    [
+        ("containerd", "config.toml", "containerd-1.7.35.toml", OFF),
+        ("containerd", "config.toml", "containerd-2.4.2.toml", ON),
+        ("CRI-O", "crio.conf", "cri-o-1.36.3.conf", "ok crio.conf: CRI-O: NRI is on"),
+    ],
+)
+def test_the_runtimes_own_defaults_are_understood(node: Node, runtime: str, file: str, default: str, said: str) -> None:
+    text = (REAL / default).read_text().replace("/opt/nri/plugins", f"{node.folder}/plugins")
+    node.write(file, text)
+    assert told(node, runtime) == [said]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "default", "before", "after", "place", "right"),
+    [
+        ("containerd", "containerd-2.4.2.toml", "[timeouts]", "[timeouts]\nplugin_request_timeout = '9s'",
+         "timeouts.plugin_request_timeout", "plugin_request_timeout in [plugins.'io.containerd.nri.v1.nri']"),
+        ("containerd", "containerd-1.7.35.toml", '[plugins."io.containerd.grpc.v1.cri".cni]',
+         '[plugins."io.containerd.grpc.v1.cri".nri]\nplugin_registration_timeout = "9s"',
+         "plugins.'io.containerd.grpc.v1.cri'.nri.plugin_registration_timeout",
+         "plugin_registration_timeout in [plugins.'io.containerd.nri.v1.nri']"),
+        ("CRI-O", "cri-o-1.36.3.conf", "[crio.runtime]", '[crio.runtime]\nnri_plugin_request_timeout = "9s"',
+         "crio.runtime.nri_plugin_request_timeout", "nri_plugin_request_timeout in [crio.nri]"),
+        ("CRI-O", "cri-o-1.36.3.conf", "nri_plugin_request_timeout", "plugin_request_timeout",
+         "crio.nri.plugin_request_timeout", "nri_plugin_request_timeout in [crio.nri]"),
+    ],
+)  # fmt: skip
+def test_timeouts_in_the_wrong_place_are_named(
+    node: Node, runtime: str, default: str, before: str, after: str, place: str, right: str
+) -> None:
+    file = "config.toml" if runtime == "containerd" else "crio.conf"
+    text = (REAL / default).read_text()
+    assert before in text
+    node.write(file, text.replace(before, after))
+    assert f"PROBLEM {file}: {runtime}: it ignores {place}; it reads {right}" in told(node, runtime)
+    assert node.code == 1

@@ -57,3 +57,15 @@ def test_who_runs_plugins_for_pods_on_containerd_is_said(
     monkeypatch.setattr("adapter.legacy.sandboxes.DEFAULT_CONF_JSON", str(node.folder / "conf.json"))
     told = node.caveats()
     assert [says in line and line.startswith("containerd: from 2.0 on") for line in told] == [True] * bool(says)
+
+
+def test_events_that_an_older_runtime_does_not_tell_are_said(node: Node) -> None:
+    node.settings["legacy"]["plugins"] = {"a": {"events": ["CreateContainer", "UpdatePodSandbox"]}}
+    said = "it tells the adapter no UpdatePodSandbox: the plugin a needs a newer one for its events"
+    assert node.caveats() == [f"containerd: before 2.3 {said}", f"CRI-O: up to 1.36 {said}"]
+
+
+def test_what_docker_lacks_is_said_where_it_is(node: Node) -> None:
+    assert not any("Docker" in line for line in node())
+    node.write("Docker", "")
+    assert [line for line in node() if "Docker" in line] == [f"note {runtimes.DOCKER}"]

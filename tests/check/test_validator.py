@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from adapter.check import nri, validator
-from tests.check.node import HOOK, REQUIRED, Node
+from tests.check.node import HOOK, REQUIRED, REQUIRED_OF_CRIO, Node
 
 OK = ["config.toml: containerd >= 2.2 creates no container while the adapter is missing"]
-ALSO_CREATED = "config.toml: containers are also created while the adapter is missing: default_validator."
+ALSO_CREATED = "config.toml: containerd: containers are also created while the adapter is missing: default_validator."
 NOT_LISTED = [f"{ALSO_CREATED}required_plugins does not list it"]
 NOT_ENABLED = [f"{ALSO_CREATED}enable is not true"]
 WRONG_TYPE = "a value has the wrong type"
@@ -20,6 +20,9 @@ def node(node: Node) -> Node:
     node.write("one/a.json", HOOK)
     node.settings["hooks"]["enabled"] = True
     return node
+
+
+OF_CRIO = "crio.conf: CRI-O: containers are also created while the adapter is missing: default_validator."
 
 
 def told(node: Node) -> list[str]:
@@ -38,9 +41,19 @@ def test_without_plugins_and_hooks_nothing_is_said(node: Node) -> None:
     assert told(node) == []
 
 
-def test_on_another_runtime_nothing_is_said(node: Node) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (REQUIRED_OF_CRIO, "crio.conf: CRI-O >= 1.36 creates no container while the adapter is missing"),
+        (REQUIRED_OF_CRIO.replace("true", "false"), f"{OF_CRIO}nri_enable_default_validator is not true"),
+        (REQUIRED_OF_CRIO.replace("v010", "x"), f"{OF_CRIO}nri_validator_required_plugins does not list it"),
+        (REQUIRED, f"{OF_CRIO}nri_validator_required_plugins does not list it"),
+    ],
+)
+def test_crio_has_its_own_settings(node: Node, text: str, said: str) -> None:
     node.write("CRI-O", "")
-    assert told(node) == []
+    node.write("crio.conf", text)
+    assert said in [line.partition(" ")[2] for line in node()]
 
 
 def test_without_a_configuration_the_adapter_is_not_required(node: Node) -> None:
@@ -116,5 +129,5 @@ def test_the_files_are_below_the_hosts_root(node: Node, monkeypatch: pytest.Monk
     monkeypatch.setattr(nri, "CONTAINERD", "/config.toml")
     node.write("config.toml", "imports = ['/more.toml']\n")
     node.write("more.toml", REQUIRED)
-    [entry] = validator.check(str(node.folder), {"v010-adapter"})
+    [entry] = validator.check("containerd", str(node.folder), {"v010-adapter"})
     assert entry.status == "ok"
