@@ -63,9 +63,9 @@ class Member(NamedTuple):
     offset: int
 
 
-def value(text: bytes) -> tuple[bytes, int]:
-    """Returns the first JSON value in `text` and the offset behind it. Raises JSONError."""
-    start = _skip_space(text, 0)
+def value(text: bytes, offset: int = 0) -> tuple[bytes, int]:
+    """Returns the first JSON value in `text` from an offset on, and the offset behind it. Raises JSONError."""
+    start = _skip_space(text, offset)
     end = _end_of_value(text, start)
     return text[start:end], end
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import NamedTuple
 
+from adapter.listener import Listener
 from adapter.loop import Loop
 from adapter.trunk import Trunk
 
@@ -44,16 +45,13 @@ class HttpServer:
         self._clients: dict[_Client, None] = {}
         """In the order in which they came."""
         self._path = listen.removeprefix("unix:") if listen.startswith("unix:") else ""
-        self._socket = _unix(self._path) if self._path else _tcp(listen)
-        loop.watch(self._socket.fileno(), self._accept)
+        self._listener = Listener(loop, _unix(self._path) if self._path else _tcp(listen), self._accepted)
 
-    def _accept(self) -> None:
-        with suppress(OSError):  # the client has gone
-            accepted, _ = self._socket.accept()
-            if len(self._clients) >= MAX_CLIENTS:
-                next(iter(self._clients)).close()
-            client = _Client(self._loop, accepted.detach(), self._answer, self._clients.pop)
-            self._clients[client] = None
+    def _accepted(self, connection: socket.socket) -> None:
+        if len(self._clients) >= MAX_CLIENTS:
+            next(iter(self._clients)).close()
+        client = _Client(self._loop, connection.detach(), self._answer, self._clients.pop)
+        self._clients[client] = None
 
     def _answer(self, request: bytes) -> Response:
         """Returns the answer to a request, whole or longer than any."""
@@ -75,8 +73,7 @@ class HttpServer:
         if self._path:  # before the socket is closed: then the path is another adapter's
             with suppress(OSError):
                 os.unlink(self._path)
-        self._loop.unwatch(self._socket.fileno())
-        self._socket.close()
+        self._listener.close()
 
 
 class _Client:

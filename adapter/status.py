@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adapter.errors import ConfigError
+from adapter.listener import Listener
 from adapter.loop import Loop
 from adapter.sanitize import printable
 
@@ -37,7 +38,6 @@ class StatusSocket:
 
     def __init__(self, loop: Loop, directory: str, describe: Callable[[], dict[str, Any]]) -> None:
         """Takes the state directory, and what returns the state. Raises OSError."""
-        self._loop = loop
         self._describe = describe
         os.makedirs(directory, mode=0o700, exist_ok=True)
         with _sockets(directory) as paths:
@@ -46,29 +46,26 @@ class StatusSocket:
                     if other.connect_ex(os.fspath(path)) == errno.ECONNREFUSED:
                         path.unlink(missing_ok=True)  # its adapter was killed
         self._path = os.path.join(directory, f"{PREFIX}{os.urandom(4).hex()}")
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             with _short(directory) as short:
-                self._socket.bind(f"{short}/{os.path.basename(self._path)}")
+                listening.bind(f"{short}/{os.path.basename(self._path)}")
             os.chmod(self._path, 0o600)
-            self._socket.listen()
-            loop.watch(self._socket.fileno(), self._answer)
+            listening.listen()
         except OSError:
-            self._socket.close()
+            listening.close()
             raise
+        self._listener = Listener(loop, listening, self._answer)
 
-    def _answer(self) -> None:
-        with suppress(OSError):  # the asker has gone
-            asker, _ = self._socket.accept()
-            with asker:
-                asker.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST)
-                asker.setblocking(False)
-                asker.send(json.dumps(self._describe()).encode())
+    def _answer(self, asker: socket.socket) -> None:
+        with asker, suppress(OSError):  # the asker has gone
+            asker.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST)
+            asker.setblocking(False)
+            asker.send(json.dumps(self._describe()).encode())
 
     def close(self) -> None:
         """Removes the socket."""
-        self._loop.unwatch(self._socket.fileno())
-        self._socket.close()
+        self._listener.close()
         with suppress(OSError):
             os.unlink(self._path)
 

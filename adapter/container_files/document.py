@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import chain
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 from adapter import gojson, paths
 from adapter.errors import ConfigError, yaml_error
 
+if TYPE_CHECKING:
+    import yaml
+
+MAX_DIGITS = 1000
+"""Digits of a whole number in YAML; Python writes no more than 4300."""
+TOO_LARGE = "larger or deeper than can be read"
 Path = tuple[str | int, ...]
 
 
@@ -34,7 +42,7 @@ class Value:
     @property
     def keys(self) -> set[str]:
         """The keys of a mapping."""
-        return set(self._mapping())
+        return {self._key(key) for key in self._mapping()}
 
     @property
     def text(self) -> str:
@@ -52,11 +60,14 @@ class Value:
     @property
     def named_texts(self) -> dict[str, str]:
         """A mapping of names to texts."""
-        return {Value(self.place, key, (*self.path, str(key))).text: self[key].text for key in self._mapping()}
+        return {self._key(key): self[key].text for key in self._mapping()}
 
     def error(self, reason: str) -> ConfigError:
         """Returns the error with the file, the line and the path of this value."""
         return ConfigError(self.place(self.path), f"{name(self.path)}: {reason}" if self.path else reason)
+
+    def _key(self, key: Any) -> str:
+        return Value(self.place, key, (*self.path, str(key))).text
 
     def _mapping(self) -> Mapping[str, Any]:
         if not isinstance(self.data, dict | None):
@@ -90,18 +101,18 @@ def _kind(data: Any) -> str:
 
 def _json(file: str, text: bytes) -> list[Value]:
     documents: list[Value] = []
+    text = text.rstrip(b" \t\r\n")
     end = 0
-    while text[end:].strip(b" \t\r\n"):
-        start, line = end, gojson.position(text, end)[0]
+    while end < len(text):  # a recording has thousands of documents: none of them may cost a look at the whole text
+        start = end
         try:
-            value, length = gojson.value(text[start:])
+            value, end = gojson.value(text, start)
             data = gojson.plain(gojson.decode(value, gojson.MAX_PLAIN_DEPTH))
         except gojson.JSONError as error:
-            raise ConfigError(f"{file}:{line + error.line - 1}", error.reason) from None
+            raise ConfigError(f"{file}:{error.line}", error.reason) from None
         except (ValueError, RecursionError):  # a number of thousands of digits, thousands of brackets
-            raise ConfigError(f"{file}:{line}", "larger or deeper than can be read") from None
+            raise ConfigError(_json_place(file, text, start, ()), TOO_LARGE) from None
         documents.append(Value(partial(_json_place, file, text, start), data))
-        end = start + length
     return documents
 
 
@@ -115,19 +126,35 @@ def _yaml(file: str, text: bytes) -> list[Value]:
 
     decoded = paths.text(text, file)
     try:
-        documents = list(yaml.safe_load_all(decoded))
+        nodes = list(yaml.compose_all(decoded, yaml.SafeLoader))
+        if max(map(_size, nodes), default=0) > gojson.MAX_VALUES:
+            raise ConfigError(file, TOO_LARGE)
+        loader = yaml.SafeLoader("")
+        documents = [loader.construct_document(node) for node in nodes]
+    except ConfigError:
+        raise
     except RecursionError:
         raise ConfigError(file, "nested too deeply") from None
     except Exception as error:  # a wrong value for a tag raises errors of many types
         raise yaml_error(file, decoded, error) from None
-    places = (partial(_yaml_place, file, text, number) for number in range(len(documents)))
+    places = (partial(_yaml_place, file, node) for node in nodes)
     return [Value(place, data) for place, data in zip(places, documents, strict=True) if data is not None]
 
 
-def _yaml_place(file: str, text: bytes, number: int, path: Path) -> str:
-    import yaml  # noqa: PLC0415
+def _size(node: Any, known: dict[yaml.Node, float] | None = None) -> float:
+    """Returns the number of values in a node, with those of its aliases; infinite if there is no end of them."""
+    known = {} if known is None else known
+    if node not in known:
+        known[node] = inf  # for an alias in the node itself
+        if node.id == "scalar":
+            known[node] = inf if node.tag == "tag:yaml.org,2002:int" and len(node.value) > MAX_DIGITS else 1
+        else:
+            inside = chain.from_iterable(node.value) if node.id == "mapping" else node.value
+            known[node] = 1 + sum(_size(child, known) for child in inside)
+    return known[node]
 
-    node: Any = list(yaml.compose_all(text, yaml.SafeLoader))[number]
+
+def _yaml_place(file: str, node: Any, path: Path) -> str:
     for step in path:
         inside = dict(enumerate(node.value)) if node.id == "sequence" else {}
         if node.id == "mapping":

@@ -12,12 +12,15 @@ from fractions import Fraction
 from adapter.container_files.document import Value
 from adapter.proto import nri_pb2 as api
 
-_NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|([KMGTPE]i|[numkMGTPE]))?")
+_NUMBER = re.compile(
+    r"(?!.{1000})([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|([KMGTPE]i|[numkMGTPE]))?"
+)
 _SUFFIXES = {suffix: Fraction(1000) ** power for power, suffix in enumerate("num.kMGTPE", start=-3)}
 _SUFFIXES |= {f"{suffix}i": Fraction(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)}
 _PERIOD = 100_000
 _SHARES = (2, 262_144)
 _LEAST_QUOTA = 1_000
+_MOST = (1 << 63) - 1
 
 
 def resources(value: Value) -> api.LinuxResources:
@@ -30,10 +33,10 @@ def resources(value: Value) -> api.LinuxResources:
     shares = int((request or 0) * 1000) * 1024 // 1000
     message.cpu.shares.value = min(max(shares, _SHARES[0]), _SHARES[1])
     if cpu_limit:
-        message.cpu.quota.value = max(int(cpu_limit * 1000) * _PERIOD // 1000, _LEAST_QUOTA)
+        message.cpu.quota.value = min(max(int(cpu_limit * 1000) * _PERIOD // 1000, _LEAST_QUOTA), _MOST)
         message.cpu.period.value = _PERIOD
     if memory_limit:
-        message.memory.limit.value = int(memory_limit)
+        message.memory.limit.value = min(int(memory_limit), _MOST)
     return message
 
 

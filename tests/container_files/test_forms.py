@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,18 @@ def test_the_command_of_the_image_can_be_given(tmp_path: Path) -> None:
     assert found.command_is_known
     for text, known in ((of_pod({"command": ["/x"]}), "/x"), (CRICTL, "/bin/server"), ({"args": []}, "none")):
         assert refused(tmp_path, text, command="/y") == f"-command: the command is known: {known}"
+
+
+def test_the_time_for_a_recording_grows_as_its_length(tmp_path: Path) -> None:
+    line = json.dumps({"event": "CreateContainer", "container": {"name": "c"}, "extra": {"x": "x" * 10_000}})
+
+    def seconds(events: int) -> float:
+        started = time.process_time()
+        read(tmp_path, f"{line}\n" * events)
+        return time.process_time() - started
+
+    short, long = (min(seconds(events) for _ in range(3)) for events in (200, 1200))
+    assert long < 12 * short, "six times as many events took more than twelve times as long"
 
 
 # ---- the tools of runtimes

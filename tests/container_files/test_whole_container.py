@@ -137,6 +137,8 @@ def test_a_manifest_has_labels_and_variables(tmp_path: Path) -> None:
         ({"cpu": "1000"}, {"cpu": "1m"}, {"cpu": {"shares": 262_144, "quota": 1000, "period": 100_000}}),
         ({}, {"memory": "64Mi"}, {"cpu": {"shares": 2}, "memory": {"limit": 64 << 20}}),
         ({}, {"memory": "1e3"}, {"cpu": {"shares": 2}, "memory": {"limit": 1000}}),
+        ({}, {"memory": "9e99"}, {"cpu": {"shares": 2}, "memory": {"limit": (1 << 63) - 1}}),
+        ({}, {"cpu": "9e99"}, {"cpu": {"shares": 262_144, "quota": (1 << 63) - 1, "period": 100_000}}),
         ({}, {"memory": "1.5k"}, {"cpu": {"shares": 2}, "memory": {"limit": 1500}}),
     ],
 )
@@ -147,7 +149,7 @@ def test_a_manifests_resources_are_what_the_kubelet_makes_of_them(
     assert oci.resources_from(found.container.linux.resources) == expected
 
 
-@pytest.mark.parametrize("quantity", ["x", "1Zi", "-1", "1 Mi", "", "nan"])
+@pytest.mark.parametrize("quantity", ["x", "1Zi", "-1", "1 Mi", "", "nan", "9" * 5000])
 def test_what_is_no_quantity_is_refused_by_name(tmp_path: Path, quantity: str) -> None:
     with pytest.raises(ConfigError, match=r"resources.limits.cpu: .* is no quantity"):
         manifest(tmp_path, resources={"limits": {"cpu": quantity}})

@@ -172,6 +172,12 @@ def test_a_pod_with_a_file_of_its_own_replaces_the_one_that_came_with_the_contai
     assert (described.pod.name, dict(described.pod.annotations)) == ("other", {})
 
 
+def bombs(form: str) -> str:
+    """A YAML text of a few lines whose aliases stand for a billion values, each in a list of nine others."""
+    lines = (f"a{step}: &a{step} {form.format(', '.join([f'*a{step - 1}'] * 9))}" for step in range(1, 10))
+    return "\n".join(["a0: &a0 {b: c}", *lines])
+
+
 BAD: list[tuple[str | bytes, str]] = [
     ("", "c: nothing in it"),
     (" \n# a comment\n", "c: nothing in it"),
@@ -182,6 +188,10 @@ BAD: list[tuple[str | bytes, str]] = [
     ("[" * 5000, "c:1: unexpected end"),
     ('{"x": ' * 5000 + "0" + "}" * 5000, "c:1: "),  # Python's versions differ in how deep they can go
     ('{"x": ' + "1" * 5000 + "}", "c:1: larger or deeper than can be read"),
+    ("x: 0x" + "f" * 5000, "c: larger or deeper than can be read"),
+    ("&a {kind: List, apiVersion: v1, items: [*a]}", "c: larger or deeper than can be read"),
+    (bombs("[{}]"), "c: larger or deeper than can be read"),
+    (bombs("{{<<: [{}]}}"), "c: larger or deeper than can be read"),
     ("a: b: c", "c:1: mapping values are not allowed here"),
     ("a:\n\t- b", "c:2: found character '\\t' that cannot start any token"),
     (b"a: 1\nb: \xff", "c:2: no text: the byte 0xff is not UTF-8"),
@@ -223,6 +233,10 @@ BAD: list[tuple[str | bytes, str]] = [
     (POD.replace('a: "1"', "1: a"), "c:6: metadata.annotations.1: must be a text, not a number"),
     (POD.replace('"1"', "2026-01-01"), "c:6: metadata.annotations.a: must be a text, not a date (put it in quotes)"),
     (POD.replace("[-c, exit]", "[-c, on]"), "c:11: spec.containers[0].args[1]: must be a text, not a boolean"),
+    (
+        POD.replace("name: c\n", "name: c\n      env: [{name: V, valueFrom: {1: x, a: y}}]\n"),
+        "c:10: spec.containers[0].env[0].valueFrom.1: must be a text, not a number",
+    ),
     (POD.replace("name: c\n", "name: 5\n"), "c:9: spec.containers[0].name: must be a text, not a number"),
 ]
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
+import resource
 import socket
 import sys
 import termios
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from adapter.http_server import MAX_CLIENTS, MAX_REQUEST, PATIENCE, HttpServer, Response
+from adapter.listener import PAUSE
 
 from ..processes import SteppedLoop
 
@@ -178,6 +182,31 @@ def test_a_client_that_has_gone_does_no_harm(connect: Connect) -> None:
     client = connect()
     client.send(GET)
     assert client.read() == OK
+
+
+def test_without_a_descriptor_for_one_more_the_loop_rests_and_goes_on_later(
+    connect: Connect, loop: SteppedLoop
+) -> None:
+    turns = count()
+    ready, written = os.pipe()
+    os.write(written, b"x")
+    loop.watch(ready, lambda: next(turns))
+    client = connect()
+    client.socket.send(GET)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        loop.until(lambda: next(turns) > 10)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    loop.until(lambda: next(turns) > 30)
+    with pytest.raises(BlockingIOError):
+        client.socket.recv(1)
+    loop.advance(PAUSE)
+    assert client.read() == OK
+    loop.unwatch(ready)
+    os.close(ready)
+    os.close(written)
 
 
 # ---- addresses
