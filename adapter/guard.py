@@ -147,10 +147,17 @@ def _serve(launch: Launch, trunk: int) -> Launch:
             launch.killed_by = code - 128
         if time.monotonic() - started > LONGEST_WAIT:
             wait = FIRST_WAIT
-        if signal.sigtimedwait(_ENDING, wait):
+        if _is_asked_to_end(wait):
             break
         wait = min(2 * wait, LONGEST_WAIT)
     os._exit(0)
+
+
+def _is_asked_to_end(wait: float) -> bool:
+    """Whether a signal to end comes within so many seconds."""
+    signalled = signal.sigtimedwait(_ENDING, wait)
+    # Stopped and continued meanwhile, CPython returns arbitrary numbers (Modules/signalmodule.c, signal_sigtimedwait).
+    return signalled is not None and signalled.si_signo in _ENDING
 
 
 def _end_of(child: int) -> tuple[int, bool]:

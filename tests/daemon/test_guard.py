@@ -7,11 +7,13 @@ import select
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from adapter.guard import FIRST_WAIT
 from adapter.wire import Code
 from tests.processes import impatience
 
@@ -189,6 +191,19 @@ def test_a_signal_ends_a_guard_whose_server_was_killed(node: Node) -> None:
             os.sched_yield()
     daemon.signal(signal.SIGTERM)
     assert daemon.ended() == 0
+
+
+def test_a_guard_that_was_stopped_while_it_waits_starts_the_server_again(node: Node, listener: socket.socket) -> None:
+    daemon = launch(node)
+    kill(daemon.server)
+    with impatience("the guard does not reap its server"):
+        while children_of(daemon.guard):
+            os.sched_yield()
+    os.kill(daemon.guard, signal.SIGSTOP)
+    time.sleep(2 * FIRST_WAIT)  # its wait is over before it goes on
+    os.kill(daemon.guard, signal.SIGCONT)
+    daemon.accept(listener)
+    node.still_serves(daemon.handshake())
 
 
 def test_the_guard_has_a_session_of_its_own_and_the_launched_process_stays_in_the_runtimes(node: Node) -> None:
