@@ -270,7 +270,7 @@ def golden(source: str = "*") -> list[Recorded]:
             event = json.loads(line)
             if event["pod"]:
                 found.append(
-                    Recorded(path.parent.name, event["event"], event["pod"], event["container"], event["extra"])
+                    Recorded(path.parent.name, event["event"], event["pod"], event["container"], event.get("extra"))
                 )
     return found
 

@@ -299,7 +299,7 @@ def test_every_recorded_life_can_be_played(tmp_path: Path, chain: Chain) -> None
         for source in sources:
             for recorded in golden(source):
                 play(runtime, recorded)
-    assert len(sources) == 6
+    assert len(sources) == 7
     states = [json.loads(request)["state"] for request in chain.requests("plugin")]
     assert states == ["create", "create", "delete", "delete"] * len(sources)
 
