@@ -25,6 +25,7 @@ from adapter.legacy.reconcile import Node
 from adapter.legacy.request import Target
 from adapter.legacy.sandboxes import Sandboxes
 from adapter.legacy.subscriptions import CREATE, DELETE, ORIGINAL, STATES, UPDATE, Subscriptions
+from adapter.legacy.uncounted import Uncounted
 from adapter.loop import Loop
 from adapter.nri import Context, api
 from adapter.nri.versions import OLDEST, Runtime, Version
@@ -74,8 +75,7 @@ class Bridge:
         self._is_first_start = True
         self._inherited: set[tuple[str, tuple[str, int]]] = set()
         """The ids and plugins whose creates the first event must not repeat: the owner before may have served it."""
-        self._uncounted: dict[str, Target] = {}
-        """What ran at the first start, as long as nobody knows which plugins there are."""
+        self._uncounted = Uncounted(loop, self.ledger, self._subscriptions, self._look)
         self._absent: set[str] = set()
         """The ids that are owed a delete, and that the last Synchronize has not listed."""
 
@@ -107,6 +107,7 @@ class Bridge:
 
     def release(self) -> None:
         """Lets another process serve the events that come from now on; see `Handover.release`."""
+        self._uncounted.count_all()
         self._handover.release()
 
     def synchronize(self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> None:
@@ -119,23 +120,9 @@ class Bridge:
         if not self._is_first_start:
             self._settle(node, ours)
         elif self._runtime.name != "docker":  # which announces no stop: no delete would ever be due
-            self._uncounted = {target.id: target for target in ours}
-            self._count()
+            self._uncounted.begin(ours)
         self._is_first_start = False
         self._handover.stay()
-
-    def _count(self) -> None:
-        """Counts what ran already at the first start as created: before us, the runtime itself ran these plugins."""
-        config = self._look() if self._uncounted else None
-        if config is None:
-            return  # the plugins are not known; once they are, this is done
-        for target in self._uncounted.values():
-            if self.ledger.target(target.id) is None:
-                self.ledger.remember(target)
-            for entry in config.entries:
-                if self._subscriptions.owes_delete(entry, is_sandbox=target.is_sandbox):
-                    self.ledger.add(target, entry)
-        self._uncounted = {}
 
     def _settle(self, node: Node, ours: Sequence[Target]) -> None:
         """Runs the deletes of what has gone while there was no connection."""
@@ -166,6 +153,7 @@ class Bridge:
         text = "containers that have started without the adapter: %d; no plugin has run for their creates"
         log.warning(text, len(missed))
         for target in missed:
+            target.let_go_of_messages()
             self.ledger.remember(target)
 
     def _look_for_absent(self) -> None:
@@ -207,11 +195,11 @@ class Bridge:
         """
         event = context.method
         target = self._target(event, message)
-        self._count()
+        self._uncounted.count((target.id, target.sandbox_id))
         self._absent -= {target.id, target.sandbox_id}
         job: PluginJob | None
         if STATES[event] == DELETE:
-            self._uncounted.pop(target.id, None)
+            self._uncounted.forget(target.id)
             job = self._delete(event, message, target)
         else:
             job = self._create(event, message, target)

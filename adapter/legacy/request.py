@@ -61,6 +61,10 @@ class Target:
             self._labels, self._pod = gojson.dumps(_sorted(self._pod.labels)), None
         return self._labels
 
+    def let_go_of_messages(self) -> None:
+        """Makes the JSON now: one message of a Synchronize keeps the memory of them all."""
+        _ = self.spec, self.labels
+
     def remember(self, earlier: Target) -> None:
         """Fills missing values from the target of its create.
 

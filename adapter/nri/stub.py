@@ -190,7 +190,8 @@ class Stub:
         self._clock = clock
         self._connection = Connection(serve=PLUGIN_SERVICE, call=RUNTIME_SERVICE)
         self._lock = Lock()
-        self._parts = api.SynchronizeRequest()
+        self._parts: list[bytes] = []
+        """The parts of a Synchronize so far."""
         self._waiting: dict[int, Callable[[Reply], None]] = {}
         self._unanswered: set[int] = set()
         """The calls whose answers come later, by stream."""
@@ -275,7 +276,7 @@ class Stub:
             self._refuse(request, Code.INTERNAL, f"undecodable {call.request.DESCRIPTOR.name}: {error}")
             return
         try:
-            answer = self._handle(call, message, context)
+            answer = self._handle(call, message, request.payload, context)
         except Exception as error:  # the exception is the answer to the call
             self._answer(request, context, None, error)
             return
@@ -285,7 +286,7 @@ class Stub:
         else:
             self._answer(request, context, answer)
 
-    def _handle(self, call: events.Call, message: Any, context: Context) -> Any:
+    def _handle(self, call: events.Call, message: Any, payload: bytes, context: Context) -> Any:
         if call.event:
             return getattr(self._plugin, call.handler)(message, context)
         if call.method == "StateChange":
@@ -293,7 +294,7 @@ class Stub:
         if call.method == "Configure":
             return self._configure(message, context)
         if call.method == "Synchronize":
-            return self._synchronize(message, context)
+            return self._synchronize(message, payload, context)
         return self._plugin.shutdown()
 
     def _state_change(self, change: api.StateChangeEvent, context: Context) -> Any:
@@ -320,14 +321,16 @@ class Stub:
             response.failure_policy.CopyFrom(self._plugin.failure_policy)
         return response
 
-    def _synchronize(self, part: api.SynchronizeRequest, context: Context) -> Any:
-        self._parts.MergeFrom(part)
-        if self._parts.ByteSize() > MAX_STATE:
-            self._parts = api.SynchronizeRequest()
+    def _synchronize(self, part: api.SynchronizeRequest, payload: bytes, context: Context) -> Any:
+        """Joins the parts; the joined bytes of messages are the bytes of the joined message."""
+        self._parts.append(payload)
+        if sum(map(len, self._parts)) > MAX_STATE:
+            self._parts.clear()
             raise CallError(Code.RESOURCE_EXHAUSTED, f"Synchronize: more than {MAX_STATE} bytes in parts")
         if part.more:
             return api.SynchronizeResponse(more=True)
-        whole, self._parts = self._parts, api.SynchronizeRequest()
+        whole = part if len(self._parts) == 1 else api.SynchronizeRequest.FromString(b"".join(self._parts))
+        self._parts.clear()
         whole.more = False
         self.synchronized = True
         return self._plugin.synchronize(whole, context)
