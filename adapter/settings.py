@@ -33,7 +33,10 @@ class PluginSettings(NamedTuple):
 
 
 class LegacySettings(NamedTuple):
-    """The settings in `legacy:`, and `trust`, which decides whether a file may be used. Times are in seconds."""
+    """The settings in `legacy:`, and `trust`, which decides whether a file may be used. Times are in seconds.
+
+    `config` is empty if it has an error: another list than the named one must not run.
+    """
 
     config: str = DEFAULT_CONF_JSON
     path: tuple[str, ...] = ("/opt/nri/bin",)
@@ -147,8 +150,10 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
         return Settings(), [yaml_error(place, text, error)]
     if node is None:
         return Settings(), []
-    values = _Reader(loader, place, errors).mapping(node, SCHEMA, "")
-    return _settings(values), errors
+    own = _settings(_Reader(loader, place, errors).mapping(node, SCHEMA, ""))
+    if any(error.reason.startswith(("legacy.config:", "legacy:")) for error in errors):
+        own = own._replace(legacy=own.legacy._replace(config=""))
+    return own, errors
 
 
 def state_directory(own: Settings, name: str) -> str:

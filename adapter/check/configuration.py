@@ -22,14 +22,12 @@ UNIT = f"/etc/systemd/system/{COMMAND}.service"
 def read(file: str) -> tuple[Settings, list[Entry]]:
     """Returns the settings in a file, by default in the file that is in force, and the entries on the file.
 
-    Where the setting legacy.config has an error, it is empty. Raises ConfigError for a named file that cannot be read.
+    Raises ConfigError for a named file that cannot be read.
     """
     path = file or _drop_in() or settings.DEFAULT_PATH
     config, errors = settings.read(path if file or os.path.lexists(path) else "")
     if file and not config.file:
         raise errors[0]
-    if any(error.reason.startswith(("legacy.config:", "legacy:")) for error in errors):
-        config = config._replace(legacy=config.legacy._replace(config=""))  # not the default file in its place
     if errors:
         return config, list(map(_problem, errors))
     return config, [Entry(OK, "in order" if os.path.exists(path) else "not there: the defaults hold", path)]

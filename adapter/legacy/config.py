@@ -145,7 +145,10 @@ class ConfigFile:
     """A conf.json on disk. While the file is broken, its last good version stays in force."""
 
     def __init__(self, path: str, now: Callable[[], int] = time.time_ns, trust: Trust = strict) -> None:
-        """Takes the path, a clock for file times in nanoseconds, and what decides whether the file may be used."""
+        """Takes the path, a clock for file times in nanoseconds, and what decides whether the file may be used.
+
+        Without a path, the list is unknown.
+        """
         self.path = path
         self._trust = trust
         self._now = now
@@ -173,6 +176,8 @@ class ConfigFile:
             self._seen = paths.identity(status) if settled else None
             return self._accept(parse(text, self.path))
         except FileNotFoundError:
+            if not self.path:
+                return self._reject(ConfigError("legacy.config", "has an error: the list of legacy plugins is unknown"))
             self._seen = None
             return self._accept(Config())
         except OSError as error:

@@ -10,7 +10,7 @@ import pytest
 
 from adapter.wire import Code
 
-from .harness import Daemon, Node, patched, start
+from .harness import Daemon, Node, patched, start, stop
 
 WRONG = """\
 legacy:
@@ -111,6 +111,22 @@ def test_launched_with_a_wrong_file_it_serves_with_the_rest_and_reports_each_mis
     for expected in WRONG_LINES:
         daemon.logged("ERROR", f" {config}{expected}", "(ignored)")
     assert daemon.call("Synchronize").code == Code.OK
+
+
+@pytest.mark.parametrize(("on_failure", "code"), [("fail", Code.UNKNOWN), ("ignore", Code.OK)])
+def test_launched_with_a_wrong_list_of_plugins_it_runs_no_other_list_and_creates_end_as_with_a_broken_one(
+    node: Node, config: Path, on_failure: str, code: Code
+) -> None:
+    node.configure("good")
+    config.write_text(node.settings({"config": "conf.json", "onFailure": on_failure}))
+    default = f"({str(node.conf_json)!r}, *settings.LegacySettings()[1:])"
+    defaults = f"settings.LegacySettings.__new__.__defaults__ = {default}"
+    daemon = node.spawn(patched(f"settings.DEFAULT_PATH = {str(config)!r}", defaults)).handshake()
+    reply = daemon.call("StartContainer", start("c1"))
+    assert reply.code == code
+    assert code == Code.OK or "legacy.config: " in reply.message
+    assert daemon.call("StopContainer", stop("c1")).code == Code.OK
+    assert node.requests("good") == []
 
 
 def test_started_by_hand_with_a_file_that_anybody_can_write_it_exits_with_the_reason(
