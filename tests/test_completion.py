@@ -15,6 +15,7 @@ import pytest
 
 from adapter import cli, completion
 from adapter.commands import COMMANDS
+from tests.debian import missing
 
 CASES = {
     "": {*COMMANDS},
@@ -48,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def shell(name: str) -> str:
     path = shutil.which(name)
     if path is None:
-        pytest.skip(f"{name} is not on this machine")
+        missing(f"{name} is not on this machine")
     return path
 
 

@@ -161,7 +161,8 @@ def leave_nothing() -> list[str]:
 
 def remove_cgroups() -> None:
     """Removes the pod's parent cgroups, which runtimes leave to the kubelet; the one thing here that is the node's."""
-    for parent in Path("/sys/fs/cgroup").glob("**/e2e/p1"):
+    cgroups = Path("/sys/fs/cgroup")
+    for parent in (*cgroups.glob("e2e/p1"), *cgroups.glob("*/e2e/p1")):  # v2, and the controllers of v1
         for folder in (parent, parent.parent):
             with suppress(OSError):  # another run has pods in it
                 folder.rmdir()

@@ -21,6 +21,7 @@ from adapter.wire import Code
 from tests.daemon import harness
 from tests.daemon.process import COMMAND, SAFETY, Daemon, spawn
 from tests.daemon.test_systemd import Systemd
+from tests.debian import missing
 
 NAMESPACES = {
     "BindPaths", "BindReadOnlyPaths", "DynamicUser", "ExecPaths", "InaccessiblePaths", "MountAPIVFS", "MountFlags",
@@ -71,7 +72,7 @@ def test_every_setting_has_its_reason_above() -> None:
 @pytest.mark.parametrize("folder", ["plain", "with a blank", "100%f"])
 def test_systemd_takes_it(tmp_path: Path, folder: str) -> None:
     if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze is not installed")
+        missing("systemd-analyze is not installed")
     program = tmp_path / folder / "v010-adapter"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
@@ -104,7 +105,7 @@ def service(node: harness.Node, systemd: Systemd) -> Daemon:
     """The adapter, started by the unit's command with what its settings leave it, joined with a runtime."""
     setpriv = shutil.which("setpriv")
     if setpriv is None:
-        pytest.skip("setpriv is not installed")
+        missing("setpriv is not installed")
     found = settings(unit())
     taken = found["CapabilityBoundingSet"].removeprefix("~").lower().replace("cap_", "-").replace(" ", ",")
     config = node.path / "adapter.yaml"
