@@ -51,8 +51,9 @@ class Launch:
     def keep(self, text: str, socket: str) -> None:
         """Keeps the configuration text of the runtime for later servers, as an external plugin gets none."""
         self.socket = socket
-        os.truncate(self._text, 0)
-        os.pwrite(self._text, text.encode(), 0)
+        kept = text.encode()
+        os.pwrite(self._text, kept, 0)  # first: a server that keeps the same text again may be killed in between
+        os.truncate(self._text, len(kept))
 
     def text(self) -> str:
         """Returns the text that an earlier server has kept."""

@@ -27,7 +27,7 @@ class Service:
 
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._address = "\0" + address[1:] if address[0] == "@" else address
-        if microseconds.isdecimal() and pid in ("", str(os.getpid())):
+        if microseconds.strip("0").isdecimal() and pid in ("", str(os.getpid())):
             self._interval = int(microseconds) / 2e6  # half of systemd's patience: sd_watchdog_enabled(3)
             self._feed()
 

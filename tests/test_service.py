@@ -78,7 +78,9 @@ def test_the_watchdog_is_fed_at_once_and_then_by_the_loop_twice_in_its_time(
 
 
 @pytest.mark.parametrize(
-    "watchdog", [{"WATCHDOG_USEC": "3000000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "soon"}], ids=str
+    "watchdog",
+    [{"WATCHDOG_USEC": "3000000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "soon"}, {"WATCHDOG_USEC": "0"}],
+    ids=str,
 )
 def test_a_watchdog_of_another_process_or_without_a_time_is_not_fed(
     timers: Timers, environ: dict[str, str], systemd: socket.socket, watchdog: dict[str, str]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.guard import FIRST_WAIT
+from adapter.guard import FIRST_WAIT, Launch
 from adapter.wire import Code
 from tests.processes import impatience
 
@@ -80,6 +80,24 @@ def test_a_server_that_is_killed_again_and_again_comes_back_each_time(node: Node
         killed = [line for line in daemon.log if "ERROR the process before this one was killed by signal 9" in line]
         assert len(killed) == number + 1
     node.still_serves(daemon)
+
+
+@pytest.mark.parametrize("killed_at", ["pwrite", "truncate"])
+def test_a_server_that_is_killed_while_it_keeps_the_configuration_again_leaves_it_to_the_next(
+    monkeypatch: pytest.MonkeyPatch, killed_at: str
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    runtime, plugin = socket.socketpair()
+    with runtime, plugin:
+        launched = Launch(plugin.fileno())
+        launched.keep("text", "/nri.sock")
+        monkeypatch.setattr(os, killed_at, killed)
+        with pytest.raises(KeyboardInterrupt):
+            launched.keep("text", "/nri.sock")
+    assert launched.text() == "text"
+    os.close(launched.pidfd)
 
 
 def test_an_adapter_that_is_dropped_and_whose_launched_process_is_killed_joins_again(
