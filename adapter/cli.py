@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from adapter.errors import AdapterError, ConfigError, RegistrationError
+from adapter.errors import AdapterError, ConfigError, RegistrationError, unknown
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 FINDINGS = 1
 USAGE = 2
 ABOUT_ALL = "-h", "--help", "-version", "--version"
+UNWRITABLE = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""Errors of stdout that are not the command's own."""
 
 
 def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -> int:
@@ -38,7 +42,6 @@ def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -
         _complain(error)
         return USAGE if isinstance(error, ConfigError) else FINDINGS
     except BrokenPipeError:  # stdout was closed, as by `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FINDINGS
     except Exception as bug:
         if _to_syslog(bug):
@@ -54,12 +57,32 @@ def _command(words: list[str], launch: Launch | None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # not every locale has every letter
     name = words[0]
     if name in ABOUT_ALL:
-        commands.overview().parse_args([name])
+        with _written():
+            commands.overview().parse_args([name])
     if name == "run" or name.startswith("-"):
         return _run(Options(**vars(parser().parse_args(words[name == "run" :]))), launch)
     if name not in commands.COMMANDS:
-        raise ConfigError(name, commands.unknown(name))
-    return int(import_module(commands.COMMANDS[name].module).main(words[1:]))
+        raise ConfigError(name, unknown("command", name, commands.COMMANDS))
+    with _written():
+        return int(import_module(commands.COMMANDS[name].module).main(words[1:]))
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """Writes what is printed inside to stdout. Raises AdapterError if it cannot, BrokenPipeError if nobody reads it."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or error.errno not in UNWRITABLE:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes stdout again at its end
+        if error.errno == errno.EPIPE:
+            raise
+        raise AdapterError(f"stdout: {error.strerror}") from None
 
 
 def _complain(error: AdapterError) -> None:

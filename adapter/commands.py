@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from argparse import ArgumentParser
-from difflib import get_close_matches
 from importlib import import_module
 from typing import NamedTuple
 
@@ -54,12 +53,6 @@ def overview(*, in_full: bool = False) -> ArgumentParser:
         parents = [_parser(name)] if in_full else []
         commands.add_parser(name, help=command.line, parents=parents, add_help=False)
     return whole
-
-
-def unknown(name: str) -> str:
-    """Returns what to say of a command that there is not."""
-    near = get_close_matches(name, COMMANDS, n=1)
-    return f"unknown command; did you mean `{near[0]}`?" if near else f"unknown command; known: {', '.join(COMMANDS)}"
 
 
 def next_steps() -> str:

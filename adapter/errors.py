@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 
 class AdapterError(Exception):
     """Base of the expected errors. Any other exception is a bug."""
@@ -53,6 +55,14 @@ def yaml_error(place: str, text: str, error: Exception) -> ConfigError:
     position = getattr(error, "position", None)  # of a character that is not allowed in YAML
     line = text.count("\n", 0, position) if position is not None else mark.line if mark else None
     return ConfigError(place if line is None else f"{place}:{line + 1}", reason_of(error))
+
+
+def unknown(what: str, given: str, known: Collection[str]) -> str:
+    """Returns the reason of an error about a word that is none of the known ones, with the nearest of them."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for an error only
+
+    near = get_close_matches(given, known, n=1)
+    return f"unknown {what}; did you mean `{near[0]}`?" if near else f"unknown {what}; known: {', '.join(known)}"
 
 
 def reason_of(error: Exception) -> str:

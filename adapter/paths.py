@@ -94,10 +94,14 @@ def interpreter(path: str) -> str | None:
 
 
 def start_error(path: str, error: OSError) -> OSError:
-    """Returns the error of a program that could not be started; it names the interpreter that a script misses."""
+    """Returns the error of a program that could not be started; it names what a script lacks."""
     with suppress(OSError):
-        if error.errno == errno.ENOENT and (name := interpreter(path)):
+        name = interpreter(path)
+        if error.errno == errno.ENOENT and name:
             return FileNotFoundError(errno.ENOENT, f"its interpreter {name!r}: {error.strerror}")
+        if error.errno == errno.ENOEXEC and name is None:
+            text = f"{error.strerror}: neither a binary for this machine nor a script that begins with #!"
+            return OSError(errno.ENOEXEC, text)
     return error
 
 

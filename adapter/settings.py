@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from adapter import paths
-from adapter.errors import ConfigError, reason_of, yaml_error
+from adapter.errors import ConfigError, reason_of, unknown, yaml_error
 from adapter.mount_namespace import OWN
 from adapter.nri.events import BY_EVENT
 from adapter.trust import Trust, judge, off, strict
@@ -375,7 +375,7 @@ class _Reader:
             name = f"{path}.{key}" if path else key
             expected = schema.get(key, schema.get("*"))
             if expected is None:
-                self._error(value, name, f"unknown key; known here: {', '.join(sorted(schema))}")
+                self._error(value, name, unknown("key", key, sorted(schema)))
             elif key in values:
                 self._error(value, name, "given twice")
             elif isinstance(expected, dict):

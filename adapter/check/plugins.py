@@ -59,7 +59,7 @@ def programs(settings: LegacySettings, conf: Config) -> Iterator[Entry]:
         with node:
             fault = program.fault(path)
         running = Entry(OK, f"{type_}: runs {path}{_events(settings, type_)}")
-        yield Entry(PROBLEM, f"{type_}: {path} {fault}") if fault else running
+        yield Entry(PROBLEM, f"{path} {fault}" if path == type_ else f"{type_}: {path} {fault}") if fault else running
     for type_ in settings.plugins:
         if settings.config and type_ not in types:
             yield Entry(NOTE, f"{type_}: has settings, but is not in {settings.config}")

@@ -21,7 +21,8 @@ def fault(path: str, root: str = "/") -> str:
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     if interpreter is not None:
-        return "" if os.path.isfile(under(root, interpreter)) else f"its interpreter {interpreter!r} is not there"
+        is_there = os.path.isfile(under(root, interpreter))
+        return "" if is_there else f"needs the interpreter {interpreter!r}, which is not there"
     return "" if is_binary else "is neither a binary nor a script that begins with #!"
 
 

@@ -45,6 +45,8 @@ def main(words: Sequence[str]) -> int:
         for thing in [forms.configuration_file(node), *wanted]:
             _install(thing, dry_run=options.dry_run)
     except OSError as error:
+        if error.filename is None:  # stdout's
+            raise
         raise AdapterError(f"{error.filename}: {error.strerror}") from None
     _tell(node, is_external=options.external)
     return DONE
@@ -52,13 +54,12 @@ def main(words: Sequence[str]) -> int:
 
 def _install(thing: Thing, *, dry_run: bool) -> None:
     state = thing.state()
-    print(f"{(PLANNED if dry_run else TOLD)[state]:14}{thing.path}")
-    if state not in (State.MISSING, State.OLD):
-        return
-    if dry_run:
-        print(*(f"    {line}".rstrip() for line in thing.content.splitlines()), sep="\n")
-    else:
+    is_wanted = state in (State.MISSING, State.OLD)
+    if is_wanted and not dry_run:
         thing.make()
+    print(f"{(PLANNED if dry_run else TOLD)[state]:14}{thing.path}")
+    if is_wanted and dry_run:
+        print(*(f"    {line}".rstrip() for line in thing.content.splitlines()), sep="\n")
 
 
 def _tell(node: Node, *, is_external: bool) -> None:

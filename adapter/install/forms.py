@@ -81,7 +81,7 @@ def obstacles(node: Node, wanted: Sequence[Thing], others: Sequence[Thing]) -> I
     path = program.under(node.root, node.program)
     fault = program.fault(path) if node.root == "/" else "" if os.path.exists(path) else "is not there"
     if fault:
-        yield f"{node.program} {fault}"
+        yield f"{path} {fault}" + ("" if node.root == "/" else f": install the command below {node.root} first")
     for thing in wanted:
         if thing.state() is State.FOREIGN:
             yield f"{thing.path} is there, and not from an installation of the adapter"

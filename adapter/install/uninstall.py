@@ -33,10 +33,12 @@ def main(words: Sequence[str]) -> int:
                 print(f"{'kept':14}{thing.path}: not as `install` has made it")
             elif state is not State.MISSING:
                 removed.append(thing)
-                print(f"{'would remove' if options.dry_run else 'removed':14}{thing.path}")
                 if not options.dry_run:
                     thing.remove()
+                print(f"{'would remove' if options.dry_run else 'removed':14}{thing.path}")
     except OSError as error:
+        if error.filename is None:  # stdout's
+            raise
         raise AdapterError(f"{error.filename}: {error.strerror}") from None
     if not removed:
         print("nothing to remove")

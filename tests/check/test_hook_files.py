@@ -226,7 +226,7 @@ def test_a_script_needs_its_interpreter(tmp_path: Path, line: str, interpreter: 
     file = tmp_path / "x"
     file.write_bytes(line.encode())
     file.chmod(0o755)
-    assert program.fault(str(file)) == f"its interpreter '{interpreter}' is not there"
+    assert program.fault(str(file)) == f"needs the interpreter '{interpreter}', which is not there"
 
 
 @pytest.mark.parametrize("line", ["#!/bin/sh", "#! \t/bin/sh\t-e\n", "#!/bin/sh -e x\r\n"])

@@ -83,7 +83,7 @@ def test_a_program_that_cannot_be_started_is_a_problem(node: Node) -> None:
     assert problems[0].startswith("none: not found in bin:")
     assert problems[1:] == [
         "data: bin/data is not an executable file",
-        "script: bin/script its interpreter '/no/such/interpreter' is not there",
+        "script: bin/script needs the interpreter '/no/such/interpreter', which is not there",
         "text: bin/text is neither a binary nor a script that begins with #!",
         "/no/such: not found",
         "directory: bin/directory is not an executable file",

@@ -55,6 +55,7 @@ SUCCESSES = {
     "many values": "echo '{\"x\":['; yes 0, | head -n 90000; echo '0]}'",
     "a mebibyte": f"echo '{{}}'; head -c {MIB - 3} /dev/zero | tr '\\0' ' '",
 }
+FORMAT = "{path}: Exec format error: neither a binary for this machine nor a script that begins with #!"
 UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda path: path, "not found in "),
     "not executable": (lambda path: path.write_text("#!/bin/sh\necho '{}'\n"), "{path} is not an executable file"),
@@ -62,8 +63,8 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "a FIFO": (lambda path: os.mkfifo(path, 0o777), "{path} is not an executable file"),
     "a dangling link": (lambda path: path.symlink_to("nowhere"), "not found in "),
     "a loop of links": (lambda path: path.symlink_to(path), "{path}: Too many levels of symbolic links"),
-    "of a wrong format": (lambda path: executable(path, b"\x7fELF but not really"), "{path}: Exec format error"),
-    "empty": (lambda path: executable(path, b""), "{path}: Exec format error"),
+    "of a wrong format": (lambda path: executable(path, b"\x7fELF but not really"), FORMAT),
+    "empty": (lambda path: executable(path, b""), FORMAT),
     "without its interpreter": (
         lambda path: executable(path, b"#!/no/such/shell\n"),
         "{path}: its interpreter '/no/such/shell': No such file or directory",

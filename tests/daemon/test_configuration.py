@@ -20,7 +20,7 @@ log: {level: debug}
 """
 WRONG_LINES = (
     ":2: legacy.onFailure: must be one of fail, ignore",
-    ":3: legacy.unheardOf: unknown key; known here: ",
+    ":3: legacy.unheardOf: unknown key; known: ",
 )
 
 

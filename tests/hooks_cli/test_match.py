@@ -233,7 +233,7 @@ def test_programs_are_looked_for_where_the_node_is(node: Node) -> None:
     ("words", "message"),
     [
         (["-config", "none.yaml"], "none.yaml: No such file or directory"),
-        (["-config", "bad.yaml"], "bad.yaml:1: legacy.paht: unknown key"),
+        (["-config", "bad.yaml"], "bad.yaml:1: legacy.paht: unknown key; did you mean `path`?"),
         (["-pod", "none.json"], "none.json: No such file or directory"),
         (["-directory", "none"], "none: No such file or directory"),
         (["-directory", "container.json"], "container.json: Not a directory"),

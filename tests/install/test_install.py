@@ -135,7 +135,8 @@ def test_without_the_program_nothing_is_installed(node: Node, form: Form, monkey
     monkeypatch.setattr("sys.argv", ["/nowhere/bin/v010-adapter"])
     before = node.files()
     assert node("install", *form) == 1
-    assert node.err == "v010-adapter: /nowhere/bin/v010-adapter is not there\n"
+    missing = f"{node.root}/nowhere/bin/v010-adapter is not there"
+    assert node.err == f"v010-adapter: {missing}: install the command below {node.root} first\n"
     assert node.files() == before
 
 
@@ -149,6 +150,12 @@ def test_a_file_system_that_refuses_is_named(node: Node) -> None:
     node.write("etc/nri", "no directory")
     assert node("install") == 1
     assert node.err == f"v010-adapter: {node.root}/{YAML}: Not a directory\n"
+
+
+def test_what_could_not_be_made_is_not_told_as_made(node: Node) -> None:
+    (node.root / f"{YAML}.new").mkdir(parents=True)
+    assert node("install") == 1
+    assert (node.out, node.err) == ("", f"v010-adapter: {node.root}/{YAML}.new: Is a directory\n")
 
 
 # ---- what is told
