@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from adapter.legacy.uncounted import SLICE
 from adapter.nri import api
 
 from .node import Node, a_container, a_pod
@@ -123,3 +124,20 @@ def test_to_be_told_again_changes_nothing(node_with_plugins: Node) -> None:
     assert runs_of_delete(node, "c1") == ["a delete c1", "b delete c1"]
     assert node.requests("a")[-1]["pid"] == 33
     assert runs_of_delete(node, "c1") == []
+
+
+def test_thousands_are_counted_in_slices_and_what_an_event_names_at_once(node_with_plugins: Node) -> None:
+    node = node_with_plugins
+    many = [a_container(f"c{number}", pod_sandbox_id=f"p{number}", state=RUNNING) for number in range(1000)]
+    node.bridge.synchronize([], many)
+    assert len(node.bridge.ledger) == SLICE
+    assert runs_of_delete(node, "c999") == ["a delete c999", "b delete c999"]
+    node.loop.until(lambda: len(node.bridge.ledger) == 999, "the others count, too")
+
+
+def test_a_handover_leaves_nothing_uncounted(node_with_plugins: Node) -> None:
+    node = node_with_plugins
+    many = [a_container(f"c{number}", pod_sandbox_id=f"p{number}", state=RUNNING) for number in range(1000)]
+    node.bridge.synchronize([], many)
+    node.bridge.release()
+    assert len(node.bridge.ledger) == 1000
