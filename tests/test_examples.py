@@ -21,7 +21,9 @@ from examples import asynchronous
 from .runtime.fixtures import CONTAINER, POD, patient
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+LISTENS = "dra_driver"
+"""The example that adjusts nothing."""
+NAMES = sorted({path.stem for path in EXAMPLES.glob("*.py")} - {LISTENS})
 FIRST_LINE = "#!/opt/v010-adapter/bin/python3\n"
 ASKING = api.PodSandbox(id="pod", name="p", namespace="default", annotations={"hooks.example.com/record": "yes"})
 SIMULATE = [sys.executable, "-P", str(Path(__file__).with_name("patient.py")), "simulate"]
@@ -67,7 +69,7 @@ def created(runtime: Runtime, name: str) -> object:
 
 def test_every_example_is_expected_something_of_and_can_be_executed() -> None:
     assert list(EXPECTED) == NAMES
-    assert all(os.access(EXAMPLES / f"{name}.py", os.X_OK) for name in NAMES)
+    assert all(os.access(EXAMPLES / f"{name}.py", os.X_OK) for name in [*NAMES, LISTENS])
 
 
 @every_example
@@ -147,6 +149,50 @@ def test_nice_fails_the_start_of_nasty_and_prints_the_others(installed: PluginFi
             assert error in runtime.event("StartContainer", request).error or not error
     output, _ = process.communicate(timeout=60)
     assert re.fullmatch(r"p/web starts; \d+\.\d s to answer\n", output)
+
+
+@pytest.mark.parametrize("installed", [LISTENS], indirect=True)
+def test_the_dra_driver_follows_who_uses_a_claim(installed: PluginFile, tmp_path: Path) -> None:
+    def user(id_: str, claim: str = "gpu-0") -> api.Container:
+        return api.Container(id=id_, env=[f"DRA_EXAMPLE_CLAIM={claim}"], state=api.CONTAINER_RUNNING)
+
+    with Runtime(patient()) as runtime:
+        runtime.containers = [user("a")]
+        _, process = by_hand(runtime, installed, tmp_path / "nri.sock")
+        runtime.event("StartContainer", api.StartContainerRequest(pod=POD, container=user("b")))
+        runtime.event("StopContainer", api.StopContainerRequest(pod=POD, container=user("a")))
+        runtime.event("StartContainer", api.StartContainerRequest(pod=POD, container=user("c", "gpu-1")))
+        runtime.event("StopContainer", api.StopContainerRequest(pod=POD, container=user("b")))
+    assert process.communicate(timeout=60)[0] == "gpu-0 is in use\ngpu-1 is in use\ngpu-0 is free\n"
+
+
+@pytest.mark.parametrize(("variable", "mounted"), [("NVIDIA_VISIBLE_DEVICES", True), ("OTHER", False)])
+def test_the_one_shot_mounts_a_file_into_containers_with_a_gpu(tmp_path: Path, variable: str, mounted: bool) -> None:
+    container = {"name": "c", "image": "i", "command": ["true"], "env": [{"name": variable, "value": "all"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    (tmp_path / "pod.json").write_text(json.dumps(pod))
+    words = ["-legacy", str(EXAMPLES / "gpu-config"), "-container", str(tmp_path / "pod.json"), "-o", "json"]
+    done = subprocess.run([*SIMULATE, *words], stdout=subprocess.PIPE, check=True)
+    (line,) = [line for line in map(json.loads, done.stdout.splitlines()) if line["event"] == "CreateContainer"]
+    mounts = [mount["destination"] for mount in (line["adjust"] or {}).get("mounts", [])]
+    assert mounts == (["/etc/nccl.conf"] if mounted else [])
+
+
+def test_the_hook_of_a_security_agent_is_injected_into_every_container(tmp_path: Path) -> None:
+    program = "/usr/share/kubearmor/hook"
+    own = tmp_path / "hook"
+    own.symlink_to("/bin/true")
+    (tmp_path / "hooks.d").mkdir()
+    text = (EXAMPLES / "kubearmor.json").read_text()
+    (tmp_path / "hooks.d/ka.json").write_text(text.replace(f'"path": "{program}"', f'"path": "{own}"'))
+    words = [*SIMULATE, "-hooks", str(tmp_path / "hooks.d"), "-o", "json"]
+    done = subprocess.run(words, stdout=subprocess.PIPE, check=True)
+    (line,) = [line for line in map(json.loads, done.stdout.splitlines()) if line["event"] == "CreateContainer"]
+    hooks = line["adjust"]["hooks"]
+    assert {stage: [(hook["path"], hook["args"][0]) for hook in hooks[stage]] for stage in hooks} == {
+        "poststart": [(str(own), program)],
+        "poststop": [(str(own), program)],
+    }
 
 
 def test_asynchronous_fails_a_container_in_time_when_its_program_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,40 @@
+#!/opt/v010-adapter/bin/python3
+"""The NRI part of a DRA driver: it follows which containers use which claim, as CDI wrote it to their environment."""
+
+from adapter.nri import Context, Plugin, api, run
+
+VARIABLE = "DRA_EXAMPLE_CLAIM="
+RUNNING = (api.CONTAINER_RUNNING, api.CONTAINER_PAUSED)
+
+
+class Claims(Plugin):
+    """Says when the first container of a claim starts, and when the last one has ended."""
+
+    def __init__(self) -> None:
+        """Starts without claims; Synchronize tells those in use."""
+        self._claims: dict[str, str] = {}
+
+    def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
+        for container in request.containers:
+            if container.state in RUNNING:
+                self._begin(container)
+
+    def start_container(self, request: api.StartContainerRequest, context: Context) -> None:
+        self._begin(request.container)
+
+    def stop_container(self, request: api.StopContainerRequest, context: Context) -> None:
+        claim = self._claims.pop(request.container.id, None)
+        if claim and claim not in self._claims.values():
+            print(f"{claim} is free")
+
+    def _begin(self, container: api.Container) -> None:
+        for variable in container.env:
+            if variable.startswith(VARIABLE):
+                claim = variable.removeprefix(VARIABLE)
+                if claim not in self._claims.values():
+                    print(f"{claim} is in use")
+                self._claims[container.id] = claim
+
+
+if __name__ == "__main__":
+    run(Claims(), name="dra-driver", idx="30")
