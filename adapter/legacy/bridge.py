@@ -127,7 +127,7 @@ class Bridge:
     def _settle(self, node: Node, ours: Sequence[Target]) -> None:
         """Runs the deletes of what has gone while there was no connection."""
         self._tell_missed(ours)
-        for target in ours:
+        for target in (*ours, *filter(None, map(self.ledger.target, node.unclear))):  # whose pid is their create's
             if target.is_sandbox and target.pid and target.id in self.ledger and self._runtime.name == "containerd":
                 self._watch(target)
         due = reconcile.due(self.ledger.ids(), node)

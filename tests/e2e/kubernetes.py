@@ -27,13 +27,17 @@ RELEASE = "nri-v010-adapter"
 IMAGE = f"localhost/{RELEASE}"
 PODS = 30
 LIMIT = 300.0
-PROGRAMS = {
-    "shell": f"""#!/bin/sh
+HANG, HUNG = EVIDENCE / "hang", EVIDENCE / "hung"
+"""While the first exists, deletes of the plugin `slow` do not end; the second tells that there is one."""
+SHELL = f"""#!/bin/sh
 request=$(cat)
 field() {{ echo "$request" | grep -o "\\"$1\\":\\"[^\\"]*\\"" | head -1 | cut -d '"' -f 4; }}
-echo "$(field io.kubernetes.pod.name) $(field state) $(field id)" >> {EVIDENCE}/shell
-echo '{{"plugin": "shell", "version": "0.1"}}'
-""",
+[ "$(field state)" = delete -a $0 = /opt/nri/bin/slow -a -e {HANG} ] && touch {HUNG} && exec sleep 1000000
+echo "$(field io.kubernetes.pod.name) $(field state) $(field id)" >> {EVIDENCE}/${{0##*/}}
+echo '{{"version": "0.1"}}'
+"""
+PROGRAMS = {
+    "shell": SHELL,
     "snake": f"""#!/usr/bin/python3 -I
 import json, sys
 request = json.load(sys.stdin)
@@ -41,12 +45,13 @@ with open("{EVIDENCE}/snake", "a") as file:
     print(request["labels"]["io.kubernetes.pod.name"], request["state"], request["id"], file=file)
 print(json.dumps({{"plugin": "snake", "version": "0.1"}}))
 """,
+    "slow": SHELL,
     "mark": f"""#!/bin/sh
 echo "$1 $(grep -o '"id":"[0-9a-f]*"' | head -1 | cut -d '"' -f 4)" >> {EVIDENCE}/mark
 """,
 }
-"""Programs of the node: two legacy plugins, and a hook. Each writes a line for each run."""
-PLUGINS = ("shell", "snake")
+"""Programs of the node: legacy plugins, and a hook. Each writes a line for each run."""
+PLUGINS = ("shell", "snake", "slow")
 UNTIL_TERM = "trap 'exit 0' TERM; while :; do sleep 1000000 & wait $!; done"
 
 
@@ -194,8 +199,13 @@ def play() -> None:
     until(lambda: _hooks() == ["second.json"], "the ConfigMap")
     kubectl("apply", "-f", "-", given=deployment("late", 1))
     until(lambda: is_ready("late", 1), "the late pod")
+    HANG.touch()
+    kubectl("delete", "deployment", "late", "--wait=false")
+    until(HUNG.exists, "a delete that does not end")
     kubectl("-n", "kube-system", "delete", *adapters(), "--grace-period=0", "--force")
+    HANG.unlink()
     kubectl("-n", "kube-system", "rollout", "status", f"daemonset/{RELEASE}")
+    say("the adapter's pod was killed, and a delete with it")
     for signal in ("TERM", "KILL"):
         node("restart", "containerd", signal)
         until(_is_well, "the adapter to join again")

@@ -128,6 +128,20 @@ def test_a_pod_that_containerd_will_not_stop_any_more_gets_its_delete_when_its_p
     assert joined.delete_pod().outcome == "nothing to do"
 
 
+def test_a_pod_that_containerd_has_stopped_meanwhile_gets_its_delete_at_once(node: Node) -> None:
+    """It is still listed, without its pid; the pid of its create is that of no process any more."""
+    node.plugins(a="answer")
+    node.bridge.runtime_is("containerd", "1.7.35")
+    node.bridge.synchronize([], [])
+    ended = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitpid(ended, 0)
+    node.wait(node.create_pod(pid=ended))
+    node.bridge.runtime_is_gone()
+    node.bridge.synchronize([a_pod(pid=0)], [])
+    node.loop.until(lambda: node.runs == ["a create pod", "a delete pod"], "the pod's delete")
+    node.idle()
+
+
 # The first start
 
 
