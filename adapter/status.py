@@ -148,7 +148,7 @@ def _show(directory: str, output: str) -> int:
     if output == "json":
         text = json.dumps({"directory": directory, "adapters": adapters}, indent=2)
     else:
-        text = "\n\n".join("\n".join(_lines(adapter)) for adapter in adapters)
+        text = "\n\n".join(map(_text, adapters))
     if text:
         print(text, flush=True)
     if not adapters:
@@ -167,6 +167,15 @@ def _say_where_to_look(directory: str) -> None:
         sep="\n",
         file=sys.stderr,
     )
+
+
+def _text(adapter: dict[str, Any]) -> str:
+    """Returns the lines of one adapter. After an upgrade of the command, an older adapter may still run."""
+    try:
+        return "\n".join(_lines(adapter))
+    except (KeyError, TypeError):
+        running = printable(f"v010-adapter {adapter.get('version')}, pid {adapter.get('pid')}")
+        return f"{running}: another version than this command's; `-o json` shows its answer"
 
 
 def _lines(adapter: dict[str, Any]) -> Iterator[str]:

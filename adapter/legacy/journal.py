@@ -104,7 +104,10 @@ class Journal:
         return os.pread(self._fd, os.fstat(self._fd).st_size, 0)
 
     def _write(self, *records: dict[str, Any]) -> None:
-        if not os.fstat(self._fd).st_size:  # a new file, or the disk was full
+        status = os.fstat(self._fd)
+        if not status.st_nlink:
+            self._complain(FileNotFoundError(errno.ENOENT, "was removed"))
+        if not status.st_size:  # a new file, or the disk was full
             records = self._header, *records
         line = b"\n" * self._is_torn + b"".join(map(_line, records))
         try:

@@ -10,6 +10,7 @@ import signal
 import socket
 import stat
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,21 @@ def test_a_status_that_cannot_be_asked_for_is_logged_once(node: Node, tmp_path: 
     assert [line.partition("WARNING ")[2] for line in lines] == [
         f"{tmp_path}/file/state: Not a directory: `status` cannot ask this adapter"
     ]
+
+
+def test_an_adapter_of_another_version_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def answer() -> None:
+        with listener.accept()[0] as asker:
+            asker.sendall(b'{"pid": 7, "version": "9.0", "faults": []}')
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(tmp_path / "status-1"))
+        listener.listen()
+        adapter = threading.Thread(target=answer)
+        adapter.start()
+        assert status.main(["-directory", str(tmp_path)]) == 0
+        adapter.join()
+    assert capsys.readouterr().out.startswith("v010-adapter 9.0, pid 7: another version than this command's")
 
 
 def test_without_an_adapter_it_says_where_to_look(node: Node) -> None:

@@ -293,6 +293,17 @@ def test_a_full_disk_costs_no_event_and_is_said_once(directory: Path, caplog: py
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
+def test_a_journal_that_was_removed_is_said_once(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ledger = ledger_of(opened(directory))
+    ledger.add(target("c1"), ENTRIES[0])
+    (directory / "journal").unlink()
+    for id_ in ("c2", "c3"):
+        ledger.add(target(id_), ENTRIES[0])
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{directory}/journal: was removed: what is owed would be forgotten with this process"
+    ]
+
+
 def test_a_record_that_was_written_in_part_costs_no_other(
     directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
