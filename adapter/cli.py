@@ -127,7 +127,8 @@ def parser() -> ArgumentParser:
 
     from adapter import arguments  # noqa: PLC0415 - likewise
 
-    parser = arguments.parser("run", "Runs legacy NRI v0.1.0 plugins under today's container runtimes.")
+    text = "Runs legacy NRI v0.1.0 plugins, and injects OCI hooks, under today's container runtimes."
+    parser = arguments.parser("run", text)
     parser.argument_default = SUPPRESS
     option = parser.add_argument
     option("-idx", "--idx", metavar="NN", help="index to register with, two digits")

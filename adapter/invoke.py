@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,7 +79,11 @@ def main(words: Sequence[str]) -> int:
     life = script.recorded(Path(options.event)) if options.event else script.pod_life()
     call = _call(own, plugin.entry, life.events)
     become_daemon()
-    run = _invoke(own, plugin.entry, call, life.flavour or Flavour(), heard)
+    try:
+        run = _invoke(own, plugin.entry, call, life.flavour or Flavour(), heard)
+    except KeyboardInterrupt:
+        _kill_programs()
+        raise
     if options.output == "json":
         print(json.dumps(_as_json(plugin, run), indent=2))
     else:
@@ -194,6 +200,13 @@ class _Heard(logging.Handler):
             self.stderr.append(record.getMessage().removeprefix(f"{fields['plugin']}: stderr: "))
         elif record.levelno >= logging.INFO:
             self.log.append(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+def _kill_programs() -> None:
+    """Kills the programs that still run, and what they have started: none is in the process group of this command."""
+    for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        with suppress(ProcessLookupError):
+            os.killpg(os.getpgid(int(pid)), signal.SIGKILL)
 
 
 def _as_json(plugin: Plugin, run: Run) -> dict[str, Any]:

@@ -108,7 +108,8 @@ def parser() -> ArgumentParser:
     """Returns the parser of the command's arguments."""
     from adapter import arguments  # noqa: PLC0415 - the daemon needs this module, and not argparse
 
-    parser = arguments.parser("status", "Shows how the running adapters are.")
+    text = "Exit codes: 0 all is well, 1 faults, 2 unusable arguments or configuration, 3 no adapter runs."
+    parser = arguments.parser("status", "Shows how the running adapters are.", text)
     option = parser.add_argument
     option("-name", "--name", default="v010-adapter", help="the name that the adapter registers (v010-adapter)")
     option("-directory", "--directory", metavar="DIR", default="", help="the state directory (/run/nri-NAME)")

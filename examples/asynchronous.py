@@ -1,10 +1,10 @@
 #!/opt/v010-adapter/bin/python3
 """An NRI plugin with asyncio: an event waits for something slow, and the others are served meanwhile.
 
-Each container gets the kernel's release as a variable; here the slow thing is the program that tells it. Started beside
-a runtime, the plugin takes the path of the runtime's socket as its argument.
+Each container gets the kernel's release as a variable; here the slow thing is the program that tells it.
 """
 
+import argparse
 import asyncio
 import socket
 import sys
@@ -55,9 +55,9 @@ async def output() -> str:
     return text.decode().strip()
 
 
-async def main() -> None:
-    """Serves the runtime until it closes the connection."""
-    trunk = socket.socket(fileno=connect(sys.argv[1] if sys.argv[1:] else ""))
+async def main(path: str) -> None:
+    """Serves the runtime that launched the plugin, else the one at this socket, until it closes the connection."""
+    trunk = socket.socket(fileno=connect(path))
     reader, writer = await asyncio.open_connection(sock=trunk)
     name, idx = identity("asynchronous", "30")
     stub = Stub(Asynchronous(), name, idx, writer.write)
@@ -69,7 +69,9 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-socket", default="", help="the socket of a runtime that did not launch the plugin")
     try:
-        asyncio.run(main())
+        asyncio.run(main(parser.parse_args().socket))
     except AdapterError as error:
         sys.exit(f"asynchronous: {error}")

@@ -82,8 +82,7 @@ def test_an_example_works_when_a_runtime_launches_it(installed: PluginFile) -> N
 
 def beside(installed: PluginFile, socket: Path) -> list[str]:
     """The command line for a runtime's socket."""
-    flag = ["-socket"] if installed.base != "asynchronous" else []
-    return [str(installed.path), *flag, str(socket)]
+    return [str(installed.path), "-socket", str(socket)]
 
 
 def by_hand(runtime: Runtime, installed: PluginFile, socket: Path) -> tuple[Plugin, subprocess.Popen[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -88,6 +89,21 @@ def test_a_simulation_that_waits_for_a_plugin_ends(tmp_path: Path) -> None:
         simulation.interrupt()
         assert simulation.end() == SAID
     assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
+
+
+def test_an_invocation_ends_the_plugin_and_what_it_has_started(tmp_path: Path) -> None:
+    plugin, fifo = tmp_path / "plugin", tmp_path / "fifo"
+    plugin.write_text(f"#!/bin/sh\nexec 9>{fifo}\nsleep 1000000 &\necho at work >&9\nwait\n")
+    plugin.chmod(0o755)
+    os.mkfifo(fifo)
+    (tmp_path / "temporary").mkdir()
+    with started("invoke", plugin, directory=tmp_path / "temporary") as invocation, fifo.open() as held:
+        assert held.readline() == "at work\n"
+        invocation.interrupt()
+        assert invocation.end() == SAID
+        assert select.select([held], [], [], PATIENCE)[0], "a process that the plugin has started is left"
+        assert held.read() == ""
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 SLOW_TO_END = f"""\

@@ -59,7 +59,7 @@ def check(name: str, host_root: str) -> Iterator[Entry]:
         settings = read(name, host_root)
         misplaced = [(path, key) for path, config in _files(name, host_root) for key in _misplaced(config, runtime)]
     except ConfigError as error:
-        yield Entry(NOTE, error.reason, error.place)
+        yield Entry(PROBLEM, f"{error.reason}: {name} may not start", error.place)
         return
     switch, directory = settings.get(runtime.switch), settings.get(runtime.plugins) or configuration.PLUGINS
     if switch is None:
@@ -152,6 +152,8 @@ def _load(file: str, host_root: str) -> dict[str, Any]:
     try:
         with open(under(host_root, file), "rb") as opened:
             return tomllib.load(opened)
+    except UnicodeDecodeError:
+        raise ConfigError(file, "not UTF-8") from None
     except (OSError, ValueError) as error:
         raise ConfigError(file, getattr(error, "strerror", None) or str(error)) from None
 

@@ -58,8 +58,9 @@ def parser() -> ArgumentParser:
         "Shows which hooks a container gets, and why not the others.",
         container_files.FORMS,
     )
+    parser.usage = "v010-adapter hooks match [-h] -container FILE [OPTION ...]"
     option = parser.add_argument
-    option("match", choices=["match"], metavar="match")
+    option("match", choices=["match"], metavar="match", help="the only command of `hooks` so far")
     option("-container", "--container", metavar="FILE", required=True, help="the container")
     option("-pod", "--pod", metavar="FILE", default="", help="its pod, if the container's file has none")
     option("-name", "--name", default="", help="which container, if the file has several: [[NAMESPACE/]POD/]NAME")

@@ -118,7 +118,7 @@ def test_who_cannot_join_and_where_plugins_are_is_said(node: Node, runtime: str)
 def test_a_file_of_crio_that_cannot_be_understood_is_named(node: Node, text: str) -> None:
     node.write("CRI-O", "")
     node.write("crio.conf", text)
-    assert [line for line in node() if line.startswith("note crio.conf: ") and "NRI is" not in line]
+    assert [line for line in node.problems() if line.startswith("crio.conf: ") and "CRI-O may not start" in line]
 
 
 @pytest.mark.parametrize(

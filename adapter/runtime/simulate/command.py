@@ -74,13 +74,13 @@ def parser() -> argparse.ArgumentParser:
         "containerd.",
     )
     option = parser.add_argument
-    text = "a plugin to launch; several are called in the order of NN"
+    text = "a plugin to launch; may be repeated: called in the order of NN"
     option("-plugin", "--plugin", metavar="[NN-NAME=]PATH", action="append", default=[], help=text)
-    text = "a one-shot plugin to try without a configuration, as the adapter runs it"
+    text = "a one-shot plugin to try without a configuration, as the adapter runs it; may be repeated"
     option("-legacy", "--legacy", metavar="PROGRAM", action="append", default=[], help=text)
-    text = "event at which it runs; may be repeated (CreateContainer)"
+    text = "event at which -legacy runs; may be repeated (CreateContainer)"
     option("-event", "--event", metavar="EVENT", action="append", default=[], help=text)
-    text = "directory of OCI hooks to try, as the adapter injects them"
+    text = "directory of OCI hooks to try, as the adapter injects them; may be repeated"
     option("-hooks", "--hooks", metavar="DIR", action="append", default=[], help=text)
     text = "directory of the plugins' configurations: NN-NAME.conf, else NAME.conf"
     option("-config", "--config", metavar="DIR", default="", help=text)
