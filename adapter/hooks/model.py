@@ -41,7 +41,6 @@ class Hook(NamedTuple):
     timeout: int | None
     when: When
     stages: tuple[str, ...]
-    version: str
 
 
 def parse(text: bytes, extension_stages: Sequence[str] = ()) -> Hook:
@@ -110,7 +109,6 @@ def _current(fields: Mapping[str, Any]) -> Hook:
             has_bind_mounts=when.get("hasBindMounts"),
         ),
         stages=tuple(_given(fields.get("stages"), "stages")),
-        version="1.0.0",
     )
 
 
@@ -131,7 +129,6 @@ def _old(fields: Mapping[str, Any]) -> Hook:
             any_of=True,
         ),
         stages=tuple(_given(_either(fields, "stage"), "stages")),
-        version="0.1.0",
     )
 
 

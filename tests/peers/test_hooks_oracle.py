@@ -151,7 +151,7 @@ def package() -> Iterator[Package]:
 
 
 def named(file: str) -> Named:
-    return Named(file, "", Hook("", (), (), None, When(), (), ""))
+    return Named(file, "", Hook("", (), (), None, When(), ()))
 
 
 @dataclass
