@@ -7,9 +7,9 @@ import re
 import stat
 
 from adapter import settings
-from adapter.check.program import under
 from adapter.check.report import NOTE, OK, PROBLEM, Entry
 from adapter.errors import ConfigError
+from adapter.paths import under
 from adapter.settings import Settings
 
 PLUGINS = "/opt/nri/plugins"

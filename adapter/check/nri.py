@@ -9,9 +9,9 @@ from glob import glob
 from typing import Any, NamedTuple
 
 from adapter.check import configuration
-from adapter.check.program import under
 from adapter.check.report import NOTE, OK, PROBLEM, Entry
 from adapter.errors import ConfigError
+from adapter.paths import under
 
 CONTAINERD = "/etc/containerd/config.toml"
 CRIO, CRIO_DROP_INS = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from adapter import paths
+from adapter.paths import under
 
 
 def fault(path: str, root: str = "/") -> str:
@@ -24,8 +25,3 @@ def fault(path: str, root: str = "/") -> str:
         is_there = os.path.isfile(under(root, interpreter))
         return "" if is_there else f"needs the interpreter {interpreter!r}, which is not there"
     return "" if is_binary else "is neither a binary nor a script that begins with #!"
-
-
-def under(root: str, path: str) -> str:
-    """Returns where an absolute path of the node is if the node's files are below `root`."""
-    return os.path.join(root, path.lstrip("/")) if path.startswith("/") else path

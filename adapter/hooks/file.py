@@ -20,8 +20,6 @@ log = logging.getLogger(__name__)
 
 MAX_SIZE = 1 << 20
 """Bytes of a hook file."""
-SETTLED = 50_000_000
-"""Nanoseconds: a file that changed less long ago may change again within the same tick of the file system's clock."""
 PATIENCE = 1_000_000_000
 """Nanoseconds: a file that became empty less long ago was truncated by a writer who is about to write it."""
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
@@ -73,7 +71,7 @@ class HookFile:
         if text != self._text:
             yield
             yield from self._parse(text, extension_stages)
-        self.seen = paths.identity(status) if age > SETTLED else None
+        self.seen = paths.identity(status) if age > paths.SETTLED else None
 
     def _cannot_be_read(self, error: OSError | ValueError) -> None:
         self._text = None

@@ -17,6 +17,7 @@ from adapter.check.report import PROBLEM
 from adapter.errors import ConfigError
 from adapter.install import example
 from adapter.install.things import File, Link, State, Thing
+from adapter.paths import under
 from adapter.trust import judge
 
 COMMAND = "v010-adapter"
@@ -78,7 +79,7 @@ def external(node: Node) -> list[Thing]:
 
 def obstacles(node: Node, wanted: Sequence[Thing], others: Sequence[Thing]) -> Iterator[str]:
     """Yields why the wanted form cannot be installed. Raises OSError."""
-    path = program.under(node.root, node.program)
+    path = under(node.root, node.program)
     fault = program.fault(path) if node.root == "/" else "" if os.path.exists(path) else "is not there"
     if fault:
         yield f"{path} {fault}" + ("" if node.root == "/" else f": install the command below {node.root} first")
@@ -99,7 +100,7 @@ def warnings(node: Node) -> Iterator[str]:
     for entry in configuration.launch(node.root):
         if entry.status == PROBLEM and not entry.file.endswith(LINK):
             yield str(entry)
-    plugins = program.under(node.root, configuration.PLUGINS)
+    plugins = under(node.root, configuration.PLUGINS)
     for name in sorted(os.listdir(plugins)) if os.path.isdir(plugins) else []:
         if OTHERS.fullmatch(name) and f"{configuration.PLUGINS}/{name}" != LINK:
             yield f"{configuration.PLUGINS}/{name}: legacy plugins or hooks run twice, with it and with this adapter"

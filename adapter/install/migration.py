@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from adapter import settings
-from adapter.check.program import under
 from adapter.errors import ConfigError
+from adapter.paths import under
 
 SHARED = settings.DEFAULT_CONF_JSON
 """The list that containerd 2 reads, too."""

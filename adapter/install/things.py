@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from adapter.check.program import under
+from adapter.paths import under
 
 DIRECTORIES = "/opt/nri/plugins", "/opt/nri", "/etc/nri", "/etc/systemd/system/multi-user.target.wants"
 """The directories that installations make, the inner ones first. They are removed when nothing is left in them."""
