@@ -17,7 +17,6 @@ import adapter
 from adapter import gojson
 from adapter.check.report import NOTE, PROBLEM, Entry
 from adapter.container_files.document import Path as Steps
-from adapter.container_files.document import name
 
 HOOK_1_0_0 = "hooks/schemas/hook-1.0.0.json"
 HOOK_0_1_0 = "hooks/schemas/hook-0.1.0.json"
@@ -79,18 +78,18 @@ def _faults(error: Any) -> Iterator[tuple[Steps, str, str]]:
         given = {gojson.fold(key) for key in error.instance}  # Go reads keys in any case
         for key in error.validator_value:
             if gojson.fold(key) not in given:
-                yield path, f"{name((*path, key))} is missing", PROBLEM
+                yield path, f"{gojson.path_name((*path, key))} is missing", PROBLEM
     else:
-        yield path, f"{name(path)}: {_reason(error)}" if path else _reason(error), PROBLEM
+        yield path, f"{gojson.path_name(path)}: {_reason(error)}" if path else _reason(error), PROBLEM
 
 
 def _unknown_key(path: Steps, key: str, known: list[str]) -> tuple[str, str]:
     by_fold = {gojson.fold(spelling): spelling for spelling in known}
     if gojson.fold(key) in by_fold:
-        return f"{name(path)} is read as {by_fold[gojson.fold(key)]!r}, but not by everybody", NOTE
+        return f"{gojson.path_name(path)} is read as {by_fold[gojson.fold(key)]!r}, but not by everybody", NOTE
     similar = difflib.get_close_matches(gojson.fold(key), by_fold, n=1)
     hint = f"did you mean {by_fold[similar[0]]!r}?" if similar else f"known here: {', '.join(known)}"
-    return f"{name(path)} is unknown and ignored; {hint}", PROBLEM
+    return f"{gojson.path_name(path)} is unknown and ignored; {hint}", PROBLEM
 
 
 def _reason(error: Any) -> str:
