@@ -23,15 +23,13 @@ from adapter.legacy.config import Config, ConfigFile, Entry
 from adapter.legacy.subscriptions import DELETE, ORIGINAL, STATES, Subscriptions
 from adapter.loop import Loop
 from adapter.nri import Context, Deferred, api, versions
-from adapter.plugin import RESERVE, RESERVE_WHERE_DROPPED
+from adapter.plugin import reserve
 from adapter.runtime import Answer, Flavour, Outcome, Recorded
 from adapter.runtime.simulate import script
 from adapter.runtime.simulate.play import Scene
 from adapter.runtime.simulate.scratch import Scratch
 from adapter.runtime.simulate.view import DIM, TextView, as_json, milliseconds
 from adapter.settings import PluginSettings, Settings
-
-FINE, FINDINGS = 0, 1
 
 
 class Plugin(NamedTuple):
@@ -82,7 +80,7 @@ def main(words: Sequence[str]) -> int:
         print(json.dumps(_as_json(plugin, run), indent=2))
     else:
         _show(plugin, run, own.legacy.config)
-    return FINDINGS if run.scene.problems() else FINE
+    return arguments.FINDINGS if run.scene.problems() else arguments.FINE
 
 
 def _plugin(own: Settings, type_: str) -> Plugin:
@@ -115,9 +113,7 @@ def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, heard
         nri = versions.of(flavour.configure_request(""))
         bridge.runtime_is(flavour.name, flavour.version, nri)
         _owe_delete(bridge, Subscriptions(legacy.plugins), entry, call)
-        usual = RESERVE if nri >= versions.LATE_PLUGINS_STAY else RESERVE_WHERE_DROPPED
-        reserve = usual if own.reserve is None else own.reserve
-        context = Context(call.event, flavour.request_timeout, loop.time, loop.time(), reserve)
+        context = Context(call.event, flavour.request_timeout, loop.time, loop.time(), reserve(own, nri))
         scene = _play(loop, bridge, call, context)
     reason = bridge.runner.accounts[entry.type].last_error
     heard.log = [line for line in heard.log if not reason or reason not in line]  # it is shown anyway

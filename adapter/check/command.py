@@ -11,8 +11,6 @@ from adapter.check import configuration, hook_files, plugins, report, runtimes, 
 from adapter.check.report import Report
 from adapter.mount_namespace import programs
 
-FINE, FINDINGS = 0, 1
-
 
 def parser() -> ArgumentParser:
     """Returns the parser of the command's arguments."""
@@ -29,7 +27,7 @@ def main(words: Sequence[str]) -> int:
     found = _check(options.config)
     write = report.write_json if options.output == "json" else report.write_text
     write(found)
-    return FINDINGS if report.problems(found) else FINE
+    return arguments.FINDINGS if report.problems(found) else arguments.FINE
 
 
 def _check(file: str) -> Report:

@@ -6,13 +6,13 @@ import os
 from collections.abc import Collection, Iterator
 
 from adapter.check import configuration, nri, validator
-from adapter.check.program import under
 from adapter.check.report import NOTE, OK, Entry
 from adapter.legacy.config import Config
 from adapter.legacy.sandboxes import is_runtimes_own
+from adapter.nri import DEFAULT_SOCKET
+from adapter.paths import under
 from adapter.settings import DEFAULT_CONF_JSON, Settings
 
-NRI_SOCKET = "/var/run/nri/nri.sock"
 DOCKER_SOCKET = "/run/docker.sock"
 DOCKER = (
     "Docker: it tells of the creation of containers only, and takes no hooks: legacy plugins run at CreateContainer or"
@@ -25,10 +25,10 @@ SOCKETS = {"containerd": "/run/containerd/containerd.sock", "CRI-O": "/run/crio/
 def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Entry]:
     """Yields what to expect of the runtimes; `hooks` is whether any hooks are in force."""
     names = present(config.host_root)
-    if os.path.exists(under(config.host_root, NRI_SOCKET)):
-        yield Entry(OK, "a runtime serves NRI here", NRI_SOCKET)
+    if os.path.exists(under(config.host_root, DEFAULT_SOCKET)):
+        yield Entry(OK, "a runtime serves NRI here", DEFAULT_SOCKET)
     else:
-        yield Entry(NOTE, "not there: no runtime serves NRI here", NRI_SOCKET)
+        yield Entry(NOTE, "not there: no runtime serves NRI here", DEFAULT_SOCKET)
     for runtime in names:
         yield from nri.check(runtime, config.host_root)
     for runtime, caveat in _caveats(config, conf_json, hooks=hooks):

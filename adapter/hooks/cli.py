@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -20,7 +19,6 @@ from adapter.progress import telling
 from adapter.proto import nri_pb2 as api
 from adapter.sanitize import printable
 
-FINE, FINDINGS, USAGE = 0, 1, 2
 STAGES = {field: stage for stage, field in inject.FIELDS.items()}
 """The stages as hook files name them, by NRI's field."""
 VERDICTS = {True: "yes", False: "no", None: "unknown"}
@@ -36,19 +34,15 @@ class Outcome(NamedTuple):
 
 
 def main(words: Sequence[str]) -> int:
-    """Runs `hooks` with these arguments; returns the exit code."""
+    """Runs `hooks` with these arguments; returns the exit code. Raises ConfigError."""
     options = parser().parse_args(words)
     logging.getLogger("adapter").addHandler(logging.NullHandler())  # problems are in the output
-    try:
-        outcome = _match(options)
-    except ConfigError as error:
-        print(f"v010-adapter: {printable(str(error))}", file=sys.stderr)
-        return USAGE
+    outcome = _match(options)
     if options.output == "json":
         print(json.dumps(_as_json(outcome), indent=2))
     else:
         print("\n".join(map(printable, _as_text(outcome))))
-    return FINDINGS if outcome.problems else FINE
+    return arguments.FINDINGS if outcome.problems else arguments.FINE
 
 
 def parser() -> ArgumentParser:
@@ -61,9 +55,7 @@ def parser() -> ArgumentParser:
     option = parser.add_argument
     option("match", choices=["match"], metavar="match")
     option("-container", "--container", metavar="FILE", required=True, help="the container")
-    option("-pod", "--pod", metavar="FILE", default="", help="its pod, if the container's file has none")
-    option("-name", "--name", default="", help="which container, if the file has several: [[NAMESPACE/]POD/]NAME")
-    option("-command", "--command", metavar="PATH", default="", help="the image's entrypoint, if the image decides")
+    arguments.add_choice_of_container(parser)
     text = "directory of hook files; several in order of increasing preference (those of the configuration)"
     option("-directory", "--directory", metavar="DIR", action="append", default=[], help=text)
     arguments.add_config(parser)

@@ -21,7 +21,6 @@ from adapter.runtime.simulate.scratch import Scratch
 from adapter.runtime.simulate.view import BOLD, TextView, as_json
 from adapter.sanitize import printable
 
-FINE, FINDINGS = 0, 1
 ADAPTER = "v010-adapter"
 EMPTY_CONFIG = "legacy: {config: /proc/no-conf.json}\nhooks: {enabled: false}\n"
 """A configuration of the adapter that runs nothing. Without one it would run the plugins and hooks of this node."""
@@ -52,7 +51,7 @@ def _play(play: Play, flavour: Flavour, options: argparse.Namespace) -> int:
             for scene in scenes:
                 view.show(scene)
             view.close(play.problems)
-    return FINDINGS if play.problems else FINE
+    return arguments.FINDINGS if play.problems else arguments.FINE
 
 
 def _events(options: argparse.Namespace, played: script.Script) -> list[str]:
@@ -87,9 +86,7 @@ def parser() -> argparse.ArgumentParser:
     option("-socket", "--socket", metavar="PATH", type=Path, help="wait for a plugin that connects to this socket")
     option("-events", "--events", metavar="FILE", default="", help="recorded events, one JSON object per line")
     option("-container", "--container", metavar="FILE", default="", help="play the life of this container")
-    option("-pod", "--pod", metavar="FILE", default="", help="its pod, if the file of the container has none")
-    option("-name", "--name", default="", help="which container, if the file has several: [[NAMESPACE/]POD/]NAME")
-    option("-command", "--command", metavar="PATH", default="", help="the image's entrypoint, if the image decides")
+    arguments.add_choice_of_container(parser)
     text = f"the runtime to play: {', '.join(FLAVOURS)}"
     option("-runtime", "--runtime", metavar="NAME/VERSION", type=_without_v, choices=FLAVOURS, help=text)
     arguments.add_output(parser)
