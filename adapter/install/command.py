@@ -84,5 +84,5 @@ def _start(names: Collection[str], *, is_external: bool) -> Iterator[str]:
     if is_external:
         yield from ("systemctl daemon-reload", f"systemctl restart {COMMAND}")
     else:
-        yield "systemctl restart " + "    # or ".join(SERVICES[name] for name in names)
+        yield f"systemctl restart {forms.services(names)}"
     yield from (f"{COMMAND} check", f"{COMMAND} status")

@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,6 +56,11 @@ def node(root: str) -> Node:
         raise ConfigError(sys.argv[0], f"run the installed command, by its path: .../bin/{COMMAND}")
     inside = os.path.realpath(root).rstrip("/") + "/"
     return Node(root, path.replace(inside, "/", 1) if path.startswith(inside) else path)
+
+
+def services(names: Iterable[str]) -> str:
+    """Returns the units of runtimes, one of which runs on the node, for a command that people copy."""
+    return "    # or ".join(SERVICES[name] for name in names)
 
 
 def configuration_file(node: Node) -> Thing:

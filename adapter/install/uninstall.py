@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from adapter.check import runtimes
 from adapter.errors import AdapterError
 from adapter.install import forms
-from adapter.install.forms import COMMAND, SERVICES
-from adapter.install.things import State
+from adapter.install.forms import COMMAND
+from adapter.install.things import State, Thing
 
 DONE = 0
 
@@ -25,26 +25,34 @@ def main(words: Sequence[str]) -> int:
     options = parser().parse_args(words)
     node = forms.node(options.root)
     launched, external = forms.launched(node), forms.external(node)
-    removed = []
     try:
-        for thing in [*launched, *external, forms.configuration_file(node)]:
-            state = thing.state()
-            if state is State.FOREIGN:
-                print(f"{'kept':14}{thing.path}: not as `install` has made it")
-            elif state is not State.MISSING:
-                removed.append(thing)
-                if not options.dry_run:
-                    thing.remove()
-                print(f"{'would remove' if options.dry_run else 'removed':14}{thing.path}")
+        removed = _remove([*launched, *external, forms.configuration_file(node)], dry_run=options.dry_run)
     except OSError as error:
         if error.filename is None:  # stdout's
             raise
         raise AdapterError(f"{error.filename}: {error.strerror}") from None
+    ends: Sequence[str] = ()
+    if any(thing in removed for thing in launched):
+        ends = [f"systemctl restart {forms.services(runtimes.present(node.root))}"]
+    elif any(thing in removed for thing in external):
+        ends = [f"systemctl stop {COMMAND}", "systemctl daemon-reload"]
+    if ends:
+        print("\nTo end the adapter that runs:", *ends, sep="\n    ")
+    return DONE
+
+
+def _remove(things: Sequence[Thing], *, dry_run: bool) -> list[Thing]:
+    """Removes what an installation has made, and tells it; returns what is removed. Raises OSError."""
+    removed = []
+    for thing in things:
+        state = thing.state()
+        if state is State.FOREIGN:
+            print(f"{'kept':14}{thing.path}: not as `install` has made it")
+        elif state is not State.MISSING:
+            removed.append(thing)
+            if not dry_run:
+                thing.remove()
+            print(f"{'would remove' if dry_run else 'removed':14}{thing.path}")
     if not removed:
         print("nothing to remove")
-    if any(thing in removed for thing in launched):
-        services = "    # or ".join(SERVICES[name] for name in runtimes.present(node.root))
-        print("\nTo end the adapter that runs:", f"systemctl restart {services}", sep="\n    ")
-    elif any(thing in removed for thing in external):
-        print("\nTo end the adapter that runs:", f"systemctl stop {COMMAND}", "systemctl daemon-reload", sep="\n    ")
-    return DONE
+    return removed
