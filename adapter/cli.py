@@ -126,7 +126,7 @@ def parser() -> ArgumentParser:
     """Returns the parser of the flags of `run`. What is not given is left to the defaults of Options."""
     from argparse import SUPPRESS  # noqa: PLC0415 - not for a launched plugin
 
-    from adapter import arguments  # noqa: PLC0415 - likewise
+    from adapter.commands import arguments  # noqa: PLC0415 - likewise
 
     parser = arguments.parser("run", "Runs legacy NRI v0.1.0 plugins under today's container runtimes.")
     parser.argument_default = SUPPRESS

@@ -272,6 +272,6 @@ def test_an_unreadable_container_is_named_with_its_line(node: Node) -> None:
 def test_it_tells_that_it_reads_many_files(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.hook("x.json")
     told: list[str] = []
-    monkeypatch.setattr("adapter.hooks.cli.telling", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
+    monkeypatch.setattr("adapter.commands.hooks_match.telling", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
     assert node() == 0
     assert told == ["reading the hook files"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import adapter
 from adapter import gojson
-from adapter.check import faults
+from adapter.commands.check import faults
 from adapter.errors import ConfigError
 from adapter.hooks import model
 from adapter.legacy import config, result

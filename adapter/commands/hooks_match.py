@@ -9,13 +9,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from adapter import arguments, container_files, settings
+from adapter import container_files, settings
+from adapter.commands import arguments
+from adapter.commands.progress import telling
 from adapter.container_files import Described
 from adapter.errors import ConfigError
 from adapter.hooks import inject, match
 from adapter.hooks.directory import Directories, Problem
 from adapter.hooks.match import Decision
-from adapter.progress import telling
 from adapter.proto import nri_pb2 as api
 from adapter.sanitize import printable
 

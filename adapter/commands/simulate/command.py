@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from adapter import arguments, container_files
+from adapter import container_files
+from adapter.commands import arguments
+from adapter.commands.simulate import script, trial
+from adapter.commands.simulate.play import Play
+from adapter.commands.simulate.scratch import Scratch
+from adapter.commands.simulate.view import BOLD, TextView, as_json
 from adapter.errors import ConfigError
 from adapter.runtime.flavour import FLAVOURS, Flavour
 from adapter.runtime.launch import PluginFile, drop_in, drop_ins
-from adapter.runtime.simulate import script, trial
-from adapter.runtime.simulate.play import Play
-from adapter.runtime.simulate.scratch import Scratch
-from adapter.runtime.simulate.view import BOLD, TextView, as_json
 from adapter.sanitize import printable
 
 ADAPTER = "v010-adapter"

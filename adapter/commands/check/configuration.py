@@ -7,7 +7,7 @@ import re
 import stat
 
 from adapter import settings
-from adapter.check.report import NOTE, OK, PROBLEM, Entry
+from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry
 from adapter.errors import ConfigError
 from adapter.paths import under
 from adapter.settings import Settings

@@ -5,11 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from adapter.check import runtimes
+from adapter.commands.check import runtimes
+from adapter.commands.install import forms
+from adapter.commands.install.forms import COMMAND
+from adapter.commands.install.things import State, Thing
 from adapter.errors import AdapterError
-from adapter.install import forms
-from adapter.install.forms import COMMAND
-from adapter.install.things import State, Thing
 
 DONE = 0
 

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from adapter import arguments, settings
-from adapter.check import configuration, program
-from adapter.check.report import PROBLEM
+from adapter import settings
+from adapter.commands import arguments
+from adapter.commands.check import configuration, program
+from adapter.commands.check.report import PROBLEM
+from adapter.commands.install import example
+from adapter.commands.install.things import File, Link, State, Thing
 from adapter.errors import ConfigError
-from adapter.install import example
-from adapter.install.things import File, Link, State, Thing
 from adapter.paths import under
 from adapter.trust import judge
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import shtab
 
-from adapter import arguments, commands
+from adapter import commands
+from adapter.commands import arguments
 
 SHELLS = "bash", "zsh", "fish"
 KINDS = {"FILE": shtab.FILE, "PATH": shtab.FILE, "[NN-NAME=]PATH": shtab.FILE, "DIR": shtab.DIRECTORY}

@@ -21,15 +21,17 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "run": Command("adapter.cli", "joins the runtime; the default"),
-    "check": Command("adapter.check.command", "whether what is configured would work"),
-    "status": Command("adapter.status", "how the running adapters are"),
-    "install": Command("adapter.install.command", "makes the runtime, or systemd, start the adapter"),
-    "uninstall": Command("adapter.install.uninstall", "undoes that"),
-    "hooks": Command("adapter.hooks.cli", "`hooks match`: which hooks a container gets, and why not the others"),
-    "invoke": Command("adapter.invoke", "runs one legacy plugin by hand as the daemon would"),
-    "simulate": Command("adapter.runtime.simulate.command", "plays the life of a pod to any NRI plugins"),
-    "demo": Command("adapter.demo", "plays the life of a pod with the sample plugins and hooks"),
-    "completion": Command("adapter.completion", "a script by which the shell completes all this"),
+    "check": Command("adapter.commands.check.command", "whether what is configured would work"),
+    "status": Command("adapter.commands.status", "how the running adapters are"),
+    "install": Command("adapter.commands.install.command", "makes the runtime, or systemd, start the adapter"),
+    "uninstall": Command("adapter.commands.install.uninstall", "undoes that"),
+    "hooks": Command(
+        "adapter.commands.hooks_match", "`hooks match`: which hooks a container gets, and why not the others"
+    ),
+    "invoke": Command("adapter.commands.invoke", "runs one legacy plugin by hand as the daemon would"),
+    "simulate": Command("adapter.commands.simulate.command", "plays the life of a pod to any NRI plugins"),
+    "demo": Command("adapter.commands.demo", "plays the life of a pod with the sample plugins and hooks"),
+    "completion": Command("adapter.commands.completion", "a script by which the shell completes all this"),
 }
 WITHOUT_A_RUNTIME = "demo", "simulate", "check"
 """What somebody can do who has no runtime."""

@@ -14,7 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adapter import arguments, oci, settings
+from adapter import oci, settings
+from adapter.commands import arguments
+from adapter.commands.simulate import script
+from adapter.commands.simulate.play import Scene
+from adapter.commands.simulate.scratch import Scratch
+from adapter.commands.simulate.view import DIM, TextView, as_json, milliseconds
 from adapter.daemon import become_daemon
 from adapter.errors import ConfigError
 from adapter.legacy import request
@@ -25,10 +30,6 @@ from adapter.loop import Loop
 from adapter.nri import Context, Deferred, api, versions
 from adapter.plugin import reserve
 from adapter.runtime import Answer, Flavour, Outcome, Recorded
-from adapter.runtime.simulate import script
-from adapter.runtime.simulate.play import Scene
-from adapter.runtime.simulate.scratch import Scratch
-from adapter.runtime.simulate.view import DIM, TextView, as_json, milliseconds
 from adapter.settings import PluginSettings, Settings
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adapter.check.hook_files import HookFiles
-from adapter.check.report import NOTE, Entry
+from adapter.commands.check.hook_files import HookFiles
+from adapter.commands.check.report import NOTE, Entry
 from adapter.errors import PluginError
 from adapter.legacy.config import Config
 from adapter.legacy.programs import Programs

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from glob import glob
 from typing import Any, NamedTuple
 
-from adapter.check import configuration
-from adapter.check.report import NOTE, OK, PROBLEM, Entry
+from adapter.commands.check import configuration
+from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry
 from adapter.errors import ConfigError
 from adapter.paths import under
 

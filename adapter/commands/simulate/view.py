@@ -12,9 +12,9 @@ from typing import Any, TextIO
 
 from google.protobuf.json_format import MessageToDict
 
+from adapter.commands.simulate.difference import changes
+from adapter.commands.simulate.play import Scene
 from adapter.oci.outside_spec import outside_spec
-from adapter.runtime.simulate.difference import changes
-from adapter.runtime.simulate.play import Scene
 from adapter.sanitize import printable
 
 to_dict = partial(MessageToDict, preserving_proto_field_name=True)

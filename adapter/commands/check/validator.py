@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from adapter.check import nri
-from adapter.check.report import NOTE, OK, Entry
+from adapter.commands.check import nri
+from adapter.commands.check.report import NOTE, OK, Entry
 from adapter.errors import ConfigError
 
 _KEYS = {

@@ -15,7 +15,7 @@ import jsonschema
 
 import adapter
 from adapter import gojson
-from adapter.check.report import NOTE, PROBLEM, Entry
+from adapter.commands.check.report import NOTE, PROBLEM, Entry
 from adapter.container_files.document import Path as Steps
 
 HOOK_1_0_0 = "hooks/schemas/hook-1.0.0.json"

@@ -6,9 +6,9 @@ import logging
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from adapter import arguments
-from adapter.check import configuration, hook_files, plugins, report, runtimes, writers
-from adapter.check.report import Report
+from adapter.commands import arguments
+from adapter.commands.check import configuration, hook_files, plugins, report, runtimes, writers
+from adapter.commands.check.report import Report
 from adapter.mount_namespace import programs
 
 

@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterator, Sequence
 
 from adapter import gojson
-from adapter.check import faults, patterns, program
-from adapter.check.report import NOTE, OK, PROBLEM, Entry, count
+from adapter.commands.check import faults, patterns, program
+from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry, count
+from adapter.commands.progress import telling
 from adapter.errors import ConfigError
 from adapter.hooks import model
 from adapter.hooks.decode import Document
@@ -16,7 +17,6 @@ from adapter.hooks.directory import Directories
 from adapter.hooks.match import Facts
 from adapter.hooks.model import Hook, HookError, When
 from adapter.legacy.config import read
-from adapter.progress import telling
 from adapter.sanitize import printable
 from adapter.settings import HooksSettings
 

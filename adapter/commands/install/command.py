@@ -6,11 +6,11 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Collection, Iterator, Sequence
 
-from adapter.check import nri, runtimes
+from adapter.commands.check import nri, runtimes
+from adapter.commands.install import forms, migration
+from adapter.commands.install.forms import COMMAND, SERVICES, Node
+from adapter.commands.install.things import State, Thing
 from adapter.errors import AdapterError
-from adapter.install import forms, migration
-from adapter.install.forms import COMMAND, SERVICES, Node
-from adapter.install.things import State, Thing
 from adapter.sanitize import printable
 
 DONE, REFUSED = 0, 1

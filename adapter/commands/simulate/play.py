@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from adapter import oci
+from adapter.commands.progress import telling
+from adapter.commands.simulate.scratch import Scratch
+from adapter.commands.simulate.script import Script, with_progress
 from adapter.errors import AdapterError, ConfigError
 from adapter.nri import api, events
-from adapter.progress import telling
 from adapter.runtime.flavour import Flavour
 from adapter.runtime.launch import PluginFile
 from adapter.runtime.plugin import Answer, Plugin
 from adapter.runtime.runtime import Outcome, Runtime
-from adapter.runtime.simulate.scratch import Scratch
-from adapter.runtime.simulate.script import Script, with_progress
 
 CONNECT_TIMEOUT = 60.0
 """Seconds to wait for an external plugin: a person has to start it."""

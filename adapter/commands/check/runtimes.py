@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 
-from adapter.check import configuration, nri, validator
-from adapter.check.report import NOTE, OK, Entry
+from adapter.commands.check import configuration, nri, validator
+from adapter.commands.check.report import NOTE, OK, Entry
 from adapter.legacy.config import Config
 from adapter.legacy.sandboxes import is_runtimes_own
 from adapter.nri import DEFAULT_SOCKET

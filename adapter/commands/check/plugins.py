@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from adapter import gojson
-from adapter.check import faults, program
-from adapter.check.report import NOTE, OK, PROBLEM, Entry, count
+from adapter.commands.check import faults, program
+from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry, count
 from adapter.errors import ConfigError, PluginError
 from adapter.legacy import config
 from adapter.legacy.config import Config

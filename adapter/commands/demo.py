@@ -16,15 +16,15 @@ from typing import Any, NamedTuple, cast
 from google.protobuf.json_format import MessageToJson
 
 import adapter
-from adapter import arguments
-from adapter.hooks import cli as hooks
+from adapter.commands import arguments
+from adapter.commands import hooks_match as hooks
+from adapter.commands.simulate import trial
+from adapter.commands.simulate.play import Play, Scene
+from adapter.commands.simulate.scratch import Scratch
+from adapter.commands.simulate.script import Script, pod_life
+from adapter.commands.simulate.view import BOLD, DIM, GREEN, RED, TextView, milliseconds
 from adapter.nri import api
 from adapter.runtime import Flavour, PluginFile
-from adapter.runtime.simulate import trial
-from adapter.runtime.simulate.play import Play, Scene
-from adapter.runtime.simulate.scratch import Scratch
-from adapter.runtime.simulate.script import Script, pod_life
-from adapter.runtime.simulate.view import BOLD, DIM, GREEN, RED, TextView, milliseconds
 
 PACKAGE = Path(adapter.__file__).parent
 SAMPLES = PACKAGE / "samples" if (PACKAGE / "samples").is_dir() else PACKAGE.parent
