@@ -67,11 +67,6 @@ class HooksSettings(NamedTuple):
     fail: bool = True
     trust: Trust = strict
 
-    @property
-    def extension_stages(self) -> tuple[str, ...]:
-        """The stages that hook files may have besides the stages of the OCI specification."""
-        return ("precreate",) if self.precreate else ()
-
 
 class LogSettings(NamedTuple):
     """The settings in `log:`. `secrets`: whether values of containers' variables are logged at level debug."""

@@ -74,8 +74,8 @@ def _match(options: Namespace) -> Outcome:
             os.listdir(directory)
         except OSError as error:
             raise ConfigError(directory, error.strerror or str(error)) from None
-    places, stages = options.directory or config.hooks.directories, config.hooks.extension_stages
-    directories = Directories(places, config.host_root, watch=False, extension_stages=stages)
+    places = options.directory or config.hooks.directories
+    directories = Directories(places, config.host_root, watch=False, precreate=config.hooks.precreate)
     facts = match.facts(described.pod, described.container)
     with telling("reading the hook files"):
         decisions = directories.current().explain(facts, command_is_known=described.command_is_known)

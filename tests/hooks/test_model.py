@@ -222,7 +222,7 @@ def test_a_byte_may_be_meant_literally() -> None:
 
 
 def test_precreate_is_a_stage_where_it_is_asked_for() -> None:
-    assert parse(current(stages='["precreate"]'), extension_stages=["precreate"]).stages == ("precreate",)
+    assert parse(current(stages='["precreate"]'), precreate=True).stages == ("precreate",)
 
 
 def test_deep_nesting_is_no_danger() -> None:

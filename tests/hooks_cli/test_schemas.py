@@ -71,7 +71,7 @@ def refusal(schema: str, text: bytes) -> str:
         elif schema == RESULT_SCHEMA:
             result.parse(text)
         else:
-            model.parse(text, model.EXTENSION_STAGES)
+            model.parse(text, precreate=True)
     except (ConfigError, model.HookError, result.ResultError) as error:
         return str(error)
     return ""

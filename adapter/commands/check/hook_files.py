@@ -26,10 +26,10 @@ class HookFiles:
 
     def __init__(self, settings: HooksSettings, host_root: str) -> None:
         self._host_root = host_root
-        self._stages = settings.extension_stages
+        self._precreate = settings.precreate
         self._directories = () if settings.enabled is False else settings.directories
         self._trust = settings.trust
-        hooks = Directories(self._directories, host_root, watch=False, extension_stages=self._stages, trust=self._trust)
+        hooks = Directories(self._directories, host_root, watch=False, precreate=self._precreate, trust=self._trust)
         decisions = hooks.current().explain(Facts({}, None, has_bind_mounts=False))
         self.in_force = {decision.named.path: decision.named.hook for decision in decisions}
         self._reasons = dict(hooks.problems)
@@ -72,7 +72,7 @@ class HookFiles:
             return
         try:
             text, _ = read(file)
-            hook, errors = model.examine(text, self._stages) if text else (None, [])
+            hook, errors = model.examine(text, precreate=self._precreate) if text else (None, [])
         except (OSError, ConfigError) as error:
             yield Entry(PROBLEM, self._reasons.get(printable(file)) or str(error), file)
         except HookError as error:
