@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "gojson": set(),
     "proto": set(),
     "loop": set(),
-    "service": {"loop"},
+    "monitoring": {"loop", "sanitize", "times", "trunk"},
     "times": set(),
     "paths": {"errors"},
     "children": set(),

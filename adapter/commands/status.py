@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from adapter import settings, status
+from adapter import settings
 from adapter.commands import arguments
 from adapter.errors import ConfigError
+from adapter.monitoring import status
 from adapter.sanitize import printable
 
 INTERVAL = 2.0

@@ -14,8 +14,8 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import NamedTuple
 
-from adapter.listener import Listener
 from adapter.loop import Loop
+from adapter.monitoring.listener import Listener
 from adapter.trunk import Trunk
 
 MAX_REQUEST = 8 << 10

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from adapter.listener import Listener
 from adapter.loop import Loop
+from adapter.monitoring.listener import Listener
 
 PREFIX = "status-"
 PATIENCE = 2.0

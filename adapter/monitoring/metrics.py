@@ -15,8 +15,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
-from adapter.http_server import HttpServer, Response
 from adapter.loop import Loop
+from adapter.monitoring.http_server import HttpServer, Response
 from adapter.sanitize import printable
 from adapter.times import BOUNDS
 
