@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
 
     from adapter.guard import Launch
+    from adapter.nri import Identity
     from adapter.settings import Settings
 
 FINDINGS = 1
@@ -125,7 +126,7 @@ def parser() -> ArgumentParser:
     """Returns the parser of the flags of `run`. What is not given is left to the defaults of Options."""
     from argparse import SUPPRESS  # noqa: PLC0415 - not for a launched plugin
 
-    from adapter import arguments  # noqa: PLC0415 - likewise
+    from adapter.commands import arguments  # noqa: PLC0415 - likewise
 
     text = "Runs legacy NRI v0.1.0 plugins, and injects OCI hooks, under today's container runtimes."
     parser = arguments.parser("run", text)
@@ -166,23 +167,40 @@ def _run(options: Options, launch: Launch | None) -> int:
         for error in errors[:-1]:
             _complain(error)
         raise errors[-1]
-    try:
-        identity = nri.identity(options.name, options.idx)
-    except RegistrationError as error:
-        raise ConfigError("-idx" if options.idx else "NRI_PLUGIN_IDX", str(error)) from None
+    identity = _identity(options)
     if nri.launched() and not options.socket:
         trunk = nri.connect() if launch is None or not launch.killed_by else None
         connect = launch.connect if launch else None
         return daemon.run(configured, errors, identity, trunk, connect, reread=reread, launch=launch)
     path = options.socket or configured.socket
     # A service waits for its runtime. At a terminal, the user gets an error.
+    trunk = _connect(path) if options.once or sys.stderr.isatty() else None
+    connect = None if options.once else lambda: nri.connect(path)
+    return daemon.run(configured, errors, identity, trunk, connect, reread=reread, when_lost=FINDINGS)
+
+
+def _identity(options: Options) -> Identity:
+    """Returns the name and the index to register with. Raises ConfigError."""
+    from adapter import nri  # noqa: PLC0415
+
     try:
-        trunk = nri.connect(path) if options.once or sys.stderr.isatty() else None
+        return nri.identity(options.name, options.idx)
+    except RegistrationError as error:
+        raise ConfigError("-idx" if options.idx else "NRI_PLUGIN_IDX", str(error)) from None
+
+
+def _connect(path: str) -> int:
+    """Returns a descriptor connected to the runtime.
+
+    Raises RegistrationError, which tells a user at a terminal what needs no runtime.
+    """
+    from adapter import nri  # noqa: PLC0415
+
+    try:
+        return nri.connect(path)
     except RegistrationError as error:
         if sys.stderr.isatty():
             from adapter import commands  # noqa: PLC0415
 
             error.add_note(commands.next_steps())
         raise
-    connect = None if options.once else lambda: nri.connect(path)
-    return daemon.run(configured, errors, identity, trunk, connect, reread=reread, when_lost=FINDINGS)

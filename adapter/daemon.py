@@ -15,16 +15,16 @@ from adapter import __version__, guard, logs, settings
 from adapter.children import children
 from adapter.errors import AdapterError, ConfigError, RegistrationError
 from adapter.loop import Loop, Timer
+from adapter.monitoring.service import Service
 from adapter.mount_namespace import programs
 from adapter.nri import Identity
 from adapter.plugin import Adapter
-from adapter.service import Service
 from adapter.session import Session
 from adapter.settings import Settings
 
 if TYPE_CHECKING:
-    from adapter.http_server import HttpServer
-    from adapter.status import StatusSocket
+    from adapter.monitoring.http_server import HttpServer
+    from adapter.monitoring.status import StatusSocket
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +178,7 @@ class Daemon:
         if self._is_open:
             return
         self._is_open = True
-        from adapter.status import StatusSocket  # noqa: PLC0415 - only now
+        from adapter.monitoring.status import StatusSocket  # noqa: PLC0415 - only now
 
         try:
             self._status = StatusSocket(self._loop, self._adapter.state_directory, self._describe)
@@ -189,7 +189,7 @@ class Daemon:
             self._open_metrics()
 
     def _open_metrics(self) -> None:
-        from adapter import metrics  # noqa: PLC0415 - 4 MB
+        from adapter.monitoring import metrics  # noqa: PLC0415 - 4 MB
 
         listen = self._adapter.metrics_listen
         try:

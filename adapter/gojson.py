@@ -122,6 +122,11 @@ def locate(text: bytes, path: Iterable[str | int]) -> int:
     return start
 
 
+def path_name(path: Iterable[str | int]) -> str:
+    """Returns a path of keys and indexes as people write it: `spec.containers[0].name`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
 def position(text: bytes, offset: int) -> tuple[int, int]:
     """Returns line and column of an offset; both count from 1, columns in bytes."""
     return text.count(b"\n", 0, offset) + 1, offset - text.rfind(b"\n", 0, offset)

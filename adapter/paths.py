@@ -17,7 +17,8 @@ MAX_LINKS = 40
 """Maximum number of symbolic links in one path: the kernel's limit."""
 MAX_GIVEN = 16 << 20
 """Maximum bytes of a file that is named on the command line."""
-
+SETTLED = 50_000_000
+"""Nanoseconds. A file that was written more recently may change again without a new timestamp."""
 FIRST_LINE = 256
 """Bytes of a script's first line that Linux reads."""
 
@@ -25,6 +26,11 @@ FIRST_LINE = 256
 def absolute(path: str) -> str:
     """Returns a path that does not depend on the working directory. Raises OSError."""
     return path if path.startswith("/") else f"{os.getcwd()}/{path}"
+
+
+def under(root: str, path: str) -> str:
+    """Returns where an absolute path of the node is if the node's files are below `root`."""
+    return os.path.join(root, path.lstrip("/")) if path.startswith("/") else path
 
 
 identity: Callable[[os.stat_result], tuple[int, ...]] = attrgetter(

@@ -17,6 +17,7 @@ from adapter.inventory import Inventory
 from adapter.loop import Loop
 from adapter.nri import Answer, Context, Deferred, Plugin, api, versions
 from adapter.nri.events import mask
+from adapter.nri.stub import RESERVE
 from adapter.owner import Owner
 from adapter.settings import Settings
 from adapter.times import Histogram, quantiles
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RESERVE, RESERVE_WHERE_DROPPED = 0.1, 0.25
-"""Seconds before a call's deadline at which the answer is sent at the latest, unless `runtime.reserve` says."""
+RESERVE_WHERE_DROPPED = 0.25
+"""Seconds; see `reserve`."""
 LEGACY_EVENTS = (
     "RunPodSandbox",
     "StartContainer",
@@ -39,6 +40,16 @@ LEGACY_EVENTS = (
     "RemoveContainer",
     "RemovePodSandbox",
 )
+
+
+def reserve(own: Settings, nri: versions.Version) -> float:
+    """Returns how many seconds before a call's deadline the answer is sent at the latest.
+
+    If nothing is configured, there are more for a runtime that drops a late plugin.
+    """
+    if own.reserve is not None:
+        return own.reserve
+    return RESERVE if nri >= versions.LATE_PLUGINS_STAY else RESERVE_WHERE_DROPPED
 
 
 class Adapter(Plugin):
@@ -107,10 +118,7 @@ class Adapter(Plugin):
             self._tell_what_docker_lacks()
         policy = api.FailurePolicy(keep_connected=True, fail_request=self._settings.fail_request)
         self._nri = versions.of(request)
-        reserve = self._settings.reserve
-        if reserve is None:  # a late plugin is dropped before this version
-            reserve = RESERVE if self._nri >= versions.LATE_PLUGINS_STAY else RESERVE_WHERE_DROPPED
-        self.reserve = reserve
+        self.reserve = reserve(self._settings, self._nri)
         if "legacy" in self.__dict__:  # joined again
             self._introduce(self.legacy)
         return api.ConfigureResponse(events=mask(self._events()), failure_policy=policy)

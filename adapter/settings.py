@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from adapter import paths
 from adapter.errors import ConfigError, reason_of, unknown, yaml_error
 from adapter.mount_namespace import OWN
+from adapter.nri import DEFAULT_SOCKET
 from adapter.nri.events import BY_EVENT
 from adapter.trust import Trust, judge, off, strict
 
@@ -66,11 +67,6 @@ class HooksSettings(NamedTuple):
     fail: bool = True
     trust: Trust = strict
 
-    @property
-    def extension_stages(self) -> tuple[str, ...]:
-        """The stages that hook files may have besides the stages of the OCI specification."""
-        return ("precreate",) if self.precreate else ()
-
 
 class LogSettings(NamedTuple):
     """The settings in `log:`. `secrets`: whether values of containers' variables are logged at level debug."""
@@ -91,7 +87,7 @@ class Settings(NamedTuple):
     hooks: HooksSettings = HooksSettings()
     log: LogSettings = LogSettings()
     fail_request: bool = False
-    socket: str = "/var/run/nri/nri.sock"
+    socket: str = DEFAULT_SOCKET
     reserve: float | None = None
     state_directory: str = ""
     metrics_listen: str = ""
@@ -336,7 +332,7 @@ SCHEMA: dict[str, Any] = {
         "onFailure": Key(_fails, "fail", "fail | ignore: a precreate hook that failed"),
     },
     "runtime": {
-        "socket": Key(_path, "/var/run/nri/nri.sock", "where the adapter connects, or joins again; -socket wins"),
+        "socket": Key(_path, DEFAULT_SOCKET, "where the adapter connects, or joins again; -socket wins"),
         "reserve": Key(
             _auto_seconds, "auto", "seconds between an answer and its deadline; auto: 0.1, with NRI < 0.12.4 0.25"
         ),

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from adapter import cli, daemon, demo, nri, settings
+from adapter import cli, daemon, nri, settings
+from adapter.commands import demo
+from adapter.commands.simulate import command as simulate
 from adapter.errors import AdapterError, ConfigError, RegistrationError
 from adapter.guard import Launch
 from adapter.nri import Identity
-from adapter.runtime.simulate import command as simulate
 from adapter.settings import Settings
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
@@ -332,7 +333,15 @@ def test_a_launched_daemon_loads_nothing_that_it_does_not_need_before_it_registe
         "socket",
         "subprocess",
     }
-    needless |= {"yaml", "adapter.runtime", "adapter.arguments", "adapter.commands", "difflib", "platform", "shtab"}
+    needless |= {
+        "yaml",
+        "adapter.runtime",
+        "adapter.commands.arguments",
+        "adapter.commands",
+        "difflib",
+        "platform",
+        "shtab",
+    }
     assert loaded & needless == set()
 
 

@@ -120,4 +120,4 @@ def test_help_of_the_daemon_loads_no_other_command() -> None:
     )
     assert done.returncode == 0
     assert "adapter.commands" in done.stderr
-    assert not any(module in done.stderr for module in ("adapter.check", "adapter.runtime", "shtab", "jsonschema"))
+    assert not any(module in done.stderr for module in ("commands.check", "adapter.runtime", "shtab", "jsonschema"))

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter import cli, completion
-from adapter.commands import COMMANDS
+from adapter import cli
+from adapter.commands import COMMANDS, completion
 from tests.debian import missing
 
 CASES = {

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from adapter import demo
+from adapter.commands import demo
+from adapter.commands.simulate.view import as_json
 from adapter.nri import api
 from adapter.runtime import POD_LIFE, read
-from adapter.runtime.simulate.view import as_json
 
 ROOT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "adapter", "demo"]

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from adapter import commands, settings
-from adapter.check import configuration, nri, validator
-from adapter.check.report import OK
-from adapter.install import example
+from adapter.commands.check import configuration, nri, validator
+from adapter.commands.check.report import OK
+from adapter.commands.install import example
 
 from .legacy.deviations import DEVIATIONS
 

@@ -18,7 +18,7 @@ from typing import IO, Any
 import pytest
 
 from adapter import cli, guard
-from adapter.runtime.simulate.scratch import Scratch
+from adapter.commands.simulate.scratch import Scratch
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
 PATIENCE = 120

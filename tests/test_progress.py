@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from adapter import progress
+from adapter.commands import progress
 
 
 @pytest.fixture(autouse=True)

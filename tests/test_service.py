@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from adapter.loop import Loop
-from adapter.service import Service
+from adapter.monitoring.service import Service
 
 
 class Timers:

@@ -64,7 +64,7 @@ class Value:
 
     def error(self, reason: str) -> ConfigError:
         """Returns the error with the file, the line and the path of this value."""
-        return ConfigError(self.place(self.path), f"{name(self.path)}: {reason}" if self.path else reason)
+        return ConfigError(self.place(self.path), f"{gojson.path_name(self.path)}: {reason}" if self.path else reason)
 
     def _key(self, key: Any) -> str:
         return Value(self.place, key, (*self.path, str(key))).text
@@ -87,11 +87,6 @@ def read(file: str) -> list[Value]:
     if not documents:
         raise ConfigError(file, "nothing in it")
     return documents
-
-
-def name(path: Path) -> str:
-    """Returns a path as people write it: `spec.containers[0].name`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
 def _kind(data: Any) -> str:

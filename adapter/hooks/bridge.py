@@ -32,8 +32,9 @@ class HookBridge:
         self._settings = settings
         self._host_root = host_root
         self._runtime = Runtime()
-        watch, stages = settings.watch, settings.extension_stages
-        self._directories = Directories(settings.directories, host_root, watch, stages, trust=settings.trust)
+        self._directories = Directories(
+            settings.directories, host_root, settings.watch, precreate=settings.precreate, trust=settings.trust
+        )
         self._reader = HookReader(loop, self._directories)
         self._runner: Runner | None = None
         self.injected: Counter[str] = Counter()

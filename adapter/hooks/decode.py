@@ -36,7 +36,7 @@ class _WrongType(Exception):
 
     def __init__(self, path: Path, expected: str, value: Any) -> None:
         actual = value[:30].decode(errors="replace") if isinstance(value, bytes) else gojson.kind(value)
-        super().__init__(f"{_name(path)} must be {expected}, not {actual}")
+        super().__init__(f"{gojson.path_name(path) or 'a hook'} must be {expected}, not {actual}")
         self.path = path
 
 
@@ -61,14 +61,10 @@ class Document:
     def error(self, reason: str, text: str) -> HookError:
         """Returns an error at the first key or string of the file that equals `text`."""
         path = _find(text, self._root, LEVELS)
-        return self._error(path, f"{_name(path)}: {reason}") if path else HookError(reason)
+        return self._error(path, f"{gojson.path_name(path)}: {reason}") if path else HookError(reason)
 
     def _error(self, path: Path, reason: str) -> HookError:
         return HookError(reason, *gojson.position(self._text, gojson.locate(self._text, path)))
-
-
-def _name(path: Path) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".") or "a hook"
 
 
 def _find(text: str, value: Any, levels: int) -> Path:

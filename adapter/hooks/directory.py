@@ -82,14 +82,16 @@ class Directories:
         directories: Sequence[str],
         host_root: str = "/",
         watch: bool = True,
-        extension_stages: Sequence[str] = (),
+        *,
+        precreate: bool = False,
         now: Callable[[], int] = time.time_ns,
         trust: Trust = strict,
     ) -> None:
         """Takes paths in order of increasing preference, and the root directory of the hooks' programs.
 
-        Nothing is read yet; without `watch` everything is read once, with it the paths must be absolute. `now` is the
-        clock of the files' times in nanoseconds. `trust` decides whether a file may be used.
+        Nothing is read yet; without `watch` everything is read once, with it the paths must be absolute. `precreate` is
+        whether hooks may have that stage. `now` is the clock of the files' times in nanoseconds. `trust` decides
+        whether a file may be used.
         """
         self.places = directories
         """The paths of the directories."""
@@ -101,7 +103,7 @@ class Directories:
         self.files_read = 0
         self._host_root = host_root
         self.watch = watch
-        self._extension_stages = tuple(extension_stages)
+        self._precreate = precreate
         self._now = now
         self._trust = trust
         self._trusted = Trusted(trust)
@@ -134,7 +136,7 @@ class Directories:
             for file in directory.files.values():
                 if file.has_changed():
                     self.files_read += 1
-                    yield from file.read(self._extension_stages, self._now, patience, self._trust)
+                    yield from file.read(self._now, patience, self._trust, precreate=self._precreate)
         hooks = (file.hook.hook for directory in self._directories for file in directory.files.values() if file.hook)
         self._faults = {program: self._fault(program) for program in set(map(_program, hooks))}
         self._report()

@@ -6,7 +6,7 @@ import errno
 import logging
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from adapter import paths
 from adapter.errors import reason_of
@@ -20,8 +20,6 @@ log = logging.getLogger(__name__)
 
 MAX_SIZE = 1 << 20
 """Bytes of a hook file."""
-SETTLED = 50_000_000
-"""Nanoseconds: a file that changed less long ago may change again within the same tick of the file system's clock."""
 PATIENCE = 1_000_000_000
 """Nanoseconds: a file that became empty less long ago was truncated by a writer who is about to write it."""
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
@@ -52,7 +50,7 @@ class HookFile:
         except OSError as error:
             return error.errno != self.seen
 
-    def read(self, extension_stages: Sequence[str], now: Callable[[], int], patience: int, trust: Trust) -> Steps[None]:
+    def read(self, now: Callable[[], int], patience: int, trust: Trust, *, precreate: bool) -> Steps[None]:
         """Reads the file if it may be trusted, one pattern per step.
 
         A file that has been empty for less than `patience` nanoseconds keeps its last version.
@@ -72,8 +70,8 @@ class HookFile:
             return
         if text != self._text:
             yield
-            yield from self._parse(text, extension_stages)
-        self.seen = paths.identity(status) if age > SETTLED else None
+            yield from self._parse(text, precreate=precreate)
+        self.seen = paths.identity(status) if age > paths.SETTLED else None
 
     def _cannot_be_read(self, error: OSError | ValueError) -> None:
         self._text = None
@@ -84,9 +82,9 @@ class HookFile:
         else:
             self._reject(reason)
 
-    def _parse(self, text: bytes, extension_stages: Sequence[str]) -> Steps[None]:
+    def _parse(self, text: bytes, *, precreate: bool) -> Steps[None]:
         try:
-            hook = (yield from parse_in_steps(text, extension_stages)) if text else None
+            hook = (yield from parse_in_steps(text, precreate=precreate)) if text else None
         except HookError as error:
             self._reject(str(error))
         except Exception as error:  # a bug that one file triggers must not affect other files

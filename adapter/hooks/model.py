@@ -5,18 +5,18 @@ Source: go.podman.io/common/pkg/hooks, read.go, 1.0.0/hook.go, 0.1.0/hook.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from adapter.hooks import decode, patterns
 from adapter.hooks.decode import Document, HookError, boolean_pointer, string, string_map, string_pointer, strings
 from adapter.hooks.steps import Steps, finish
 
-__all__ = ["EXTENSION_STAGES", "STAGES", "Hook", "HookError", "When", "parse", "parse_in_steps", "patterns_of"]
+__all__ = ["PRECREATE", "STAGES", "Hook", "HookError", "When", "parse", "parse_in_steps", "patterns_of"]
 
 STAGES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
-EXTENSION_STAGES = ("precreate",)
-"""Stages that podman adds and runtimes do not know. A file may have them only if the reader of the file allows it."""
+PRECREATE = "precreate"
+"""The stage that podman adds and runtimes do not know. A file may have it only if the reader of the file allows it."""
 
 MAX_PATH = 4095
 """Bytes of the longest path that the kernel accepts."""
@@ -41,37 +41,36 @@ class Hook(NamedTuple):
     timeout: int | None
     when: When
     stages: tuple[str, ...]
-    version: str
 
 
-def parse(text: bytes, extension_stages: Sequence[str] = ()) -> Hook:
+def parse(text: bytes, *, precreate: bool = False) -> Hook:
     """Returns the hook of a file; does not check that the hook's program exists.
 
     Raises HookError for everything that upstream's package refuses, for patterns that RE2 refuses, and for values with
     which runc would fail every container: NUL characters, relative or overlong paths, timeouts out of range.
     """
-    return finish(parse_in_steps(text, extension_stages))
+    return finish(parse_in_steps(text, precreate=precreate))
 
 
-def parse_in_steps(text: bytes, extension_stages: Sequence[str] = ()) -> Steps[Hook]:
+def parse_in_steps(text: bytes, *, precreate: bool = False) -> Steps[Hook]:
     """Parses as `parse` does, one pattern per step."""
     document = Document(text)
     hook = _decoded(document)
-    for fault in _faults(hook, document, extension_stages):
+    for fault in _faults(hook, document, precreate=precreate):
         if fault is not None:
             raise fault
         yield
     return hook
 
 
-def examine(text: bytes, extension_stages: Sequence[str] = ()) -> tuple[Hook, list[HookError]]:
+def examine(text: bytes, *, precreate: bool = False) -> tuple[Hook, list[HookError]]:
     """Returns the hook of a file, and every fault for which `parse` would refuse it.
 
     Raises HookError for a file that cannot be decoded.
     """
     document = Document(text)
     hook = _decoded(document)
-    return hook, [fault for fault in _faults(hook, document, extension_stages) if fault is not None]
+    return hook, [fault for fault in _faults(hook, document, precreate=precreate) if fault is not None]
 
 
 def _decoded(document: Document) -> Hook:
@@ -110,7 +109,6 @@ def _current(fields: Mapping[str, Any]) -> Hook:
             has_bind_mounts=when.get("hasBindMounts"),
         ),
         stages=tuple(_given(fields.get("stages"), "stages")),
-        version="1.0.0",
     )
 
 
@@ -131,7 +129,6 @@ def _old(fields: Mapping[str, Any]) -> Hook:
             any_of=True,
         ),
         stages=tuple(_given(_either(fields, "stage"), "stages")),
-        version="0.1.0",
     )
 
 
@@ -149,7 +146,7 @@ def _either(fields: Mapping[str, Any], singular: str) -> list[str] | None:
     return one if other is None else other
 
 
-def _faults(hook: Hook, document: Document, extension_stages: Sequence[str]) -> Iterator[HookError | None]:
+def _faults(hook: Hook, document: Document, *, precreate: bool) -> Iterator[HookError | None]:
     """Yields the faults of a hook, and None after each of its patterns: a pattern takes time."""
     for text in (hook.path, *hook.args, *hook.env):
         if "\0" in text:
@@ -159,8 +156,8 @@ def _faults(hook: Hook, document: Document, extension_stages: Sequence[str]) -> 
     if len(hook.path.encode("utf-8", "surrogatepass")) > MAX_PATH:
         yield document.error(f"more than {MAX_PATH} bytes", hook.path)
     for stage in hook.stages:
-        if stage not in STAGES and stage not in extension_stages:
-            reason = "not enabled (hooks.precreate: true enables it)" if stage in EXTENSION_STAGES else "unknown"
+        if stage not in STAGES and not (precreate and stage == PRECREATE):
+            reason = "not enabled (hooks.precreate: true enables it)" if stage == PRECREATE else "unknown"
             yield document.error(f"the stage {stage!r} is {reason}", stage)
     for pattern in patterns_of(hook.when):
         yield from _pattern_faults(pattern, hook.when, document)

@@ -20,8 +20,6 @@ log = logging.getLogger(__name__)
 
 MAX_SIZE = 1 << 20
 """Maximum bytes of a conf.json: reading a larger file would take too long for an event."""
-SETTLED = 50_000_000
-"""Nanoseconds. A file that was written more recently may change again without a new timestamp."""
 
 
 class Entry(NamedTuple):
@@ -172,7 +170,7 @@ class ConfigFile:
                 self._seen = None  # the reason may be a directory's mode: the file shows no change of that
                 raise ConfigError(self.path, reason)
             # A file that was just written may change within the same tick of its clock: stat would not show that.
-            settled = self._now() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED
+            settled = self._now() - max(status.st_mtime_ns, status.st_ctime_ns) > paths.SETTLED
             self._seen = paths.identity(status) if settled else None
             return self._accept(parse(text, self.path))
         except FileNotFoundError:

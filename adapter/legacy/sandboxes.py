@@ -9,6 +9,7 @@ import re
 from adapter.legacy.request import Target
 from adapter.legacy.subscriptions import ORIGINAL
 from adapter.loop import Loop
+from adapter.paths import under
 from adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
 log = logging.getLogger(__name__)
@@ -17,7 +18,7 @@ log = logging.getLogger(__name__)
 def is_runtimes_own(conf_json: str, host_root: str) -> bool:
     """Whether a conf.json is the file that the runtime of the node at `host_root` reads."""
     try:
-        return os.path.samefile(conf_json, os.path.join(host_root, DEFAULT_CONF_JSON.lstrip("/")))
+        return os.path.samefile(conf_json, under(host_root, DEFAULT_CONF_JSON))
     except OSError:
         return False
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from adapter.check import command, report
-from adapter.check.report import Entry
+from adapter.commands.check import command, report
+from adapter.commands.check.report import Entry
 from tests.check.node import HOOK, Node
 
 

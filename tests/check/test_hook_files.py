@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.check import hook_files, program
+from adapter.commands.check import hook_files, program
 from adapter.hooks.model import When
 from tests.check.node import HOOK, Node
 

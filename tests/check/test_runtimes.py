@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adapter.check import runtimes
+from adapter.commands.check import runtimes
 from tests.check.node import HOOK, Node
 
 

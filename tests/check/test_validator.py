@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adapter.check import nri, validator
+from adapter.commands.check import nri, validator
 from tests.check.node import HOOK, REQUIRED, REQUIRED_OF_CRIO, Node
 
 OK = ["config.toml: containerd >= 2.2 creates no container while the adapter is missing"]

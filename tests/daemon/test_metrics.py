@@ -178,4 +178,6 @@ def test_nothing_of_it_is_loaded_by_default(node: Node) -> None:
     assert daemon.ended() == 0
     (modules,) = (line for line in daemon.log if line.startswith("["))
     assert "'adapter.plugin'" in modules
-    assert not {"'prometheus_client'", "'adapter.http_server'", "'adapter.metrics'"} & {*modules[1:-1].split(", ")}
+    assert not {"'prometheus_client'", "'adapter.monitoring.http_server'", "'adapter.monitoring.metrics'"} & {
+        *modules[1:-1].split(", ")
+    }

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from adapter import status
+from adapter.commands import status
 from adapter.errors import ConfigError
 from adapter.wire import Code
 from tests.processes import impatience

@@ -13,7 +13,7 @@ def hook(file: str = "a.json", **conditions: Any) -> Named:
     """A hook with these conditions: fields of When, annotations as a dictionary."""
     conditions["annotations"] = tuple(dict(conditions.get("annotations", {})).items())
     when = When(**conditions)
-    return Named(file, f"/hooks/{file}", Hook("/bin/true", (), (), None, when, ("poststop",), "1.0.0"))
+    return Named(file, f"/hooks/{file}", Hook("/bin/true", (), (), None, when, ("poststop",)))
 
 
 def container(

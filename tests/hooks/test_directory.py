@@ -334,7 +334,7 @@ def test_without_watch_everything_is_read_once(tmp_path: Path, monkeypatch: pyte
 def test_stages_of_others_are_accepted_where_they_are_asked_for(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(text(1).replace(b"prestart", b"precreate"))
     assert in_force(opened([str(tmp_path)])) == {}
-    assert in_force(opened([str(tmp_path)], extension_stages=["precreate"])) == {"x.json": "1"}
+    assert in_force(opened([str(tmp_path)], precreate=True)) == {"x.json": "1"}
 
 
 def test_a_bad_file_is_logged_when_it_becomes_bad_and_when_it_is_good_again(

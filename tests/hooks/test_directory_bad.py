@@ -7,7 +7,7 @@ import os
 import resource
 import socket
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -190,8 +190,8 @@ def test_thousands_of_bad_files_harm_nothing_and_are_named_once_each(
 def test_a_bug_that_one_file_brings_out_costs_no_other(
     place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def buggy(content: bytes, stages: Sequence[str]) -> Steps[Hook]:
-        return parse_in_steps(content, stages) if len(content) > 9 else 1 // 0  # type: ignore[return-value]
+    def buggy(content: bytes, *, precreate: bool) -> Steps[Hook]:
+        return parse_in_steps(content, precreate=precreate) if len(content) > 9 else 1 // 0  # type: ignore[return-value]
 
     monkeypatch.setattr(file, "parse_in_steps", buggy)
     (place / "a.json").write_bytes(b"{}")

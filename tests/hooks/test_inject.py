@@ -12,7 +12,7 @@ from adapter.proto import nri_pb2 as api
 
 
 def named(path: str, *stages: str, timeout: int | None = None) -> Named:
-    return Named(f"{path}.json", "", Hook(path, (path, "-x"), ("A=b",), timeout, When(), stages, "1.0.0"))
+    return Named(f"{path}.json", "", Hook(path, (path, "-x"), ("A=b",), timeout, When(), stages))
 
 
 def injected(*hooks: Named) -> dict[str, list[str]]:

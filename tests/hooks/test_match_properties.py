@@ -75,7 +75,7 @@ def holds(when: When, facts: Facts) -> bool:
 
 
 def named(number: int, when: When) -> Named:
-    return Named(f"{number:02}.json", "", Hook("/bin/true", (), (), None, when, (), ""))
+    return Named(f"{number:02}.json", "", Hook("/bin/true", (), (), None, when, ()))
 
 
 @given(whens=st.lists(WHENS, max_size=12), containers=st.lists(FACTS, min_size=1, max_size=3))

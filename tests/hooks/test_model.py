@@ -21,7 +21,7 @@ def old(members: str) -> bytes:
 
 
 def hook(**changes: Any) -> Hook:
-    return Hook(path="/a", args=(), env=(), timeout=None, when=When(), stages=(), version="1.0.0")._replace(**changes)
+    return Hook(path="/a", args=(), env=(), timeout=None, when=When(), stages=())._replace(**changes)
 
 
 def test_a_file_with_everything_is_read() -> None:
@@ -32,7 +32,7 @@ def test_a_file_with_everything_is_read() -> None:
         "stages": ["prestart", "poststop"]
     }"""
     when = When(True, (("^a$", "b"), ("c", "")), ("sh$",), False)
-    assert parse(text) == Hook("/bin/true", ("true", "-x"), ("A=b",), 5, when, ("prestart", "poststop"), "1.0.0")
+    assert parse(text) == Hook("/bin/true", ("true", "-x"), ("A=b",), 5, when, ("prestart", "poststop"))
 
 
 def test_an_old_file_with_everything_is_read() -> None:
@@ -41,7 +41,7 @@ def test_an_old_file_with_everything_is_read() -> None:
         "cmds": ["sh$"], "annotations": ["a", "b"], "hasbindmounts": true
     }"""
     when = When(None, ((".*", "a|b"),), ("sh$",), True, any_of=True)
-    assert parse(text) == Hook("/bin/true", ("/bin/true", "-x"), (), None, when, ("prestart",), "0.1.0")
+    assert parse(text) == Hook("/bin/true", ("/bin/true", "-x"), (), None, when, ("prestart",))
 
 
 GOOD = {
@@ -120,7 +120,7 @@ GOOD_OLD = {
 
 @pytest.mark.parametrize(("members", "when"), GOOD_OLD.values(), ids=GOOD_OLD)
 def test_good_old_files(members: str, when: When) -> None:
-    assert parse(old(members)) == hook(version="0.1.0", when=when._replace(any_of=True))
+    assert parse(old(members)) == hook(when=when._replace(any_of=True))
 
 
 def test_arguments_of_an_old_file_come_after_the_path_and_null_ones_not_at_all() -> None:
@@ -222,7 +222,7 @@ def test_a_byte_may_be_meant_literally() -> None:
 
 
 def test_precreate_is_a_stage_where_it_is_asked_for() -> None:
-    assert parse(current(stages='["precreate"]'), extension_stages=["precreate"]).stages == ("precreate",)
+    assert parse(current(stages='["precreate"]'), precreate=True).stages == ("precreate",)
 
 
 def test_deep_nesting_is_no_danger() -> None:

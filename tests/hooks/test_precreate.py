@@ -32,7 +32,7 @@ def hook(
     timeout: int | None = None,
 ) -> Named:
     path = programs.shell(name, script)
-    made = Hook(path, args, env, timeout, When(always=True), ("precreate",), "1.0.0")
+    made = Hook(path, args, env, timeout, When(always=True), ("precreate",))
     return Named(f"{name}.json", f"/hooks/{name}.json", made)
 
 
@@ -158,7 +158,7 @@ def test_what_cannot_be_passed_to_a_program_fails_the_hook_and_leaks_nothing(
 
 
 def test_without_args_a_hook_is_called_by_its_path(loop: SteppedLoop, programs: Programs) -> None:
-    made = Hook("/bin/cat", (), (), None, When(always=True), ("precreate",), "1.0.0")
+    made = Hook("/bin/cat", (), (), None, When(always=True), ("precreate",))
     assert not Creation(loop, Named("a.json", "/hooks/a.json", made)).error
 
 

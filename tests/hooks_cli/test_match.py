@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from adapter.hooks import cli, inject
+from adapter import cli
+from adapter.hooks import inject
 from adapter.hooks.directory import Directories
 from adapter.hooks.match import Facts
 from adapter.proto import nri_pb2 as api
@@ -43,7 +44,7 @@ class Node:
 
     def __call__(self, *words: object, directories: Sequence[str] = ("hooks.d",), container: Path | None = None) -> int:
         self.code = cli.main(
-            ["match", "-container", str(container or self.container)]
+            ["hooks", "match", "-container", str(container or self.container)]
             + [word for name in directories for word in ("-directory", str(self.folder / name))]
             + [str(word) for word in words]
         )
@@ -204,8 +205,9 @@ def test_flags_may_have_one_dash_or_two(
     node.hook("x.json")
     config = tmp_path / "own.yaml"
     config.write_text("{}")
-    words = {"container": node.container, "directory": tmp_path / "hooks.d", "name": "c", "config": config}
-    assert cli.main(["match", *(word for key, value in words.items() for word in (dash + key, str(value)))]) == 0
+    given = {"container": node.container, "directory": tmp_path / "hooks.d", "name": "c", "config": config}
+    words = [word for key, value in given.items() for word in (dash + key, str(value))]
+    assert cli.main(["hooks", "match", *words]) == 0
     assert "yes  x.json" in capsys.readouterr().out
 
 
@@ -255,7 +257,7 @@ def test_what_cannot_be_used_is_named_and_ends_with_2(
 @pytest.mark.parametrize("words", [[], ["match"], ["mitch"], ["match", "-container"], ["match", "-o", "xml"]])
 def test_wrong_usage_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main(words)
+        cli.main(["hooks", *words])
     assert ended.value.code == 2
     assert "usage: v010-adapter hooks" in capsys.readouterr().err
 
@@ -270,6 +272,6 @@ def test_an_unreadable_container_is_named_with_its_line(node: Node) -> None:
 def test_it_tells_that_it_reads_many_files(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.hook("x.json")
     told: list[str] = []
-    monkeypatch.setattr(cli, "telling", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
+    monkeypatch.setattr("adapter.commands.hooks_match.telling", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
     assert node() == 0
     assert told == ["reading the hook files"]

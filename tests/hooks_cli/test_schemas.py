@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import adapter
 from adapter import gojson
-from adapter.check import faults
+from adapter.commands.check import faults
 from adapter.errors import ConfigError
 from adapter.hooks import model
 from adapter.legacy import config, result
@@ -71,7 +71,7 @@ def refusal(schema: str, text: bytes) -> str:
         elif schema == RESULT_SCHEMA:
             result.parse(text)
         else:
-            model.parse(text, model.EXTENSION_STAGES)
+            model.parse(text, precreate=True)
     except (ConfigError, model.HookError, result.ResultError) as error:
         return str(error)
     return ""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapter import settings
-from adapter.install import example
+from adapter.commands.install import example
 
 from .conftest import LINK, PROGRAM, UNIT, WANTED, YAML, Node
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from adapter.errors import ConfigError
-from adapter.legacy.config import SETTLED, ConfigFile
+from adapter.legacy.config import ConfigFile
+from adapter.paths import SETTLED
 
 from .disk import SECOND, Disk, errors, infos, naming, pretend
 

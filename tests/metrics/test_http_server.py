@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter.http_server import MAX_CLIENTS, MAX_REQUEST, PATIENCE, HttpServer, Response
-from adapter.listener import PAUSE
+from adapter.monitoring.http_server import MAX_CLIENTS, MAX_REQUEST, PATIENCE, HttpServer, Response
+from adapter.monitoring.listener import PAUSE
 
 from ..processes import SteppedLoop
 

@@ -15,7 +15,7 @@ from prometheus_client.core import Metric
 
 from adapter.daemon import Daemon
 from adapter.job.runner import Account, Outcome
-from adapter.metrics import PREFIX, families, serve
+from adapter.monitoring.metrics import PREFIX, families, serve
 from adapter.nri import Identity
 from adapter.settings import Settings
 from adapter.times import Histogram

@@ -151,7 +151,7 @@ def package() -> Iterator[Package]:
 
 
 def named(file: str) -> Named:
-    return Named(file, "", Hook("", (), (), None, When(), (), ""))
+    return Named(file, "", Hook("", (), (), None, When(), ()))
 
 
 @dataclass
@@ -183,7 +183,7 @@ def ours(case: Case, failing: Sequence[bytes] = ()) -> Outcome:
         for name, content in files:
             if name.endswith(b".json"):
                 try:
-                    parsed = parse(content, case.extension_stages)
+                    parsed = parse(content, precreate="precreate" in case.extension_stages)
                     if not os.path.exists(parsed.path):  # which `directory` looks after
                         raise HookError("its program is missing")
                     hooks[name] = Named(name.decode("utf-8", "surrogateescape"), "", parsed)

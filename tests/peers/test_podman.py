@@ -196,7 +196,7 @@ def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: S
     given = podman.folder / "given.json"
     given.write_text(json.dumps(original))
     described = container_files.read(str(given))
-    editors = Directories([str(directory)], watch=False, extension_stages=["precreate"]).current()
+    editors = Directories([str(directory)], watch=False, precreate=True).current()
     hooks = editors.match(match.facts(described.pod, described.container))
     request = api.CreateContainerRequest(pod=described.pod, container=described.container)
     heard: list[Any] = []

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from adapter import cli
+from adapter.commands.simulate import command
+from adapter.commands.simulate.play import Play
+from adapter.commands.simulate.script import Script
 from adapter.runtime import POD_LIFE, Flavour, read
-from adapter.runtime.simulate import command
-from adapter.runtime.simulate.play import Play
-from adapter.runtime.simulate.script import Script
 
 Json = dict[str, Any]
 LIFE = [one.event for one in read(POD_LIFE) if one.event not in ("Configure", "Synchronize")]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from adapter.runtime.simulate.difference import changes
+from adapter.commands.simulate.difference import changes
 
 Json = dict[str, Any]
 

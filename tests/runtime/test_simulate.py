@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from adapter import cli
+from adapter.commands.simulate import command
+from adapter.commands.simulate.play import Play
 from adapter.nri import events
 from adapter.runtime import read
-from adapter.runtime.simulate import command
-from adapter.runtime.simulate.play import Play
 
 from .fixtures import Plugins
 from .simulation import LIFE, LISTENS, MANIFEST, SETS, Simulate, env, named

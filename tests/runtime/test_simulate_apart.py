@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from adapter import cli, settings
+from adapter.commands.simulate.command import EMPTY_CONFIG
 from adapter.legacy.config import ConfigFile
-from adapter.runtime.simulate.command import EMPTY_CONFIG
 
 from .fixtures import Plugins
 from .simulation import LIFE, MANIFEST

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from adapter import cli
+from adapter.commands.simulate import play
+from adapter.commands.simulate.view import BOLD, TextView
 from adapter.runtime import Runtime
-from adapter.runtime.simulate import play
-from adapter.runtime.simulate.view import BOLD, TextView
 
 from .fixtures import Plugins
 from .simulation import LIFE, LISTENS, SETS, Simulate, env, named

@@ -1,0 +1,46 @@
+"""The command `check`: goes through the parts of the configuration and reports."""
+
+from __future__ import annotations
+
+import logging
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+from adapter.commands import arguments
+from adapter.commands.check import configuration, hook_files, plugins, report, runtimes, writers
+from adapter.commands.check.report import Report
+from adapter.mount_namespace import programs
+
+
+def parser() -> ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    parser = arguments.parser("check", "Shows everything that is configured, and whether it would work.")
+    arguments.add_config(parser)
+    arguments.add_output(parser)
+    return parser
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs `check` with these arguments; returns the exit code. Raises ConfigError."""
+    options = parser().parse_args(words)
+    logging.getLogger("adapter").addHandler(logging.NullHandler())  # problems are in the report
+    found = _check(options.config)
+    write = report.write_json if options.output == "json" else report.write_text
+    write(found)
+    return arguments.FINDINGS if report.problems(found) else arguments.FINE
+
+
+def _check(file: str) -> Report:
+    """Returns the entries on everything that is configured in a file, or where the adapter looks by default."""
+    config, entries = configuration.read(file)
+    programs.use(config.mount_namespace)
+    conf_json, of_plugins = plugins.read(config.legacy)
+    hooks = hook_files.HookFiles(config.hooks, config.host_root)
+    report = {
+        "configuration": [*entries, *configuration.launch(config.host_root)],
+        "legacy plugins": [*of_plugins, *plugins.programs(config.legacy, conf_json)],
+        "hooks": list(hooks.entries()),
+        "trust": list(writers.check(config, conf_json, hooks)),
+        "runtime": list(runtimes.check(config, conf_json, hooks=bool(hooks.in_force))),
+    }
+    return {part: entries for part, entries in report.items() if entries}

@@ -1,0 +1,148 @@
+"""The hooks: every file of every directory, and the programs of the hooks."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+
+from adapter import gojson
+from adapter.commands.check import faults, patterns, program
+from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry, count
+from adapter.commands.progress import telling
+from adapter.errors import ConfigError
+from adapter.hooks import model
+from adapter.hooks.decode import Document
+from adapter.hooks.directory import Directories
+from adapter.hooks.match import Facts
+from adapter.hooks.model import Hook, HookError, When
+from adapter.legacy.config import read
+from adapter.sanitize import printable
+from adapter.settings import HooksSettings
+
+
+class HookFiles:
+    """All files of the hooks directories; `in_force` has the hooks that are used, by their files' paths."""
+
+    def __init__(self, settings: HooksSettings, host_root: str) -> None:
+        self._host_root = host_root
+        self._precreate = settings.precreate
+        self._directories = () if settings.enabled is False else settings.directories
+        self._trust = settings.trust
+        hooks = Directories(self._directories, host_root, watch=False, precreate=self._precreate, trust=self._trust)
+        decisions = hooks.current().explain(Facts({}, None, has_bind_mounts=False))
+        self.in_force = {decision.named.path: decision.named.hook for decision in decisions}
+        self._reasons = dict(hooks.problems)
+        self._is_off = settings.enabled is False
+
+    def entries(self) -> Iterator[Entry]:
+        """Yields the entries on the directories in their order, and on each file in them."""
+        if self._is_off:
+            yield Entry(NOTE, "switched off (hooks.enabled)")
+        for directory in self._directories:
+            files = _files(directory)
+            yield self._directory(directory, files)
+            with telling(f"checking {count(len(files), 'hook file')} in {directory}"):
+                for file in files:
+                    yield from self._file(file)
+            for other in sorted({*_files(directory, "*.[jJ][sS][oO][nN]")}.difference(files)):
+                yield Entry(NOTE, "not a hook file: its name does not end in .json", other)
+
+    def paths(self) -> Iterator[tuple[str, str]]:
+        """Yields each file, and each program of the hooks in force, with its root directory."""
+        yield from ((file, "/") for directory in self._directories for file in _files(directory))
+        yield from ((hook.path, self._host_root) for hook in self.in_force.values())
+
+    def _directory(self, directory: str, files: Sequence[str]) -> Entry:
+        if directory in self._reasons:
+            return Entry(PROBLEM, self._reasons[directory], directory)
+        if not os.path.isdir(directory):
+            return Entry(OK, "not there: no hooks", directory)
+        used = sum(printable(file) in self.in_force for file in files)
+        return Entry(OK, f"{count(len(files), 'file')}, {count(used, 'hook')} in force", directory)
+
+    def _file(self, file: str) -> Iterator[Entry]:
+        masks = "masks files of its name in the directories before"
+        reason = self._trust(file, "/")
+        if reason:
+            yield Entry(PROBLEM, f"not used: {reason}", file)
+            return
+        if os.path.realpath(file) == os.devnull:
+            yield Entry(OK, f"a link to {os.devnull}: {masks}", file)
+            return
+        try:
+            text, _ = read(file)
+            hook, errors = model.examine(text, precreate=self._precreate) if text else (None, [])
+        except (OSError, ConfigError) as error:
+            yield Entry(PROBLEM, self._reasons.get(printable(file)) or str(error), file)
+        except HookError as error:
+            yield from _all_faults(text, file, [error])
+            yield Entry(NOTE, "not used", file)
+        else:
+            if hook is None:
+                yield Entry(OK, f"empty: {masks}", file)
+            elif errors:
+                yield from _all_faults(text, file, errors)
+                yield from self._program(file, hook)
+                yield Entry(NOTE, "not used", file)
+            else:
+                yield from self._good(file, text, hook)
+
+    def _good(self, file: str, text: bytes, hook: Hook) -> Iterator[Entry]:
+        """Yields the entries on a file that can be parsed."""
+        yield from faults.find(text, file)
+        for pattern in patterns.slow(model.patterns_of(hook.when)):
+            limit = f"{patterns.LIMIT * 1000:.0f} ms for 256 KiB of annotations"
+            error = Document(text).error(f"the pattern {pattern!r} takes more than {limit}", pattern)
+            yield Entry(PROBLEM, error.reason, file, error.line, error.column)
+        if printable(file) not in self.in_force:
+            reason = self._reasons.get(printable(file))
+            masked = Entry(NOTE, f"masked by {self._mask(file)}", file)
+            yield Entry(PROBLEM, f"not used: {reason}", file) if reason else masked
+            return
+        stages = ", ".join(hook.stages)
+        yield from list(self._program(file, hook)) or [Entry(OK, f"{stages}: {hook.path}", file)]
+        if not stages or never(hook.when):
+            why = "its conditions never hold" if stages else "it has no stages"
+            yield Entry(NOTE, f"no container gets this hook: {why}", file)
+        if {"prestart", "createRuntime"} <= set(hook.stages):
+            yield Entry(NOTE, "injected twice: prestart and createRuntime are the same stage", file)
+
+    def _program(self, file: str, hook: Hook) -> Iterator[Entry]:
+        """Yields why the program of a file's hook cannot be started."""
+        fault = program.fault(hook.path, self._host_root)
+        if fault:
+            yield Entry(PROBLEM, f"its program {hook.path} {fault}", file)
+
+    def _mask(self, file: str) -> str:
+        """Returns the file that masks another."""
+        name = os.path.basename(file)
+        namesakes = [os.path.join(directory, name) for directory in reversed(self._directories)]
+        return next((path for path in namesakes if os.path.lexists(path) and path != file), "a file of its name")
+
+
+def _files(directory: str, pattern: str = "*.json") -> list[str]:
+    names = glob.glob(pattern, root_dir=directory, include_hidden=True)
+    return [os.path.join(directory, name) for name in sorted(names)]
+
+
+def never(when: When) -> bool:
+    """Whether the conditions hold for no container at all."""
+    conditions = [when.always, when.has_bind_mounts, *when.annotations, *when.commands]
+    if when.any_of:
+        return not any(conditions)
+    return False in (when.always, when.has_bind_mounts) or all(condition is None for condition in conditions)
+
+
+def _all_faults(text: bytes, file: str, errors: Sequence[HookError]) -> list[Entry]:
+    """Returns every fault of a file; `errors` are those that the parser has found."""
+    found = {Entry(PROBLEM, error.reason, file, error.line, error.column) for error in errors}
+    try:
+        gojson.document(text)
+    except gojson.JSONError:
+        return list(found)
+    entries = faults.find(text, file)
+    places = {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
+    # An error without a place is a missing key, which the schema finds, too.
+    new = [entry for entry in found if (entry.line, entry.column) not in places and (entry.line or not places)]
+    return sorted([*entries, *new], key=faults.by_place)

@@ -1,0 +1,71 @@
+"""The legacy plugins: conf.json, and the programs that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from adapter import gojson
+from adapter.commands.check import faults, program
+from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry, count
+from adapter.errors import ConfigError, PluginError
+from adapter.legacy import config
+from adapter.legacy.config import Config
+from adapter.legacy.programs import Programs
+from adapter.mount_namespace import programs as node
+from adapter.settings import LegacySettings
+
+
+def read(settings: LegacySettings) -> tuple[Config, list[Entry]]:
+    """Returns the configured legacy plugins, and the entries on their file, which may be unknown."""
+    file = settings.config
+    if not file:
+        return Config(), [Entry(NOTE, "not checked: legacy.config has an error")]
+    try:
+        text, _ = config.read(file)
+    except FileNotFoundError:
+        return Config(), [Entry(OK, "not there: no legacy plugins", file)]
+    except (OSError, ConfigError) as error:
+        return Config(), [Entry(PROBLEM, error.reason if isinstance(error, ConfigError) else str(error.strerror), file)]
+    untrusted = settings.trust(file, "/")
+    if untrusted:
+        return Config(), [Entry(PROBLEM, f"{untrusted}: none of its plugins runs", file)]
+    try:
+        _, end = gojson.value(text)
+    except gojson.JSONError as error:
+        reason = error.reason if text.strip() else "the file is empty"
+        return Config(), [Entry(PROBLEM, reason, file, error.line, error.column)]
+    entries = faults.find(text[:end], file, faults.CONF)
+    if text[end:].strip(b" \t\r\n"):
+        entries.append(Entry(NOTE, "the text behind the first JSON value is ignored", file))
+    try:
+        conf = config.parse(text, file)
+    except ConfigError as error:
+        if not any(entry.status == PROBLEM for entry in entries):  # none of them is why
+            entries.append(Entry(PROBLEM, error.reason, error.place))
+        return Config(), [*entries, Entry(NOTE, "none of its plugins runs", file)]
+    return conf, [*entries, Entry(OK, count(len(conf.entries), "plugin"), file)]
+
+
+def programs(settings: LegacySettings, conf: Config) -> Iterator[Entry]:
+    """Yields, for each plugin, whether its program can be started; and settings of plugins that are not in the file."""
+    finder = Programs(settings.path, settings.environment, settings.trust)
+    types = dict.fromkeys(entry.type for entry in conf.entries)
+    for type_ in types:
+        try:
+            path = finder.find(type_)
+        except PluginError as error:
+            yield Entry(PROBLEM, f"{type_}: {error.reason}")
+            continue
+        with node:
+            fault = program.fault(path)
+        running = Entry(OK, f"{type_}: runs {path}{_events(settings, type_)}")
+        yield Entry(PROBLEM, f"{path} {fault}" if path == type_ else f"{type_}: {path} {fault}") if fault else running
+    for type_ in settings.plugins:
+        if settings.config and type_ not in types:
+            yield Entry(NOTE, f"{type_}: has settings, but is not in {settings.config}")
+
+
+def _events(settings: LegacySettings, type_: str) -> str:
+    """Returns the events that are configured for a plugin, empty for the usual four."""
+    events = settings.plugins[type_].events if type_ in settings.plugins else None
+    return "" if events is None else f" at {', '.join(sorted(events)) or 'no event'}"

@@ -1,0 +1,70 @@
+"""What depends on the runtime: on the runtimes whose sockets exist, or on all runtimes if there is no such socket."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+
+from adapter.commands.check import configuration, nri, validator
+from adapter.commands.check.report import NOTE, OK, Entry
+from adapter.legacy.config import Config
+from adapter.legacy.sandboxes import is_runtimes_own
+from adapter.nri import DEFAULT_SOCKET
+from adapter.paths import under
+from adapter.settings import DEFAULT_CONF_JSON, Settings
+
+DOCKER_SOCKET = "/run/docker.sock"
+DOCKER = (
+    "Docker: it tells of the creation of containers only, and takes no hooks: legacy plugins run at CreateContainer or"
+    """ not at all; NRI is off, to switch it on: "nri-opts": {"enable": true} in /etc/docker/daemon.json"""
+)
+POD_UPDATES = {"UpdatePodSandbox", "PostUpdatePodSandbox"}
+SOCKETS = {"containerd": "/run/containerd/containerd.sock", "CRI-O": "/run/crio/crio.sock"}
+
+
+def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Entry]:
+    """Yields what to expect of the runtimes; `hooks` is whether any hooks are in force."""
+    names = present(config.host_root)
+    if os.path.exists(under(config.host_root, DEFAULT_SOCKET)):
+        yield Entry(OK, "a runtime serves NRI here", DEFAULT_SOCKET)
+    else:
+        yield Entry(NOTE, "not there: no runtime serves NRI here", DEFAULT_SOCKET)
+    for runtime in names:
+        yield from nri.check(runtime, config.host_root)
+    for runtime, caveat in _caveats(config, conf_json, hooks=hooks):
+        if runtime in names:
+            yield Entry(NOTE, f"{runtime}: {caveat}")
+    if conf_json.entries or hooks:
+        for runtime in names:
+            yield from validator.check(runtime, config.host_root, configuration.names(config.host_root))
+    if os.path.exists(under(config.host_root, DOCKER_SOCKET)):
+        yield Entry(NOTE, DOCKER)
+    if hooks:
+        yield Entry(NOTE, "a runtime whose reject_oci_hook_adjustment is set fails every container that gets a hook")
+
+
+def present(host_root: str) -> Collection[str]:
+    """Returns the names of the runtimes that may run on a node: those whose sockets exist, all without a socket."""
+    return [name for name, socket in SOCKETS.items() if os.path.exists(under(host_root, socket))] or SOCKETS
+
+
+def _caveats(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[tuple[str, str]]:
+    legacy = config.legacy
+    runs_pods = f"from 2.0 on it runs the plugins of {DEFAULT_CONF_JSON} for pods itself"
+    if conf_json.entries and legacy.sandboxes != "never" and is_runtimes_own(legacy.config, config.host_root):
+        auto, always = "so the adapter leaves pods to it", "so with legacy.sandboxes: always they are run twice"
+        yield "containerd", f"{runs_pods}, {auto if legacy.sandboxes == 'auto' else always}"
+    fails = [legacy.plugins[entry.type].fail_create for entry in conf_json.entries if entry.type in legacy.plugins]
+    if conf_json.entries and (legacy.fail_create or True in fails):
+        yield "CRI-O", "a failed create fails a pod, but a container starts all the same, with a warning in its log"
+    for name, plugin in legacy.plugins.items():
+        for event in sorted(POD_UPDATES.intersection(plugin.events or ())):
+            for runtime, old in (("containerd", "before 2.3"), ("CRI-O", "up to 1.36")):
+                yield (
+                    runtime,
+                    f"{old} it tells the adapter no {event}: the plugin {name} needs a newer one for its events",
+                )
+    if hooks and config.hooks.enabled is None:
+        yield "CRI-O", "it injects hooks itself, so the adapter does not (hooks.enabled: auto)"
+    elif hooks:
+        yield "CRI-O", "it injects the hooks of its own hooks_dir, too; hooks that are in both are injected twice"

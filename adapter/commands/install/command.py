@@ -1,0 +1,88 @@
+"""The command `install`."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Collection, Iterator, Sequence
+
+from adapter.commands.check import nri, runtimes
+from adapter.commands.install import forms, migration
+from adapter.commands.install.forms import COMMAND, SERVICES, Node
+from adapter.commands.install.things import State, Thing
+from adapter.errors import AdapterError
+from adapter.sanitize import printable
+
+DONE, REFUSED = 0, 1
+TOLD = {State.MISSING: "made", State.OLD: "replaced", State.CURRENT: "is there", State.FOREIGN: "kept"}
+PLANNED = {**TOLD, State.MISSING: "would make", State.OLD: "would replace"}
+
+
+def parser() -> ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    text = (
+        "Makes the runtime, or systemd, start the adapter, and tells what is left to do. Running it again does no harm."
+    )
+    made = forms.parser("install", text)
+    text = "as a service of systemd, beside the runtime; without it the runtime launches the adapter"
+    made.add_argument("-external", "--external", action="store_true", help=text)
+    return made
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs the command; returns 0, or 1 if something is in the way. Raises AdapterError."""
+    options = parser().parse_args(words)
+    node = forms.node(options.root)
+    wanted, others = forms.launched(node), forms.external(node)
+    if options.external:
+        wanted, others = others, wanted
+    try:
+        obstacles = list(forms.obstacles(node, wanted, others))
+        for text in obstacles or (f"warning: {text}" for text in forms.warnings(node)):
+            print(f"{COMMAND}: {printable(text)}", file=sys.stderr)
+        if obstacles:
+            return REFUSED
+        for thing in [forms.configuration_file(node), *wanted]:
+            _install(thing, dry_run=options.dry_run)
+    except OSError as error:
+        if error.filename is None:  # stdout's
+            raise
+        raise AdapterError(f"{error.filename}: {error.strerror}") from None
+    _tell(node, is_external=options.external)
+    return DONE
+
+
+def _install(thing: Thing, *, dry_run: bool) -> None:
+    state = thing.state()
+    is_wanted = state in (State.MISSING, State.OLD)
+    if is_wanted and not dry_run:
+        thing.make()
+    print(f"{(PLANNED if dry_run else TOLD)[state]:14}{thing.path}")
+    if is_wanted and dry_run:
+        print(*(f"    {line}".rstrip() for line in thing.content.splitlines()), sep="\n")
+
+
+def _tell(node: Node, *, is_external: bool) -> None:
+    """Prints whether NRI is on, and the commands that come next."""
+    names = runtimes.present(node.root)
+    for name in names:
+        for entry in nri.check(name, node.root):
+            print(f"{entry.status:14}{printable(str(entry))}")
+    print("\nTo start it:", *_start(names, is_external=is_external), sep="\n    ")
+    warning = "a runtime does not start if a link in its plugin directory leads nowhere"
+    print(f"\nBefore you delete the program, run `{COMMAND} uninstall`: {warning}.")
+    services = [SERVICES["containerd"], *([COMMAND] if is_external else [])]
+    commands = list(migration.commands(node.root, services)) if "containerd" in names else []
+    if commands:
+        text = (
+            f"containerd 2 runs the plugins of {migration.SHARED} for pods itself. To leave all of them to the adapter:"
+        )
+        print(f"\n{text}", *commands, sep="\n    ")
+
+
+def _start(names: Collection[str], *, is_external: bool) -> Iterator[str]:
+    if is_external:
+        yield from ("systemctl daemon-reload", f"systemctl restart {COMMAND}")
+    else:
+        yield f"systemctl restart {forms.services(names)}"
+    yield from (f"{COMMAND} check", f"{COMMAND} status")

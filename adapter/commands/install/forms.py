@@ -1,0 +1,112 @@
+"""The two forms of an installation: a link from which the runtime launches the adapter, and a service of systemd."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from adapter import settings
+from adapter.commands import arguments
+from adapter.commands.check import configuration, program
+from adapter.commands.check.report import PROBLEM
+from adapter.commands.install import example
+from adapter.commands.install.things import File, Link, State, Thing
+from adapter.errors import ConfigError
+from adapter.paths import under
+from adapter.trust import judge
+
+COMMAND = "v010-adapter"
+LINK = f"{configuration.PLUGINS}/00-{COMMAND}"
+UNIT = configuration.UNIT
+WANTED = f"/etc/systemd/system/multi-user.target.wants/{COMMAND}.service"
+"""The link by which systemd starts the service at boot, as `systemctl enable` makes it."""
+OTHERS = re.compile(rf"[0-9]{{2}}-(?:{COMMAND}|hook-injector)")
+"""The names of upstream's plugins that do the same."""
+VOLATILE = "/tmp/", "/var/tmp/", "/run/", "/dev/"  # noqa: S108 - what is there is gone after a while
+SERVICES = {"containerd": "containerd", "CRI-O": "crio"}
+"""The runtimes' units."""
+
+
+class Node(NamedTuple):
+    """Where the adapter is installed: the root directory, and there the path of the command."""
+
+    root: str
+    program: str
+
+
+def parser(command: str, description: str) -> ArgumentParser:
+    """Returns a parser with the arguments that both commands have."""
+    made = arguments.parser(command, description)
+    text = "show what would be done, and do nothing"
+    made.add_argument("-dry-run", "--dry-run", dest="dry_run", action="store_true", help=text)
+    text = "the directory that has the files of the node (/)"
+    made.add_argument("-root", "--root", metavar="DIR", default="/", type=os.path.abspath, help=text)
+    return made
+
+
+def node(root: str) -> Node:
+    """Returns the node below a directory, with this command as the program. Raises ConfigError."""
+    path = os.path.realpath(shutil.which(sys.argv[0]) or sys.argv[0])
+    if os.path.basename(path) != COMMAND:
+        raise ConfigError(sys.argv[0], f"run the installed command, by its path: .../bin/{COMMAND}")
+    inside = os.path.realpath(root).rstrip("/") + "/"
+    return Node(root, path.replace(inside, "/", 1) if path.startswith(inside) else path)
+
+
+def services(names: Iterable[str]) -> str:
+    """Returns the units of runtimes, one of which runs on the node, for a command that people copy."""
+    return "    # or ".join(SERVICES[name] for name in names)
+
+
+def configuration_file(node: Node) -> Thing:
+    """Returns the configuration file, which both forms have."""
+    return File(node.root, settings.DEFAULT_PATH, example.text(), example.is_ours)
+
+
+def launched(node: Node) -> list[Thing]:
+    """Returns what makes runtimes launch the adapter."""
+    return [Link(node.root, LINK, node.program)]
+
+
+def external(node: Node) -> list[Thing]:
+    """Returns what makes systemd start the adapter."""
+    template = Path(__file__).with_name(f"{COMMAND}.service").read_text()
+    header = template.split("\n")[0]
+    quoted = f'"{node.program.replace("%", "%%")}"'
+    unit = File(node.root, UNIT, template.replace("{program}", quoted), lambda text: text.startswith(header))
+    return [unit, Link(node.root, WANTED, UNIT)]
+
+
+def obstacles(node: Node, wanted: Sequence[Thing], others: Sequence[Thing]) -> Iterator[str]:
+    """Yields why the wanted form cannot be installed. Raises OSError."""
+    path = under(node.root, node.program)
+    fault = program.fault(path) if node.root == "/" else "" if os.path.exists(path) else "is not there"
+    if fault:
+        yield f"{path} {fault}" + ("" if node.root == "/" else f": install the command below {node.root} first")
+    for thing in wanted:
+        if thing.state() is State.FOREIGN:
+            yield f"{thing.path} is there, and not from an installation of the adapter"
+    for thing in others:
+        if thing.state() in (State.CURRENT, State.OLD):
+            yield f"{thing.path} is there: the adapter would run twice; run `{COMMAND} uninstall` first"
+
+
+def warnings(node: Node) -> Iterator[str]:
+    """Yields what would keep runtimes from starting, or give the node's root to others, or run plugins twice."""
+    if node.program.startswith(VOLATILE):
+        yield f"{node.program} may be gone after a reboot: a link that leads nowhere keeps the runtime from starting"
+    error, told = judge(node.program, node.root)
+    yield from (f"{reason}: its writers would be root" for reason in [error, *told] if reason)
+    for entry in configuration.launch(node.root):
+        if entry.status == PROBLEM and not entry.file.endswith(LINK):
+            yield str(entry)
+    plugins = under(node.root, configuration.PLUGINS)
+    for name in sorted(os.listdir(plugins)) if os.path.isdir(plugins) else []:
+        if OTHERS.fullmatch(name) and f"{configuration.PLUGINS}/{name}" != LINK:
+            yield f"{configuration.PLUGINS}/{name}: legacy plugins or hooks run twice, with it and with this adapter"

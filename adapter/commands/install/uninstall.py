@@ -1,0 +1,58 @@
+"""The command `uninstall`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+from adapter.commands.check import runtimes
+from adapter.commands.install import forms
+from adapter.commands.install.forms import COMMAND
+from adapter.commands.install.things import State, Thing
+from adapter.errors import AdapterError
+
+DONE = 0
+
+
+def parser() -> ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    text = "Undoes `install`. Run it before you delete the program: else the runtime may not start."
+    return forms.parser("uninstall", text)
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs the command; returns 0. Raises AdapterError."""
+    options = parser().parse_args(words)
+    node = forms.node(options.root)
+    launched, external = forms.launched(node), forms.external(node)
+    try:
+        removed = _remove([*launched, *external, forms.configuration_file(node)], dry_run=options.dry_run)
+    except OSError as error:
+        if error.filename is None:  # stdout's
+            raise
+        raise AdapterError(f"{error.filename}: {error.strerror}") from None
+    ends: Sequence[str] = ()
+    if any(thing in removed for thing in launched):
+        ends = [f"systemctl restart {forms.services(runtimes.present(node.root))}"]
+    elif any(thing in removed for thing in external):
+        ends = [f"systemctl stop {COMMAND}", "systemctl daemon-reload"]
+    if ends:
+        print("\nTo end the adapter that runs:", *ends, sep="\n    ")
+    return DONE
+
+
+def _remove(things: Sequence[Thing], *, dry_run: bool) -> list[Thing]:
+    """Removes what an installation has made, and tells it; returns what is removed. Raises OSError."""
+    removed = []
+    for thing in things:
+        state = thing.state()
+        if state is State.FOREIGN:
+            print(f"{'kept':14}{thing.path}: not as `install` has made it")
+        elif state is not State.MISSING:
+            removed.append(thing)
+            if not dry_run:
+                thing.remove()
+            print(f"{'would remove' if dry_run else 'removed':14}{thing.path}")
+    if not removed:
+        print("nothing to remove")
+    return removed

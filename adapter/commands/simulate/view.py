@@ -1,0 +1,109 @@
+"""Shows a simulation: as text for people, or as one JSON object per event."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, TextIO
+
+from google.protobuf.json_format import MessageToDict
+
+from adapter.commands.simulate.difference import changes
+from adapter.commands.simulate.play import Scene
+from adapter.oci.outside_spec import outside_spec
+from adapter.sanitize import printable
+
+to_dict = partial(MessageToDict, preserving_proto_field_name=True)
+"""Returns a message as protojson with the names of the proto file."""
+
+EVENT_COLUMN, TIME_COLUMN = 28, 10
+MARGIN = "    "
+WIDE = 160
+"""Columns where neither a terminal nor COLUMNS says how many there are."""
+RED, GREEN, DIM, BOLD = 31, 32, 2, 1
+
+
+def as_json(scene: Scene) -> dict[str, Any]:
+    """Returns a scene ready for JSON. Messages are protojson with the names of the proto file."""
+    outcome = scene.outcome
+    return {
+        "event": outcome.event,
+        "us": round(scene.seconds * 1e6),
+        "plugins": [
+            {"name": one.plugin, "us": round(one.seconds * 1e6), "error": one.error} for one in outcome.answers
+        ],
+        "adjust": to_dict(outcome.adjust) if outcome.adjust is not None else {},
+        "update": [to_dict(update) for update in outcome.update],
+        "error": outcome.error,
+        **({"spec": scene.after} if scene.after is not None else {}),
+        **({"unknown": list(scene.unknown)} if scene.unknown else {}),
+    }
+
+
+class TextView:
+    """Lines for a terminal, coloured unless the terminal or the user refuses colours."""
+
+    def __init__(self, out: TextIO, *, full: bool = False) -> None:
+        """Takes the stream to write to. With `full`, long lines are not cut."""
+        self._out = out
+        self._events = 0
+        self._colour = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self._width = sys.maxsize if full else shutil.get_terminal_size((WIDE, 24)).columns
+
+    def show(self, scene: Scene) -> None:
+        """Shows an event in a line; below it the errors, the changes of the container, and the updates."""
+        self._events += 1
+        outcome = scene.outcome
+        time = milliseconds(scene.seconds) if outcome.answers else ""
+        took = [f"{one.plugin} {'FAILED' if one.error else milliseconds(one.seconds)}" for one in outcome.answers]
+        answers = ", ".join(took) or "no plugin is subscribed"
+        self.line(f"{outcome.event:{EVENT_COLUMN}}{time:>{TIME_COLUMN}}  {answers}", None if outcome.answers else DIM)
+        for answer in outcome.answers:
+            if answer.error and answer.error != outcome.error:
+                self.line(f"{MARGIN}{answer.plugin}: {answer.error}", RED)
+        if outcome.error:
+            self.line(f"{MARGIN}FAILED: {outcome.error}", RED)
+        for text, style in _changes(scene):
+            self.detail(text, style)
+        for update in outcome.update:
+            self.detail(f"update of {update.container_id}: {json.dumps(to_dict(update.linux.resources))}")
+
+    def close(self, problems: Sequence[str]) -> None:
+        """Shows all problems, or that there are none."""
+        self.line("")
+        for problem in problems:
+            self.line(f"PROBLEM: {problem}", RED)
+        if not problems:
+            self.line(f"{self._events} events, no problems", GREEN)
+
+    def detail(self, text: str, style: int | None = None) -> None:
+        """Writes an indented line, cut at the width of the terminal."""
+        room = self._width - len(MARGIN)
+        self.line(MARGIN + (text if len(text) <= room else text[: room - 3] + "..."), style)
+
+    def line(self, text: str, style: int | None = None) -> None:
+        """Writes a line. Control characters in texts of plugins are escaped."""
+        text = printable(text)
+        print(f"\033[{style}m{text}\033[0m" if self._colour and style else text, file=self._out, flush=True)
+
+
+def milliseconds(seconds: float) -> str:
+    """Returns a duration for people."""
+    return f"{seconds * 1000:.1f} ms"
+
+
+def _changes(scene: Scene) -> Iterable[tuple[str, int]]:
+    if scene.before is None or scene.after is None:
+        return
+    changed = changes(scene.before, scene.after)
+    if not changed:
+        yield "the container is not changed", DIM
+    for mark, path, value in changed:
+        yield f"{mark} {path}  {value}", RED if mark == "-" else GREEN
+    outside = to_dict(outside_spec(*([scene.outcome.adjust] if scene.outcome.adjust else [])))
+    if outside:
+        yield f"resolved by the runtime: {json.dumps(outside)}", GREEN

@@ -1,0 +1,142 @@
+"""Answers HTTP requests on the daemon's loop, so that a probe gets no answer from a loop that is wedged.
+
+There is one request for each connection, and only GET. A client that is slow, or sends more than a request, is dropped.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from typing import NamedTuple
+
+from adapter.loop import Loop
+from adapter.monitoring.listener import Listener
+from adapter.trunk import Trunk
+
+MAX_REQUEST = 8 << 10
+"""Bytes of a request with its header fields."""
+MAX_CLIENTS = 16
+"""Connections at a time. The oldest is closed for one more."""
+PATIENCE = 30.0
+"""Seconds that a connection may take."""
+TEXT = "text/plain; charset=utf-8"
+
+
+class Response(NamedTuple):
+    """What a client gets."""
+
+    status: HTTPStatus
+    body: bytes
+    type: str = TEXT
+
+
+class HttpServer:
+    """Serves pages, each the answer of a function."""
+
+    def __init__(self, loop: Loop, listen: str, pages: Mapping[str, Callable[[], Response]]) -> None:
+        """Takes `unix:PATH` or `ADDRESS:PORT`, and what answers each path. Raises OSError."""
+        self._loop = loop
+        self._pages = pages
+        self._clients: dict[_Client, None] = {}
+        """In the order in which they came."""
+        self._path = listen.removeprefix("unix:") if listen.startswith("unix:") else ""
+        self._listener = Listener(loop, _unix(self._path) if self._path else _tcp(listen), self._accepted)
+
+    def _accepted(self, connection: socket.socket) -> None:
+        if len(self._clients) >= MAX_CLIENTS:
+            next(iter(self._clients)).close()
+        client = _Client(self._loop, connection.detach(), self._answer, self._clients.pop)
+        self._clients[client] = None
+
+    def _answer(self, request: bytes) -> Response:
+        """Returns the answer to a request, whole or longer than any."""
+        if len(request) > MAX_REQUEST:
+            return _refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        method, _, rest = request.partition(b"\r\n")[0].partition(b" ")
+        path, _, version = rest.partition(b" ")
+        if not version.startswith(b"HTTP/1."):
+            return _refusal(HTTPStatus.BAD_REQUEST)
+        page = self._pages.get(path.partition(b"?")[0].decode("latin-1"))
+        if page is None:
+            return _refusal(HTTPStatus.NOT_FOUND)
+        return page() if method == b"GET" else _refusal(HTTPStatus.METHOD_NOT_ALLOWED)
+
+    def close(self) -> None:
+        """Closes the socket and all connections."""
+        for client in list(self._clients):
+            client.close()
+        if self._path:  # before the socket is closed: then the path is another adapter's
+            with suppress(OSError):
+                os.unlink(self._path)
+        self._listener.close()
+
+
+class _Client:
+    """A connection, until it is answered or given up."""
+
+    def __init__(
+        self, loop: Loop, fd: int, answer: Callable[[bytes], Response], on_end: Callable[[_Client], object]
+    ) -> None:
+        self._answer = answer
+        self._on_end: Callable[[_Client], object] | None = on_end
+        self._request = b""
+        self._is_answered = False
+        self._trunk = Trunk(loop, fd)
+        self._trunk.on_data = self._receive
+        self._trunk.on_close = lambda _: self.close()
+        self._limit = loop.call_at(loop.time() + PATIENCE, self.close)
+
+    def _receive(self, data: bytes) -> None:
+        if self._is_answered:
+            return
+        self._request += data
+        if b"\r\n\r\n" not in self._request and len(self._request) <= MAX_REQUEST:
+            return
+        self._is_answered = True
+        status, body, type_ = self._answer(self._request)
+        fields = f"Content-Type: {type_}\r\nContent-Length: {len(body)}\r\nConnection: close"
+        self._trunk.write(f"HTTP/1.1 {status.value} {status.phrase}\r\n{fields}\r\n\r\n".encode() + body)
+        self._trunk.when_sent(self.close)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end(self)
+            self._limit.cancel()
+            self._trunk.close()
+
+
+def _refusal(status: HTTPStatus) -> Response:
+    return Response(status, f"{status.phrase}\n".encode())
+
+
+def _tcp(listen: str) -> socket.socket:
+    host, _, port = listen.rpartition(":")
+    made = socket.socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a killed adapter's connections may linger
+    return _listening(made, (host.strip("[]"), int(port)))
+
+
+def _unix(path: str) -> socket.socket:
+    """Returns a socket at a path, where that of a killed adapter may be."""
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as other:
+        if stat.S_ISSOCK(os.lstat(path).st_mode) and other.connect_ex(path) == errno.ECONNREFUSED:
+            os.unlink(path)
+    return _listening(socket.socket(socket.AF_UNIX), path)
+
+
+def _listening(made: socket.socket, address: str | tuple[str, int]) -> socket.socket:
+    try:
+        made.setblocking(False)
+        made.bind(address)
+        made.listen()
+    except OSError:
+        made.close()
+        raise
+    return made
