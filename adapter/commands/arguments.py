@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from adapter import settings
+from adapter.commands import PROGRAM
 
 FINE, FINDINGS = 0, 1
 """The exit codes of the commands that report."""
@@ -12,7 +13,7 @@ FINE, FINDINGS = 0, 1
 
 def parser(command: str, description: str, epilog: str | None = None) -> ArgumentParser:
     """Returns the parser of a command, which has `-h` only. Flags have one dash or two, as Go's have."""
-    prog = f"v010-adapter {command}"
+    prog = f"{PROGRAM} {command}"
     return ArgumentParser(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 from google.protobuf.json_format import MessageToJson
 
 import adapter
-from adapter.commands import arguments
+from adapter.commands import PROGRAM, arguments
 from adapter.commands import hooks_match as hooks
 from adapter.commands.simulate import trial
 from adapter.commands.simulate.play import Play, Scene
@@ -86,7 +86,7 @@ class Demo:
 
     def steps(self) -> Generator[Step, None, None]:
         """Plays the script."""
-        plugin = PluginFile(trial.program_of(self._root), trial.IDX, trial.BASE, self._config.read_text())
+        plugin = PluginFile(trial.program_of(self._root), trial.IDX, PROGRAM, self._config.read_text())
         path = self._root / "adapter.log"
         unfinished = ""
         with path.open("ab", buffering=0) as log, path.open(errors="replace") as reader:

@@ -7,6 +7,7 @@ import re
 import stat
 
 from adapter import settings
+from adapter.commands import PROGRAM
 from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry
 from adapter.errors import ConfigError
 from adapter.paths import under
@@ -14,8 +15,7 @@ from adapter.settings import Settings
 
 PLUGINS = "/opt/nri/plugins"
 DROP_INS = "/etc/nri/conf.d"
-COMMAND = "v010-adapter"
-UNIT = f"/etc/systemd/system/{COMMAND}.service"
+UNIT = f"/etc/systemd/system/{PROGRAM}.service"
 """The service of systemd that `install -external` makes."""
 
 
@@ -50,7 +50,7 @@ def launch(host_root: str) -> list[Entry]:
 
 def names(host_root: str) -> set[str]:
     """Returns the names by which runtimes know the adapter, with and without an index."""
-    links = _links(under(host_root, PLUGINS)) or [f"00-{COMMAND}"]
+    links = _links(under(host_root, PLUGINS)) or [f"00-{PROGRAM}"]
     return {name for link in links for name in (link, link.partition("-")[2])}
 
 
@@ -69,7 +69,7 @@ def _drop_in() -> str:
 def _links(directory: str) -> list[str]:
     """Returns the names by which the adapter is in a directory."""
     present = filter(os.path.exists, _paths(directory))
-    return [os.path.basename(path) for path in present if os.path.basename(os.path.realpath(path)) == COMMAND]
+    return [os.path.basename(path) for path in present if os.path.basename(os.path.realpath(path)) == PROGRAM]
 
 
 def _paths(directory: str) -> list[str]:

@@ -6,9 +6,10 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Collection, Iterator, Sequence
 
+from adapter.commands import PROGRAM
 from adapter.commands.check import nri, runtimes
 from adapter.commands.install import forms, migration
-from adapter.commands.install.forms import COMMAND, SERVICES, Node
+from adapter.commands.install.forms import SERVICES, Node
 from adapter.commands.install.things import State, Thing
 from adapter.errors import AdapterError
 from adapter.sanitize import printable
@@ -39,7 +40,7 @@ def main(words: Sequence[str]) -> int:
     try:
         obstacles = list(forms.obstacles(node, wanted, others))
         for text in obstacles or (f"warning: {text}" for text in forms.warnings(node)):
-            print(f"{COMMAND}: {printable(text)}", file=sys.stderr)
+            print(f"{PROGRAM}: {printable(text)}", file=sys.stderr)
         if obstacles:
             return REFUSED
         for thing in [forms.configuration_file(node), *wanted]:
@@ -70,8 +71,8 @@ def _tell(node: Node, *, is_external: bool) -> None:
             print(f"{entry.status:14}{printable(str(entry))}")
     print("\nTo start it:", *_start(names, is_external=is_external), sep="\n    ")
     warning = "a runtime does not start if a link in its plugin directory leads nowhere"
-    print(f"\nBefore you delete the program, run `{COMMAND} uninstall`: {warning}.")
-    services = [SERVICES["containerd"], *([COMMAND] if is_external else [])]
+    print(f"\nBefore you delete the program, run `{PROGRAM} uninstall`: {warning}.")
+    services = [SERVICES["containerd"], *([PROGRAM] if is_external else [])]
     commands = list(migration.commands(node.root, services)) if "containerd" in names else []
     if commands:
         text = (
@@ -82,7 +83,7 @@ def _tell(node: Node, *, is_external: bool) -> None:
 
 def _start(names: Collection[str], *, is_external: bool) -> Iterator[str]:
     if is_external:
-        yield from ("systemctl daemon-reload", f"systemctl restart {COMMAND}")
+        yield from ("systemctl daemon-reload", f"systemctl restart {PROGRAM}")
     else:
         yield f"systemctl restart {forms.services(names)}"
-    yield from (f"{COMMAND} check", f"{COMMAND} status")
+    yield from (f"{PROGRAM} check", f"{PROGRAM} status")

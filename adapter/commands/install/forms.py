@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from adapter import settings
-from adapter.commands import arguments
+from adapter.commands import PROGRAM, arguments
 from adapter.commands.check import configuration, program
 from adapter.commands.check.report import PROBLEM
 from adapter.commands.install import example
@@ -21,12 +21,11 @@ from adapter.errors import ConfigError
 from adapter.paths import under
 from adapter.trust import judge
 
-COMMAND = "v010-adapter"
-LINK = f"{configuration.PLUGINS}/00-{COMMAND}"
+LINK = f"{configuration.PLUGINS}/00-{PROGRAM}"
 UNIT = configuration.UNIT
-WANTED = f"/etc/systemd/system/multi-user.target.wants/{COMMAND}.service"
+WANTED = f"/etc/systemd/system/multi-user.target.wants/{PROGRAM}.service"
 """The link by which systemd starts the service at boot, as `systemctl enable` makes it."""
-OTHERS = re.compile(rf"[0-9]{{2}}-(?:{COMMAND}|hook-injector)")
+OTHERS = re.compile(rf"[0-9]{{2}}-(?:{PROGRAM}|hook-injector)")
 """The names of upstream's plugins that do the same."""
 VOLATILE = "/tmp/", "/var/tmp/", "/run/", "/dev/"  # noqa: S108 - what is there is gone after a while
 SERVICES = {"containerd": "containerd", "CRI-O": "crio"}
@@ -53,8 +52,8 @@ def parser(command: str, description: str) -> ArgumentParser:
 def node(root: str) -> Node:
     """Returns the node below a directory, with this command as the program. Raises ConfigError."""
     path = os.path.realpath(shutil.which(sys.argv[0]) or sys.argv[0])
-    if os.path.basename(path) != COMMAND:
-        raise ConfigError(sys.argv[0], f"run the installed command, by its path: .../bin/{COMMAND}")
+    if os.path.basename(path) != PROGRAM:
+        raise ConfigError(sys.argv[0], f"run the installed command, by its path: .../bin/{PROGRAM}")
     inside = os.path.realpath(root).rstrip("/") + "/"
     return Node(root, path.replace(inside, "/", 1) if path.startswith(inside) else path)
 
@@ -76,7 +75,7 @@ def launched(node: Node) -> list[Thing]:
 
 def external(node: Node) -> list[Thing]:
     """Returns what makes systemd start the adapter."""
-    template = Path(__file__).with_name(f"{COMMAND}.service").read_text()
+    template = Path(__file__).with_name(f"{PROGRAM}.service").read_text()
     header = template.split("\n")[0]
     quoted = f'"{node.program.replace("%", "%%")}"'
     unit = File(node.root, UNIT, template.replace("{program}", quoted), lambda text: text.startswith(header))
@@ -94,7 +93,7 @@ def obstacles(node: Node, wanted: Sequence[Thing], others: Sequence[Thing]) -> I
             yield f"{thing.path} is there, and not from an installation of the adapter"
     for thing in others:
         if thing.state() in (State.CURRENT, State.OLD):
-            yield f"{thing.path} is there: the adapter would run twice; run `{COMMAND} uninstall` first"
+            yield f"{thing.path} is there: the adapter would run twice; run `{PROGRAM} uninstall` first"
 
 
 def warnings(node: Node) -> Iterator[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
+from adapter.commands import PROGRAM
 from adapter.commands.check import runtimes
 from adapter.commands.install import forms
-from adapter.commands.install.forms import COMMAND
 from adapter.commands.install.things import State, Thing
 from adapter.errors import AdapterError
 
@@ -35,7 +35,7 @@ def main(words: Sequence[str]) -> int:
     if any(thing in removed for thing in launched):
         ends = [f"systemctl restart {forms.services(runtimes.present(node.root))}"]
     elif any(thing in removed for thing in external):
-        ends = [f"systemctl stop {COMMAND}", "systemctl daemon-reload"]
+        ends = [f"systemctl stop {PROGRAM}", "systemctl daemon-reload"]
     if ends:
         print("\nTo end the adapter that runs:", *ends, sep="\n    ")
     return DONE

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from adapter import container_files
-from adapter.commands import arguments
+from adapter.commands import PROGRAM, arguments
 from adapter.commands.simulate import script, trial
 from adapter.commands.simulate.play import Play
 from adapter.commands.simulate.scratch import Scratch
@@ -22,7 +22,6 @@ from adapter.runtime.flavour import FLAVOURS, Flavour
 from adapter.runtime.launch import PluginFile, drop_in, drop_ins
 from adapter.sanitize import printable
 
-ADAPTER = "v010-adapter"
 EMPTY_CONFIG = "legacy: {config: /proc/no-conf.json}\nhooks: {enabled: false}\n"
 """A configuration of the adapter that runs nothing. Without one it would run the plugins and hooks of this node."""
 
@@ -168,7 +167,7 @@ def _plugin(option: str, position: int) -> PluginFile:
 def _configured(file: PluginFile, config: str) -> PluginFile:
     """Adds the configuration of a plugin; an adapter without one gets EMPTY_CONFIG, and a message says so."""
     text = drop_in(Path(config), file.idx, file.base) if config else ""
-    if not text and ADAPTER in (file.base, os.path.basename(os.path.realpath(file.path))):
+    if not text and PROGRAM in (file.base, os.path.basename(os.path.realpath(file.path))):
         name = printable(file.name)
         print(f"{name} has no configuration (-config): it runs nothing, instead of what this node has", file=sys.stderr)
         text = EMPTY_CONFIG

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from adapter.commands import PROGRAM
 from adapter.errors import ConfigError
 from adapter.runtime.launch import PluginFile
 
-IDX, BASE = "00", "v010-adapter"
+IDX = "00"
 
 
 def plugin(directory: Path, programs: Sequence[str], events: Sequence[str], hooks: Sequence[str]) -> PluginFile:
@@ -42,12 +43,12 @@ def plugin(directory: Path, programs: Sequence[str], events: Sequence[str], hook
             "directories": list(map(os.path.abspath, hooks)),
         },
     }
-    return PluginFile(program_of(directory), IDX, BASE, json.dumps(own))  # JSON is YAML
+    return PluginFile(program_of(directory), IDX, PROGRAM, json.dumps(own))  # JSON is YAML
 
 
 def program_of(directory: Path) -> Path:
     """Writes a program to a directory that runs the adapter of this process."""
-    path = directory / f"{IDX}-{BASE}"
+    path = directory / f"{IDX}-{PROGRAM}"
     path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m adapter "$@"\n')
     path.chmod(0o755)
     return path
