@@ -110,8 +110,17 @@ def _hook(hook: api.Hook) -> dict[str, Any]:
 
 def _as_text(outcome: Outcome) -> Iterator[str]:
     """Yields lines for people."""
-    described, width = outcome.described, max((len(one.named.file) for one in outcome.decisions), default=0)
-    verdicts = max([3, *(len(VERDICTS[one.matched]) for one in outcome.decisions)])
+    yield from _container_as_text(outcome.described)
+    yield ""
+    yield from _decisions_as_text(outcome)
+    yield ""
+    injected = outcome.adjustment.hooks.ListFields()
+    yield "injected, in this order:" if injected else "nothing is injected"
+    for field, hooks in injected:
+        yield from (f"{STAGES[field.name]:15}  {' '.join([hook.path, *hook.args[1:]])}" for hook in hooks)
+
+
+def _container_as_text(described: Described) -> Iterator[str]:
     facts = match.facts(described.pod, described.container)
     name = "/".join(filter(None, (described.pod.namespace, described.pod.name, described.container.name)))
     yield f"container    {name or 'without a name'}, from {described.kind}"
@@ -119,15 +128,14 @@ def _as_text(outcome: Outcome) -> Iterator[str]:
     yield f"annotations  {len(facts.annotations)}"
     yield f"bind mounts  {'yes' if facts.has_bind_mounts else 'none but those of the runtime'}"
     yield from (f"not known    {unknown}" for unknown in described.unknown)
-    yield ""
+
+
+def _decisions_as_text(outcome: Outcome) -> Iterator[str]:
+    width = max((len(one.named.file) for one in outcome.decisions), default=0)
+    verdicts = max([3, *(len(VERDICTS[one.matched]) for one in outcome.decisions)])
     for named, matched, reason in outcome.decisions:
         stages = f"{', '.join(named.hook.stages) or 'no stage'}: " if matched else ""
         yield f"{VERDICTS[matched]:{verdicts}}  {named.file:{width}}  {stages}{reason}"
     yield from (f"{'BAD':{verdicts}}  {problem.path}: {problem.reason}" for problem in outcome.problems)
     if not outcome.decisions and not outcome.problems:
         yield "no hooks are there"
-    yield ""
-    injected = outcome.adjustment.hooks.ListFields()
-    yield "injected, in this order:" if injected else "nothing is injected"
-    for field, hooks in injected:
-        yield from (f"{STAGES[field.name]:15}  {' '.join([hook.path, *hook.args[1:]])}" for hook in hooks)

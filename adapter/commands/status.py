@@ -97,33 +97,41 @@ def _text(adapter: dict[str, Any]) -> str:
 def _lines(adapter: dict[str, Any]) -> Iterator[str]:
     """Yields the lines of one adapter."""
     if "pid" in adapter:
-        runtime = adapter["runtime"]
-        part = "serves the events" if adapter["owner"] else "waits: another adapter serves the events"
-        if adapter["state"] != "joined":
-            part = "serves no events"
-        yield f"v010-adapter {adapter['version']}, pid {adapter['pid']}, since {_shown(adapter['started'])}: {part}"
-        if runtime["name"]:
-            yield f"  runtime  {runtime['name']} {runtime['version']} (NRI {runtime['nri']}), {adapter['state']}"
-        if adapter["joins"]:
-            yield f"  joined   {_shown(adapter['joined'])}, joins so far: {adapter['joins']}"
-        yield f"  owed     {adapter['owed']} deletes"
-        stalls = adapter["stalls"]
-        yield f"  loop     {stalls['count']} stalls, longest turn {stalls['longest'] * 1000:.0f} ms"
-        if adapter["events"]:
-            yield _row("EVENT", "ANSWERS", "", "LATE", "", "P50 ms", "P99 ms")
-        for name, event in adapter["events"].items():
-            yield _row(name, sum(event["times"]["counts"]), "", event["late"], "", *_quantiles(event))
-        if adapter["programs"]:
-            yield _row("PROGRAM", "RUNS", "FAILED", "LATE", "KILLED", "P50 ms", "P99 ms")
-        for name, account in adapter["programs"].items():
-            counts = (account[key] for key in ("runs", "failures", "late", "killed"))
-            yield _row(name, *counts, *_quantiles(account))
-            if account["last_error"]:
-                yield f"      {_shown(account['failed_at'])}  {printable(account['last_error'])}"
-        if adapter["hooks"]:
-            yield _row("HOOK", "CONTAINERS")
-        yield from (_row(file, number) for file, number in adapter["hooks"].items())
+        yield from _overview(adapter)
+        yield from _tables(adapter)
     yield from (f"  FAULT    {printable(fault)}" for fault in adapter["faults"])
+
+
+def _overview(adapter: dict[str, Any]) -> Iterator[str]:
+    runtime, stalls = adapter["runtime"], adapter["stalls"]
+    part = "serves the events" if adapter["owner"] else "waits: another adapter serves the events"
+    if adapter["state"] != "joined":
+        part = "serves no events"
+    yield f"v010-adapter {adapter['version']}, pid {adapter['pid']}, since {_shown(adapter['started'])}: {part}"
+    if runtime["name"]:
+        yield f"  runtime  {runtime['name']} {runtime['version']} (NRI {runtime['nri']}), {adapter['state']}"
+    if adapter["joins"]:
+        yield f"  joined   {_shown(adapter['joined'])}, joins so far: {adapter['joins']}"
+    yield f"  owed     {adapter['owed']} deletes"
+    yield f"  loop     {stalls['count']} stalls, longest turn {stalls['longest'] * 1000:.0f} ms"
+
+
+def _tables(adapter: dict[str, Any]) -> Iterator[str]:
+    """Yields a row for each event, each program with its last error, and each hook; no head without rows."""
+    if adapter["events"]:
+        yield _row("EVENT", "ANSWERS", "", "LATE", "", "P50 ms", "P99 ms")
+    for name, event in adapter["events"].items():
+        yield _row(name, sum(event["times"]["counts"]), "", event["late"], "", *_quantiles(event))
+    if adapter["programs"]:
+        yield _row("PROGRAM", "RUNS", "FAILED", "LATE", "KILLED", "P50 ms", "P99 ms")
+    for name, account in adapter["programs"].items():
+        counts = (account[key] for key in ("runs", "failures", "late", "killed"))
+        yield _row(name, *counts, *_quantiles(account))
+        if account["last_error"]:
+            yield f"      {_shown(account['failed_at'])}  {printable(account['last_error'])}"
+    if adapter["hooks"]:
+        yield _row("HOOK", "CONTAINERS")
+    yield from (_row(file, number) for file, number in adapter["hooks"].items())
 
 
 def _row(name: str, *columns: object) -> str:
