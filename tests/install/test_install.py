@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from adapter import settings
 from adapter.commands.install import example
+from tests.processes import impatience
 
 from .conftest import LINK, PROGRAM, UNIT, WANTED, YAML, Node
 
@@ -120,6 +122,20 @@ def test_what_somebody_else_has_made_is_in_the_way_and_stays(node: Node, name: s
     assert node.err == f"v010-adapter: /{name} is there, and not from an installation of the adapter\n"
     assert node("uninstall") == 0
     assert node.files() == before
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/nowhere", path)])
+def test_a_configuration_that_is_no_file_stays_and_is_not_waited_for(
+    node: Node, make: Callable[[Path], object]
+) -> None:
+    path = node.root / YAML
+    path.parent.mkdir(parents=True)
+    make(path)
+    before = path.lstat()
+    with impatience("install does not end"):
+        node("install")
+    assert f"kept          /{YAML}" in node.out
+    assert path.lstat().st_ino == before.st_ino
 
 
 def test_one_form_is_in_the_way_of_the_other(node: Node, form: Form) -> None:

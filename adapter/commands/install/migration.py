@@ -6,8 +6,8 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from adapter import settings
-from adapter.errors import ConfigError
+from adapter import paths, settings
+from adapter.errors import ConfigError, reason_of
 from adapter.paths import under
 
 SHARED = settings.DEFAULT_CONF_JSON
@@ -36,9 +36,8 @@ def commands(root: str, services: Sequence[str]) -> Iterator[str]:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+        return paths.text(paths.read(path, paths.MAX_GIVEN)[0], path)
     except FileNotFoundError:
         return ""
     except (OSError, ValueError) as error:
-        raise ConfigError(path, getattr(error, "strerror", None) or str(error)) from None
+        raise ConfigError(path, reason_of(error)) from None

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from adapter import paths
 from adapter.paths import under
 
 DIRECTORIES = "/opt/nri/plugins", "/opt/nri", "/etc/nri", "/etc/systemd/system/multi-user.target.wants"
@@ -97,10 +98,11 @@ class File(Thing):
 
     def state(self) -> State:
         try:
-            with open(self.place, encoding="utf-8", errors="replace") as file:
-                text = file.read()
+            text = paths.read(self.place, paths.MAX_GIVEN)[0].decode("utf-8", "replace")
         except FileNotFoundError:
-            return State.MISSING
+            return State.FOREIGN if os.path.islink(self.place) else State.MISSING
+        except ValueError:  # not a regular file: to open a FIFO could take for ever
+            return State.FOREIGN
         if text == self.text:
             return State.CURRENT
         return State.OLD if self.is_ours(text) else State.FOREIGN
