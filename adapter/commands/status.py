@@ -7,7 +7,6 @@ import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 from adapter import settings
@@ -45,14 +44,11 @@ def main(words: Sequence[str]) -> int:
     directory = options.directory or settings.state_directory(configured, options.name)
     if not options.watch:
         return _show(directory, options.output)
-    code = HEALTHY
-    with suppress(KeyboardInterrupt):
-        while True:
-            if sys.stdout.isatty():
-                print(CLEAR, end="")
-            code = _show(directory, options.output)
-            time.sleep(INTERVAL)
-    return code
+    while True:
+        if sys.stdout.isatty():
+            print(CLEAR, end="")
+        _show(directory, options.output)
+        time.sleep(INTERVAL)
 
 
 def _show(directory: str, output: str) -> int:

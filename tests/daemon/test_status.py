@@ -85,7 +85,7 @@ def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node) -> None:
                 pass
         watching.send_signal(signal.SIGINT)
         rest = watching.communicate(timeout=60)
-    assert (watching.returncode, rest[1]) == (0, "")
+    assert (watching.returncode, rest[1]) == (130, "v010-adapter: interrupted\n")
 
 
 def test_a_mistake_in_the_configuration_that_the_runtime_has_sent_is_a_fault(node: Node) -> None:
