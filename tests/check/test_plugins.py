@@ -32,6 +32,12 @@ def test_every_fault_of_conf_json_has_its_line_and_column(node: Node, text: str,
     assert node.problems() == problems
 
 
+def test_the_programs_of_a_bad_file_are_checked_too(node: Node) -> None:
+    node.write("conf.json", '{"plugins": [{"type": "a/b"}, {"type": "missing"}]}')
+    _, program = node.problems()
+    assert program.startswith("missing: not found in bin:")
+
+
 def test_what_the_original_client_tolerated_is_noted(node: Node) -> None:
     node.write("conf.json", '{"Version": "0.1", "plugins": []} trailing')
     assert node()[4:7] == [

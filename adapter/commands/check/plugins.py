@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from adapter import gojson
 from adapter.commands.check import faults, program
@@ -42,8 +43,20 @@ def read(settings: LegacySettings) -> tuple[Config, list[Entry]]:
     except ConfigError as error:
         if not any(entry.status == PROBLEM for entry in entries):  # none of them is why
             entries.append(Entry(PROBLEM, error.reason, error.place))
-        return Config(), [*entries, Entry(NOTE, "none of its plugins runs", file)]
+        return _usable(text, file), [*entries, Entry(NOTE, "none of its plugins runs", file)]
     return conf, [*entries, Entry(OK, count(len(conf.entries), "plugin"), file)]
+
+
+def _usable(text: bytes, file: str) -> Config:
+    """Returns the plugins without a fault, of a file that has one: their programs are checked all the same."""
+    whole, _ = gojson.value(text)
+    members = gojson.members(whole) if whole.startswith(b"{") else []
+    arrays = [member.value for member in members if gojson.fold(member.key) == "plugins"]
+    entries: list[config.Entry] = []
+    for element in (element for array in arrays if array.startswith(b"[") for element in gojson.elements(array)):
+        with suppress(ConfigError):
+            entries += config.parse(b'{"plugins": [%b]}' % element.value, file).entries
+    return Config(entries=tuple(entries))
 
 
 def programs(settings: LegacySettings, conf: Config) -> Iterator[Entry]:
