@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from .harness import COMMAND, Chain
-from .test_runtime import CONTAINER, LIFE, NAME, POD, external, launched, play
+from .test_runtime import CONTAINER, LIFE, NAME, POD, external, launched
 
 
 def runs(chain: Chain) -> list[tuple[str, str]]:
