@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Each of the processes that run tests would compile 200 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all demo docs test coverage lint lock proto proto-check bench e2e e2e-k8s image kustomize faults fuzz clean
+.PHONY: all demo docs test coverage lint lock proto proto-check bench e2e e2e-k8s image kustomize bundle release faults fuzz clean
 
 all: test
 
@@ -66,11 +66,27 @@ fuzz: .venv/.installed
 
 VERSION = $(shell sed -n "s/^__version__ = \"\(.*\)\"/\1/p" adapter/__init__.py)
 IMAGE = .cache/image/nri-v010-adapter-$(VERSION).tar
+BUNDLE = .cache/bundle/v010-adapter-$(VERSION)-linux-$(shell uname -m).tar.gz
 
 # Needs root, mmdebstrap and buildah.
 image: .venv/.installed
 	mkdir -p $(dir $(IMAGE))
 	deploy/image/build $(IMAGE) $(VERSION)
+
+.venv/.release: .venv/.installed
+	$(BIN)/pip install --quiet --editable '.[release]'
+	touch $@
+
+# Needs binutils, and root or user namespaces.
+bundle: .venv/.release
+	deploy/bundle/build $(BUNDLE)
+	deploy/bundle/try $(BUNDLE)
+
+# All of a release in dist/. The image needs what `make image` needs, the chart helm and kubeconform; SCHEMAS is the
+# latter's -schema-location.
+release: .venv/.release
+	rm -rf dist
+	deploy/release dist
 
 # Needs helm.
 kustomize:
@@ -82,4 +98,4 @@ e2e-k8s: .venv/.installed
 	K8S=$${K8S:-/var/tmp/k8s} $(BIN)/python -m tests.e2e.kubernetes $(IMAGE)
 
 clean:
-	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .cache dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
