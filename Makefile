@@ -5,7 +5,8 @@ BIN := .venv/bin
 # Each of the processes that run tests would compile 200 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all demo docs test coverage lint lock proto proto-check bench e2e e2e-k8s image kustomize bundle release faults fuzz clean
+.PHONY: all demo docs test coverage lint lock proto proto-check bench e2e e2e-k8s image
+.PHONY: kustomize bundle release faults fuzz clean
 
 all: test
 
@@ -77,7 +78,7 @@ image: .venv/.installed
 	$(BIN)/pip install --quiet --editable '.[release]'
 	touch $@
 
-# Needs binutils, and root or user namespaces.
+# Needs binutils, root or user namespaces, and a PYTHON that is not Debian's own.
 bundle: .venv/.release
 	deploy/bundle/build $(BUNDLE)
 	deploy/bundle/try $(BUNDLE)
