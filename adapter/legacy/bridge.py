@@ -127,9 +127,11 @@ class Bridge:
     def _settle(self, node: Node, ours: Sequence[Target]) -> None:
         """Runs the deletes of what has gone while there was no connection."""
         self._tell_missed(ours)
-        for target in (*ours, *filter(None, map(self.ledger.target, node.unclear))):  # whose pid is their create's
-            if target.is_sandbox and target.pid and target.id in self.ledger and self._runtime.name == "containerd":
-                self._watch(target)
+        if self._runtime.name == "containerd":
+            pids = {id_: 0 for id_ in node.unclear} | {target.id: target.pid for target in ours if target.is_sandbox}
+            for id_ in self.ledger.ids():
+                if id_ in pids:
+                    self._watch(id_, pids[id_])
         due = reconcile.due(self.ledger.ids(), node)
         for id_ in due.now:
             self._delete_unasked(id_)
@@ -137,11 +139,15 @@ class Bridge:
         if self._absent:
             self._loop.call_at(self._loop.time() + SECOND_LOOK, self._look_for_absent)
 
-    def _watch(self, pod: Target) -> None:
-        known = self.ledger.target(pod.id)
-        if known is not None:
-            known.started = cgroup.started(pod.pid) or -1
-        self._pods.watch(pod.id, pod.pid)
+    def _watch(self, id_: str, pid: int) -> None:
+        """Watches a pod's process; if the runtime lists none any more, that of its create, unless the pid is reused."""
+        known = self.ledger.target(id_)
+        if known is None:
+            return
+        started = cgroup.started(pid or known.pid)
+        if pid or not known.started:
+            known.started = started or -1
+        self._pods.watch(id_, (pid or known.pid) if started == known.started else 0)
 
     def _tell_missed(self, ours: Sequence[Target]) -> None:
         """Logs how many containers have started while there was no connection. No create is made up for them."""

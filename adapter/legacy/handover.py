@@ -77,8 +77,8 @@ class Handover:
 
         That happens when no earlier owner has chains under way: the events of an id would lose their order among three.
         """
-        if self._owner is None:
-            return
+        if self._owner is None or not self._owner.is_held:
+            return  # an adapter that waits must not give up the lock once it has it
         self._is_leaving = not self._owner.is_alone
         if not self._is_leaving:
             self._owner.release(self._queue.ids())

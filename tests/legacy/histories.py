@@ -335,7 +335,7 @@ class History:
             request.container.CopyFrom(api.Container(id=id_, pod_sandbox_id=pod))
         jobs = set(self.bridge._queue._jobs)
         try:
-            answer = self.bridge.handle(request, Context(event, within, self.clock.time, self.clock.now))
+            answer = self.serve(request, Context(event, within, self.clock.time, self.clock.now))
         except ConfigError as error:
             call.answers.append((self.clock.now, error))
         else:
@@ -345,6 +345,9 @@ class History:
                 call.answers.append((self.clock.now, None))
         call.waits = bool(set(self.bridge._queue._jobs) - jobs)
         (self._running.add if event in ("StartContainer", "RunPodSandbox") else self._running.discard)(id_)
+
+    def serve(self, request: Any, context: Context) -> Any:
+        return self.bridge.handle(request, context)
 
     def reconfigure(self) -> None:
         if self.dice.random() < 0.1:

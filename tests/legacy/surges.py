@@ -1,0 +1,249 @@
+"""Random histories of a node on which adapters wait beside the owner: killed, ended, dropped and rejoined in any order.
+
+Each is a whole `Adapter`, and each event comes to one after the other, as containerd's NRI sends it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter.daemon import GRACE
+from adapter.nri import Context, Deferred, api
+from adapter.plugin import Adapter
+from adapter.settings import HooksSettings, Settings
+
+from .histories import CONTAINERS, PODS, Try
+from .lives import Life, Lives
+
+POD_STOPS = ("StopPodSandbox", "RemovePodSandbox")
+
+
+class PodProcesses:
+    """In place of watched processes: the node of the history knows which pids live."""
+
+    def __init__(self, node: Surges, life: Life) -> None:
+        self.node, self.life = node, life
+        self.watched: dict[str, int] = {}
+
+    def watch(self, id_: str, pid: int) -> None:
+        self.watched.setdefault(id_, pid)
+        self.look()
+
+    def forget(self, id_: str) -> None:
+        self.watched.pop(id_, None)
+
+    def look(self) -> None:
+        for id_, pid in list(self.watched.items()):
+            if pid not in self.node.pids.values():
+                self.forget(id_)
+                self.life.call_soon(lambda id_=id_: self.life.bridge._delete_unasked(id_))
+
+
+class Peer:
+    """One adapter, and its connection with the runtime."""
+
+    def __init__(self, node: Surges, life: Life) -> None:
+        self.life = life
+        self.adapter = Adapter(life, Settings(hooks=HooksSettings(enabled=False)), "adapter", lambda: None)  # type: ignore[arg-type]
+        self.adapter.__dict__.update(_owner=life.owner, legacy=life.bridge, _runtime=("containerd", "1.7.35"))
+        life.bridge.runtime_is("containerd", "1.7.35")
+        life.bridge._pods = PodProcesses(node, life)  # type: ignore[assignment]
+        self.is_ending = self.is_apart = False
+
+
+class Surges(Lives):
+    """One history of adapters that all are whole."""
+
+    def __init__(self, seed: int, monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+        self.peers: list[Peer] = []
+        self.pids: dict[str, int] = {}
+        """The processes of the pods that live."""
+        self.silent: set[str] = set()
+        """Pods whose end the runtime does not announce: it was restarted since their start."""
+        self._last_pid = 1
+        self._cut: list[Any] = []
+        monkeypatch.setattr("adapter.plugin.gc.freeze", lambda: None)
+        monkeypatch.setattr("adapter.legacy.cgroup.started", lambda pid: pid if pid in self.pids.values() else 0)
+        super().__init__(seed, monkeypatch, directory)
+        self.peers.append(Peer(self, self.lives[-1]))
+
+    @property
+    def connected(self) -> list[Peer]:
+        return [peer for peer in self.peers if not (peer.life.is_dead or peer.is_apart)]
+
+    @property
+    def staying(self) -> list[Peer]:
+        return [peer for peer in self.peers if not (peer.life.is_dead or peer.is_ending)]
+
+    # What happens
+
+    def play(self, steps: int) -> None:
+        self.reconfigure()
+        self.join(self.peers[0])
+        self.clock.advance(0)  # what runs at the first start counts as created: nothing does
+        happenings = (self.event, self.reconfigure, self.surge, self.terminate, self.kill, self.drop, self.restart)
+        for _ in range(steps):
+            (happening,) = self.dice.choices((*happenings, self.wait), (50, 4, 6, 4, 5, 3, 2, 26))
+            happening()
+        while len(self.staying) > 1:
+            self.terminate()
+        self.clock.advance(100)
+        self.bridge = self.staying[0].life.bridge
+        self.finish()
+        for life in self.lives:
+            life.end()
+
+    def wait(self) -> None:
+        self.clock.advance(self.dice.choice((0.0, 0.0005, 0.3, 1.8, 1.95, 6.0, 32.0)))
+
+    def join(self, peer: Peer) -> None:
+        peer.is_apart = False
+        peer.adapter.synchronize(api.SynchronizeRequest(**dict(zip(("pods", "containers"), self.listed(), strict=True))), None)  # type: ignore[arg-type]
+        if self.dice.random() < 0.5:
+            self.clock.advance(0)  # else the first event comes before the work on it
+
+    def start(self) -> None:
+        self.begin(self.clock)
+        self.peers.append(Peer(self, self.lives[-1]))
+        self.join(self.peers[-1])
+
+    def surge(self) -> None:
+        if len(self.staying) < 3:
+            self.start()
+
+    def terminate(self) -> None:
+        """The oldest gets SIGTERM; there is another."""
+        if len(self.staying) < 2:
+            return
+        peer = self.staying[0]
+        peer.is_ending = True
+        peer.adapter.release()
+        self.clock.call_at(self.clock.now + GRACE, lambda: self.die(peer))
+        peer.adapter.when_idle(lambda: self.clock.call_soon(lambda: self.die(peer)))
+
+    def kill(self) -> None:
+        peer = self.dice.choice(self.staying)
+        self.die(peer)
+        if not self.staying:
+            for id_ in self.dice.sample([*CONTAINERS, *PODS], self.dice.choice((0, 0, 1, 2))):
+                if id_ not in {job.target.id for job in self.jobs()}:
+                    self.happen_unseen(id_)
+            self.start()
+
+    def die(self, peer: Peer) -> None:
+        """The process ends, whatever is under way."""
+        if peer.life.is_dead:
+            return
+        running = [program for program in self.alive if self._life_of[program] is peer.life]
+        for tried in self.trace:
+            if tried.call.is_delete and tried.program in running:
+                self._repeatable_at.append((len(self.trace), (tried.call.id, tried.type)))
+        peer.life.end()
+        self.cut()
+
+    def cut(self) -> None:
+        """Calls of connections that have ended have no answer; the event goes to the next adapter."""
+        waiting, self._cut = self._cut, []
+        for peer, go_on in waiting:
+            if peer.life.is_dead or peer.is_apart:
+                go_on()
+            else:
+                self._cut.append((peer, go_on))
+
+    def drop(self) -> None:
+        """The runtime drops a connection, and the adapter learns it later, perhaps after events."""
+        peer = self.dice.choice(self.staying)
+        peer.is_apart = True
+        self.cut()
+        if len(self.connected) > 0:
+            for _ in range(self.dice.choice((0, 1, 2))):
+                self.event()
+        self.lose(peer)
+
+    def lose(self, peer: Peer) -> None:
+        if peer.life.is_dead:
+            return
+        peer.is_apart = True
+        peer.adapter.runtime_is_gone()
+        self.clock.advance(self.dice.choice((0.0, 1.0, 3.0, 40.0)))
+        self.join(peer)
+
+    def restart(self) -> None:
+        """The runtime is restarted: it will not announce the end of the pods that are there."""
+        for peer in self.connected:
+            peer.is_apart = True
+        self.cut()
+        self.silent = set(PODS)
+        for peer in self.staying:
+            self.lose(peer)
+
+    def happen_unseen(self, id_: str) -> None:
+        if id_ in PODS:
+            self.end_process(id_)
+            self._running.discard(id_)
+        else:
+            super().happen_unseen(id_)
+
+    def end_process(self, pod: str) -> None:
+        self.pids.pop(pod, None)
+        for peer in self.peers:
+            if not peer.life.is_dead:
+                peer.life.bridge._pods.look()  # type: ignore[attr-defined]
+
+    def listed(self) -> tuple[list[api.PodSandbox], list[api.Container]]:
+        """Returns what the runtime has: pods that have ended without a pid."""
+        pods = [api.PodSandbox(id=id_, labels={"call": "-1"}, pid=self.pids.get(id_, 0)) for id_ in PODS]
+        return pods, super().listed()[1]
+
+    # Events
+
+    def send(self, event: str, id_: str, within: float) -> None:
+        if len(self.connected) > 1:
+            while self._cut:  # one event after the other
+                self.clock.advance(0.1)
+        if event in POD_STOPS:
+            self.end_process(id_)
+            if id_ in self.silent:
+                self._running.discard(id_)
+                return
+        elif event == "RunPodSandbox":
+            self.silent.discard(id_)
+            if id_ not in self.pids:
+                self._last_pid += 1
+                self.pids[id_] = self._last_pid
+        super().send(event, id_, within)
+
+    def serve(self, request: Any, context: Context) -> Any:
+        if request.pod.id in self.pids and context.method == "RunPodSandbox":
+            request.pod.pid = self.pids[request.pod.id]
+        answer: Deferred[Any] = Deferred()
+        self._deliver(request, context, self.connected, answer)
+        return answer
+
+    def _deliver(self, request: Any, context: Context, peers: list[Peer], whole: Deferred[Any]) -> None:
+        for number, peer in enumerate(peers):
+            if peer.life.is_dead or peer.is_apart:
+                continue
+            try:
+                answer = peer.adapter._legacy(request, context)
+            except Exception:
+                continue
+            if isinstance(answer, Deferred) and not answer.done:
+                went: list[bool] = []
+
+                def go_on(*_: object, went: list[bool] = went, rest: list[Peer] = peers[number + 1 :]) -> None:
+                    if not went:
+                        went.append(True)
+                        self._cut = [each for each in self._cut if each[1] is not go_on]
+                        self._deliver(request, context, rest, whole)
+
+                self._cut.append((peer, go_on))
+                answer.then(go_on)
+                return
+        whole.complete(None)
+
+    def runs_again(self, each: Try) -> bool:
+        return each.call.is_delete or self.settings.plugins[each.type].events is not None
