@@ -128,7 +128,7 @@ class Bridge:
         """Runs the deletes of what has gone while there was no connection."""
         self._tell_missed(ours)
         if self._runtime.name == "containerd":
-            pids = {id_: 0 for id_ in node.unclear} | {target.id: target.pid for target in ours if target.is_sandbox}
+            pids = dict.fromkeys(node.unclear, 0) | {target.id: target.pid for target in ours if target.is_sandbox}
             for id_ in self.ledger.ids():
                 if id_ in pids:
                     self._watch(id_, pids[id_])
@@ -219,10 +219,15 @@ class Bridge:
         return with_updates(event, None, self.updates, target) if job is None else job.answer
 
     def was_served(self, message: Any, context: Context) -> None:
-        """Notes an event that the owner before has served: what the event names has not gone unseen."""
+        """Notes an event that the owner before has served: what the event names has not gone unseen.
+
+        That owner may have been killed before its delete: what is owed then comes behind the chains it has under way.
+        """
         target = self._target(context.method, message)
         self._absent -= {target.id, target.sandbox_id}
         self._inherited.clear()
+        if STATES[context.method] == DELETE:
+            self._delete_unasked(target.id)
 
     def _target(self, event: str, message: Any) -> Target:
         if event.endswith("PodSandbox"):

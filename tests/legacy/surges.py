@@ -5,12 +5,14 @@ Each is a whole `Adapter`, and each event comes to one after the other, as conta
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adapter.daemon import GRACE
+from adapter.errors import ConfigError
 from adapter.nri import Context, Deferred, api
 from adapter.plugin import Adapter
 from adapter.settings import HooksSettings, Settings
@@ -39,7 +41,7 @@ class PodProcesses:
         for id_, pid in list(self.watched.items()):
             if pid not in self.node.pids.values():
                 self.forget(id_)
-                self.life.call_soon(lambda id_=id_: self.life.bridge._delete_unasked(id_))
+                self.life.call_soon(partial(self.life.bridge._delete_unasked, id_))
 
 
 class Peer:
@@ -101,7 +103,9 @@ class Surges(Lives):
 
     def join(self, peer: Peer) -> None:
         peer.is_apart = False
-        peer.adapter.synchronize(api.SynchronizeRequest(**dict(zip(("pods", "containers"), self.listed(), strict=True))), None)  # type: ignore[arg-type]
+        pods, containers = self.listed()
+        context = Context("Synchronize", 2.0, self.clock.time, self.clock.now)
+        peer.adapter.synchronize(api.SynchronizeRequest(pods=pods, containers=containers), context)
         if self.dice.random() < 0.5:
             self.clock.advance(0)  # else the first event comes before the work on it
 
@@ -122,7 +126,10 @@ class Surges(Lives):
         peer.is_ending = True
         peer.adapter.release()
         self.clock.call_at(self.clock.now + GRACE, lambda: self.die(peer))
-        peer.adapter.when_idle(lambda: self.clock.call_soon(lambda: self.die(peer)))
+        peer.adapter.when_idle(lambda: self._die_soon(peer))
+
+    def _die_soon(self, peer: Peer) -> None:
+        self.clock.call_soon(lambda: self.die(peer))
 
     def kill(self) -> None:
         peer = self.dice.choice(self.staying)
@@ -229,7 +236,7 @@ class Surges(Lives):
                 continue
             try:
                 answer = peer.adapter._legacy(request, context)
-            except Exception:
+            except ConfigError:
                 continue
             if isinstance(answer, Deferred) and not answer.done:
                 went: list[bool] = []

@@ -8,19 +8,21 @@ from pathlib import Path
 import pytest
 
 from .lives import Lives
+from .surges import Surges
 
 BATCHES = 4
 HISTORIES = 25
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("kind", [Lives, Surges])
 def test_each_create_has_one_delete_though_adapters_are_killed_and_replaced(
-    batch: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kind: type[Lives], batch: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     logging.disable()
     try:
         for seed in range(batch * HISTORIES, (batch + 1) * HISTORIES):
-            history = Lives(seed, monkeypatch, tmp_path / str(seed))
+            history = kind(seed, monkeypatch, tmp_path / str(seed))
             try:
                 history.play(steps=40)
                 history.judge()

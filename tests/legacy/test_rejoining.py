@@ -142,6 +142,89 @@ def test_a_pod_that_containerd_has_stopped_meanwhile_gets_its_delete_at_once(nod
     node.idle()
 
 
+def test_the_pid_of_a_pod_that_has_ended_is_not_taken_for_it_when_it_is_used_again(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.plugins(a="answer")
+    node.bridge.runtime_is("containerd", "1.7.35")
+    node.bridge.synchronize([], [])
+    node.wait(node.create_pod(pid=os.getpid()))
+    node.bridge.synchronize([living_pod()], [])
+    monkeypatch.setattr("adapter.legacy.cgroup.started", lambda _: 7)
+    node.bridge.synchronize([a_pod(pid=0)], [])
+    node.idle()
+    assert node.runs == ["a create pod"], "the watch of its process goes on"
+    node.bridge._pods.forget("pod")
+    node.bridge.synchronize([a_pod(pid=0)], [])
+    node.loop.until(lambda: node.runs == ["a create pod", "a delete pod"], "the pod's delete")
+    assert "pid" not in node.requests("a")[-1], "it is another process"
+    node.idle()
+
+
+def test_a_pod_whose_process_has_ended_gets_its_delete_though_its_containers_run(joined: Node) -> None:
+    """After its restart containerd announces their stops, and not the pod's."""
+    ended = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitpid(ended, 0)
+    joined.wait(joined.create_pod(pid=ended))
+    joined.bridge.synchronize([a_pod(pid=0)], [listed("c1", RUNNING), listed("c2", RUNNING)])
+    joined.loop.until(lambda: joined.runs[-1] == "a delete pod", "the pod's delete")
+    joined.wait(joined.delete("c1"), joined.delete("c2"))
+
+
+# Several adapters
+
+
+@pytest.fixture
+def owners(node: Node) -> Iterator[tuple[Owner, Owner]]:
+    """Two locks of one state directory."""
+    directory = str(node.folder / "shared")
+    pair = Owner(directory), Owner(directory)
+    yield pair
+    for owner in pair:
+        os.close(owner._fd)
+
+
+def test_an_adapter_that_waits_and_loses_its_runtime_keeps_the_lock_that_it_takes_later(
+    node: Node, owners: tuple[Owner, Owner]
+) -> None:
+    """At its loss the owner before had chains under way: it is not this one that is about to leave."""
+    node.plugins(a="answer")
+    before, mine = owners
+    assert before.take()
+    before.release(["c1"])
+    assert before.take_back()
+    bridge = node.build(mine)
+    assert not mine.take()
+    bridge.release()
+    before.leave("c1")
+    before.release(())
+    assert mine.take()
+    bridge.take_over([], [])
+    assert mine.is_held
+    bridge.ledger.keep_in(None)
+
+
+def test_a_delete_that_the_owner_before_has_got_and_not_run_comes_when_the_runtime_repeats_its_event(
+    node: Node, owners: tuple[Owner, Owner]
+) -> None:
+    node.plugins(a="answer")
+    before, mine = owners
+    assert before.take()
+    bridge = node.build(before)
+    bridge.take_over([], [])
+    node.wait(node.create("c1"))
+    bridge.release()
+    bridge.ledger.keep_in(None)
+    bridge = node.build(mine)
+    assert mine.take()
+    bridge.take_over([], [listed("c1", CREATED)])
+    request = api.StopContainerRequest(container=api.Container(id="c1"), pod=api.PodSandbox(id="pod"))
+    bridge.was_served(request, node._context("StopContainer", 2.0))
+    node.loop.until(lambda: node.runs == ["a create c1", "a delete c1"], "the delete")
+    node.idle()
+    bridge.ledger.keep_in(None)
+
+
 # The first start
 
 
