@@ -142,7 +142,7 @@ class Bridge:
     def _watch(self, id_: str, pid: int) -> None:
         """Watches a pod's process; if the runtime lists none any more, that of its create, unless the pid is reused."""
         known = self.ledger.target(id_)
-        if known is None:
+        if known is None or not (pid or known.pid):
             return
         started = cgroup.started(pid or known.pid)
         if pid or not known.started:
