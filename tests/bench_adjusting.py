@@ -21,6 +21,7 @@ from tests.peers.harness import COMMAND, GoRuntime, golden
 
 OURS, THEIRS = "ours", "theirs"
 SAMPLE = Path(__file__).resolve().parents[1] / "legacy-plugins" / "ulimit-adjuster"
+PLUGIN = {"type": "adjusting", "conf": {"allow": "everything"}}
 LIMITS = [{"type": "nofile", "hard": 4096, "soft": 1024}]
 CONVERSION_GOAL = 500  # microseconds
 CONTENT = (40, 100, 30)  # mounts, variables, annotations
@@ -73,7 +74,7 @@ def measure(what: str, program: Path, stage: str, rounds: int, events: int) -> L
         (directory / "bin" / "adjusting").symlink_to(program)
         conf, hooks = directory / "conf.json", directory / "hooks.d"
         hooks.mkdir()
-        conf.write_text(json.dumps({"version": "0.1", "plugins": [] if stage else [{"type": "adjusting"}]}))
+        conf.write_text(json.dumps({"version": "0.1", "plugins": [] if stage else [PLUGIN]}))
         if stage:
             hook = {"version": "1.0.0", "hook": {"path": str(program)}, "when": {"always": True}, "stages": [stage]}
             (hooks / "hook.json").write_text(json.dumps(hook))
@@ -85,11 +86,12 @@ def measure(what: str, program: Path, stage: str, rounds: int, events: int) -> L
             },
             "hooks": {"enabled": bool(stage), "precreate": True, "directories": [str(hooks)]},
         }
-        _launch(runtime, OURS, COMMAND, json.dumps(settings))
+        config = "".join(f"{key}: {json.dumps(value)}\n" for key, value in settings.items())  # more keys follow it
+        _launch(runtime, OURS, COMMAND, config)
         _launch(runtime, THEIRS, peer("adjuster"), "")
         for host in (OURS, THEIRS):
             reply = runtime.play("event", host=host, **_creation())
-            assert reply.adjust, (host, reply)
+            assert reply.adjust and {"rlimits", "env"} & reply.adjust.keys(), (host, reply)
         samples: dict[str, list[float]] = {OURS: [], THEIRS: []}
         for number in range(rounds + 1):
             reply = runtime.play("compare", hosts=[OURS, THEIRS], repeat=events, **_creation())
