@@ -91,7 +91,7 @@ def measure(what: str, program: Path, stage: str, rounds: int, events: int) -> L
         _launch(runtime, THEIRS, peer("adjuster"), "")
         for host in (OURS, THEIRS):
             reply = runtime.play("event", host=host, **_creation())
-            assert reply.adjust and {"rlimits", "env"} & reply.adjust.keys(), (host, reply)
+            assert {"rlimits", "env"} & (reply.adjust or {}).keys(), (host, reply)
         samples: dict[str, list[float]] = {OURS: [], THEIRS: []}
         for number in range(rounds + 1):
             reply = runtime.play("compare", hosts=[OURS, THEIRS], repeat=events, **_creation())
