@@ -9,22 +9,19 @@ import signal
 import time
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adapter import __version__, guard, logs, settings
 from adapter.children import children
 from adapter.errors import AdapterError, ConfigError, RegistrationError
 from adapter.loop import Loop, Timer
+from adapter.monitoring.openings import Openings
 from adapter.monitoring.service import Service
 from adapter.mount_namespace import programs
 from adapter.nri import Identity
 from adapter.plugin import Adapter
 from adapter.session import Session
 from adapter.settings import Settings
-
-if TYPE_CHECKING:
-    from adapter.monitoring.http_server import HttpServer
-    from adapter.monitoring.status import StatusSocket
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +33,6 @@ REMINDER = 10.0
 """Seconds between two log lines while the runtime takes its time to join us."""
 OPEN_AFTER = 1.0
 """Seconds after the start at which `status` and probes can ask an adapter that waits for its runtime."""
-REOPEN_AFTER = 10.0
-"""Seconds until an address for metrics is tried again: an adapter that ends may have it."""
 
 Connect = Callable[[], int]
 """Returns the descriptor of a socket connected to the runtime. Raises RegistrationError."""
@@ -98,11 +93,7 @@ class Daemon:
         self._started = time.time()
         self._joins = 0
         self._joined_at: float | None = None
-        self._status: StatusSocket | None = None
-        self._metrics: HttpServer | None = None
-        self._is_open = False
-        """Whether `status` and metrics have been opened, as far as possible."""
-        self._metrics_fault = ""
+        self._openings = Openings(self._loop, self._describe)
         self._is_told = False
         """Whether the log has the reason for which the adapter cannot join."""
         self._has_runtime_ended = False
@@ -137,9 +128,7 @@ class Daemon:
         else:
             self._join(trunk)
         self._loop.run()
-        for server in (self._status, self._metrics):
-            if server is not None:
-                server.close()
+        self._openings.close()
         if self._has_runtime_ended and (owed := self._adapter.owed()):
             log.info("still owed: the deletes of %s", ", ".join(owed))
         return self.exit_code
@@ -175,40 +164,13 @@ class Daemon:
 
     def _open(self) -> None:
         """Opens what others ask the adapter at, once the settings are known and no runtime waits."""
-        if self._is_open:
-            return
-        self._is_open = True
-        from adapter.monitoring.status import StatusSocket  # noqa: PLC0415 - only now
-
-        try:
-            self._status = StatusSocket(self._loop, self._adapter.state_directory, self._describe)
-        except OSError as error:
-            text = "%s: %s: `status` cannot ask this adapter"
-            log.warning(text, self._adapter.state_directory, error.strerror or error)
-        if self._adapter.metrics_listen:
-            self._open_metrics()
-
-    def _open_metrics(self) -> None:
-        from adapter.monitoring import metrics  # noqa: PLC0415 - 4 MB
-
-        listen = self._adapter.metrics_listen
-        try:
-            self._metrics = metrics.serve(self._loop, listen, self._describe)
-        except OSError as error:
-            fault = f"metrics.listen: {listen}: {error.strerror or error}"
-            if fault != self._metrics_fault:
-                log.error("%s: no metrics, no probes; the adapter keeps trying", fault)
-            self._metrics_fault = fault
-            self._loop.call_at(self._loop.time() + REOPEN_AFTER, self._open_metrics)
-        else:
-            self._metrics_fault = ""
-            log.info("metrics and probes at %s", listen)
+        self._openings.open(self._adapter.state_directory, self._adapter.metrics_listen)
 
     def _describe(self) -> dict[str, Any]:
         described = self._adapter.describe()
         mistakes = len(described["faults"])
-        if self._metrics_fault:
-            described["faults"].append(self._metrics_fault)
+        if self._openings.fault:
+            described["faults"].append(self._openings.fault)
         if self.state is not State.JOINED:
             described["faults"].append(f"not joined with a runtime: {self.state.name.lower()}")
         return {

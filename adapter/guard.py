@@ -148,13 +148,13 @@ def _serve(launch: Launch, trunk: int) -> Launch:
             launch.killed_by = code - 128
         if time.monotonic() - started > LONGEST_WAIT:
             wait = FIRST_WAIT
-        if _is_asked_to_end(wait):
+        if is_asked_to_end(wait):
             break
         wait = min(2 * wait, LONGEST_WAIT)
     os._exit(0)
 
 
-def _is_asked_to_end(wait: float) -> bool:
+def is_asked_to_end(wait: float) -> bool:
     """Whether a signal to end comes within so many seconds."""
     signalled = signal.sigtimedwait(_ENDING, wait)
     # Stopped and continued meanwhile, CPython returns arbitrary numbers (Modules/signalmodule.c, signal_sigtimedwait).

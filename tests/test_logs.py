@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import pytest
 from adapter import logs
 from adapter.log_lines import TextFormatter
 from adapter.settings import LogSettings
+from tests.processes import impatience
 
 PREFIX = f"v010-adapter[{os.getpid()}]: "
 
@@ -49,15 +49,8 @@ class Receiver:
 @pytest.fixture(autouse=True)
 def nothing_waits() -> Iterator[None]:
     """Ends a test that hangs, which is what a handler that waits would do."""
-
-    def give_up(*_: object) -> None:
-        raise TimeoutError("somebody waits")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with impatience("somebody waits"):
+        yield
 
 
 @pytest.fixture

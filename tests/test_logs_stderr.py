@@ -5,27 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import select
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from adapter import logs
+from tests.processes import impatience
 
 
 @pytest.fixture(autouse=True)
 def nothing_waits() -> Iterator[None]:
     """Ends a test that hangs, which is what a handler that waits would do."""
-
-    def give_up(*_: object) -> None:
-        raise TimeoutError("somebody waits")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with impatience("somebody waits"):
+        yield
 
 
 def record(text: str) -> logging.LogRecord:

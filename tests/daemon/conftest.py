@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from .harness import Daemon, Node
+from .harness import SAFETY, Daemon, Node
 
 
 @contextmanager
@@ -48,3 +49,13 @@ def shared(shared_node: Node) -> Daemon:
         shared_node.lasting = shared_node.launch()
     shared_node.lasting.forget()
     return shared_node.lasting
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[socket.socket]:
+    """The NRI socket of the runtime that this process plays."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(tmp_path / "nri.sock"))
+        listening.listen()
+        listening.settimeout(SAFETY)
+        yield listening

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,15 +27,6 @@ WRONG_LINES = (
 def config(node: Node) -> Path:
     """The file that a launched daemon reads, and that a daemon started by hand may be given."""
     return node.path / "adapter.yaml"
-
-
-@pytest.fixture
-def listener(tmp_path: Path) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(str(tmp_path / "nri.sock"))
-        listening.listen()
-        listening.settimeout(60)
-        yield listening
 
 
 def launch(node: Node, config: Path) -> Daemon:

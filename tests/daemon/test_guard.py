@@ -7,28 +7,17 @@ import select
 import signal
 import socket
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from adapter import guard
 from adapter.guard import FIRST_WAIT, Launch
 from adapter.wire import Code
 from tests.processes import impatience
 
 from .harness import SAFETY, Daemon, Node, start, stop
 from .process import children_of
-
-
-@pytest.fixture
-def listener(tmp_path: Path) -> Iterator[socket.socket]:
-    """The NRI socket of the runtime that this process plays."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(str(tmp_path / "nri.sock"))
-        listening.listen()
-        listening.settimeout(SAFETY)
-        yield listening
 
 
 def launch(node: Node, *, by_process: bool = False) -> Daemon:
@@ -211,17 +200,11 @@ def test_a_signal_ends_a_guard_whose_server_was_killed(node: Node) -> None:
     assert daemon.ended() == 0
 
 
-def test_a_guard_that_was_stopped_while_it_waits_starts_the_server_again(node: Node, listener: socket.socket) -> None:
-    daemon = launch(node)
-    kill(daemon.server)
-    with impatience("the guard does not reap its server"):
-        while children_of(daemon.guard):
-            os.sched_yield()
-    os.kill(daemon.guard, signal.SIGSTOP)
-    time.sleep(2 * FIRST_WAIT)  # its wait is over before it goes on
-    os.kill(daemon.guard, signal.SIGCONT)
-    daemon.accept(listener)
-    node.still_serves(daemon.handshake())
+def test_a_guard_that_was_stopped_while_it_waits_starts_the_server_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython's sigtimedwait then returns numbers that it has not set (3.11 and 3.13 on a real stop and continue)."""
+    arbitrary = signal.struct_siginfo((21845, 0, 0, 0, 0, 0, 0))
+    monkeypatch.setattr(signal, "sigtimedwait", lambda signals, wait: arbitrary)
+    assert not guard.is_asked_to_end(FIRST_WAIT)
 
 
 def test_the_guard_has_a_session_of_its_own_and_the_launched_process_stays_in_the_runtimes(node: Node) -> None:

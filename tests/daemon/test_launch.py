@@ -20,16 +20,6 @@ THE_SIX = 0b110_0010_0111
 """Bit N-1 for RunPodSandbox 1, Stop- and RemovePodSandbox 2, 3, StartContainer 6, Stop- and RemoveContainer 10, 11."""
 
 
-@pytest.fixture
-def listener(tmp_path: Path) -> Iterator[socket.socket]:
-    """A runtime's NRI socket."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(str(tmp_path / "nri.sock"))
-        listening.listen()
-        listening.settimeout(60)
-        yield listening
-
-
 # ---- launched
 
 

@@ -158,7 +158,7 @@ def test_an_address_that_cannot_be_had_is_said_and_the_adapter_works(node: Node,
 
 def test_an_address_that_becomes_free_is_taken(node: Node) -> None:
     first, path = launched(node)
-    second = node.spawn(patched("daemon.REOPEN_AFTER = 0.01"))
+    second = node.spawn(patched("from adapter.monitoring import openings", "openings.REOPEN_AFTER = 0.01"))
     second.handshake(node.settings(metrics={"listen": f"unix:{path}"}))
     second.logged("metrics.listen", "Address already in use")
     first.signal(signal.SIGTERM)

@@ -12,18 +12,9 @@ import pytest
 
 from adapter.wire import Code
 
-from .harness import SAFETY, Daemon, Node, start, stop
+from .harness import Daemon, Node, start, stop
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="entering a mount namespace needs root")
-
-
-@pytest.fixture
-def listener(tmp_path: Path) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(str(tmp_path / "nri.sock"))
-        listening.listen()
-        listening.settimeout(SAFETY)
-        yield listening
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Answers: errors and their codes, answers that come later, deadlines, answers that are too large."""
+"""Answers: errors and their codes, answers that come later, deadlines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adapter.errors import CallError, PluginError
-from adapter.nri import Context, Deferred, Plugin, Stub, api
+from adapter.nri import Context, Deferred, Stub, api
 from adapter.nri.events import PLUGIN
 from adapter.proto import ttrpc_pb2
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, mux, ttrpc
@@ -350,35 +350,6 @@ def test_a_synchronize_in_parts_has_the_time_that_is_left_at_its_last_part() -> 
         runtime.call("Synchronize", api.SynchronizeRequest(more=more), timeout)
         runtime.clock.now += 0.5
     assert seen == [0.25]
-
-
-# ---- answers that are too large
-
-
-def create(size: int) -> Plugin:
-    response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(annotations={"a": "x" * size}))
-    return plugin(create_container=lambda request, context: response)
-
-
-def test_an_answer_of_nearly_4_mib_is_sent() -> None:
-    assert Runtime(create(ttrpc.MAX_LENGTH - 64)).call("CreateContainer").code == Code.OK
-
-
-def test_an_answer_that_is_too_large_becomes_an_error_and_the_connection_lives_on() -> None:
-    runtime = Runtime(create(ttrpc.MAX_LENGTH))
-    reply = runtime.call("CreateContainer")
-    assert (reply.code, reply.message[:17]) == (Code.RESOURCE_EXHAUSTED, "CreateContainer: ")
-    assert runtime.call("StopContainer").code == Code.OK
-
-
-def test_a_deferred_answer_that_is_too_large_becomes_an_error_too() -> None:
-    deferred = Deferred[api.CreateContainerResponse]()
-    runtime = Runtime(plugin(create_container=lambda request, context: deferred))
-    runtime.send("CreateContainer")
-    deferred.complete(api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=["x" * ttrpc.MAX_LENGTH])))
-    reply = runtime.reply(1)
-    assert reply
-    assert reply.code == Code.RESOURCE_EXHAUSTED
 
 
 def test_a_plugin_is_told_of_each_answer_once_it_is_written() -> None:
