@@ -70,9 +70,10 @@ IMAGE = .cache/image/nri-v010-adapter-$(VERSION).tar
 BUNDLE = .cache/bundle/v010-adapter-$(VERSION)-linux-$(shell uname -m).tar.gz
 
 # Needs root, mmdebstrap and buildah.
-image: .venv/.installed
+image: .venv/.release
 	mkdir -p $(dir $(IMAGE))
 	deploy/image/build $(IMAGE) $(VERSION)
+	deploy/image/try $(IMAGE) $(VERSION)
 
 .venv/.release: .venv/.installed
 	$(BIN)/pip install --quiet --editable '.[release]'

@@ -6,12 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.protobuf.json_format import ParseDict
 
+from adapter import cli
 from adapter.commands import demo
 from adapter.commands.simulate.view import as_json
 from adapter.nri import api
@@ -199,3 +201,13 @@ def test_a_reader_that_goes_away_causes_no_traceback() -> None:
     done = subprocess.run(COMMAND, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_without_a_temporary_directory_it_says_so_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a container whose root is read-only."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)
+    assert cli.main(["demo"]) == cli.FINDINGS
+    assert capsys.readouterr().err == "v010-adapter: TMPDIR: No usable temporary directory found in []\n"

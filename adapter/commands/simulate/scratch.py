@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
+from adapter.errors import AdapterError
+
 
 class Scratch(TemporaryDirectory[str]):
     """A temporary directory. SIGINT waits while it is made and while it is removed."""
 
     def __init__(self, prefix: str) -> None:
-        """Takes what its name begins with."""
-        with _undisturbed():
-            super().__init__(prefix=prefix)
+        """Takes what its name begins with. Raises AdapterError if it cannot be made."""
+        try:
+            with _undisturbed():
+                super().__init__(prefix=prefix)
+        except OSError as error:
+            raise AdapterError(f"{error.filename or 'TMPDIR'}: {error.strerror}") from None
 
     def cleanup(self) -> None:
         """Removes the directory."""
