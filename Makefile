@@ -79,13 +79,13 @@ image: .venv/.release
 	$(BIN)/pip install --quiet --editable '.[release]'
 	touch $@
 
-# Needs binutils, root or user namespaces, and a PYTHON that is not Debian's own.
+# Needs Debian or what is made of it, binutils, root or user namespaces, and a PYTHON that is not Debian's own.
 bundle: .venv/.release
 	deploy/bundle/build $(BUNDLE)
 	deploy/bundle/try $(BUNDLE)
 
-# All of a release in dist/. The image needs what `make image` needs, the chart helm and kubeconform; SCHEMAS is the
-# latter's -schema-location.
+# All of a release in dist/. The image needs what `make image` needs, the chart helm and kubeconform, the run of the
+# bundle what `make e2e` needs; SCHEMAS is kubeconform's -schema-location.
 release: .venv/.release
 	rm -rf dist
 	deploy/release dist

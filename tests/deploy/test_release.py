@@ -42,6 +42,11 @@ def test_the_manifests_run_the_image_of_this_version(profile: str) -> None:
     assert set(images) == {__version__}
 
 
+def test_the_commands_of_the_documentation_name_files_of_this_version() -> None:
+    pages = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    assert set(re.findall(r"v010-adapter-(\d[\d.]*\d)", pages)) == {__version__}
+
+
 def test_the_bundles_command_runs_the_python_beside_it(tmp_path: Path) -> None:
     """Called by a link to a link, without PATH, from a directory with a space."""
     directory = tmp_path / "a bundle"

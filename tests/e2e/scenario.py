@@ -24,7 +24,7 @@ from tests.e2e import adjusting, build, docker, guarded, guides, hooks, rejoinin
 from tests.e2e.beside import Beside, Launched
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
-from tests.e2e.runtimes import Containerd, Crio, Runtime
+from tests.e2e.runtimes import PATH, Containerd, Crio, Runtime
 from tests.peers.build import peer
 
 ALL: list[Runtime] = [
@@ -67,6 +67,9 @@ def isolate() -> None:
     for folder in ("/etc/nri", "/opt/nri"):  # without what the node may have there
         os.makedirs(folder, exist_ok=True)
         command("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", folder)
+    for program in (file for folder in PATH.split(":") for file in Path(folder).glob("python3*")):
+        if not program.samefile(sys.executable):  # a bundle needs no python, nor does the rest
+            command("mount", "--bind", "/dev/null", str(program))
 
 
 def install(conf: Path) -> str:
