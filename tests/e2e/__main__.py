@@ -1,8 +1,8 @@
 """End to end: under each runtime a pod lives and dies, and legacy plugins must see of it what they always saw.
 
 Environment: E2E picks runtimes by name (a comma list); REQUIRE_PEERS=1 turns skips into failures; CI repeats once what
-failed; E2E_KEEP names a folder to copy the evidence to; E2E_ADAPTER puts another program in the adapter's place, such as
-the bundle's, or to see that checks can fail.
+failed; E2E_KEEP names a folder to copy the evidence to; E2E_ADAPTER puts another program in the adapter's place: the
+bundle's, or one to see that checks can fail.
 """
 
 from __future__ import annotations

@@ -97,6 +97,7 @@ def _create(cri: Cri, name: str, pod: str, pod_file: str) -> str:
 
 def _created(spec: dict[str, Any], pid: int) -> Iterator[str]:
     process = Path(f"/proc/{pid}")
+    until(lambda: "_LIBCONTAINER_" not in process.joinpath("environ").read_text(), "runc to become the container")
     environment = process.joinpath("environ").read_text().split("\0")
     for variable in ("LEGACY=plugin", "FOO=changed", "HOOK=precreate"):
         if variable not in environment:
