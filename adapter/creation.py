@@ -40,6 +40,25 @@ def go(creation: Creation, steps: Iterator[Step]) -> Answer[api.CreateContainerR
     return creation.response
 
 
+def if_refused(
+    answer: Answer[api.CreateContainerResponse], undo: Callable[[], None]
+) -> Answer[api.CreateContainerResponse]:
+    """Returns the answer; behind one that fails the creation, `undo` is called."""
+    if not isinstance(answer, Deferred):
+        return answer
+    whole: Deferred[api.CreateContainerResponse] = Deferred()
+
+    def pass_on(response: api.CreateContainerResponse | None, error: Exception | None) -> None:
+        if error is None:
+            whole.complete(response)
+        else:
+            whole.fail(error)
+            undo()
+
+    answer.then(pass_on)
+    return whole
+
+
 def reserve(creation: Creation, prefix: str) -> Step:
     """Withholds the annotations of the container and its pod under a prefix from all steps, and logs that.
 

@@ -302,7 +302,10 @@ class Adapter(Plugin):
             steps.append(creation.reserve(container, prefix))
         if self._hooks_wanted:
             steps += [self.hooks.inject, self.hooks.precreate]
-        return creation.go(container, iter(steps))
+        answer = creation.go(container, iter(steps))
+        if self._runtime[0].lower() == "cri-o":  # which tells no end of a container that we refuse
+            return creation.if_refused(answer, lambda: self.legacy.was_refused(request.container.id))
+        return answer
 
     def _run_plugins(self, container: Creation) -> Deferred[None] | None:
         return creation.keep(container, self.legacy.handle(container.request, container.context))

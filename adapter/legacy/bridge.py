@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from adapter.errors import ConfigError
 from adapter.job.chain import Policy
@@ -24,17 +24,15 @@ from adapter.legacy.queue import Queue
 from adapter.legacy.reconcile import Node
 from adapter.legacy.request import Target
 from adapter.legacy.sandboxes import Sandboxes
-from adapter.legacy.subscriptions import CREATE, DELETE, ORIGINAL, STATES, UPDATE, Subscriptions
+from adapter.legacy.subscriptions import CREATE, DELETE, ORIGINAL, STATES, UPDATE, Subscriptions, policy_of
 from adapter.legacy.uncounted import Uncounted
 from adapter.loop import Loop
 from adapter.nri import Context, api
 from adapter.nri.versions import OLDEST, Runtime, Version
 from adapter.owner import Owner
-from adapter.settings import LegacySettings, PluginSettings
+from adapter.settings import LegacySettings
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 SECOND_LOOK = 5.0
 """Seconds after a Synchronize at which what it did not list, and no event has named since, counts as gone."""
@@ -83,6 +81,7 @@ class Bridge:
         """Learns which runtime this is."""
         self._runtime = Runtime(nri, name.lower())
         self._sandboxes.runtime_is(name, version)
+        self._subscriptions.end_is_told = self._runtime.name != "docker"
         self.updates.refusal = "Docker takes no updates of containers" if self._runtime.name == "docker" else ""
 
     @property
@@ -119,7 +118,7 @@ class Bridge:
         ours = [target for target in node.running if not (target.is_sandbox and self._sandboxes.are_left)]
         if not self._is_first_start:
             self._settle(node, ours)
-        elif self._runtime.name != "docker":  # which announces no stop: no delete would ever be due
+        elif self._subscriptions.end_is_told:
             self._uncounted.begin(ours)
         self._is_first_start = False
         self._handover.stay()
@@ -178,18 +177,28 @@ class Bridge:
         if not any(job.state == CREATE for job in self._queue.of(id_)):  # else it lives again, and will stop again
             self._delete_unasked(id_)
 
+    def was_refused(self, id_: str) -> None:
+        """Runs the deletes of a container whose creation we have failed, where the runtime tells no end of it."""
+        self._delete_unasked(id_)
+        self.updates.known.discard(id_)
+        self._is_removed(id_)
+
+    def _is_removed(self, id_: str) -> None:
+        self._removed.add(id_)
+        self._forget_if_removed(id_)
+
     def _is_sandbox(self, id_: str) -> bool:
         target = self.ledger.target(id_)
         return target is not None and target.is_sandbox
 
     def _delete_unasked(self, id_: str) -> None:
-        """Runs the deletes that an id is owed and that no event will ask for."""
+        """Runs the deletes that an id is owed, if any, and that no event will ask for."""
         target = self.ledger.target(id_)
         if target is None or not self._will_be_owed(id_) or not self._handover.is_owner:
             return
         event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
         if not self._retries[id_]:
-            log.info("%s has gone unseen: its delete comes now", target)
+            log.info("%s has gone without an event: its delete comes now", target)
         job = PluginJob(self._services, event, target, self._builder(event, None, target), None, is_awaited=False)
         self._queue.submit(job)
 
@@ -213,8 +222,7 @@ class Bridge:
             self._queue.submit(job)
             job.answer_by(context.due)
         if event in _REMOVALS:
-            self._removed.add(target.id)
-            self._forget_if_removed(target.id)
+            self._is_removed(target.id)
         self._inherited.clear()
         return with_updates(event, None, self.updates, target) if job is None else job.answer
 
@@ -235,7 +243,7 @@ class Bridge:
         target = request.of_container(message.container, message.pod)
         if STATES[event] == DELETE:
             self.updates.known.discard(target.id)
-        else:
+        elif self._subscriptions.end_is_told:
             self.updates.known.add(target.id)
         return target
 
@@ -358,7 +366,7 @@ class Bridge:
         self._handover.ended(job.target.id)
         if job.state == DELETE:
             self._pods.forget(job.target.id)
-        if job.state == DELETE and not self._runs_at_removals:
+        if (job.state == DELETE and not self._runs_at_removals) or not self._subscriptions.end_is_told:
             self._removed.add(job.target.id)
         self._forget_if_removed(job.target.id)
 
@@ -382,18 +390,5 @@ class Bridge:
         key = type_, is_delete
         policy = self._policies.get(key)
         if policy is None:
-            policy = self._policies[key] = self._configured_policy(type_, is_delete=is_delete)
+            policy = self._policies[key] = policy_of(self._settings, type_, is_delete=is_delete)
         return policy
-
-    def _configured_policy(self, type_: str, *, is_delete: bool) -> Policy:
-        common, plugin = self._settings, self._settings.plugins.get(type_, PluginSettings())
-        fails = (plugin.fail_delete, common.fail_delete) if is_delete else (plugin.fail_create, common.fail_create)
-        return Policy(
-            _first_given(*fails),
-            _first_given(plugin.timeout, common.timeout),
-            _first_given(plugin.kill_on_timeout, common.kill_on_timeout),
-        )
-
-
-def _first_given(specific: T | None, general: T) -> T:
-    return general if specific is None else specific

@@ -1,12 +1,16 @@
-"""Decides which plugins run at which event, and which plugins get a delete after their create."""
+"""Decides which plugins run at which event, under which policy, and which get a delete after their create."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import TypeVar
 
+from adapter.job.chain import Policy
 from adapter.legacy.config import Entry
-from adapter.settings import PluginSettings
+from adapter.settings import LegacySettings, PluginSettings
+
+T = TypeVar("T")
 
 CREATE, UPDATE, DELETE = "create", "update", "delete"
 """The values of `state` in requests."""
@@ -43,6 +47,8 @@ class Subscriptions:
     def __init__(self, plugins: Mapping[str, PluginSettings]) -> None:
         """Takes the settings of plugins, by type."""
         self._events = {type_: plugin.events for type_, plugin in plugins.items() if plugin.events is not None}
+        self.end_is_told = True
+        """Whether the runtime tells the end of what it creates; else no delete would ever be due."""
 
     def has_list(self, type_: str) -> bool:
         """Whether a plugin has a configured list of events."""
@@ -67,7 +73,24 @@ class Subscriptions:
 
     def owes_delete(self, entry: Entry, *, is_sandbox: bool) -> bool:
         """Whether each create of the plugin is followed by exactly one delete, and no delete comes without a create."""
+        if not self.end_is_told:
+            return False
         events = self._events.get(entry.type, ORIGINAL)
         if is_sandbox:
             return "StopPodSandbox" in events and not events.isdisjoint(_POD_CREATE)
         return "StopContainer" in events and not events.isdisjoint(_CONTAINER_CREATES)
+
+
+def policy_of(common: LegacySettings, type_: str, *, is_delete: bool) -> Policy:
+    """Returns the policy for a plugin's creates or deletes: its own settings come before the common ones."""
+    plugin = common.plugins.get(type_, PluginSettings())
+    fails = (plugin.fail_delete, common.fail_delete) if is_delete else (plugin.fail_create, common.fail_create)
+    return Policy(
+        _first_given(*fails),
+        _first_given(plugin.timeout, common.timeout),
+        _first_given(plugin.kill_on_timeout, common.kill_on_timeout),
+    )
+
+
+def _first_given(specific: T | None, general: T) -> T:
+    return general if specific is None else specific

@@ -21,10 +21,12 @@ USUAL = mask(
 )
 
 
-def configured(node: Node, legacy: dict[str, Any], nri: str = "v0.12.5", **more: Any) -> tuple[Daemon, int]:
+def configured(
+    node: Node, legacy: dict[str, Any], nri: str = "v0.12.5", runtime: str = "test", **more: Any
+) -> tuple[Daemon, int]:
     daemon = node.spawn()
     daemon.registration()
-    events = daemon.configure(node.settings(legacy, **more), nri=nri).events
+    events = daemon.configure(node.settings(legacy, **more), runtime, nri=nri).events
     container = api.Container(id="c0", state=api.CONTAINER_RUNNING, pid=1)
     daemon.call("Synchronize", api.SynchronizeRequest(containers=[container]))
     return daemon, events
@@ -227,3 +229,20 @@ def test_without_a_prefix_all_annotations_stay(node: Node) -> None:
     node.configure()
     daemon, _ = configured(node, {"plugins": {"a": {"events": ["CreateContainer"]}}})
     assert daemon.call("CreateContainer", brought()).payload == b""
+
+
+@pytest.mark.parametrize("who", ["plugin", "hook"])
+def test_on_cri_o_which_announces_no_end_of_it_a_refused_creation_gets_its_delete_behind_the_answer(
+    node: Node, tmp_path: Path, who: str
+) -> None:
+    hook(tmp_path, "bad", Path("/bin/false"), "precreate", ".*" if who == "hook" else "^absent$")
+    node.plugin("a", node.record("a", '{"error": "no"}' if who == "plugin" else "{}"))
+    node.configure("a")
+    hooks = {"enabled": True, "directories": [str(tmp_path)], "precreate": True}
+    events = {"a": {"events": ["CreateContainer", "StopContainer"]}}
+    daemon, _ = configured(node, {"plugins": events}, runtime="cri-o", hooks=hooks)
+    reply = daemon.call("CreateContainer", creation())
+    assert reply.code == Code.UNKNOWN
+    daemon.signal(signal.SIGTERM)  # which lets chains under way be finished
+    assert daemon.ended() == 0
+    assert node.runs("a") == [("create", "c1"), ("delete", "c1")]

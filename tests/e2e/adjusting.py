@@ -53,10 +53,10 @@ def play(cri: Cri, takes_all: bool) -> Iterator[str]:
     pid = int(info["pid"])
     yield from _created(info["runtimeSpec"], pid)
     cri("update", "--cpu-share", "300", first)
-    yield from _shares(pid, 444, "an update that the plugin changed")
+    yield from shares(pid, 444, "an update that the plugin changed")
     second = _start(cri, SECOND, pod, pod_file)
     cri("stop", "--timeout", "0", second)  # older runtimes are told with the answer to this
-    yield from _shares(pid, 333, "the plugin's wish at another container's start")
+    yield from shares(pid, 333, "the plugin's wish at another container's start")
     cri("stop", "--timeout", "0", first)
     for container in (first, second):
         cri("rm", container)
@@ -115,10 +115,10 @@ def _created(spec: dict[str, Any], pid: int) -> Iterator[str]:
         yield "the hook's mount is not there"
     if not process.joinpath("root/dev/e2e-null").is_char_device():
         yield "the hook's device is not there"
-    yield from _shares(pid, 222, "what the plugin asked for at the creation")
+    yield from shares(pid, 222, "what the plugin asked for at the creation")
 
 
-def _shares(pid: int, expected: int, what: str) -> Iterator[str]:
+def shares(pid: int, expected: int, what: str) -> Iterator[str]:
     """Waits for the CPU shares of a process's cgroup."""
     try:
         until(lambda: _read_shares(pid) == _as_kernel(expected), "", 10)

@@ -26,10 +26,10 @@ class Beside:
         self._count = count
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """Starts it and waits until the runtime has synchronized it."""
+    def start(self, *arguments: str) -> None:
+        """Starts it, with these arguments besides its index, and waits until the runtime has synchronized it."""
         CONFIG.write_text(f"{self._settings}log: {{target: syslog}}\n")
-        self._process = subprocess.Popen([self._program, "-idx", "00"], stdin=subprocess.DEVNULL)
+        self._process = subprocess.Popen([self._program, "-idx", "00", *arguments], stdin=subprocess.DEVNULL)
         self.wait_until_registered()
 
     def wait_until_registered(self, times: int = 1) -> None:

@@ -44,6 +44,12 @@ class Runtime:
     """Whether it injects hooks of hooks.d itself."""
     takes_every_adjustment = False
     """Whether its NRI is 0.12.0 or later; some adjustments end older ones."""
+    leaves_refused_pods = False
+    """Whether the processes of a pod go on whose creation a plugin has refused."""
+    tells_end_of_refused = True
+    """Whether plugins are told the end of a container whose creation a plugin has refused."""
+    takes_updates_at_any_time = False
+    """Whether its NRI is later than 0.12.0; updates that are not part of an answer can stop older ones for ever."""
     more_config = ""
     """Text that a run adds to the configuration."""
     drop_ins = ""
@@ -145,6 +151,8 @@ class Containerd(Runtime):
         super().__init__(recipe)
         self.is_1 = recipe.version.startswith("v1.")
         self.takes_every_adjustment = not self.is_1 and recipe.version >= "v2.3"
+        self.leaves_refused_pods = "v2.0" <= recipe.version < "v2.3"
+        self.takes_updates_at_any_time = not self.is_1 and recipe.version >= "v2.4"
         self.template = "containerd-1.x.toml" if self.is_1 else "containerd-2.x.toml"
 
     def serves_sandboxes_itself(self, conf: Path) -> bool:
@@ -170,6 +178,7 @@ class Crio(Runtime):
     template = "cri-o.conf"
     pods_have_a_process = False
     injects_hooks = True
+    tells_end_of_refused = False
 
     def __init__(self, recipe: build.Recipe) -> None:
         """Since 1.36 it tells pids."""

@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from tests.e2e import adjusting, build, docker, guarded, guides, hooks, rejoining, required
+from tests.e2e import adjusting, build, conformance, docker, guarded, guides, hooks, rejoining, required
 from tests.e2e.beside import Beside, Launched
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
@@ -38,6 +38,7 @@ ADAPTER = Path(os.environ.get("E2E_ADAPTER") or REPOSITORY / ".venv/bin/v010-ada
 SETUPS = {"etc": Path("/etc/nri/conf.json"), "own": Path("/etc/nri/legacy/conf.json"), "hooks": hooks.HOOKS}
 SETUPS |= {"adjusting": adjusting.PROGRAM.relative_to(REPOSITORY), "required": Path("required_plugins")}
 SETUPS |= {"rejoining": Path("/etc/nri/rejoining/conf.json"), "guarded": Path("/etc/nri/guarded/conf.json")}
+SETUPS["conformance"] = conformance.PROGRAM.relative_to(REPOSITORY)
 SETUPS["docker"] = docker.PROGRAM.relative_to(REPOSITORY)
 SETUPS |= {guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()}
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or no
@@ -222,6 +223,19 @@ def run_required(runtime: Runtime) -> dict[str, object]:
     return {"ran": "containers with and without the adapter that is required", "findings": findings}
 
 
+def run_conformance(runtime: Runtime) -> dict[str, object]:
+    """The run with the scenarios of runtimes' own suites."""
+    isolate()
+    conformance.prepare(runtime)
+
+    def play(syslog: Syslog) -> Iterator[str]:
+        adapters = [Beside(ADAPTER, STATE_SETTINGS + conformance.SETTINGS, syslog.count) for _ in range(2)]
+        yield from conformance.play(runtime, runtime.start(), adapters)
+
+    findings = [one for one in found(runtime, "conformance", play) if conformance.REFUSED not in one]
+    return {"ran": "the scenarios of runtimes' own suites", "findings": findings}
+
+
 def run_rejoining(runtime: Runtime) -> dict[str, object]:
     """The run in which the adapter and the runtime are killed and come back."""
     isolate()
@@ -374,6 +388,7 @@ if __name__ == "__main__":
         sys.exit("this would mount things over the node's own folders: run tests.e2e instead")
     chosen = next(runtime for runtime in ALL if runtime.name == sys.argv[1])
     alone = {"hooks": run_hooks, "adjusting": run_adjusting, "required": run_required}
+    alone |= {"conformance": run_conformance}
     alone |= {"rejoining": run_rejoining, "guarded": run_guarded, "docker": run_docker}
     alone |= {guide: partial(run_guide, guide=guide) for guide in guides.GUIDES}
     own = alone.get(sys.argv[2])

@@ -293,6 +293,24 @@ def test_docker_takes_variables_and_mounts(node: Node) -> None:
     assert [mount.destination for mount in created(node).mounts] == ["/x"]
 
 
+@pytest.mark.parametrize("events", [["CreateContainer"], ["CreateContainer", "StopContainer"]])
+def test_a_refused_creation_whose_end_no_runtime_tells_leaves_nothing(node: Node, events: list[str]) -> None:
+    configured(node, *events).plugins(a=saying(error="no"))
+    node.wait(creating(node))
+    node.bridge.was_refused("c1")
+    node.idle()
+    assert node.runs == ["a create c1", "a delete c1"][: len(events)]
+    bridge = node.bridge
+    assert (len(bridge.ledger), bridge.ledger.target("c1"), bridge.updates.known) == (0, None, set())
+
+
+def test_docker_announces_no_stop_and_no_delete_is_owed(node: Node) -> None:
+    configured(node, "CreateContainer", "StopContainer").plugins(a="answer")
+    node.bridge.runtime_is("docker", "29.0.0", (0, 12, 3))
+    node.wait(creating(node))
+    assert (node.runs, len(node.bridge.ledger), node.bridge.ledger.target("c1")) == (["a create c1"], 0, None)
+
+
 def test_metadata_goes_by_the_programs_name(node: Node) -> None:
     node.plugin("a", saying(metadata={"k": "v"}))
     path = node.programs.path("a")
