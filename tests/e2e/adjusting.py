@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.e2e import hooks
 from tests.e2e.adjuster import FIRST, RISKY, SECOND
-from tests.e2e.pod import CONTAINER, POD, STATE, Cri, HarnessError, until
+from tests.e2e.pod import CONTAINER, POD, STATE, Cri, HarnessError, until, variables
 
 PROGRAM = Path(__file__).with_name("adjuster.py")
 CONF = Path("/etc/nri/legacy/conf.json")
@@ -97,8 +97,7 @@ def _create(cri: Cri, name: str, pod: str, pod_file: str) -> str:
 
 def _created(spec: dict[str, Any], pid: int) -> Iterator[str]:
     process = Path(f"/proc/{pid}")
-    until(lambda: "_LIBCONTAINER_" not in process.joinpath("environ").read_text(), "runc to become the container")
-    environment = process.joinpath("environ").read_text().split("\0")
+    environment = variables(pid)
     for variable in ("LEGACY=plugin", "FOO=changed", "HOOK=precreate"):
         if variable not in environment:
             yield f"the container lacks the variable {variable}: {environment}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e import build, hooks
-from tests.e2e.pod import IMAGE, STATE, HarnessError, until
+from tests.e2e.pod import IMAGE, STATE, HarnessError, until, variables
 from tests.e2e.runtimes import IMAGES, NEWEST, PATH, Runtime
 
 API = STATE / "docker.sock"
@@ -76,11 +76,9 @@ def play() -> Iterator[str]:
     id_ = _create("adjusted")
     request("POST", f"/containers/{id_}/start")
     pid = json.loads(request("GET", f"/containers/{id_}/json"))["State"]["Pid"]
-    environment = Path(f"/proc/{pid}/environ")
-    until(lambda: "_LIBCONTAINER" not in environment.read_text(), "runc to become the container's program")
-    variables = environment.read_text().split("\0")
-    if not {"LEGACY=plugin", "FOO=changed"} <= {*variables} or "FOO=bar" in variables:
-        yield f"the container's variables are {variables}"
+    environment = variables(pid)
+    if not {"LEGACY=plugin", "FOO=changed"} <= {*environment} or "FOO=bar" in environment:
+        yield f"the container's variables are {environment}"
     if " /e2e-mount ro" not in Path(f"/proc/{pid}/mountinfo").read_text():
         yield "the plugin's mount is not there"
     request("DELETE", f"/containers/{id_}?force=true")

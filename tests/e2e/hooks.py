@@ -15,6 +15,7 @@ HOOKS = Path("/etc/containers/oci/hooks.d")
 DEFAULTS = Path("/usr/share/containers/oci/hooks.d")
 FILE = HOOKS / "record.json"
 RECORD = Path(__file__).resolve().parents[2] / "hooks.d/record"
+AGENT = Path(__file__).resolve().parents[2] / "examples/kubearmor.json"
 STAGES = ["createRuntime", "poststop"]
 
 
@@ -40,17 +41,49 @@ def play(cri: Cri) -> Iterator[str]:
         ("with the file just removed", FILE.unlink, ""),
     ]
     for number, (when, change, expected) in enumerate(steps):
-        name = f"c{number}"
-        file = cri.file(name, CONTAINER | {"metadata": {"name": name}, "log_path": f"{name}.log"})
         change()
-        container = cri("create", pod, file, pod_file).strip()
-        cri("start", container)
-        pid = int(json.loads(cri("inspect", "-o", "json", container))["info"]["pid"])
-        cri("stop", "--timeout", "0", container)
-        cri("rm", container)
+        container, pid = _live_and_die(cri, f"c{number}", pod, pod_file)
         yield from differences(f"the container created {when}", container, pid, expected)
+    install_agent()
+    container, _ = _live_and_die(cri, "guarded", pod, pod_file)
+    yield from _agents_differences(container)
     cri("stopp", pod)
     cri("rmp", pod)
+
+
+def _live_and_die(cri: Cri, name: str, pod: str, pod_file: str) -> tuple[str, int]:
+    """Lets a container live and die; returns its id and pid."""
+    file = cri.file(name, CONTAINER | {"metadata": {"name": name}, "log_path": f"{name}.log"})
+    container = cri("create", pod, file, pod_file).strip()
+    cri("start", container)
+    pid = cri.pid("inspect", container)
+    cri("stop", "--timeout", "0", container)
+    cri("rm", container)
+    return container, pid
+
+
+def install_agent() -> None:
+    """Installs the example of a security agent's hook as it is, and a program in the place of the agent's."""
+    shutil.copy(AGENT, HOOKS)
+    program = Path(json.loads(AGENT.read_text())["hook"]["path"])
+    program.parent.mkdir()
+    text = f"""#!/bin/sh
+echo "{{\\"arguments\\": \\"$*\\", \\"config\\": \\"$XDG_CONFIG_HOME\\", \\"state\\": $(cat)}}" >>{states("agent")}
+"""
+    program.write_text(text)
+    program.chmod(0o755)
+
+
+def _agents_differences(container: str) -> Iterator[str]:
+    """Yields what is wrong with the runs of the security agent's hook."""
+    hook = json.loads(AGENT.read_text())["hook"]
+    ran = [json.loads(line) for line in states("agent").read_text().splitlines()] if states("agent").exists() else []
+    phases = [(one["state"]["id"], one["state"]["status"] == "stopped") for one in ran]
+    if phases != [(container, False), (container, True)]:
+        yield f"the agent's hook has run for {ran}"
+    for one in ran:
+        if one["arguments"].split() != hook["args"][1:] or f"XDG_CONFIG_HOME={one['config']}" not in hook["env"]:
+            yield f"the agent's hook has got {one}"
 
 
 def write(label: str, when: dict[str, Any] | None = None, file: Path = FILE) -> None:

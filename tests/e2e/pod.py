@@ -140,6 +140,13 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 120) -> Non
             written.read(timeout=100)
 
 
+def variables(pid: int) -> list[str]:
+    """Returns the variables of a container's process, once runc has become its program."""
+    environment = Path(f"/proc/{pid}/environ")
+    until(lambda: "_LIBCONTAINER" not in environment.read_text(), "runc to become the container's program")
+    return environment.read_text().split("\0")
+
+
 def write_image(path: Path, busybox: Path, name: str = IMAGE) -> None:
     """Writes an image of nothing but a static busybox, in the format of `docker save`."""
     layer = BytesIO()

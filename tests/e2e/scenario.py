@@ -59,7 +59,7 @@ def isolate() -> None:
     terminals = STATE / "pts"
     terminals.mkdir(parents=True)
     command("mount", "--bind", "/dev/pts", str(terminals))
-    for folder in ("/etc", "/opt", "/dev", "/usr/local/bin"):
+    for folder in ("/etc", "/opt", "/dev", "/usr/local/bin", "/usr/share"):
         upper, work = STATE / f"layers{folder}/upper", STATE / f"layers{folder}/work"
         upper.mkdir(parents=True)
         work.mkdir()
@@ -200,7 +200,7 @@ def run_hooks(runtime: Runtime) -> dict[str, object]:
     findings = run_alone(
         runtime, "hooks", "hooks: {enabled: true}\n" if runtime.injects_hooks else "", lambda cri, _: hooks.play(cri)
     )
-    return {"ran": "hooks of seven containers", "findings": findings}
+    return {"ran": "hooks of eight containers, one of them a security agent's", "findings": findings}
 
 
 def run_adjusting(runtime: Runtime) -> dict[str, object]:
