@@ -304,7 +304,7 @@ class Adapter(Plugin):
             steps += [self.hooks.inject, self.hooks.precreate]
         answer = creation.go(container, iter(steps))
         if self._runtime[0].lower() == "cri-o":  # which tells no end of a container that we refuse
-            return creation.if_refused(answer, lambda: self.legacy.was_refused(request.container.id))
+            return creation.if_refused(answer, lambda: self.legacy.has_gone(request.container.id))
         return answer
 
     def _run_plugins(self, container: Creation) -> Deferred[None] | None:

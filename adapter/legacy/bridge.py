@@ -177,8 +177,8 @@ class Bridge:
         if not any(job.state == CREATE for job in self._queue.of(id_)):  # else it lives again, and will stop again
             self._delete_unasked(id_)
 
-    def was_refused(self, id_: str) -> None:
-        """Runs the deletes of a container whose creation we have failed, where the runtime tells no end of it."""
+    def has_gone(self, id_: str) -> None:
+        """Runs the deletes of a container that has gone, and of which the runtime tells no end."""
         self._delete_unasked(id_)
         self.updates.known.discard(id_)
         self._is_removed(id_)
@@ -223,6 +223,8 @@ class Bridge:
             job.answer_by(context.due)
         if event in _REMOVALS:
             self._is_removed(target.id)
+            for id_ in self.ledger.containers_of(target.id):
+                self.has_gone(id_)
         self._inherited.clear()
         return with_updates(event, None, self.updates, target) if job is None else job.answer
 

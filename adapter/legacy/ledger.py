@@ -119,6 +119,10 @@ class Ledger:
         """Returns what the creates of an id knew."""
         return self._targets.get(id_)
 
+    def containers_of(self, pod: str) -> list[str]:
+        """Returns the ids of the containers of a pod that have not been removed."""
+        return [id_ for id_, target in self._targets.items() if target.sandbox_id == pod != id_]
+
     def forget(self, id_: str) -> None:
         """Forgets what the creates of an id knew: it has been removed."""
         self._targets.pop(id_, None)

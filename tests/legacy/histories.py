@@ -343,7 +343,7 @@ class History:
                 answer.then(lambda _, error: call.answers.append((self.clock.now, error)))
             else:
                 call.answers.append((self.clock.now, None))
-        call.waits = bool(set(self.bridge._queue._jobs) - jobs)
+        call.waits = bool(set(self.bridge._queue._jobs) - jobs - self._unasked.keys())
         (self._running.add if event in ("StartContainer", "RunPodSandbox") else self._running.discard)(id_)
 
     def serve(self, request: Any, context: Context) -> Any:

@@ -297,7 +297,7 @@ def test_docker_takes_variables_and_mounts(node: Node) -> None:
 def test_a_refused_creation_whose_end_no_runtime_tells_leaves_nothing(node: Node, events: list[str]) -> None:
     configured(node, *events).plugins(a=saying(error="no"))
     node.wait(creating(node))
-    node.bridge.was_refused("c1")
+    node.bridge.has_gone("c1")
     node.idle()
     assert node.runs == ["a create c1", "a delete c1"][: len(events)]
     bridge = node.bridge

@@ -166,3 +166,14 @@ def test_a_version_of_conf_json_counts_though_no_plugin_had_a_turn_while_it_was_
     node.wait(answer)
     assert answer.outcome == "ok"
     assert node.runs == ["a create c1"], "the last good version stays in force"
+
+
+def test_what_is_owed_to_a_container_comes_with_its_pods_removal_at_the_latest(node: Node) -> None:
+    """CRI-O tells no end of a container that another NRI plugin has refused."""
+    node.plugins(a="answer")
+    for id_, pod in (("c1", "p1"), ("c2", "p2")):
+        node.wait(node.create(id_, pod))
+    node.delete_pod("p1", event="RemovePodSandbox")
+    node.idle()
+    assert node.runs == ["a create c1", "a create c2", "a delete c1"]
+    assert (node.bridge.ledger.target("c1"), node.bridge.updates.known) == (None, {"c2"})
