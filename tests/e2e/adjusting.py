@@ -120,7 +120,7 @@ def _created(spec: dict[str, Any], pid: int) -> Iterator[str]:
 def shares(pid: int, expected: int, what: str) -> Iterator[str]:
     """Waits for the CPU shares of a process's cgroup."""
     try:
-        until(lambda: _read_shares(pid) == _as_kernel(expected), "", 10)
+        until(lambda: _read_shares(pid) == _as_kernel(expected), "", 60)
     except HarnessError:
         yield f"{what} did not reach the cgroup: {_read_shares(pid)} instead of {_as_kernel(expected)}"
 
