@@ -1,7 +1,8 @@
 """What a Synchronize says about the ledger: which pods and containers live, which have gone. Pure.
 
 Facts of runtimes: containerd lists created containers, whose create event is yet to come, and stopped pods; it leaves
-out containers that have exited. CRI-O does not hold creations back meanwhile, so absence at one moment proves nothing.
+out containers that have exited. On CRI-O a creation may slip through between its list and our joining, so absence at
+one moment proves nothing.
 """
 
 from __future__ import annotations
