@@ -91,12 +91,18 @@ def called(path: str) -> str:
     return "stdin" if path == "-" else path
 
 
-def interpreter(path: str) -> str | None:
-    """Returns the interpreter that a script's first line names, None for any other file. Raises OSError."""
+def first_line(path: str) -> list[str] | None:
+    """Returns the words of a script's first line behind `#!`, None for any other file. Raises OSError."""
     with open(path, "rb") as file:
         start = file.read(FIRST_LINE)
     words = start[2:].split(b"\n")[0].replace(b"\t", b" ").split(b" ")  # a carriage return belongs to the name
-    return os.fsdecode(next(filter(None, words), b"")) if start.startswith(b"#!") else None
+    return [os.fsdecode(word) for word in words if word] if start.startswith(b"#!") else None
+
+
+def interpreter(path: str) -> str | None:
+    """Returns the interpreter that a script's first line names, None for any other file. Raises OSError."""
+    words = first_line(path)
+    return None if words is None else "".join(words[:1])
 
 
 def start_error(path: str, error: OSError) -> OSError:

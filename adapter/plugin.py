@@ -6,7 +6,7 @@ import gc
 import logging
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,10 @@ from adapter.times import Histogram, quantiles
 
 if TYPE_CHECKING:
     from adapter.hooks.bridge import HookBridge
+    from adapter.job.standby import Standby
     from adapter.legacy.bridge import Bridge
     from adapter.legacy.pending_updates import Send
+    from adapter.process import Program
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +90,7 @@ class Adapter(Plugin):
         from adapter.legacy.bridge import Bridge  # noqa: PLC0415
 
         bridge = Bridge(self._loop, self._settings.legacy, self._settings.host_root, self._owner)
+        bridge.runner.standby = self._standby
         self._introduce(bridge)
         return bridge
 
@@ -101,7 +104,24 @@ class Adapter(Plugin):
         """The hook bridge, loaded when the registration is over."""
         from adapter.hooks.bridge import HookBridge  # noqa: PLC0415
 
-        return HookBridge(self._loop, self._settings.hooks, self._settings.host_root)
+        bridge = HookBridge(self._loop, self._settings.hooks, self._settings.host_root)
+        bridge.standby = self._standby
+        return bridge
+
+    @cached_property
+    def _standby(self) -> Standby | None:
+        """The programs that are started ahead of events, None if none is configured to be."""
+        legacy, hooks = self._settings.legacy, self._settings.hooks
+        if not any((legacy.standby, hooks.standby, *(own.standby for own in legacy.plugins.values()))):
+            return None
+        from adapter.job.standby import Standby  # noqa: PLC0415
+
+        return Standby(self._loop, legacy.standby_max_age, self._programs_ahead)
+
+    def _programs_ahead(self) -> Iterator[tuple[Program, int]]:
+        yield from self.legacy.standby()
+        if self._hooks_wanted:
+            yield from self.hooks.programs()
 
     @property
     def _hooks_wanted(self) -> bool:
@@ -146,6 +166,8 @@ class Adapter(Plugin):
             return
         self._settings = self._settings._replace(log=new.log)
         logs.setup(new.log)
+        if self._standby is not None:
+            self._standby.renew()
         waiting = settings.changed(self._settings, new)
         rest = f"; a restart is needed for {', '.join(waiting)}" if waiting else ""
         log.info("SIGHUP: the configuration has been read again, the settings of the log are in force%s", rest)
@@ -188,7 +210,7 @@ class Adapter(Plugin):
 
     def describe(self) -> dict[str, Any]:
         """Returns what the adapter does, for `status`."""
-        legacy, hooks = self.__dict__.get("legacy"), self.__dict__.get("hooks")
+        legacy, hooks, standby = map(self.__dict__.get, ("legacy", "hooks", "_standby"))
         bridges: list[Any] = [bridge for bridge in (legacy, hooks) if bridge is not None]
         accounts = {**(legacy.runner.accounts if legacy else {}), **(hooks.accounts if hooks else {})}
         name, version = self._runtime
@@ -198,6 +220,7 @@ class Adapter(Plugin):
             "owed": len(legacy.ledger) if legacy else 0,
             "events": {event: self._times_of(event) for event in self._times},
             "programs": {name: account.describe() for name, account in accounts.items()},
+            "standby": standby.describe() if standby is not None else {},
             "hooks": dict(hooks.injected) if hooks else {},
             "faults": [
                 *map(str, self.configuration_errors),
@@ -214,12 +237,16 @@ class Adapter(Plugin):
         self._times[context.method].add(context.elapsed())
         if context.remaining() < 0:
             self._late[context.method] += 1
+        if self._standby is not None:
+            self._standby.answered()
 
     def _serves(self, request: Any, context: Context) -> bool:
         """Whether this adapter serves an event: it is the owner, or becomes it now.
 
         An owner that ends may have served the very event with which a new owner begins.
         """
+        if self._standby is not None:
+            self._standby.event_came()
         owner = self._owner
         event = f"{context.method} {getattr(request, 'container', request.pod).id}"
         before, owner.last = owner.last, event
@@ -236,14 +263,23 @@ class Adapter(Plugin):
     def _becomes_owner(self) -> bool:
         self._settle()
         if self._owner.take_back():
+            self._start_ahead()
             return True
         if self._inventory is None or not self._owner.take():
             return False  # without an inventory this adapter ends, and another has begun to serve
         self.legacy.take_over(self._inventory.pods, self._inventory.containers)
+        self._start_ahead()
         return True
+
+    def _start_ahead(self) -> None:
+        """Starts what is to stand by: this adapter serves the events from now on."""
+        if self._standby is not None:
+            self._standby.open()
 
     def release(self) -> None:
         """Lets another adapter serve the events that come from now on; chains under way go on."""
+        if (standby := self.__dict__.get("_standby")) is not None:
+            standby.close()
         self._inventory = None
         if "legacy" in self.__dict__:
             self.legacy.release()
@@ -280,6 +316,8 @@ class Adapter(Plugin):
             self.legacy.take_over(state.pods, state.containers)
         else:
             self._inventory = Inventory(state.pods, state.containers)
+        if self._owner.is_held:
+            self._start_ahead()
         if self._hooks_wanted:
             self.hooks.start(versions.Runtime(self._nri, self._runtime[0].lower()))
         counts = len(state.pods), len(state.containers)

@@ -5,22 +5,21 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from adapter import paths
-from adapter.errors import ConfigError, reason_of, unknown, yaml_error
+from adapter.errors import ConfigError, reason_of, yaml_error
 from adapter.mount_namespace import OWN
 from adapter.nri import DEFAULT_SOCKET
 from adapter.nri.events import BY_EVENT
 from adapter.trust import Trust, judge, off, strict
 
-if TYPE_CHECKING:
-    import yaml
-
 log = logging.getLogger(__name__)
 
 DEFAULT_PATH = "/etc/nri/v010-adapter.yaml"
 DEFAULT_CONF_JSON = "/etc/nri/conf.json"
+MAX_STANDBY = 100
+"""Processes of one program that may stand by; more are a mistake."""
 
 
 class PluginSettings(NamedTuple):
@@ -31,6 +30,7 @@ class PluginSettings(NamedTuple):
     timeout: float | None = None
     kill_on_timeout: bool | None = None
     events: frozenset[str] | None = None
+    standby: int | None = None
 
 
 class LegacySettings(NamedTuple):
@@ -49,15 +49,22 @@ class LegacySettings(NamedTuple):
     late_limit: float = 30
     environment: Mapping[str, str] = {}
     metadata_prefix: str = ""
+    standby: int = 0
+    standby_max_age: float = 300
     plugins: Mapping[str, PluginSettings] = {}
     trust: Trust = strict
+
+    def standby_of(self, type_: str) -> int:
+        """Returns how many processes of a plugin stand by."""
+        own = self.plugins[type_].standby if type_ in self.plugins else None
+        return self.standby if own is None else own
 
 
 class HooksSettings(NamedTuple):
     """The settings in `hooks:`, `trust`, which decides whether a file may be used, and `watch`, of the command line.
 
     `enabled` is None if the runtime decides. `precreate`: whether precreate hooks run. `fail`: whether a container
-    fails when a precreate hook fails.
+    fails when a precreate hook fails. `standby`: how many processes of each precreate hook stand by.
     """
 
     enabled: bool | None = None
@@ -65,6 +72,7 @@ class HooksSettings(NamedTuple):
     watch: bool = True
     precreate: bool = False
     fail: bool = True
+    standby: int = 0
     trust: Trust = strict
 
 
@@ -138,6 +146,8 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
     """
     import yaml  # 20 ms and a megabyte, only if there is a configuration  # noqa: PLC0415
 
+    from adapter.settings_reader import Reader  # noqa: PLC0415 - likewise
+
     errors: list[ConfigError] = []
     try:
         loader = yaml.SafeLoader(text)
@@ -146,7 +156,7 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
         return Settings(), [yaml_error(place, text, error)]
     if node is None:
         return Settings(), []
-    own = _settings(_Reader(loader, place, errors).mapping(node, SCHEMA, ""))
+    own = _settings(Reader(loader, place, errors).mapping(node, SCHEMA, ""))
     if any(error.reason.startswith(("legacy.config:", "legacy:")) for error in errors):
         own = own._replace(legacy=own.legacy._replace(config=""))
     return own, errors
@@ -227,6 +237,11 @@ _trust = _must(
 )
 _fails = _one_of("fail", "ignore", convert=lambda word: word == "fail")
 _seconds = _must("a number of seconds, 0 or more", _is_duration, float)
+_age = _must("a number of seconds, 1 or more", lambda value: _is_duration(value) and value >= 1, float)
+_processes = _must(
+    f"a number of processes, 0 to {MAX_STANDBY}",
+    lambda value: isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_STANDBY,
+)
 _auto_seconds = _must(
     "auto, or a number of seconds, 0 or more",
     lambda value: value == "auto" or _is_duration(value),
@@ -295,6 +310,7 @@ _PLUGIN: dict[str, Any] = {
     "onDeleteFailure": Key(_fails, "ignore", "fail | ignore: a delete that failed"),
     "timeout": Key(_seconds, "0", "seconds for one plugin; 0: until the call's deadline"),
     "killOnTimeout": Key(_boolean, "false", "kill a plugin that is late, instead of leaving it to finish"),
+    "standby": Key(_processes, "0", "processes of each plugin that are started ahead and wait for an event"),
 }
 _LEGACY_FIELDS = {
     "onFailure": "fail_create",
@@ -302,6 +318,7 @@ _LEGACY_FIELDS = {
     "killOnTimeout": "kill_on_timeout",
     "lateLimit": "late_limit",
     "metadataPrefix": "metadata_prefix",
+    "standbyMaxAge": "standby_max_age",
 }
 SCHEMA: dict[str, Any] = {
     "hostRoot": Key(_path, "/", "where the node's files are, when the adapter runs in a container"),
@@ -316,6 +333,7 @@ SCHEMA: dict[str, Any] = {
             "auto | always | never: events of pods; auto: as the runtime needs it",
         ),
         **_PLUGIN,
+        "standbyMaxAge": Key(_age, "300", "seconds after which a process that stands by is replaced, also a hook's"),
         "lateLimit": Key(_seconds, "30", "seconds after which a late chain goes on without a plugin"),
         "environment": Key(_environment, "{}", "what plugins get besides PATH"),
         "metadataPrefix": Key(
@@ -330,6 +348,7 @@ SCHEMA: dict[str, Any] = {
         ),
         "precreate": Key(_boolean, "false", "run precreate hooks"),
         "onFailure": Key(_fails, "fail", "fail | ignore: a precreate hook that failed"),
+        "standby": Key(_processes, "0", "processes of each precreate hook that are started ahead"),
     },
     "runtime": {
         "socket": Key(_path, DEFAULT_SOCKET, "where the adapter connects, or joins again; -socket wins"),
@@ -354,43 +373,3 @@ SCHEMA: dict[str, Any] = {
     },
 }
 """The known keys (`*`: any key), each a mapping with a schema of its own or a `Key`."""
-
-
-class _Reader:
-    """Reads YAML nodes by the schema and collects their errors."""
-
-    def __init__(self, loader: yaml.SafeLoader, place: str, errors: list[ConfigError]) -> None:
-        self._loader = loader
-        self._place = place
-        self._errors = errors
-
-    def mapping(self, node: yaml.Node, schema: Mapping[str, Any], path: str) -> dict[str, Any]:
-        """Returns the keys of a mapping that have valid values."""
-        values: dict[str, Any] = {}
-        for key, value in self._items(node, path):
-            name = f"{path}.{key}" if path else key
-            expected = schema.get(key, schema.get("*"))
-            if expected is None:
-                self._error(value, name, unknown("key", key, sorted(schema)))
-            elif key in values:
-                self._error(value, name, "given twice")
-            elif isinstance(expected, dict):
-                values[key] = self.mapping(value, expected, name)
-            else:
-                try:
-                    values[key] = expected.check(self._loader.construct_object(value, deep=True))
-                except Exception as error:
-                    self._error(value, name, reason_of(error))
-        return values
-
-    def _items(self, node: yaml.Node, path: str) -> list[tuple[str, yaml.Node]]:
-        if node.tag == "tag:yaml.org,2002:null":
-            return []
-        if getattr(node, "id", "") != "mapping":
-            self._error(node, path, "must be a mapping")
-            return []
-        return [(str(key.value), value) for key, value in node.value]
-
-    def _error(self, node: yaml.Node, name: str, reason: str) -> None:
-        place = f"{self._place}:{node.start_mark.line + 1}"
-        self._errors.append(ConfigError(place, f"{name}: {reason}" if name else reason))

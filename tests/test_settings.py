@@ -25,14 +25,17 @@ legacy:
   lateLimit: 10
   environment: {LANG: C, EMPTY: ""}
   metadataPrefix: nri.example.com/
+  standby: 2
+  standbyMaxAge: 60
   plugins:
     konfine: {onFailure: fail, onDeleteFailure: ignore, timeout: 3, killOnTimeout: false, events: [CreateContainer]}
-    logger: {}
+    logger: {standby: 0}
 hooks:
   enabled: false
   directories: [/etc/hooks.d]
   precreate: true
   onFailure: ignore
+  standby: 3
 runtime:
   failRequest: true
 metrics:
@@ -65,13 +68,17 @@ def test_every_key_is_read() -> None:
             late_limit=10.0,
             environment={"LANG": "C", "EMPTY": ""},
             metadata_prefix="nri.example.com/",
+            standby=2,
+            standby_max_age=60.0,
             plugins={
                 "konfine": PluginSettings(True, False, 3.0, False, frozenset(["CreateContainer"])),
-                "logger": PluginSettings(),
+                "logger": PluginSettings(standby=0),
             },
             trust=trust.off,
         ),
-        hooks=HooksSettings(enabled=False, directories=("/etc/hooks.d",), precreate=True, fail=False, trust=trust.off),
+        hooks=HooksSettings(
+            enabled=False, directories=("/etc/hooks.d",), precreate=True, fail=False, standby=3, trust=trust.off
+        ),
         log=LogSettings("debug", "json", "stderr", True),
         fail_request=True,
         metrics_listen="127.0.0.1:8891",
@@ -84,6 +91,11 @@ def test_the_example_changes_every_setting() -> None:
         assert given != default
     for given, default in zip(parse(FULL, "x")[0].log, LogSettings(), strict=True):
         assert given != default
+
+
+def test_a_plugins_own_number_of_processes_comes_before_that_of_all() -> None:
+    own = LegacySettings(standby=2, plugins={"a": PluginSettings(standby=0), "b": PluginSettings()})
+    assert [own.standby_of(type_) for type_ in "abc"] == [0, 2, 2]
 
 
 DEFAULTS = Settings(
@@ -99,6 +111,8 @@ DEFAULTS = Settings(
         late_limit=30,
         environment={},
         metadata_prefix="",
+        standby=0,
+        standby_max_age=300,
         plugins={},
         trust=trust.strict,
     ),
@@ -234,6 +248,10 @@ VALUES = {
     ),
     "legacy.killOnTimeout": (["true", "false", "yes", "off"], ["1", "0", "'true'", "~", "truely"]),
     "legacy.lateLimit": (["0", "30", "2.5"], ["-1", ".inf", "30s", "true", "~"]),
+    "legacy.standby": (["0", "1", "100"], ["-1", "101", "0.5", "true", "'1'", "~", "auto"]),
+    "legacy.standbyMaxAge": (["1", "300", "2.5"], ["0", "0.5", "-1", ".inf", "5m", "true", "~"]),
+    "legacy.plugins.a.standby": (["0", "1"], ["-1", "101", "~"]),
+    "hooks.standby": (["0", "1"], ["-1", "101", "~"]),
     "legacy.environment": (
         ["{}", "{A: b}", "{A: ''}", "{A: 'b=c'}", "{a.b-c: d}", "{NRI_PLUGINS: x}"],
         [
@@ -341,7 +359,7 @@ def test_a_bad_value_spoils_none_of_the_others() -> None:
     bad = FULL.replace("timeout: 1.5", "timeout: soon").replace("format: json", "format: xml")
     given, wrong = parse(bad, "conf.yaml")
     good, _ = parse(FULL, "conf.yaml")
-    assert [error.place for error in wrong] == ["conf.yaml:9", "conf.yaml:28"]
+    assert [error.place for error in wrong] == ["conf.yaml:9", "conf.yaml:31"]
     assert given == good._replace(legacy=good.legacy._replace(timeout=0), log=good.log._replace(format="text"))
 
 

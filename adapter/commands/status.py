@@ -125,6 +125,10 @@ def _tables(adapter: dict[str, Any]) -> Iterator[str]:
         yield _row(name, *counts, *_quantiles(account))
         if account["last_error"]:
             yield f"      {_shown(account['failed_at'])}  {printable(account['last_error'])}"
+    if adapter["standby"]:
+        yield _row("STAND-BY", "WAITING")
+    for name, crew in adapter["standby"].items():
+        yield _row(name, crew["waiting"]) + (f"  off: {printable(crew['off'])}" if crew["off"] else "")
     if adapter["hooks"]:
         yield _row("HOOK", "CONTAINERS")
     yield from (_row(file, number) for file, number in adapter["hooks"].items())

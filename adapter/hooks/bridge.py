@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from adapter.creation import Creation, keep
@@ -19,6 +19,8 @@ from adapter.settings import HooksSettings
 
 if TYPE_CHECKING:
     from adapter.job.runner import Account, Runner
+    from adapter.job.standby import Standby
+    from adapter.process import Program
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +39,8 @@ class HookBridge:
         )
         self._reader = HookReader(loop, self._directories)
         self._runner: Runner | None = None
+        self.standby: Standby | None = None
+        """The programs that wait for an event, if some are configured to."""
         self.injected: Counter[str] = Counter()
         """The number of containers that got a hook, by the hook's file."""
 
@@ -81,11 +85,22 @@ class HookBridge:
         from adapter.job.runner import Runner  # noqa: PLC0415 - likewise
 
         policy = precreate.Policy(self._settings.fail, self._host_root, self._runtime)
-        self._runner = self._runner or Runner(self._loop)
+        if self._runner is None:
+            self._runner = Runner(self._loop)
+            self._runner.standby = self.standby
         edits = precreate.Edits(self._runner, hooks, creation.request, creation.response, policy)
         edits.go()
         edits.answer_by(creation.context.due)
         return keep(creation, edits.answer)
+
+    def programs(self) -> Iterator[tuple[Program, int]]:
+        """Yields the programs of precreate hooks that should stand by now, with their number."""
+        from adapter.hooks import precreate  # noqa: PLC0415 - only where programs stand by
+
+        hooks = self._directories.in_force if self._settings.standby else ()
+        for named in hooks:
+            if "precreate" in named.hook.stages:
+                yield precreate.program(named, self._host_root), self._settings.standby
 
     def _note(self, creation: Creation) -> None:
         container, pod = creation.request.container, creation.request.pod

@@ -98,6 +98,8 @@ class Directories:
         self._directories = list(map(_Directory, directories))
         self.matcher = Matcher(())
         """The hooks in force, as of the last reading."""
+        self.in_force: list[Named] = []
+        """The same hooks, by the file's name."""
         self.problems: list[Problem] = []
         """What cannot be used, as of the last reading: directories in their order, files by name."""
         self.files_read = 0
@@ -107,7 +109,6 @@ class Directories:
         self._now = now
         self._trust = trust
         self._trusted = Trusted(trust)
-        self._in_force: list[Named] = []
         self._faults: dict[_Program, str] = {}
         """Why programs cannot be run, as of the last reading; empty for programs that can."""
         self._is_read = False
@@ -167,15 +168,15 @@ class Directories:
                 if file.masks or (file.hook and not self._fault_of(file)):
                     by_name.setdefault(name, file.hook)
         in_force = [hook for _, hook in sorted(by_name.items()) if hook]
-        if in_force == self._in_force:
+        if in_force == self.in_force:
             return
         try:
             self.matcher = yield from Matcher.in_steps(in_force)
         except Exception:
             log.exception("a bug: the hooks cannot be matched; those in force before stay so")
             return
-        before = {named.path: named for named in self._in_force}
-        self._in_force = in_force
+        before = {named.path: named for named in self.in_force}
+        self.in_force = in_force
         log.info("hooks: %d in force", len(in_force))
         for named in in_force:
             if before.get(named.path) != named:

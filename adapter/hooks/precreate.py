@@ -22,7 +22,7 @@ from adapter.nri import api
 from adapter.nri.versions import Runtime
 from adapter.oci.fields_by_version import refuse_unknown
 from adapter.oci.outside_spec import outside_spec
-from adapter.process import Process
+from adapter.process import Process, Program
 
 
 class Policy(NamedTuple):
@@ -70,7 +70,7 @@ class Edits(Driver[HookStep]):
         self._text = text.encode("utf-8", "replace")
         self._id = request.container.id
         self._response_before = response
-        self._root = "" if programs.is_foreign else policy.host_root.rstrip("/")
+        self._host_root = policy.host_root
         self._runtime = policy.runtime
         steps = [HookStep(named, chain.Policy(policy.fail, named.hook.timeout or 0, kill=True)) for named in hooks]
         super().__init__(runner, Chain(Ends.AT_ANSWER, steps))
@@ -80,13 +80,11 @@ class Edits(Driver[HookStep]):
         return f"creation of container {self._id}"
 
     def _spawn(self, step: HookStep, on_exit: Callable[[Process], None]) -> Process:
-        hook = step.hook.hook
-        path = self._root + hook.path
-        argv = (hook.args[0] or hook.path, *hook.args[1:]) if hook.args else (hook.path,)
+        executed = program(step.hook, self._host_root)
         try:
-            return self._runner.spawn(step.name, path, argv, _environment(hook.env), on_exit)
+            return self._runner.spawn(executed, on_exit)
         except OSError as error:
-            raise PrecreateError(step.hook.path, f"{path}: {error.strerror}") from None
+            raise PrecreateError(step.hook.path, f"{executed.path}: {error.strerror}") from None
 
     def _request(self, step: HookStep) -> bytes:
         return self._text
@@ -107,6 +105,14 @@ class Edits(Driver[HookStep]):
         adjustment.MergeFrom(outside_spec(self._response_before.adjust))
         self._response_before.adjust.CopyFrom(adjustment)
         return self._response_before
+
+
+def program(named: Named, host_root: str) -> Program:
+    """Returns what is executed for a hook."""
+    hook = named.hook
+    root = "" if programs.is_foreign else host_root.rstrip("/")
+    argv = (hook.args[0] or hook.path, *hook.args[1:]) if hook.args else (hook.path,)
+    return Program(named.file, root + hook.path, argv, _environment(hook.env))
 
 
 def _environment(variables: Iterable[str]) -> dict[str, str]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adapter.loop import Loop
-from adapter.process import Process
+from adapter.process import Process, Program
 from adapter.times import Histogram, quantiles
+
+if TYPE_CHECKING:
+    from adapter.job.standby import Standby
 
 log = logging.getLogger(__name__)
 
@@ -63,23 +66,19 @@ class Runner:
         self.loop = loop
         self.accounts: defaultdict[str, Account] = defaultdict(Account)
         """What has happened so far, by program."""
+        self.standby: Standby | None = None
+        """The programs that wait for an event, if some are configured to."""
         self._abandoned: set[Process] = set()
         """The processes that nobody waits for."""
         self._left: defaultdict[str, list[Process]] = defaultdict(list)
         """The abandoned processes that were not killed, by program, the oldest first."""
 
-    def spawn(
-        self,
-        name: str,
-        path: str,
-        argv: tuple[str, ...],
-        environ: Mapping[str, str],
-        on_exit: Callable[[Process], None],
-    ) -> Process:
-        """Spawns a program; the caller writes the request with `feed`. `name` is the program's name in the log.
+    def spawn(self, program: Program, on_exit: Callable[[Process], None]) -> Process:
+        """Spawns a program, or takes one that stands by; the caller writes the request with `feed`.
 
         `on_exit` is called when the process has exited, unless the process was left before. Raises OSError.
         """
+        name = program.name
 
         def exited(process: Process) -> None:
             if process not in self._abandoned:
@@ -93,7 +92,9 @@ class Runner:
         def log_stderr(line: str) -> None:  # marked, for it may imitate the lines of the adapter
             log.info("%s: stderr: %s", name, line, extra={"fields": {"plugin": name, "stream": "stderr"}})
 
-        process = Process(self.loop, name, path, argv, environ, exited, log_stderr)
+        process = self.standby.take(program, exited, log_stderr) if self.standby is not None else None
+        if process is None:
+            process = Process(self.loop, program, exited, log_stderr)
         self.accounts[name].runs += 1
         return process
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from adapter.errors import ConfigError
-from adapter.job.chain import Policy
 from adapter.job.runner import Runner
 from adapter.legacy import cgroup, reconcile, request
 from adapter.legacy.answer import AnswerBuilder, with_updates
@@ -30,6 +29,7 @@ from adapter.loop import Loop
 from adapter.nri import Context, api
 from adapter.nri.versions import OLDEST, Runtime, Version
 from adapter.owner import Owner
+from adapter.process import Program
 from adapter.settings import LegacySettings
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Bridge:
         self._services = Services(self.runner, programs, self.ledger, settings.late_limit, set(), self._retry_later)
         self.updates = PendingUpdates(loop)
         self._subscriptions = Subscriptions(settings.plugins)
-        self._policies: dict[tuple[str, bool], Policy] = {}
+        self._policy = cache(partial(policy_of, settings))
         self._queue = Queue(self._start, self._ended)
         self._handover = Handover(loop, owner, self.ledger, self._queue, self._empty_job, settings.trust)
         self._removed: set[str] = set()
@@ -346,6 +346,12 @@ class Bridge:
             return UpdateAnswerBuilder(event, message, target, self.updates)
         return AnswerBuilder(event, message, target, self.updates)
 
+    def standby(self) -> Iterable[tuple[Program, int]]:
+        """Returns the programs of conf.json that should stand by now, each with the number of its processes."""
+        config = self._look()
+        types = dict.fromkeys(entry.type for entry in config.entries) if config else ()
+        return self._services.programs.standing_by(types, self._settings.standby_of)
+
     def when_idle(self, callback: Callable[[], None]) -> None:
         """Calls back, perhaps at once, when no chain is under way any more."""
         self._queue.when_idle(callback)
@@ -387,10 +393,3 @@ class Bridge:
             owes_delete=self._subscriptions.owes_delete(entry, is_sandbox=target.is_sandbox),
             may_adjust=self._subscriptions.has_list(entry.type),
         )
-
-    def _policy(self, type_: str, *, is_delete: bool) -> Policy:
-        key = type_, is_delete
-        policy = self._policies.get(key)
-        if policy is None:
-            policy = self._policies[key] = policy_of(self._settings, type_, is_delete=is_delete)
-        return policy

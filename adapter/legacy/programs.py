@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from adapter.errors import PluginError
 from adapter.job.runner import Runner
 from adapter.mount_namespace import programs
-from adapter.process import Process
+from adapter.process import Process, Program
 from adapter.trust import Trust, Trusted, strict
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -61,10 +62,21 @@ class Programs:
         with programs:
             return find(type_, self._directories, self._trusted.fault)
 
+    def program(self, type_: str) -> Program:
+        """Returns what is executed for a plugin. Raises PluginError."""
+        return Program(type_, self.find(type_), (type_, "invoke"), self._environment)
+
+    def standing_by(self, types: Iterable[str], number_of: Callable[[str], int]) -> Iterator[tuple[Program, int]]:
+        """Yields what is executed for those of the plugins that should stand by, with the number of their processes."""
+        for type_ in types:
+            if number := number_of(type_):
+                with suppress(PluginError):  # the next event says it
+                    yield self.program(type_), number
+
     def spawn(self, runner: Runner, type_: str, on_exit: Callable[[Process], None]) -> Process:
         """Starts a plugin; see `Runner.spawn`. Raises PluginError."""
-        path = self.find(type_)
+        program = self.program(type_)
         try:
-            return runner.spawn(type_, path, (type_, "invoke"), self._environment, on_exit)
+            return runner.spawn(program, on_exit)
         except OSError as error:
-            raise PluginError(type_, f"{path}: {error.strerror}") from None
+            raise PluginError(type_, f"{program.path}: {error.strerror}") from None

@@ -78,6 +78,11 @@ def families(state: Mapping[str, Any]) -> Iterator[Metric]:
     yield _counter("late_programs", text, "program", _each(programs, "late"))
     text = "Runs of a legacy plugin or precreate hook that were killed."
     yield _counter("program_kills", text, "program", _each(programs, "killed"))
+    text = "Processes of a program that were started ahead and wait for an event."
+    waiting = GaugeMetricFamily(f"{PREFIX}standby_processes", text, labels=("program",))
+    for name, crew in state["standby"].items():
+        waiting.add_metric([printable(name)], crew["waiting"])
+    yield waiting
     yield from _durations(state["events"], programs)
 
 

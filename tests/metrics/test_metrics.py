@@ -47,6 +47,7 @@ def state() -> dict[str, Any]:
     return described() | {
         "events": {"StartContainer": {"late": 1, "times": times.describe()}},
         "programs": {"konfine": account.describe()},
+        "standby": {"konfine": {"waiting": 2, "off": ""}},
         "hooks": {"/etc/containers/oci/hooks.d/trace.json": 7},
     }
 
@@ -77,6 +78,7 @@ def test_the_values_are_those_of_the_state(metrics: list[Metric]) -> None:
     assert value(metrics, "program_failures_total", program="konfine") == 2
     assert value(metrics, "late_programs_total", program="konfine") == 1
     assert value(metrics, "program_kills_total", program="konfine") == 1
+    assert value(metrics, "standby_processes", program="konfine") == 2
     assert value(metrics, "hooks_injected_total", file="/etc/containers/oci/hooks.d/trace.json") == 7
     for le, count in {"0.001": 0, "0.002": 1, "0.005": 2, "50.0": 2, "+Inf": 3}.items():
         assert value(metrics, "event_duration_seconds_bucket", event="StartContainer", le=le) == count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from adapter.process import PATIENCE, Process
+from adapter.process import PATIENCE, Process, Program
 
 from ..processes import SteppedLoop
 
@@ -25,7 +25,8 @@ class Run:
         self.loop = loop
         self.lines: list[str] = []
         self.ended = 0
-        self.process = Process(loop, plugin, path, (plugin, "invoke"), environment, self._end, self.lines.append)
+        program = Program(plugin, path, (plugin, "invoke"), environment)
+        self.process = Process(loop, program, self._end, self.lines.append)
         self.process.feed(request)
 
     def _end(self, process: Process) -> None:

@@ -35,7 +35,7 @@ def _lines(schema: Mapping[str, Any], indent: str) -> Iterator[str]:
         if not isinstance(key, dict):
             yield f"{f'{indent}{name}: {key.default} ':{COLUMN}}# {key.text}"
         elif "*" in key:
-            yield f"{f'{indent}{name}: {{}} ':{COLUMN}}# by type, each with {', '.join(key['*'])}"
+            yield f"{f'{indent}{name}: {{}} ':{COLUMN}}# by type: {', '.join(key['*'])}"
         else:
             yield f"{indent}{name}:"
             yield from _lines(key, f"{indent}  ")
