@@ -126,10 +126,10 @@ class Process:
         self.started = self._loop.time()
         self._stop_waiting(on_end, on_line)
 
-    def discard(self) -> None:
+    def discard(self, on_end: Callable[[Process], None] = lambda _: None) -> None:
         """Kills a program that stands by, and what it has started: none of them must see an empty stdin."""
         self._kill_group()
-        self._stop_waiting(lambda _: None, lambda _: None)
+        self._stop_waiting(on_end, lambda _: None)
         self.kill()
 
     @property
@@ -163,9 +163,10 @@ class Process:
             self._close("_child_in")  # likewise
 
     def _kill_group(self) -> None:
-        """Kills all processes of a program that has got no request. The first one has not been reaped."""
-        with suppress(OSError):
-            os.killpg(self.pid, signal.SIGKILL)
+        """Kills all processes of a program that has got no request. After the exit the number may be another group's."""
+        if self.status is None:
+            with suppress(OSError):
+                os.killpg(self.pid, signal.SIGKILL)
 
     def _spawn(self) -> Sequence[int]:
         """Starts the program; returns the descriptors of the program's ends of the pipes."""

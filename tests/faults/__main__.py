@@ -48,7 +48,8 @@ def main() -> int:
     except PeerMissing as missing:
         print(f"no fault matrix here: {missing}")
         return int(os.environ.get("REQUIRE_PEERS") == "1")
-    nodes = [(form, version, rows) for version in arguments.nri for form in arguments.form for rows in plan(arguments)]
+    places = [(form, version, arguments.standby) for version in arguments.nri for form in arguments.form]
+    nodes = [(place, rows) for place in places for rows in plan(arguments)]
     failed = count = 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for table in pool.map(lambda of: list(on_one_node(*of)), nodes):
@@ -69,6 +70,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--form", action="append", choices=FORMS)
     parser.add_argument("--nri", action="append", choices=VERSIONS)
+    parser.add_argument("--standby", type=int, default=0, help="processes of the program that stand by")
     parser.add_argument("--soak", type=int, default=0, metavar="EVENTS", help="a soak, and nothing else")
     arguments = parser.parse_args()
     arguments.form, arguments.nri = arguments.form or FORMS, arguments.nri or VERSIONS
@@ -83,9 +85,10 @@ def plan(arguments: argparse.Namespace) -> Iterator[Rows]:
     program: Rows = {
         f"{state}: {fault.what}": partial(program_fault, fault=fault, state=state)
         for fault in FAULTS
+        if not (arguments.standby and fault.what == "deaf")  # it is told so before it has its request
         for state in ("create", "delete")
     }
-    for what in ("busy", "missing"):
+    for what in ("missing",) if arguments.standby else ("busy", "missing"):  # what stands by need not be started
         for state in ("create", "delete"):
             program[f"{state}: program {what}"] = partial(not_started, what=what, state=state)
     loop: Rows = {"kill loop": partial(kill_loop, kills=arguments.kills, seed=arguments.seed)}
@@ -95,16 +98,16 @@ def plan(arguments: argparse.Namespace) -> Iterator[Rows]:
             yield chosen
 
 
-def on_one_node(form: str, version: str, rows: Rows) -> Iterator[Row]:
+def on_one_node(place: tuple[str, str, int], rows: Rows) -> Iterator[Row]:
     """Plays rows to one adapter."""
     with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as directory:
-        node = Node(Path(directory), form, version)
+        node = Node(Path(directory), *place)
         try:
             for what, row in {"start": start, **rows}.items():
                 begin = time.monotonic()
                 failed, result = outcome(node, row)
                 if failed or what != "start":
-                    yield Row(form, version, what, failed, result, time.monotonic() - begin)
+                    yield Row(node.form, node.version, what, failed, result, time.monotonic() - begin)
         finally:
             node.close()
 

@@ -27,7 +27,7 @@ LIMIT = 2_000_000
 """Microseconds that a runtime waits for a plugin by default."""
 STEPS = ["RunPodSandbox", "StartContainer", "StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"]
 SETTINGS = """
-legacy: {{config: {0}/conf.json, path: [{0}], lateLimit: 3}}
+legacy: {{config: {0}/conf.json, path: [{0}], lateLimit: 3, standby: {2}}}
 hooks: {{enabled: false}}
 state: {{directory: {0}/state}}
 runtime: {{socket: {0}/nri.sock}}
@@ -41,13 +41,15 @@ os.dup2(os.open("{0}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
 guard.LONGEST_WAIT = 0.2
 sys.exit(guard.main())
 """
-# The file `fault` has the state and id of a request, and what to do at it.
+# The file `fault` has the state and id of a request, and what to do at it. It may have come while the program stood by.
 PLUGIN = """#!/bin/sh
 cd '{0}' || exit
 [ -e fault ] && read -r at fault < fault
 if [ "$fault" = deaf ]; then exec <&-; echo "$at" >> notes; exec >&-; exit; fi
 IFS= read -r request
 [ "$request" ] || exit
+fault=
+[ -e fault ] && read -r at fault < fault
 state=${{request#*'"state":"'}} id=${{request#*'"id":"'}}
 request=${{state%%'"'*}}:${{id%%'"'*}}
 echo "$request" >> notes
@@ -107,9 +109,9 @@ class Life(NamedTuple):
 
 
 class Node:
-    """Everything lies in one directory. `form` is launched or external."""
+    """Everything lies in one directory. `form` is launched or external; `standby` processes of the program wait."""
 
-    def __init__(self, directory: Path, form: str, version: str) -> None:
+    def __init__(self, directory: Path, form: str, version: str, standby: int) -> None:
         self.directory, self.form, self.version = directory, form, version
         self.names = [NAME]
         self.lives: list[Life] = []
@@ -117,7 +119,7 @@ class Node:
         self.externals: list[subprocess.Popen[bytes]] = []
         self._runtimes: list[GoRuntime] = []
         for name, text in (("adapter", COMMAND), ("legacy-fp", PLUGIN), ("settings", SETTINGS)):
-            (directory / name).write_text(text.format(directory, sys.executable))
+            (directory / name).write_text(text.format(directory, sys.executable, standby))
             (directory / name).chmod(0o755)
         (directory / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": [{"type": "legacy-fp"}]}))
 

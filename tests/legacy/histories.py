@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from adapter import process
 from adapter.errors import ConfigError, PluginError
 from adapter.job.states import State
 from adapter.legacy.bridge import Bridge
@@ -284,8 +285,8 @@ class History:
             raise PluginError(type_, "not found")
         return type_
 
-    def _spawn(self, _: object, name: str, *rest: Any) -> Program:
-        return Program(self, name, rest[3])
+    def _spawn(self, _: object, program: process.Program, on_end: Callable[[Any], object], *rest: Any) -> Program:
+        return Program(self, program.name, on_end)
 
     def is_fed(self, program: Program, request: Mapping[str, Any]) -> None:
         tried = self.trace[-1]

@@ -67,8 +67,8 @@ class Lives(History):
     def jobs(self) -> list[PluginJob]:
         return [job for life in self.lives if not life.is_dead for job in life.bridge._queue._jobs]
 
-    def _spawn(self, loop: Any, name: str, *rest: Any) -> Program:
-        program = super()._spawn(loop, name, *rest)
+    def _spawn(self, loop: Any, *rest: Any) -> Program:
+        program = super()._spawn(loop, *rest)
         on_end = program._on_end
         program._on_end = lambda ended: loop.is_dead or on_end(ended)
         self._life_of[program] = loop

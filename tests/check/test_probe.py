@@ -1,0 +1,112 @@
+"""`check -probe NAME`: whether a legacy plugin may stand by. Nothing is run that was not confirmed."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from adapter.commands.check import probe
+from tests.check.node import Node
+
+WAITS = 'read -r line; [ "$line" ] || exit 1; echo "{}"'
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    monkeypatch.setattr(probe, "become_daemon", lambda: None)  # it would change this process
+    monkeypatch.setattr(probe, "WAIT", 60.0)
+    monkeypatch.setattr(probe, "END", 60.0)
+
+
+def verdict(node: Node, script: str, *words: str) -> list[str]:
+    node.program("plugin", f"#!/bin/sh\necho run >> {node.folder}/runs\n{script}\n")
+    node.write("own.yaml", node.settings)
+    lines = node("-config", str(node.folder / "own.yaml"), "-probe", "plugin", *(words or ("-yes",)))
+    return lines[lines.index("stand-by") + 1 : -1] if "stand-by" in lines else []
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For plugins that wait anyway."""
+    monkeypatch.setattr(probe, "WAIT", 0.01)
+
+
+@pytest.mark.usefixtures("brief")
+def test_a_plugin_that_waits_and_fails_without_a_request_may_stand_by(node: Node) -> None:
+    assert verdict(node, WAITS) == ["ok plugin: may stand by: it waits for its request, and fails without one"]
+    assert (node.folder / "runs").read_text() == "run\nrun\n"
+
+
+@pytest.mark.usefixtures("brief")
+def test_so_may_one_whose_result_is_an_error(node: Node) -> None:
+    [line] = verdict(node, 'read -r line; echo \'{"error": "no request"}\'')
+    assert line.startswith("ok plugin: may stand by")
+
+
+EMPTY = "it takes an empty stdin for a request: exit code 0, no error in its result"
+
+
+@pytest.mark.parametrize(
+    ("script", "faults"),
+    [
+        ("exec cat >&2", ["it takes an empty stdin for a request: exit code 0, no error in its result"]),
+        (f"echo hello; {WAITS}", ["it writes before its request"]),
+        (f"echo hello >&2; {WAITS}", ["it writes before its request"]),
+        ("exit 3", ["it ends before its request (exit code 3)"]),
+        ("read -r line; echo '{}'", [EMPTY]),
+        ("read -r line; exit 0", [EMPTY]),
+        ("read -r line; echo '{}'; exit 1", [EMPTY.replace("code 0", "code 1")]),
+        ("echo '{}'", ["it writes before its request", EMPTY]),
+    ],
+)
+def test_each_reason_against_it_is_a_problem(
+    node: Node, script: str, faults: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "WAIT", 0.01 if "before" not in faults[0] else 60.0)
+    assert verdict(node, script) == [f"PROBLEM plugin: {fault}: it must not stand by" for fault in faults]
+    assert node.code == 1
+
+
+def test_a_plugin_that_does_not_end_is_killed(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "WAIT", 0.01)
+    monkeypatch.setattr(probe, "END", 0.1)
+    [line] = verdict(node, "read -r line; exec sleep 1000")
+    assert line == "PROBLEM plugin: it does not end when its stdin is empty, within 0.1 s: it must not stand by"
+
+
+def test_a_plugin_that_is_not_there_is_a_problem(node: Node) -> None:
+    node.write("own.yaml", node.settings)
+    lines = node("-config", str(node.folder / "own.yaml"), "-probe", "absent", "-yes")
+    assert any(line.startswith("PROBLEM absent: not found in") for line in lines)
+
+
+def test_json_has_it_too(node: Node) -> None:
+    verdict(node, "exit 0", "-yes", "-o", "json")
+    checks = [check for check in json.loads(node.out)["checks"] if check["part"] == "stand-by"]
+    assert [check["status"] for check in checks] == ["problem", "problem"]
+
+
+@pytest.mark.parametrize("stdin", [io.StringIO("y\n"), None])
+def test_without_a_terminal_it_must_be_confirmed_by_a_flag(
+    node: Node, stdin: io.StringIO | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert verdict(node, WAITS, "-o", "text") == []
+    assert (node.code, "confirm that with -yes" in node.err) == (2, True)
+    assert not (node.folder / "runs").exists()
+
+
+@pytest.mark.usefixtures("brief")
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("Yes\n", 0), ("\n", 2), ("n\n", 2), ("", 2)])
+def test_at_a_terminal_it_asks(node: Node, answer: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    verdict(node, WAITS, "-o", "text")
+    assert node.err.startswith("This runs plugin twice, without a request. Go on? [y/N] ")
+    assert (node.code == 2, (node.folder / "runs").exists()) == (code == 2, code == 0)
