@@ -163,7 +163,7 @@ class Process:
             self._close("_child_in")  # likewise
 
     def _kill_group(self) -> None:
-        """Kills all processes of a program that has got no request. After the exit the number may be another group's."""
+        """Kills all processes of a program that has got no request; not after the exit: its pid may be used again."""
         if self.status is None:
             with suppress(OSError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -335,13 +335,13 @@ class Process:
         if int.from_bytes(unread, sys.byteorder) < written:
             return False
         # What the program has left behind may have its stdin, and shares the mode of our own descriptor.
-        reader = os.open(f"/proc/self/fd/{self._child_in}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            return len(os.read(reader, written)) == written
-        except BlockingIOError:
-            return False
-        finally:
-            os.close(reader)
+        with suppress(OSError):
+            reader = os.open(f"/proc/self/fd/{self._child_in}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                return len(os.read(reader, written)) == written
+            finally:
+                os.close(reader)
+        return False
 
     def _start_again(self) -> None:
         """Gives the request, which nobody has seen, to a second start of the program."""
