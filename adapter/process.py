@@ -325,8 +325,7 @@ class Process:
 
     def _takes_request_back(self) -> bool:
         """Whether nobody has read a byte of the request, nor can do so from now on. The program has ended."""
-        written = len(self._whole) - len(self._request)
-        if self._child_in < 0 or not written:
+        if self._child_in < 0 or not (written := len(self._whole) - len(self._request)):
             return False
         import fcntl  # only for a program that stood by  # noqa: PLC0415
         import termios  # noqa: PLC0415 - likewise

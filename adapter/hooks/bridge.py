@@ -95,10 +95,11 @@ class HookBridge:
 
     def programs(self) -> Iterator[tuple[Program, int]]:
         """Yields the programs of precreate hooks that should stand by now, with their number."""
-        from adapter.hooks import precreate  # noqa: PLC0415 - only where programs stand by
+        if not self._settings.standby:
+            return
+        from adapter.hooks import precreate  # noqa: PLC0415 - only where hooks stand by
 
-        hooks = self._directories.in_force if self._settings.standby else ()
-        for named in hooks:
+        for named in self._directories.in_force:
             if "precreate" in named.hook.stages:
                 yield precreate.program(named, self._host_root), self._settings.standby
 

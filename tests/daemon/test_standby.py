@@ -89,7 +89,8 @@ def test_a_plugin_that_conf_json_does_not_name_any_more_does_not_stand_by(node: 
     before = standing_by(daemon, 2)
     node.configure("other")
     assert daemon.call("StartContainer", start("c1")).code == Code.OK
-    assert standing_by(daemon, 1)[0] not in before
+    wait_until_gone(before)
+    standing_by(daemon, 1)
     assert saw_an_empty_stdin(node) == []
 
 
@@ -133,6 +134,22 @@ def test_an_event_under_way_at_sigterm_starts_no_more(node: Node) -> None:
     assert daemon.ended() == 0
     assert node.runs("good") == [("create", "c1")]
     assert saw_an_empty_stdin(node) == []
+
+
+def test_while_an_event_is_under_way_nothing_is_started(node: Node) -> None:
+    gate = node.gate()
+    node.plugin("slow", f"IFS= read -r line; {gate.script}; echo '{{}}'")
+    node.configure("slow", "good")
+    node.shared_state = "state"
+    daemon = node.launch(STANDBY)
+    standing_by(daemon, 2)
+    call = daemon.send("StartContainer", start("c1"))
+    gate.arrival()
+    (told,) = ask(str(node.path / "state"))
+    assert {name: crew["waiting"] for name, crew in told["standby"].items()} == {"slow": 0, "good": 1}
+    gate.let_on()
+    assert daemon.reply(call).code == Code.OK
+    standing_by(daemon, 2)
 
 
 def test_when_the_server_is_killed_they_see_an_empty_stdin_and_make_no_create(node: Node) -> None:
@@ -189,8 +206,8 @@ def test_a_process_that_never_reads_is_answered_for_in_time(node: Node, deaf: st
     before = standing_by(daemon, 2)
     assert daemon.call("StartContainer", start("c1"), LATE).code == Code.OK
     daemon.logged("deaf: no result", "killed by signal 9")
-    after = standing_by(daemon, 2)
-    assert not set(before) & set(after)
+    wait_until_gone(before)
+    standing_by(daemon, 2)
     assert node.runs("good") == [("create", "c1")]
 
 

@@ -482,6 +482,18 @@ def test_what_was_read_in_part_is_a_failure_as_that_of_a_fresh_program(stage: St
     assert stage.seen == ["a"]
 
 
+def test_a_child_that_goes_on_reading_gets_the_rest(stage: Stage, gate: Fifo) -> None:
+    child = f"read go < {stage.folder}/go; cat <&3 >> {stage.folder}/seen; echo done > {gate}"
+    go = stage.programs.fifo("go")
+    program = stage.plugin(script=f"exec 3<&0; head -c1 > /dev/null; ({child}) & exit 1")
+    stage.open()
+    assert stage.event(program, b"abc\n").unread == ""
+    go.put()
+    gate.get()
+    assert stage.seen == ["bc"]
+    go.close()
+
+
 def test_a_child_that_may_still_read_the_request_does_not_get_it_then(stage: Stage, gate: Fifo) -> None:
     child = f"echo there > {gate}; read go < {stage.folder}/go; ({GOOD}); echo done > {gate}"
     only_once = f"if mkdir {stage.folder}/once; then exec 3<&0; ({child}) <&3 >&- & exec sleep 1000; fi 2>&-"
