@@ -524,8 +524,9 @@ def test_what_was_left_is_not_started_again(stage: Stage, gate: Fifo, kill: bool
 
 
 def test_a_second_start_that_fails_is_the_end(stage: Stage, gate: Fifo, caplog: pytest.LogCaptureFixture) -> None:
-    program = stage.plugin(script=f"read go < {gate}; {GOOD}")
+    program = stage.plugin(script=f"echo there > {gate}; exec sleep 1000")
     (pid,) = stage.open()
+    assert gate.get() == "there\n"  # it has read its script
     process = stage.begin(program)
     Path(program.path).unlink()
     os.kill(pid, signal.SIGKILL)

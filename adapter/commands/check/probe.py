@@ -52,9 +52,17 @@ def with_open_stdin(program: Program) -> str:
         found.append(reason)
         loop.stop()
 
-    process = Process(loop, program, lambda ended: spoils(f"it ends before its request ({ended.ending})"), _ignore)
+    def writes(line: str = "") -> None:
+        spoils("it writes before its request")
+
+    def ends(ended: Process) -> None:
+        if ended.stdout:
+            writes()
+        spoils(f"it ends before its request ({ended.ending})")
+
+    process = Process(loop, program, ends, writes)
     try:
-        process.stand_by(lambda: spoils("it writes before its request"))
+        process.stand_by(writes)
         loop.call_at(loop.time() + WAIT, loop.stop)
         loop.run()
     finally:
