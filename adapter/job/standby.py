@@ -170,7 +170,9 @@ class Standby:
         if self._is_serving or not self._is_open or not self._is_due:
             return
         self._is_due = False
-        if any(self._starts(crew, number) for crew, number in self._present()):
+        present = [(crew, number) for crew, number in self._present() if crew.is_settled and not crew.off]
+        missing = [crew for crew, number in present for _ in range(number - len(crew.waiting))]
+        if any(map(self._starts, missing)) and len(missing) > 1:
             self._refill_soon()
         else:
             self._wake_up()
@@ -195,10 +197,8 @@ class Standby:
             crew.discard()
         return found
 
-    def _starts(self, crew: _Crew, number: int) -> bool:
-        """Starts a process if the crew lacks one; returns whether it has."""
-        if len(crew.waiting) >= number or crew.off or not crew.is_settled:
-            return False
+    def _starts(self, crew: _Crew) -> bool:
+        """Starts a process; returns whether that has succeeded."""
         try:
             process = Process(self._loop, crew.program, partial(self._ended, crew), lambda _: None)
         except OSError:
