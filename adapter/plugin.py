@@ -166,8 +166,8 @@ class Adapter(Plugin):
             return
         self._settings = self._settings._replace(log=new.log)
         logs.setup(new.log)
-        if self._standby is not None:
-            self._standby.renew()
+        if (standby := self.__dict__.get("_standby")) is not None:
+            standby.renew()
         waiting = settings.changed(self._settings, new)
         rest = f"; a restart is needed for {', '.join(waiting)}" if waiting else ""
         log.info("SIGHUP: the configuration has been read again, the settings of the log are in force%s", rest)

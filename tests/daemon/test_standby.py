@@ -174,6 +174,16 @@ def test_sighup_replaces_them(node: Node) -> None:
     assert saw_an_empty_stdin(node) == []
 
 
+def test_a_sighup_before_the_settings_have_come_changes_nothing(node: Node) -> None:
+    daemon = node.spawn()
+    daemon.registration()
+    os.kill(daemon.server, signal.SIGHUP)
+    daemon.logged("SIGHUP")
+    daemon.configure(node.settings(STANDBY))
+    assert daemon.call("Synchronize", api.SynchronizeRequest()).code == Code.OK
+    standing_by(daemon)
+
+
 def test_the_plugins_own_events_get_them_too(node: Node) -> None:
     daemon = node.launch({"plugins": {"good": {"standby": 1, "events": ["CreateContainer"]}}})
     (pid,) = standing_by(daemon)
