@@ -102,9 +102,6 @@ class Process:
         self._is_waiting = True
         self._child_in, *self._child_ends = self._child_ends
         self._part_pipes()
-        self._events = select.poll()
-        for fd in (self._pidfd, self._out, self._err):
-            self._events.register(fd, select.POLLIN)
 
         def read(name: str) -> None:
             if self._read(name):  # else the program has closed the pipe: most likely it ends
@@ -115,8 +112,15 @@ class Process:
 
     @property
     def is_fit(self) -> bool:
-        """Whether the program, which stands by, has neither ended nor written anything, nor closed its pipes."""
-        return min(self._out, self._err) >= 0 and not self._events.poll(0)
+        """Whether the program, which stands by, has neither ended nor written anything, nor closed its stdout.
+
+        Its stderr may be closed: many a script sends that to a file.
+        """
+        events = select.poll()
+        for fd in (self._pidfd, self._out, self._err):
+            if fd >= 0:
+                events.register(fd, select.POLLIN)
+        return self._out >= 0 and not events.poll(0)
 
     def serve(self, on_end: Callable[[Process], None], on_line: Callable[[str], None]) -> None:
         """Ends the wait of a program that stands by; `feed` must follow at once, as after a start.

@@ -42,8 +42,9 @@ class _Crew:
         """What the log has a line of."""
         self._files = _files(program)
         self._identities = self._look()
-        self.is_settled = time.time_ns() - max(identity[-1] for identity in self._identities) > paths.SETTLED
-        """Whether a change of the files from now on shows in their status."""
+        now = time.time_ns()
+        self.is_settled = not any(0 <= now - identity[-1] <= paths.SETTLED for identity in self._identities)
+        """Whether a change of the files from now on shows in their status. It does if the clock has gone back since."""
 
     @property
     def off(self) -> str:
@@ -124,6 +125,7 @@ class Standby:
         for process in crew.waiting:
             if process.started >= oldest and process.is_fit:  # the loop deals with those that are not
                 crew.waiting.remove(process)
+                process.name = program.name  # perhaps another hook's
                 process.serve(partial(self._served, crew, on_end), on_line)
                 return process
         return None

@@ -6,13 +6,14 @@ import logging
 import os
 import select
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from adapter import paths
-from adapter.job.runner import Runner
+from adapter.job.runner import Outcome, Runner
 from adapter.job.standby import STRIKES, Standby
 from adapter.process import PATIENCE, Process, Program
 
@@ -196,6 +197,14 @@ def test_a_program_that_two_hooks_have_stands_by_once(stage: Stage) -> None:
     stage.open()
 
 
+def test_a_run_counts_for_the_hook_whose_it_is(stage: Stage) -> None:
+    program = stage.plugin()
+    stage.open()
+    process = stage.event(program._replace(name="other hook"))
+    stage.runner.note(process, Outcome.DONE)
+    assert list(stage.runner.accounts) == ["other hook"]
+
+
 def test_what_is_not_wanted_is_not_started_and_another_environment_is_another_program(stage: Stage) -> None:
     program = stage.plugin()
     (pid,) = stage.open()
@@ -328,6 +337,14 @@ def test_a_program_that_was_just_written_waits_until_a_change_would_show(
     stage.ready()
 
 
+def test_a_program_from_the_future_stands_by(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock has been set back since the file was written: else it would be looked at 20 times a second."""
+    monkeypatch.setattr(paths, "SETTLED", 50_000_000)
+    monkeypatch.setattr(time, "time_ns", lambda now=time.time_ns: now() - 3600 * 10**9)
+    stage.plugin()
+    stage.open()
+
+
 def test_a_process_that_is_too_old_is_replaced_without_an_event(stage: Stage) -> None:
     program = stage.plugin()
     (old,) = stage.open()
@@ -425,6 +442,14 @@ def test_a_process_that_has_died_unnoticed_is_not_used(stage: Stage) -> None:
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     process = stage.event(program)
     assert (process.pid != pid, process.unread) == (True, "")
+
+
+def test_a_program_that_sends_its_stderr_elsewhere_is_fit(stage: Stage) -> None:
+    program = stage.plugin(script=f"exec 2>/dev/null; {GOOD}")
+    (pid,) = stage.open()
+    (crew,) = stage.standby._crews.values()
+    stage.loop.until(lambda: crew.waiting[0]._err < 0, "stderr is not closed")
+    assert stage.event(program).pid == pid
 
 
 def test_a_process_that_has_written_unnoticed_is_not_used(stage: Stage, gate: Fifo) -> None:
