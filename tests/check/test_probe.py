@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import os
 
 import pytest
 
 from adapter.commands.check import probe
 from tests.check.node import Node
+from tests.processes import impatience
 
 WAITS = 'read -r line; [ "$line" ] || exit 1; echo "{}"'
 
@@ -74,11 +76,24 @@ def test_each_reason_against_it_is_a_problem(
     assert node.code == 1
 
 
-def test_a_plugin_that_does_not_end_is_killed(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_does_not_end_is_killed_with_its_children(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "WAIT", 0.01)
     monkeypatch.setattr(probe, "END", 0.1)
-    [line] = verdict(node, "read -r line; exec sleep 1000")
+    held = node.folder / "held"
+    os.mkfifo(held)
+    reader = os.open(held, os.O_RDONLY | os.O_NONBLOCK)
+    [line] = verdict(node, f"read -r line; exec 3>{held}; sleep 1000 & exec sleep 1000")
     assert line == "PROBLEM plugin: it does not end when its stdin is empty, within 0.1 s: it must not stand by"
+    os.set_blocking(reader, True)
+    with impatience("a child of the plugin still has its pipe"):
+        assert os.read(reader, 1) == b""
+    os.close(reader)
+
+
+def test_a_plugin_that_ends_by_a_signal_has_ended(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "WAIT", 0.01)
+    [line] = verdict(node, "read -r line; kill -9 $$")
+    assert line == "ok plugin: may stand by: it waits for its request, and fails without one"
 
 
 def test_a_plugin_that_is_not_there_is_a_problem(node: Node) -> None:

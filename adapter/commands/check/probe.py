@@ -61,15 +61,8 @@ def with_open_stdin(program: Program) -> str:
         spoils(f"it ends before its request ({ended.ending})")
 
     process = Process(loop, program, ends, writes)
-    try:
-        process.stand_by(writes)
-        loop.call_at(loop.time() + WAIT, loop.stop)
-        loop.run()
-    finally:
-        process.discard(lambda _: loop.stop())
-    if process.status is None:
-        loop.run()
-    loop.close()
+    process.stand_by(writes)
+    _run(loop, process, WAIT)
     return next(iter(found), "")
 
 
@@ -78,16 +71,30 @@ def with_empty_stdin(program: Program) -> str:
     loop = Loop()
     process = Process(loop, program, lambda _: loop.stop(), _ignore)
     process.feed(b"")
-    loop.call_at(loop.time() + END, process.kill)
-    loop.run()
-    loop.close()
-    if process.status == -9:  # noqa: PLR2004 - SIGKILL
+    if not _run(loop, process, END):
         return f"it does not end when its stdin is empty, within {END:g} s"
     try:
         is_error = bool(result.parse(process.stdout).error)
     except result.ResultError:
         is_error = process.status != 0
     return "" if is_error else f"it takes an empty stdin for a request: {process.ending}, no error in its result"
+
+
+def _run(loop: Loop, process: Process, seconds: float) -> bool:
+    """Runs a program for so long at most; returns whether it has ended by then.
+
+    Otherwise it is killed with what it has started, also when the user has had enough (SIGINT).
+    """
+    loop.call_at(loop.time() + seconds, loop.stop)
+    try:
+        loop.run()
+    finally:
+        has_ended = process.status is not None
+        process.discard(lambda _: loop.stop())
+    if not has_ended:
+        loop.run()
+    loop.close()
+    return has_ended
 
 
 def _ignore(line: str) -> None:
