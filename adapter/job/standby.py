@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 
 STRIKES = 3
 """Processes in a row that spoil before their request, after which a program is not started ahead until it changes."""
+DESCRIPTORS = 5
+"""Descriptors of this process for each that stands by."""
 MAX_SCRIPTS = 5
 """Scripts that Linux takes as each other's interpreters (fs/exec.c, exec_binprm)."""
 
@@ -78,7 +81,8 @@ class Standby:
         self._max_age = max_age
         self._wanted = wanted
         self._crews: dict[Hashable, _Crew] = {}
-        self._is_open = self._is_serving = self._is_due = False
+        self._descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._is_open = self._is_serving = self._is_due = self._was_full = False
         self._timer: Timer | None = None
 
     def open(self) -> None:
@@ -172,9 +176,9 @@ class Standby:
         if self._is_serving or not self._is_open or not self._is_due:
             return
         self._is_due = False
-        present = [(crew, number) for crew, number in self._present() if crew.is_settled and not crew.off]
-        missing = [crew for crew, number in present for _ in range(number - len(crew.waiting))]
-        if any(map(self._starts, missing)) and len(missing) > 1:
+        numbers = ((crew, number - len(crew.waiting)) for crew, number in self._present())
+        missing = {crew: number for crew, number in numbers if number > 0 and crew.is_settled and not crew.off}
+        if missing and self._has_room() and any(map(self._starts, missing)) and sum(missing.values()) > 1:
             self._refill_soon()
         else:
             self._wake_up()
@@ -208,6 +212,16 @@ class Standby:
         crew.waiting.append(process)
         process.stand_by(partial(self._wrote, crew, process))
         return True
+
+    def _has_room(self) -> bool:
+        """Whether one more may stand by: half of the descriptors are for the events. The log says once if not."""
+        waiting = sum(len(crew.waiting) for crew in self._crews.values())
+        if waiting < self._descriptors // 2 // DESCRIPTORS:
+            return True
+        if not self._was_full:
+            self._was_full = True
+            log.warning("no more than %d processes stand by: there are %d descriptors", waiting, self._descriptors)
+        return False
 
     def _wake_up(self) -> None:
         """Looks again when the next process is too old, or when a program has been written for the last time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import select
 import signal
 import time
@@ -242,8 +243,29 @@ def test_a_program_that_cannot_be_started_is_left_to_its_event(stage: Stage, cap
     stage.ready(2)
 
 
+def test_half_of_the_descriptors_are_for_events(
+    loop: SteppedLoop, programs: Programs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(paths, "SETTLED", -1)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (29, 1000))
+    stage = Stage(loop, programs)
+    program = stage.plugin(number=100)
+    stage.open(2)
+    stage.event(program)
+    stage.ready(2)
+    assert said(caplog) == ["no more than 2 processes stand by: there are 29 descriptors"]
+    stage.standby.close()
+    stage.ready(0)
+
+
 def test_nothing_inherits_the_pipes_of_what_stands_by(stage: Stage, gate: Fifo) -> None:
     """Else a program that works on would keep the stdin of the others open."""
+
+    def pipes_of(pid: int) -> set[str]:
+        targets = {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()}
+        return {target for target in targets if target.startswith("pipe:")}
+
+    strange = pipes_of(os.getpid())
     hello = f"echo $$ > {gate}; {GOOD}"
     program = stage.plugin(script=hello)
     stage.plugin("later", script=hello)
@@ -251,8 +273,7 @@ def test_nothing_inherits_the_pipes_of_what_stands_by(stage: Stage, gate: Fifo) 
     there: list[str] = []
     while len(there) < len(pids):
         there += gate.get().split()
-    opened = [{os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")} for pid in pids]
-    pipes = [{target for target in targets if target.startswith("pipe:")} for targets in opened]
+    pipes = [pipes_of(pid) - strange for pid in pids]
     assert [len(of_one) for of_one in pipes] == [3, 3]
     assert not pipes[0] & pipes[1]
     stage.event(program)
