@@ -19,6 +19,8 @@ STALL = 0.02
 """Seconds of callbacks without a look at the descriptors that count as a stall."""
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
+LONGEST_WAIT = 86400
+"""Seconds of one wait at most: epoll takes no more than 24 days."""
 FEW_TIMERS = 100
 """Cancelled timers are not searched for among fewer timers."""
 
@@ -121,7 +123,7 @@ class Loop:
             self.longest = max(self.longest, now - looked)
         self.ready_since = looked
         if not found and wait and not self._soon:
-            found = self._epoll.poll(wait)
+            found = self._epoll.poll(min(wait, LONGEST_WAIT))
             self.ready_since = now = self.time()
         return now, found
 

@@ -40,6 +40,15 @@ def test_it_waits_until_the_next_timer_and_without_one_for_ever(loop: Loop, monk
     assert waits.asked == [0, -1, 0, 5, 0, 5]
 
 
+def test_it_waits_no_longer_than_epoll_can(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = Waits(loop)
+    loop.close()
+    monkeypatch.setattr(loop, "_epoll", waits)
+    loop.call_at(clock(loop).now + 1e9, lambda: None)
+    loop.run()
+    assert waits.asked[-1] * 1000 < 2**31  # milliseconds in an int: epoll_wait(2)
+
+
 def test_timers_come_in_the_order_of_their_moments_and_of_their_making(loop: Loop) -> None:
     calls: Calls = []
     for moment, name in ((3, "d"), (1, "a"), (2, "b"), (2, "c")):
