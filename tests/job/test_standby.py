@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import adapter.job.standby
 from adapter import paths
 from adapter.job.runner import Outcome, Runner
 from adapter.job.standby import STRIKES, Standby
@@ -256,6 +257,20 @@ def test_half_of_the_descriptors_are_for_events(
     assert said(caplog) == ["no more than 2 processes stand by: there are 29 descriptors"]
     stage.standby.close()
     stage.ready(0)
+
+
+def test_a_start_that_fails_is_not_tried_again_for_each_process(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No descriptors, no memory, no pids: 100 attempts would hold up the next event."""
+    tried: list[Program] = []
+
+    def fail(_: object, program: Program, *__: object) -> None:
+        tried.append(program)
+        raise OSError
+
+    monkeypatch.setattr(adapter.job.standby, "Process", fail)
+    wanted = [stage.plugin("one", number=100), stage.plugin("other", number=100)]
+    stage.open(0)
+    assert tried == wanted
 
 
 def test_nothing_inherits_the_pipes_of_what_stands_by(stage: Stage, gate: Fifo) -> None:
