@@ -1,21 +1,16 @@
 """Runs a program, of a legacy plugin or of a precreate hook. Only this module executes programs.
 
 The program gets the request on stdin and prints the result on stdout. A program that does not read, does not end, or
-leaves children with its pipes must not affect the adapter or other programs. A program may be started ahead, and wait
-for its request on stdin: it stands by.
+leaves children with its pipes must not affect the adapter or other programs.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import select
 import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from adapter import paths
 from adapter.children import children
@@ -51,7 +46,7 @@ class Process:
         self,
         loop: Loop,
         program: Program,
-        on_end: Callable[[Process], None],
+        on_end: Callable[[Self], None],
         on_line: Callable[[str], None],
     ) -> None:
         """Starts a program; `feed` gives it the request.
@@ -60,81 +55,32 @@ class Process:
         """
         self.name = program.name
         self.started = loop.time()
-        """When the program was started, or got its event if it stood by; on the loop's clock."""
+        """When the program was started, on the loop's clock."""
         self.status: int | None = None
         """None while the program runs, then its exit code, or minus the number of the signal that killed it."""
-        self.unread = ""
-        """How a program that stood by has ended without reading its request, which a second start has got then."""
         self._loop = loop
-        self._program = program
         self._on_end = on_end
         self._on_line = on_line
         self._stdout = b""
         self._line = b""
         self._logged = 0
         self._lines = 0
-        self._whole = b""
         self._request = memoryview(b"")
-        """What is left to be written of the whole request."""
+        """What is left to be written of the request."""
         self._patience: Timer | None = None
         self._is_left = False
         self._pidfd = -1
-        self._is_waiting = False
-        self._child_in = -1
-        """The program's end of stdin, if the program stood by: it tells what the program has not read."""
-        self._child_ends = self._spawn()
+        self._child_ends = self._spawn(program)
 
     def feed(self, request: bytes) -> None:
         """Writes the request to stdin, closes stdin, and starts to watch the program. Call this once, at once."""
-        self._whole, self._request = request, memoryview(request)
+        self._request = memoryview(request)
         if not self._write():
             self._watch_pipe(self._in, self._write, WRITE)
         # What follows can wait until the program has its request: the program works meanwhile.
         self._part_pipes()
         # Most programs end before this timer. Their pipes are read once at the exit, which is faster.
         self._patience = self._loop.call_at(self.started + PATIENCE, self._watch_pipes)
-
-    def stand_by(self, on_output: Callable[[], object]) -> None:
-        """Lets the program wait for its request. `on_output` is called when it writes anything before that.
-
-        If it ends, `on_end` is called as ever.
-        """
-        self._is_waiting = True
-        self._child_in, *self._child_ends = self._child_ends
-        self._part_pipes()
-
-        def read(name: str) -> None:
-            if self._read(name):  # else the program has closed the pipe: most likely it ends
-                on_output()
-
-        for name in ("_out", "_err"):
-            self._watch_pipe(getattr(self, name), partial(read, name))
-
-    @property
-    def is_fit(self) -> bool:
-        """Whether the program, which stands by, has neither ended nor written anything, nor closed its stdout.
-
-        Its stderr may be closed: many a script sends that to a file.
-        """
-        events = select.poll()
-        for fd in (self._pidfd, self._out, self._err):
-            if fd >= 0:
-                events.register(fd, select.POLLIN)
-        return self._out >= 0 and not events.poll(0)
-
-    def serve(self, on_end: Callable[[Process], None], on_line: Callable[[str], None]) -> None:
-        """Ends the wait of a program that stands by; `feed` must follow at once, as after a start.
-
-        If the program ends before it reads a byte, the request goes to a second start.
-        """
-        self.started = self._loop.time()
-        self._stop_waiting(on_end, on_line)
-
-    def discard(self, on_end: Callable[[Process], None] = lambda _: None) -> None:
-        """Kills a program that stands by, and what it has started: none of them must see an empty stdin."""
-        self._kill_group()
-        self._stop_waiting(on_end, lambda _: None)
-        self.kill()
 
     @property
     def stdout(self) -> bytes:
@@ -158,23 +104,15 @@ class Process:
     def leave(self) -> None:
         """Stops waiting for the program, which works on: a pipe is closed when the program floods it."""
         self._is_left = True
-        self._close("_child_in")  # there is no second start
 
     def kill(self) -> None:
         """Kills the process, never its group. Does nothing after the exit."""
         if self.status is None:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-            self._close("_child_in")  # likewise
 
-    def _kill_group(self) -> None:
-        """Kills all processes of a program that has got no request; not after the exit: its pid may be used again."""
-        if self.status is None:
-            with suppress(OSError):
-                os.killpg(self.pid, signal.SIGKILL)
-
-    def _spawn(self) -> Sequence[int]:
+    def _spawn(self, program: Program) -> Sequence[int]:
         """Starts the program; returns the descriptors of the program's ends of the pipes."""
-        _, path, argv, environ = self._program
+        _, path, argv, environ = program
         fds: list[int] = []
         try:
             for _ in range(3):
@@ -201,12 +139,6 @@ class Process:
             for fd in (self._out, self._err):
                 os.set_blocking(fd, False)  # our ends only: the program gets blocking pipes
             self._child_ends = ()
-
-    def _stop_waiting(self, on_end: Callable[[Process], None], on_line: Callable[[str], None]) -> None:
-        self._is_waiting = False
-        self._on_end, self._on_line = on_end, on_line
-        for fd in (self._out, self._err):
-            self._loop.unwatch(fd)
 
     def _watch_exit(self) -> None:
         """Watches for the exit. A program that cannot be watched is killed."""
@@ -310,14 +242,7 @@ class Process:
                 self._on_line(f"(more than {MAX_LINES} lines on stderr: the rest is not logged)")
 
     def _exited(self) -> None:
-        if self._is_waiting:
-            self._kill_group()
-        self.status = children.reap(self.pid)
-        if self._patience is not None:
-            self._patience.cancel()
-        if self._takes_request_back():
-            self._start_again()
-            return
+        self._reap()
         # The pipes hold the program's output now. Children that keep the pipes open are not waited for.
         self._drain(self._read_stdout)
         self._drain(self._read_stderr)
@@ -327,38 +252,10 @@ class Process:
         finally:
             self._close_all()
 
-    def _takes_request_back(self) -> bool:
-        """Whether nobody has read a byte of the request, nor can do so from now on. The program has ended."""
-        if self._child_in < 0 or not (written := len(self._whole) - len(self._request)):
-            return False
-        import fcntl  # only for a program that stood by  # noqa: PLC0415
-        import termios  # noqa: PLC0415 - likewise
-
-        unread = fcntl.ioctl(self._child_in, termios.FIONREAD, bytes(4))
-        if int.from_bytes(unread, sys.byteorder) < written:
-            return False
-        # What the program has left behind may have its stdin, and shares the mode of our own descriptor.
-        with suppress(OSError):
-            reader = os.open(f"/proc/self/fd/{self._child_in}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                return len(os.read(reader, written)) == written
-            finally:
-                os.close(reader)
-        return False
-
-    def _start_again(self) -> None:
-        """Gives the request, which nobody has seen, to a second start of the program."""
-        self.unread = self.ending
-        self._close_all()
-        self._stdout = self._line = b""
-        try:
-            self._child_ends = self._spawn()
-        except OSError as error:
-            self._on_line(f"(the program cannot be started: {error.strerror})")
-            self._on_end(self)
-        else:
-            self.status = None
-            self.feed(self._whole)
+    def _reap(self) -> None:
+        self.status = children.reap(self.pid)
+        if self._patience is not None:
+            self._patience.cancel()
 
     def _drain(self, read: Callable[[], int]) -> None:
         """Reads at most what a pipe can hold: a child left behind may go on writing."""
@@ -367,7 +264,7 @@ class Process:
                 return
 
     def _close_all(self) -> None:
-        for name in ("_pidfd", "_in", "_out", "_err", "_child_in"):
+        for name in ("_pidfd", "_in", "_out", "_err"):
             self._close(name)
 
     def _close(self, name: str) -> None:

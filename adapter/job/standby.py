@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from adapter import paths
+from adapter.job.standby_process import StandbyProcess
 from adapter.loop import Loop, Timer
 from adapter.mount_namespace import programs
 from adapter.process import Process, Program
@@ -38,7 +39,7 @@ class _Crew:
     def __init__(self, program: Program) -> None:
         """Looks at the program's files. Raises OSError."""
         self.program = program
-        self.waiting: list[Process] = []
+        self.waiting: list[StandbyProcess] = []
         self.spoilt: list[str] = []
         """How the last processes have spoilt, until one serves its event."""
         self.told: set[str] = set()
@@ -129,12 +130,11 @@ class Standby:
         for process in crew.waiting:
             if process.started >= oldest and process.is_fit:  # the loop deals with those that are not
                 crew.waiting.remove(process)
-                process.name = program.name  # perhaps another hook's
-                process.serve(partial(self._served, crew, on_end), on_line)
+                process.serve(program.name, partial(self._served, crew, on_end), on_line)  # perhaps another hook's name
                 return process
         return None
 
-    def _served(self, crew: _Crew, on_end: Callable[[Process], None], process: Process) -> None:
+    def _served(self, crew: _Crew, on_end: Callable[[Process], None], process: StandbyProcess) -> None:
         """A process has ended that has got its request."""
         if process.unread:
             self._spoil(crew, f"it has ended without reading its request: {process.unread}")
@@ -142,12 +142,12 @@ class Standby:
             crew.spoilt.clear()
         on_end(process)
 
-    def _ended(self, crew: _Crew, process: Process) -> None:
+    def _ended(self, crew: _Crew, process: StandbyProcess) -> None:
         """A process has ended that stood by."""
         crew.waiting.remove(process)
         self._spoil(crew, f"it has ended before its request: {process.ending}")
 
-    def _wrote(self, crew: _Crew, process: Process) -> None:
+    def _wrote(self, crew: _Crew, process: StandbyProcess) -> None:
         """A process has written something that stood by."""
         crew.waiting.remove(process)
         process.discard()
@@ -206,11 +206,10 @@ class Standby:
     def _starts(self, crew: _Crew) -> bool:
         """Starts a process; returns whether that has succeeded."""
         try:
-            process = Process(self._loop, crew.program, partial(self._ended, crew), lambda _: None)
+            ended, wrote = partial(self._ended, crew), partial(self._wrote, crew)
+            crew.waiting.append(StandbyProcess(self._loop, crew.program, ended, wrote))
         except OSError:
             return False  # likewise
-        crew.waiting.append(process)
-        process.stand_by(partial(self._wrote, crew, process))
         return True
 
     def _has_room(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from adapter.commands.check.report import OK, PROBLEM, Entry
 from adapter.daemon import become_daemon
 from adapter.errors import ConfigError, PluginError
+from adapter.job.standby_process import StandbyProcess
 from adapter.legacy import result
 from adapter.legacy.programs import Programs
 from adapter.loop import Loop
@@ -52,16 +53,15 @@ def with_open_stdin(program: Program) -> str:
         found.append(reason)
         loop.stop()
 
-    def writes(line: str = "") -> None:
+    def writes(_: Process) -> None:
         spoils("it writes before its request")
 
     def ends(ended: Process) -> None:
         if ended.stdout:
-            writes()
+            writes(ended)
         spoils(f"it ends before its request ({ended.ending})")
 
-    process = Process(loop, program, ends, writes)
-    process.stand_by(writes)
+    process = StandbyProcess(loop, program, ends, writes)
     _run(loop, process, WAIT)
     return next(iter(found), "")
 
@@ -69,7 +69,8 @@ def with_open_stdin(program: Program) -> str:
 def with_empty_stdin(program: Program) -> str:
     """Returns what the program does without a request, empty if it only fails."""
     loop = Loop()
-    process = Process(loop, program, lambda _: loop.stop(), _ignore)
+    process = StandbyProcess(loop, program, _ignore, _ignore)
+    process.serve(program.name, lambda _: loop.stop(), _ignore)
     process.feed(b"")
     if not _run(loop, process, END):
         return f"it does not end when its stdin is empty, within {END:g} s"
@@ -80,7 +81,7 @@ def with_empty_stdin(program: Program) -> str:
     return "" if is_error else f"it takes an empty stdin for a request: {process.ending}, no error in its result"
 
 
-def _run(loop: Loop, process: Process, seconds: float) -> bool:
+def _run(loop: Loop, process: StandbyProcess, seconds: float) -> bool:
     """Runs a program for so long at most; returns whether it has ended by then.
 
     Otherwise it is killed with what it has started, also when the user has had enough (SIGINT).
@@ -97,5 +98,5 @@ def _run(loop: Loop, process: Process, seconds: float) -> bool:
     return has_ended
 
 
-def _ignore(line: str) -> None:
-    """Takes a line of stderr."""
+def _ignore(_: object) -> None:
+    """Takes a line of stderr, or what cannot come any more."""
