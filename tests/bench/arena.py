@@ -85,25 +85,27 @@ class Arena:
         self, bench: Bench, seconds: float, sides: Collection[str], events: Sequence[Event], **fields: object
     ) -> Samples:
         """Play lives of these events to the sides in turn, after a warm-up. Raises Unfair."""
-        self._play("compare", [*sides], events, **{**fields, "repeat": 1, "block": 2})
-        return self._rounds(bench, seconds, "compare", [*sides], events, **fields)
+        self._play("compare", sides, events, {**fields, "repeat": 1, "block": 2})
+        return self._rounds(bench, seconds, "compare", sides, events, fields)
 
     def pods(
         self, bench: Bench, seconds: float, sides: Collection[str], events: Sequence[Event], **fields: object
     ) -> Samples:
         """Start pods at once, for one side after the other; the samples of a round are in a row. Raises Unfair."""
-        return self._rounds(bench, seconds, "pods", [*sides], events, **fields)
+        return self._rounds(bench, seconds, "pods", sides, events, fields)
 
-    def _rounds(self, bench: Bench, seconds: float, op: str, sides: list[str], *given: Any, **fields: object) -> Samples:
+    def _rounds(
+        self, bench: Bench, seconds: float, op: str, sides: Collection[str], events: Sequence[Event], fields: Event
+    ) -> Samples:
         samples: dict[str, list[float]] = {side: [] for side in sides}
         for _ in bench.rounds(seconds):
-            for side, times in self._play(op, sides, *given, **{"repeat": 2, **fields}).items():
+            for side, times in self._play(op, sides, events, {"repeat": 2, **fields}).items():
                 samples[side] += times
         return samples
 
-    def _play(self, op: str, sides: list[str], events: Sequence[Event], **fields: object) -> Samples:
+    def _play(self, op: str, sides: Collection[str], events: Sequence[Event], fields: Event) -> Samples:
         before = {side: self.runs(side) for side in sides}
-        reply = self.runtime.play(op, hosts=sides, events=events, **fields)
+        reply = self.runtime.play(op, hosts=[*sides], events=events, **fields)
         if reply.error:
             raise Unfair(reply.error)
         ran = {side: self.runs(side) - before[side] for side in sides if side != IDLE}

@@ -1,7 +1,7 @@
 """Pods on containerd 2.4.2, which measures its NRI plugins itself: its metric `containerd_nri_plugin_latency_seconds`.
 
-One side after the other is launched by a containerd of its own, and a few pods live and die. The metric's smallest bucket
-is 5 ms, so that only means can be had of it. `python -m tests.bench.containerd PODS NODE` plays in namespaces of its own.
+One side after the other is launched by a containerd of its own, and a few pods live and die. The smallest bucket of the
+metric is 5 ms, so it tells means only. `python -m tests.bench.containerd PODS NODE` plays in namespaces of its own.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample
 
 from tests.bench.arena import REFERENCE, STAND_BY, WAYS, install, reference_config, runs
 from tests.bench.figures import Bench, Row, Times
@@ -33,6 +33,7 @@ from tests.peers.harness import COMMAND
 PODS = 10  # of one turn
 LIMIT = 400  # seconds
 EVENTS = ("RunPodSandbox", "StartContainer", "StopContainer", "StopPodSandbox")
+GROUP = f"one C plugin, {NEWEST}'s plugin_latency, mean ms"
 METRIC = "containerd_nri_plugin_latency_seconds"
 PLUGINS = Path("/opt/nri/plugins")
 DROP_INS = Path("/etc/nri/conf.d")
@@ -53,9 +54,9 @@ def run(bench: Bench) -> Iterator[Row]:
     found: Figures = json.loads(subprocess.run(line, stdout=subprocess.PIPE, timeout=LIMIT, check=True).stdout)
     for way in WAYS:
         for event in EVENTS:
-            (ours, count), (theirs, _) = (found[side][event] for side in (way, REFERENCE))
-            group, means = f"one C plugin, {NEWEST}'s plugin_latency, mean ms", (ours * 1000, theirs * 1000)
-            yield Row(group, event, way, count, *(Times(mean / count, mean / count) for mean in means))
+            ours, theirs = (1000 * found[side][event][0] / found[side][event][1] for side in (way, REFERENCE))
+            calls = found[way][event][1]
+            yield Row(GROUP, event, way, calls, Times(ours, ours), Times(theirs, theirs))
 
 
 def prepare(runtime: Runtime) -> None:
@@ -83,20 +84,19 @@ def play(count: int) -> Figures:
     runtime = chosen()
     runtime.more_config = f"[plugins.'io.containerd.server.v1.metrics']\n  address = '{address}'\n"
     sides = [REFERENCE, *WAYS]
-    seconds: dict[str, dict[str, float]] = {side: defaultdict(float) for side in sides}
-    calls: dict[str, dict[str, int]] = {side: defaultdict(int) for side in sides}
+    totals: dict[str, Counter[tuple[str, str]]] = {side: Counter() for side in sides}
     for number, side in enumerate([*sides, *reversed(sides)]):
         home = STATE / f"turn{number}"
         launch_next(side, install(home, [c_program("plugin")]))
-        for sample in turn(runtime, address, home, [f"pod{number}.{each}" for each in range(count)]):
-            amounts = {f"{METRIC}_sum": seconds, f"{METRIC}_count": calls}.get(sample.name)
-            if amounts:
-                amounts[side][sample.labels["operation"]] += sample.value
+        totals[side].update(turn(runtime, address, home, [f"pod{number}.{each}" for each in range(count + 1)]))
     remove_cgroups()
-    return {side: {event: (seconds[side][event], int(calls[side][event])) for event in EVENTS} for side in sides}
+    return {
+        side: {event: (total[f"{METRIC}_sum", event], int(total[f"{METRIC}_count", event])) for event in EVENTS}
+        for side, total in totals.items()
+    }
 
 
-def launch_next(side: str, legacy: Mapping[str, object]) -> None:
+def launch_next(side: str, legacy: Mapping[str, Any]) -> None:
     """Have the next containerd launch this side alone."""
     for folder in (PLUGINS, DROP_INS):
         folder.mkdir(exist_ok=True)
@@ -108,25 +108,28 @@ def launch_next(side: str, legacy: Mapping[str, object]) -> None:
     (DROP_INS / f"00-{side}.conf").write_text(config)
 
 
-def turn(runtime: Runtime, address: str, home: Path, names: Iterable[str]) -> list[Sample]:
-    """Start containerd, let pods live and die, one by one, and return the samples of its metrics."""
+def turn(runtime: Runtime, address: str, home: Path, names: Iterable[str]) -> Counter[tuple[str, str]]:
+    """Start containerd, let pods live and die, one by one; return what all but the first added to its metrics."""
     cri = runtime.start()
-    until(lambda: any(s.name == "containerd_nri_active_plugins_total" and s.value for s in scraped(address)), "the plugin")
-    pods = Pods(cri)
+    until(lambda: scraped(address)["containerd_nri_active_plugins_total", ""] > 0, "the plugin")
+    pods, before = Pods(cri), Counter[tuple[str, str]]()
     for name in names:
+        before = before or (scraped(address) if pods.ids else before)
         pods.start(name)
         pods.end(name)
         until(lambda: runs(home) == len(EVENTS) * len(pods.ids), "every legacy plugin to run once for each event")
     found = scraped(address)
     runtime.stop()
+    found.subtract(before)
     return found
 
 
-def scraped(address: str) -> list[Sample]:
-    """Return all samples that containerd tells."""
-    with urllib.request.urlopen(f"http://{address}/v1/metrics", timeout=30) as answer:  # noqa: S310 - it is http
+def scraped(address: str) -> Counter[tuple[str, str]]:
+    """Return what containerd tells, by sample and operation."""
+    with urllib.request.urlopen(f"http://{address}/v1/metrics", timeout=30) as answer:
         text = answer.read().decode()
-    return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+    return Counter({(each.name, each.labels.get("operation", "")): each.value for each in samples})
 
 
 if __name__ == "__main__":

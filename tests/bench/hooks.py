@@ -1,4 +1,4 @@
-"""Hooks that are injected as containers are created, against a Go plugin made of podman's package; and how they are read."""
+"""Hooks that are injected as containers are created, against a Go plugin made of podman's package; how they load."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def timed(what: Callable[[], object], times: int) -> list[float]:
 
 
 def memory() -> Row:
-    """After containers were created and started, with hooks and a legacy plugin: one adapter, or upstream's two plugins."""
+    """After containers were created and started: one adapter with both bridges in use, or upstream's two plugins."""
     with Arena() as arena:
         programs = [peer("plugin")]
         launch(arena, write(arena.directory / "hooks.d", "expressions", 10), programs)
@@ -175,7 +175,6 @@ def memory() -> Row:
         arena.compare(once, 0, (FRESH, REFERENCE), [recorded("StartContainer")], block=50)
         ours, *two = (arena.memory(side) for side in (FRESH, PODMAN, REFERENCE))
     return Row(MEMORY_GROUP, "hooks and a plugin", FRESH, 1, Times(ours, ours), Times(sum(two), sum(two)), goal=MEMORY)
-
 
 
 def hostile() -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.bench.arena import IDLE, REFERENCE, STAND_BY, WAYS, Arena, Samples, recorded
@@ -37,12 +37,17 @@ def measure(bench: Bench, arena: Arena, case: str, programs: list[Path]) -> Iter
         bench.say(f"{count} pods at once, {case} …")
         sides = (REFERENCE, *WAYS, IDLE)
         samples = arena.pods(bench, seconds, sides, starts, afterwards=ends, count=count, settle_ms=SETTLE)
-        last = {side: [max(times[n : n + count]) for n in range(0, len(times), count)] for side, times in samples.items()}
+        last = {side: _last(times, count) for side, times in samples.items()}
         for way in WAYS:
             yield _row(f"{count} pods at once, each until it runs, ms", case, way, samples)
             yield _row(f"{count} pods at once, until the last runs, ms", case, way, last, GOALS.get((count, case, way)))
     if programs:
         yield from memory(arena, f"{case}, many pods", POOL)
+
+
+def _last(times: Sequence[float], count: int) -> list[float]:
+    """The longest of each round."""
+    return [max(times[start : start + count]) for start in range(0, len(times), count)]
 
 
 def _row(group: str, case: str, way: str, samples: Samples, goal: Goal | None = None) -> Row:

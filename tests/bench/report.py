@@ -11,7 +11,7 @@ from itertools import groupby
 from math import isinf
 from pathlib import Path
 
-from tests.bench.figures import Row, Times
+from tests.bench.figures import Goal, Row, Times
 
 WIDTHS = (52, 18, 9, 18, 18, 17, 15, 15)
 HEAD = ("", "way", "samples", "ours", "theirs", "ratio", "goal", "floor")
@@ -44,8 +44,7 @@ def table(about: Mapping[str, object], rows: Sequence[Row], missing: Sequence[st
 
 
 def _row(row: Row) -> str:
-    goal = row.goal and Times(row.goal.p50, row.goal.p99)
-    pairs = map(_pair, (row.ours, row.theirs, row.ratio, goal, row.floor))
+    pairs = (_pair(row.ours), _pair(row.theirs), _pair(row.ratio), _pair(row.goal), _pair(row.floor))
     verdict = {True: "met", False: "MISSED", None: ""}[row.met]
     return f"{_line(row.case, row.way, str(row.samples), *pairs)}  {verdict}".rstrip()
 
@@ -54,14 +53,14 @@ def _line(first: str, *others: str) -> str:
     return f"{first:<{WIDTHS[0]}}" + "".join(f"{text:>{width}}" for text, width in zip(others, WIDTHS[1:], strict=True))
 
 
-def _pair(times: Times | None) -> str:
+def _pair(times: Times | Goal | None) -> str:
     """Both numbers, or one where they are the same or where p99 has no goal."""
     both = dict.fromkeys((times.p50, times.p99)) if times else ()
     return " / ".join(_number(each) for each in both if not isinf(each))
 
 
 def _number(value: float) -> str:
-    digits = 0 if value >= 100 or value.is_integer() else 1 if value >= 10 else 2 if value >= 0.1 else 4
+    digits = 0 if value >= 100 or value == int(value) else 1 if value >= 10 else 2 if value >= 0.1 else 4
     return f"{value:.{digits}f}"
 
 
