@@ -10,7 +10,7 @@ from typing import Any
 
 from adapter import oci
 from adapter.nri import api
-from tests.bench.arena import FRESH, IDLE, STAND_BY, WAYS, Arena, recorded
+from tests.bench.arena import IDLE, STAND_BY, WAYS, Arena, recorded
 from tests.bench.events import BLOCK, SETTLE
 from tests.bench.figures import Bench, Goal, Row, Times
 from tests.peers.build import PeerMissing, c_program, peer
@@ -55,30 +55,30 @@ def launch(arena: Arena, bench: Bench) -> Mapping[str, tuple[str, str]]:
         except PeerMissing as reason:
             bench.missing.append(f"{case}: {reason}")
             continue
-        for way in WAYS if case != PRECREATE else (FRESH,):
+        for way in WAYS:
             side = f"{way}-{name or 'python'}"
-            settings = precreate(arena, program) if case == PRECREATE else plugin(arena, side, program, way)
-            arena.launch_ours(side, settings)
+            standby = int(way == STAND_BY)
+            make = precreate if case == PRECREATE else plugin
+            arena.launch_ours(side, make(arena, side, program, standby))
             sides[side] = (case, way)
     return sides
 
 
-def plugin(arena: Arena, side: str, program: Path, way: str) -> dict[str, Any]:
+def plugin(arena: Arena, side: str, program: Path, standby: int) -> dict[str, Any]:
     """The settings for a legacy plugin that adjusts."""
-    of_plugin = {"events": ["CreateContainer"], **({"standby": 1} if way == STAND_BY else {})}
     chain = arena.chain(side, [program], {"allow": "everything"})
-    return {"legacy": {**chain, "plugins": {"plugin0": of_plugin}}}
+    return {"legacy": {**chain, "standby": standby, "plugins": {"plugin0": {"events": ["CreateContainer"]}}}}
 
 
-def precreate(arena: Arena, program: Path) -> dict[str, Any]:
+def precreate(arena: Arena, side: str, program: Path, standby: int) -> dict[str, Any]:
     """The settings for a precreate hook."""
-    hooks = arena.directory / "hooks.d"
+    hooks = arena.directory / f"hooks-{side}"
     hooks.mkdir()
     hook = {"version": "1.0.0", "hook": {"path": str(program)}, "when": {"always": True}, "stages": ["precreate"]}
     (hooks / "hook.json").write_text(json.dumps(hook))
     return {
-        "legacy": arena.chain("precreate", []),
-        "hooks": {"enabled": True, "precreate": True, "directories": [str(hooks)]},
+        "legacy": arena.chain(side, []),
+        "hooks": {"enabled": True, "precreate": True, "standby": standby, "directories": [str(hooks)]},
     }
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from adapter.settings import LegacySettings
 from tests.bench.figures import Bench
 from tests.peers.build import peer
 from tests.peers.harness import COMMAND, GoRuntime, golden
@@ -24,7 +23,8 @@ from tests.peers.harness import COMMAND, GoRuntime, golden
 REFERENCE, FRESH, STAND_BY = "reference", "fresh", "stand-by"
 IDLE = "idle"
 """The plugin made of upstream's stub that has nothing to do: what the runtime and the connection take."""
-WAYS = (FRESH, STAND_BY) if "standby" in LegacySettings._fields else (FRESH,)
+WAYS = (FRESH, STAND_BY)
+"""To run the adapter: programs are started for each event, or ahead of it."""
 MEGABYTE = 1_000_000
 _PATIENCE = 60_000  # ms; on a busy machine a plugin may take longer than runtimes wait
 

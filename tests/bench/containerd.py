@@ -102,7 +102,7 @@ def launch_next(side: str, legacy: Mapping[str, Any]) -> None:
         folder.mkdir(exist_ok=True)
         for left in folder.iterdir():
             left.unlink()
-    settings = {**legacy, **({"standby": 1} if side == STAND_BY else {})}
+    settings = {**legacy, "standby": int(side == STAND_BY)}
     config = reference_config(legacy) if side == REFERENCE else f"{STATE_SETTINGS}legacy: {json.dumps(settings)}\n"
     (PLUGINS / f"00-{side}").symlink_to(peer("reference") if side == REFERENCE else COMMAND)
     (DROP_INS / f"00-{side}.conf").write_text(config)

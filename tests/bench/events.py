@@ -64,8 +64,8 @@ def launch(arena: Arena, programs: list[Path], standby: int) -> None:
     """Launch all sides with these programs as their chain; so many processes of each wait on stand-by."""
     arena.launch_reference(REFERENCE, arena.chain(REFERENCE, programs))
     for way in WAYS:
-        more = {"standby": standby} if way == STAND_BY else {}
-        arena.launch_ours(way, {"legacy": {**arena.chain(way, programs), **more}})
+        waiting = standby if way == STAND_BY else 0
+        arena.launch_ours(way, {"legacy": {**arena.chain(way, programs), "standby": waiting}})
     arena.launch_idle()
 
 
