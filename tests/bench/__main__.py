@@ -6,8 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import SubprocessError
 
 from tests.bench import adjusting, containerd, events, hooks, pods, report, start
+from tests.bench.arena import Unfair
 from tests.bench.figures import Bench, Row
 from tests.peers.build import PeerBroken, PeerMissing, peer
 
@@ -32,22 +34,20 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := {*options.cases} - {*CASES}:
         parser.error(f"no such case: {' '.join(sorted(unknown))}")
     bench = Bench(options.effort, lambda text: print(text, file=sys.stderr))
-    about, rows = report.machine(), []
+    about, status = report.machine(), 0
+    rows: list[Row] = []
     for name in options.cases or CASES:
-        rows += measured(name, bench)
+        try:
+            peer("runtime")
+            rows.extend(CASES[name](bench))
+        except (PeerMissing, PeerBroken) as reason:
+            bench.missing.append(f"{name}: {reason}")
+        except (Unfair, SubprocessError) as reason:  # the others' figures are not lost
+            bench.missing.append(f"{name}, it failed: {reason}")
+            status = 1
     report.write(options.out, about, rows, bench.missing)
     print((options.out / "report.txt").read_text(), end="")
-    return int(not rows)
-
-
-def measured(name: str, bench: Bench) -> list[Row]:
-    """The rows of a case, unless its means are not on this machine."""
-    try:
-        peer("runtime")
-        return list(CASES[name](bench))
-    except (PeerMissing, PeerBroken) as reason:
-        bench.missing.append(f"{name}: {reason}")
-        return []
+    return status
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ DAEMON = "daemon"
 SAMPLE = Path(__file__).resolve().parents[2] / "legacy-plugins" / "ulimit-adjuster"
 LIMITS = [{"type": "nofile", "hard": 4096, "soft": 1024}]
 C, PYTHON, PRECREATE = "a C plugin", "the sample in Python", "a precreate hook in C"
-PACES = {"30 ms apart": (30, 30), "back to back": (0, 10)}
+PACES = {"30 ms apart": (30, 25), "back to back": (0, 8)}
 GOALS = {("30 ms apart", C, STAND_BY): Goal(2)}
 CONVERSION = Goal(500, absolute=True)
 CONTENT = (40, 100, 30)  # mounts, variables, annotations

@@ -120,7 +120,7 @@ class Arena:
 
     def memory(self, side: str) -> float:
         """Return the megabytes of all processes of a side."""
-        return resident(self._pid(side))
+        return resident(self.pid(side))
 
     def synchronizing(self, side: str) -> float:
         """Return the microseconds that the runtime's Synchronize calls have taken."""
@@ -129,12 +129,13 @@ class Arena:
 
     def end(self, side: str) -> None:
         """End a side's process, and wait for it."""
-        process = os.pidfd_open(self._pid(side))
+        process = os.pidfd_open(self.pid(side))
         signal.pidfd_send_signal(process, signal.SIGTERM)
         select.select([process], [], [])
         os.close(process)
 
-    def _pid(self, side: str) -> int:
+    def pid(self, side: str) -> int:
+        """Return the process that the runtime has launched for a side."""
         return self.runtime.play("plugins", host=side).plugins[0].pid
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.bench.arena import FRESH, IDLE, REFERENCE, STAND_BY, WAYS, Arena, recorded
@@ -11,11 +11,13 @@ from tests.bench.programs import floor, plugins
 
 COUNTS = {1: "one", 3: "three", 8: "eight"}
 PACED, BACK_TO_BACK = "legacy events 30 ms apart, µs", "legacy events back to back, µs"
-PACES = {PACED: (30, 18), BACK_TO_BACK: (0, 4)}  # milliseconds before each event, seconds of the case
+PACES = {PACED: (30, 15), BACK_TO_BACK: (0, 4)}  # milliseconds before each event, seconds of the case
 BLOCK = 10
 """Containers of one side's turn: what stand-by starts behind an answer is to be paid by its own side's next event."""
 SETTLE = 100
 """Milliseconds before a turn, so that the other side's processes are at rest."""
+SPAWNS = 50
+"""Runs of which the floor is taken."""
 MEMORY_GROUP = "memory after the events, MB"
 MEMORY = Goal(24, absolute=True)
 GOALS = {
@@ -47,32 +49,34 @@ def run(bench: Bench) -> Iterator[Row]:
 def measure(bench: Bench, arena: Arena, case: str, programs: list[Path]) -> Iterator[Row]:
     """Yield the rows of one chain."""
     bench.say(f"{case} …")
-    launch(arena, programs, standby=1)
-    sides = (REFERENCE, *WAYS, IDLE)[: None if not programs else -1]
+    ways = launch(arena, programs, standby=1)
+    sides = (REFERENCE, *ways, *(() if programs else (IDLE,)))
     for group, (pause, seconds) in PACES.items():
         events = [recorded("StartContainer"), recorded("StopContainer")]
         samples = arena.compare(bench, seconds, sides, events, pause_ms=pause, settle_ms=SETTLE, block=BLOCK)
-        least = floor(arena, programs, len(samples[REFERENCE])) if programs else samples[IDLE]
-        for way in WAYS:
+        least = floor(arena, programs, SPAWNS) if programs else samples[IDLE]
+        for way in ways:
             theirs, goal = Times.of(samples[REFERENCE]), GOALS.get((group, case, way))
             yield Row(group, case, way, len(samples[way]), Times.of(samples[way]), theirs, Times.of(least), goal)
     if len(programs) <= 1:
-        yield from memory(arena, case)
+        yield from memory(arena, case, ways, standby=1)
 
 
-def launch(arena: Arena, programs: list[Path], standby: int) -> None:
-    """Launch all sides with these programs as their chain; so many processes of each wait on stand-by."""
+def launch(arena: Arena, programs: list[Path], standby: int) -> Sequence[str]:
+    """Launch all sides with these programs as their chain, so many processes of each on stand-by; return our ways."""
+    ways = WAYS if programs else (FRESH,)
     arena.launch_reference(REFERENCE, arena.chain(REFERENCE, programs))
-    for way in WAYS:
+    for way in ways:
         waiting = standby if way == STAND_BY else 0
         arena.launch_ours(way, {"legacy": {**arena.chain(way, programs), "standby": waiting}})
     arena.launch_idle()
+    return ways
 
 
-def memory(arena: Arena, case: str, standby: int = 1) -> Iterator[Row]:
+def memory(arena: Arena, case: str, ways: Sequence[str], standby: int) -> Iterator[Row]:
     """Yield what the sides' processes hold."""
     theirs = arena.memory(REFERENCE)
-    for way in WAYS:
+    for way in ways:
         ours, goal = arena.memory(way), MEMORY if way == FRESH else None
         told = f"{way}, {standby} each" if way == STAND_BY else way
         yield Row(MEMORY_GROUP, case, told, 1, Times(ours, ours), Times(theirs, theirs), goal=goal)

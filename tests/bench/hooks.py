@@ -94,7 +94,7 @@ def creation(bench: Bench, kind: str, count: int, block: int) -> Row:
     with Arena() as arena:
         launch(arena, write(arena.directory / "hooks.d", kind, count))
         arena.launch_idle()
-        samples = arena.compare(bench, 5, (FRESH, PODMAN, IDLE), [create()], block=block)
+        samples = arena.compare(bench, 4, (FRESH, PODMAN, IDLE), [create()], block=block)
     ours, theirs, least = (Times.of(samples[side]) for side in (FRESH, PODMAN, IDLE))
     case = f"{count} hooks, {kind}"
     return Row("CreateContainer, hooks, µs", case, FRESH, len(samples[FRESH]), ours, theirs, least, GOALS.get(count))

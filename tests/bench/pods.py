@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.bench.arena import IDLE, REFERENCE, STAND_BY, WAYS, Arena, Samples, recorded
+from tests.bench.arena import IDLE, REFERENCE, STAND_BY, Arena, Samples, recorded
 from tests.bench.events import SETTLE, launch, memory
 from tests.bench.figures import Bench, Goal, Row, Times
 from tests.bench.programs import plugins
@@ -13,6 +13,7 @@ from tests.bench.programs import plugins
 COUNTS = {20: 6, 100: 16}  # pods at once, seconds of the case
 POOL = 8
 """Processes of each plugin that wait on stand-by."""
+LAST = "pods at once, until the last runs, ms"
 STARTS = ("RunPodSandbox", "CreateContainer", "StartContainer")
 ENDS = ("StopContainer", "StopPodSandbox")
 GOALS = {(100, "one Python plugin", STAND_BY): Goal(0.7)}
@@ -31,18 +32,17 @@ def run(bench: Bench) -> Iterator[Row]:
 
 def measure(bench: Bench, arena: Arena, case: str, programs: list[Path]) -> Iterator[Row]:
     """Yield the rows of one chain."""
-    launch(arena, programs, standby=POOL)
+    ways = launch(arena, programs, standby=POOL)
     starts, ends = ([recorded(event) for event in events] for events in (STARTS, ENDS))
     for count, seconds in COUNTS.items():
         bench.say(f"{count} pods at once, {case} …")
-        sides = (REFERENCE, *WAYS, IDLE)
+        sides = (REFERENCE, *ways, IDLE)
         samples = arena.pods(bench, seconds, sides, starts, afterwards=ends, count=count, settle_ms=SETTLE)
         last = {side: _last(times, count) for side, times in samples.items()}
-        for way in WAYS:
-            yield _row(f"{count} pods at once, each until it runs, ms", case, way, samples)
-            yield _row(f"{count} pods at once, until the last runs, ms", case, way, last, GOALS.get((count, case, way)))
-    if programs:
-        yield from memory(arena, f"{case}, many pods", POOL)
+        for way in ways:
+            yield _row(f"{count} pods at once, until each runs, ms", case, way, samples)
+            yield _row(f"{count} {LAST}", case, way, last, GOALS.get((count, case, way)))
+    yield from memory(arena, f"{case}, many pods", ways, POOL)
 
 
 def _last(times: Sequence[float], count: int) -> list[float]:

@@ -11,9 +11,12 @@ from itertools import groupby
 from math import isinf
 from pathlib import Path
 
+from tests.bench.events import BACK_TO_BACK, PACED
 from tests.bench.figures import Goal, Row, Times
+from tests.bench.pods import COUNTS, LAST
 
 WIDTHS = (52, 18, 9, 18, 18, 17, 15, 15)
+DRAWN = (PACED, BACK_TO_BACK, f"{max(COUNTS)} {LAST}")
 HEAD = ("", "way", "samples", "ours", "theirs", "ratio", "goal", "floor")
 
 
@@ -70,7 +73,7 @@ def write(directory: Path, about: Mapping[str, object], rows: Sequence[Row], mis
     (directory / "report.txt").write_text("".join(f"{line}\n" for line in table(about, rows, missing)))
     found = [{**asdict(row), "ratio": row.ratio and asdict(row.ratio), "met": row.met} for row in rows]
     (directory / "report.json").write_text(json.dumps({"machine": about, "rows": found, "missing": missing}, indent=1))
-    drawn = [row for row in rows if row.group.startswith("legacy events") or "until the last" in row.group]
+    drawn = [row for row in rows if row.group in DRAWN]
     if drawn:
         chart(drawn, directory / "chart.svg")
 

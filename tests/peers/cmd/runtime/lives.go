@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -58,13 +60,25 @@ func opCompare(hosts map[string]*host, o *op) (*reply, error) {
 					return err
 				}
 				r.Samples[name] = append(r.Samples[name], answer.Micros)
-				if len(answer.Adjust) > len("null") {
+				if adjusts(answer.Adjust) {
 					r.Changes[name]++
 				}
 			}
 		}
 		return nil
 	})
+}
+
+// adjusts tells whether an adjustment has anything in it: without plugins' wishes the adaptation answers empty objects.
+func adjusts(text json.RawMessage) bool {
+	fields := map[string]json.RawMessage{}
+	if len(text) == 0 || string(text) == "null" {
+		return false
+	}
+	if json.Unmarshal(text, &fields) != nil {
+		return true // no object
+	}
+	return slices.ContainsFunc(slices.Collect(maps.Values(fields)), adjusts)
 }
 
 // opPods starts Count pods at once, each in a goroutine of its own, and notes how long each took until it ran. Their ends
