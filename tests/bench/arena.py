@@ -44,6 +44,8 @@ class Arena:
         with ExitStack() as stack:
             self.directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             self.runtime = stack.enter_context(GoRuntime(self.directory))
+            self.pids: dict[str, int] = {}
+            stack.callback(lambda: [self.end(side) for side in [*self.pids]])
             self._stack = stack.pop_all()
         return self
 
@@ -61,6 +63,7 @@ class Arena:
             assert not self.runtime.play("state", host=side, **state).error
         started = self.runtime.play("start", host=side)
         assert started.names == [f"00-{side}"], started
+        self.pids[side] = started.plugins[0].pid
         return started.us
 
     def launch_ours(self, side: str, settings: Mapping[str, object], **state: object) -> float:
@@ -119,8 +122,8 @@ class Arena:
         return runs(self.directory / f"legacy-{side}")
 
     def memory(self, side: str) -> float:
-        """Return the megabytes of all processes of a side."""
-        return resident(self.pid(side))
+        """Return the megabytes of all processes of a side; what they share counts once (PSS)."""
+        return sum(map(resident, family(self.pids[side])))
 
     def synchronizing(self, side: str) -> float:
         """Return the microseconds that the runtime's Synchronize calls have taken."""
@@ -128,15 +131,15 @@ class Arena:
         return sum(call.us for call in calls if call.method == "Synchronize")
 
     def end(self, side: str) -> None:
-        """End a side's process, and wait for it."""
-        process = os.pidfd_open(self.pid(side))
-        signal.pidfd_send_signal(process, signal.SIGTERM)
-        select.select([process], [], [])
-        os.close(process)
-
-    def pid(self, side: str) -> int:
-        """Return the process that the runtime has launched for a side."""
-        return self.runtime.play("plugins", host=side).plugins[0].pid
+        """End a side's processes, and wait for them: they write to the directory."""
+        with ExitStack() as stack:
+            pid = self.pids.pop(side)
+            processes = [os.pidfd_open(each) for each in family(pid)]
+            for process in processes:
+                stack.callback(os.close, process)
+            signal.pidfd_send_signal(processes[-1], signal.SIGTERM)
+            for process in processes:
+                select.select([process], [], [])
 
 
 def install(home: Path, programs: Iterable[Path], conf: Mapping[str, object] | None = None) -> dict[str, Any]:
@@ -167,9 +170,13 @@ def recorded(name: str) -> dict[str, Any]:
     return {"event": name, "pod": found.pod, "container": found.container}
 
 
-def resident(pid: int) -> float:
-    """Return megabytes of a process and those it has started; shared memory counts once (PSS)."""
-    sizes = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    kibibytes = next(int(line.split()[1]) for line in sizes if line.startswith("Pss:"))
+def family(pid: int) -> list[int]:
+    """Return a process, as the last, and before it all that it has started and that live."""
     children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-    return sum(map(resident, children), start=kibibytes * 1024 / MEGABYTE)
+    return [*(each for child in children for each in family(child)), pid]
+
+
+def resident(pid: int) -> float:
+    """Return the megabytes of a process."""
+    sizes = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in sizes if line.startswith("Pss:")) * 1024 / MEGABYTE

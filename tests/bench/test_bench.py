@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.bench import adjusting, events, pods, report
-from tests.bench.arena import FRESH, REFERENCE, STAND_BY, Arena, Unfair, recorded
+from tests.bench.arena import FRESH, REFERENCE, STAND_BY, Arena, Unfair, family, recorded
 from tests.bench.figures import Bench, Goal, Row, Times
 from tests.peers.build import peer
 from tests.processes import impatience
@@ -49,11 +48,10 @@ def test_a_failed_event_is_no_sample(arena: Arena) -> None:
 
 def test_stand_by_is_what_it_says(arena: Arena) -> None:
     events.launch(arena, [peer("plugin")], standby=2)
-    pid = arena.pid(STAND_BY)
     with impatience("two processes of the plugin stand by"):
-        while children_of(pid).count("plugin0") != 2:
+        while names(arena.pids[STAND_BY]).count("plugin0") != 2:
             pass
-    assert "plugin0" not in children_of(arena.pid(FRESH))
+    assert "plugin0" not in names(arena.pids[FRESH])
 
 
 def test_every_way_is_in_the_report(monkeypatch: pytest.MonkeyPatch, arena: Arena, tmp_path: Path) -> None:
@@ -106,9 +104,6 @@ def test_percentiles() -> None:
     assert Times.of([3000], 1000) == Times(3, 3)
 
 
-def children_of(pid: int) -> list[str]:
-    """The names of all processes that a process and its children have started."""
-    found = []
-    for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
-        found += [os.path.basename(Path(f"/proc/{child}/cmdline").read_text().split("\0")[0]), *children_of(child)]
-    return found
+def names(pid: int) -> list[str]:
+    """The names of a process and of those that it has started."""
+    return [Path(f"/proc/{each}/cmdline").read_text().split("\0")[0] for each in family(pid)]
