@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         except (Unfair, SubprocessError) as reason:  # the others' figures are not lost
             bench.missing.append(f"{name}, it failed: {reason}")
             status = 1
-    report.write(options.out, about, rows, bench.missing)
+    report.write(options.out, about, rows, [*dict.fromkeys(bench.missing)])
     print((options.out / "report.txt").read_text(), end="")
     return status
 
