@@ -88,7 +88,7 @@ class Arena:
         self, bench: Bench, seconds: float, sides: Collection[str], events: Sequence[Event], **fields: object
     ) -> Samples:
         """Play lives of these events to the sides in turn, after a warm-up. Raises Unfair."""
-        self._play("compare", sides, events, {**fields, "repeat": 1, "block": 2})
+        self._play("compare", [*sides], events, {**fields, "block": 2})
         return self._rounds(bench, seconds, "compare", sides, events, fields)
 
     def pods(
@@ -101,14 +101,15 @@ class Arena:
         self, bench: Bench, seconds: float, op: str, sides: Collection[str], events: Sequence[Event], fields: Event
     ) -> Samples:
         samples: dict[str, list[float]] = {side: [] for side in sides}
-        for _ in bench.rounds(seconds):
-            for side, times in self._play(op, sides, events, {"repeat": 2, **fields}).items():
+        for number in bench.rounds(seconds):
+            order = list(sides)[:: -1 if number % 2 else 1]
+            for side, times in self._play(op, order, events, fields).items():
                 samples[side] += times
         return samples
 
-    def _play(self, op: str, sides: Collection[str], events: Sequence[Event], fields: Event) -> Samples:
+    def _play(self, op: str, sides: Sequence[str], events: Sequence[Event], fields: Event) -> Samples:
         before = {side: self.runs(side) for side in sides}
-        reply = self.runtime.play(op, hosts=[*sides], events=events, **fields)
+        reply = self.runtime.play(op, hosts=sides, events=events, **fields)
         if reply.error:
             raise Unfair(reply.error)
         ran = {side: self.runs(side) - before[side] for side in sides if side != IDLE}

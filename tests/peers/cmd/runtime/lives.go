@@ -12,20 +12,16 @@ import (
 // lives numbers all that are played: none has the ids of another.
 var lives int
 
-// turns plays to each host in turn, Repeat times, each time in the other order.
+// turns plays to each host in turn.
 func turns(hosts map[string]*host, o *op, turn func(*host, string) error) error {
-	order := slices.Clone(o.Hosts)
-	for range o.Repeat {
-		for _, name := range order {
-			if hosts[name] == nil {
-				return fmt.Errorf("no such host: %q", name)
-			}
-			time.Sleep(time.Duration(o.Settle) * time.Millisecond)
-			if err := turn(hosts[name], name); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
+	for _, name := range o.Hosts {
+		if hosts[name] == nil {
+			return fmt.Errorf("no such host: %q", name)
 		}
-		slices.Reverse(order)
+		time.Sleep(time.Duration(o.Settle) * time.Millisecond)
+		if err := turn(hosts[name], name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 	}
 	return nil
 }
