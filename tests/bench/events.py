@@ -11,13 +11,17 @@ from tests.bench.programs import floor, plugins
 
 COUNTS = {1: "one", 3: "three", 8: "eight"}
 PACED, BACK_TO_BACK = "legacy events 30 ms apart, µs", "legacy events back to back, µs"
-PACES = {PACED: (30, 15), BACK_TO_BACK: (0, 4)}  # milliseconds before each event, seconds of the case
+PACES = {PACED: (30, 9), BACK_TO_BACK: (0, 3)}  # milliseconds before each event, seconds of each way
 BLOCK = 10
-"""Containers of one side's turn: what stand-by starts behind an answer is to be paid by its own side's next event."""
+"""Containers of one side's turn: what stand-by starts behind an answer is to be paid by its own side's next event.
+
+Fresh, where nothing is started behind answers, the sides change after each container when events are back to back.
+"""
 SETTLE = 100
-"""Milliseconds before a turn, so that the other side's processes are at rest."""
-SPAWNS = 50
+"""Milliseconds before a turn of several containers, so that the other side's processes are at rest."""
+SPAWNS = 30
 """Runs of which the floor is taken."""
+LIFE = [recorded("StartContainer"), recorded("StopContainer")]
 MEMORY_GROUP = "memory after the events, MB"
 MEMORY = Goal(24, absolute=True)
 GOALS = {
@@ -50,14 +54,15 @@ def measure(bench: Bench, arena: Arena, case: str, programs: list[Path]) -> Iter
     """Yield the rows of one chain."""
     bench.say(f"{case} …")
     ways = launch(arena, programs, standby=1)
-    sides = (REFERENCE, *ways, *(() if programs else (IDLE,)))
     for group, (pause, seconds) in PACES.items():
-        events = [recorded("StartContainer"), recorded("StopContainer")]
-        samples = arena.compare(bench, seconds, sides, events, pause_ms=pause, settle_ms=SETTLE, block=BLOCK)
-        least = floor(arena, programs, SPAWNS) if programs else samples[IDLE]
         for way in ways:
-            theirs, goal = Times.of(samples[REFERENCE]), GOALS.get((group, case, way))
-            yield Row(group, case, way, len(samples[way]), Times.of(samples[way]), theirs, Times.of(least), goal)
+            turn = {"block": BLOCK, "settle_ms": SETTLE} if pause or way == STAND_BY else {}
+            sides = (REFERENCE, way, *(() if programs else (IDLE,)))
+            samples = arena.compare(bench, seconds, sides, LIFE, pause_ms=pause, **turn)
+            least = floor(arena, programs, SPAWNS) if programs else samples[IDLE]
+            ours, theirs = Times.of(samples[way]), Times.of(samples[REFERENCE])
+            goal = GOALS.get((group, case, way))
+            yield Row(group, case, way, len(samples[way]), ours, theirs, Times.of(least), goal)
     if len(programs) <= 1:
         yield from memory(arena, case, ways, standby=1)
 
