@@ -13,7 +13,7 @@ import subprocess
 import sys
 import urllib.request
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,16 +108,21 @@ def launch_next(side: str, legacy: Mapping[str, Any]) -> None:
     (DROP_INS / f"00-{side}.conf").write_text(config)
 
 
-def turn(runtime: Runtime, address: str, home: Path, names: Iterable[str]) -> Counter[tuple[str, str]]:
+def turn(runtime: Runtime, address: str, home: Path, names: Sequence[str]) -> Counter[tuple[str, str]]:
     """Start containerd, let pods live and die, one by one; return what all but the first added to its metrics."""
     cri = runtime.start()
     until(lambda: scraped(address)["containerd_nri_active_plugins_total", ""] > 0, "the plugin")
-    pods, before = Pods(cri), Counter[tuple[str, str]]()
-    for name in names:
-        before = before or (scraped(address) if pods.ids else before)
+    pods = Pods(cri)
+
+    def live(name: str) -> None:
         pods.start(name)
         pods.end(name)
         until(lambda: runs(home) == len(EVENTS) * len(pods.ids), "every legacy plugin to run once for each event")
+
+    live(names[0])
+    before = scraped(address)
+    for name in names[1:]:
+        live(name)
     found = scraped(address)
     runtime.stop()
     found.subtract(before)
