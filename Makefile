@@ -53,8 +53,9 @@ proto: .venv/.installed
 proto-check: .venv/.installed
 	$(BIN)/python proto/generate.py --check
 
+# BENCH: cases and options, as in BENCH='events pods --effort 0.1'.
 bench: .venv/.installed
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench $(BENCH)
 
 e2e: .venv/.installed
 	$(BIN)/python -m tests.e2e

@@ -1,6 +1,6 @@
 """Hostile patterns and annotations: what they must not do is change the decision about any other hook.
 
-How long they take is measured by tests/bench_hooks.py.
+How long they take is measured by tests/bench/hooks.py.
 """
 
 from __future__ import annotations

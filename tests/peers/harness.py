@@ -81,6 +81,7 @@ class Reply:
     update: Sequence[Mapping[str, Any]] = ()
     errors: Sequence[str] = ()
     samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
     calls: Sequence[Call] = ()
     updates: Sequence[Sequence[Mapping[str, Any]]] = ()
 

@@ -55,6 +55,14 @@ func (e *event) request() reflect.Value {
 	return request
 }
 
+// as makes the pod and the container others than those before; only their ids differ.
+func (e *event) as(number int) {
+	e.pod.Id = fmt.Sprintf("%064x", number)
+	if container, ok := e.fields["Container"].(*api.Container); ok {
+		container.Id, container.PodSandboxId = fmt.Sprintf("%064x", 1<<32+number), e.pod.Id
+	}
+}
+
 func (e *event) play() (*reply, error) {
 	arguments := []reflect.Value{reflect.ValueOf(context.Background()), e.request()}
 	begin := time.Now()

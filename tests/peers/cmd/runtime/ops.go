@@ -44,8 +44,16 @@ type op struct {
 	Repeat    int             `json:"repeat"`
 	Parallel  int             `json:"parallel"`
 
-	// compare
-	Hosts []string `json:"hosts"`
+	// compare, pods: the hosts are played to in turn, Settle before each turn
+	Hosts  []string `json:"hosts"`
+	Settle int      `json:"settle_ms"`
+	Events []op     `json:"events"` // of one life: event, pod, container
+	// compare: how many lives are one turn, and what lies before each event
+	Block int `json:"block"`
+	Pause int `json:"pause_ms"`
+	// pods
+	Count int  `json:"count"`
+	After []op `json:"afterwards"` // the end of each life, of which no time is taken
 }
 
 // reply is what an op came to. Plugins are those connected afterwards.
@@ -57,7 +65,8 @@ type reply struct {
 	Update  json.RawMessage `json:"update,omitempty"`
 
 	Errors  []string             `json:"errors,omitempty"`  // event with repeat or parallel: of each that failed
-	Samples map[string][]float64 `json:"samples,omitempty"` // compare: microseconds of every event, by host
+	Samples map[string][]float64 `json:"samples,omitempty"` // compare: microseconds of every event, pods: of every pod, by host
+	Changes map[string]int       `json:"changes,omitempty"` // compare: how many events were answered with an adjustment
 	Calls   []call               `json:"calls,omitempty"`   // calls: what went over the wire since the last time
 	Updates []json.RawMessage    `json:"updates,omitempty"` // updates: unsolicited ones since the last time
 }
@@ -74,6 +83,7 @@ var ops = map[string]func(map[string]*host, *op) (*reply, error){
 	"updates": onHost((*host).takeUpdates),
 	"stop":    opStop,
 	"compare": opCompare,
+	"pods":    opPods,
 }
 
 func onHost(run func(*host, *op) (*reply, error)) func(map[string]*host, *op) (*reply, error) {
@@ -138,36 +148,6 @@ func (h *host) event(o *op) (*reply, error) {
 	wait.Wait()
 	r.Micros = micros(begin)
 	return r, nil
-}
-
-// opCompare plays the same event to several hosts in turn, each time in the other order, and notes how long each took.
-func opCompare(hosts map[string]*host, o *op) (*reply, error) {
-	samples := map[string][]float64{}
-	order := []*event{}
-	for _, name := range o.Hosts {
-		if hosts[name] == nil {
-			return nil, fmt.Errorf("no such host: %q", name)
-		}
-		e, err := newEvent(hosts[name], o)
-		if err != nil {
-			return nil, err
-		}
-		order = append(order, e)
-	}
-	for n := range o.Repeat {
-		for i := range order {
-			at := i
-			if n%2 == 1 {
-				at = len(order) - 1 - i
-			}
-			r, err := order[at].play()
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", o.Hosts[at], err)
-			}
-			samples[o.Hosts[at]] = append(samples[o.Hosts[at]], r.Micros)
-		}
-	}
-	return &reply{Samples: samples}, nil
 }
 
 func micros(since time.Time) float64 { return float64(time.Since(since).Nanoseconds()) / 1e3 }

@@ -1,0 +1,113 @@
+"""One-shot programs that adjust the containers that are created, against a Go daemon that does the same."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from adapter import oci
+from adapter.nri import api
+from tests.bench.arena import IDLE, STAND_BY, WAYS, Arena, recorded
+from tests.bench.events import BLOCK, SETTLE
+from tests.bench.figures import Bench, Goal, Row, Times
+from tests.peers.build import PeerMissing, c_program, peer
+
+DAEMON = "daemon"
+SAMPLE = Path(__file__).resolve().parents[2] / "legacy-plugins" / "ulimit-adjuster"
+LIMITS = [{"type": "nofile", "hard": 4096, "soft": 1024}]
+C, PYTHON, PRECREATE = "a C plugin", "the sample in Python", "a precreate hook in C"
+PACES = {"30 ms apart": (30, 25), "back to back": (0, 8)}
+GOALS = {("30 ms apart", C, STAND_BY): Goal(2)}
+CONVERSION = Goal(500, absolute=True)
+CONTENT = (40, 100, 30)  # mounts, variables, annotations
+
+
+def run(bench: Bench) -> Iterator[Row]:
+    """Yield rows of containers that are adjusted, and of what the adapter's conversion takes."""
+    with Arena() as arena:
+        arena.launch(DAEMON, peer("adjuster"))
+        arena.launch_idle()
+        sides = launch(arena, bench)
+        for pace, (pause, seconds) in PACES.items():
+            bench.say(f"containers are adjusted, {pace} …")
+            samples = arena.compare(
+                bench, seconds, [DAEMON, IDLE, *sides], [creation()], pause_ms=pause, settle_ms=SETTLE, block=2 * BLOCK
+            )
+            theirs, least = (Times.of(samples[side]) for side in (DAEMON, IDLE))
+            for side, (case, way) in sides.items():
+                times, goal = samples[side], GOALS.get((pace, case, way))
+                group = f"CreateContainer that is adjusted, {pace}, µs"
+                yield Row(group, case, way, len(times), Times.of(times), theirs, least, goal)
+    taken = conversion()
+    case = "a large container to a specification and back"
+    yield Row("adjusting, in the process itself, µs", case, "", len(taken), Times.of(taken), goal=CONVERSION)
+
+
+def launch(arena: Arena, bench: Bench) -> Mapping[str, tuple[str, str]]:
+    """Launch the adapter once for each program and way; return these by side."""
+    sides = {}
+    for case, name in ((C, "ulimits"), (PYTHON, ""), (PRECREATE, "precreate")):
+        try:
+            program = c_program(name) if name else SAMPLE
+        except PeerMissing as reason:
+            bench.missing.append(f"{case}: {reason}")
+            continue
+        for way in WAYS:
+            side = f"{way}-{name or 'python'}"
+            standby = int(way == STAND_BY)
+            make = precreate if case == PRECREATE else plugin
+            arena.launch_ours(side, make(arena, side, program, standby))
+            sides[side] = (case, way)
+    return sides
+
+
+def plugin(arena: Arena, side: str, program: Path, standby: int) -> dict[str, Any]:
+    """The settings for a legacy plugin that adjusts."""
+    chain = arena.chain(side, [program], {"allow": "everything"})
+    return {"legacy": {**chain, "standby": standby, "plugins": {"plugin0": {"events": ["CreateContainer"]}}}}
+
+
+def precreate(arena: Arena, side: str, program: Path, standby: int) -> dict[str, Any]:
+    """The settings for a precreate hook."""
+    hooks = arena.directory / f"hooks-{side}"
+    hooks.mkdir()
+    hook = {"version": "1.0.0", "hook": {"path": str(program)}, "when": {"always": True}, "stages": ["precreate"]}
+    (hooks / "hook.json").write_text(json.dumps(hook))
+    return {
+        "legacy": arena.chain(side, []),
+        "hooks": {"enabled": True, "precreate": True, "standby": standby, "directories": [str(hooks)]},
+    }
+
+
+def creation() -> Mapping[str, Any]:
+    """A container whose pod asks for limits."""
+    event = recorded("CreateContainer")
+    key = f"ulimits.noderesource.dev/container.{event['container']['name']}"
+    return {**event, "pod": {**event["pod"], "annotations": {**event["pod"]["annotations"], key: json.dumps(LIMITS)}}}
+
+
+def conversion(rounds: int = 300) -> list[float]:
+    """Microseconds to make the spec of a large container, and the adjustment to an edited one."""
+    mounts, variables, annotations = CONTENT
+    container = api.Container(
+        id="c",
+        args=["sleep", "1"],
+        env=[f"VARIABLE_{n}=value {n}" for n in range(variables)],
+        annotations={f"example.com/note-{n}": f"value {n}" for n in range(annotations)},
+        mounts=[
+            api.Mount(destination=f"/data/{n}", type="bind", source=f"/srv/{n}", options=["rbind", "ro"])
+            for n in range(mounts)
+        ],
+    )
+    pod = api.PodSandbox(id="p")
+    before = oci.spec_from(pod, container)
+    after = oci.merged(before, {"process": {"env": ["VARIABLE_7=x", "NEW=y"]}, "annotations": {"a": "b"}})
+    taken = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        oci.adjustment(oci.spec_from(pod, container), after)
+        taken.append((time.perf_counter() - start) * 1e6)
+    return taken

@@ -1,0 +1,87 @@
+"""Legacy plugins at a container's start and stop: none, one, three and eight of them, in four languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.bench.arena import FRESH, IDLE, REFERENCE, STAND_BY, WAYS, Arena, recorded
+from tests.bench.figures import Bench, Goal, Row, Times
+from tests.bench.programs import floor, plugins
+
+COUNTS = {1: "one", 3: "three", 8: "eight"}
+PACED, BACK_TO_BACK = "legacy events 30 ms apart, µs", "legacy events back to back, µs"
+PACES = {PACED: (30, 9), BACK_TO_BACK: (0, 3)}  # milliseconds before each event, seconds of each way
+BLOCK = 10
+"""Containers of one side's turn: what stand-by starts behind an answer is to be paid by its own side's next event.
+
+Fresh, where nothing is started behind answers, the sides change after each container when events are back to back.
+"""
+SETTLE = 100
+"""Milliseconds before a turn of several containers, so that the other side's processes are at rest."""
+SPAWNS = 30
+"""Runs of which the floor is taken."""
+LIFE = [recorded("StartContainer"), recorded("StopContainer")]
+MEMORY_GROUP = "memory after the events, MB"
+MEMORY = Goal(24, absolute=True)
+GOALS = {
+    (BACK_TO_BACK, "no plugin", FRESH): Goal(0.7, 0.8),
+    (BACK_TO_BACK, "one C plugin", FRESH): Goal(0.85, 0.9),
+    (BACK_TO_BACK, "one Go plugin", FRESH): Goal(0.92, 0.9),
+    (BACK_TO_BACK, "three C plugins", FRESH): Goal(0.8, 0.9),
+    (PACED, "one C plugin", STAND_BY): Goal(0.5, 0.7),
+    (PACED, "one Go plugin", STAND_BY): Goal(0.4, 0.6),
+    (PACED, "one shell plugin", STAND_BY): Goal(0.5),
+    (PACED, "one Python plugin", STAND_BY): Goal(0.2),
+    (PACED, "three C plugins", STAND_BY): Goal(0.45),
+}
+
+
+def run(bench: Bench) -> Iterator[Row]:
+    """Yield a row for each chain, pace and way; and the memory of chains of one."""
+    with Arena() as arena:
+        yield from measure(bench, arena, "no plugin", [])
+    for count, word in COUNTS.items():
+        for language in ("C", "Go", "shell", "Python"):
+            with Arena() as arena:
+                program = plugins(arena.directory, bench).get(language)
+                if program:
+                    case = f"{word} {language} plugin" + "s" * (count > 1)
+                    yield from measure(bench, arena, case, [program] * count)
+
+
+def measure(bench: Bench, arena: Arena, case: str, programs: list[Path]) -> Iterator[Row]:
+    """Yield the rows of one chain."""
+    bench.say(f"{case} …")
+    ways = launch(arena, programs, standby=1)
+    for group, (pause, seconds) in PACES.items():
+        for way in ways:
+            turn = {"block": BLOCK, "settle_ms": SETTLE} if pause or way == STAND_BY else {}
+            sides = (REFERENCE, way, *(() if programs else (IDLE,)))
+            samples = arena.compare(bench, seconds, sides, LIFE, pause_ms=pause, **turn)
+            least = floor(arena, programs, SPAWNS) if programs else samples[IDLE]
+            ours, theirs = Times.of(samples[way]), Times.of(samples[REFERENCE])
+            goal = GOALS.get((group, case, way))
+            yield Row(group, case, way, len(samples[way]), ours, theirs, Times.of(least), goal)
+    if len(programs) <= 1:
+        yield from memory(arena, case, ways, standby=1)
+
+
+def launch(arena: Arena, programs: list[Path], standby: int) -> Sequence[str]:
+    """Launch all sides with these programs as their chain, so many processes of each on stand-by; return our ways."""
+    ways = WAYS if programs else (FRESH,)
+    arena.launch_reference(REFERENCE, arena.chain(REFERENCE, programs))
+    for way in ways:
+        waiting = standby if way == STAND_BY else 0
+        arena.launch_ours(way, {"legacy": {**arena.chain(way, programs), "standby": waiting}})
+    arena.launch_idle()
+    return ways
+
+
+def memory(arena: Arena, case: str, ways: Sequence[str], standby: int) -> Iterator[Row]:
+    """Yield what the sides' processes hold."""
+    theirs = arena.memory(REFERENCE)
+    for way in ways:
+        ours, goal = arena.memory(way), MEMORY if way == FRESH else None
+        told = f"{way}, {standby} each" if way == STAND_BY else way
+        yield Row(MEMORY_GROUP, case, told, 1, Times(ours, ours), Times(theirs, theirs), goal=goal)

@@ -1,0 +1,212 @@
+"""Hooks that are injected as containers are created, against a Go plugin made of podman's package; how they load."""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from adapter.hooks.directory import Directories
+from adapter.hooks.match import Facts, Matcher, Named
+from adapter.hooks.model import parse
+from tests.bench.arena import FRESH, IDLE, REFERENCE, Arena, recorded
+from tests.bench.events import MEMORY_GROUP
+from tests.bench.figures import Bench, Goal, Row, Times
+from tests.peers.build import peer
+from tests.peers.hook_cases import PACKAGE, Case, Package
+
+PODMAN = "podman"
+COUNTS = {0: 100, 1: 100, 10: 100, 100: 30, 1000: 6}  # hooks, and the containers of one turn
+GOALS = {10: Goal(0.12), 100: Goal(0.025), 1000: Goal(0.015)}
+LOAD = Goal(2.5)
+MEMORY = Goal(28, absolute=True)
+MATCHING = 7
+MANY, USUAL = 1000, 20
+TEN_THOUSAND = "10 000 annotations"
+ARGS = f"/usr/bin/app-{MATCHING}"
+# Keys, values and commands of the hooks' patterns; {} is the hook's number.
+KINDS = {
+    "literals": (r"^io\.example\.hook-{}$", "^(true|yes)$", "^/usr/bin/app-{}$"),
+    "expressions": (r"^io\.example\.[a-z]+-{}(\..*)?$", "^(true|yes|on-{})\\b", "^(/usr)?/bin/app-{}(\\.sh)?$"),
+}
+READING = "hooks, read and matched in the process itself, ms"
+
+
+def run(bench: Bench) -> Iterator[Row]:
+    """Yield rows of creation, of reading, of memory, and of annotations that somebody made to be slow."""
+    for kind in KINDS:
+        for count, block in COUNTS.items():
+            yield creation(bench, kind, count, block)
+    for kind in KINDS:
+        bench.say(f"{MANY} hooks are read, {kind} …")
+        yield from changes(bench, kind)
+    yield memory()
+    yield from hostile()
+
+
+def notes() -> dict[str, str]:
+    """36 of them, as a container under containerd has."""
+    found = {f"io.kubernetes.cri.sandbox-{number}": f"{number:064x}" for number in range(20)}
+    found |= {f"example.com/team-{number}.note": f"value {number}" for number in range(15)}
+    return {**found, f"io.example.hook-{MATCHING}": "true"}
+
+
+def files(kind: str, count: int) -> list[tuple[bytes, bytes]]:
+    return [(b"%d.json" % number, content(kind, number)) for number in range(MATCHING, MATCHING + count)]
+
+
+def content(kind: str, number: int, argument: str = "true") -> bytes:
+    key, value, command = (pattern.replace("{}", str(number)) for pattern in KINDS[kind])
+    hook = {"path": "/bin/true", "args": [argument], "timeout": 5}
+    when = {"annotations": {key: value}, "commands": [command]}
+    return json.dumps({"version": "1.0.0", "hook": hook, "when": when, "stages": ["createRuntime"]}).encode()
+
+
+def write(directory: Path, kind: str, count: int) -> Path:
+    directory.mkdir()
+    for name, text in files(kind, count):
+        (directory / name.decode()).write_bytes(text)
+    return directory
+
+
+def create() -> dict[str, object]:
+    """A container with 36 annotations that one hook matches."""
+    event = recorded("CreateContainer")
+    container = {**event["container"], "annotations": notes(), "args": [ARGS]}
+    return {**event, "pod": {**event["pod"], "annotations": {}}, "container": container}
+
+
+def launch(arena: Arena, hooks: Path, programs: Sequence[Path] = ()) -> None:
+    """Launch the adapter, and the plugin made of podman's package, for the same hooks."""
+    settings = {"legacy": arena.chain(FRESH, programs), "hooks": {"enabled": True, "directories": [str(hooks)]}}
+    arena.launch_ours(FRESH, settings)
+    arena.launch(PODMAN, peer("hookplugin", PACKAGE), json.dumps({"directories": [str(hooks)]}))
+
+
+def creation(bench: Bench, kind: str, count: int, block: int) -> Row:
+    """Containers created through the Go runtime."""
+    bench.say(f"{count} hooks, {kind} …")
+    with Arena() as arena:
+        launch(arena, write(arena.directory / "hooks.d", kind, count))
+        arena.launch_idle()
+        samples = arena.compare(bench, 4, (FRESH, PODMAN, IDLE), [create()], block=block)
+    ours, theirs, least = (Times.of(samples[side]) for side in (FRESH, PODMAN, IDLE))
+    case = f"{count} hooks, {kind}"
+    return Row("CreateContainer, hooks, µs", case, FRESH, len(samples[FRESH]), ours, theirs, least, GOALS.get(count))
+
+
+def changes(bench: Bench, kind: str) -> Iterator[Row]:
+    """What changes of files take until the next container has its hooks, in turn with podman's package.
+
+    Theirs compiles all patterns when it reads, to see that they are good, and again for every container.
+    """
+    facts = Facts(notes(), ARGS, has_bind_mounts=False)
+    case = Case([files(kind, MANY)], facts.annotations, [ARGS]).encode()
+    read: list[float] = []
+    all_new: list[float] = []
+    one_new: list[float] = []
+    theirs: list[Mapping[str, Sequence[int]]] = []
+    package = Package()
+    with TemporaryDirectory() as name:
+        directory = write(Path(name, "hooks.d"), kind, MANY)
+        for number in bench.rounds(8):
+            read += timed(lambda: Directories([str(directory)]).current(), 3)
+            all_new += timed(lambda: reload(directory, facts), 3)
+            one_new += change(directory, kind, facts, number)
+            theirs.append(package.ask(**case, times=3))
+    package.close()
+    loads, matches = ([ns / 1e6 for answer in theirs for ns in answer[what]] for what in ("load", "inject"))
+    both = [load + match for load, match in zip(loads, matches, strict=True)]
+    for what, ours, other in (
+        ("all read", read, loads),
+        ("all read, then matched", all_new, both),
+        ("one read, then matched; theirs: matched", one_new, matches),
+    ):
+        yield Row(READING, f"{what}, {kind}", "", len(ours), Times.of(ours), Times.of(other), goal=LOAD)
+
+
+def reload(directory: Path, facts: Facts) -> None:
+    """Read everything, up to the first container's hooks."""
+    directories = Directories([str(directory)])
+    assert [named.file for named in directories.current().match(facts)] == [f"{MATCHING}.json"]
+
+
+def change(directory: Path, kind: str, facts: Facts, number: int) -> list[float]:
+    """Milliseconds that the first container waits after one file was changed."""
+    directories = Directories([str(directory)])
+    directories.current().match(facts)
+    gc.collect()
+    gc.freeze()  # as the daemon does
+    samples = []
+    for again in range(3):
+        (directory / f"{MATCHING}.json").write_bytes(content(kind, MATCHING, argument=f"{number}.{again}"))
+        read = directories.files_read
+        samples += timed(lambda: directories.current().match(facts), 1)
+        assert directories.files_read - read < MANY // 10, "the others were read too"
+        [named] = directories.current().match(facts)
+        assert named.hook.args == (f"{number}.{again}",)
+    gc.unfreeze()
+    return samples
+
+
+def timed(what: Callable[[], object], times: int) -> list[float]:
+    """Milliseconds of each."""
+    samples = []
+    for _ in range(times):
+        start = time.perf_counter_ns()
+        what()
+        samples.append((time.perf_counter_ns() - start) / 1e6)
+    return samples
+
+
+def memory() -> Row:
+    """After containers were created and started: one adapter with both bridges in use, or upstream's two plugins."""
+    with Arena() as arena:
+        programs = [peer("plugin")]
+        launch(arena, write(arena.directory / "hooks.d", "expressions", 10), programs)
+        arena.launch_reference(REFERENCE, arena.chain(REFERENCE, programs))
+        once = Bench(0, print)
+        arena.compare(once, 0, (FRESH, PODMAN), [create()], block=50)
+        arena.compare(once, 0, (FRESH, REFERENCE), [recorded("StartContainer")], block=50)
+        ours, *two = (arena.memory(side) for side in (FRESH, PODMAN, REFERENCE))
+    return Row(MEMORY_GROUP, "hooks and a plugin", FRESH, 1, Times(ours, ours), Times(sum(two), sum(two)), goal=MEMORY)
+
+
+def hostile() -> Iterator[Row]:
+    """Annotations of 256 KiB, in several shapes. Processor time, for what else runs here is not the question."""
+    logging.disable()
+    good = [Named(name.decode(), "", parse(text)) for name, text in files("expressions", MANY)]
+    for count in (USUAL, MANY):
+        matcher = Matcher(good[:count])
+        for what, texts in shapes().items():
+            facts = Facts({**notes(), **texts}, ARGS, has_bind_mounts=False)
+            samples = [used(matcher, facts) for _ in range(5)]
+            goal = Goal(120 if what == TEN_THOUSAND else 60, absolute=True) if count == USUAL else None
+            group = "hooks, 256 KiB of annotations, ms of processor"
+            yield Row(group, f"{count} hooks, {what}", "", len(samples), Times.of(samples), goal=goal)
+    logging.disable(logging.NOTSET)
+
+
+def shapes() -> dict[str, dict[str, str]]:
+    """256 KiB, as much as Kubernetes lets a pod have, in several shapes."""
+    chance = random.Random(1)  # noqa: S311 - the same each time
+    size = 256 << 10
+    return {
+        "one annotation": {"big": "".join(chance.choices("ab", k=size))},
+        "one that matches keys": {"io.example.hook-8": "true yes on- " * (size // 13)},
+        "a long key": {"io.example." * (size // 11): ""},
+        "1 000 annotations": {f"io.example.note-{n}": "".join(chance.choices("ab", k=230)) for n in range(1000)},
+        TEN_THOUSAND: {f"io.example.x-{n}": "".join(chance.choices("ab", k=7)) for n in range(10_000)},
+    }
+
+
+def used(matcher: Matcher, facts: Facts) -> float:
+    """Milliseconds of processor time that one match takes."""
+    start = time.thread_time()
+    assert f"{MATCHING}.json" in [named.file for named in matcher.match(facts)]
+    return (time.thread_time() - start) * 1000

@@ -1,0 +1,109 @@
+"""What keeps the benchmark from lying. How long anything takes is no test's subject."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bench import adjusting, events, pods, report
+from tests.bench.arena import FRESH, REFERENCE, STAND_BY, Arena, Unfair, family, recorded
+from tests.bench.figures import Bench, Goal, Row, Times
+from tests.peers.build import peer
+from tests.processes import impatience
+
+ONCE = Bench(effort=0, say=print)
+START = [recorded("StartContainer")]
+
+
+@pytest.fixture
+def arena() -> Iterator[Arena]:
+    with Arena() as found:
+        yield found
+
+
+def test_sides_whose_plugins_run_differently_often_are_not_compared(arena: Arena) -> None:
+    arena.launch_reference(REFERENCE, arena.chain(REFERENCE, [peer("plugin")] * 2))
+    arena.launch_ours(FRESH, {"legacy": arena.chain(FRESH, [peer("plugin")])})
+    with pytest.raises(Unfair, match=r"have run \{'reference': 4, 'fresh': 2\}"):
+        arena.compare(ONCE, 0, (REFERENCE, FRESH), START)
+    with pytest.raises(Unfair, match=r"have run \{'reference': 6, 'fresh': 3\}"):
+        arena.pods(ONCE, 0, (REFERENCE, FRESH), START, count=3)
+
+
+def test_sides_of_which_one_adjusts_are_not_compared(arena: Arena) -> None:
+    arena.launch(adjusting.DAEMON, peer("adjuster"))
+    arena.launch_ours(FRESH, {"legacy": arena.chain(FRESH, [])})
+    with pytest.raises(Unfair, match=r"adjustments were \{'daemon': 2, 'fresh': 0\}"):
+        arena.compare(ONCE, 0, (adjusting.DAEMON, FRESH), [adjusting.creation()])
+
+
+def test_a_failed_event_is_no_sample(arena: Arena) -> None:
+    arena.launch_reference(REFERENCE, arena.chain(REFERENCE, [Path("/bin/false")]))
+    with pytest.raises(Unfair, match="reference: "):
+        arena.compare(ONCE, 0, [REFERENCE], START)
+
+
+def test_stand_by_is_what_it_says(arena: Arena) -> None:
+    events.launch(arena, [peer("plugin")], standby=2)
+    with impatience("two processes of the plugin stand by"):
+        while names(arena.pids[STAND_BY]).count("plugin0") != 2:
+            pass
+    assert "plugin0" not in names(arena.pids[FRESH])
+
+
+def test_every_way_is_in_the_report(monkeypatch: pytest.MonkeyPatch, arena: Arena, tmp_path: Path) -> None:
+    monkeypatch.setattr(events, "BLOCK", 2)
+    monkeypatch.setattr(pods, "COUNTS", {3: 0})
+    rows = list(events.measure(ONCE, arena, "one Go plugin", [peer("plugin")]))
+    with Arena() as another:
+        rows += pods.measure(ONCE, another, "one Go plugin", [peer("plugin")])
+    assert {(row.group, row.way.partition(",")[0]) for row in rows} >= {
+        (group, way) for group in (*events.PACES, events.MEMORY_GROUP, f"3 {pods.LAST}") for way in (FRESH, STAND_BY)
+    }
+    report.write(tmp_path, report.machine(), rows, ["a reason"])
+    assert len(json.loads((tmp_path / "report.json").read_text())["rows"]) == len(rows)
+    text = (tmp_path / "report.txt").read_text()
+    assert "not measured: a reason" in text
+    assert all(row.group in text and row.case in text for row in rows)
+
+
+def test_the_chart_shows_every_case(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [
+        Row(group, case, way, 1, Times(2, 3), Times(1, 1))
+        for group in report.DRAWN
+        for case in ("one", "two")
+        for way in (FRESH, STAND_BY)
+    ]
+    report.write(tmp_path, {}, rows, [])
+    chart = (tmp_path / "chart.svg").read_text()
+    assert all(chart.count(f">{text}<") == times for text, times in (("one", 3), ("two", 3), (FRESH, 1), (STAND_BY, 1)))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "goal", "met"),
+    [
+        (Times(4, 9), Times(10, 10), Goal(0.5, 0.9), True),
+        (Times(6, 9), Times(10, 10), Goal(0.5, 0.9), False),
+        (Times(4, 9), Times(10, 10), Goal(0.5, 0.8), False),
+        (Times(4, 99), Times(10, 10), Goal(0.5), True),
+        (Times(4, 4), Times(1, 1), Goal(5, absolute=True), True),
+        (Times(6, 6), None, Goal(5, absolute=True), False),
+        (Times(4, 9), Times(10, 10), None, None),
+    ],
+)
+def test_a_goal_is_met_or_not(ours: Times, theirs: Times | None, goal: Goal | None, met: bool | None) -> None:
+    assert Row("", "", "", 1, ours, theirs, goal=goal).met is met
+
+
+def test_percentiles() -> None:
+    assert Times.of(list(range(100, 0, -1))) == Times(51, 100)
+    assert Times.of([3000], 1000) == Times(3, 3)
+
+
+def names(pid: int) -> list[str]:
+    """The names of a process and of those that it has started."""
+    return [Path(f"/proc/{each}/cmdline").read_text().split("\0")[0] for each in family(pid)]
