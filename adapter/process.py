@@ -241,7 +241,7 @@ class Process:
             elif self._lines == MAX_LINES + 1:
                 self._on_line(f"(more than {MAX_LINES} lines on stderr: the rest is not logged)")
 
-    def _exited(self) -> None:
+    def _exited(self: Self) -> None:
         self._reap()
         # The pipes hold the program's output now. Children that keep the pipes open are not waited for.
         self._drain(self._read_stdout)

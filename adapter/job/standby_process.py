@@ -120,7 +120,7 @@ class StandbyProcess(Process):
                 os.close(reader)
         return False
 
-    def _start_again(self, request: bytes) -> None:
+    def _start_again(self: Self, request: bytes) -> None:
         """Gives the request, which nobody has seen, to a second start of the program."""
         self._reap()
         self.unread = self.ending

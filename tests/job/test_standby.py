@@ -17,6 +17,7 @@ import adapter.job.standby
 from adapter import paths
 from adapter.job.runner import Outcome, Runner
 from adapter.job.standby import STRIKES, Standby
+from adapter.job.standby_process import StandbyProcess
 from adapter.process import PATIENCE, Process, Program
 
 from ..processes import Fifo, Programs, SteppedLoop, children, impatience
@@ -108,6 +109,11 @@ def wait_for_end(pidfd: int) -> None:
     with impatience("a process does not end"):
         select.select([pidfd], [], [])
     os.close(pidfd)
+
+
+def unread(process: Process) -> str:
+    """How a process that stood by has ended without reading its request."""
+    return process.unread if isinstance(process, StandbyProcess) else ""
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -267,7 +273,7 @@ def test_a_start_that_fails_is_not_tried_again_for_each_process(stage: Stage, mo
         tried.append(program)
         raise OSError
 
-    monkeypatch.setattr(adapter.job.standby, "Process", fail)
+    monkeypatch.setattr(adapter.job.standby, "StandbyProcess", fail)
     wanted = [stage.plugin("one", number=100), stage.plugin("other", number=100)]
     stage.open(0)
     assert tried == wanted
@@ -477,7 +483,7 @@ def test_a_process_that_has_died_unnoticed_is_not_used(stage: Stage) -> None:
     os.kill(pid, signal.SIGKILL)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     process = stage.event(program)
-    assert (process.pid != pid, process.unread) == (True, "")
+    assert (process.pid != pid, unread(process)) == (True, "")
 
 
 def test_a_program_that_sends_its_stderr_elsewhere_is_fit(stage: Stage) -> None:
@@ -514,7 +520,7 @@ def test_what_nobody_has_read_goes_to_a_second_start(stage: Stage, gate: Fifo, s
     stage.loop.until(lambda: process.pid != pid)
     gate.put()
     assert stage.finish(process) == request
-    assert (process.status, process.unread) == (0, "killed by signal 9")
+    assert (process.status, unread(process)) == (0, "killed by signal 9")
     assert stage.ended == [process]
     assert stage.runner.accounts["plugin"].runs == 1
     stage.ready()
@@ -527,7 +533,7 @@ def test_a_program_that_never_reads_is_started_again_and_after_three_times_not_a
         stage.open()
         process = stage.begin(program)
         go.put()
-        stage.loop.until(lambda process=process: process.unread)  # type: ignore[misc]
+        stage.loop.until(lambda process=process: unread(process))  # type: ignore[misc]
         go.put()
         assert stage.finish(process) == b"done\n"
     reason = "it has ended without reading its request: exit code 0"
@@ -539,7 +545,7 @@ def test_what_was_read_in_part_is_a_failure_as_that_of_a_fresh_program(stage: St
     program = stage.plugin(script=f"head -c1 >> {stage.folder}/seen; exit 1")
     (pid,) = stage.open()
     process = stage.event(program, b"abc")
-    assert (process.pid, process.status, process.unread) == (pid, 1, "")
+    assert (process.pid, process.status, unread(process)) == (pid, 1, "")
     assert stage.seen == ["a"]
 
 
