@@ -54,10 +54,10 @@ class LegacySettings(NamedTuple):
     plugins: Mapping[str, PluginSettings] = {}
     trust: Trust = strict
 
-    def standby_of(self, type_: str) -> int:
-        """Returns how many processes of a plugin stand by."""
-        own = self.plugins[type_].standby if type_ in self.plugins else None
-        return self.standby if own is None else own
+    def of(self, type_: str, name: str) -> Any:
+        """Returns the field `name` for a plugin: its own if it has one, else that of all plugins."""
+        own = getattr(self.plugins.get(type_), name, None)
+        return getattr(self, name) if own is None else own
 
 
 class HooksSettings(NamedTuple):

@@ -95,7 +95,7 @@ def test_the_example_changes_every_setting() -> None:
 
 def test_a_plugins_own_number_of_processes_comes_before_that_of_all() -> None:
     own = LegacySettings(standby=2, plugins={"a": PluginSettings(standby=0), "b": PluginSettings()})
-    assert [own.standby_of(type_) for type_ in "abc"] == [0, 2, 2]
+    assert [own.of(type_, "standby") for type_ in "abc"] == [0, 2, 2]
 
 
 DEFAULTS = Settings(

@@ -349,8 +349,9 @@ class Bridge:
     def standby(self) -> Iterable[tuple[Program, int]]:
         """Returns the programs of conf.json that should stand by now, each with the number of its processes."""
         config = self._look()
-        types = dict.fromkeys(entry.type for entry in config.entries) if config else ()
-        return self._services.programs.standing_by(types, self._settings.standby_of)
+        types = [entry.type for entry in config.entries] if config else []
+        numbers = {type_: self._settings.of(type_, "standby") for type_ in types}
+        return self._services.programs.standing_by(numbers)
 
     def when_idle(self, callback: Callable[[], None]) -> None:
         """Calls back, perhaps at once, when no chain is under way any more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from adapter.errors import PluginError
@@ -66,10 +66,10 @@ class Programs:
         """Returns what is executed for a plugin. Raises PluginError."""
         return Program(type_, self.find(type_), (type_, "invoke"), self._environment)
 
-    def standing_by(self, types: Iterable[str], number_of: Callable[[str], int]) -> Iterator[tuple[Program, int]]:
-        """Yields what is executed for those of the plugins that should stand by, with the number of their processes."""
-        for type_ in types:
-            if number := number_of(type_):
+    def standing_by(self, numbers: Mapping[str, int]) -> Iterator[tuple[Program, int]]:
+        """Yields what is executed for the plugins of which so many processes should stand by, with that number."""
+        for type_, number in numbers.items():
+            if number:
                 with suppress(PluginError):  # the next event says it
                     yield self.program(type_), number
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TypeVar
 
 from adapter.job.chain import Policy
 from adapter.legacy.config import Entry
 from adapter.settings import LegacySettings, PluginSettings
-
-T = TypeVar("T")
 
 CREATE, UPDATE, DELETE = "create", "update", "delete"
 """The values of `state` in requests."""
@@ -81,16 +78,7 @@ class Subscriptions:
         return "StopContainer" in events and not events.isdisjoint(_CONTAINER_CREATES)
 
 
-def policy_of(common: LegacySettings, type_: str, *, is_delete: bool) -> Policy:
-    """Returns the policy for a plugin's creates or deletes: its own settings come before the common ones."""
-    plugin = common.plugins.get(type_, PluginSettings())
-    fails = (plugin.fail_delete, common.fail_delete) if is_delete else (plugin.fail_create, common.fail_create)
-    return Policy(
-        _first_given(*fails),
-        _first_given(plugin.timeout, common.timeout),
-        _first_given(plugin.kill_on_timeout, common.kill_on_timeout),
-    )
-
-
-def _first_given(specific: T | None, general: T) -> T:
-    return general if specific is None else specific
+def policy_of(settings: LegacySettings, type_: str, *, is_delete: bool) -> Policy:
+    """Returns the policy for a plugin's creates or deletes."""
+    names = "fail_delete" if is_delete else "fail_create", "timeout", "kill_on_timeout"
+    return Policy(*(settings.of(type_, name) for name in names))
