@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tests.bench.figures import Bench
@@ -37,22 +36,15 @@ class Unfair(Exception):
     """The sides have not done the same work."""
 
 
-class Arena:
+class Arena(ExitStack):
     """A directory and a Go runtime: `with Arena() as arena`."""
 
     def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            self.directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            self.runtime = stack.enter_context(GoRuntime(self.directory))
-            self.pids: dict[str, int] = {}
-            stack.callback(lambda: [self.end(side) for side in [*self.pids]])
-            self._stack = stack.pop_all()
+        self.directory = Path(self.enter_context(tempfile.TemporaryDirectory()))
+        self.runtime = self.enter_context(GoRuntime(self.directory))
+        self.pids: dict[str, int] = {}
+        self.callback(lambda: [self.end(side) for side in [*self.pids]])
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
 
     def launch(self, side: str, program: Path, config: str = "", **state: object) -> float:
         """Have the runtime launch a side's plugin, with a state to tell it; return microseconds until synchronized."""
