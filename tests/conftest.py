@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from .processes import Programs, SteppedLoop, children, open_descriptors
+from .processes import Fifo, Programs, SteppedLoop, children, open_descriptors
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("here", deadline=None)
@@ -75,3 +75,11 @@ def loop() -> Iterator[SteppedLoop]:
 @pytest.fixture
 def programs(tmp_path: Path) -> Programs:
     return Programs(tmp_path / "bin")
+
+
+@pytest.fixture
+def gate(programs: Programs, loop: SteppedLoop) -> Iterator[Fifo]:
+    """A gate at which programs wait; made after the loop, whose check of descriptors comes when it is closed again."""
+    fifo = programs.fifo("gate")
+    yield fifo
+    fifo.close()

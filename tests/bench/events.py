@@ -7,9 +7,8 @@ from pathlib import Path
 
 from tests.bench.arena import FRESH, IDLE, REFERENCE, STAND_BY, WAYS, Arena, recorded
 from tests.bench.figures import Bench, Goal, Row, Times
-from tests.bench.programs import floor, plugins
+from tests.bench.programs import chains, floor
 
-COUNTS = {1: "one", 3: "three", 8: "eight"}
 PACED, BACK_TO_BACK = "legacy events 30 ms apart, µs", "legacy events back to back, µs"
 PACES = {PACED: (30, 9), BACK_TO_BACK: (0, 3)}  # milliseconds before each event, seconds of each way
 BLOCK = 10
@@ -39,15 +38,7 @@ GOALS = {
 
 def run(bench: Bench) -> Iterator[Row]:
     """Yield a row for each chain, pace and way; and the memory of chains of one."""
-    with Arena() as arena:
-        yield from measure(bench, arena, "no plugin", [])
-    for count, word in COUNTS.items():
-        for language in ("C", "Go", "shell", "Python"):
-            with Arena() as arena:
-                program = plugins(arena.directory, bench).get(language)
-                if program:
-                    case = f"{word} {language} plugin" + "s" * (count > 1)
-                    yield from measure(bench, arena, case, [program] * count)
+    yield from chains(measure, bench, 1, 3, 8)
 
 
 def measure(bench: Bench, arena: Arena, case: str, programs: list[Path]) -> Iterator[Row]:

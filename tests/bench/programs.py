@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tests.bench.arena import Arena
-from tests.bench.figures import Bench
+from tests.bench.figures import Bench, Row
 from tests.peers.build import PeerMissing, c_program, peer
 
+WORDS = {1: "one", 3: "three", 8: "eight"}
 _RESULT = '{"plugin":"p","version":"0.1","error":"","metadata":{"k":"v"}}'
 _SHELL = f"""#!/bin/sh
 request=$(/bin/cat)
@@ -46,6 +47,21 @@ def plugins(directory: Path, bench: Bench) -> dict[str, Path]:
         found[language].write_text(text)
         found[language].chmod(0o755)
     return found
+
+
+def chains(
+    measure: Callable[[Bench, Arena, str, list[Path]], Iterator[Row]], bench: Bench, *counts: int
+) -> Iterator[Row]:
+    """Measure no plugin, and so many plugins of each language, each in an arena of its own."""
+    with Arena() as arena:
+        yield from measure(bench, arena, "no plugin", [])
+    for count in counts:
+        for language in ("C", "Go", "shell", "Python"):
+            with Arena() as arena:
+                program = plugins(arena.directory, bench).get(language)
+                if program:
+                    case = f"{WORDS[count]} {language} plugin" + "s" * (count > 1)
+                    yield from measure(bench, arena, case, [program] * count)
 
 
 def floor(arena: Arena, programs: Sequence[Path], count: int) -> list[float]:

@@ -98,13 +98,6 @@ def stage(
     loop.settle()
 
 
-@pytest.fixture
-def gate(programs: Programs, stage: Stage) -> Iterator[Fifo]:
-    fifo = programs.fifo("gate")
-    yield fifo
-    fifo.close()
-
-
 def wait_for_end(pidfd: int) -> None:
     with impatience("a process does not end"):
         select.select([pidfd], [], [])

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -145,13 +145,6 @@ def crew(loop: SteppedLoop, caplog: pytest.LogCaptureFixture) -> Hire:
         return Crew(loop, plugins.Programs([str(folder) for folder in folders], environment))
 
     return make
-
-
-@pytest.fixture
-def gate(programs: Programs, loop: SteppedLoop) -> Iterator[Fifo]:
-    fifo = programs.fifo("gate")
-    yield fifo
-    fifo.close()
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:

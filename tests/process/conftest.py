@@ -21,14 +21,6 @@ def shell(loop: SteppedLoop, programs: Programs) -> Callable[..., Run]:
 
 
 @pytest.fixture
-def gate(programs: Programs, loop: SteppedLoop) -> Iterator[Fifo]:
-    """A gate at which programs wait; made after the loop, whose check of descriptors comes when it is closed again."""
-    fifo = programs.fifo("gate")
-    yield fifo
-    fifo.close()
-
-
-@pytest.fixture
 def said(programs: Programs, loop: SteppedLoop) -> Iterator[Fifo]:
     """The way back."""
     fifo = programs.fifo("said")
