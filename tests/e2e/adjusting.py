@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.e2e import hooks
 from tests.e2e.adjuster import FIRST, RISKY, SECOND
-from tests.e2e.pod import CONTAINER, POD, STATE, Cri, HarnessError, until, variables
+from tests.e2e.pod import STATE, Cri, HarnessError, Sandbox, until, variables
 
 PROGRAM = Path(__file__).with_name("adjuster.py")
 CONF = Path("/etc/nri/legacy/conf.json")
@@ -45,31 +45,28 @@ REFUSED = "needs NRI 0.12.0, the runtime has "
 
 def play(cri: Cri, takes_all: bool) -> Iterator[str]:
     """Makes containers; yields, in sentences, what they lack. `takes_all`: the runtime lives through every change."""
-    cri.folder.joinpath("logs/p1").mkdir(parents=True, exist_ok=True)
-    pod_file = cri.file("pod", POD | {"log_directory": f"{cri.folder}/logs/p1"})
-    pod = cri("runp", pod_file).strip()
-    first = _start(cri, FIRST, pod, pod_file)
+    pod = cri.run_pod()
+    first = _start(cri, FIRST, pod)
     info = json.loads(cri("inspect", "-o", "json", first))["info"]
     pid = int(info["pid"])
     yield from _created(info["runtimeSpec"], pid)
     cri("update", "--cpu-share", "300", first)
     yield from shares(pid, 444, "an update that the plugin changed")
-    second = _start(cri, SECOND, pod, pod_file)
+    second = _start(cri, SECOND, pod)
     cri("stop", "--timeout", "0", second)  # older runtimes are told with the answer to this
     yield from shares(pid, 333, "the plugin's wish at another container's start")
     cri("stop", "--timeout", "0", first)
     for container in (first, second):
         cri("rm", container)
     for name in RISKY:
-        yield from _risky(cri, name, pod, pod_file, takes_all)
-    cri("stopp", pod)
-    cri("rmp", pod)
+        yield from _risky(cri, name, pod, takes_all)
+    cri.end_pod(pod.id)
 
 
-def _risky(cri: Cri, name: str, pod: str, pod_file: str, takes: bool) -> Iterator[str]:
+def _risky(cri: Cri, name: str, pod: Sandbox, takes: bool) -> Iterator[str]:
     """A change that ends some runtimes: it arrives, or the container fails with the adapter's reason."""
     try:
-        container = _create(cri, name, pod, pod_file)
+        container = cri.create(pod, name)
     except HarnessError as error:
         if takes or f"linux.{name}" not in str(error) or REFUSED not in str(error):
             yield f"the container with a {name} fails: {error}"
@@ -83,16 +80,10 @@ def _risky(cri: Cri, name: str, pod: str, pod_file: str, takes: bool) -> Iterato
     cri("rm", container)
 
 
-def _start(cri: Cri, name: str, pod: str, pod_file: str) -> str:
-    container = _create(cri, name, pod, pod_file)
+def _start(cri: Cri, name: str, pod: Sandbox) -> str:
+    container = cri.create(pod, name)
     cri("start", container)
     return container
-
-
-def _create(cri: Cri, name: str, pod: str, pod_file: str) -> str:
-    labels = CONTAINER["labels"] | {"io.kubernetes.container.name": name}  # which is what CRI-O goes by
-    file = cri.file(name, CONTAINER | {"metadata": {"name": name}, "labels": labels, "log_path": f"{name}.log"})
-    return cri("create", pod, file, pod_file).strip()
 
 
 def _created(spec: dict[str, Any], pid: int) -> Iterator[str]:

@@ -17,7 +17,7 @@ from tests.e2e.adjusting import shares
 from tests.e2e.beside import Beside
 from tests.e2e.conformer import EVENTS, REFUSAL, SHARES
 from tests.e2e.gate import Gate
-from tests.e2e.pod import CONTAINER, POD, STATE, Cri, HarnessError, until
+from tests.e2e.pod import STATE, Cri, HarnessError, until
 from tests.e2e.runtimes import Crio, Runtime
 
 ADAPTER = Path(sys.executable).with_name("v010-adapter")
@@ -29,8 +29,6 @@ LIFE = [event for event in EVENTS if not event.endswith("PodSandbox")]
 """The events of a container that is updated once."""
 CREATION = "CreateContainer within sandbox", "Creating container: "
 """What containerd and CRI-O log when they begin with a creation."""
-
-
 REFUSED = f"plugin: conformer: {REFUSAL}"
 """What the adapter and the runtime say of a refused creation."""
 
@@ -58,32 +56,17 @@ class Node:
         self.runtime = runtime
         self.cri = cri
         self.adapter = adapter
-        self.pod, self._pod_file = self.run_pod("p1")
-
-    def run_pod(self, name: str) -> tuple[str, str]:
-        """Runs a pod; returns its id and the file that describes it."""
-        logs = STATE / "logs" / name
-        logs.mkdir(parents=True, exist_ok=True)
-        metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
-        file = self.cri.file(name, POD | {"metadata": metadata, "log_directory": str(logs)})
-        return self.cri("runp", file).strip(), file
+        self.pod = cri.run_pod()
 
     def create(self, name: str) -> str:
         """Creates a container; returns its id."""
-        labels = CONTAINER["labels"] | {"io.kubernetes.container.name": name}  # which is what CRI-O goes by
-        text = CONTAINER | {"metadata": {"name": name}, "labels": labels, "log_path": f"{name}.log"}
-        return self.cri("create", self.pod, self.cri.file(name, text), self._pod_file).strip()
+        return self.cri.create(self.pod, name)
 
     def end(self, id_: str) -> None:
         """Stops and removes a container."""
         self.cri("stop", "--timeout", "0", id_)
         until(lambda: "StopContainer" in events(id_), "the container's StopContainer event")
         self.cri("rm", id_)
-
-    def end_pod(self, id_: str) -> None:
-        """Stops and removes a pod."""
-        self.cri("stopp", id_)
-        self.cri("rmp", id_)
 
     @property
     def has(self) -> set[str]:
@@ -103,13 +86,13 @@ def play(runtime: Runtime, cri: Cri, adapters: Sequence[Beside]) -> Iterator[str
     node = Node(runtime, cri, adapters[0])
     other = _created_during_synchronize(node)
     yield from _refused(node, "CreateContainer", lambda: node.create("c2"))
-    yield from _refused(node, "RunPodSandbox", lambda: node.run_pod("p2")[0])
+    yield from _refused(node, "RunPodSandbox", lambda: node.cri.run_pod("p2").id)
     yield from _updates_of_another(node, other)
     if runtime.takes_every_adjustment:
         yield from _refused_registration()
     third = yield from _served_by_two(node, adapters)
     node.end(other)
-    node.end_pod(node.pod)
+    node.cri.end_pod(node.pod.id)
     may_miss = isinstance(runtime, Crio)  # which goes on with the creation when the adapter has only just answered
     for what, id_, missed in (("created during Synchronize", other, may_miss), ("served by two adapters", third, 0)):
         if events(id_) not in (LIFE, LIFE[missed:]):
@@ -174,7 +157,7 @@ def _refused(node: Node, event: str, create: Callable[[], str]) -> Iterator[str]
     if event == "CreateContainer":
         node.cri("rm", again)
     else:
-        node.end_pod(again)
+        node.cri.end_pod(again)
 
 
 def _ends(event: str, *, is_told: bool) -> list[str]:

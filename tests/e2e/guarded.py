@@ -35,7 +35,7 @@ def play(cri: Cri, adapter: Launched, runtime: Runtime, calls: Calls) -> Iterato
     pods = Pods(cri)
     for name in ("ends-soon", "ends-after-the-runtime", "ends-last"):
         pods.start(name)
-    pods.start("stays", CONTAINER | {"image": {"image": UNHURRIED}} | STAYS)
+    pods.start("stays", image={"image": UNHURRIED}, **STAYS)
     names = [f"burst{number}" for number in range(PODS)]
     burst(pods, names, calls, adapter.kill)
     adapter.wait_until_registered()

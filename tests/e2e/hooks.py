@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.pod import CONTAINER, POD, STATE, Cri, command
+from tests.e2e.pod import STATE, Cri, Sandbox, command
 
 HOOKS = Path("/etc/containers/oci/hooks.d")
 DEFAULTS = Path("/usr/share/containers/oci/hooks.d")
@@ -28,9 +28,7 @@ def prepare() -> None:
 
 def play(cri: Cri) -> Iterator[str]:
     """Changes the hooks between containers of one pod; yields, in sentences, where a container got others."""
-    cri.folder.joinpath("logs/p1").mkdir(parents=True, exist_ok=True)
-    pod_file = cri.file("pod", POD | {"log_directory": f"{cri.folder}/logs/p1"})
-    pod = cri("runp", pod_file).strip()
+    pod = cri.run_pod()
     steps: list[tuple[str, Callable[[], object], str]] = [
         ("before there were hooks", lambda: None, ""),
         ("with a hook file just written", lambda: write("first"), "first"),
@@ -42,19 +40,17 @@ def play(cri: Cri) -> Iterator[str]:
     ]
     for number, (when, change, expected) in enumerate(steps):
         change()
-        container, pid = _live_and_die(cri, f"c{number}", pod, pod_file)
+        container, pid = _live_and_die(cri, f"c{number}", pod)
         yield from differences(f"the container created {when}", container, pid, expected)
     install_agent()
-    container, _ = _live_and_die(cri, "guarded", pod, pod_file)
+    container, _ = _live_and_die(cri, "guarded", pod)
     yield from _agents_differences(container)
-    cri("stopp", pod)
-    cri("rmp", pod)
+    cri.end_pod(pod.id)
 
 
-def _live_and_die(cri: Cri, name: str, pod: str, pod_file: str) -> tuple[str, int]:
+def _live_and_die(cri: Cri, name: str, pod: Sandbox) -> tuple[str, int]:
     """Lets a container live and die; returns its id and pid."""
-    file = cri.file(name, CONTAINER | {"metadata": {"name": name}, "log_path": f"{name}.log"})
-    container = cri("create", pod, file, pod_file).strip()
+    container = cri.create(pod, name)
     cri("start", container)
     pid = cri.pid("inspect", container)
     cri("stop", "--timeout", "0", container)

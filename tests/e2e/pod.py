@@ -12,7 +12,7 @@ from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from platform import machine
-from typing import Any
+from typing import Any, NamedTuple
 
 from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 
@@ -65,6 +65,14 @@ class Pod:
     container_pid: int
 
 
+class Sandbox(NamedTuple):
+    """A pod that runs, and the file that describes it: crictl wants that for each of its containers."""
+
+    name: str
+    id: str
+    file: str
+
+
 class Cri:
     """The runtime's CRI service, by way of crictl."""
 
@@ -88,21 +96,35 @@ class Cri:
 
     def live_and_die(self, stopped: Callable[[], bool]) -> Pod:
         """A whole life; `stopped` tells when the container's end has been announced to NRI plugins."""
-        pod_file, container_file = (
-            self.file("pod", POD | {"log_directory": f"{self.folder}/logs/p1"}),
-            self.file("container", CONTAINER),
-        )
-        pod = self("runp", pod_file).strip()
-        container = self("create", pod, container_file, pod_file).strip()
+        pod = self.run_pod()
+        container = self.create(pod)
         self("start", container)
-        life = Pod(pod, self.pid("inspectp", pod), container, self.pid("inspect", container))
+        life = Pod(pod.id, self.pid("inspectp", pod.id), container, self.pid("inspect", container))
         self("update", "--memory", str(32 << 20), "--cpu-share", "300", container)
         self("stop", "--timeout", "0", container)
         until(stopped, "the container's StopContainer event")
         self("rm", container)
-        self("stopp", pod)
-        self("rmp", pod)
+        self.end_pod(pod.id)
         return life
+
+    def run_pod(self, name: str = "p1", /, **more: object) -> Sandbox:
+        """Runs a pod, which has these keys besides."""
+        logs = self.folder / "logs" / name
+        logs.mkdir(parents=True, exist_ok=True)
+        metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+        file = self.file(name, POD | {"metadata": metadata, "log_directory": str(logs)} | more)
+        return Sandbox(name, self("runp", file).strip(), file)
+
+    def create(self, pod: Sandbox, name: str = "c1", /, **more: object) -> str:
+        """Creates a container, which has these keys besides; returns its id."""
+        labels = CONTAINER["labels"] | {"io.kubernetes.container.name": name}  # which is what CRI-O goes by
+        own = {"metadata": {"name": name}, "labels": labels, "log_path": f"{name}.log"}
+        return self("create", pod.id, self.file(f"{pod.name}-{name}", CONTAINER | own | more), pod.file).strip()
+
+    def end_pod(self, id_: str) -> None:
+        """Stops and removes a pod."""
+        self("stopp", id_)
+        self("rmp", id_)
 
     def file(self, name: str, content: dict[str, Any]) -> str:
         """Writes what crictl reads from a file; returns its path."""

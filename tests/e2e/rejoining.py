@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from tests.e2e.beside import Beside
 from tests.e2e.checks import Call
-from tests.e2e.pod import CONTAINER, POD, Cri, until
+from tests.e2e.pod import Cri, until
 from tests.e2e.runtimes import Runtime
 
 Calls = Callable[[], dict[str, list[Call]]]
@@ -30,16 +29,12 @@ class Pods:
         """The ids of pod and container, by the pod's name; also of pods that have ended."""
         self.running: list[str] = []
 
-    def start(self, name: str, container: Mapping[str, Any] = CONTAINER) -> None:
-        """Starts a pod and its container."""
-        logs = self._cri.folder / "logs" / name
-        logs.mkdir(parents=True)
-        own = {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"}, "log_directory": str(logs)}
-        pod_file, container_file = self._cri.file(name, POD | own), self._cri.file(f"{name}-container", dict(container))
-        pod = self._cri("runp", pod_file).strip()
-        id_ = self._cri("create", pod, container_file, pod_file).strip()
+    def start(self, name: str, **more: object) -> None:
+        """Starts a pod and its container, which has these keys besides."""
+        pod = self._cri.run_pod(name)
+        id_ = self._cri.create(pod, **more)
         self._cri("start", id_)
-        self.ids[name] = pod, id_
+        self.ids[name] = pod.id, id_
         self.running.append(name)
 
     def end(self, name: str, grace: int = 0) -> None:
@@ -48,8 +43,7 @@ class Pods:
         self.running.remove(name)
         self._cri("stop", "--timeout", str(grace), container)
         self._cri("rm", container)
-        self._cri("stopp", pod)
-        self._cri("rmp", pod)
+        self._cri.end_pod(pod)
 
 
 def play(cri: Cri, adapter: Beside, runtime: Runtime, calls: Calls) -> Iterator[str]:
