@@ -1,116 +1,22 @@
-"""Programs that are started before their event: when they are used and replaced, and that no request is lost."""
+"""Programs that are started before their event: when they are used, and when they are replaced."""
 
 from __future__ import annotations
 
-import logging
 import os
 import resource
-import select
-import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import adapter.job.standby
 from adapter import paths
-from adapter.job.runner import Outcome, Runner
-from adapter.job.standby import STRIKES, Standby
-from adapter.job.standby_process import StandbyProcess
-from adapter.process import PATIENCE, Process, Program
+from adapter.job.runner import Outcome
+from adapter.process import Program
 
-from ..processes import Fifo, Programs, SteppedLoop, children, impatience
-
-GOOD = 'IFS= read -r line || {{ echo empty >> {0}/seen; exit 1; }}; echo "$line" >> {0}/seen; echo "{{}}"'
-"""A plugin that notes what it has read, also an empty stdin."""
-
-
-class Stage:
-    """A runner with stand-by, and the programs that are to stand by."""
-
-    def __init__(self, loop: SteppedLoop, programs: Programs) -> None:
-        self.loop = loop
-        self.folder = programs.folder
-        self.programs = programs
-        self.wanted: list[tuple[Program, int]] = []
-        self.runner = Runner(loop)
-        self.standby = self.runner.standby = Standby(loop, 300, lambda: self.wanted)
-        self.ended: list[Process] = []
-
-    def plugin(self, name: str = "plugin", script: str = GOOD, number: int = 1, path: str = "") -> Program:
-        """Makes a plugin, `number` processes of which are to stand by."""
-        path = path or self.programs.shell(name, script.format(self.folder))
-        program = Program(name, path, (name, "invoke"), {"PATH": f"{self.folder}:/usr/bin:/bin"})
-        self.wanted.append((program, number))
-        return program
-
-    def ready(self, number: int = 1) -> list[int]:
-        """Waits until so many processes stand by, and no others are there; returns their pids."""
-        self.loop.until(lambda: len(self.waiting()) == number == len(children()), f"{number} wait; {children()} are")
-        self.loop.settle()
-        assert len(self.waiting()) == number
-        return self.waiting()
-
-    def open(self, number: int = 1) -> list[int]:
-        self.standby.open()
-        return self.ready(number)
-
-    def waiting(self) -> list[int]:
-        return [process.pid for crew in self.standby._crews.values() for process in crew.waiting]
-
-    def begin(self, program: Program, request: bytes = b"{}\n") -> Process:
-        """Lets an event come that runs the program."""
-        self.standby.event_came()
-        process = self.runner.spawn(program, self.ended.append)
-        process.feed(request)
-        return process
-
-    def finish(self, process: Process) -> bytes:
-        """Waits for the program, and answers the event."""
-        self.loop.advance(PATIENCE)
-        self.loop.until(lambda: process in self.ended, "the program does not end")
-        self.standby.answered()
-        return process.stdout
-
-    def event(self, program: Program, request: bytes = b"{}\n") -> Process:
-        process = self.begin(program, request)
-        self.finish(process)
-        return process
-
-    @property
-    def seen(self) -> list[str]:
-        """What programs have read."""
-        path = self.folder / "seen"
-        return path.read_text().splitlines() if path.exists() else []
-
-
-@pytest.fixture
-def stage(
-    loop: SteppedLoop, programs: Programs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> Iterator[Stage]:
-    monkeypatch.setattr(paths, "SETTLED", -1)  # the programs of tests are young
-    caplog.set_level(logging.INFO)
-    made = Stage(loop, programs)
-    yield made
-    made.standby.close()
-    loop.until(lambda: not children(), "programs are left")
-    loop.settle()
-
-
-def wait_for_end(pidfd: int) -> None:
-    with impatience("a process does not end"):
-        select.select([pidfd], [], [])
-    os.close(pidfd)
-
-
-def unread(process: Process) -> str:
-    """How a process that stood by has ended without reading its request."""
-    return process.unread if isinstance(process, StandbyProcess) else ""
-
-
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records]
+from ..processes import Fifo, Programs, SteppedLoop, children
+from .stage import GOOD, Stage, said, wait_for_end
 
 
 def test_an_event_gets_a_process_that_was_there_before_it(stage: Stage) -> None:
@@ -414,7 +320,7 @@ def test_what_a_program_has_started_is_killed_with_it(stage: Stage, gate: Fifo) 
 
 def test_a_child_that_outlives_its_program_is_killed_before_the_pipe_is_closed(stage: Stage, gate: Fifo) -> None:
     stage.plugin(script=f"exec 3<&0; sh -c 'echo $$ > {gate}; {GOOD}' <&3 & read go < {stage.folder}/go; exit 1")
-    go = stage.programs.fifo("go")
+    go = stage.fifo("go")
     stage.open()
     child = os.pidfd_open(int(gate.get()))
     stage.wanted.clear()
@@ -422,174 +328,3 @@ def test_a_child_that_outlives_its_program_is_killed_before_the_pipe_is_closed(s
     stage.ready(0)
     wait_for_end(child)
     assert stage.seen == []
-    go.close()
-
-
-# What spoils
-
-
-def test_a_process_that_dies_while_it_waits_is_replaced(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    program = stage.plugin()
-    for number in range(STRIKES + 2):
-        (pid,) = stage.ready() if number else stage.open()
-        os.kill(pid, signal.SIGKILL)
-        stage.loop.until(lambda pid=pid: pid not in stage.waiting())  # type: ignore[misc]
-        assert stage.event(program).pid != pid
-        assert stage.event(program).status == 0  # one that has stood by
-    reason = "it has ended before its request: killed by signal 9"
-    assert said(caplog) == [f"plugin: a process that stood by is of no use: {reason}"]
-    assert stage.seen == ["{}"] * 2 * (STRIKES + 2)
-
-
-@pytest.mark.parametrize(
-    ("script", "reason"),
-    [
-        ("exit 3", "it has ended before its request: exit code 3"),
-        ("echo hello; exec cat", "it has written to stdout or stderr before its request"),
-        ("echo hello >&2; exec cat", "it has written to stdout or stderr before its request"),
-    ],
-)
-def test_after_three_in_a_row_there_is_no_stand_by_until_the_program_changes(
-    stage: Stage, script: str, reason: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    program = stage.plugin(script=script)
-    stage.standby.open()
-    stage.loop.until(lambda: stage.standby.describe() == {"plugin": {"waiting": 0, "off": reason}})
-    stage.ready(0)
-    stage.event(program)
-    stage.ready(0)
-    stage.loop.advance(1000)
-    stage.ready(0)
-    assert [line for line in said(caplog) if "stderr:" not in line] == [
-        f"plugin: a process that stood by is of no use: {reason}",
-        f"plugin: stand-by is off until the program changes: {reason}",
-    ]
-    stage.programs.shell("plugin", GOOD.format(stage.folder))
-    stage.event(program)
-    stage.ready()
-
-
-def test_a_process_that_has_died_unnoticed_is_not_used(stage: Stage) -> None:
-    """It has died, and the loop has not seen it yet."""
-    program = stage.plugin()
-    (pid,) = stage.open()
-    os.kill(pid, signal.SIGKILL)
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    process = stage.event(program)
-    assert (process.pid != pid, unread(process)) == (True, "")
-
-
-def test_a_program_that_sends_its_stderr_elsewhere_is_fit(stage: Stage) -> None:
-    program = stage.plugin(script=f"exec 2>/dev/null; {GOOD}")
-    (pid,) = stage.open()
-    (crew,) = stage.standby._crews.values()
-    stage.loop.until(lambda: crew.waiting[0]._err < 0, "stderr is not closed")
-    assert stage.event(program).pid == pid
-
-
-def test_a_process_that_has_written_unnoticed_is_not_used(stage: Stage, gate: Fifo) -> None:
-    program = stage.plugin(script=f"read go < {gate}; echo early; echo > {stage.folder}/back; {GOOD}")
-    back = stage.programs.fifo("back")
-    (pid,) = stage.open()
-    gate.put()
-    back.get()
-    gate.put()
-    process = stage.event(program)
-    assert process.pid != pid
-    assert process.stdout == b"early\n{}\n"
-    back.close()
-
-
-# A process that ends with its request unread
-
-
-@pytest.mark.parametrize("size", [2, 1000, 1 << 20])
-def test_what_nobody_has_read_goes_to_a_second_start(stage: Stage, gate: Fifo, size: int) -> None:
-    program = stage.plugin(script=f"read go < {gate}; exec cat")
-    (pid,) = stage.open()
-    request = b"x" * size
-    process = stage.begin(program, request)
-    os.kill(pid, signal.SIGKILL)
-    stage.loop.until(lambda: process.pid != pid)
-    gate.put()
-    assert stage.finish(process) == request
-    assert (process.status, unread(process)) == (0, "killed by signal 9")
-    assert stage.ended == [process]
-    assert stage.runner.accounts["plugin"].runs == 1
-    stage.ready()
-
-
-def test_a_program_that_never_reads_is_started_again_and_after_three_times_not_ahead(stage: Stage) -> None:
-    program = stage.plugin(script=f"read go < {stage.folder}/go; echo done")
-    go = stage.programs.fifo("go")
-    for _ in range(STRIKES):
-        stage.open()
-        process = stage.begin(program)
-        go.put()
-        stage.loop.until(lambda process=process: unread(process) != "")  # type: ignore[misc]
-        go.put()
-        assert stage.finish(process) == b"done\n"
-    reason = "it has ended without reading its request: exit code 0"
-    assert stage.standby.describe()["plugin"] == {"waiting": 0, "off": reason}
-    go.close()
-
-
-def test_what_was_read_in_part_is_a_failure_as_that_of_a_fresh_program(stage: Stage) -> None:
-    program = stage.plugin(script=f"head -c1 >> {stage.folder}/seen; exit 1")
-    (pid,) = stage.open()
-    process = stage.event(program, b"abc")
-    assert (process.pid, process.status, unread(process)) == (pid, 1, "")
-    assert stage.seen == ["a"]
-
-
-def test_a_child_that_goes_on_reading_gets_the_rest(stage: Stage, gate: Fifo) -> None:
-    child = f"read go < {stage.folder}/go; cat <&3 >> {stage.folder}/seen; echo done > {gate}"
-    go = stage.programs.fifo("go")
-    program = stage.plugin(script=f"exec 3<&0; head -c1 > /dev/null; ({child}) & exit 1")
-    stage.open()
-    assert unread(stage.event(program, b"abc\n")) == ""
-    go.put()
-    gate.get()
-    assert stage.seen == ["bc"]
-    go.close()
-
-
-def test_a_child_that_may_still_read_the_request_does_not_get_it_then(stage: Stage, gate: Fifo) -> None:
-    child = f"echo there > {gate}; read go < {stage.folder}/go; ({GOOD}); echo done > {gate}"
-    only_once = f"if mkdir {stage.folder}/once; then exec 3<&0; ({child}) <&3 >&- & exec sleep 1000; fi 2>&-"
-    go = stage.programs.fifo("go")
-    program = stage.plugin(script=f"{only_once}; {GOOD}")
-    (pid,) = stage.open()
-    assert gate.get() == "there\n"
-    process = stage.begin(program)
-    os.kill(pid, signal.SIGKILL)
-    stage.finish(process)
-    go.put()
-    assert gate.get() == "done\n"
-    assert (process.pid != pid, stage.seen) == (True, ["{}", "empty"])
-    go.close()
-
-
-@pytest.mark.parametrize("kill", [False, True])
-def test_what_was_left_is_not_started_again(stage: Stage, gate: Fifo, kill: bool) -> None:
-    program = stage.plugin(script=f"read go < {gate}; {GOOD}")
-    (pid,) = stage.open()
-    process = stage.begin(program)
-    stage.runner.leave(process, kill=kill)
-    os.kill(pid, signal.SIGKILL)
-    stage.loop.until(lambda: process.status is not None)
-    assert (stage.ended, stage.seen) == ([], [])
-    stage.standby.answered()
-    stage.ready()
-
-
-def test_a_second_start_that_fails_is_the_end(stage: Stage, gate: Fifo, caplog: pytest.LogCaptureFixture) -> None:
-    program = stage.plugin(script=f"echo there > {gate}; exec sleep 1000")
-    (pid,) = stage.open()
-    assert gate.get() == "there\n"  # it has read its script
-    process = stage.begin(program)
-    Path(program.path).unlink()
-    os.kill(pid, signal.SIGKILL)
-    stage.finish(process)
-    assert process.status == -signal.SIGKILL
-    assert "plugin: stderr: (the program cannot be started: No such file or directory)" in said(caplog)

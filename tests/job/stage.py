@@ -1,0 +1,98 @@
+"""Where programs stand by for tests."""
+
+from __future__ import annotations
+
+import os
+import select
+
+import pytest
+
+from adapter.job.runner import Runner
+from adapter.job.standby import Standby
+from adapter.job.standby_process import StandbyProcess
+from adapter.process import PATIENCE, Process, Program
+
+from ..processes import Fifo, Programs, SteppedLoop, children, impatience
+
+GOOD = 'IFS= read -r line || {{ echo empty >> {0}/seen; exit 1; }}; echo "$line" >> {0}/seen; echo "{{}}"'
+"""A plugin that notes what it has read, also an empty stdin."""
+
+
+class Stage:
+    """A runner with stand-by, and the programs that are to stand by."""
+
+    def __init__(self, loop: SteppedLoop, programs: Programs) -> None:
+        self.loop = loop
+        self.folder = programs.folder
+        self.programs = programs
+        self.wanted: list[tuple[Program, int]] = []
+        self.runner = Runner(loop)
+        self.standby = self.runner.standby = Standby(loop, 300, lambda: self.wanted)
+        self.ended: list[Process] = []
+        self.fifos: list[Fifo] = []
+
+    def plugin(self, name: str = "plugin", script: str = GOOD, number: int = 1, path: str = "") -> Program:
+        """Makes a plugin, `number` processes of which are to stand by."""
+        path = path or self.programs.shell(name, script.format(self.folder))
+        program = Program(name, path, (name, "invoke"), {"PATH": f"{self.folder}:/usr/bin:/bin"})
+        self.wanted.append((program, number))
+        return program
+
+    def fifo(self, name: str) -> Fifo:
+        """Makes a gate at which programs wait."""
+        self.fifos.append(self.programs.fifo(name))
+        return self.fifos[-1]
+
+    def ready(self, number: int = 1) -> list[int]:
+        """Waits until so many processes stand by, and no others are there; returns their pids."""
+        self.loop.until(lambda: len(self.waiting()) == number == len(children()), f"{number} wait; {children()} are")
+        self.loop.settle()
+        assert len(self.waiting()) == number
+        return self.waiting()
+
+    def open(self, number: int = 1) -> list[int]:
+        self.standby.open()
+        return self.ready(number)
+
+    def waiting(self) -> list[int]:
+        return [process.pid for crew in self.standby._crews.values() for process in crew.waiting]
+
+    def begin(self, program: Program, request: bytes = b"{}\n") -> Process:
+        """Lets an event come that runs the program."""
+        self.standby.event_came()
+        process = self.runner.spawn(program, self.ended.append)
+        process.feed(request)
+        return process
+
+    def finish(self, process: Process) -> bytes:
+        """Waits for the program, and answers the event."""
+        self.loop.advance(PATIENCE)
+        self.loop.until(lambda: process in self.ended, "the program does not end")
+        self.standby.answered()
+        return process.stdout
+
+    def event(self, program: Program, request: bytes = b"{}\n") -> Process:
+        process = self.begin(program, request)
+        self.finish(process)
+        return process
+
+    @property
+    def seen(self) -> list[str]:
+        """What programs have read."""
+        path = self.folder / "seen"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+def wait_for_end(pidfd: int) -> None:
+    with impatience("a process does not end"):
+        select.select([pidfd], [], [])
+    os.close(pidfd)
+
+
+def unread(process: Process) -> str:
+    """How a process that stood by has ended without reading its request."""
+    return process.unread if isinstance(process, StandbyProcess) else ""
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
