@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.e2e import hooks
+from tests.e2e import hooks, plugins
 from tests.e2e.adjuster import FIRST, RISKY, SECOND
 from tests.e2e.pod import STATE, Cri, HarnessError, Sandbox, until, variables
 
@@ -25,14 +24,7 @@ hooks: {{enabled: true, precreate: true}}
 def prepare() -> None:
     """Installs the plugin and the hook."""
     hooks.prepare()
-    plugin = Path("/opt/nri/bin/adjuster")
-    plugin.parent.mkdir(parents=True)
-    run = shlex.join([sys.executable, "-IS", str(PROGRAM)])
-    plugin.write_text(f'#!/bin/sh\nexec {run} "$@"\n')
-    plugin.chmod(0o755)
-    CONF.parent.mkdir(parents=True)
-    entry = {"type": "adjuster", "conf": {"first": str(STATE / "first")}}
-    CONF.write_text(json.dumps({"version": "0.1", "plugins": [entry]}))
+    plugins.install(CONF, PROGRAM, first=str(STATE / "first"))
     hook = {"path": sys.executable, "args": ["python3", "-IS", str(PROGRAM), "edit"]}
     hooks.HOOKS.mkdir(parents=True)
     text = {"version": "1.0.0", "hook": hook, "when": {"annotations": {"pod-note": ""}}, "stages": ["precreate"]}

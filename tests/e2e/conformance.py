@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.daemon.process import children_of
+from tests.e2e import plugins
 from tests.e2e.adjusting import shares
 from tests.e2e.beside import Beside
 from tests.e2e.conformer import EVENTS, REFUSAL, SHARES
@@ -40,12 +40,7 @@ def prepare(runtime: Runtime) -> None:
     template.write_text(text.replace("plugin_request_timeout = '2s'", "plugin_request_timeout = '60s'"))
     runtime.template = str(template)
     FOLDER.mkdir()
-    plugin = Path("/opt/nri/bin/conformer")
-    plugin.parent.mkdir(parents=True)
-    plugin.write_text(f"#!/bin/sh\nexec {shlex.join([sys.executable, '-IS', str(PROGRAM), str(FOLDER)])}\n")
-    plugin.chmod(0o755)
-    CONF.parent.mkdir(parents=True)
-    CONF.write_text(json.dumps({"version": "0.1", "plugins": [{"type": "conformer"}]}))
+    plugins.install(CONF, PROGRAM, str(FOLDER))
 
 
 class Node:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import shlex
 import socket
-import sys
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from tests.e2e import build, hooks
+from tests.e2e import build, hooks, plugins
 from tests.e2e.pod import IMAGE, STATE, HarnessError, until, variables
 from tests.e2e.runtimes import IMAGES, NEWEST, PATH, Runtime
 
 API = STATE / "docker.sock"
 PROGRAM = Path(__file__).with_name("docker_adjuster.py")
-SETTINGS = "legacy: {plugins: {adjuster: {events: [CreateContainer]}}}\n"
+SETTINGS = "legacy: {plugins: {docker_adjuster: {events: [CreateContainer]}}}\n"
 REFUSED = "linux.devices: Docker takes no changes but variables and mounts"
 SILENT = "legacy plugins run at CreateContainer or not at all"
 
@@ -64,11 +62,7 @@ def prepare() -> None:
     """Installs the plugin, and a hook that matches every container."""
     hooks.prepare()
     hooks.write("all")
-    plugin = Path("/opt/nri/bin/adjuster")
-    plugin.parent.mkdir(parents=True)
-    plugin.write_text(f"#!/bin/sh\nexec {shlex.join([sys.executable, '-IS', str(PROGRAM)])}\n")
-    plugin.chmod(0o755)
-    Path("/etc/nri/conf.json").write_text(json.dumps({"version": "0.1", "plugins": [{"type": "adjuster"}]}))
+    plugins.install(Path("/etc/nri/conf.json"), PROGRAM)
 
 
 def play() -> Iterator[str]:
@@ -86,7 +80,7 @@ def play() -> Iterator[str]:
         _create("device")
         yield "a container with a device was created"
     except HarnessError as error:
-        if f"plugin: adjuster: {REFUSED}" not in str(error):
+        if f"plugin: docker_adjuster: {REFUSED}" not in str(error):
             yield f"the container with a device fails: {error}"
     if hooks.states("all").exists():
         yield "a hook has run"
