@@ -39,7 +39,7 @@ def play() -> Iterator[str]:
     yield from _stale()
     say("helm refuses wrong values; the kustomizations are the chart's")
     before = footprint()
-    chart("install", "hooks", hooks={"files": {"unprivileged.json": hook_file("unprivileged")}})
+    chart("install", profile="hooks", hooks={"files": {"unprivileged.json": hook_file("unprivileged")}})
     apply("hooked", 1)
     ready("hooked")
     ids = containers("hooked")

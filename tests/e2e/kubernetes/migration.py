@@ -2,74 +2,117 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from tests.e2e.guides import GUIDES, ROOT, steps
 from tests.e2e.runtimes import PATH
 
 from . import upstream
 from .node import (
-    CONF,
+    PLUGINS,
+    Wrong,
     apply,
     calls,
+    chart,
     containers,
     delete,
     footprint,
-    hook_file,
     install,
+    kubectl,
     marks,
     not_once,
     ready,
     say,
     shell,
+    uninstall,
+    until,
 )
 
-INSTALLED = "/opt/v010-adapter/bin/v010-adapter"
-SECTIONS = ("If hook-injector runs there, too", "If it is a link in the plugin directory")
+INSTALLED = "/opt/v010-adapter"
+GUIDE = GUIDES["from-adapter"].read_text()
 PODS = 5
+OF_A_POD = 3
+"""Containers."""
 
 
 def play() -> Iterator[str]:
     """Yields what is wrong."""
     before = footprint()
-    install(INSTALLED, (ROOT / ".venv/bin/v010-adapter").read_text())
-    install("/etc/nri/conf.json", json.dumps(CONF), "644")
-    install(f"{upstream.HOOKS}/moved.json", json.dumps(hook_file("moved")), "644")
-    upstream.launch({"00-v010-adapter": upstream.conf(), "10-hook-injector": {"directories": [upstream.HOOKS]}})
-    apply("before", PODS)
-    ready("before")
-    say("pods run with upstream's plugins")
-    apply("during", PODS)  # they start while the steps are done
-    _follow(*SECTIONS)
-    say("the steps of the guide are done")
-    ready("during")
-    apply("after", PODS)
-    ready("after")
-    names = ("before", "during", "after")
-    ids = containers(*names)
-    delete(*names)
-    if len(ids) != 3 * 3 * PODS:
-        yield f"{len(ids)} containers"
-    pods = {id_ for _, _, id_ in calls("shell", "after")} - ids
-    if len(pods) != PODS:
-        yield f"{len(pods)} pods after the migration"
-    yield from not_once(ids | pods, *names)
-    if marks("moved") != dict.fromkeys(ids, 1):
-        yield f"not once: the hooks of {[id_ for id_ in ids if marks('moved')[id_] != 1]}"
-    say("all pods have ended")
-    running = shell("readlink /proc/[0-9]*/exe || true").splitlines()
-    yield from (f"still runs: {program}" for program in upstream.programs() if str(program) in running)
-    _follow("Roll back")
-    running = shell("readlink /proc/[0-9]*/exe || true").splitlines()
-    yield from (f"does not run again: {program}" for program in upstream.programs() if str(program) not in running)
-    upstream.remove(*upstream.PROGRAMS)
-    shell(f"rm -r {upstream.HOOKS}/moved.json /etc/nri/conf.json /opt/v010-adapter /run/nri-v010-adapter")
+    yield from _links()
+    yield from _daemonsets()
+    shell("rm -rf /run/nri-v010-adapter")
     yield from (f"left: {thing}" for thing in footprint() - before)
 
 
+def _links() -> Iterator[str]:
+    """containerd launches upstream's plugins, then this adapter, then upstream's again. Pods start at any moment."""
+    upstream.configure(*PLUGINS)
+    install(f"{INSTALLED}/bin/v010-adapter", (ROOT / ".venv/bin/v010-adapter").read_text())
+    upstream.launch(*upstream.PLUGINS)
+    apply("link-before", PODS)
+    ready("link-before")
+    say("pods run with upstream's plugins")
+    apply("link-during", PODS)
+    _follow("If hook-injector runs there, too", "If it is a link in the plugin directory")
+    say("the links are exchanged")
+    yield from _judge("link", PLUGINS)
+    _follow("Roll back")
+    if len(list(upstream.running())) != len(upstream.PLUGINS):
+        yield f"after the way back there run {list(upstream.running())}"
+    upstream.remove(*upstream.PLUGINS)
+    shell(f"rm -r {INSTALLED}")
+    upstream.forget()
+
+
+def _daemonsets() -> Iterator[str]:
+    """Upstream's DaemonSets are deleted, and the chart is installed, while no pods start."""
+    plugins = ("shell", "slow")  # upstream's pod has no Python
+    upstream.configure(*plugins)
+    shell("systemctl restart containerd")
+    upstream.deploy()
+    apply("set-before", PODS)
+    ready("set-before")
+    say("pods run with upstream's DaemonSets")
+    kubectl("cordon", "node1")
+    apply("set-during", PODS)
+    for step in re.findall(r"^# (kubectl delete -k \S+)$", GUIDE, re.MULTILINE):
+        kubectl(*step.replace(upstream.URL, upstream.module()).split()[1:], "--wait")
+    until(lambda: not list(upstream.running()), "the end of upstream's pods")
+    chart("install", nri={"plugin": {"index": 10}}, legacy={})
+    kubectl("uncordon", "node1")
+    say("the DaemonSets are exchanged")
+    yield from _judge("set", plugins)
+    uninstall()
+    upstream.forget()
+
+
+def _judge(form: str, plugins: Sequence[str]) -> Iterator[str]:
+    """Starts pods, then ends all; yields what has not run once.
+
+    A pod itself counts from the end of the steps: before, containerd runs the plugins for it, and upstream's does, too.
+    """
+    yield from (f"still runs: {program}" for program in upstream.running())
+    names = [f"{form}-{time}" for time in ("before", "during", "after")]
+    apply(names[-1], PODS)
+    for name in names:
+        ready(name)
+    ids = containers(*names)
+    pods = {id_ for _, _, id_ in calls("shell", names[-1])} - ids
+    delete(*names)
+    if (len(ids), len(pods)) != (PODS * OF_A_POD * len(names), PODS):
+        yield f"{len(ids)} containers, {len(pods)} pods"
+    with suppress(Wrong):
+        until(lambda: not list(not_once(ids | pods, *names, plugins=plugins)), "the deletes")
+    yield from not_once(ids | pods, *names, plugins=plugins)
+    hooks = marks("moved")
+    yield from (f"{id_}: {hooks[id_]} hooks" for id_ in ids if hooks[id_] != 1)
+    say("all pods have ended")
+
+
 def _follow(*sections: str) -> None:
-    """Runs the commands of a guide. The node has no journal."""
-    for step in steps(GUIDES["from-adapter"].read_text(), *sections):
+    """Runs commands of the guide. The node has no journal of logs."""
+    for step in steps(GUIDE, *sections):
         if not step.startswith("journalctl"):
             shell(f"export PATH={PATH}; {step}")

@@ -26,10 +26,12 @@ LIMIT = 300.0
 HANG, HUNG = EVIDENCE / "hang", EVIDENCE / "hung"
 """While the first exists, deletes of the plugin `slow` do not end; the second tells that there is one."""
 SHELL = f"""#!/bin/sh
+PATH=/usr/bin:/bin  # upstream's adapter gives plugins none of these
 request=$(cat)
 field() {{ echo "$request" | grep -o "\\"$1\\":\\"[^\\"]*\\"" | head -1 | cut -d '"' -f 4; }}
 [ "$(field state)" = delete -a $0 = /opt/nri/bin/slow -a -e {HANG} ] && touch {HUNG} && exec sleep 1000000
-echo "$(field io.kubernetes.pod.name) $(field state) $(field id)" >> {EVIDENCE}/${{0##*/}}
+pod=$(field io.kubernetes.pod.name)
+echo "${{pod:--}} $(field state) $(field id)" >> {EVIDENCE}/${{0##*/}}
 echo '{{"version": "0.1"}}'
 """
 PROGRAMS = {
@@ -38,7 +40,8 @@ PROGRAMS = {
 import json, sys
 request = json.load(sys.stdin)
 with open("{EVIDENCE}/snake", "a") as file:
-    print(request["labels"]["io.kubernetes.pod.name"], request["state"], request["id"], file=file)
+    pod = (request.get("labels") or {{}}).get("io.kubernetes.pod.name", "-")
+    print(pod, request["state"], request["id"], file=file)
 print(json.dumps({{"plugin": "snake", "version": "0.1"}}))
 """,
     "slow": SHELL,
@@ -46,7 +49,10 @@ print(json.dumps({{"plugin": "snake", "version": "0.1"}}))
 echo "$1 $(grep -o '"id":"[0-9a-f]*"' | head -1 | cut -d '"' -f 4)" >> {EVIDENCE}/mark
 """,
 }
-"""Programs of the node: legacy plugins, and a hook. Each writes a line for each run."""
+"""Programs of the node: legacy plugins, and a hook. Each writes a line for each run.
+
+A plugin writes the pod's name, the state and the id. containerd's own deletes of pods have no labels, so no name.
+"""
 PLUGINS = ("shell", "snake", "slow")
 CONF = {"version": "0.1", "plugins": [{"type": name} for name in PLUGINS]}
 UNTIL_TERM = "trap 'exit 0' TERM; while :; do sleep 1000000 & wait $!; done"
@@ -134,14 +140,15 @@ def footprint() -> set[str]:
 # ---- the chart
 
 
-def hook_file(word: str) -> dict[str, Any]:
+def hook_file(word: str, path: str = "/opt/nri/bin/mark") -> dict[str, Any]:
     """Returns a hook file: the hook writes down a word."""
-    hook = {"path": "/opt/nri/bin/mark", "args": ["mark", word]}
+    hook = {"path": path, "args": ["mark", word]}
     return {"version": "1.0.0", "hook": hook, "stages": ["prestart"], "when": {"always": True}}
 
 
-def chart(verb: str, profile: str = "legacy", **values: Any) -> None:
-    """Installs or upgrades the chart, and waits until its pods are ready."""
+def chart(verb: str, **values: Any) -> None:
+    """Installs or upgrades the chart, by default with the profile `legacy`; waits until its pods are ready."""
+    profile = values.get("profile", "legacy")
     given = {
         "profile": profile,
         "image": {"pullPolicy": "Never"},
@@ -226,8 +233,9 @@ def restarts() -> Iterator[str]:
 def calls(plugin: str, *names: str) -> list[list[str]]:
     """Returns the runs of a plugin for the pods of Deployments: the pod's name, the state, the id."""
     prefixes = tuple(f"{name}-" for name in names)
-    lines = (line.split() for line in (EVIDENCE / plugin).read_text().splitlines())
-    return [line for line in lines if line[0].startswith(prefixes)]
+    lines = [line.split() for line in (EVIDENCE / plugin).read_text().splitlines()]
+    ids = {id_ for pod, _, id_ in lines if pod.startswith(prefixes)}
+    return [line for line in lines if line[2] in ids]
 
 
 def count(state: str, *names: str) -> int:
@@ -241,9 +249,9 @@ def marks(word: str) -> Counter[str]:
     return Counter(id_ for written, id_ in lines if written == word)
 
 
-def not_once(ids: Iterable[str], *names: str) -> Iterator[str]:
+def not_once(ids: Iterable[str], *names: str, plugins: Iterable[str] = PLUGINS) -> Iterator[str]:
     """Yields the plugins that have not had one create and one delete for each of these ids of Deployments' pods."""
-    for plugin in PLUGINS:
+    for plugin in plugins:
         runs = Counter((id_, state) for _, state, id_ in calls(plugin, *names))
         for id_ in ids:
             if (runs[id_, "create"], runs[id_, "delete"]) != (1, 1):

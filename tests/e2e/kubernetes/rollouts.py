@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 from .node import (
     HANG,
@@ -70,7 +71,7 @@ def play() -> Iterator[str]:
     yield from (f"left: {thing}" for thing in footprint() - before if not thing.startswith(f"/run/{RELEASE}"))
 
 
-def _values(hook: str, revision: int) -> dict[str, object]:
+def _values(hook: str, revision: int) -> dict[str, Any]:
     files = {f"{hook}.json": hook_file(hook)}
     return {"hooks": {"files": files}, "podAnnotations": {"example.com/revision": str(revision)}}
 

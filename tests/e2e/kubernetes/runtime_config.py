@@ -16,7 +16,12 @@ def play() -> Iterator[str]:
     off = shell(f"cat {CONFIG}")
     for times in (1, 2):
         started = shell(STARTED)
-        chart("install", "hooks", nri={"runtime": {"patchConfig": True}}, hooks={"files": {"on.json": hook_file("on")}})
+        chart(
+            "install",
+            profile="hooks",
+            nri={"runtime": {"patchConfig": True}},
+            hooks={"files": {"on.json": hook_file("on")}},
+        )
         if shell(f"cat {CONFIG}") != off.replace("disable = true", "disable = false"):
             yield "NRI is not switched on in containerd's configuration, or more was changed"
         if (shell(STARTED) != started) != (times == 1):

@@ -1,4 +1,4 @@
-"""How long 30 pods take until they run: without legacy plugins, with upstream's adapter, and with ours."""
+"""How long 30 pods take until they run: without plugins, with upstream's two, and with the chart in their place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from . import upstream
-from .node import apply, chart, delete, ready, say, uninstall
+from .node import PLUGINS, apply, chart, delete, ready, say, uninstall
 
 PODS = 30
 ROUNDS = 3
@@ -19,12 +19,14 @@ def play() -> Iterator[str]:
     rounds = []
     for _ in range(ROUNDS):
         without = _pods_run()
-        upstream.launch({"00-v010-adapter": upstream.conf_elsewhere()})
+        upstream.configure(*PLUGINS)
+        upstream.launch(*upstream.PLUGINS)
         of_upstream = _pods_run()
-        upstream.remove("00-v010-adapter")
-        chart("install")
+        upstream.remove(*upstream.PLUGINS)
+        chart("install", legacy={})
         ours = _pods_run()
         uninstall()
+        upstream.forget()
         rounds.append((of_upstream / without, ours / without, ours / of_upstream))
         say("upstream's / without {:.2f}, ours / without {:.2f}, ours / upstream's {:.2f}".format(*rounds[-1]))
     names = ("upstream's / without", "ours / without", "ours / upstream's")

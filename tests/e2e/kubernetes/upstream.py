@@ -3,33 +3,51 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from tests.e2e.runtimes import PATH
-from tests.peers.build import peer
+import yaml
+
+from tests.peers.build import MODULE, find_go, peer
 from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS
 
-from .node import CONF, install, shell
+from .node import CONF, EVIDENCE, hook_file, install, kubectl, node, run, shell
 
 HOOKS = "/etc/containers/oci/hooks.d"
-PROGRAMS = {"00-v010-adapter": ("reference",), "10-hook-injector": ("hookplugin", PODMANS_HOOKS)}
+URL = "https://github.com/containerd/nri"
+PLUGINS = {"00-v010-adapter": ("reference",), "10-hook-injector": ("hookplugin", PODMANS_HOOKS)}
 """What peers they are, by their names in the plugin directory."""
 
 
-def programs() -> list[Path]:
-    """Returns their executables."""
-    return [peer(*names) for names in PROGRAMS.values()]
+def configure(*plugins: str) -> None:
+    """Writes the list of legacy plugins, and a hook file."""
+    listed = {**CONF, "plugins": [{"type": name} for name in plugins]}
+    install("/etc/nri/conf.json", json.dumps(listed), "644")
+    install(f"{HOOKS}/moved.json", json.dumps(hook_file("moved", "/usr/libexec/oci/hooks.d/mark")), "644")
+    shell("mkdir -p /usr/libexec/oci/hooks.d; cp /opt/nri/bin/mark /usr/libexec/oci/hooks.d")
 
 
-def launch(settings: Mapping[str, dict[str, Any]]) -> None:
-    """Has containerd launch some of them. Their settings stand for what is constant in upstream's."""
-    files = {name: f"/etc/nri/conf.d/{name}.conf" for name in settings}
-    for name, file in files.items():
-        install(file, json.dumps(settings[name]), "644")
-        shell(f"ln -s {peer(*PROGRAMS[name])} /opt/nri/plugins/{name}")
-    shell(f"systemctl restart containerd; rm {' '.join(files.values())}")
+def forget() -> None:
+    """Removes what `configure` has written."""
+    shell("rm -r /etc/nri/conf.json /etc/containers/oci /usr/libexec/oci; systemctl restart containerd")
+
+
+def running() -> Iterator[str]:
+    """Yields the executables of upstream's plugins that run."""
+    exes = shell("readlink /proc/[0-9]*/exe || true").splitlines()
+    yield from (
+        exe for exe in exes if exe == "/entrypoint" or Path(exe) in {peer(*names) for names in PLUGINS.values()}
+    )
+
+
+# ---- launched by containerd
+
+
+def launch(*names: str) -> None:
+    """Has containerd launch some of them."""
+    for name in names:
+        shell(f"ln -s {peer(*PLUGINS[name])} /opt/nri/plugins/{name}")
+    shell("systemctl restart containerd")
 
 
 def remove(*names: str) -> None:
@@ -37,13 +55,21 @@ def remove(*names: str) -> None:
     shell(f"cd /opt/nri/plugins; rm {' '.join(names)}; systemctl restart containerd")
 
 
-def conf(path: str = "/etc/nri/conf.json") -> dict[str, str]:
-    """Returns the settings of the adapter."""
-    return {"config": path, "path": f"/opt/nri/bin:{PATH}"}
+# ---- as DaemonSets
 
 
-def conf_elsewhere() -> dict[str, str]:
-    """Returns the settings of the adapter for a list that containerd does not see: it would run the plugins, too."""
-    path = "/etc/nri/legacy.json"
-    install(path, json.dumps(CONF), "644")
-    return conf(path)
+def module() -> str:
+    """Returns the directory of NRI's Go module, which has upstream's kustomizations."""
+    return run(find_go(), "-C", MODULE, "list", "-m", "-f", "{{.Dir}}", "github.com/containerd/nri").strip()
+
+
+def deploy() -> None:
+    """Applies upstream's kustomizations. Here, plugins find a shell in the image, and the directory for evidence."""
+    for name, names in PLUGINS.items():
+        daemonset = yaml.safe_load(kubectl("kustomize", f"{module()}/contrib/kustomize/{name[3:]}"))
+        pod = daemonset["spec"]["template"]["spec"]
+        pod["containers"][0]["volumeMounts"].append({"name": "evidence", "mountPath": str(EVIDENCE)})
+        pod["volumes"].append({"name": "evidence", "hostPath": {"path": str(EVIDENCE)}})
+        node("image", pod["containers"][0]["image"], f"/entrypoint={peer(*names)}")
+        kubectl("apply", "-f", "-", given=json.dumps(daemonset))
+        kubectl("-n", "kube-system", "rollout", "status", f"daemonset/{daemonset['metadata']['name']}")
