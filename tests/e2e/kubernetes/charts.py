@@ -1,13 +1,16 @@
-"""What helm makes of the chart: it refuses wrong values, the kustomizations are its own, the profile `hooks` works."""
+"""What helm makes of the chart: it refuses wrong values, the kustomizations are its own, profile and metrics work."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import yaml
+
 from .node import (
     CHART,
     RELEASE,
     Wrong,
+    adapters,
     apply,
     chart,
     containers,
@@ -15,13 +18,15 @@ from .node import (
     footprint,
     helm,
     hook_file,
+    kubectl,
     marks,
     ready,
     say,
     uninstall,
 )
 
-KUSTOMIZE = CHART.parents[1] / "kustomize"
+DEPLOY = CHART.parents[1]
+KUSTOMIZE, ALERTS = DEPLOY / "kustomize", DEPLOY / "prometheus/alerts.yaml"
 WRONG = {
     "profile=all": "profile",
     "imagee.tag=1": "imagee",
@@ -37,15 +42,22 @@ def play() -> Iterator[str]:
     """Yields what is wrong."""
     yield from _accepted()
     yield from _stale()
+    yield from _monitoring()
     say("helm refuses wrong values; the kustomizations are the chart's")
     before = footprint()
-    chart("install", profile="hooks", hooks={"files": {"unprivileged.json": hook_file("unprivileged")}})
+    files = {"unprivileged.json": hook_file("unprivileged")}
+    chart("install", profile="hooks", hooks={"files": files}, metrics={"enabled": True})
     apply("hooked", 1)
     ready("hooked")
     ids = containers("hooked")
     if marks("unprivileged") != dict.fromkeys(ids, 1) or not ids:
         yield f"in the profile `hooks` a pod had the hooks {marks('unprivileged')}"
-    say("the profile `hooks` injects hooks")
+    page = f"/api/v1/namespaces/kube-system/{adapters()[0].replace('/', 's/')}:8891/proxy/metrics"
+    if f'hooks_injected_total{{file="/etc/nri-hooks.d/unprivileged.json"}} {len(ids)}.0\n' not in kubectl(
+        "get", "--raw", page
+    ):
+        yield "the metrics do not tell the hooks"
+    say("the profile `hooks` injects hooks, and metrics tell it")
     delete("hooked")
     uninstall()
     yield from (f"left: {thing}" for thing in footprint() - before if not thing.startswith(f"/run/{RELEASE}"))
@@ -68,3 +80,14 @@ def _stale() -> Iterator[str]:
         more = ("--namespace", "kube-system", "--kube-version", "1.34", "--set", f"profile={profile}")
         if helm("template", RELEASE, CHART, *more) != (KUSTOMIZE / profile / "manifests.yaml").read_text():
             yield f"deploy/kustomize/{profile} is not what the chart renders: make kustomize"
+
+
+def _monitoring() -> Iterator[str]:
+    """Yields what is wrong with the objects of the Prometheus operator, which the node does not know."""
+    switches = ("metrics.enabled=true", "metrics.podMonitor=true", "metrics.alerts=true")
+    text = helm("template", RELEASE, CHART, "--set", ",".join(switches))
+    objects = {one["kind"]: one for one in yaml.safe_load_all(text)}
+    if "PodMonitor" not in objects:
+        yield "there is no PodMonitor"
+    if objects["PrometheusRule"]["spec"] != yaml.safe_load(ALERTS.read_text()):
+        yield "the PrometheusRule does not have the alerts"

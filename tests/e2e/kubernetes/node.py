@@ -219,8 +219,11 @@ def containers(*names: str) -> set[str]:
     return found - {""}
 
 
-def restarts() -> Iterator[str]:
-    """Yields the containers that Kubernetes had to start again."""
+def failures() -> Iterator[str]:
+    """Yields the containers that Kubernetes had to start again, and what it could not start at all."""
+    for event in json.loads(kubectl("get", "events", "--field-selector", "type=Warning", "-o", "json"))["items"]:
+        if event["reason"] in ("Failed", "FailedCreatePodSandBox", "BackOff"):
+            yield f"{event['involvedObject']['name']}: {event['message']}"
     for pod in json.loads(kubectl("get", "pods", "-o", "json"))["items"]:
         for status in pod["status"]["containerStatuses"]:
             if status["restartCount"]:

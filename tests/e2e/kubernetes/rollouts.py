@@ -20,6 +20,7 @@ from .node import (
     chart,
     containers,
     count,
+    failures,
     footprint,
     helm,
     hook_file,
@@ -29,7 +30,6 @@ from .node import (
     node,
     not_once,
     ready,
-    restarts,
     say,
     uninstall,
     until,
@@ -51,11 +51,11 @@ def play() -> Iterator[str]:
     say(f"the DaemonSet is rolled; {count('create', 'load')} creates so far")
     ready("load")
     say("all pods are ready")
-    yield from restarts()
+    yield from failures()
     seen = containers("load")
     yield from _change_hooks()
     seen |= containers("load")
-    yield from restarts()
+    yield from failures()
     yield from _kill_adapter_with_a_late_chain()
     for signal in ("TERM", "KILL"):
         _restart_runtime(signal)

@@ -24,12 +24,14 @@ def configure(*plugins: str) -> None:
     listed = {**CONF, "plugins": [{"type": name} for name in plugins]}
     install("/etc/nri/conf.json", json.dumps(listed), "644")
     install(f"{HOOKS}/moved.json", json.dumps(hook_file("moved", "/usr/libexec/oci/hooks.d/mark")), "644")
-    shell("mkdir -p /usr/libexec/oci/hooks.d; cp /opt/nri/bin/mark /usr/libexec/oci/hooks.d")
+    shell("mkdir -p /usr/share/containers/oci/hooks.d /usr/libexec/oci/hooks.d")  # without the first, the injector ends
+    shell("cp /opt/nri/bin/mark /usr/libexec/oci/hooks.d")
 
 
 def forget() -> None:
     """Removes what `configure` has written."""
-    shell("rm -r /etc/nri/conf.json /etc/containers/oci /usr/libexec/oci; systemctl restart containerd")
+    shell("rm -r /etc/nri/conf.json /etc/containers/oci /usr/share/containers/oci /usr/libexec/oci")
+    shell("systemctl restart containerd")
 
 
 def running() -> Iterator[str]:
