@@ -67,27 +67,29 @@ def _accepted() -> Iterator[str]:
     """Yields the wrong values that helm takes, or refuses without the key."""
     for value, key in WRONG.items():
         try:
-            helm("template", RELEASE, CHART, "--set", value)
+            _rendered(value)
             yield f"helm takes {value}"
         except Wrong as error:
-            if f"{key}" not in str(error).partition("Error: ")[2]:
+            if key not in str(error).partition("Error: ")[2]:
                 yield f"helm does not name {key}: {error}"
 
 
 def _stale() -> Iterator[str]:
     """Yields the manifests for kustomize that are not what the chart renders."""
     for profile in ("hooks", "legacy"):
-        more = ("--namespace", "kube-system", "--kube-version", "1.34", "--set", f"profile={profile}")
-        if helm("template", RELEASE, CHART, *more) != (KUSTOMIZE / profile / "manifests.yaml").read_text():
+        if _rendered(f"profile={profile}") != (KUSTOMIZE / profile / "manifests.yaml").read_text():
             yield f"deploy/kustomize/{profile} is not what the chart renders: make kustomize"
 
 
 def _monitoring() -> Iterator[str]:
     """Yields what is wrong with the objects of the Prometheus operator, which the node does not know."""
     switches = ("metrics.enabled=true", "metrics.podMonitor=true", "metrics.alerts=true")
-    text = helm("template", RELEASE, CHART, "--set", ",".join(switches))
-    objects = {one["kind"]: one for one in yaml.safe_load_all(text)}
+    objects = {one["kind"]: one for one in yaml.safe_load_all(_rendered(",".join(switches)))}
     if "PodMonitor" not in objects:
         yield "there is no PodMonitor"
     if objects["PrometheusRule"]["spec"] != yaml.safe_load(ALERTS.read_text()):
         yield "the PrometheusRule does not have the alerts"
+
+
+def _rendered(values: str) -> str:
+    return helm("template", RELEASE, CHART, "--namespace", "kube-system", "--kube-version", "1.34", "--set", values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
 from tests.e2e.guides import GUIDES, ROOT, steps
 from tests.e2e.runtimes import PATH
@@ -18,6 +19,7 @@ from .node import (
     chart,
     containers,
     delete,
+    does_well,
     footprint,
     install,
     kubectl,
@@ -114,5 +116,8 @@ def _judge(form: str, plugins: Sequence[str]) -> Iterator[str]:
 def _follow(*sections: str) -> None:
     """Runs commands of the guide. The node has no journal of logs."""
     for step in steps(GUIDE, *sections):
-        if not step.startswith("journalctl"):
-            shell(f"export PATH={PATH}; {step}")
+        command = f"export PATH={PATH}; {step}"
+        if step.endswith(" status"):  # containerd is there before the plugins that it launches
+            until(partial(does_well, shell, command), step)
+        elif not step.startswith("journalctl"):
+            shell(command)

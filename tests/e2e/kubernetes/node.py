@@ -90,6 +90,15 @@ def helm(*line: str | Path) -> str:
     return node("ns", "helm", *line)
 
 
+def does_well(command: Callable[..., str], *line: str) -> bool:
+    """Whether a command ends with the exit code 0."""
+    try:
+        command(*line)
+    except Wrong:
+        return False
+    return True
+
+
 def until(condition: Callable[[], bool], what: str) -> None:
     """Waits for a condition: looks when a program of the node has written, and five times a second in any case."""
     end = time.monotonic() + LIMIT

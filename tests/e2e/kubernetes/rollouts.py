@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from .node import (
@@ -20,6 +21,7 @@ from .node import (
     chart,
     containers,
     count,
+    does_well,
     failures,
     footprint,
     helm,
@@ -111,7 +113,7 @@ def _restart_runtime(signal: str) -> None:
     apply(name, PODS // 3)
     until(lambda: count("create", name) > PODS // 3, "the first creates")
     node("restart", "containerd", signal)
-    until(_is_well, "the adapter to join again")
+    until(partial(does_well, in_adapter, "v010-adapter", "status"), "the adapter to join again")
     ready(name)
     say(f"containerd was restarted by {signal} in the middle of a rollout")
 
@@ -132,10 +134,3 @@ def _judge(seen: set[str]) -> Iterator[str]:
 def _is_late() -> bool:
     told = json.loads(in_adapter("v010-adapter", "status", "-o", "json"))
     return bool(told["adapters"][0]["programs"]["slow"]["late"])
-
-
-def _is_well() -> bool:
-    try:
-        return bool(in_adapter("v010-adapter", "status"))
-    except Wrong:  # the exit code tells
-        return False
