@@ -1,4 +1,4 @@
-"""Upstream's two plugins on the node are replaced as the guides say, while pods run and start."""
+"""Upstream's two plugins on the node are replaced as the guide says, while pods run, and others wait for the node."""
 
 from __future__ import annotations
 
@@ -49,15 +49,17 @@ def play() -> Iterator[str]:
 
 
 def _links() -> Iterator[str]:
-    """containerd launches upstream's plugins, then this adapter, then upstream's again. Pods start at any moment."""
+    """containerd launches upstream's plugins, then this adapter, then upstream's again, while no pods start."""
     upstream.configure(*PLUGINS)
     install(f"{INSTALLED}/bin/v010-adapter", (ROOT / ".venv/bin/v010-adapter").read_text())
     upstream.launch(*upstream.PLUGINS)
     apply("link-before", PODS)
     ready("link-before")
     say("pods run with upstream's plugins")
+    kubectl("cordon", "node1")
     apply("link-during", PODS)
     _follow("If hook-injector runs there, too", "If it is a link in the plugin directory")
+    kubectl("uncordon", "node1")
     say("the links are exchanged")
     yield from _judge("link", PLUGINS)
     _follow("Roll back")
