@@ -6,9 +6,9 @@
 #   node.sh ns COMMAND ...            runs a command in the node: its files, its network, its processes
 #   node.sh k ... | ctr ...           kubectl, ctr
 #   node.sh image NAME [FILE=PATH ...]    makes an image of busybox and files, and imports it (imagePullPolicy: Never)
-# The node has mount, network and pid namespaces of its own, and overlays on /etc /opt /run /usr /var. So NRI is at its usual
-# places, a hostPath is the node's, and what pods and administrators write there leaves the machine as it is. Shared with the
-# machine: cgroups (/kubepods), and $K8S, at the same path. In the node `systemctl restart containerd` does just that.
+# The node has mount, network and pid namespaces of its own, and overlays on /etc /opt /run /usr /var. So NRI is at its
+# usual places, a hostPath is the node's, and what pods and administrators write there leaves the machine as it is. The
+# machine shares cgroups (/kubepods), and $K8S, at the same path. `systemctl restart containerd` works in the node.
 set -euo pipefail
 : "${K8S:?a directory that holds everything; keep it short (unix sockets: 107 bytes)}"
 KUBERNETES=1.34.4 ETCD=3.6.12 CONTAINERD=2.4.2 CNI=1.9.1 HELM=3.19.5
@@ -32,7 +32,7 @@ built() {
   for package in "$@"; do
     local program=${package##*/}; program=${program/#v[0-9]*/$name}
     [ -x "$BIN/$program" ] && continue
-    (cd "$helper" && nice -n 19 go build -trimpath -tags "$tags" -ldflags "-s -w $flags" -o "$BIN/$program" "$package") ||
+    (cd "$helper" && nice go build -trimpath -tags "$tags" -ldflags "-s -w $flags" -o "$BIN/$program" "$package") ||
       die "cannot build $package"
   done
 }
@@ -57,9 +57,9 @@ build() {
     github.com/containerd/containerd/v2/cmd/{containerd,containerd-shim-runc-v2,ctr} < /dev/null
   built cni github.com/containernetworking/plugins $CNI "" "" \
     github.com/containernetworking/plugins/plugins/{main/bridge,main/loopback,ipam/host-local} < /dev/null
-  built helm helm.sh/helm/v3 $HELM "" "-X helm.sh/helm/v3/internal/version.version=v$HELM" helm.sh/helm/v3/cmd/helm < /dev/null
+  built helm helm.sh/helm/v3 $HELM "" "" helm.sh/helm/v3/cmd/helm < /dev/null
 }
-# Kubernetes' own go.mod has its parts in ./staging, which the module archive lacks: v1.X.Y there is v0.X.Y of the modules.
+# Kubernetes' own go.mod has its parts in ./staging, which the module archive lacks: v1.X.Y there is v0.X.Y of modules.
 build_kubernetes() {
   local version=k8s.io/component-base/version source minor
   minor=$(cut -d. -f2 <<< $KUBERNETES)
@@ -148,7 +148,8 @@ temp = '$RUN/containerd/tmp'
   disable = false
 Y
   cat > "$RUN/cni/10-bridge.conflist" <<'Y'
-{"cniVersion": "1.0.0", "name": "node", "plugins": [{"type": "bridge", "bridge": "k8s0", "isGateway": true, "ipMasq": false,
+{"cniVersion": "1.0.0", "name": "node", "plugins": [{
+  "type": "bridge", "bridge": "k8s0", "isGateway": true, "ipMasq": false,
   "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.85.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 Y
 }
@@ -230,21 +231,22 @@ start() {
   certificates 2> /dev/null
   configurations; systemctl; namespaces
   background containerd containerd --config /etc/containerd/config.toml
-  background etcd etcd --data-dir "$RUN/etcd" --unsafe-no-fsync --log-level warn --listen-peer-urls http://127.0.0.1:2380 \
+  background etcd etcd --data-dir "$RUN/etcd" --unsafe-no-fsync --listen-peer-urls http://127.0.0.1:2380 \
     --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379
   background apiserver kube-apiserver --etcd-servers http://127.0.0.1:2379 --bind-address 127.0.0.1 --secure-port 6443 \
     --advertise-address "$NODE_IP" --endpoint-reconciler-type none --service-cluster-ip-range 10.96.0.0/16 \
     --authorization-mode Node,RBAC --allow-privileged=true \
     --tls-cert-file "$PKI/apiserver.crt" --tls-private-key-file "$PKI/apiserver.key" --client-ca-file "$PKI/ca.crt" \
-    --kubelet-client-certificate "$PKI/admin.crt" --kubelet-client-key "$PKI/admin.key" --kubelet-certificate-authority "$PKI/ca.crt" \
-    --kubelet-preferred-address-types InternalIP --service-account-issuer https://kubernetes.default.svc \
+    --kubelet-client-certificate "$PKI/admin.crt" --kubelet-client-key "$PKI/admin.key" \
+    --kubelet-certificate-authority "$PKI/ca.crt" --kubelet-preferred-address-types InternalIP \
+    --service-account-issuer https://kubernetes.default.svc \
     --service-account-key-file "$PKI/sa.key" --service-account-signing-key-file "$PKI/sa.key"
   wait_for 60 containerd in_node ctr version
   image localhost/bb:1
   wait_for 120 apiserver in_node kubectl get --raw /readyz
   background controller-manager kube-controller-manager --kubeconfig "$KUBECONFIG" --leader-elect=false \
-    --bind-address 127.0.0.1 --service-account-private-key-file "$PKI/sa.key" --root-ca-file "$PKI/ca.crt" --controllers '*' \
-    --cluster-signing-cert-file "$PKI/ca.crt" --cluster-signing-key-file "$PKI/ca.key"
+    --bind-address 127.0.0.1 --service-account-private-key-file "$PKI/sa.key" --root-ca-file "$PKI/ca.crt" \
+    --controllers '*' --cluster-signing-cert-file "$PKI/ca.crt" --cluster-signing-key-file "$PKI/ca.key"
   background scheduler kube-scheduler --kubeconfig "$KUBECONFIG" --leader-elect=false --bind-address 127.0.0.1
   background kubelet kubelet --config "$RUN/kubelet.yaml" --kubeconfig "$KUBECONFIG" --root-dir "$RUN/kubelet" \
     --hostname-override "$NODE" --node-ip "$NODE_IP" --v=2
