@@ -11,7 +11,7 @@ import yaml
 from tests.peers.build import MODULE, find_go, peer
 from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS
 
-from .node import CONF, EVIDENCE, hook_file, install, kubectl, node, run, shell
+from .node import CONF, EVIDENCE, hook_file, install, kubectl, node, run, shell, until
 
 HOOKS = "/etc/containers/oci/hooks.d"
 URL = "https://github.com/containerd/nri"
@@ -50,6 +50,12 @@ def launch(*names: str) -> None:
     for name in names:
         shell(f"ln -s {peer(*PLUGINS[name])} /opt/nri/plugins/{name}")
     shell("systemctl restart containerd")
+    launched(*names)
+
+
+def launched(*names: str) -> None:
+    """Waits until some of them run."""
+    until(lambda: len(list(running())) == len(names), f"{' and '.join(names)} to run")
 
 
 def remove(*names: str) -> None:
