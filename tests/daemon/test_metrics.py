@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import signal
 import socket
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ import pytest
 
 from adapter.wire import Code
 
-from .harness import Daemon, Node, patched
+from .harness import COMMAND, Daemon, Node, patched
 from .messages import start, stop
 from .process import SAFETY
 
@@ -154,6 +156,16 @@ def test_an_address_that_cannot_be_had_is_said_and_the_adapter_works(node: Node,
         daemon = node.launch(metrics={"listen": listen})
         assert f"ERROR metrics.listen: {listen}: {reason}: " in daemon.logged("metrics.listen")
         node.still_serves(daemon)
+
+
+def test_a_directory_that_may_not_be_written_is_said_and_the_adapter_works(node: Node) -> None:
+    closed = node.path / "closed"
+    closed.mkdir(0o555)
+    without_rights = [] if os.geteuid() else [str(shutil.which("setpriv")), "--bounding-set=-all"]
+    daemon = node.spawn([*without_rights, COMMAND])
+    daemon.handshake(node.settings(metrics={"listen": f"unix:{closed}/sock"}))
+    assert f"ERROR metrics.listen: unix:{closed}/sock: Permission denied: " in daemon.logged("metrics.listen")
+    node.still_serves(daemon)
 
 
 def test_an_address_that_becomes_free_is_taken(node: Node) -> None:

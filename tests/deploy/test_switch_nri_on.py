@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import tomllib
@@ -10,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "deploy/image/switch-nri-on"
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "deploy/image/switch-nri-on"
+DUMPS = ROOT / "tests/check/configurations"
+"""What `containerd config default` and `crio config` print."""
 PLUGIN = "io.containerd.nri.v1.nri"
 OFF = f"""\
 version = 2
@@ -19,6 +23,14 @@ version = 2
   socket_path = "/var/run/nri/nri.sock"
 [debug]
   level = "info"
+"""
+INDENTED = f"""\
+[plugins]
+  [plugins."{PLUGIN}"]
+    socket_path = "/run/nri.sock"
+    disable = true
+  [plugins."io.containerd.other.v1.other"]
+    disable = true
 """
 
 
@@ -29,7 +41,7 @@ class Node:
         self.root = root
         chroot = root / "bin/chroot"
         chroot.parent.mkdir()
-        chroot.write_text(f'#!/bin/sh\necho "$@" >> {root}/ran\n')
+        chroot.write_text(f'#!/bin/sh\necho $SYSTEMD_OFFLINE "$@" >> {root}/ran\n')
         chroot.chmod(0o755)
 
     def runs(self, socket: str) -> None:
@@ -56,8 +68,17 @@ def node(tmp_path: Path) -> Node:
 
 @pytest.mark.parametrize(
     "text",
-    [OFF, OFF.replace("  disable = true\n", ""), OFF.replace('"', "'"), "version = 3\n", None],
-    ids=["off", "no key", "other quotes", "no table", "no file"],
+    [
+        OFF,
+        OFF.replace("  disable = true\n", ""),
+        OFF.replace('"', "'"),
+        "version = 3\n" + INDENTED,
+        "version = 3\n",
+        None,
+        (DUMPS / "containerd-1.7.35.toml").read_text(),
+        (DUMPS / "containerd-2.4.2.toml").read_text().replace("    disable = false\n", "    disable = true\n"),
+    ],
+    ids=["off", "no key", "other quotes", "indented", "no table", "no file", "1.7.35", "2.4.2"],
 )
 def test_nri_is_switched_on_in_containerd_which_restarts(node: Node, text: str | None) -> None:
     node.runs("run/containerd/containerd.sock")
@@ -69,7 +90,7 @@ def test_nri_is_switched_on_in_containerd_which_restarts(node: Node, text: str |
     before, after = tomllib.loads(text or "version = 2"), tomllib.loads(config.read_text())
     before.setdefault("plugins", {}).setdefault(PLUGIN, {})["disable"] = False
     assert after == before
-    assert node.restarted == f"{node.root} systemctl restart containerd\n"
+    assert node.restarted == f"0 {node.root} systemctl restart containerd\n"
 
 
 def test_cri_o_gets_a_drop_in(node: Node) -> None:
@@ -77,15 +98,25 @@ def test_cri_o_gets_a_drop_in(node: Node) -> None:
     assert node.switch()[0] == 0
     drop_in = node.root / "etc/crio/crio.conf.d/10-nri.conf"
     assert tomllib.loads(drop_in.read_text()) == {"crio": {"nri": {"enable_nri": True}}}
-    assert node.restarted == f"{node.root} systemctl restart crio\n"
+    assert node.restarted == f"0 {node.root} systemctl restart crio\n"
 
 
 def test_where_nri_is_on_nothing_is_done(node: Node) -> None:
     node.runs("run/containerd/containerd.sock")
-    (node.root / "nri.sock").touch()
-    assert node.switch() == (0, "NRI is on\n")
+    with socket.socket(socket.AF_UNIX) as served:
+        served.bind(str(node.root / "nri.sock"))
+        served.listen()
+        assert node.switch() == (0, "NRI is on\n")
     assert not (node.root / "etc").exists()
     assert node.restarted == ""
+
+
+def test_the_socket_of_a_runtime_that_was_killed_is_not_taken_for_one_that_serves(node: Node) -> None:
+    node.runs("run/containerd/containerd.sock")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(node.root / "nri.sock"))
+    assert node.switch()[0] == 0
+    assert node.restarted
 
 
 def test_what_says_that_nri_is_on_stays_as_it_is(node: Node) -> None:
@@ -102,7 +133,13 @@ def test_a_configuration_that_cannot_be_patched_stays_as_it_was(node: Node) -> N
     node.runs("run/containerd/containerd.sock")
     config = node.root / "etc/containerd/config.toml"
     config.parent.mkdir(parents=True)
-    for text in ("[plugins.cri]\n", "version = [\n"):
+    for text in (
+        "[plugins.cri]\n",
+        "version = [\n",
+        f"version = 3\ndisabled_plugins = ['{PLUGIN}']\n",
+        OFF.replace("disable = true", "disable = false\n  disable_connections = true"),
+        f"version = 3\n[plugins]\n  '{PLUGIN}'.disable = true\n",
+    ):
         config.write_text(text)
         code, said = node.switch()
         assert (code, config.read_text()) == (1, text)

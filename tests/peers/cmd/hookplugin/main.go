@@ -1,7 +1,7 @@
 // Command hookplugin is what the injection of hooks is measured against: a plugin that does for CreateContainer what upstream's
 // plugins/hook-injector does, made of the same parts (pkg/stub and podman's hooks package, which watches the directories).
 //
-// The text that comes with Configure is {"directories": […]}, for podman's own directories.
+// The text that comes with Configure may be {"directories": […]}, for podman's own directories.
 package main
 
 import (
@@ -27,8 +27,13 @@ type plugin struct {
 var log = logrus.StandardLogger()
 
 func main() {
+	idx := flag.String("idx", "", "index to register with")
 	flag.Parse()
-	s, err := stub.New(&plugin{}, stub.WithOnClose(func() { os.Exit(1) }))
+	opts := []stub.Option{stub.WithOnClose(func() { os.Exit(1) })}
+	if *idx != "" {
+		opts = append(opts, stub.WithPluginIdx(*idx), stub.WithPluginName("hook-injector"))
+	}
+	s, err := stub.New(&plugin{Directories: []string{hooks.DefaultDir, hooks.OverrideDir}}, opts...)
 	if err == nil {
 		err = s.Run(context.Background())
 	}
@@ -37,8 +42,10 @@ func main() {
 
 func (p *plugin) Configure(_ context.Context, config, runtime, version string) (stub.EventMask, error) {
 	log.Infof("Connected to %s/%s...", runtime, version)
-	if err := json.Unmarshal([]byte(config), p); err != nil {
-		return 0, err
+	if config != "" {
+		if err := json.Unmarshal([]byte(config), p); err != nil {
+			return 0, err
+		}
 	}
 	var err error
 	if p.manager, err = hooks.New(context.Background(), p.Directories, nil); err != nil {

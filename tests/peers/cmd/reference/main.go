@@ -2,8 +2,8 @@
 // plugins/v010-adapter does, made of the same parts (pkg/stub and the original client, which reads its configuration anew
 // for every event).
 //
-// The text that comes with Configure is {"config": PATH of a conf.json, "path": DIRECTORY of the plugins}, for upstream's
-// own /etc/nri/conf.json and PATH.
+// The text that comes with Configure may be {"config": PATH of a conf.json, "path": DIRECTORY of the plugins}, for
+// upstream's own /etc/nri/conf.json and PATH.
 package main
 
 import (
@@ -29,14 +29,14 @@ var log = logrus.StandardLogger()
 
 func main() {
 	idx := flag.String("idx", "", "index to register with")
-	name := flag.String("name", "", "name to register with")
-	socket := flag.String("socket", "", "socket of the runtime")
+	name := flag.String("name", "v010-adapter", "name to register with")
+	socket := flag.String("socket", api.DefaultSocketPath, "socket of the runtime")
 	flag.Parse()
 	opts := []stub.Option{stub.WithOnClose(func() { os.Exit(1) })}
 	if *idx != "" {
 		opts = append(opts, stub.WithPluginIdx(*idx), stub.WithPluginName(*name), stub.WithSocketPath(*socket))
 	}
-	s, err := stub.New(&plugin{}, opts...)
+	s, err := stub.New(&plugin{"/etc/nri/conf.json", os.Getenv("PATH") + ":/opt/nri/bin"}, opts...)
 	if err == nil {
 		err = s.Run(context.Background())
 	}
@@ -45,8 +45,10 @@ func main() {
 
 func (p *plugin) Configure(_ context.Context, config, runtime, version string) (stub.EventMask, error) {
 	log.Infof("Connected to %s/%s...", runtime, version)
-	if err := json.Unmarshal([]byte(config), p); err != nil {
-		return 0, err
+	if config != "" {
+		if err := json.Unmarshal([]byte(config), p); err != nil {
+			return 0, err
+		}
 	}
 	return 0, os.Setenv("PATH", p.Path)
 }

@@ -1,0 +1,41 @@
+"""End to end on Kubernetes: `python -m tests.e2e.kubernetes IMAGE [SCENARIO ...]`, all scenarios if none is named.
+
+IMAGE is the archive of the image. node.sh makes the node, in $K8S; with KEEP in the environment, the node stays.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import charts, migration, rollouts, runtime_config, speed
+from .node import node, prepare, say, shell
+
+SCENARIOS = {
+    "charts": charts.play,
+    "rollouts": rollouts.play,
+    "migration": migration.play,
+    "runtime-config": runtime_config.play,
+    "speed": speed.play,
+}
+"""Each yields what is wrong, and leaves the node as it was."""
+
+
+def main(image: str, *names: str) -> int:
+    """Plays, and prints what is wrong; returns the exit code."""
+    found = []
+    prepare(image)
+    try:
+        for name in names or SCENARIOS:
+            say(f"---- {name}")
+            shell("rm -rf /run/nri-*")  # what an adapter of another scenario was owed
+            found += [f"{name}: {wrong}" for wrong in SCENARIOS[name]()]
+    finally:
+        if "KEEP" not in os.environ:
+            node("stop")
+    print(*(found or ["all is well"]), sep="\n")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,270 @@
+"""The node of the runs: its commands, the programs that are installed on it, and what these have seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from inotify_simple import INotify, flags  # type: ignore[import-untyped]
+
+HERE = Path(__file__).resolve().parent
+CHART = HERE.parents[2] / "deploy/helm/nri-v010-adapter"
+K8S = Path(os.environ["K8S"])
+EVIDENCE = K8S / "evidence"
+"""What the node's programs write. The node sees it at the same path."""
+RELEASE = "nri-v010-adapter"
+IMAGE = f"localhost/{RELEASE}"
+LIMIT = 300.0
+"""Seconds that a command may take, and those that the node may take for anything."""
+HANG, HUNG = EVIDENCE / "hang", EVIDENCE / "hung"
+"""While the first exists, deletes of the plugin `slow` do not end; the second tells that there is one."""
+SHELL = f"""#!/bin/sh
+PATH=/usr/bin:/bin  # upstream's adapter gives plugins none of these
+request=$(cat)
+field() {{ echo "$request" | grep -o "\\"$1\\":\\"[^\\"]*\\"" | head -1 | cut -d '"' -f 4; }}
+[ "$(field state)" = delete -a $0 = /opt/nri/bin/slow -a -e {HANG} ] && touch {HUNG} && exec sleep 1000000
+pod=$(field io.kubernetes.pod.name)
+echo "${{pod:--}} $(field state) $(field id)" >> {EVIDENCE}/${{0##*/}}
+echo '{{"version": "0.1"}}'
+"""
+PROGRAMS = {
+    "shell": SHELL,
+    "snake": f"""#!/usr/bin/python3 -I
+import json, sys
+request = json.load(sys.stdin)
+with open("{EVIDENCE}/snake", "a") as file:
+    pod = (request.get("labels") or {{}}).get("io.kubernetes.pod.name", "-")
+    print(pod, request["state"], request["id"], file=file)
+print(json.dumps({{"plugin": "snake", "version": "0.1"}}))
+""",
+    "slow": SHELL,
+    "mark": f"""#!/bin/sh
+echo "$1 $(grep -o '"id":"[0-9a-f]*"' | head -1 | cut -d '"' -f 4)" >> {EVIDENCE}/mark
+""",
+}
+"""Programs of the node: legacy plugins, and a hook. Each writes a line for each run.
+
+A plugin writes the pod's name, the state and the id. containerd's own deletes of pods have no labels, so no name.
+"""
+PLUGINS = ("shell", "snake", "slow")
+CONF = {"version": "0.1", "plugins": [{"type": name} for name in PLUGINS]}
+UNTIL_TERM = "trap 'exit 0' TERM; while :; do sleep 1000000 & wait $!; done"
+
+
+class Wrong(Exception):
+    """The run itself went wrong."""
+
+
+def run(*line: str | Path, given: str | None = None) -> str:
+    """Runs a command; returns its output."""
+    done = subprocess.run(line, capture_output=True, text=True, input=given, timeout=LIMIT, check=False)
+    if done.returncode:
+        raise Wrong(f"{' '.join(map(str, line))}: {done.stderr.strip()[-1000:]}")
+    return done.stdout
+
+
+def node(*line: str | Path, given: str | None = None) -> str:
+    """Runs node.sh."""
+    return run(HERE / "node.sh", *line, given=given)
+
+
+def shell(script: str, given: str | None = None) -> str:
+    """Runs a script as the node's administrator."""
+    return node("ns", "sh", "-ec", f"umask 022; {script}", given=given)
+
+
+def kubectl(*line: str, given: str | None = None) -> str:
+    """Runs kubectl on the node."""
+    return node("k", *line, given=given)
+
+
+def helm(*line: str | Path) -> str:
+    """Runs helm on the node."""
+    return node("ns", "helm", *line)
+
+
+def does_well(command: Callable[..., str], *line: str) -> bool:
+    """Whether a command ends with the exit code 0."""
+    try:
+        command(*line)
+    except Wrong:
+        return False
+    return True
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Waits for a condition: looks when a program of the node has written, and five times a second in any case."""
+    end = time.monotonic() + LIMIT
+    with INotify() as written:
+        written.add_watch(EVIDENCE, flags.MODIFY | flags.CREATE)
+        while not condition():
+            if time.monotonic() > end:
+                raise Wrong(f"waited {LIMIT:g} s in vain for {what}")
+            written.read(timeout=200)
+
+
+def say(text: str) -> None:
+    """Tells how far the run is."""
+    print(f"{time.monotonic() - STARTED:6.1f} s  {text}", flush=True)
+
+
+STARTED = time.monotonic()
+
+
+# ---- the node
+
+
+def prepare(image: str) -> None:
+    """Starts a node with the programs and the image."""
+    shutil.rmtree(EVIDENCE, ignore_errors=True)
+    EVIDENCE.mkdir()
+    node("stop")
+    node("build")
+    node("start")
+    for name, text in PROGRAMS.items():
+        (EVIDENCE / name).touch()
+        install(f"/opt/nri/bin/{name}", text)
+    node("ctr", "images", "import", "--base-name", IMAGE, image)
+
+
+def install(path: str, text: str, mode: str = "755") -> None:
+    """Writes a file of the node."""
+    shell(f"mkdir -p {Path(path).parent}; cat > {path}; chmod {mode} {path}", given=text)
+
+
+def footprint() -> set[str]:
+    """Returns what an adapter could leave on the node: files, mounts, processes."""
+    places = "find /etc/nri /opt/nri /etc/containers /usr/share/containers /run/nri* -not -type s 2>/dev/null"
+    processes = "ps -eo args | grep -E 'v010-adapter|/opt/nri/' | grep -v grep"
+    return set(shell(f"{places} || true; grep v010 /proc/mounts || true; {processes} || true").splitlines())
+
+
+# ---- the chart
+
+
+def hook_file(word: str, path: str = "/opt/nri/bin/mark") -> dict[str, Any]:
+    """Returns a hook file: the hook writes down a word."""
+    hook = {"path": path, "args": ["mark", word]}
+    return {"version": "1.0.0", "hook": hook, "stages": ["prestart"], "when": {"always": True}}
+
+
+def chart(verb: str, **values: Any) -> None:
+    """Installs or upgrades the chart, by default with the profile `legacy`; waits until its pods are ready."""
+    profile = values.get("profile", "legacy")
+    given = {
+        "profile": profile,
+        "image": {"pullPolicy": "Never"},
+        "legacy": {"conf": CONF if profile == "legacy" else {}},
+    }
+    file = EVIDENCE / "values.json"
+    file.write_text(json.dumps(given | values))
+    helm(verb, RELEASE, CHART, "--namespace", "kube-system", "--wait", "--timeout", f"{LIMIT:g}s", "-f", file)
+
+
+def uninstall() -> None:
+    """Removes the chart."""
+    helm("uninstall", RELEASE, "--namespace", "kube-system", "--wait")
+    until(lambda: not adapters(), "the adapter's pods to go")
+
+
+def adapters() -> list[str]:
+    """Returns the names of the adapter's pods."""
+    selector = f"app.kubernetes.io/instance={RELEASE}"
+    return kubectl("-n", "kube-system", "get", "pods", "-l", selector, "-o", "name").split()
+
+
+def in_adapter(*line: str) -> str:
+    """Runs a command in the adapter's container."""
+    return kubectl("-n", "kube-system", "exec", f"daemonset/{RELEASE}", "--", *line)
+
+
+# ---- pods
+
+
+def container(name: str, script: str) -> dict[str, Any]:
+    """Returns a container that runs a script."""
+    command = ["/bin/sh", "-c", script]
+    return {"name": name, "image": "localhost/bb:1", "imagePullPolicy": "Never", "command": command}
+
+
+def apply(name: str, replicas: int) -> None:
+    """Creates a Deployment of pods with an init container and two more."""
+    spec = {
+        "terminationGracePeriodSeconds": 60,
+        "initContainers": [container("init", "true")],
+        "containers": [container("one", UNTIL_TERM), container("two", UNTIL_TERM)],
+    }
+    template = {"metadata": {"labels": {"app": name}}, "spec": spec}
+    wanted = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": wanted}
+    kubectl("apply", "-f", "-", given=json.dumps(deployment))
+
+
+def ready(name: str) -> None:
+    """Waits until all pods of a Deployment are ready."""
+    kubectl("rollout", "status", f"deployment/{name}", f"--timeout={LIMIT:g}s")
+
+
+def delete(*names: str) -> None:
+    """Deletes Deployments, and waits until their pods are gone."""
+    kubectl("delete", "deployment", *names)
+    for name in names:
+        kubectl("wait", "--for=delete", "pod", "-l", f"app={name}", f"--timeout={LIMIT:g}s")
+
+
+def containers(*names: str) -> set[str]:
+    """Returns the ids of the containers of Deployments, as Kubernetes knows them."""
+    found = set()
+    for pod in json.loads(kubectl("get", "pods", "-l", f"app in ({','.join(names)})", "-o", "json"))["items"]:
+        for kind in ("initContainerStatuses", "containerStatuses"):
+            found |= {status.get("containerID", "").rpartition("/")[2] for status in pod["status"].get(kind, ())}
+    return found - {""}
+
+
+def failures() -> Iterator[str]:
+    """Yields the containers that Kubernetes had to start again, and what it could not start at all."""
+    for event in json.loads(kubectl("get", "events", "--field-selector", "type=Warning", "-o", "json"))["items"]:
+        if event["reason"] in ("Failed", "FailedCreatePodSandBox", "BackOff"):
+            yield f"{event['involvedObject']['name']}: {event['message']}"
+    for pod in json.loads(kubectl("get", "pods", "-o", "json"))["items"]:
+        for status in pod["status"]["containerStatuses"]:
+            if status["restartCount"]:
+                yield f"{pod['metadata']['name']}: {status['name']} was restarted"
+
+
+# ---- what came of it
+
+
+def calls(plugin: str, *names: str) -> list[list[str]]:
+    """Returns the runs of a plugin for the pods of Deployments: the pod's name, the state, the id."""
+    prefixes = tuple(f"{name}-" for name in names)
+    lines = [line.split() for line in (EVIDENCE / plugin).read_text().splitlines()]
+    ids = {id_ for pod, _, id_ in lines if pod.startswith(prefixes)}
+    return [line for line in lines if line[2] in ids]
+
+
+def count(state: str, *names: str) -> int:
+    """Returns how often the last plugin of the chain has run in this state."""
+    return sum(call[1] == state for call in calls(PLUGINS[-1], *names))
+
+
+def marks(word: str) -> Counter[str]:
+    """Returns how often the hook has written a word, by the container's id."""
+    lines = (line.split() for line in (EVIDENCE / "mark").read_text().splitlines())
+    return Counter(id_ for written, id_ in lines if written == word)
+
+
+def not_once(ids: Iterable[str], *names: str, plugins: Iterable[str] = PLUGINS) -> Iterator[str]:
+    """Yields the plugins that have not had one create and one delete for each of these ids of Deployments' pods."""
+    for plugin in plugins:
+        runs = Counter((id_, state) for _, state, id_ in calls(plugin, *names))
+        for id_ in ids:
+            if (runs[id_, "create"], runs[id_, "delete"]) != (1, 1):
+                yield f"{plugin}, {id_}: {runs[id_, 'create']} creates, {runs[id_, 'delete']} deletes"
