@@ -119,9 +119,9 @@ class Adapter(Plugin):
         return Standby(self._loop, legacy.standby_max_age, self._programs_ahead)
 
     def _programs_ahead(self) -> Iterator[tuple[Program, int]]:
-        yield from self.legacy.standby()
+        yield from self.legacy.standing_by()
         if self._hooks_wanted:
-            yield from self.hooks.programs()
+            yield from self.hooks.standing_by()
 
     @property
     def _hooks_wanted(self) -> bool:

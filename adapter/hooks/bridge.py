@@ -93,7 +93,7 @@ class HookBridge:
         edits.answer_by(creation.context.due)
         return keep(creation, edits.answer)
 
-    def programs(self) -> Iterator[tuple[Program, int]]:
+    def standing_by(self) -> Iterator[tuple[Program, int]]:
         """Yields the programs of precreate hooks that should stand by now, with their number."""
         if not self._settings.standby:
             return

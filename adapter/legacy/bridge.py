@@ -346,11 +346,11 @@ class Bridge:
             return UpdateAnswerBuilder(event, message, target, self.updates)
         return AnswerBuilder(event, message, target, self.updates)
 
-    def standby(self) -> Iterable[tuple[Program, int]]:
+    def standing_by(self) -> Iterable[tuple[Program, int]]:
         """Returns the programs of conf.json that should stand by now, each with the number of its processes."""
         config = self._look()
-        types = [entry.type for entry in config.entries] if config else []
-        numbers = {type_: self._settings.of(type_, "standby") for type_ in types}
+        entries = config.entries if config else ()
+        numbers = {entry.type: self._settings.of(entry.type, "standby") for entry in entries}
         return self._services.programs.standing_by(numbers)
 
     def when_idle(self, callback: Callable[[], None]) -> None:
