@@ -7,17 +7,15 @@ neither ended nor written anything. Programs are started behind the answer to an
 from __future__ import annotations
 
 import logging
-import os
 import resource
-import time
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Any, TypeAlias
 
 from adapter import paths
+from adapter.job.executed import Executed
 from adapter.job.standby_process import StandbyProcess
 from adapter.loop import Loop, Timer
-from adapter.mount_namespace import programs
 from adapter.process import Process, Program
 
 log = logging.getLogger(__name__)
@@ -26,8 +24,6 @@ STRIKES = 3
 """Processes in a row that spoil before their request, after which a program is not started ahead until it changes."""
 DESCRIPTORS = 5
 """Descriptors of this process for each that stands by."""
-MAX_SCRIPTS = 5
-"""Scripts that Linux takes as each other's interpreters (fs/exec.c, exec_binprm)."""
 
 Wanted: TypeAlias = Callable[[], Iterable[tuple[Program, int]]]
 """Returns the programs that should stand by now, each with the number of its processes."""
@@ -44,27 +40,12 @@ class _Crew:
         """How the last processes have spoilt, until one serves its event."""
         self.told: set[str] = set()
         """What the log has a line of."""
-        self._files = _files(program)
-        self._identities = self._look()
-        now = time.time_ns()
-        self.is_settled = not any(0 <= now - identity[-1] <= paths.SETTLED for identity in self._identities)
-        """Whether a change of the files from now on shows in their status. It does if the clock has gone back since."""
+        self.executed = Executed(program)
 
     @property
     def off(self) -> str:
         """Why the program is not started ahead any more; empty if it is."""
         return self.spoilt[-1] if len(self.spoilt) >= STRIKES else ""
-
-    def has_changed(self) -> bool:
-        """Whether a start would execute other files now than those that this version has."""
-        try:
-            return self._look() != self._identities
-        except OSError:
-            return True
-
-    def _look(self) -> list[tuple[int, ...]]:
-        with programs:
-            return [paths.identity(_status(file, self.program.environ)) for file in self._files]
 
     def discard(self, before: float = float("inf")) -> None:
         """Kills the processes that were started before a moment."""
@@ -124,7 +105,7 @@ class Standby:
         """Returns a process that has stood by, for one event, or None. The parameters are those of Process."""
         self._refill_soon()
         crew = self._crews.get(_key(program))
-        if crew is None or not crew.waiting or crew.has_changed():
+        if crew is None or not crew.waiting or not crew.executed.holds():
             return None  # what has changed is replaced behind the answer
         oldest = self._loop.time() - self._max_age
         for process in crew.waiting:
@@ -177,7 +158,7 @@ class Standby:
             return
         self._is_due = False
         numbers = ((crew, number - len(crew.waiting)) for crew, number in self._present())
-        missing = {crew: number for crew, number in numbers if number > 0 and crew.is_settled and not crew.off}
+        missing = {crew: number for crew, number in numbers if number > 0 and crew.executed.is_settled and not crew.off}
         if missing and self._has_room() and any(map(self._starts, missing)) and sum(missing.values()) > 1:
             self._refill_soon()
         else:
@@ -193,7 +174,7 @@ class Standby:
                 continue  # two hooks have the same program
             crew = before.get(key)
             try:
-                crew = _Crew(program) if crew is None or crew.has_changed() or not crew.is_settled else before.pop(key)
+                crew = before.pop(key) if crew is not None and crew.executed.holds() else _Crew(program)
             except OSError:
                 continue  # the start for an event says it
             crew.discard(self._loop.time() - self._max_age)
@@ -227,7 +208,7 @@ class Standby:
         if self._timer is not None:
             self._timer.cancel()
         moments = [crew.waiting[0].started + self._max_age for crew in self._crews.values() if crew.waiting]
-        if not all(crew.is_settled for crew in self._crews.values()):
+        if not all(crew.executed.is_settled for crew in self._crews.values()):
             moments.append(self._loop.time() + paths.SETTLED / 1e9)
         self._timer = self._loop.call_at(min(moments), self._refill_soon) if moments else None
 
@@ -235,31 +216,3 @@ class Standby:
 def _key(program: Program) -> Hashable:
     """Returns what distinguishes programs: what is executed."""
     return program.path, program.argv, *program.environ.items()
-
-
-def _files(program: Program) -> list[str]:
-    """Returns the files that a start of a program executes: the program, its interpreter, the interpreter's own.
-
-    A name without a slash is what `env` searches in PATH. Raises OSError.
-    """
-    files = [program.path]
-    with programs:
-        while len(files) <= MAX_SCRIPTS and (words := paths.first_line(files[-1])):
-            files.append(words[0])
-            if os.path.basename(words[0]) == "env":
-                files += [word for word in words[1:] if not word.startswith("-") and "=" not in word][:1]
-            if "/" not in files[-1]:
-                break
-    return files
-
-
-def _status(file: str, environ: Mapping[str, str]) -> os.stat_result:
-    """Returns the status of a file, which is searched in PATH if its name has no slash. Raises OSError."""
-    if "/" in file:
-        return os.stat(file)
-    for directory in environ.get("PATH", os.defpath).split(":"):
-        try:
-            return os.stat(f"{directory}/{file}")
-        except OSError:
-            continue
-    raise FileNotFoundError(file)

@@ -1,0 +1,66 @@
+"""The files that a start of a program executes, and whether they have changed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+
+from adapter import paths
+from adapter.mount_namespace import programs
+from adapter.process import Program
+
+MAX_SCRIPTS = 5
+"""Scripts that Linux takes as each other's interpreters (fs/exec.c, exec_binprm)."""
+
+
+class Executed:
+    """The program, its interpreter and so on, as they are when this is made."""
+
+    def __init__(self, program: Program) -> None:
+        """Looks at the program's files. Raises OSError."""
+        self._program = program
+        self._files = _files(program)
+        self._identities = self._look()
+        now = time.time_ns()
+        self.is_settled = not any(0 <= now - identity[-1] <= paths.SETTLED for identity in self._identities)
+        """Whether a change of the files from now on shows in their status. It does if the clock has gone back since."""
+
+    def holds(self) -> bool:
+        """Whether a start would surely execute the same files now."""
+        try:
+            return self.is_settled and self._look() == self._identities
+        except OSError:
+            return False
+
+    def _look(self) -> list[tuple[int, ...]]:
+        with programs:
+            return [paths.identity(_status(file, self._program.environ)) for file in self._files]
+
+
+def _files(program: Program) -> list[str]:
+    """Returns the files that a start of a program executes: the program, its interpreter, the interpreter's own.
+
+    A name without a slash is what `env` searches in PATH. Raises OSError.
+    """
+    files = [program.path]
+    with programs:
+        while len(files) <= MAX_SCRIPTS and (words := paths.first_line(files[-1])):
+            files.append(words[0])
+            if os.path.basename(words[0]) == "env":
+                files += [word for word in words[1:] if not word.startswith("-") and "=" not in word][:1]
+            if "/" not in files[-1]:
+                break
+    return files
+
+
+def _status(file: str, environ: Mapping[str, str]) -> os.stat_result:
+    """Returns the status of a file, which is searched in PATH if its name has no slash. Raises OSError."""
+    if "/" in file:
+        return os.stat(file)
+    for directory in environ.get("PATH", os.defpath).split(":"):
+        try:
+            return os.stat(f"{directory}/{file}")
+        except OSError:
+            continue
+    raise FileNotFoundError(file)
