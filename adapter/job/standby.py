@@ -153,7 +153,7 @@ class Standby:
             crew.told.add(reason)
             log.warning("%s: a process that stood by is of no use: %s", crew.program.name, reason)
         if len(crew.spoilt) == STRIKES:
-            log.warning("%s: stand-by is off until the program changes: %s", crew.program.name, reason)
+            log.warning("%s: stand-by is off until the program changes, or SIGHUP; events start it: %s", crew.program.name, reason)
             crew.discard()
         self._refill_soon()
 
