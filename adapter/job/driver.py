@@ -189,10 +189,10 @@ class Driver(ABC, Generic[S]):
             self._do(self._job.time_is_up(""))
             return
         self._count_late()
-        reason = self._lateness()
+        running, reason = self._step if self._process is not None else None, self._lateness()
         actions = self._job.time_is_up(reason)
         if self._job.state is not State.ENDED:
-            log.warning("%s: %s; it goes on behind the answer", self, reason)
+            log.warning("%s: %s; it goes on behind the answer", self, running.error(reason) if running else reason)
         self._do(actions)
 
     def _limit_is_reached(self) -> None:

@@ -135,12 +135,13 @@ class Standby:
         self._spoil(crew, "it has written to stdout or stderr before its request")
 
     def _spoil(self, crew: _Crew, reason: str) -> None:
+        name = crew.program.name
         crew.spoilt.append(reason)
         if reason not in crew.told:
             crew.told.add(reason)
-            log.warning("%s: a process that stood by is of no use: %s", crew.program.name, reason)
+            log.warning("%s: a process that stood by is of no use: %s", name, reason)
         if len(crew.spoilt) == STRIKES:
-            log.warning("%s: stand-by is off until the program changes: %s", crew.program.name, reason)
+            log.warning("%s: stand-by is off until the program changes, or SIGHUP; events start it: %s", name, reason)
             crew.discard()
         self._refill_soon()
 

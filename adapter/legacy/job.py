@@ -150,7 +150,8 @@ class PluginJob(Driver[PluginStep]):
         except NotAdjustable as refused:
             return Failure(str(refused))
         except result.ResultError as reason:
-            return Failure(f"no result ({reason}), {process.ending}, output: {quoted(process.stdout)}")
+            output = f", output: {quoted(process.stdout)}" if process.stdout.strip() else ""
+            return Failure(f"no result ({reason}), {process.ending}{output}")
         return parsed
 
     def _without_wishes(self, type_: str, parsed: result.Result) -> result.Result:

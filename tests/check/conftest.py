@@ -16,7 +16,6 @@ def node(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     monkeypatch.setattr(configuration, "DROP_INS", str(tmp_path / "conf.d"))
     monkeypatch.setattr(configuration, "UNIT", str(tmp_path / "unit"))
     monkeypatch.setattr("adapter.settings.DEFAULT_PATH", str(tmp_path / "default.yaml"))
-    monkeypatch.setattr(runtimes, "DEFAULT_SOCKET", str(tmp_path / "nri.sock"))
     monkeypatch.setattr(runtimes, "SOCKETS", {name: str(tmp_path / name) for name in ("containerd", "CRI-O")})
     monkeypatch.setattr(runtimes, "DOCKER_SOCKET", str(tmp_path / "Docker"))
     monkeypatch.setattr(nri, "CONTAINERD", str(tmp_path / "config.toml"))

@@ -36,6 +36,7 @@ class Node:
         self.settings: dict[str, Any] = {
             "legacy": {"config": str(folder / "conf.json"), "path": [str(folder / "bin")]},
             "hooks": {"directories": [str(folder / "one"), str(folder / "two")]},
+            "runtime": {"socket": str(folder / "nri.sock")},
         }
         for name in ("bin", "one", "two", "plugins", "conf.d"):
             (folder / name).mkdir()

@@ -41,6 +41,13 @@ def test_a_node_in_order_has_a_line_for_everything_and_no_problems(node: Node) -
     assert (node.code, node.err) == (0, "")
 
 
+def test_the_socket_is_where_the_adapter_connects_to_it(node: Node) -> None:
+    """In a container it is a mount of its own, not below hostRoot."""
+    node.settings["hostRoot"] = str(node.folder / "host")
+    node.write("nri.sock", "")
+    assert "ok nri.sock: a runtime serves NRI here" in node()
+
+
 def test_nothing_configured_is_no_problem(node: Node) -> None:
     for name in ("one", "two", "plugins"):
         (node.folder / name).rmdir()

@@ -59,7 +59,7 @@ def test_a_create_whose_failure_is_ignored_succeeds_in_time_and_the_chain_goes_o
     daemon = node.launch({"onFailure": "ignore"})
     assert daemon.call("StartContainer", start("ctr"), LATE).code == Code.OK
     gate.arrival()
-    daemon.logged("WARNING create of container ctr: no result within ", "it goes on behind the answer")
+    daemon.logged("WARNING create of container ctr: plugin: slow: no result within ", "it goes on behind the answer")
     assert node.runs("good") == []
     gate.let_on()
     gate.let_on()  # for its delete
@@ -131,7 +131,7 @@ def test_a_delete_that_takes_too_long_succeeds_in_time_whatever_the_policy_and_f
     assert daemon.call("StopContainer", stop("ctr"), LATE).code == Code.OK
     gate.arrival()
     assert node.runs("slow") == node.runs("good") == [("create", "ctr")]
-    daemon.logged("WARNING delete of container ctr: no result within ", "it goes on behind the answer")
+    daemon.logged("WARNING delete of container ctr: plugin: slow: no result within ", "it goes on behind the answer")
     node.still_serves(daemon)
     gate.let_on()
     node.configure("good")

@@ -48,7 +48,7 @@ def test_after_three_in_a_row_there_is_no_stand_by_until_the_program_changes(
     stage.ready(0)
     assert [line for line in said(caplog) if "stderr:" not in line] == [
         f"plugin: a process that stood by is of no use: {reason}",
-        f"plugin: stand-by is off until the program changes: {reason}",
+        f"plugin: stand-by is off until the program changes, or SIGHUP; events start it: {reason}",
     ]
     stage.programs.shell("plugin", GOOD.format(stage.folder))
     stage.event(program)

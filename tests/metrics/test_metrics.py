@@ -182,6 +182,11 @@ def test_what_alerts_and_dashboard_ask_for_exists(metrics: list[Metric], query: 
     assert {*grouped, *matched} <= of_all
 
 
+def test_the_dashboard_shows_every_metric(metrics: list[Metric]) -> None:
+    shown = set(re.findall(rf"{PREFIX}\w+?(?=_total|_bucket|_count|\b)", " ".join(panels())))
+    assert {metric.name for metric in metrics} - {f"{PREFIX}info"} <= shown
+
+
 def test_alerts_and_panels_name_labels_that_their_metrics_have() -> None:
     """In annotations and legends, an unknown label is an empty text."""
     known = {*LABELS, "instance"}

@@ -9,7 +9,6 @@ from adapter.commands.check import configuration, nri, validator
 from adapter.commands.check.report import NOTE, OK, Entry
 from adapter.legacy.config import Config
 from adapter.legacy.sandboxes import is_runtimes_own
-from adapter.nri import DEFAULT_SOCKET
 from adapter.paths import under
 from adapter.settings import DEFAULT_CONF_JSON, Settings
 
@@ -25,10 +24,10 @@ SOCKETS = {"containerd": "/run/containerd/containerd.sock", "CRI-O": "/run/crio/
 def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Entry]:
     """Yields what to expect of the runtimes; `hooks` is whether any hooks are in force."""
     names = present(config.host_root)
-    if os.path.exists(under(config.host_root, DEFAULT_SOCKET)):
-        yield Entry(OK, "a runtime serves NRI here", DEFAULT_SOCKET)
+    if os.path.exists(config.socket):
+        yield Entry(OK, "a runtime serves NRI here", config.socket)
     else:
-        yield Entry(NOTE, "not there: no runtime serves NRI here", DEFAULT_SOCKET)
+        yield Entry(NOTE, "not there: no runtime serves NRI here", config.socket)
     for runtime in names:
         yield from nri.check(runtime, config.host_root)
     for runtime, caveat in _caveats(config, conf_json, hooks=hooks):

@@ -33,7 +33,7 @@ WRONG = {
     "nri.plugin.index=100": "index",
     "metrics.port=http": "port",
     "updateStrategy.maxNode=1": "maxNode",
-    "legacy.conf.version=0.1": "conf",  # in the profile `hooks`
+    "legacy.conf.version=0.1": "/profile",  # in the profile `hooks`
 }
 """Wrong values, each with the key that helm must name."""
 
