@@ -58,6 +58,8 @@ class Process:
         """When the program was started, on the loop's clock."""
         self.status: int | None = None
         """None while the program runs, then its exit code, or minus the number of the signal that killed it."""
+        self.last_line = ""
+        """The last line of stderr that was logged, for errors: it often says what is wrong."""
         self._loop = loop
         self._on_end = on_end
         self._on_line = on_line
@@ -237,6 +239,7 @@ class Process:
                 continue
             self._lines += 1
             if self._lines <= MAX_LINES:
+                self.last_line = text
                 self._on_line(text)
             elif self._lines == MAX_LINES + 1:
                 self._on_line(f"(more than {MAX_LINES} lines on stderr: the rest is not logged)")

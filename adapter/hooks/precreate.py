@@ -15,7 +15,7 @@ from adapter.errors import NotAdjustable, PrecreateError
 from adapter.hooks.match import Named
 from adapter.job import chain
 from adapter.job.chain import Chain, Ends, Failure
-from adapter.job.driver import Driver
+from adapter.job.driver import Driver, complaint
 from adapter.job.runner import Runner
 from adapter.mount_namespace import programs
 from adapter.nri import api
@@ -91,7 +91,7 @@ class Edits(Driver[HookStep]):
 
     def _result(self, step: HookStep, process: Process) -> oci.Spec | Failure:
         if process.status != 0:  # even with valid output, as podman
-            return Failure(process.ending)
+            return Failure(f"{process.ending}{complaint(process)}")
         try:
             spec = _decode(process.stdout)
             refuse_unknown(oci.adjustment(self._original, spec), *self._runtime)

@@ -277,3 +277,8 @@ def quoted(output: bytes, most: int = 200) -> str:
     shown = _ENV.split(output[:most], maxsplit=1)[0]
     text = shown.decode("utf-8", "backslashreplace")
     return f"{text!r}{' …' if len(output) > len(shown) else ''}" if output else "<empty>"
+
+
+def complaint(process: Process) -> str:
+    """Returns the last line that a failed program has written to stderr, for its error; empty if there is none."""
+    return f", stderr: {quoted(process.last_line.encode())}" if process.last_line else ""

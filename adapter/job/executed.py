@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from adapter import paths
 from adapter.mount_namespace import programs
@@ -48,10 +49,20 @@ def _files(program: Program) -> list[str]:
         while len(files) <= MAX_SCRIPTS and (words := paths.first_line(files[-1])):
             files.append(words[0])
             if os.path.basename(words[0]) == "env":
-                files += [word for word in words[1:] if not word.startswith("-") and "=" not in word][:1]
+                files += _interpreter(words[1:])
             if "/" not in files[-1]:
                 break
     return files
+
+
+def _interpreter(words: Sequence[str]) -> list[str]:
+    """Returns what `env` starts, if it starts anything. Raises OSError for words that may change what that is."""
+    for word in words[1:] if words[:1] == ["-S"] else words:
+        if word.startswith(("-", "PATH=")):
+            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+        if "=" not in word:
+            return [word]
+    return []
 
 
 def _status(file: str, environ: Mapping[str, str]) -> os.stat_result:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from adapter.errors import NotAdjustable, PluginError
 from adapter.job.chain import Chain, Ends, Failure, Policy
-from adapter.job.driver import Driver, quoted
+from adapter.job.driver import Driver, complaint, quoted
 from adapter.job.runner import Runner
 from adapter.legacy import request, result
 from adapter.legacy.answer import AnswerBuilder
@@ -151,7 +151,7 @@ class PluginJob(Driver[PluginStep]):
             return Failure(str(refused))
         except result.ResultError as reason:
             output = f", output: {quoted(process.stdout)}" if process.stdout.strip() else ""
-            return Failure(f"no result ({reason}), {process.ending}{output}")
+            return Failure(f"no result ({reason}), {process.ending}{output}{complaint(process)}")
         return parsed
 
     def _without_wishes(self, type_: str, parsed: result.Result) -> result.Result:

@@ -170,6 +170,7 @@ def test_the_program_is_where_the_nodes_files_are(loop: SteppedLoop, programs: P
 
 FAILURES = [
     ("exit 3", "exit code 3"),
+    ("echo boom >&2; exit 3", "exit code 3, stderr: 'boom'"),
     ("cat; exit 1", "exit code 1"),  # though it has printed the spec
     ("kill -9 $$", "killed by signal 9"),
     ("exit", "no output"),

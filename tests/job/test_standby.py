@@ -247,6 +247,14 @@ def test_after_a_change_of_what_is_executed_the_new_one_runs(
     assert stage.event(program).stdout == b"new\n"
 
 
+@pytest.mark.parametrize("words", ["-u A shell", "-S PATH={0} shell", "-Sshell"])
+def test_a_script_whose_env_may_start_anything_is_not_started_ahead(stage: Stage, words: str) -> None:
+    (stage.folder / "shell").symlink_to("/bin/sh")
+    script = f"#!/usr/bin/env {words.format(stage.folder)}\n{GOOD.format(stage.folder)}\n"
+    stage.plugin(path=stage.programs.write("plugin", script.encode()))
+    stage.open(0)
+
+
 def test_the_whole_chain_of_links_counts(stage: Stage) -> None:
     stage.programs.shell("version-1", GOOD.format(stage.folder))
     (stage.folder / "current").symlink_to("version-1")

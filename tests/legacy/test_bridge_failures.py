@@ -34,6 +34,7 @@ FAILURES = [
     ("""echo '{"error":"broken"}'; exit 3""", "broken"),
     ("exit 0", "no result (no output), exit code 0"),
     ("exit 3", "no result (no output), exit code 3"),
+    ("echo first >&2; echo boom >&2; exit 1", "no result (no output), exit code 1, stderr: 'boom'"),
     ("kill -9 $$", "no result (no output), killed by signal 9"),
     ("echo hello; exit 1", "no result (line 1, column 1: unexpected 'h'), exit code 1, output: 'hello\\n'"),
     ("echo '{}{}'", "no result (line 1, column 3: something behind the JSON value), exit code 0, output: '{}{}\\n'"),
