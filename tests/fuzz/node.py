@@ -100,6 +100,8 @@ class FuzzLoop(Clock):
 class Program:
     """In place of a process."""
 
+    last_line = ""
+
     def __init__(self, node: Node, name: str, on_end: Callable[[Any], object]) -> None:
         self.name, self.pid, self.started = name, 1 << 22, node.loop.time()
         self.status: int | None = None
@@ -267,7 +269,9 @@ def node(script: bytes, level: int) -> Iterator[Node]:
     with ExitStack() as stack:
         stack.callback(made.close)
         stack.enter_context(patch.object(plugin, "gc", SimpleNamespace(**dict.fromkeys(GC, lambda *_: None))))
-        stack.enter_context(patch("adapter.job.runner.Process", lambda _, name, *rest: Program(made, name, rest[3])))
+        stack.enter_context(
+            patch("adapter.job.runner.Process", lambda _, program, on_end, __: Program(made, program.name, on_end))
+        )
         stack.enter_context(patch("adapter.legacy.programs.find", lambda type_, *_: type_))
         stack.enter_context(patch.multiple(log, propagate=False, level=level, handlers=[made.log]))
         yield made

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Mapping
 from itertools import count
 from math import inf
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -142,6 +142,8 @@ class Try:
 class Program:
     """In place of a process: does what it is told at the moments it is told."""
 
+    last_line = ""
+
     def __init__(self, history: History, name: str, on_end: Callable[[Any], object]) -> None:
         self.history, self.name, self._on_end = history, name, on_end
         dice = history.dice
@@ -208,6 +210,11 @@ class ConfFile:
         return self.now
 
 
+def _bug(message: str, *arguments: object) -> NoReturn:
+    """What the adapter logs as a bug of its own, and survives."""
+    raise AssertionError(message % arguments)
+
+
 class History:
     """One history; `play` it, then ask what became of it."""
 
@@ -227,6 +234,7 @@ class History:
         self.bridge = self.begin(self.clock)
         self._running: set[str] = set()
         monkeypatch.setattr("adapter.job.runner.Process", self._spawn)
+        monkeypatch.setattr("adapter.job.driver.log.exception", _bug)
         monkeypatch.setattr("adapter.legacy.programs.find", self._find)
 
     def begin(self, clock: Any, owner: Owner | None = None) -> Bridge:
