@@ -148,14 +148,14 @@ def command(*line: str) -> str:
     return done.stdout
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
-    """Waits for a condition: looks at it whenever something is written in the run's folder, logs and records too.
+def until(condition: Callable[[], bool], what: str, seconds: float = 120, folder: Path = STATE) -> None:
+    """Waits for a condition: looks at it whenever something is written in a folder of the run, logs and records too.
 
     Not everything that a runtime does is written there, so it is looked at ten times a second in any case.
     """
     deadline = time.monotonic() + seconds
     with INotify() as written:
-        written.add_watch(STATE, flags.MODIFY | flags.CREATE)
+        written.add_watch(folder, flags.MODIFY | flags.CREATE)
         while not condition():
             if time.monotonic() > deadline:
                 raise HarnessError(f"waited {seconds:g} s in vain for {what}")

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import yaml
 
+from tests.e2e.pod import HarnessError
+
 from .node import (
     CHART,
     RELEASE,
-    Wrong,
     adapters,
     apply,
     chart,
@@ -69,7 +70,7 @@ def _accepted() -> Iterator[str]:
         try:
             _rendered(value)
             yield f"helm takes {value}"
-        except Wrong as error:
+        except HarnessError as error:
             if key not in str(error).partition("Error: ")[2]:
                 yield f"helm does not name {key}: {error}"
 

@@ -8,12 +8,12 @@ from contextlib import suppress
 from functools import partial
 
 from tests.e2e.guides import GUIDES, ROOT, steps
+from tests.e2e.pod import HarnessError
 from tests.e2e.runtimes import PATH
 
 from . import upstream
 from .node import (
     PLUGINS,
-    Wrong,
     apply,
     calls,
     chart,
@@ -106,7 +106,7 @@ def _judge(form: str, plugins: Sequence[str]) -> Iterator[str]:
     delete(*names)
     if (len(ids), len(pods)) != (PODS * OF_A_POD * len(names), PODS):
         yield f"{len(ids)} containers, {len(pods)} pods"
-    with suppress(Wrong):
+    with suppress(HarnessError):
         until(lambda: not list(not_once(ids | pods, *names, plugins=plugins)), "the deletes")
     yield from not_once(ids | pods, *names, plugins=plugins)
     hooks = marks("moved")

@@ -9,10 +9,12 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from inotify_simple import INotify, flags  # type: ignore[import-untyped]
+from tests.e2e.pod import HarnessError
+from tests.e2e.pod import until as until_written
 
 HERE = Path(__file__).resolve().parent
 CHART = HERE.parents[2] / "deploy/helm/nri-v010-adapter"
@@ -58,15 +60,11 @@ CONF = {"version": "0.1", "plugins": [{"type": name} for name in PLUGINS]}
 UNTIL_TERM = "trap 'exit 0' TERM; while :; do sleep 1000000 & wait $!; done"
 
 
-class Wrong(Exception):
-    """The run itself went wrong."""
-
-
 def run(*line: str | Path, given: str | None = None) -> str:
     """Runs a command; returns its output."""
     done = subprocess.run(line, capture_output=True, text=True, input=given, timeout=LIMIT, check=False)
     if done.returncode:
-        raise Wrong(f"{' '.join(map(str, line))}: {done.stderr.strip()[-1000:]}")
+        raise HarnessError(f"{' '.join(map(str, line))}: {done.stderr.strip()[-1000:]}")
     return done.stdout
 
 
@@ -94,20 +92,13 @@ def does_well(command: Callable[..., str], *line: str) -> bool:
     """Whether a command ends with the exit code 0."""
     try:
         command(*line)
-    except Wrong:
+    except HarnessError:
         return False
     return True
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Waits for a condition: looks when a program of the node has written, and five times a second in any case."""
-    end = time.monotonic() + LIMIT
-    with INotify() as written:
-        written.add_watch(EVIDENCE, flags.MODIFY | flags.CREATE)
-        while not condition():
-            if time.monotonic() > end:
-                raise Wrong(f"waited {LIMIT:g} s in vain for {what}")
-            written.read(timeout=200)
+until = partial(until_written, seconds=LIMIT, folder=EVIDENCE)
+"""Waits for a condition; looks when a program of the node has written."""
 
 
 def say(text: str) -> None:

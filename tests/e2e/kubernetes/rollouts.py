@@ -8,13 +8,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from tests.e2e.pod import HarnessError
+
 from .node import (
     HANG,
     HUNG,
     LIMIT,
     PLUGINS,
     RELEASE,
-    Wrong,
     adapters,
     apply,
     calls,
@@ -121,7 +122,7 @@ def _restart_runtime(signal: str) -> None:
 def _judge(seen: set[str]) -> Iterator[str]:
     """Yields what is wrong with the plugins' runs."""
     names = ("load", "late", "storm")
-    with suppress(Wrong):
+    with suppress(HarnessError):
         until(lambda: count("delete", *names) >= count("create", *names), "the deletes")
     for plugin in PLUGINS:
         ids = {id_ for _, _, id_ in calls(plugin, "load", "late")}
