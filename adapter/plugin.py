@@ -245,8 +245,6 @@ class Adapter(Plugin):
 
         An owner that ends may have served the very event with which a new owner begins.
         """
-        if self._standby is not None:
-            self._standby.event_came()
         owner = self._owner
         event = f"{context.method} {getattr(request, 'container', request.pod).id}"
         before, owner.last = owner.last, event
@@ -254,6 +252,8 @@ class Adapter(Plugin):
             if self._inventory is not None:
                 self._inventory.follow(context.method, request)
             return False
+        if self._standby is not None:
+            self._standby.event_came()
         was_served = event == owner.served_before != before
         owner.served_before = ""
         if was_served:

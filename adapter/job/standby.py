@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 import resource
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from enum import auto
 from functools import partial
 from typing import Any, TypeAlias
 
 from adapter import paths
 from adapter.job.executed import Executed
 from adapter.job.standby_process import StandbyProcess
+from adapter.job.states import Key
 from adapter.loop import Loop, Timer
 from adapter.process import Process, Program
 
@@ -27,6 +29,44 @@ DESCRIPTORS = 5
 
 Wanted: TypeAlias = Callable[[], Iterable[tuple[Program, int]]]
 """Returns the programs that should stand by now, each with the number of its processes."""
+
+
+class State(Key):
+    """Whether programs may be started now."""
+
+    CLOSED = auto()
+    """Another process serves the events."""
+    AT_REST = auto()
+    """Nothing is missing, as far as is known."""
+    DUE = auto()
+    """The loop is about to start what is missing."""
+    SERVING = auto()
+    """An event waits for its answer, which a start would delay."""
+    SERVING_DUE = auto()
+    """Likewise; the answer is followed by starts."""
+
+
+class Input(Key):
+    """What happens to them."""
+
+    OPEN = auto()
+    CLOSE = auto()
+    EVENT = auto()
+    ANSWERED = auto()
+    MISSING = auto()
+    """Something may be missing, or too old."""
+    START = auto()
+    """The loop starts what is missing."""
+
+
+# An input that a state does not list changes nothing.
+TRANSITIONS: Mapping[State, Mapping[Input, State]] = {
+    State.CLOSED: {Input.OPEN: State.DUE},
+    State.AT_REST: {Input.MISSING: State.DUE, Input.EVENT: State.SERVING, Input.CLOSE: State.CLOSED},
+    State.DUE: {Input.START: State.AT_REST, Input.EVENT: State.SERVING_DUE, Input.CLOSE: State.CLOSED},
+    State.SERVING: {Input.MISSING: State.SERVING_DUE, Input.ANSWERED: State.AT_REST, Input.CLOSE: State.CLOSED},
+    State.SERVING_DUE: {Input.ANSWERED: State.DUE, Input.CLOSE: State.CLOSED},
+}
 
 
 class _Crew:
@@ -64,17 +104,17 @@ class Standby:
         self._wanted = wanted
         self._crews: dict[Hashable, _Crew] = {}
         self._descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._is_open = self._is_serving = self._is_due = self._was_full = False
+        self._state = State.CLOSED
+        self._was_full = False
         self._timer: Timer | None = None
 
     def open(self) -> None:
         """Begins to start programs: this process serves the events from now on."""
-        self._is_open = True
-        self._refill_soon()
+        self._receive(Input.OPEN)
 
     def close(self) -> None:
         """Kills all that stand by, and starts no more."""
-        self._is_open = False
+        self._receive(Input.CLOSE)
         self.renew()
 
     def renew(self) -> None:
@@ -82,16 +122,19 @@ class Standby:
         for crew in self._crews.values():
             crew.discard()
         self._crews.clear()
-        self._refill_soon()
+        self._receive(Input.MISSING)
 
     def event_came(self) -> None:
         """Starts nothing until the event is answered: that would delay the answer."""
-        self._is_serving = True
+        self._receive(Input.EVENT)
 
     def answered(self) -> None:
         """Replaces what the event has used, now that its answer is written."""
-        self._is_serving = False
-        if self._is_due:
+        self._receive(Input.ANSWERED)
+
+    def _receive(self, input_: Input) -> None:
+        before, self._state = self._state, TRANSITIONS[self._state].get(input_, self._state)
+        if self._state is State.DUE is not before:
             self._loop.call_soon(self._refill)
 
     def describe(self) -> dict[str, Any]:
@@ -103,7 +146,7 @@ class Standby:
         self, program: Program, on_end: Callable[[Process], None], on_line: Callable[[str], None]
     ) -> Process | None:
         """Returns a process that has stood by, for one event, or None. The parameters are those of Process."""
-        self._refill_soon()
+        self._receive(Input.MISSING)
         crew = self._crews.get(_key(program))
         if crew is None or not crew.waiting or not crew.executed.holds():
             return None  # what has changed is replaced behind the answer
@@ -143,25 +186,19 @@ class Standby:
         if len(crew.spoilt) == STRIKES:
             log.warning("%s: stand-by is off until the program changes, or SIGHUP; events start it: %s", name, reason)
             crew.discard()
-        self._refill_soon()
+        self._receive(Input.MISSING)
 
     # Starting programs
 
-    def _refill_soon(self) -> None:
-        """Starts what is missing, behind the answer if an event is being served."""
-        self._is_due = True
-        if not self._is_serving:
-            self._loop.call_soon(self._refill)
-
     def _refill(self) -> None:
         """Starts one process that is missing, and looks for the next one in the next turn: an event may have come."""
-        if self._is_serving or not self._is_open or not self._is_due:
+        if self._state is not State.DUE:
             return
-        self._is_due = False
+        self._receive(Input.START)
         numbers = ((crew, number - len(crew.waiting)) for crew, number in self._present())
         missing = {crew: number for crew, number in numbers if number > 0 and crew.executed.is_settled and not crew.off}
         if missing and self._has_room() and any(map(self._starts, missing)) and sum(missing.values()) > 1:
-            self._refill_soon()
+            self._receive(Input.MISSING)
         else:
             self._wake_up()
 
@@ -211,7 +248,7 @@ class Standby:
         moments = [crew.waiting[0].started + self._max_age for crew in self._crews.values() if crew.waiting]
         if not all(crew.executed.is_settled for crew in self._crews.values()):
             moments.append(self._loop.time() + paths.SETTLED / 1e9)
-        self._timer = self._loop.call_at(min(moments), self._refill_soon) if moments else None
+        self._timer = self._loop.call_at(min(moments), partial(self._receive, Input.MISSING)) if moments else None
 
 
 def _key(program: Program) -> Hashable:

@@ -11,13 +11,13 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 
-class _Key(Enum):
+class Key(Enum):
     """A member that is a key in tables: its own hash is computed in Python."""
 
     __hash__ = object.__hash__
 
 
-class State(_Key):
+class State(Key):
     """Where a job is."""
 
     WAITING = auto()
@@ -35,7 +35,7 @@ class State(_Key):
     ENDED = auto()
 
 
-class Input(_Key):
+class Input(Key):
     """What happens to a job."""
 
     GO = auto()
@@ -52,7 +52,7 @@ class Input(_Key):
     """The program's own time limit is reached, or the limit for late programs."""
 
 
-class Action(_Key):
+class Action(Key):
     """What the driver must do, in the order of the list."""
 
     SPAWN = auto()

@@ -134,6 +134,30 @@ def test_while_nothing_is_served_nothing_stands_by(stage: Stage) -> None:
     stage.open()
 
 
+@pytest.mark.parametrize("is_used", [True, False])
+def test_an_answer_starts_nothing_once_another_process_serves(stage: Stage, *, is_used: bool) -> None:
+    program = stage.plugin()
+    stage.open()
+    stage.standby.event_came()
+    process = stage.runner.spawn(program, stage.ended.append) if is_used else None
+    stage.standby.close()
+    if process is not None:
+        process.feed(b"{}\n")
+        stage.finish(process)
+    stage.standby.answered()
+    stage.ready(0)
+    stage.open()
+
+
+def test_an_event_that_has_used_nothing_leaves_what_follows_to_no_other_event(stage: Stage) -> None:
+    program = stage.plugin()
+    stage.open()
+    stage.standby.event_came()
+    stage.standby.answered()
+    stage.runner.spawn(program, stage.ended.append).feed(b"{}\n")  # of a late chain
+    stage.ready()
+
+
 def test_a_program_that_cannot_be_started_is_left_to_its_event(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     program = stage.plugin(path=str(stage.folder / "absent"))
     stage.programs.write("bad", b"")
