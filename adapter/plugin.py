@@ -15,7 +15,7 @@ from adapter.creation import Creation
 from adapter.errors import ConfigError
 from adapter.inventory import Inventory
 from adapter.loop import Loop
-from adapter.nri import Answer, Context, Deferred, Plugin, api, versions
+from adapter.nri import Answer, Context, Deferred, Plugin, api, runtimes
 from adapter.nri.events import mask
 from adapter.nri.stub import RESERVE
 from adapter.owner import Owner
@@ -44,14 +44,14 @@ LEGACY_EVENTS = (
 )
 
 
-def reserve(own: Settings, nri: versions.Version) -> float:
+def reserve(own: Settings, nri: runtimes.Version) -> float:
     """Returns how many seconds before a call's deadline the answer is sent at the latest.
 
     If nothing is configured, there are more for a runtime that drops a late plugin.
     """
     if own.reserve is not None:
         return own.reserve
-    return RESERVE if nri >= versions.LATE_PLUGINS_STAY else RESERVE_WHERE_DROPPED
+    return RESERVE if nri >= runtimes.LATE_PLUGINS_STAY else RESERVE_WHERE_DROPPED
 
 
 class Adapter(Plugin):
@@ -67,8 +67,7 @@ class Adapter(Plugin):
         self._on_joined = on_joined
         self._settings = own
         self._is_configured_by_runtime = False
-        self._runtime = ("", "")
-        self._nri = versions.OLDEST
+        self._runtime = runtimes.Runtime()
         self._listed: api.SynchronizeRequest | None = None
         """What the runtime has sent with Synchronize, until the work on it begins."""
         self._inventory: Inventory | None = None
@@ -96,8 +95,9 @@ class Adapter(Plugin):
 
     def _introduce(self, bridge: Bridge) -> None:
         """Tells the bridge which runtime this is, and how it takes updates."""
-        bridge.runtime_is(*self._runtime, self._nri)
-        bridge.updates.send = self.update_containers if self._nri >= versions.UPDATES_AT_ANY_TIME else None
+        bridge.runtime_is(*self._runtime)
+        can_send = self._runtime.nri >= runtimes.UPDATES_AT_ANY_TIME
+        bridge.updates.send = self.update_containers if can_send else None
 
     @cached_property
     def hooks(self) -> HookBridge:
@@ -125,30 +125,28 @@ class Adapter(Plugin):
 
     @property
     def _hooks_wanted(self) -> bool:
-        """Whether hooks are ours to inject: CRI-O does it itself, Docker refuses containers with injected hooks."""
+        """Whether hooks are ours to inject."""
         enabled = self._settings.hooks.enabled
-        return self._runtime[0].lower() not in {"cri-o", "docker"} if enabled is None else enabled
+        return not self._runtime.habits.no_hooks if enabled is None else enabled
 
     def configure(self, request: api.ConfigureRequest, context: Context) -> api.ConfigureResponse:
         """Takes the runtime's configuration text, if it sends one, in place of the file's."""
         if request.config.strip():
             self.take_configuration(request.config)
-        self._runtime = request.runtime_name, request.runtime_version
-        if self._runtime[0].lower() == "docker":
-            self._tell_what_docker_lacks()
+        self._runtime = runtimes.of(request)
+        self._tell_what_is_off()
         policy = api.FailurePolicy(keep_connected=True, fail_request=self._settings.fail_request)
-        self._nri = versions.of(request)
-        self.reserve = reserve(self._settings, self._nri)
+        self.reserve = reserve(self._settings, self._runtime.nri)
         if "legacy" in self.__dict__:  # joined again
             self._introduce(self.legacy)
         return api.ConfigureResponse(events=mask(self._events()), failure_policy=policy)
 
-    def _tell_what_docker_lacks(self) -> None:
-        log.warning(
-            "Docker tells of the creation of containers only: legacy plugins run at CreateContainer or not at all"
-        )
-        if not self._hooks_wanted:
-            log.info("hooks are off: Docker refuses containers with injected hooks (hooks.enabled)")
+    def _tell_what_is_off(self) -> None:
+        habits = self._runtime.habits
+        if habits.no_ends:
+            log.warning("%s: legacy plugins run at CreateContainer or not at all", habits.no_ends)
+        if habits.no_hooks and not self._hooks_wanted:
+            log.info("hooks are off: %s (hooks.enabled)", habits.no_hooks)
 
     def reload(self, read: settings.Read) -> None:
         """Reads the configuration file again and applies the log's settings: others are in use by what they configure.
@@ -213,9 +211,9 @@ class Adapter(Plugin):
         legacy, hooks, standby = map(self.__dict__.get, ("legacy", "hooks", "_standby"))
         bridges: list[Any] = [bridge for bridge in (legacy, hooks) if bridge is not None]
         accounts = {**(legacy.runner.accounts if legacy else {}), **(hooks.accounts if hooks else {})}
-        name, version = self._runtime
+        name, version, nri = self._runtime
         return {
-            "runtime": {"name": name, "version": version, "nri": ".".join(map(str, self._nri))},
+            "runtime": {"name": name, "version": version, "nri": ".".join(map(str, nri))},
             "owner": "_owner" in self.__dict__ and self._owner.is_held,
             "owed": len(legacy.ledger) if legacy else 0,
             "events": {event: self._times_of(event) for event in self._times},
@@ -319,9 +317,9 @@ class Adapter(Plugin):
         if self._owner.is_held:
             self._start_ahead()
         if self._hooks_wanted:
-            self.hooks.start(versions.Runtime(self._nri, self._runtime[0].lower()))
+            self.hooks.start(self._runtime)
         counts = len(state.pods), len(state.containers)
-        log.info("registered with %s %s: %d pods, %d containers", *self._runtime, *counts)
+        log.info("registered with %s %s: %d pods, %d containers", *self._runtime[:2], *counts)
         # The objects that exist now stay: the collector need not visit them again and again.
         gc.collect()
         gc.freeze()
@@ -341,7 +339,7 @@ class Adapter(Plugin):
         if self._hooks_wanted:
             steps += [self.hooks.inject, self.hooks.precreate]
         answer = creation.go(container, iter(steps))
-        if self._runtime[0].lower() == "cri-o":  # which tells no end of a container that we refuse
+        if self._runtime.habits.hides_refused:
             return creation.if_refused(answer, lambda: self.legacy.has_gone(request.container.id))
         return answer
 

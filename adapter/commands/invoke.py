@@ -29,7 +29,7 @@ from adapter.legacy.bridge import Bridge
 from adapter.legacy.config import Config, ConfigFile, Entry
 from adapter.legacy.subscriptions import DELETE, ORIGINAL, STATES, Subscriptions
 from adapter.loop import Loop
-from adapter.nri import Context, Deferred, api, versions
+from adapter.nri import Context, Deferred, api, runtimes
 from adapter.plugin import reserve
 from adapter.runtime import Answer, Flavour, Outcome, Recorded
 from adapter.settings import PluginSettings, Settings
@@ -117,10 +117,10 @@ def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, heard
     with Scratch("v010-adapter-invoke-") as directory:
         legacy = own.legacy._replace(config=_conf_json(directory, entry), sandboxes="always")
         bridge = Bridge(loop, legacy, own.host_root)
-        nri = versions.of(flavour.configure_request(""))
-        bridge.runtime_is(flavour.name, flavour.version, nri)
+        runtime = runtimes.of(flavour.configure_request(""))
+        bridge.runtime_is(*runtime)
         _owe_delete(bridge, Subscriptions(legacy.plugins), entry, call)
-        context = Context(call.event, flavour.request_timeout, loop.time, loop.time(), reserve(own, nri))
+        context = Context(call.event, flavour.request_timeout, loop.time, loop.time(), reserve(own, runtime.nri))
         scene = _play(loop, bridge, call, context)
     reason = bridge.runner.accounts[entry.type].last_error
     heard.log = [line for line in heard.log if not reason or reason not in line]  # it is shown anyway

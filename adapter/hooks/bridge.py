@@ -14,7 +14,7 @@ from adapter.hooks.facts import facts
 from adapter.hooks.reader import HookReader
 from adapter.loop import Loop
 from adapter.nri import Deferred
-from adapter.nri.versions import Runtime
+from adapter.nri.runtimes import Runtime
 from adapter.settings import HooksSettings
 
 if TYPE_CHECKING:

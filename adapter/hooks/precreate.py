@@ -19,7 +19,7 @@ from adapter.job.driver import Driver, complaint
 from adapter.job.runner import Runner
 from adapter.mount_namespace import programs
 from adapter.nri import api
-from adapter.nri.versions import Runtime
+from adapter.nri.runtimes import Runtime
 from adapter.oci.fields_by_version import refuse_unknown
 from adapter.oci.outside_spec import outside_spec
 from adapter.process import Process, Program
@@ -94,7 +94,7 @@ class Edits(Driver[HookStep]):
             return Failure(f"{process.ending}{complaint(process)}")
         try:
             spec = _decode(process.stdout)
-            refuse_unknown(oci.adjustment(self._original, spec), *self._runtime)
+            refuse_unknown(oci.adjustment(self._original, spec), self._runtime.nri, self._runtime.name)
         except (ValueError, NotAdjustable) as error:
             return Failure(str(error))
         self._edited, self._text = spec, process.stdout

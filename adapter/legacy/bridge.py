@@ -27,7 +27,7 @@ from adapter.legacy.subscriptions import CREATE, DELETE, ORIGINAL, STATES, UPDAT
 from adapter.legacy.uncounted import Uncounted
 from adapter.loop import Loop
 from adapter.nri import Context, api
-from adapter.nri.versions import OLDEST, Runtime, Version
+from adapter.nri.runtimes import OLDEST, Runtime, Version
 from adapter.owner import Owner
 from adapter.process import Program
 from adapter.settings import LegacySettings
@@ -79,10 +79,10 @@ class Bridge:
 
     def runtime_is(self, name: str, version: str, nri: Version = OLDEST) -> None:
         """Learns which runtime this is."""
-        self._runtime = Runtime(nri, name.lower())
+        self._runtime = Runtime(name, version, nri)
         self._sandboxes.runtime_is(name, version)
-        self._subscriptions.end_is_told = self._runtime.name != "docker"
-        self.updates.refusal = "Docker takes no updates of containers" if self._runtime.name == "docker" else ""
+        self._subscriptions.end_is_told = not self._runtime.habits.no_ends
+        self.updates.refusal = self._runtime.habits.no_updates
 
     @property
     def faults(self) -> list[str]:
@@ -96,7 +96,7 @@ class Bridge:
         """
         existed = self._handover.take_over([*(pod.id for pod in pods), *(container.id for container in containers)])
         self._is_first_start = self._is_first_start and not existed
-        if self._runtime.name != "docker":  # which starts a container again without a stop
+        if self._subscriptions.end_is_told:  # else the event may be of another start of the container
             self._inherited = set(self.ledger.keys())
         self.synchronize(pods, containers)
 
@@ -126,7 +126,7 @@ class Bridge:
     def _settle(self, node: Node, ours: Sequence[Target]) -> None:
         """Runs the deletes of what has gone while there was no connection."""
         self._tell_missed(ours)
-        if self._runtime.name == "containerd":
+        if self._runtime.habits.hides_earlier_pods:
             pids = dict.fromkeys(node.unclear, 0) | {target.id: target.pid for target in ours if target.is_sandbox}
             for id_ in self.ledger.ids():
                 if id_ in pids:

@@ -12,7 +12,7 @@ from adapter.legacy.answer import AnswerBuilder, plain, refuse
 from adapter.legacy.pending_updates import PendingUpdates
 from adapter.legacy.request import Target
 from adapter.legacy.result import Result
-from adapter.nri.versions import Runtime
+from adapter.nri.runtimes import Runtime
 from adapter.oci import protojson
 from adapter.oci.fields_by_version import refuse_unknown
 from adapter.oci.outside_spec import outside_spec
@@ -76,7 +76,7 @@ class CreateAnswerBuilder(AnswerBuilder):
             spec = {**spec, "annotations": {**members(spec.get("annotations"), "annotations"), **annotations}}
         adjustment = oci.adjustment(self._before, spec)
         adjustment.MergeFrom(outside)
-        refuse_unknown(adjustment, *self._runtime)
+        refuse_unknown(adjustment, self._runtime.nri, self._runtime.name)
         self._edited, self._outside_spec, self._adjustment = spec, outside, adjustment
 
     def _response(self) -> Any:

@@ -53,11 +53,18 @@ def test_the_creation_of_containers_is_asked_for_where_hooks_are_ours_to_inject(
     assert bool(events & CREATE_CONTAINER) is asked
 
 
-def test_what_docker_lacks_is_logged_once(node: Node) -> None:
-    daemon, _ = configured(node, {}, "docker")
+_CREATIONS_ONLY = "legacy plugins run at CreateContainer or not at all"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "lines"),
+    [("docker", ["hooks are off: Docker refuses", _CREATIONS_ONLY]), ("cri-o", ["hooks are off: CRI-O injects"])],
+)
+def test_what_a_runtime_lacks_is_logged_once(node: Node, runtime: str, lines: list[str]) -> None:
+    daemon, _ = configured(node, {}, runtime)
     daemon.logged("registered with")
-    for text in ("hooks are off: Docker refuses", "legacy plugins run at CreateContainer or not at all"):
-        assert len([line for line in daemon.log if text in line]) == 1
+    for text in ("hooks are off: Docker refuses", "hooks are off: CRI-O injects", _CREATIONS_ONLY):
+        assert len([line for line in daemon.log if text in line]) == lines.count(text)
 
 
 def test_hooks_that_match_are_injected_into_the_stages_of_their_files(node: Node, tmp_path: Path) -> None:

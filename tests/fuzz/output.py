@@ -23,7 +23,7 @@ from adapter.legacy.pending_updates import PendingUpdates
 from adapter.legacy.result import Result
 from adapter.legacy.update_answer import UpdateAnswerBuilder
 from adapter.nri import api
-from adapter.nri.versions import Runtime
+from adapter.nri.runtimes import Runtime
 
 from ..legacy.histories import Clock
 from ..oci.cases import FULL
@@ -86,7 +86,7 @@ def builders() -> tuple[AnswerBuilder, ...]:
     updates.known |= {"c2", "c3"}
     target = request.of_container(CONTAINER, POD)
     return (
-        CreateAnswerBuilder("CreateContainer", CREATION, target, updates, Runtime((0, 12, 5)), "x/"),
+        CreateAnswerBuilder("CreateContainer", CREATION, target, updates, Runtime(nri=(0, 12, 5)), "x/"),
         UpdateAnswerBuilder("UpdateContainer", UPDATE, target, updates),
         AnswerBuilder("StopContainer", CREATION, target, updates),
     )

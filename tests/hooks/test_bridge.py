@@ -12,7 +12,7 @@ from adapter.hooks.bridge import HookBridge
 from adapter.hooks.match import Facts, Matcher
 from adapter.loop import Loop
 from adapter.nri import Context, api
-from adapter.nri.versions import Runtime
+from adapter.nri.runtimes import Runtime
 from adapter.settings import HooksSettings
 from tests.hooks.hookdirs import later, text
 
@@ -21,7 +21,7 @@ def bridge(loop: Loop, place: Path) -> HookBridge:
     """A bridge that has read its files."""
     hooks = HookBridge(loop, HooksSettings(directories=(str(place),)))
     hooks._directories._now = later
-    hooks.start(Runtime((0, 12, 5)))
+    hooks.start(Runtime(nri=(0, 12, 5)))
     while hooks._reader._steps is not None:
         turn(loop)
     return hooks
@@ -55,7 +55,7 @@ def test_each_synchronize_starts_the_bridge_but_the_files_are_watched_once(tmp_p
     loop = Loop()
     hooks = bridge(loop, tmp_path)
     watched = dict(loop._watched)
-    hooks.start(Runtime((0, 8, 0)))
+    hooks.start(Runtime(nri=(0, 8, 0)))
     turn(loop)
     assert loop._watched == watched
     assert len(watched) == 1

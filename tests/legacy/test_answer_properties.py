@@ -17,7 +17,7 @@ from adapter.legacy.pending_updates import PendingUpdates
 from adapter.legacy.update_answer import UpdateAnswerBuilder
 from adapter.loop import Loop
 from adapter.nri import api
-from adapter.nri.versions import Runtime
+from adapter.nri.runtimes import Runtime
 
 from .node import a_container, a_pod
 
@@ -79,7 +79,7 @@ def outcomes() -> list[AnswerBuilder]:
     update = api.UpdateContainerRequest(pod=a_pod(), container=container(), linux_resources=api.LinuxResources())
     target = request.of_container(creation.container, creation.pod)
     return [
-        CreateAnswerBuilder("CreateContainer", creation, target, updates, Runtime((0, 12, 5)), "x/"),
+        CreateAnswerBuilder("CreateContainer", creation, target, updates, Runtime(nri=(0, 12, 5)), "x/"),
         UpdateAnswerBuilder("UpdateContainer", update, target, updates),
         AnswerBuilder("StopContainer", creation, target, updates),
     ]

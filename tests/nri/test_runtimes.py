@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adapter.nri import api, versions
+from adapter.nri import api, runtimes
 
 SAID = [
     (("containerd", "2.4.2+unknown", "v0.12.3"), (0, 12, 3)),
@@ -27,4 +27,10 @@ def test_a_runtimes_nri_is_what_it_tells_or_what_is_known_of_it(
 ) -> None:
     name, of_runtime, nri = said
     request = api.ConfigureRequest(runtime_name=name, runtime_version=of_runtime, NRI_version=nri)
-    assert versions.of(request) == version
+    assert runtimes.of(request) == (name, of_runtime, version)
+
+
+def test_the_name_of_a_runtime_may_be_written_with_capitals() -> None:
+    runtime = runtimes.of(api.ConfigureRequest(runtime_name="Docker", runtime_version="29.0.0"))
+    assert (runtime.name, runtime.habits) == ("docker", runtimes.Runtime("docker").habits)
+    assert runtime.habits != runtimes.Runtime("other").habits == runtimes.Habits()

@@ -1,0 +1,75 @@
+"""The runtime that is served: its version of NRI, and its habits. Runtimes drop fields that they do not know."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from adapter.proto import nri_pb2 as api
+
+Version = tuple[int, ...]
+
+OLDEST: Version = (0, 8, 0)
+"""Assumed of a runtime that reports no version: the version in containerd 1.7 to 2.1."""
+LATE_PLUGINS_STAY: Version = (0, 12, 4)
+"""Since this version the runtime keeps a plugin whose answer was late, if its failure policy asks for it."""
+UPDATES_AT_ANY_TIME: Version = (0, 12, 1)
+"""Since this version an unsolicited UpdateContainers cannot deadlock the runtime."""
+
+
+class Habits(NamedTuple):
+    """What a runtime does otherwise than others; the defaults are those of one that nobody has measured."""
+
+    no_hooks: str = ""
+    """Why hooks are not ours to inject, if so."""
+    no_updates: str = ""
+    """Why no container can be updated, if so."""
+    no_ends: str = ""
+    """Why no event tells that a pod or container stops, if so. A container may then start again without a stop."""
+    hides_refused: bool = False
+    """Whether no event tells the end of a container whose creation is refused."""
+    hides_earlier_pods: bool = False
+    """Whether no event tells that a pod stops that was there before the runtime's restart."""
+
+
+_HABITS = {
+    "containerd": Habits(hides_earlier_pods=True),
+    "cri-o": Habits(no_hooks="CRI-O injects them itself", hides_refused=True),
+    "docker": Habits(
+        no_hooks="Docker refuses containers with injected hooks",
+        no_updates="Docker takes no updates of containers",
+        no_ends="Docker tells of the creation of containers only",
+    ),
+}
+
+
+class Runtime(NamedTuple):
+    """A runtime: its name in lower case, its version as it writes it, and its version of NRI."""
+
+    name: str = ""
+    version: str = ""
+    nri: Version = OLDEST
+
+    @property
+    def habits(self) -> Habits:
+        """What this runtime does otherwise than others."""
+        return _HABITS.get(self.name, Habits())
+
+
+_FIRST_WITH_0_11 = {"containerd": (2, 2), "cri-o": (1, 36)}
+"""By the name of a runtime, its first version with NRI 0.11 (their go.mod); those before count as the oldest."""
+
+
+def of(request: api.ConfigureRequest) -> Runtime:
+    """Returns the runtime that has sent this request. Runtimes report the version of NRI since 0.12."""
+    name = request.runtime_name.lower()
+    nri = _numbers(request.NRI_version)
+    if not nri:
+        first = _FIRST_WITH_0_11.get(name)
+        nri = (0, 11, 0) if first and _numbers(request.runtime_version) >= first else OLDEST
+    return Runtime(name, request.runtime_version, nri)
+
+
+def _numbers(version: str) -> Version:
+    match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", version)
+    return tuple(map(int, match.groups())) if match else ()
