@@ -26,9 +26,7 @@ def prepare() -> None:
     hooks.prepare()
     plugins.install(CONF, PROGRAM, first=str(STATE / "first"))
     hook = {"path": sys.executable, "args": ["python3", "-IS", str(PROGRAM), "edit"]}
-    hooks.HOOKS.mkdir(parents=True)
-    text = {"version": "1.0.0", "hook": hook, "when": {"annotations": {"pod-note": ""}}, "stages": ["precreate"]}
-    (hooks.HOOKS / "edit.json").write_text(json.dumps(text))
+    hooks.write_precreate("edit.json", hook, {"annotations": {"pod-note": ""}})
 
 
 REFUSED = "needs NRI 0.12.0, the runtime has "

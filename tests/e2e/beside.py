@@ -4,16 +4,20 @@ which comes back by itself.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.pod import HarnessError, until
 
 CONFIG = Path("/etc/nri/v010-adapter.yaml")
+COMMAND = Path(sys.executable).with_name("v010-adapter")
 
 
 class Beside:
@@ -82,3 +86,9 @@ class Launched:
     def _servers(self) -> list[int]:
         """Returns the pids of the processes that have been registered."""
         return [int(found[1]) for line in self._log() if (found := re.search(r"\[(\d+)\]: registered with", line))]
+
+
+def status(*options: str) -> dict[str, Any]:
+    """Returns what the adapter that serves the events tells of itself; empty while there is none."""
+    told = subprocess.run([COMMAND, "status", "-o", "json", *options], capture_output=True, text=True, check=False)
+    return next((adapter for adapter in json.loads(told.stdout)["adapters"] if adapter.get("owner")), {})

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,13 +12,12 @@ from pathlib import Path
 from tests.daemon.process import children_of
 from tests.e2e import plugins
 from tests.e2e.adjusting import shares
-from tests.e2e.beside import Beside
+from tests.e2e.beside import COMMAND, Beside, status
 from tests.e2e.conformer import EVENTS, REFUSAL, SHARES
 from tests.e2e.gate import Gate
 from tests.e2e.pod import STATE, Cri, HarnessError, until
 from tests.e2e.runtimes import Crio, Runtime
 
-ADAPTER = Path(sys.executable).with_name("v010-adapter")
 PROGRAM = Path(__file__).with_name("conformer.py")
 FOLDER = STATE / "conformer"
 CONF = Path("/etc/nri/legacy/conf.json")
@@ -35,10 +32,7 @@ REFUSED = f"plugin: conformer: {REFUSAL}"
 
 def prepare(runtime: Runtime) -> None:
     """Installs the plugin; the runtime waits for plugins longer than a busy machine stands still."""
-    template = STATE / "patient.conf"
-    text = Path(__file__).with_name(runtime.template).read_text()
-    template.write_text(text.replace("plugin_request_timeout = '2s'", "plugin_request_timeout = '60s'"))
-    runtime.template = str(template)
+    runtime.request_timeout = "60s"
     FOLDER.mkdir()
     plugins.install(CONF, PROGRAM, str(FOLDER))
 
@@ -71,9 +65,7 @@ class Node:
     @property
     def owed(self) -> int:
         """How many pods and containers the adapter owes a delete."""
-        status = subprocess.run([ADAPTER, "status", "-o", "json"], capture_output=True, text=True, check=False)
-        [owner] = [adapter for adapter in json.loads(status.stdout)["adapters"] if adapter["owner"]]
-        return int(owner["owed"])
+        return int(status()["owed"])
 
 
 def play(runtime: Runtime, cri: Cri, adapters: Sequence[Beside]) -> Iterator[str]:
@@ -193,7 +185,7 @@ def _refused_registration() -> Iterator[str]:
     """Since NRI 0.12 runtimes refuse some names: the adapter ends with the runtime's reason, no other is disturbed."""
     settings = FOLDER / "none.yaml"
     settings.touch()
-    line = [str(ADAPTER), "-idx", "00", "-name", "two words", "-config", str(settings)]
+    line = [str(COMMAND), "-idx", "00", "-name", "two words", "-config", str(settings)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=90, check=False)
     if done.returncode != 1 or "the runtime refused plugin 00-two words: " not in done.stderr:
         yield f"refused by the runtime, the adapter ends with {done.returncode}: {done.stderr}"

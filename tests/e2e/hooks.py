@@ -90,6 +90,13 @@ def write(label: str, when: dict[str, Any] | None = None, file: Path = FILE) -> 
     file.write_text(text)
 
 
+def write_precreate(name: str, hook: dict[str, Any], when: dict[str, Any] | None = None) -> None:
+    """Writes a precreate hook."""
+    text = json.dumps({"version": "1.0.0", "hook": hook, "when": when or {"always": True}, "stages": ["precreate"]})
+    HOOKS.mkdir(parents=True, exist_ok=True)
+    (HOOKS / name).write_text(text)
+
+
 def replace(label: str) -> None:
     """Puts a file in the place of the one that is there."""
     new = FILE.with_suffix(".new")

@@ -50,6 +50,8 @@ class Runtime:
     """Whether plugins are told the end of a container whose creation a plugin has refused."""
     takes_updates_at_any_time = False
     """Whether its NRI is later than 0.12.0; updates that are not part of an answer can stop older ones for ever."""
+    request_timeout = "2s"
+    """How long it waits for a plugin's answer. With a minute, a busy machine may stand still meanwhile."""
     more_config = ""
     """Text that a run adds to the configuration."""
     drop_ins = ""
@@ -78,7 +80,12 @@ class Runtime:
         template = Template((Path(__file__).parent / self.template).read_text())
         self.config.write_text(
             template.substitute(
-                state=STATE, binaries=self.binaries, image=IMAGE, runc=which("runc"), conmon=which("conmon")
+                state=STATE,
+                binaries=self.binaries,
+                image=IMAGE,
+                runc=which("runc"),
+                conmon=which("conmon"),
+                request_timeout=self.request_timeout,
             )
             + self.more_config
         )

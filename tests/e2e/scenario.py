@@ -11,9 +11,7 @@ import json
 import os
 import shlex
 import signal
-import socket
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -25,6 +23,7 @@ from tests.e2e.beside import Beside, Launched
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
 from tests.e2e.runtimes import PATH, Containerd, Crio, Runtime
+from tests.e2e.syslog import Syslog
 from tests.peers.build import peer
 
 ALL: list[Runtime] = [
@@ -100,40 +99,6 @@ def install_legacy(conf: Path, *more: tuple[str, str]) -> str:
     entries += [{"type": "dump", "conf": {"directory": str(DUMPS), "hello": "world", "n": 1}}, {"type": "witness"}]
     conf.write_text(json.dumps({"version": "0.1", "plugins": entries}))
     return conf.read_text()
-
-
-class Syslog:
-    """Stands in for the node's system log, and keeps what the adapter writes to it."""
-
-    def __init__(self) -> None:
-        """Begins to listen."""
-        Path("/dev/log").unlink(missing_ok=True)
-        self.lines: list[str] = []
-        """The lines so far, in the order they were written."""
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind("/dev/log")
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
-
-    def has(self, text: str) -> bool:
-        """Whether a line with this text has come."""
-        return self.count(text) > 0
-
-    def count(self, text: str) -> int:
-        """How many lines with this text have come."""
-        return sum(text in line for line in self.lines)
-
-    def close(self) -> list[str]:
-        """Ends it, and returns the lines in the order they were written."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
-            end.sendto(b"", "/dev/log")
-        self._listener.join()
-        return self.lines
-
-    def _listen(self) -> None:
-        while line := self._socket.recv(1 << 16).decode(errors="replace"):
-            if "v010-adapter" in line:
-                self.lines.append(line)
 
 
 def processes() -> dict[int, str]:
