@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from tests.e2e import adjusting, build, conformance, docker, guarded, guides, hooks, rejoining, required
+from tests.e2e import adjusting, build, conformance, docker, guarded, guides, hooks, rejoining, required, standby
 from tests.e2e.beside import Beside, Launched
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
@@ -37,13 +37,14 @@ ADAPTER = Path(os.environ.get("E2E_ADAPTER") or REPOSITORY / ".venv/bin/v010-ada
 SETUPS = {"etc": Path("/etc/nri/conf.json"), "own": Path("/etc/nri/legacy/conf.json"), "hooks": hooks.HOOKS}
 SETUPS |= {"adjusting": adjusting.PROGRAM.relative_to(REPOSITORY), "required": Path("required_plugins")}
 SETUPS |= {"rejoining": Path("/etc/nri/rejoining/conf.json"), "guarded": Path("/etc/nri/guarded/conf.json")}
+SETUPS["standby"] = Path("docs/stand-by.md")
 SETUPS["conformance"] = conformance.PROGRAM.relative_to(REPOSITORY)
 SETUPS["docker"] = docker.PROGRAM.relative_to(REPOSITORY)
 SETUPS |= {guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()}
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or no
 legacy plugins, but hooks; or a plugin and a hook that adjust containers; or none, but a runtime that requires the
 adapter. Or legacy plugins, while the adapter, beside the runtime or launched by it, and the runtime are killed and come
-back. Or what a migration guide starts from.
+back. Or programs that stand by. Or what a migration guide starts from.
 """
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
@@ -225,6 +226,20 @@ def run_guarded(runtime: Runtime) -> dict[str, object]:
     return {"ran": f"{guarded.PODS} pods while the launched adapter is killed", "findings": findings}
 
 
+def run_standby(runtime: Runtime) -> dict[str, object]:
+    """The run with programs that stand by. Killed in time, none sees an empty stdin at the end of the runtime."""
+    isolate()
+    standby.prepare()
+    runtime.request_timeout = "60s"
+
+    def play(cri: Cri, syslog: Syslog) -> Iterator[str]:
+        yield from standby.play(cri, Launched(lambda: syslog.lines), syslog)
+
+    findings = [*run_alone(runtime, "standby", standby.SETTINGS, play), *standby.left_behind()]
+    findings = [finding for finding in findings if standby.KILLED not in finding]
+    return {"ran": "plugins and a hook that stand by", "findings": findings}
+
+
 def run_guide(runtime: Runtime, guide: str) -> dict[str, object]:
     """The run that follows a migration guide."""
     isolate()
@@ -298,7 +313,7 @@ def found(runtime: Runtime, setup: str, play: Callable[[Syslog], Iterator[str]])
         findings = [str(error), *runtime.last_words()]
     findings += [f"left behind: {process}" for process in leave_nothing()]
     log = syslog.close()
-    keep(f"{runtime.name}-{setup}", [runtime.log, CALLS, DUMPS, *STATE.glob("states-*")], log)
+    keep(f"{runtime.name}-{setup}", [runtime.log, CALLS, DUMPS, standby.RUNS, *STATE.glob("states-*")], log)
     return [*findings, *errors(log)]
 
 
@@ -353,7 +368,7 @@ if __name__ == "__main__":
         sys.exit("this would mount things over the node's own folders: run tests.e2e instead")
     chosen = next(runtime for runtime in ALL if runtime.name == sys.argv[1])
     alone = {"hooks": run_hooks, "adjusting": run_adjusting, "required": run_required}
-    alone |= {"conformance": run_conformance}
+    alone |= {"conformance": run_conformance, "standby": run_standby}
     alone |= {"rejoining": run_rejoining, "guarded": run_guarded, "docker": run_docker}
     alone |= {guide: partial(run_guide, guide=guide) for guide in guides.GUIDES}
     own = alone.get(sys.argv[2])
