@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
+from adapter.log_lines import subject
 from adapter.nri import Answer, Context, Deferred, api
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,12 @@ class Creation:
 
 Step: TypeAlias = Callable[[Creation], Deferred[None] | None]
 """Changes the creation, at once or by the time that its Deferred completes."""
+
+
+def subject_of(request: api.CreateContainerRequest) -> str:
+    """Returns the name of a container that is being created, for the log."""
+    container, pod = request.container, request.pod
+    return subject("container", container.id, pod.namespace, pod.name, container.name)
 
 
 def go(creation: Creation, steps: Iterator[Step]) -> Answer[api.CreateContainerResponse]:
@@ -67,9 +74,8 @@ def reserve(creation: Creation, prefix: str) -> Step:
     container, pod = creation.request.container, creation.request.pod
     brought = _take(container.annotations, prefix)
     if withheld := sorted({*brought, *_take(pod.annotations, prefix)}):
-        place = f"container {container.name} of {pod.namespace}/{pod.name}"
         text = "%s brings %d annotations under %s, which are removed; the first is %.200s"
-        log.warning(text, place, len(withheld), prefix, withheld[0])
+        log.warning(text, subject_of(creation.request), len(withheld), prefix, withheld[0])
 
     def remove(creation: Creation) -> None:
         adjusted = creation.response.adjust.annotations

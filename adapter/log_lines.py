@@ -15,6 +15,12 @@ INDENT = "    "
 """Begins each line of a traceback: no line in the text of an exception looks like a record."""
 
 
+def subject(kind: str, id_: str, *names: str) -> str:
+    """Returns what a line is about: `container NAMESPACE/POD/NAME (ID)`. Names that are not known are left out."""
+    name = "/".join(filter(None, names))
+    return f"{kind} {name} ({id_})" if name else f"{kind} {id_}"
+
+
 class _Formatter(logging.Formatter):
     """Formats any record. A record that cannot be formatted is replaced by one that says so.
 

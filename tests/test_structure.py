@@ -37,13 +37,13 @@ MAY_IMPORT = {
     "wire": {"errors", "proto"},
     "nri": {"errors", "proto", "wire"},
     "oci": {"errors", "gojson", "proto"},
-    "creation": {"nri"},
+    "creation": {"log_lines", "nri"},
     "inventory": {"proto"},
     "owner": set(),
     "container_files": {"errors", "gojson", "oci", "paths", "proto"},
     "legacy": {
-        *("errors", "gojson", "job", "loop", "mount_namespace", "nri", "oci", "owner", "paths", "process", "proto"),
-        *("settings", "trust"),
+        *("errors", "gojson", "job", "log_lines", "loop", "mount_namespace", "nri", "oci", "owner", "paths", "process"),
+        *("proto", "settings", "trust"),
     },
     "hooks": {
         *("creation", "errors", "gojson", "job", "loop", "mount_namespace", "nri", "oci", "paths", "process", "proto"),

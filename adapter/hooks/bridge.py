@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from adapter.creation import Creation, keep
+from adapter.creation import Creation, keep, subject_of
 from adapter.hooks import inject
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import facts
@@ -104,7 +104,6 @@ class HookBridge:
                 yield precreate.program(named, self._host_root), self._settings.standby
 
     def _note(self, creation: Creation) -> None:
-        container, pod = creation.request.container, creation.request.pod
         self.injected.update(named.path for named in creation.hooks)
         names = ", ".join(named.file for named in creation.hooks)
-        log.info("hooks for container %s of %s/%s: %s", container.name, pod.namespace, pod.name, names)
+        log.info("hooks for %s: %s", subject_of(creation.request), names)

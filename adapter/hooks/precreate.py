@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from adapter import gojson, oci
+from adapter.creation import subject_of
 from adapter.errors import NotAdjustable, PrecreateError
 from adapter.hooks.match import Named
 from adapter.job import chain
@@ -68,7 +69,7 @@ class Edits(Driver[HookStep]):
         self._edited = oci.apply(self._original, response.adjust)
         text = json.dumps(self._edited, ensure_ascii=False, separators=(",", ":"))
         self._text = text.encode("utf-8", "replace")
-        self._id = request.container.id
+        self._creating = request
         self._response_before = response
         self._host_root = policy.host_root
         self._runtime = policy.runtime
@@ -77,7 +78,7 @@ class Edits(Driver[HookStep]):
 
     def __str__(self) -> str:
         """Returns what the job is in a log line."""
-        return f"creation of container {self._id}"
+        return f"creation of {subject_of(self._creating)}"
 
     def _spawn(self, step: HookStep, on_exit: Callable[[Process], None]) -> Process:
         executed = program(step.hook, self._host_root)

@@ -169,6 +169,7 @@ def replay(text: bytes, boot: str) -> tuple[list[Create], bool]:
 def _record(target: Target, entry: Entry) -> dict[str, Any]:
     return {
         "created": target.id,
+        "names": target.names,
         "sandbox": target.sandbox_id,
         "pid": target.pid,
         "started": target.started,
@@ -183,9 +184,10 @@ def _record(target: Target, entry: Entry) -> dict[str, Any]:
 
 
 def _create(record: dict[str, Any]) -> Create:
-    record = {"started": 0, **record}
-    "".join(record[key] for key in _NAMES).encode()  # raises for another type, and for a lone surrogate
-    if {type(record[key]) for key in _NUMBERS} != {int}:
+    record = {"started": 0, "names": [], **record}
+    texts = [*record["names"], *(record[key] for key in _NAMES)]
+    "".join(texts).encode()  # raises for another type, and for a lone surrogate
+    if {type(record[key]) for key in _NUMBERS} != {int} or not isinstance(record["names"], list):
         raise TypeError
     target = Target.restored(
         record["created"],
@@ -196,6 +198,7 @@ def _create(record: dict[str, Any]) -> Create:
         labels=_bytes(record["labels"]),
     )
     target.started = record["started"]
+    target.names = tuple(record["names"])
     conf = None if record["conf"] is None else _bytes(record["conf"])
     return Create(target, Entry(record["type"], record["number"], record["version"], conf))
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from adapter import gojson
 from adapter.legacy.config import Entry
 from adapter.legacy.result import Result
+from adapter.log_lines import subject
 from adapter.oci.resources import resources_from
 from adapter.proto import nri_pb2 as api
 
@@ -26,6 +27,8 @@ class Target:
         self.id = id_
         self.sandbox_id = sandbox_id
         self.pid = pid
+        self.names: tuple[str, ...] = pod.namespace, pod.name, "" if id_ == sandbox_id else message.name
+        """The names of namespace, pod and container, for the log; empty if the runtime has not told them."""
         self.started = 0
         """The start (see `cgroup.started`) of a process that we found or watch, -1 if it had ended; else 0."""
         self.cgroups_path = message.linux.cgroups_path
@@ -75,12 +78,14 @@ class Target:
         if not self.cgroups_path:
             self.cgroups_path = earlier.cgroups_path
             self._spec, self._message = earlier.spec, None
+        if any(earlier.names[:2]):
+            self.names = earlier.names
         if self.labels == b"{}":
             self._labels = earlier.labels
 
     def __str__(self) -> str:
         """Returns the target's name in a log line."""
-        return f"{'sandbox' if self.is_sandbox else 'container'} {self.id}"
+        return subject("sandbox" if self.is_sandbox else "container", self.id, *self.names)
 
 
 def of_pod(pod: api.PodSandbox) -> Target:

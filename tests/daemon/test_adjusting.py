@@ -211,7 +211,7 @@ def test_annotations_under_the_prefix_of_metadata_are_the_adapters_alone(node: N
     kept = {"note": "x", "nri.example.com": "y"}
     assert seen == [kept, {**kept, "nri.example.com/a.cpus": "0-3"}]
     daemon.logged(
-        "container c1 of default/p brings 3 annotations under nri.example.com/, which are removed;",
+        "container default/p/c1 (c1) brings 3 annotations under nri.example.com/, which are removed;",
         "the first is nri.example.com/a.cpus",
     )
 

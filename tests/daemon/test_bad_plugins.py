@@ -94,7 +94,7 @@ def test_a_failure_fails_the_create_by_name_and_ends_its_chain_and_spoils_no_del
     assert reply.code == Code.UNKNOWN
     assert reply.message.startswith("plugin: bad: ")
     assert bad.reason in reply.message
-    assert daemon.logged("ERROR create of container ctr: plugin: bad: ", bad.reason)
+    assert daemon.logged("ERROR create of container default/web/ctr (ctr): plugin: bad: ", bad.reason)
     assert node.runs("good") == []
     node.still_serves(daemon)
 
@@ -104,7 +104,9 @@ def test_a_failure_fails_the_create_by_name_and_ends_its_chain_and_spoils_no_del
     assert daemon.call("StartContainer", start("other")).code == Code.OK
     node.plugin("bad", bad.script)
     assert daemon.call("StopContainer", stop("other")).code == Code.OK
-    assert daemon.logged("ERROR delete of container other: plugin: bad: ", bad.reason, " (tolerated)")
+    assert daemon.logged(
+        "ERROR delete of container default/web/other (other): plugin: bad: ", bad.reason, " (tolerated)"
+    )
     assert node.runs("good")[before:] == [("create", "other"), ("delete", "other")]
     node.still_serves(daemon)
 
@@ -132,18 +134,20 @@ def test_a_binary_that_cannot_be_run_fails_creates_by_name_is_owed_no_delete_and
     make(path)
     reason = reason.format(path=path)
     assert daemon.call("StopContainer", stop("unfit-before")).code == Code.OK
-    assert daemon.logged("ERROR delete of container unfit-before: plugin: unfit: ", reason, " (tolerated)")
+    assert daemon.logged(
+        "ERROR delete of container default/web/unfit-before (unfit-before): plugin: unfit: ", reason, " (tolerated)"
+    )
     assert node.runs("good") == [("create", "unfit-before"), ("delete", "unfit-before")]
 
     node.configure("good", "unfit")
     reply = daemon.call("StartContainer", start("unfit-ctr"))
     assert reply.code == Code.UNKNOWN
     assert reply.message.startswith(f"plugin: unfit: {reason}")
-    assert daemon.logged("ERROR create of container unfit-ctr: ", reply.message)
+    assert daemon.logged("ERROR create of container default/web/unfit-ctr (unfit-ctr): ", reply.message)
     assert daemon.call("StopContainer", stop("unfit-ctr")).code == Code.OK
     assert node.runs("good")[2:] == [("create", "unfit-ctr"), ("delete", "unfit-ctr")]
     node.still_serves(daemon)
-    assert not [line for line in daemon.log if "delete of container unfit-ctr" in line]
+    assert not [line for line in daemon.log if "delete of container default/web/unfit-ctr (unfit-ctr)" in line]
     if path.is_dir():
         path.rmdir()
 

@@ -170,7 +170,7 @@ def test_sigterm_does_not_lose_answers_that_the_runtime_has_not_read_yet(node: N
     node.configure("bad")
     daemon = node.launch()
     calls = [daemon.send("StartContainer", start(f"ctr-{number}")) for number in range(10)]
-    seen = {f"ERROR create of container ctr-{number}: " for number in range(10)}
+    seen = {f"ERROR create of container default/web/ctr-{number} (ctr-{number}): " for number in range(10)}
     daemon.until(lambda: all(any(text in line for line in daemon.log) for text in seen), "all", read_trunk=False)
     daemon.signal(signal.SIGTERM)
     daemon.logged("INFO ending on SIGTERM")

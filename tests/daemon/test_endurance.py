@@ -142,13 +142,16 @@ def test_a_runtime_that_does_not_read_costs_no_event_and_gets_every_answer_when_
     daemon = node.launch()
     calls = [daemon.send("StartContainer", start(f"ctr-{number}")) for number in range(10)]
     daemon.until(
-        lambda: len({line.split(": ")[0] for line in daemon.log if "ERROR create of container ctr-" in line}) == 10,
+        lambda: (
+            len({line.split(": ")[0] for line in daemon.log if "ERROR create of container default/web/ctr-" in line})
+            == 10
+        ),
         "the failure of all",
         read_trunk=False,
     )
     assert daemon.replies.keys().isdisjoint(calls)
     calls.append(daemon.send("StartContainer", start("one-more")))  # while the others' answers stand in its way
-    daemon.logged("ERROR create of container one-more: ")
+    daemon.logged("ERROR create of container default/web/one-more (one-more): ")
     for call in calls:
         assert daemon.reply(call).message.startswith("plugin: bad: xxxx")
     node.still_serves(daemon)
@@ -160,7 +163,7 @@ def test_a_runtime_that_goes_with_answers_unread_is_gone_and_that_is_all(node: N
     daemon = node.launch(by_process=True)
     for number in range(20):
         daemon.send("StartContainer", start(f"ctr-{number}"))
-    daemon.logged("ERROR create of container ctr-19")
+    daemon.logged("ERROR create of container default/web/ctr-19 (ctr-19)")
     daemon.end_runtime()
     assert daemon.ended() == 0
 

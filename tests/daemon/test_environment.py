@@ -125,7 +125,7 @@ def test_sighup_has_the_configuration_read_again_and_the_logs_settings_take_effe
     config.write_text(node.settings(log={"level": "debug"}))
     assert reload(daemon) == "the configuration has been read again, the settings of the log are in force"
     node.still_serves(daemon)
-    daemon.logged("DEBUG create of container proof-1: good: done")
+    daemon.logged("DEBUG create of container default/web/proof-1 (proof-1): good: done")
 
 
 def test_sighup_names_what_needs_a_restart_each_time_until_then(node: Node, config: Path, daemon: Daemon) -> None:

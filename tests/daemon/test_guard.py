@@ -149,7 +149,7 @@ def test_the_end_of_the_runtime_is_logged_with_what_is_still_owed(node: Node) ->
     assert daemon.call("StartContainer", start("ctr")).code == Code.OK
     daemon.end_runtime()
     assert daemon.ended() == 0
-    assert daemon.log[-1].endswith("INFO still owed: the deletes of container ctr")
+    assert daemon.log[-1].endswith("INFO still owed: the deletes of container default/web/ctr (ctr)")
 
 
 def test_only_the_runtime_that_launched_the_adapter_is_joined_again(node: Node, listener: socket.socket) -> None:

@@ -93,7 +93,7 @@ def test_what_stopped_while_nobody_served_gets_its_delete_when_the_second_takes_
     first.kill()
     first.ended()
     assert second.call("StartContainer", start("c2")).code == Code.OK
-    second.logged("container c1 has gone without an event")
+    second.logged("container default/web/c1 (c1) has gone without an event")
     with impatience("the delete does not run"):
         while ("delete", "c1") not in node.runs("good"):
             os.sched_yield()

@@ -155,7 +155,7 @@ def test_verbose_logs_every_request_and_result(node: Node, listener: socket.sock
     arguments = ("-verbose", "-config", config, "-socket", listener.getsockname())
     daemon = node.external(*arguments, listener=listener).handshake()
     node.still_serves(daemon)
-    line = daemon.logged("DEBUG", "create of container proof-1: good: done")
+    line = daemon.logged("DEBUG", "create of container default/web/proof-1 (proof-1): good: done")
     assert '"id": "proof-1"' in line
     assert "result: {}" in line
 

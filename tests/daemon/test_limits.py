@@ -36,7 +36,7 @@ def test_a_plugins_own_timeout_lets_the_rest_of_the_chain_have_its_turn_within_t
     assert daemon.call("StartContainer", start("ctr")).code == Code.OK
     gate.arrival()
     assert node.runs("good") == [("create", "ctr")]
-    daemon.logged("ERROR create of container ctr: plugin: slow: no result within ", "(tolerated)")
+    daemon.logged("ERROR create of container default/web/ctr (ctr): plugin: slow: no result within ", "(tolerated)")
     node.still_serves(daemon)
 
 
@@ -72,7 +72,7 @@ def test_the_chain_goes_on_behind_its_answer_without_a_plugin_that_hangs_too_lon
     assert daemon.call("StartContainer", start("ctr")).code == Code.OK
     assert daemon.call("StopContainer", stop("ctr"), LATE).code == Code.OK
     gate.arrival()
-    daemon.logged("ERROR delete of container ctr: plugin: slow: no result within ", "(tolerated)")
+    daemon.logged("ERROR delete of container default/web/ctr (ctr): plugin: slow: no result within ", "(tolerated)")
     daemon.logged("WARNING slow: pid ", "left to finish")
     node.configure("good")
     wait_for_run(node, daemon, "good", "ctr", "delete")

@@ -74,13 +74,13 @@ def test_its_lines_reach_syslog_under_its_name_and_pid(node: Node, receiver: Rec
     head = f"v010-adapter[{daemon.pid}]: "
     assert receiver.until("registered").startswith(f"<30>{head}registered with test v1.0.0: 0 pods, 0 containers")
     assert receiver.until("it is done") == f"<30>{head}loud: stderr: it is done"
-    assert receiver.until("missing") == f"<27>{head}create of container ctr: {reply.message}"
+    assert receiver.until("missing") == f"<27>{head}create of container default/web/ctr (ctr): {reply.message}"
 
 
 def test_as_json_they_are_for_machines(node: Node, receiver: Receiver) -> None:
     daemon = launch(node, receiver.path, format="json", level="debug")
     node.still_serves(daemon)
-    line = receiver.until("create of container proof-1: good: done")
+    line = receiver.until("create of container default/web/proof-1 (proof-1): good: done")
     data = json.loads(line.partition("]: ")[2])
     assert (data["level"], data["plugin"], data["state"], data["id"]) == ("debug", "good", "create", "proof-1")
     assert data["request"]["id"] == "proof-1"
@@ -102,7 +102,7 @@ def test_what_a_plugin_quotes_forges_no_line(node: Node, receiver: Receiver, for
     node.configure("quotes")
     daemon = launch(node, receiver.path, format=format_)
     assert daemon.call("StartContainer", start("ctr")).message == f"plugin: quotes: {FORGED}"
-    receiver.until("create of container ctr")
+    receiver.until("create of container default/web/ctr (ctr)")
     receiver.until(r"quotes: stderr: \x9bc" if format_ == "text" else r"quotes: stderr: \u009bc")
     head = f"v010-adapter[{daemon.pid}]: "
     assert all(line.isprintable() and line[4:].startswith(head) for line in receiver.waiting())
@@ -120,7 +120,7 @@ def test_numbers_in_a_result_cost_no_event_at_level_debug(node: Node, receiver: 
     node.configure("counts")
     daemon = launch(node, receiver.path, format="json", level="debug")
     daemon.call("StartContainer", start("ctr"))
-    line = receiver.until("create of container ctr: counts: ")
+    line = receiver.until("create of container default/web/ctr (ctr): counts: ")
     assert json.loads(line.partition("]: ")[2])["plugin"] == "counts"
     node.still_serves(daemon)
 
@@ -173,7 +173,7 @@ def test_a_restart_of_syslog_loses_no_line(node: Node, receiver: Receiver, path:
     again = Receiver(path)
     try:
         assert daemon.call("StartContainer", start("after")).code == Code.UNKNOWN
-        again.until("create of container after")
+        again.until("create of container default/web/after (after)")
     finally:
         again.stop()
     assert ["between" in line for line in again.lines] == [True, False]

@@ -30,7 +30,7 @@ def test_a_create_that_takes_too_long_fails_in_time_by_name_and_its_process_is_l
     pid = gate.arrival()  # and it is blocked still
     assert reply.code == Code.UNKNOWN
     assert reply.message.startswith("plugin: slow: no result within ")
-    daemon.logged("ERROR create of container ctr: ", reply.message)
+    daemon.logged("ERROR create of container default/web/ctr (ctr): ", reply.message)
     daemon.logged(f"WARNING slow: pid {pid} ", "left to finish")
     node.still_serves(daemon)
     gate.let_on()
@@ -59,7 +59,10 @@ def test_a_create_whose_failure_is_ignored_succeeds_in_time_and_the_chain_goes_o
     daemon = node.launch({"onFailure": "ignore"})
     assert daemon.call("StartContainer", start("ctr"), LATE).code == Code.OK
     gate.arrival()
-    daemon.logged("WARNING create of container ctr: plugin: slow: no result within ", "it goes on behind the answer")
+    daemon.logged(
+        "WARNING create of container default/web/ctr (ctr): plugin: slow: no result within ",
+        "it goes on behind the answer",
+    )
     assert node.runs("good") == []
     gate.let_on()
     gate.let_on()  # for its delete
@@ -131,7 +134,10 @@ def test_a_delete_that_takes_too_long_succeeds_in_time_whatever_the_policy_and_f
     assert daemon.call("StopContainer", stop("ctr"), LATE).code == Code.OK
     gate.arrival()
     assert node.runs("slow") == node.runs("good") == [("create", "ctr")]
-    daemon.logged("WARNING delete of container ctr: plugin: slow: no result within ", "it goes on behind the answer")
+    daemon.logged(
+        "WARNING delete of container default/web/ctr (ctr): plugin: slow: no result within ",
+        "it goes on behind the answer",
+    )
     node.still_serves(daemon)
     gate.let_on()
     node.configure("good")
@@ -147,7 +153,10 @@ def test_a_delete_that_comes_while_its_create_is_under_way_is_answered_and_done_
     assert daemon.call("StartContainer", start("ctr"), LATE).code == Code.OK
     gate.arrival()
     assert daemon.call("StopContainer", stop("ctr"), LATE).code == Code.OK
-    daemon.logged("WARNING delete of container ctr: waited for create of container ctr; it goes on behind the answer")
+    daemon.logged(
+        "WARNING delete of container default/web/ctr (ctr): waited for create of container default/web/ctr (ctr); ",
+        "it goes on behind the answer",
+    )
     removal = api.RemoveContainerRequest(pod=POD, container=api.Container(id="ctr", pod_sandbox_id=POD.id))
     assert daemon.call("RemoveContainer", removal).code == Code.OK
     assert node.runs("slow") == []
@@ -206,7 +215,7 @@ def test_a_create_that_waits_too_long_for_its_pod_fails_in_time_and_says_for_wha
     node.configure("good")
     reply = daemon.call("StartContainer", start("ctr"), LATE)
     assert reply.code == Code.UNKNOWN
-    assert reply.message == "plugin: good: not run: waited for create of sandbox pod-1"
+    assert reply.message == "plugin: good: not run: waited for create of sandbox default/web (pod-1)"
     gate.let_on()
     assert daemon.call("StopPodSandbox", stop_pod(), LATE).code == Code.OK
     gate.let_on()

@@ -72,7 +72,7 @@ def is_told(create: Create, told: list[Any]) -> None:
     assert [type(part) for part in key] == [str, str, int], f"an id or a plugin of another type: {key}"
     after = -1
     for index, line in enumerate(told):
-        if isinstance(line, dict) and {"started": 0, **line}.items() >= record.items():
+        if isinstance(line, dict) and {"started": 0, "names": [], **line}.items() >= record.items():
             after = index
     assert after >= 0, f"invented: {record}"
     deletes = [line for line in told[after + 1 :] if isinstance(line, dict) and "created" not in line]

@@ -51,6 +51,18 @@ def test_mounts_are_looked_at_if_any_hook_asks_for_them(tmp_path: Path, others: 
     assert injected(hooks, mount) - injected(hooks) == 1
 
 
+def test_the_log_names_the_container_that_gets_hooks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "a.json").write_bytes(text())
+    loop = Loop()
+    hooks = bridge(loop, tmp_path)
+    caplog.set_level("INFO")
+    pod, container = api.PodSandbox(namespace="default", name="web"), api.Container(id="c", name="nginx")
+    request = api.CreateContainerRequest(pod=pod, container=container)
+    hooks.inject(Creation(request, Context("CreateContainer", 2.0, lambda: 0.0, 0.0)))
+    turn(loop)
+    assert caplog.messages == ["hooks for container default/web/nginx (c): a.json"]
+
+
 def test_each_synchronize_starts_the_bridge_but_the_files_are_watched_once(tmp_path: Path) -> None:
     loop = Loop()
     hooks = bridge(loop, tmp_path)

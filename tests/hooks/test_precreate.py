@@ -49,8 +49,8 @@ class Creation:
     """The creation of a container, in two seconds, with a hook of a later stage injected already."""
 
     def __init__(self, loop: SteppedLoop, *hooks: Named, fail: bool = True, host_root: str = "/") -> None:
-        container = api.Container(id="c1", args=["sleep"], env=["PATH=/bin", "A=1"], annotations={"note": "x"})
-        request = api.CreateContainerRequest(pod=api.PodSandbox(id="p"), container=container)
+        container = api.Container(id="c1", name="nginx", args=["sleep"], env=["PATH=/bin", "A=1"], annotations={"note": "x"})
+        request = api.CreateContainerRequest(pod=api.PodSandbox(id="p", namespace="default", name="web"), container=container)
         response = api.CreateContainerResponse()
         response.adjust.hooks.poststop.add(path="/bin/true")
         response.adjust.CDI_devices.add(name="example.com/dev=1")
@@ -58,7 +58,8 @@ class Creation:
         self.loop = loop
         self.settled: tuple[api.CreateContainerResponse | None, Exception | None] | None = None
         policy = precreate.Policy(fail, host_root)
-        edits = precreate.Edits(Runner(loop), hooks, request, response, policy)
+        self.runner = Runner(loop)
+        edits = precreate.Edits(self.runner, hooks, request, response, policy)
         edits.go()
         edits.answer_by(loop.now + 2)
         edits.answer.then(self._settle)
@@ -260,6 +261,17 @@ def test_what_it_says_on_stderr_is_logged(
     caplog.set_level("INFO")
     assert not Creation(loop, hook(programs, "a", "echo hello >&2; cat")).error
     assert "a.json: stderr: hello" in caplog.text
+
+
+def test_a_failure_is_told_with_the_container_and_counts_with_the_runs_of_the_hook(
+    loop: SteppedLoop, programs: Programs, caplog: pytest.LogCaptureFixture
+) -> None:
+    creation = Creation(loop, hook(programs, "a", "exit 1"))
+    assert creation.error == "precreate hook /hooks/a.json: exit code 1"
+    assert f"creation of container default/web/nginx (c1): {creation.error}" in caplog.text
+    assert {name: (account.runs, account.failures) for name, account in creation.runner.accounts.items()} == {
+        "a.json": (1, 1)
+    }
 
 
 def test_what_the_runtime_does_not_know_is_refused(loop: SteppedLoop, programs: Programs) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from adapter.errors import ConfigError
+from adapter.nri import api
 from adapter.process import PATIENCE
 from adapter.settings import PluginSettings
 
-from .node import Answer, Node
+from .node import Answer, Node, a_container, a_pod
 
 FAIL = """echo '{"error":"broken"}'"""
 
@@ -116,6 +117,28 @@ def test_the_only_plugin_that_cannot_be_started_leaves_nothing_to_delete(node: N
     assert node.delete("c1").outcome == "nothing to do"
     assert not node.busy
     node.loop.advance(100)  # no deadline is left behind
+
+
+def test_a_failure_is_told_with_the_names_of_the_pod_and_the_container(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where the runtime tells a delete no more than the ids."""
+    node.build(fail_create=False)
+    node.plugins(a=FAIL)
+    pod, container = a_pod(namespace="default", name="web"), a_container("c1", name="nginx")
+    done(node, node.handle("RunPodSandbox", api.RunPodSandboxRequest(pod=pod)))
+    done(node, node.handle("StartContainer", api.StartContainerRequest(pod=pod, container=container)))
+    done(node, node.delete("c1"))
+    done(node, node.delete_pod())
+    assert [line.partition(": ")[0] for line in logged(caplog)] == [
+        f"{state} of {of}"
+        for state, of in (
+            ("create", "sandbox default/web (pod)"),
+            ("create", "container default/web/nginx (c1)"),
+            ("delete", "container default/web/nginx (c1)"),
+            ("delete", "sandbox default/web (pod)"),
+        )
+    ]
 
 
 def test_a_key_that_resembles_a_known_one_is_warned_of_once(node: Node, caplog: pytest.LogCaptureFixture) -> None:

@@ -80,6 +80,30 @@ def test_when_the_process_of_a_found_pid_started_is_known_to_the_next_adapter(di
     assert (create.target.pid, create.target.started) == (7, 12345)
 
 
+def test_the_names_for_the_log_are_known_to_the_next_adapter_unless_an_older_one_has_written(directory: Path) -> None:
+    pod = api.PodSandbox(id="pod", namespace="default", name="web")
+    made = opened(directory)
+    ledger_of(made).add(of_container(api.Container(id="c1", name="nginx"), pod), ENTRIES[0])
+    closed(made)
+    [create] = opened(directory).creates
+    assert str(create.target) == "container default/web/nginx (c1)"
+    file = directory / "journal"
+    file.write_bytes(file.read_bytes().replace(b'"names":["default","web","nginx"],', b""))
+    [create] = replay(file.read_bytes(), BOOT)[0]
+    assert str(create.target) == "container c1"
+
+
+@pytest.mark.parametrize("names", ['"web"', '{"web":1}', "null", '["web",1]', '["\\ud800"]'])
+def test_a_record_with_names_that_are_none_is_left_out(names: str) -> None:
+    header, record = (
+        journal._line(part) for part in ({"format": 1, "boot": BOOT}, journal._record(target(), ENTRIES[0]))
+    )
+    assert replay(header + record, BOOT)[0]
+    spoilt = record.replace(b'"names":["","",""]', b'"names":' + names.encode())
+    assert spoilt != record
+    assert replay(header + spoilt, BOOT) == ([], True)
+
+
 # Whatever moment
 
 
