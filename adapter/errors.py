@@ -97,7 +97,7 @@ class PrecreateError(ProgramError):
     def __init__(self, file: str, reason: str) -> None:
         """Takes the path of the hook's file and what went wrong with its program."""
         super().__init__(f"precreate hook {file}: {reason}")
-        self.program = file
+        self.program = file.rpartition("/")[2]  # as its runs are counted: one file of a name is in force
         self.reason = reason
 
 
