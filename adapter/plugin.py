@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from adapter import creation, logs, settings
 from adapter.creation import Creation
-from adapter.errors import ConfigError
+from adapter.errors import ConfigError, PluginError
 from adapter.inventory import Inventory
 from adapter.loop import Loop
 from adapter.nri import Answer, Context, Deferred, Plugin, api, runtimes
@@ -118,7 +118,7 @@ class Adapter(Plugin):
 
         return Standby(self._loop, legacy.standby_max_age, self._programs_ahead)
 
-    def _programs_ahead(self) -> Iterator[tuple[Program, int]]:
+    def _programs_ahead(self) -> Iterator[tuple[Program | PluginError, int]]:
         yield from self.legacy.standing_by()
         if self._hooks_wanted:
             yield from self.hooks.standing_by()

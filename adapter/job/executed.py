@@ -59,7 +59,8 @@ def _interpreter(words: Sequence[str]) -> list[str]:
     """Returns what `env` starts, if it starts anything. Raises OSError for words that may change what that is."""
     for word in words[1:] if words[:1] == ["-S"] else words:
         if word.startswith(("-", "PATH=")):
-            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+            text = f"its first line has `{word}` for env; only -S and variables other than PATH may stand there"
+            raise OSError(errno.ENOTSUP, text)
         if "=" not in word:
             return [word]
     return []
@@ -74,4 +75,4 @@ def _status(file: str, environ: Mapping[str, str]) -> os.stat_result:
             return os.stat(f"{directory}/{file}")
         except OSError:
             continue
-    raise FileNotFoundError(file)
+    raise FileNotFoundError(errno.ENOENT, "not found in PATH", file)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from adapter import paths
+from adapter.errors import ProgramError
 from adapter.job.executed import Executed
 from adapter.job.standby_process import StandbyProcess
 from adapter.job.states import Key
@@ -27,8 +28,8 @@ STRIKES = 3
 DESCRIPTORS = 5
 """Descriptors of this process for each that stands by."""
 
-Wanted: TypeAlias = Callable[[], Iterable[tuple[Program, int]]]
-"""Returns the programs that should stand by now, each with the number of its processes."""
+Wanted: TypeAlias = Callable[[], Iterable[tuple[Program | ProgramError, int]]]
+"""Returns the programs that should stand by now, or why there is none, each with the number of its processes."""
 
 
 class State(Key):
@@ -103,6 +104,8 @@ class Standby:
         self._max_age = max_age
         self._wanted = wanted
         self._crews: dict[Hashable, _Crew] = {}
+        self._unstartable: dict[str, str] = {}
+        """Why programs cannot be started ahead that should be."""
         self._descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._state = State.CLOSED
         self._was_full = False
@@ -122,6 +125,7 @@ class Standby:
         for crew in self._crews.values():
             crew.discard()
         self._crews.clear()
+        self._unstartable.clear()
         self._receive(Input.MISSING)
 
     def event_came(self) -> None:
@@ -140,7 +144,10 @@ class Standby:
     def describe(self) -> dict[str, Any]:
         """Returns how many processes of each program stand by, and why none do, for `status`."""
         crews = self._crews.values()
-        return {crew.program.name: {"waiting": len(crew.waiting), "off": crew.off} for crew in crews}
+        found: dict[str, Any] = {crew.program.name: {"waiting": len(crew.waiting), "off": crew.off} for crew in crews}
+        for name, cause in self._unstartable.items():
+            found.setdefault(name, {"waiting": 0})["off"] = cause
+        return found
 
     def take(
         self, program: Program, on_end: Callable[[Process], None], on_line: Callable[[str], None]
@@ -204,17 +211,21 @@ class Standby:
 
     def _present(self) -> Iterable[tuple[_Crew, int]]:
         """Returns the crews of the programs that should stand by; others are discarded, those too old as well."""
-        before, self._crews = self._crews, {}
+        before, self._crews, self._unstartable = self._crews, {}, {}
         found = []
         for program, number in self._wanted():
+            if isinstance(program, ProgramError):
+                self._unstartable[program.program] = program.reason
+                continue
             key = _key(program)
             if key in self._crews:
                 continue  # two hooks have the same program
             crew = before.get(key)
             try:
                 crew = before.pop(key) if crew is not None and crew.executed.holds() else _Crew(program)
-            except OSError:
-                continue  # the start for an event says it
+            except OSError as error:
+                self._note(program, error)
+                continue
             crew.discard(self._loop.time() - self._max_age)
             self._crews[key] = crew
             found.append((crew, number))
@@ -227,9 +238,14 @@ class Standby:
         try:
             ended, wrote = partial(self._ended, crew), partial(self._wrote, crew)
             crew.waiting.append(StandbyProcess(self._loop, crew.program, ended, wrote))
-        except OSError:
-            return False  # likewise
+        except OSError as error:
+            self._note(crew.program, error)
+            return False
         return True
+
+    def _note(self, program: Program, error: OSError) -> None:
+        """Notes for `status` why a program cannot be started. The start for an event logs it."""
+        self._unstartable[program.name] = ": ".join(filter(None, (error.filename, error.strerror)))
 
     def _has_room(self) -> bool:
         """Whether one more may stand by: half of the descriptors are for the events. The log says once if not."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Any
 
-from adapter.errors import ConfigError
+from adapter.errors import ConfigError, PluginError
 from adapter.job.runner import Runner
 from adapter.legacy import cgroup, reconcile, request
 from adapter.legacy.answer import AnswerBuilder, with_updates
@@ -346,7 +346,7 @@ class Bridge:
             return UpdateAnswerBuilder(event, message, target, self.updates)
         return AnswerBuilder(event, message, target, self.updates)
 
-    def standing_by(self) -> Iterable[tuple[Program, int]]:
+    def standing_by(self) -> Iterable[tuple[Program | PluginError, int]]:
         """Returns the programs of conf.json that should stand by now, each with the number of its processes."""
         config = self._look()
         entries = config.entries if config else ()

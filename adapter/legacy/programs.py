@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 
 from adapter.errors import PluginError
 from adapter.job.runner import Runner
@@ -66,12 +65,18 @@ class Programs:
         """Returns what is executed for a plugin. Raises PluginError."""
         return Program(type_, self.find(type_), (type_, "invoke"), self._environment)
 
-    def standing_by(self, numbers: Mapping[str, int]) -> Iterator[tuple[Program, int]]:
-        """Yields what is executed for the plugins of which so many processes should stand by, with that number."""
+    def standing_by(self, numbers: Mapping[str, int]) -> Iterator[tuple[Program | PluginError, int]]:
+        """Yields what is executed for the plugins of which so many processes should stand by, with that number.
+
+        A PluginError takes the place of what cannot be executed.
+        """
         for type_, number in numbers.items():
             if number:
-                with suppress(PluginError):  # the next event says it
-                    yield self.program(type_), number
+                try:
+                    program: Program | PluginError = self.program(type_)
+                except PluginError as error:
+                    program = error
+                yield program, number
 
     def spawn(self, runner: Runner, type_: str, on_exit: Callable[[Process], None]) -> Process:
         """Starts a plugin; see `Runner.spawn`. Raises PluginError."""

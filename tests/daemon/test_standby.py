@@ -233,16 +233,23 @@ def test_a_child_that_holds_the_pipes_holds_nobody_up(node: Node) -> None:
 
 def test_the_status_tells_how_many_there_are_and_why_there_are_none(node: Node) -> None:
     node.plugin("hasty", "echo '{}'")
-    node.configure("good", "hasty")
+    node.plugin("open", "read line; echo '{}'").chmod(0o777)
+    node.configure("good", "hasty", "open")
     node.shared_state = "state"
-    daemon = node.launch(STANDBY)
+    daemon = node.launch({**STANDBY, "onFailure": "ignore"})
     daemon.logged("hasty: stand-by is off")
     standing_by(daemon)
     assert daemon.call("StartContainer", start("c1")).code == Code.OK
     standing_by(daemon)
     (told,) = ask(str(node.path / "state"))
     reason = told["standby"]["hasty"]["off"]
-    assert told["standby"] == {"good": {"waiting": 1, "off": ""}, "hasty": {"waiting": 0, "off": reason}}
+    of_open = f"{node.bin}/open: {node.bin}/open is world-writable"
+    assert told["standby"] == {
+        "good": {"waiting": 1, "off": ""},
+        "hasty": {"waiting": 0, "off": reason},
+        "open": {"waiting": 0, "off": of_open},
+    }
+    daemon.logged(f"ERROR create of container default/web/c1 (c1): plugin: open: {of_open} (tolerated)")
     shown = status._text(told)
     assert f"{'good':40}        1\n" in shown
     assert f"{'hasty':40}        0  off: {reason}" in shown

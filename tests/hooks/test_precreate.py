@@ -49,8 +49,12 @@ class Creation:
     """The creation of a container, in two seconds, with a hook of a later stage injected already."""
 
     def __init__(self, loop: SteppedLoop, *hooks: Named, fail: bool = True, host_root: str = "/") -> None:
-        container = api.Container(id="c1", name="nginx", args=["sleep"], env=["PATH=/bin", "A=1"], annotations={"note": "x"})
-        request = api.CreateContainerRequest(pod=api.PodSandbox(id="p", namespace="default", name="web"), container=container)
+        container = api.Container(
+            id="c1", name="nginx", args=["sleep"], env=["PATH=/bin", "A=1"], annotations={"note": "x"}
+        )
+        request = api.CreateContainerRequest(
+            pod=api.PodSandbox(id="p", namespace="default", name="web"), container=container
+        )
         response = api.CreateContainerResponse()
         response.adjust.hooks.poststop.add(path="/bin/true")
         response.adjust.CDI_devices.add(name="example.com/dev=1")

@@ -7,6 +7,7 @@ import select
 
 import pytest
 
+from adapter.errors import ProgramError
 from adapter.job.runner import Runner
 from adapter.job.standby import Standby
 from adapter.job.standby_process import StandbyProcess
@@ -25,7 +26,7 @@ class Stage:
         self.loop = loop
         self.folder = programs.folder
         self.programs = programs
-        self.wanted: list[tuple[Program, int]] = []
+        self.wanted: list[tuple[Program | ProgramError, int]] = []
         self.runner = Runner(loop)
         self.standby = self.runner.standby = Standby(loop, 300, lambda: self.wanted)
         self.ended: list[Process] = []

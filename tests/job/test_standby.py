@@ -12,6 +12,7 @@ import pytest
 
 import adapter.job.standby
 from adapter import paths
+from adapter.errors import PluginError
 from adapter.job.runner import Outcome
 from adapter.process import Program
 
@@ -161,16 +162,33 @@ def test_an_event_that_has_used_nothing_leaves_what_follows_to_no_other_event(st
 def test_a_program_that_cannot_be_started_is_left_to_its_event(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     program = stage.plugin(path=str(stage.folder / "absent"))
     stage.programs.write("bad", b"")
-    stage.plugin("bad", path=str(stage.folder / "bad"))
+    bad = stage.plugin("bad", path=str(stage.folder / "bad"))
     stage.plugin("good")
     stage.open()
-    for wanted in (program, stage.wanted[1][0]):
+    for wanted in (program, bad):
         with pytest.raises(OSError, match=r"No such file|Exec format"):
             stage.runner.spawn(wanted, stage.ended.append)
     assert said(caplog) == []
+    told = stage.standby.describe()
+    assert told["plugin"] == {"waiting": 0, "off": f"{stage.folder}/absent: No such file or directory"}
+    assert told["bad"]["off"].startswith("Exec format error")
+    assert told["good"] == {"waiting": 1, "off": ""}
     stage.programs.shell("absent", GOOD.format(stage.folder))
     stage.event(program)
     stage.ready(2)
+    assert stage.standby.describe()["plugin"] == {"waiting": 1, "off": ""}
+    stage.standby.close()
+    assert stage.standby.describe() == {}
+
+
+def test_the_status_has_why_a_program_cannot_be_found_that_should_stand_by(stage: Stage) -> None:
+    stage.wanted.append((PluginError("missing", "not found in /opt/nri/bin"), 1))
+    stage.plugin("good")
+    stage.open()
+    assert stage.standby.describe() == {
+        "missing": {"waiting": 0, "off": "not found in /opt/nri/bin"},
+        "good": {"waiting": 1, "off": ""},
+    }
 
 
 def test_half_of_the_descriptors_are_for_events(
@@ -271,12 +289,26 @@ def test_after_a_change_of_what_is_executed_the_new_one_runs(
     assert stage.event(program).stdout == b"new\n"
 
 
-@pytest.mark.parametrize("words", ["-u A shell", "-S PATH={0} shell", "-Sshell"])
-def test_a_script_whose_env_may_start_anything_is_not_started_ahead(stage: Stage, words: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("-u A shell", "its first line has `-u` for env"),
+        ("-S PATH={0} shell", "its first line has `PATH={0}` for env"),
+        ("-S -i {0}/shell", "its first line has `-i` for env"),
+        ("-Sshell", "its first line has `-Sshell` for env"),
+        ("nothing", "nothing: not found in PATH"),
+        ("-S {0}/nothing", "{0}/nothing: No such file or directory"),
+    ],
+)
+def test_a_script_whose_env_may_start_anything_is_not_started_ahead_and_the_status_has_why(
+    stage: Stage, words: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
     (stage.folder / "shell").symlink_to("/bin/sh")
     script = f"#!/usr/bin/env {words.format(stage.folder)}\n{GOOD.format(stage.folder)}\n"
     stage.plugin(path=stage.programs.write("plugin", script.encode()))
     stage.open(0)
+    assert stage.standby.describe()["plugin"]["off"].startswith(reason.format(stage.folder))
+    assert said(caplog) == []
 
 
 def test_the_whole_chain_of_links_counts(stage: Stage) -> None:
