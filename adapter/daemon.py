@@ -94,8 +94,8 @@ class Daemon:
         self._joins = 0
         self._joined_at: float | None = None
         self._openings = Openings(self._loop, self._describe)
-        self._is_told = False
-        """Whether the log has the reason for which the adapter cannot join."""
+        self._reason = ""
+        """Why the adapter cannot join; the log has it once."""
         self._has_runtime_ended = False
         self._is_told_to_end = False
         self._reread = reread
@@ -154,10 +154,10 @@ class Daemon:
 
     def _try_later(self, error: AdapterError | None = None) -> None:
         """Tries again after a wait; logs the first failure only."""
-        if error is not None and not self._is_told:
+        if error is not None and not self._reason:
             self._enter(State.APART)
             log.warning("%s: the adapter keeps trying to join", error)
-            self._is_told = True
+            self._reason = str(error)
             self._loop.call_soon(self._open)
         self._timer = self._loop.call_at(self._loop.time() + self._wait, self._try)
         self._wait = min(2 * self._wait, LONGEST_WAIT)
@@ -172,7 +172,7 @@ class Daemon:
         if self._openings.fault:
             described["faults"].append(self._openings.fault)
         if self.state is not State.JOINED:
-            described["faults"].append(f"not joined with a runtime: {self.state.name.lower()}")
+            described["faults"].append(f"not joined with a runtime: {self._reason or self.state.name.lower()}")
         return {
             "pid": os.getpid(),
             "version": __version__,
@@ -195,7 +195,7 @@ class Daemon:
         if self.state is State.JOINING:
             self._enter(State.JOINED)
             self._was_joined = True
-            self._is_told = False
+            self._reason = ""
             self._wait = FIRST_WAIT
             self._joins += 1
             self._joined_at = time.time()
@@ -212,6 +212,8 @@ class Daemon:
         if was is State.ENDING:
             self._end_when_idle()
         elif self._connect is not None and (self._was_joined or not isinstance(error, RegistrationError)):
+            if was is State.JOINED:
+                log.warning("until the adapter has joined again, pods and containers start without it")
             self._enter(State.APART)
             self._try_later()
         else:

@@ -219,7 +219,7 @@ class Adapter(Plugin):
             "events": {event: self._times_of(event) for event in self._times},
             "programs": {name: account.describe() for name, account in accounts.items()},
             "standby": standby.describe() if standby is not None else {},
-            "hooks": dict(hooks.injected) if hooks else {},
+            "hooks": hooks.containers if hooks else {},
             "faults": [
                 *map(str, self.configuration_errors),
                 *(fault for bridge in bridges for fault in bridge.faults),
@@ -235,6 +235,7 @@ class Adapter(Plugin):
         self._times[context.method].add(context.elapsed())
         if context.remaining() < 0:
             self._late[context.method] += 1
+            log.warning("%s was answered after its deadline: the runtime may drop the adapter", context.method)
         if self._standby is not None:
             self._standby.answered()
 

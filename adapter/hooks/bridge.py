@@ -50,6 +50,11 @@ class HookBridge:
         return [f"{path}: {reason}" for path, reason in self._directories.problems]
 
     @property
+    def containers(self) -> dict[str, int]:
+        """The number of containers that got a hook, by the hook's file; hooks in force have a number in any case."""
+        return {**dict.fromkeys((named.path for named in self._directories.in_force), 0), **self.injected}
+
+    @property
     def accounts(self) -> Mapping[str, Account]:
         """The runs of precreate hooks, by the hook's file."""
         return self._runner.accounts if self._runner is not None else {}

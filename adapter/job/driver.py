@@ -44,6 +44,8 @@ class Driver(ABC, Generic[S]):
         self._process: Process | None = None
         self._deadline: Timer | None = None
         self._limit: Timer | None = None
+        self._is_told = False
+        """Whether the log says that the job goes on behind the answer."""
 
     # Defined by a subclass
 
@@ -175,6 +177,8 @@ class Driver(ABC, Generic[S]):
             self._runner.let_work(process)
 
     def _next(self) -> None:
+        if self._is_told:
+            log.info("%s: it has ended behind the answer", self)
         self.on_end(self)
 
     # Inputs
@@ -193,6 +197,7 @@ class Driver(ABC, Generic[S]):
         actions = self._job.time_is_up(reason)
         if self._job.state is not State.ENDED:
             log.warning("%s: %s; it goes on behind the answer", self, running.error(reason) if running else reason)
+            self._is_told = True
         self._do(actions)
 
     def _limit_is_reached(self) -> None:

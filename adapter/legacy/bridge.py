@@ -87,7 +87,7 @@ class Bridge:
     @property
     def faults(self) -> list[str]:
         """What is wrong with conf.json."""
-        return [str(self._conf_json.error)] if self._conf_json.error is not None else []
+        return [self._conf_json.fault] if self._conf_json.error is not None else []
 
     def take_over(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
         """Goes on where the owner before has stopped, with its journal, and with what the runtime has now.
@@ -155,8 +155,8 @@ class Bridge:
         entries = config.entries if missed and config else ()
         if not any(self._subscriptions.owes_delete(entry, is_sandbox=False) for entry in entries):
             return
-        text = "containers that have started without the adapter: %d; no plugin has run for their creates"
-        log.warning(text, len(missed))
+        text = "containers that have started without the adapter: %d; no plugin has run for their creates: %s"
+        log.warning(text, len(missed), ", ".join(map(str, missed)))
         for target in missed:
             target.let_go_of_messages()
             self.ledger.remember(target)
@@ -262,7 +262,7 @@ class Bridge:
             return None
         config = self._look()
         if config is None:
-            self._refuse_create()
+            self._refuse_create(target)
             return None
         entries = self._subscriptions.at(event, config.entries)
         if self._inherited:
@@ -280,10 +280,12 @@ class Bridge:
         """Whether the owner before has run the plugin for this event, the first since this process is the owner."""
         return (target.id, entry.key) in self._inherited and not self._subscriptions.has_list(entry.type)
 
-    def _refuse_create(self) -> None:
+    def _refuse_create(self, target: Target) -> None:
         error = self._conf_json.error
         if self._settings.fail_create and error is not None:
-            raise ConfigError(error.place, f"{error.reason} (no plugin can run)")
+            refusal = ConfigError(error.place, f"{error.reason} (no plugin can run)")
+            log.error("create of %s: %s", target, refusal)
+            raise refusal
 
     def _delete(self, event: str, message: Any, target: Target) -> PluginJob | None:
         """Returns the job of a delete, whose plugins are named when its turn comes; None when no plugin has one."""

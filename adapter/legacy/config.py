@@ -155,6 +155,12 @@ class ConfigFile:
         self.error: ConfigError | None = None
         """The error of the last read, None if there was none."""
 
+    @property
+    def fault(self) -> str:
+        """What is wrong with the file, and what becomes of its plugins; empty if nothing is."""
+        result = "the last good version stays in force" if self._good else "no plugin can run"
+        return f"{self.error}; {result}" if self.error else ""
+
     def current(self) -> Config:
         """Returns the configuration in force now.
 
@@ -198,9 +204,10 @@ class ConfigFile:
         return config
 
     def _reject(self, error: ConfigError) -> Config:
-        if str(error) != str(self.error):
-            log.error("%s%s", error, "; the last good version stays in force" if self._good else "")
+        is_new = str(error) != str(self.error)
         self.error = error
+        if is_new:
+            log.error("%s", self.fault)
         return self._in_force()
 
 

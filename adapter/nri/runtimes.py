@@ -34,7 +34,7 @@ class Habits(NamedTuple):
 
 _HABITS = {
     "containerd": Habits(hides_earlier_pods=True),
-    "cri-o": Habits(no_hooks="CRI-O injects them itself", hides_refused=True),
+    "cri-o": Habits(no_hooks="CRI-O injects those of its own hooks_dir", hides_refused=True),
     "docker": Habits(
         no_hooks="Docker refuses containers with injected hooks",
         no_updates="Docker takes no updates of containers",

@@ -94,6 +94,7 @@ def test_a_chain_under_way_is_finished_and_a_create_that_waits_is_not_started(
     daemon.send("StartContainer", start("ctr"))  # it waits for the first
     daemon.hang_up()
     daemon.logged("INFO the runtime has closed the connection")
+    daemon.logged("WARNING until the adapter has joined again, pods and containers start without it")
     gate.let_on()
     daemon.accept(listen())
     daemon.handshake()

@@ -107,6 +107,30 @@ def test_a_broken_conf_json_is_a_fault(node: Node) -> None:
     assert "FAULT" in asked(node).stdout
 
 
+def test_a_conf_json_of_which_the_last_good_version_stays_in_force_is_a_fault_that_says_so(node: Node) -> None:
+    daemon = joined(node)
+    node.configure("good")
+    assert daemon.call("StartContainer", start("c1")).code == Code.OK
+    node.write_conf("{")
+    assert daemon.call("StartContainer", start("c2")).code == Code.OK
+    _, [adapter] = told(node)
+    assert adapter["faults"] == [f"{node.conf_json}:1: unexpected end; the last good version stays in force"]
+
+
+def test_hooks_in_force_are_shown_before_a_container_gets_them(node: Node) -> None:
+    hooks = node.path / "hooks.d"
+    hooks.mkdir()
+    hook = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "stages": ["poststop"]}
+    for name, condition in (("all", {"always": True}), ("none", {"commands": ["^$"]})):
+        (hooks / f"{name}.json").write_text(json.dumps({**hook, "when": condition}))
+    node.shared_state = "state"
+    daemon = node.launch(hooks={"enabled": True, "directories": [str(hooks)]})
+    assert daemon.call("CreateContainer").code == Code.OK
+    daemon.logged("hooks for container")
+    _, [adapter] = told(node)
+    assert adapter["hooks"] == {f"{hooks}/all.json": 1, f"{hooks}/none.json": 0}
+
+
 def test_each_adapter_with_the_directory_answers_and_says_whether_it_serves(node: Node) -> None:
     joined(node)
     joined(node)
@@ -125,6 +149,7 @@ def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: N
     assert f"pid {daemon.server}, since" in text.splitlines()[0]
     assert text.splitlines()[0].endswith(": serves no events")
     assert "runtime " not in text.partition("FAULT")[0]
+    assert f"FAULT    not joined with a runtime: no runtime at {node.path}/no.sock: No such file or directory" in text
 
 
 def test_a_status_that_cannot_be_asked_for_is_logged_once(node: Node, tmp_path: Path) -> None:

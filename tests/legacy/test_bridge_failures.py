@@ -214,13 +214,22 @@ def test_a_plugin_that_has_gone_misses_its_delete_and_the_others_get_theirs(node
 # A broken conf.json
 
 
-def test_a_broken_conf_json_without_a_good_one_before_fails_creates(node: Node) -> None:
+def test_a_broken_conf_json_without_a_good_one_before_fails_creates(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
     node.conf_json.write_text("{")
-    for id_ in ("pod", "c1"):
+    reason = f"{node.conf_json}:1: unexpected end"
+    for id_ in ("c1", "c2"):
         with pytest.raises(ConfigError) as caught:
             node.create(id_)
-        assert str(caught.value) == f"{node.conf_json}:1: unexpected end (no plugin can run)"
+        assert str(caught.value) == f"{reason} (no plugin can run)"
     assert node.delete("c1").outcome == "nothing to do"
+    assert logged(caplog) == [
+        f"{reason}; no plugin can run",
+        f"create of container c1: {reason} (no plugin can run)",
+        f"create of container c2: {reason} (no plugin can run)",
+    ]
+    assert node.bridge.faults == [f"{reason}; no plugin can run"]
 
 
 def test_a_broken_conf_json_is_tolerated_where_failures_are(node: Node) -> None:

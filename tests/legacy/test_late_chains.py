@@ -62,6 +62,7 @@ def test_a_plugin_that_may_fail_lets_the_event_go_and_its_chain_on(
     node.release("a")
     node.idle()
     assert node.counters == {"runs": 1, "late": 1}
+    assert logged(caplog, logging.INFO)[-1] == "create of container c1: it has ended behind the answer"
 
 
 def test_a_plugin_that_fails_behind_the_answer_is_logged_and_counted(
