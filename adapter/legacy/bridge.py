@@ -155,7 +155,7 @@ class Bridge:
         entries = config.entries if missed and config else ()
         if not any(self._subscriptions.owes_delete(entry, is_sandbox=False) for entry in entries):
             return
-        text = "containers that have started without the adapter: %d; no plugin has run for their creates: %s"
+        text = "containers that have started without the adapter: %d; no plugin has run for their creates: %.1000s"
         log.warning(text, len(missed), ", ".join(map(str, missed)))
         for target in missed:
             target.let_go_of_messages()
@@ -262,7 +262,7 @@ class Bridge:
             return None
         config = self._look()
         if config is None:
-            self._refuse_create(target)
+            self._refuse_create(event, target)
             return None
         entries = self._subscriptions.at(event, config.entries)
         if self._inherited:
@@ -280,11 +280,11 @@ class Bridge:
         """Whether the owner before has run the plugin for this event, the first since this process is the owner."""
         return (target.id, entry.key) in self._inherited and not self._subscriptions.has_list(entry.type)
 
-    def _refuse_create(self, target: Target) -> None:
+    def _refuse_create(self, event: str, target: Target) -> None:
         error = self._conf_json.error
         if self._settings.fail_create and error is not None:
             refusal = ConfigError(error.place, f"{error.reason} (no plugin can run)")
-            log.error("create of %s: %s", target, refusal)
+            log.error("%s of %s: %s", STATES[event], target, refusal)
             raise refusal
 
     def _delete(self, event: str, message: Any, target: Target) -> PluginJob | None:

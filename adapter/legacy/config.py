@@ -204,9 +204,8 @@ class ConfigFile:
         return config
 
     def _reject(self, error: ConfigError) -> Config:
-        is_new = str(error) != str(self.error)
-        self.error = error
-        if is_new:
+        before, self.error = self.error, error
+        if str(error) != str(before):
             log.error("%s", self.fault)
         return self._in_force()
 

@@ -66,17 +66,13 @@ class Programs:
         return Program(type_, self.find(type_), (type_, "invoke"), self._environment)
 
     def standing_by(self, numbers: Mapping[str, int]) -> Iterator[tuple[Program | PluginError, int]]:
-        """Yields what is executed for the plugins of which so many processes should stand by, with that number.
-
-        A PluginError takes the place of what cannot be executed.
-        """
+        """Yields what is executed for the plugins of which so many processes should stand by, or why nothing is."""
         for type_, number in numbers.items():
-            if number:
-                try:
-                    program: Program | PluginError = self.program(type_)
-                except PluginError as error:
-                    program = error
-                yield program, number
+            try:
+                if number:
+                    yield self.program(type_), number
+            except PluginError as error:
+                yield error, number
 
     def spawn(self, runner: Runner, type_: str, on_exit: Callable[[Process], None]) -> Process:
         """Starts a plugin; see `Runner.spawn`. Raises PluginError."""
