@@ -92,7 +92,9 @@ def test_a_conf_json_that_anybody_can_replace_runs_nothing_until_that_has_change
         with pytest.raises(ConfigError) as caught:
             node.create("c1")
         assert str(caught.value) == f"{reason} (no plugin can run)"
-    assert [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR] == [reason]
+    refused = f"create of container c1: {reason} (no plugin can run)"
+    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert errors == [f"{reason}; no plugin can run", refused, refused]
     (etc / at).chmod(0o755)
     assert done(node, "create") == "ok"
     assert node.runs == ["a create c1"]
