@@ -198,8 +198,9 @@ class ConfigFile:
     def _accept(self, config: Config) -> Config:
         if self.error is not None:
             log.info("%s is in order again", self.path)
-        if self._good is not None and config != self._good:
-            log.info("%s changed: %s", self.path, ", ".join(entry.type for entry in config.entries) or "no plugins")
+        if config != self._good:
+            names = ", ".join(entry.type for entry in config.entries) or "no plugins"
+            log.info("%s%s: %s", self.path, " changed" if self._good else "", names)
         self._good, self.error = config, None
         return config
 

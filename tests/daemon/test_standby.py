@@ -79,7 +79,7 @@ def test_a_plugin_has_its_own_number_of_processes(node: Node) -> None:
     daemon = node.launch({"standby": 3, "plugins": {"other": {"standby": 0}, "absent": {"standby": 1}}})
     standing_by(daemon, 3)
     daemon.logged("registered with")
-    assert not [line for line in daemon.log if "absent" in line]
+    assert not [line for line in daemon.log if "absent: " in line]
 
 
 def test_a_plugin_that_conf_json_does_not_name_any_more_does_not_stand_by(node: Node) -> None:

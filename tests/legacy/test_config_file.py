@@ -15,10 +15,10 @@ from adapter.paths import SETTLED
 from .disk import SECOND, Disk, errors, infos, naming, pretend
 
 
-def test_an_absent_file_means_no_plugins_and_no_complaint(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_absent_file_means_no_plugins_and_the_log_says_so_once(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
     assert disk.types() == disk.types() == []
     assert disk.conf.error is None
-    assert caplog.records == []
+    assert caplog.messages == [f"{disk.path}: no plugins"]
 
 
 def test_a_directory_that_does_not_exist_is_an_absent_file(tmp_path: Path) -> None:
@@ -68,14 +68,14 @@ def test_a_rewritten_file_is_in_force_for_the_next_event(disk: Disk, rewrite: Ca
 
 
 @pytest.mark.parametrize("rewrite", REWRITES)
-def test_a_change_is_logged_once_with_the_new_plugins(
+def test_the_plugins_are_logged_once_and_once_after_each_change(
     disk: Disk, rewrite: Callable[[Disk, str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     for types in (["a"], ["b", "c"], ["b", "c"], []):
         rewrite(disk, naming(*types))
         disk.types()
         disk.types()
-    assert infos(caplog) == [f"{disk.path} changed: b, c", f"{disk.path} changed: no plugins"]
+    assert infos(caplog) == [f"{disk.path}{said}" for said in (": a", " changed: b, c", " changed: no plugins")]
 
 
 def test_a_settled_file_is_read_once_and_looked_at_for_every_event(disk: Disk) -> None:
@@ -188,7 +188,7 @@ def test_a_half_written_file_takes_force_when_the_rest_is_there(disk: Disk, capl
     disk.write(whole)
     assert disk.types() == ["b", "c"]
     assert disk.conf.error is None
-    assert infos(caplog) == [f"{disk.path} is in order again", f"{disk.path} changed: b, c"]
+    assert infos(caplog)[1:] == [f"{disk.path} is in order again", f"{disk.path} changed: b, c"]
 
 
 def test_each_new_mistake_is_logged(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
@@ -209,7 +209,7 @@ def test_a_repaired_file_is_said_to_be_in_order_once(disk: Disk, caplog: pytest.
     disk.write(naming("a"))
     disk.types()
     disk.types()
-    assert infos(caplog) == [f"{disk.path} is in order again"]
+    assert infos(caplog) == [f"{disk.path} is in order again", f"{disk.path}: a"]
 
 
 def test_a_file_that_is_gone_means_no_plugins_whatever_was_before(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
@@ -218,7 +218,7 @@ def test_a_file_that_is_gone_means_no_plugins_whatever_was_before(disk: Disk, ca
     disk.types()
     disk.path.unlink()
     assert disk.types() == disk.types() == []
-    assert infos(caplog) == [f"{disk.path} changed: no plugins"]
+    assert infos(caplog) == [f"{disk.path}: a", f"{disk.path} changed: no plugins"]
 
 
 def test_a_broken_file_that_is_gone_is_in_order_again(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
@@ -228,7 +228,7 @@ def test_a_broken_file_that_is_gone_is_in_order_again(disk: Disk, caplog: pytest
     disk.path.unlink()
     assert disk.types() == []
     assert disk.conf.error is None
-    assert infos(caplog) == [f"{disk.path} is in order again"]
+    assert infos(caplog) == [f"{disk.path} is in order again", f"{disk.path}: no plugins"]
 
 
 def test_a_file_that_comes_back_unchanged_is_read_again(disk: Disk) -> None:

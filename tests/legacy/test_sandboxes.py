@@ -207,4 +207,4 @@ def test_that_sandboxes_are_ours_needs_no_word(host: Host, caplog: pytest.LogCap
     host.bridge().runtime_is("containerd", "1.7.35")
     assert host.ours()
     host.node.loop.settle()
-    assert caplog.records == []
+    assert "are left to" not in caplog.text
