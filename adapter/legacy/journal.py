@@ -185,8 +185,7 @@ def _record(target: Target, entry: Entry) -> dict[str, Any]:
 
 def _create(record: dict[str, Any]) -> Create:
     record = {"started": 0, "names": [], **record}
-    texts = [*record["names"], *(record[key] for key in _NAMES)]
-    "".join(texts).encode()  # raises for another type, and for a lone surrogate
+    "".join([*record["names"], *(record[key] for key in _NAMES)]).encode()  # raises for other types, lone surrogates
     if {type(record[key]) for key in _NUMBERS} != {int} or not isinstance(record["names"], list):
         raise TypeError
     target = Target.restored(
