@@ -111,7 +111,7 @@ def test_a_broken_conf_json_is_logged_and_nobody_is_owed_anything(node: Node, ca
     node.conf_json.write_text("{")
     node.bridge.synchronize([a_pod()], [a_container("c1", pod_sandbox_id="pod", state=RUNNING)])
     assert len(node.bridge.ledger) == 0
-    assert [record.getMessage() for record in caplog.records] == [f"{node.conf_json}:1: unexpected end; no plugin can run"]
+    assert caplog.messages == [f"{node.conf_json}:1: unexpected end; no plugin can run"]
 
 
 def test_to_be_told_again_changes_nothing(node_with_plugins: Node) -> None:
