@@ -195,7 +195,7 @@ class _Heard(logging.Handler):
             self.fields = fields
         elif fields.get("stream") == "stderr":
             self.stderr.append(record.getMessage().removeprefix(f"{fields['plugin']}: stderr: "))
-        elif record.levelno >= logging.INFO:
+        elif record.levelno > logging.INFO or record.name != ConfigFile.__module__:  # which plugins there are is known
             self.log.append(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
