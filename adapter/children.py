@@ -16,7 +16,6 @@ class Children:
     """The children of this process. Programs that were spawned here are reaped by `reap` only."""
 
     def __init__(self) -> None:
-        """Changes nothing yet."""
         self._programs: set[int] = set()
         self._soft, self._hard = 0, 0
         """The limits of programs; 0 if programs have the daemon's."""

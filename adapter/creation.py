@@ -19,7 +19,6 @@ class Creation:
     """A container that is being created."""
 
     def __init__(self, request: api.CreateContainerRequest, context: Context) -> None:
-        """Takes the container as the runtime sends it, and the call."""
         self.request = request
         self.context = context
         self.response = api.CreateContainerResponse()

@@ -49,7 +49,6 @@ class JSONError(ValueError):
     """Text that is not JSON, with the line and column of the error."""
 
     def __init__(self, reason: str, text: bytes, offset: int) -> None:
-        """Takes the reason, the whole text, and the offset of the error in bytes."""
         self.reason = reason
         self.line, self.column = position(text, offset)
         super().__init__(f"line {self.line}, column {self.column}: {reason}")

@@ -12,7 +12,6 @@ class Inventory:
     """What Synchronize has listed, changed by the events since."""
 
     def __init__(self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> None:
-        """Takes what Synchronize lists."""
         self._pods = {pod.id: pod for pod in pods}
         self._containers = {container.id: container for container in containers}
 

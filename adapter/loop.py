@@ -31,7 +31,6 @@ class Timer:
     __slots__ = ("callback",)
 
     def __init__(self, callback: Callable[[], object]) -> None:
-        """Takes the callback."""
         self.callback: Callable[[], object] | None = callback
 
     def cancel(self) -> None:
@@ -46,7 +45,6 @@ class Loop:
     """
 
     def __init__(self) -> None:
-        """Opens the epoll descriptor."""
         self._epoll = select.epoll()
         self._watched: dict[int, Callable[[], object]] = {}
         self._timers: list[tuple[float, int, Timer]] = []

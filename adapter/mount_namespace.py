@@ -21,7 +21,6 @@ class MountNamespace:
     """While it is entered, this process sees the files that programs see. It is this process's own until `use`."""
 
     def __init__(self) -> None:
-        """Opens nothing yet."""
         self.is_foreign = False
         """Whether programs see other files than this process."""
         self._own = self._foreign = -1

@@ -16,7 +16,6 @@ class Histogram:
     __slots__ = ("counts", "seconds")
 
     def __init__(self) -> None:
-        """Starts empty."""
         self.counts = [0] * (len(BOUNDS) + 1)
         self.seconds = 0.0
 

@@ -68,7 +68,6 @@ class Trusted:
     """The files that were found good; decides again only when the status of a file has changed."""
 
     def __init__(self, trust: Trust) -> None:
-        """Takes what decides."""
         self._trust = trust
         self._good: dict[str, tuple[int, ...]] = {}
 

@@ -29,7 +29,6 @@ class HookBridge:
     """The hooks of this node."""
 
     def __init__(self, loop: Loop, settings: HooksSettings, host_root: str = "/") -> None:
-        """Takes the loop, the settings, and the root directory of the node."""
         self._loop = loop
         self._settings = settings
         self._host_root = host_root

@@ -24,7 +24,6 @@ class HookError(ValueError):
     """A hook file that cannot be used; `line` and `column` are 0 if the error has no place, as for a missing key."""
 
     def __init__(self, reason: str, line: int = 0, column: int = 0) -> None:
-        """Takes the reason and its place."""
         super().__init__(f"line {line}, column {column}: {reason}" if line else reason)
         self.reason = reason
         self.line = line

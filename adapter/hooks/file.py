@@ -31,7 +31,6 @@ class HookFile:
     __slots__ = ("_text", "error", "hook", "masks", "name", "path", "seen")
 
     def __init__(self, directory: str, name: str) -> None:
-        """Takes the file's directory and its name there."""
         self.name = name
         self.path = os.path.join(directory, name)
         self.hook: Named | None = None

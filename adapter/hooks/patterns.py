@@ -67,7 +67,6 @@ class Patterns:
     """
 
     def __init__(self) -> None:
-        """Starts without patterns."""
         self._patterns: list[str] = []
         self._filter: Any = None
         self._fits = True

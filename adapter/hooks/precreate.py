@@ -64,7 +64,6 @@ class Edits(Driver[HookStep]):
         response: api.CreateContainerResponse,
         policy: Policy,
     ) -> None:
-        """Takes the hooks, the request, and the response as it adjusts the container so far."""
         self._original = oci.spec_from(request.pod, request.container)
         self._edited = oci.apply(self._original, response.adjust)
         text = json.dumps(self._edited, ensure_ascii=False, separators=(",", ":"))

@@ -17,7 +17,6 @@ class Ledger:
     """The creates without a delete, by id, and what the creates knew."""
 
     def __init__(self) -> None:
-        """Starts empty."""
         self._owed: dict[str, tuple[Entry, ...]] = {}
         self._targets: dict[str, Target] = {}
         self._under_way: dict[str, list[Entry]] = {}

@@ -23,7 +23,6 @@ class PendingUpdates:
     """The updates that wait, one for each container: a later update is merged into an earlier one."""
 
     def __init__(self, loop: Loop) -> None:
-        """Starts without updates."""
         self._loop = loop
         self.send: Send | None = None
         """Set if the runtime can be called at any time."""

@@ -27,7 +27,6 @@ class Sandboxes:
     """Decides whether the events of pods are left to the runtime."""
 
     def __init__(self, loop: Loop, settings: LegacySettings, host_root: str) -> None:
-        """Takes the loop, what is configured, and the root directory of the node."""
         self._loop = loop
         self._settings = settings
         self._host_root = host_root

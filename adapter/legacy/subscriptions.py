@@ -42,7 +42,6 @@ class Subscriptions:
     """The events of each plugin: its configured list, or the original client's events."""
 
     def __init__(self, plugins: Mapping[str, PluginSettings]) -> None:
-        """Takes the settings of plugins, by type."""
         self._events = {type_: plugin.events for type_, plugin in plugins.items() if plugin.events is not None}
         self.end_is_told = True
         """Whether the runtime tells the end of what it creates; else no delete would ever be due."""

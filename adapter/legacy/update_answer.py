@@ -23,7 +23,6 @@ class UpdateAnswerBuilder(AnswerBuilder):
     """
 
     def __init__(self, event: str, request: Any, target: Target, updates: PendingUpdates) -> None:
-        """Takes the same as AnswerBuilder."""
         super().__init__(event, request, target, updates)
         container = api.Container()
         container.CopyFrom(request.container)

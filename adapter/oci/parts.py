@@ -136,7 +136,6 @@ class Scalar(Part):
     """A string, or a number in a wrapper, that cannot be removed."""
 
     def __init__(self, field: str, reader: Callable[[object, str], Any]) -> None:
-        """Takes the reader of values."""
         super().__init__(field)
         self._reader = reader
 

@@ -46,7 +46,6 @@ class FrameReader:
     """Cuts the trunk's byte stream into frames."""
 
     def __init__(self) -> None:
-        """Starts with nothing buffered."""
         self._buffer = bytearray()
 
     def receive_data(self, data: bytes) -> Iterator[tuple[int, bytes]]:

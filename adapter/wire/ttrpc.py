@@ -56,7 +56,6 @@ class MessageReader:
     """Cuts the byte stream of one logical connection into messages."""
 
     def __init__(self) -> None:
-        """Starts with nothing buffered."""
         self._buffer = bytearray()
         self._discard = 0  # remaining bytes of an oversized message
 
