@@ -122,8 +122,7 @@ def _as_text(outcome: Outcome) -> Iterator[str]:
 
 def _container_as_text(described: Described) -> Iterator[str]:
     facts = match.facts(described.pod, described.container)
-    name = "/".join(filter(None, (described.pod.namespace, described.pod.name, described.container.name)))
-    yield f"container    {name or 'without a name'}, from {described.kind}"
+    yield f"container    {described.name or 'without a name'}, from {described.kind}"
     yield f"command      {facts.command or ('none' if described.command_is_known else 'unknown: the image decides')}"
     yield f"annotations  {len(facts.annotations)}"
     yield f"bind mounts  {'yes' if facts.has_bind_mounts else 'none but those of the runtime'}"

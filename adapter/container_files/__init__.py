@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from adapter.container_files import config, document, inspected, manifest, nri
+from adapter.container_files.described import IMAGE_DECIDES, PODS_ANNOTATIONS, Described
 from adapter.container_files.document import Value
-from adapter.container_files.manifest import IMAGE_DECIDES
 from adapter.errors import ConfigError
 from adapter.proto import nri_pb2 as api
 
@@ -26,22 +26,6 @@ _CONTAINER = {field.name for field in api.Container.DESCRIPTOR.fields} | {"podSa
 _POD = {field.name for field in api.PodSandbox.DESCRIPTOR.fields}
 _OCI = {"ociVersion", "process", "root"}
 _EVENT = {"event", "pod", "container"}
-
-
-class Described(NamedTuple):
-    """A container with its pod. `kind` is the kind of the file, `unknown` lists what such a file cannot tell."""
-
-    kind: str
-    pod: api.PodSandbox
-    container: api.Container
-    unknown: tuple[str, ...] = ()
-    spec: dict[str, Any] | None = None
-    """The whole OCI specification, where the file has it."""
-
-    @property
-    def command_is_known(self) -> bool:
-        """Whether the container's arguments are known; otherwise `container` has none."""
-        return IMAGE_DECIDES not in self.unknown
 
 
 Candidates: TypeAlias = list[tuple[str, Callable[[], Described]]]
@@ -61,7 +45,7 @@ def read(file: str, pod_file: str = "", name: str = "", command: str = "") -> De
         raise ConfigError("-command", f"the command is known: {known or 'none'}")
     if not pod_file:
         return described
-    unknown = tuple(text for text in described.unknown if text != inspected.PODS_ANNOTATIONS)
+    unknown = tuple(text for text in described.unknown if text != PODS_ANNOTATIONS)
     return described._replace(pod=_pod(document.read(pod_file)[0]), unknown=unknown)
 
 
@@ -73,9 +57,9 @@ def _candidates(documents: Sequence[Value], command: str) -> tuple[Value, Candid
         return _of_manifests(documents, command)
     if keys & _EVENT:
         return first, list(_of_events(documents))
-    for tool, (own, convert) in inspected.TOOLS.items():
+    for own, convert in inspected.TOOLS:
         if keys >= own:
-            return first, [_of_tool(tool, convert(value)) for value in documents]
+            return first, [_of_tool(convert(value)) for value in documents]
     if keys & _OCI:
         return first, [("", partial(_of_config, first))]
     if keys & (_POD - _CONTAINER):
@@ -105,8 +89,8 @@ def _chosen(candidates: Candidates, name: str, place: Value) -> Described:
     raise place.error(f"{reason}; there are: {', '.join(short if len(short) == len(full) else full) or 'none'}")
 
 
-def _full(pod: api.PodSandbox, name: str) -> str:
-    return "/".join(filter(None, (pod.namespace, pod.name, name)))
+def _full(*names: str) -> str:
+    return "/".join(filter(None, names))
 
 
 def _pod(value: Value) -> api.PodSandbox:
@@ -132,9 +116,8 @@ def _of_config(value: Value) -> Described:
     return Described("an OCI config.json", api.PodSandbox(), config.container(value), spec=value.data)
 
 
-def _of_tool(tool: str, found: inspected.Inspected) -> tuple[str, Callable[[], Described]]:
-    described = Described(tool, found.pod, found.container, found.unknown, found.spec)
-    return _full(found.pod, found.container.name), lambda: described
+def _of_tool(described: Described) -> tuple[str, Callable[[], Described]]:
+    return described.name, lambda: described
 
 
 # Kubernetes
@@ -143,7 +126,7 @@ def _of_tool(tool: str, found: inspected.Inspected) -> tuple[str, Callable[[], D
 def _of_manifests(documents: Sequence[Value], command: str) -> tuple[Value, Candidates]:
     pods = _pods_of_manifests(documents)
     candidates: Candidates = [
-        (_full(pod, value["name"].text), partial(_of_manifest, template, pod, value, command))
+        (_full(pod.namespace, pod.name, value["name"].text), partial(manifest.container, template, pod, value, command))
         for template, pod in pods
         for value in manifest.containers(template)
     ]
@@ -157,11 +140,6 @@ def _pods_of_manifests(documents: Sequence[Value]) -> list[tuple[Value, api.PodS
     return pods
 
 
-def _of_manifest(template: Value, pod: api.PodSandbox, value: Value, command: str) -> Described:
-    container, unknown = manifest.container(template, value, command)
-    return Described("a Kubernetes manifest", pod, container, tuple(unknown))
-
-
 # NRI
 
 
@@ -172,7 +150,7 @@ def _of_events(documents: Sequence[Value]) -> Iterator[tuple[str, Callable[[], D
         raise documents[0].error("no container in it")
     for event in sorted(with_container, key=lambda event: event["event"].text != "CreateContainer"):
         pod = [event["pod"][key].text for key in ("namespace", "name")]
-        yield "/".join(filter(None, (*pod, event["container"]["name"].text))), partial(_of_event, event)
+        yield _full(*pod, event["container"]["name"].text), partial(_of_event, event)
 
 
 def _of_event(event: Value) -> Described:

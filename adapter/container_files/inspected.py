@@ -6,33 +6,21 @@ internal/cri/labels; podman libpod/define/container_inspect.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
 
 from adapter.container_files import config
+from adapter.container_files.described import PODS_ANNOTATIONS, Described
 from adapter.container_files.document import Value
 from adapter.proto import nri_pb2 as api
 
-PODS_ANNOTATIONS = "the annotations of the pod (-pod gives them)"
-"""What is unknown of a container's pod."""
 
-
-class Inspected(NamedTuple):
-    """A container with its pod, what is unknown of them, and the whole OCI specification if the tool shows it."""
-
-    pod: api.PodSandbox
-    container: api.Container
-    unknown: tuple[str, ...] = (PODS_ANNOTATIONS,)
-    spec: dict[str, Any] | None = None
-
-
-def crictl(value: Value) -> Inspected:
-    """Returns the container of `crictl inspect`. Raises ConfigError."""
+def _crictl(value: Value) -> Described:
     status, info = value["status"], value["info"]
     spec = info["runtimeSpec"]
     if not spec.keys:
         raise info.error("no runtimeSpec in it")
-    return _of_spec(spec, status["id"].text, status["metadata"]["name"].text, status["labels"], info["sandboxID"].text)
+    id_, name = status["id"].text, status["metadata"]["name"].text
+    return _of_spec("crictl inspect", spec, id_, name, status["labels"], info["sandboxID"].text)
 
 
 def crictl_pod(value: Value) -> api.PodSandbox:
@@ -49,13 +37,14 @@ def crictl_pod(value: Value) -> api.PodSandbox:
     )
 
 
-def _ctr(value: Value) -> Inspected:
+def _ctr(value: Value) -> Described:
     spec, labels, id_ = value["Spec"], value["Labels"], value["ID"].text
     sandbox_id = spec["annotations"]["io.kubernetes.cri.sandbox-id"].text
-    return _of_spec(spec, id_, labels["io.kubernetes.container.name"].text or id_, labels, sandbox_id)
+    name = labels["io.kubernetes.container.name"].text or id_
+    return _of_spec("ctr containers info", spec, id_, name, labels, sandbox_id)
 
 
-def _of_spec(spec: Value, id_: str, name: str, labels: Value, sandbox_id: str) -> Inspected:
+def _of_spec(tool: str, spec: Value, id_: str, name: str, labels: Value, sandbox_id: str) -> Described:
     container = config.container(spec)
     container.MergeFrom(api.Container(id=id_, name=name, labels=labels.named_texts, pod_sandbox_id=sandbox_id))
     pod = api.PodSandbox(
@@ -64,10 +53,10 @@ def _of_spec(spec: Value, id_: str, name: str, labels: Value, sandbox_id: str) -
         namespace=labels["io.kubernetes.pod.namespace"].text,
         uid=labels["io.kubernetes.pod.uid"].text,
     )
-    return Inspected(pod, container, spec=spec.data)
+    return Described(tool, pod, container, (PODS_ANNOTATIONS,), spec.data)
 
 
-def _podman(value: Value) -> Inspected:
+def _podman(value: Value) -> Described:
     own = value["Config"]
     path = value["Path"].text
     container = api.Container(
@@ -80,7 +69,8 @@ def _podman(value: Value) -> Inspected:
         env=own["Env"].texts,
         mounts=map(_mount, value["Mounts"]),
     )
-    return Inspected(api.PodSandbox(id=value["Pod"].text), container, ("the limits of the container",))
+    pod = api.PodSandbox(id=container.pod_sandbox_id)
+    return Described("podman inspect", pod, container, ("the limits of the container",))
 
 
 def _mount(mount: Value) -> api.Mount:
@@ -95,9 +85,9 @@ def _mount(mount: Value) -> api.Mount:
     )
 
 
-TOOLS: Mapping[str, tuple[frozenset[str], Callable[[Value], Inspected]]] = {
-    "crictl inspect": (frozenset({"status", "info"}), crictl),
-    "ctr containers info": (frozenset({"ID", "Spec"}), _ctr),
-    "podman inspect": (frozenset({"Id", "Config"}), _podman),
-}
-"""The keys that tell each tool, and what reads its output."""
+TOOLS: Sequence[tuple[set[str], Callable[[Value], Described]]] = (
+    ({"status", "info"}, _crictl),
+    ({"ID", "Spec"}, _ctr),
+    ({"Id", "Config"}, _podman),
+)
+"""The keys that tell each tool, and what reads a container in its output; that raises ConfigError."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from adapter.container_files import quantity
+from adapter.container_files.described import IMAGE_DECIDES, Described
 from adapter.container_files.document import Value
 from adapter.proto import nri_pb2 as api
 
 KEYS = {"apiVersion", "kind"}
 """The keys of every manifest."""
-IMAGE_DECIDES = "the command: the image decides (-command gives it)"
-"""What is unknown of a container whose program is the entrypoint of its image."""
 
 _TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"), ("template",))
 """Where a manifest holds the template of a pod: a Deployment and the like, a CronJob, a PodTemplate."""
@@ -42,13 +41,13 @@ def containers(pod: Value) -> Iterator[Value]:
         yield from pod["spec"][kind]
 
 
-def container(pod: Value, value: Value, command: str) -> tuple[api.Container, list[str]]:
-    """Returns a container of a pod, and what the manifest does not tell of it; `command` is its image's entrypoint."""
+def container(template: Value, pod: api.PodSandbox, value: Value, command: str) -> Described:
+    """Returns a container of a Pod or of a template of one; `command` is its image's entrypoint. Raises ConfigError."""
     args = value["command"].texts or ([command] if command else [])
     unknown = ["the annotations that the kubelet and the runtime add", *_unknown_variables(value)]
     if not args:
         unknown.append(IMAGE_DECIDES)
-    volumes = {volume["name"].text: volume for volume in pod["spec"]["volumes"]}
+    volumes = {volume["name"].text: volume for volume in template["spec"]["volumes"]}
     message = api.Container(
         name=value["name"].text,
         linux=api.LinuxContainer(resources=quantity.resources(value["resources"])),
@@ -56,7 +55,7 @@ def container(pod: Value, value: Value, command: str) -> tuple[api.Container, li
         env=[f"{variable['name'].text}={variable['value'].text}" for variable in value["env"]],
         mounts=[_mount(mount, volumes) for mount in value["volumeMounts"]],
     )
-    return message, unknown
+    return Described("a Kubernetes manifest", pod, message, tuple(unknown))
 
 
 def _template(manifest: Value) -> Value | None:
