@@ -53,6 +53,12 @@ NOWHERE = Limit(
     "`uidMappings` of a mount, unknown keys",
     "NRI has no field for it",
 )
+KEPT = Limit(
+    "*",
+    "removing `process.oomScoreAdj`, `linux.cgroupsPath`, `linux.seccomp`, `linux.memoryPolicy`, a limit of memory, "
+    "CPU or pids, a hugepage limit, a unified resource",
+    "NRI can change it but not take it away",
+)
 MARKED = Limit(
     "*[NAME]",
     "adding or changing an annotation, a variable, a mount, a device, a sysctl, or a network device whose name begins "
@@ -65,9 +71,9 @@ REPEATED = Limit(
     "hugepage limits",
     "it stands there more than once and runtimes change the first only",
 )
-ARGS_EMPTIED = Limit("process.args", "removing all arguments", "runtimes take no arguments as no change")
 ENV_REMOVED = Limit("process.env[NAME]", "removing a variable", "NRI does not forward the removal of a variable")
 ENV_BARE = Limit("process.env[NAME]", "adding an entry without `=`, or without a name", "runtimes drop such an entry")
+ARGS_EMPTIED = Limit("process.args", "removing all arguments", "runtimes take no arguments as no change")
 MOUNT_ORDER = Limit(
     "mounts[NAME]",
     "moving a mount behind one inside it, which it would hide, or before that; a new mount may stand anywhere",
@@ -80,25 +86,6 @@ HOOKS_KEPT = Limit(
 )
 RLIMIT_KEPT = Limit("process.rlimits[NAME]", "removing an rlimit", "NRI has no removal of rlimits")
 DEVICE_KEPT = Limit("linux.devices[NAME]", "removing a device", "NRI does not forward the removal of a device")
-RULES_KEPT = Limit(
-    "linux.resources.devices",
-    "removing or changing a device rule, or adding one in front",
-    "NRI can only append rules to those that are there",
-)
-KEPT = Limit(
-    "*",
-    "removing `process.oomScoreAdj`, `linux.cgroupsPath`, `linux.seccomp`, `linux.memoryPolicy`, a limit of memory, "
-    "CPU or pids, a hugepage limit, a unified resource",
-    "NRI can change it but not take it away",
-)
-MEMORY = Limit(
-    "linux.resources.memory.*",
-    "`reservation`, `swap`, `kernel`, `kernelTCP`, `swappiness`, `disableOOMKiller`, `useHierarchy`, "
-    "`checkBeforeUpdate`; `swap` may follow a new `limit`, to the same number",
-    "runtimes take nothing but the limit",
-)
-ZERO = Limit("linux.resources.*", "a memory limit of 0; in updates any 0", "runtimes take 0 as no change")
-PIDS = Limit("linux.resources.pids.limit", "a limit below 0", "runtimes take a limit below 0 as no change")
 NAMESPACE = Limit(
     "linux.namespaces[NAME]",
     "a type other than `network`, `pid`, `mount`, `ipc`, `uts`, `user`, `cgroup`",
@@ -109,31 +96,24 @@ SECCOMP_ERRNO = Limit(
     "a changed policy whose `defaultErrnoRet` is not 1 (EPERM, which is what its absence means)",
     "runtimes drop it from an adjusted policy",
 )
+MEMORY = Limit(
+    "linux.resources.memory.*",
+    "`reservation`, `swap`, `kernel`, `kernelTCP`, `swappiness`, `disableOOMKiller`, `useHierarchy`, "
+    "`checkBeforeUpdate`; `swap` may follow a new `limit`, to the same number",
+    "runtimes take nothing but the limit",
+)
+ZERO = Limit("linux.resources.*", "a memory limit of 0; in updates any 0", "runtimes take 0 as no change")
+PIDS = Limit("linux.resources.pids.limit", "a limit below 0", "runtimes take a limit below 0 as no change")
+RULES_KEPT = Limit(
+    "linux.resources.devices",
+    "removing or changing a device rule, or adding one in front",
+    "NRI can only append rules to those that are there",
+)
 UPDATE = Limit(
     "linux.resources.*",
     "in updates: `pids`, `devices`, `memory.swap` even with the limit, `cpu.realtimeRuntime`, `cpu.realtimePeriod`",
     "updates do not carry it",
 )
 
-LIMITS = (
-    ILL_TYPED,
-    NOWHERE,
-    KEPT,
-    MARKED,
-    REPEATED,
-    ENV_REMOVED,
-    ENV_BARE,
-    ARGS_EMPTIED,
-    MOUNT_ORDER,
-    HOOKS_KEPT,
-    RLIMIT_KEPT,
-    DEVICE_KEPT,
-    NAMESPACE,
-    SECCOMP_ERRNO,
-    MEMORY,
-    ZERO,
-    PIDS,
-    RULES_KEPT,
-    UPDATE,
-)
-"""All that is refused."""
+LIMITS = tuple(row for row in list(vars().values()) if isinstance(row, Limit))
+"""All that is refused: the rows above, in their order."""
