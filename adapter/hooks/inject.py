@@ -10,16 +10,9 @@ from collections.abc import Iterable
 from adapter.hooks.match import Named
 from adapter.proto import nri_pb2 as api
 
-FIELDS = {
-    # As upstream delivers them: runtimes run prestart hooks, which are deprecated, at the same moment.
-    "prestart": "create_runtime",
-    "createRuntime": "create_runtime",
-    "createContainer": "create_container",
-    "startContainer": "start_container",
-    "poststart": "poststart",
-    "poststop": "poststop",
-}
+FIELDS = {field.json_name: field.name for field in api.Hooks.DESCRIPTOR.fields}
 """NRI's field for each stage; `precreate`, which runtimes do not know, has none."""
+FIELDS["prestart"] = FIELDS["createRuntime"]  # as upstream delivers these deprecated hooks: they run at the same moment
 
 
 def adjustment(hooks: Iterable[Named]) -> api.ContainerAdjustment | None:
