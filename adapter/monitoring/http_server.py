@@ -5,17 +5,15 @@ There is one request for each connection, and only GET. A client that is slow, o
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
-import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import NamedTuple
 
 from adapter.loop import Loop
-from adapter.monitoring.listener import Listener
+from adapter.monitoring.listener import Listener, listening, remove_dead
 from adapter.trunk import Trunk
 
 MAX_REQUEST = 8 << 10
@@ -118,25 +116,10 @@ def _refusal(status: HTTPStatus) -> Response:
 
 def _tcp(listen: str) -> socket.socket:
     host, _, port = listen.rpartition(":")
-    made = socket.socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a killed adapter's connections may linger
-    return _listening(made, (host.strip("[]"), int(port)))
+    return listening(socket.AF_INET6 if host.startswith("[") else socket.AF_INET, (host.strip("[]"), int(port)))
 
 
 def _unix(path: str) -> socket.socket:
     """Returns a socket at a path, where that of a killed adapter may be."""
-    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as other:
-        if stat.S_ISSOCK(os.lstat(path).st_mode) and other.connect_ex(path) == errno.ECONNREFUSED:
-            os.unlink(path)
-    return _listening(socket.socket(socket.AF_UNIX), path)
-
-
-def _listening(made: socket.socket, address: str | tuple[str, int]) -> socket.socket:
-    try:
-        made.setblocking(False)
-        made.bind(address)
-        made.listen()
-    except OSError:
-        made.close()
-        raise
-    return made
+    remove_dead(path)
+    return listening(socket.AF_UNIX, path)

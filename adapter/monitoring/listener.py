@@ -1,12 +1,16 @@
-"""A socket that others connect to. Without descriptors or memory for one more connection it pauses.
+"""Sockets that others connect to. Without descriptors or memory for one more connection they pause.
 
 A connection that cannot be accepted stays ready: the loop would try without end, and take a whole processor.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 
 from adapter.loop import Loop, Timer
 
@@ -46,3 +50,24 @@ class Listener:
             self._timer.cancel()
         self._loop.unwatch(self._socket.fileno())
         self._socket.close()
+
+
+def listening(family: int, address: str | tuple[str, int]) -> socket.socket:
+    """Returns a socket for a Listener, in a file system one for its owner alone. Raises OSError."""
+    made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a killed adapter's connections may linger
+        os.fchmod(made.fileno(), 0o600)
+        made.bind(address)
+        made.listen()
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def remove_dead(path: str) -> None:
+    """Removes a killed adapter's socket, if there is one at the path."""
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as other:
+        if stat.S_ISSOCK(os.lstat(path).st_mode) and other.connect_ex(path) == errno.ECONNREFUSED:
+            os.unlink(path)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from adapter.loop import Loop
-from adapter.monitoring.listener import Listener
+from adapter.monitoring.listener import Listener, listening, remove_dead
 
 PREFIX = "status-"
 PATIENCE = 2.0
@@ -30,20 +28,11 @@ class StatusSocket:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         with _sockets(directory) as paths:
             for path in paths:
-                with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as other:
-                    if other.connect_ex(os.fspath(path)) == errno.ECONNREFUSED:
-                        path.unlink(missing_ok=True)  # its adapter was killed
+                remove_dead(path)
         self._path = os.path.join(directory, f"{PREFIX}{os.urandom(4).hex()}")
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        try:
-            with _short(directory) as short:
-                listening.bind(f"{short}/{os.path.basename(self._path)}")
-            os.chmod(self._path, 0o600)
-            listening.listen()
-        except OSError:
-            listening.close()
-            raise
-        self._listener = Listener(loop, listening, self._answer)
+        with _short(directory) as short:
+            made = listening(socket.AF_UNIX, f"{short}/{os.path.basename(self._path)}")
+        self._listener = Listener(loop, made, self._answer)
 
     def _answer(self, asker: socket.socket) -> None:
         with asker, suppress(OSError):  # the asker has gone
@@ -65,11 +54,13 @@ def ask(directory: str) -> Iterator[dict[str, Any]]:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
                 asked.settimeout(PATIENCE)
                 try:
-                    asked.connect(os.fspath(path))
+                    asked.connect(path)
                     yield json.loads(b"".join(iter(lambda: asked.recv(1 << 16), b"")))
                 except (OSError, ValueError) as error:
                     if not isinstance(error, ConnectionRefusedError):  # else its adapter was killed
-                        yield {"faults": [f"{directory}/{path.name}: the adapter does not answer: {error}"]}
+                        yield {
+                            "faults": [f"{directory}/{os.path.basename(path)}: the adapter does not answer: {error}"]
+                        }
 
 
 @contextmanager
@@ -83,10 +74,10 @@ def _short(directory: str) -> Iterator[str]:
 
 
 @contextmanager
-def _sockets(directory: str) -> Iterator[list[Path]]:
+def _sockets(directory: str) -> Iterator[list[str]]:
     """Gives the paths of the sockets in a state directory; none without such a directory. Raises OSError."""
     if not os.path.isdir(directory):
         yield []
         return
     with _short(directory) as short:
-        yield [Path(short, name) for name in sorted(os.listdir(short)) if name.startswith(PREFIX)]
+        yield [f"{short}/{name}" for name in sorted(os.listdir(short)) if name.startswith(PREFIX)]
