@@ -28,7 +28,9 @@ EMPTY_CONFIG = "legacy: {config: /proc/no-conf.json}\nhooks: {enabled: false}\n"
 
 def main(words: Sequence[str]) -> int:
     """Runs `simulate` with these arguments; returns the exit code. Raises ConfigError."""
-    options = _options(words)
+    made = parser()
+    options = made.parse_args(words)
+    _check(made, options)
     events = _script(options)
     for unknown in events.unknown:
         print(f"not known: {printable(unknown)}", file=sys.stderr)
@@ -92,12 +94,6 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_output(parser)
     arguments.add_verbose(parser)
     return parser
-
-
-def _options(words: Sequence[str]) -> argparse.Namespace:
-    options = parser().parse_args(words)
-    _check(parser(), options)
-    return options
 
 
 def _without_v(flavour: str) -> str:
