@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -63,15 +64,15 @@ class LegacySettings(NamedTuple):
 class HooksSettings(NamedTuple):
     """The settings in `hooks:`, `trust`, which decides whether a file may be used, and `watch`, of the command line.
 
-    `enabled` is None if the runtime decides. `precreate`: whether precreate hooks run. `fail`: whether a container
-    fails when a precreate hook fails. `standby`: how many processes of each precreate hook stand by.
+    `enabled` is None if the runtime decides. `precreate`: whether precreate hooks run. `fail_create`: whether a
+    container fails when a precreate hook fails. `standby`: how many processes of each precreate hook stand by.
     """
 
     enabled: bool | None = None
     directories: tuple[str, ...] = ("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d")
     watch: bool = True
     precreate: bool = False
-    fail: bool = True
+    fail_create: bool = True
     standby: int = 0
     trust: Trust = strict
 
@@ -175,23 +176,24 @@ def report(errors: Sequence[ConfigError]) -> None:
 
 def _settings(values: dict[str, Any]) -> Settings:
     trust = values.get("trust", strict)
-    legacy = _renamed(values.get("legacy", {}), _LEGACY_FIELDS)
+    legacy = _fields(values.get("legacy", {}))
     plugins = legacy.pop("plugins", {}).items()
-    legacy["plugins"] = {type_: PluginSettings(**_renamed(plugin, _LEGACY_FIELDS)) for type_, plugin in plugins}
+    legacy["plugins"] = {type_: PluginSettings(**_fields(plugin)) for type_, plugin in plugins}
     return Settings(
         host_root=values.get("hostRoot", "/"),
         mount_namespace=values.get("mountNamespace", OWN),
         legacy=LegacySettings(**legacy, trust=trust),
-        hooks=HooksSettings(**_renamed(values.get("hooks", {}), {"onFailure": "fail"}), trust=trust),
+        hooks=HooksSettings(**_fields(values.get("hooks", {})), trust=trust),
         log=LogSettings(**values.get("log", {})),
-        **_renamed(values.get("runtime", {}), {"failRequest": "fail_request"}),
+        **_fields(values.get("runtime", {})),
         state_directory=values.get("state", {}).get("directory", ""),
         metrics_listen=values.get("metrics", {}).get("listen", ""),
     )
 
 
-def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {names.get(key, key): value for key, value in values.items()}
+def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of a section by the names of its fields."""
+    return {_FIELDS.get(key) or re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in values.items()}
 
 
 Check: TypeAlias = Callable[[Any], Any]
@@ -312,14 +314,8 @@ _PLUGIN: dict[str, Any] = {
     "killOnTimeout": Key(_boolean, "false", "kill a plugin that is late, instead of leaving it to finish"),
     "standby": Key(_processes, "0", "processes of each plugin that are started ahead and wait for an event"),
 }
-_LEGACY_FIELDS = {
-    "onFailure": "fail_create",
-    "onDeleteFailure": "fail_delete",
-    "killOnTimeout": "kill_on_timeout",
-    "lateLimit": "late_limit",
-    "metadataPrefix": "metadata_prefix",
-    "standbyMaxAge": "standby_max_age",
-}
+_FIELDS = {"onFailure": "fail_create", "onDeleteFailure": "fail_delete"}
+"""The fields whose names are not their keys in lower case with underscores."""
 SCHEMA: dict[str, Any] = {
     "hostRoot": Key(_path, "/", "where the node's files are, when the adapter runs in a container"),
     "mountNamespace": Key(_path, OWN, "where programs run; in a container with hostPID: /proc/1/ns/mnt"),

@@ -77,7 +77,7 @@ def test_every_key_is_read() -> None:
             trust=trust.off,
         ),
         hooks=HooksSettings(
-            enabled=False, directories=("/etc/hooks.d",), precreate=True, fail=False, standby=3, trust=trust.off
+            enabled=False, directories=("/etc/hooks.d",), precreate=True, fail_create=False, standby=3, trust=trust.off
         ),
         log=LogSettings("debug", "json", "stderr", True),
         fail_request=True,
@@ -121,7 +121,7 @@ DEFAULTS = Settings(
         directories=("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"),
         watch=True,
         precreate=False,
-        fail=True,
+        fail_create=True,
         trust=trust.strict,
     ),
     log=LogSettings(level="info", format="text", target="auto", secrets=False),

@@ -88,7 +88,7 @@ class HookBridge:
         from adapter.hooks import precreate  # noqa: PLC0415 - only for precreate hooks: it loads processes and jobs
         from adapter.job.runner import Runner  # noqa: PLC0415 - likewise
 
-        policy = precreate.Policy(self._settings.fail, self._host_root, self._runtime)
+        policy = precreate.Policy(self._settings.fail_create, self._host_root, self._runtime)
         if self._runner is None:
             self._runner = Runner(self._loop)
             self._runner.standby = self.standby
