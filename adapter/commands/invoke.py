@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adapter import oci, settings
+from adapter import settings
 from adapter.commands import arguments
 from adapter.commands.simulate import script
 from adapter.commands.simulate.play import Scene
@@ -30,6 +30,7 @@ from adapter.legacy.config import Config, ConfigFile, Entry
 from adapter.legacy.subscriptions import DELETE, ORIGINAL, STATES, Subscriptions
 from adapter.loop import Loop
 from adapter.nri import Context, Deferred, api, runtimes
+from adapter.oci.spec import apply, spec_from
 from adapter.plugin import reserve
 from adapter.runtime import Answer, Flavour, Outcome, Recorded
 from adapter.settings import PluginSettings, Settings
@@ -159,8 +160,8 @@ def _play(loop: Loop, bridge: Bridge, call: Recorded, context: Context) -> Scene
         scene.outcome.update += getattr(reply, "update", ())
         if call.event == "CreateContainer" and error is None:
             scene.outcome.adjust = reply.adjust if reply is not None else api.ContainerAdjustment()
-            scene.before = oci.spec_from(message.pod, message.container)
-            scene.after = oci.apply(scene.before, scene.outcome.adjust, collected=True)
+            scene.before = spec_from(message.pod, message.container)
+            scene.after = apply(scene.before, scene.outcome.adjust, collected=True)
 
     def ended() -> None:
         ends.append(True)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from adapter import gojson, oci
+from adapter import gojson
 from adapter.creation import subject_of
 from adapter.errors import NotAdjustable, PrecreateError
 from adapter.hooks.match import Named
@@ -23,6 +23,8 @@ from adapter.nri import api
 from adapter.nri.runtimes import Runtime
 from adapter.oci.fields_by_version import refuse_unknown
 from adapter.oci.outside_spec import outside_spec
+from adapter.oci.spec import adjustment, apply, spec_from
+from adapter.oci.values import Spec
 from adapter.process import Process, Program
 
 
@@ -64,8 +66,8 @@ class Edits(Driver[HookStep]):
         response: api.CreateContainerResponse,
         policy: Policy,
     ) -> None:
-        self._original = oci.spec_from(request.pod, request.container)
-        self._edited = oci.apply(self._original, response.adjust)
+        self._original = spec_from(request.pod, request.container)
+        self._edited = apply(self._original, response.adjust)
         text = json.dumps(self._edited, ensure_ascii=False, separators=(",", ":"))
         self._text = text.encode("utf-8", "replace")
         self._creating = request
@@ -89,21 +91,21 @@ class Edits(Driver[HookStep]):
     def _request(self, step: HookStep) -> bytes:
         return self._text
 
-    def _result(self, step: HookStep, process: Process) -> oci.Spec | Failure:
+    def _result(self, step: HookStep, process: Process) -> Spec | Failure:
         if process.status != 0:  # even with valid output, as podman
             return Failure(f"{process.ending}{complaint(process)}")
         try:
             spec = _decode(process.stdout)
-            refuse_unknown(oci.adjustment(self._original, spec), self._runtime.nri, self._runtime.name)
+            refuse_unknown(adjustment(self._original, spec), self._runtime.nri, self._runtime.name)
         except (ValueError, NotAdjustable) as error:
             return Failure(str(error))
         self._edited, self._text = spec, process.stdout
         return spec
 
     def _response(self) -> api.CreateContainerResponse:
-        adjustment = oci.adjustment(self._original, self._edited)
-        adjustment.MergeFrom(outside_spec(self._response_before.adjust))
-        self._response_before.adjust.CopyFrom(adjustment)
+        adjusted = adjustment(self._original, self._edited)
+        adjusted.MergeFrom(outside_spec(self._response_before.adjust))
+        self._response_before.adjust.CopyFrom(adjusted)
         return self._response_before
 
 
@@ -124,7 +126,7 @@ def _environment(variables: Iterable[str]) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if name and equals}
 
 
-def _decode(text: bytes) -> oci.Spec:
+def _decode(text: bytes) -> Spec:
     """Returns the spec that a hook has printed. Raises ValueError."""
     spec = gojson.plain(gojson.decode(text, levels=1)) if text.strip() else None
     if not isinstance(spec, dict):

@@ -82,9 +82,9 @@ class AnswerBuilder:
     def _spec(self) -> bytes:
         if self._target.is_sandbox:
             return self._target.spec
-        from adapter import oci  # noqa: PLC0415 - only for plugins with `events`
+        from adapter.oci.spec import spec_from  # noqa: PLC0415 - only for plugins with `events`
 
-        return gojson.dumps(oci.spec_from(self._request.pod, self._request.container))
+        return gojson.dumps(spec_from(self._request.pod, self._request.container))
 
     def _encode(self) -> bytes:
         """Returns the members of a request that the original client did not send, as JSON, with a comma before each."""
@@ -137,12 +137,12 @@ def container_update(id_: str, before: Any, after: Any, place: str) -> api.Conta
 
     A failed update fails nothing: the container may be gone by then.
     """
-    from adapter import oci  # noqa: PLC0415 - only where plugins adjust containers
+    from adapter.oci.spec import resources_to  # noqa: PLC0415 - only where plugins adjust containers
 
     if not isinstance(after, dict):
         raise NotAdjustable(f"{place}.resources", f"must be an object, not {gojson.kind(after)}")
     try:
-        resources = oci.resources_to(before, after)
+        resources = resources_to(before, after)
     except NotAdjustable as error:
         raise NotAdjustable(f"{place}.{error.place.removeprefix('linux.')}", error.reason) from None
     return api.ContainerUpdate(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from adapter import gojson, oci
+from adapter import gojson
 from adapter.legacy.answer import AnswerBuilder, plain, refuse
 from adapter.legacy.pending_updates import PendingUpdates
 from adapter.legacy.request import Target
@@ -16,7 +16,9 @@ from adapter.nri.runtimes import Runtime
 from adapter.oci import protojson
 from adapter.oci.fields_by_version import refuse_unknown
 from adapter.oci.outside_spec import outside_spec
-from adapter.oci.values import members
+from adapter.oci.patch import merged
+from adapter.oci.spec import adjustment, apply, spec_from
+from adapter.oci.values import Spec, members
 from adapter.proto import nri_pb2 as api
 
 
@@ -33,17 +35,17 @@ class CreateAnswerBuilder(AnswerBuilder):
         super().__init__(event, request, target, updates)
         self._runtime = runtime
         self._metadata_prefix = metadata_prefix
-        self._edited: oci.Spec | None = None
+        self._edited: Spec | None = None
         self._outside_spec = api.ContainerAdjustment()
         self._adjustment = api.ContainerAdjustment()
 
     @cached_property
-    def _before(self) -> oci.Spec:
+    def _before(self) -> Spec:
         """The spec as the runtime has it; made while the first plugin's program loads."""
-        return oci.spec_from(self._request.pod, self._request.container)
+        return spec_from(self._request.pod, self._request.container)
 
     @property
-    def _current(self) -> oci.Spec:
+    def _current(self) -> Spec:
         """The spec with the changes of the plugins so far."""
         return self._before if self._edited is None else self._edited
 
@@ -65,19 +67,19 @@ class CreateAnswerBuilder(AnswerBuilder):
             self._edit(patch, adjust, annotations)
 
     def _edit(self, patch: Any, adjust: Any, annotations: Mapping[str, str]) -> None:
-        spec = self._current if patch is None else oci.merged(self._current, patch)
+        spec = self._current if patch is None else merged(self._current, patch)
         outside = self._outside_spec
         if adjust is not None:
             message = protojson.parse(adjust, "adjust")
-            oci.adjustment(self._before, spec)  # a patched spec may be no specification
-            spec = oci.apply(spec, message)
+            adjustment(self._before, spec)  # a patched spec may be no specification
+            spec = apply(spec, message)
             outside = outside_spec(outside, message)
         if annotations:
             spec = {**spec, "annotations": {**members(spec.get("annotations"), "annotations"), **annotations}}
-        adjustment = oci.adjustment(self._before, spec)
-        adjustment.MergeFrom(outside)
-        refuse_unknown(adjustment, self._runtime.nri, self._runtime.name)
-        self._edited, self._outside_spec, self._adjustment = spec, outside, adjustment
+        adjusted = adjustment(self._before, spec)
+        adjusted.MergeFrom(outside)
+        refuse_unknown(adjusted, self._runtime.nri, self._runtime.name)
+        self._edited, self._outside_spec, self._adjustment = spec, outside, adjusted
 
     def _response(self) -> Any:
         return api.CreateContainerResponse(adjust=self._adjustment) if self._adjustment.ByteSize() else None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from adapter import gojson, oci
+from adapter import gojson
 from adapter.errors import NotAdjustable
 from adapter.legacy.answer import AnswerBuilder, container_update, plain, refuse
 from adapter.legacy.pending_updates import PendingUpdates, merge
 from adapter.legacy.request import Target
 from adapter.legacy.result import Result
-from adapter.oci.values import members
+from adapter.oci.patch import merged
+from adapter.oci.resources import resources_from
+from adapter.oci.spec import adjustment, spec_from
+from adapter.oci.values import Spec, members
 from adapter.proto import nri_pb2 as api
 
 _ONLY = "only linux.resources can be changed at UpdateContainer"
@@ -27,14 +30,14 @@ class UpdateAnswerBuilder(AnswerBuilder):
         container = api.Container()
         container.CopyFrom(request.container)
         merge(container.linux.resources, request.linux_resources)
-        self._before = self._current = oci.spec_from(request.pod, container)
+        self._before = self._current = spec_from(request.pod, container)
         self._update_of_target: api.ContainerUpdate | None = None
 
     def _spec(self) -> bytes:
         return gojson.dumps(self._current)
 
     def _more(self) -> dict[str, Any]:
-        return {"resources": oci.resources_from(self._request.linux_resources)}
+        return {"resources": resources_from(self._request.linux_resources)}
 
     def _adjust(self, plugin: str, result: Result) -> None:
         if self._answered:
@@ -44,7 +47,7 @@ class UpdateAnswerBuilder(AnswerBuilder):
         patch = plain("spec", result.spec)
         if patch is None:
             return
-        spec = oci.merged(self._current, patch)
+        spec = merged(self._current, patch)
         _refuse_elsewhere(self._before, spec)
         update = container_update(self._target.id, _resources(self._before), _resources(spec), "spec.linux")
         update.ignore_failure = False
@@ -55,25 +58,25 @@ class UpdateAnswerBuilder(AnswerBuilder):
         return api.UpdateContainerResponse(update=[update]) if update and update.linux.resources.ByteSize() else None
 
 
-def _resources(spec: oci.Spec) -> Any:
+def _resources(spec: Spec) -> Any:
     """Returns the resources of a specification, of whatever type; an empty object if there are none."""
     resources = members(spec.get("linux"), "linux").get("resources")
     return {} if resources is None else resources
 
 
-def _refuse_elsewhere(before: oci.Spec, after: oci.Spec) -> None:
+def _refuse_elsewhere(before: Spec, after: Spec) -> None:
     """Raises NotAdjustable where two specifications differ outside their resources."""
     old, new = _pieces(before), _pieces(after)
     for place in {**old, **new}:
         was, becomes = old.get(place, {}), new.get(place, {})
         try:
-            if was != becomes and oci.adjustment(was, becomes).ByteSize():
+            if was != becomes and adjustment(was, becomes).ByteSize():
                 raise NotAdjustable(place, _ONLY)
         except NotAdjustable as error:
             raise NotAdjustable(error.place, _ONLY) from None
 
 
-def _pieces(spec: oci.Spec) -> dict[str, oci.Spec]:
+def _pieces(spec: Spec) -> dict[str, Spec]:
     """Returns the members outside the resources by their place, each as a specification of its own."""
     linux = members(spec.get("linux"), "linux")
     pieces = {key: {key: member} for key, member in spec.items() if key != "linux"}

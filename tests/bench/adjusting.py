@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from adapter import oci
 from adapter.nri import api
+from adapter.oci.patch import merged
+from adapter.oci.spec import adjustment, spec_from
 from tests.bench.arena import IDLE, STAND_BY, WAYS, Arena, recorded
 from tests.bench.events import BLOCK, SETTLE
 from tests.bench.figures import Bench, Goal, Row, Times
@@ -103,11 +104,11 @@ def conversion(rounds: int = 300) -> list[float]:
         ],
     )
     pod = api.PodSandbox(id="p")
-    before = oci.spec_from(pod, container)
-    after = oci.merged(before, {"process": {"env": ["VARIABLE_7=x", "NEW=y"]}, "annotations": {"a": "b"}})
+    before = spec_from(pod, container)
+    after = merged(before, {"process": {"env": ["VARIABLE_7=x", "NEW=y"]}, "annotations": {"a": "b"}})
     taken = []
     for _ in range(rounds):
         start = time.perf_counter()
-        oci.adjustment(oci.spec_from(pod, container), after)
+        adjustment(spec_from(pod, container), after)
         taken.append((time.perf_counter() - start) * 1e6)
     return taken

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from adapter import container_files, oci
+from adapter import container_files
 from adapter.errors import ConfigError
 from adapter.nri import api
+from adapter.oci.resources import resources_from
+from adapter.oci.spec import spec_from
 from adapter.runtime import read
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/events-one-pod.jsonl"))
@@ -85,7 +87,7 @@ def test_an_oci_config_says_of_the_container_all_that_nri_can_tell(tmp_path: Pat
     expected = without(EVERYTHING, *NOT_TOLD)
     expected["process"]["user"] = {"uid": 1, "gid": 2, "additionalGids": [3]}
     del expected["mounts"][0]["uidMappings"]
-    assert oci.spec_from(found.pod, found.container) == expected
+    assert spec_from(found.pod, found.container) == expected
 
 
 @pytest.mark.parametrize("file", GOLDEN, ids=lambda file: str(file.parent.name))
@@ -96,12 +98,12 @@ def test_what_nri_told_of_a_container_is_read_from_a_config_of_it_and_from_its_o
         if event != "CreateContainer":
             continue
         assert isinstance(request, api.CreateContainerRequest)
-        spec = oci.spec_from(request.pod, request.container)
+        spec = spec_from(request.pod, request.container)
         config = json.loads(json.dumps({"ociVersion": "1.0.2", **spec}))
         if spec["linux"]["resources"].get("pids") == {}:
             config["linux"]["resources"]["pids"] = {"limit": -1}  # so it is in a real one
         from_config = described(tmp_path, json.dumps(config))
-        assert oci.spec_from(from_config.pod, from_config.container) == spec
+        assert spec_from(from_config.pod, from_config.container) == spec
         text = json.dumps(MessageToDict(request, preserving_proto_field_name=True))
         from_nri = described(tmp_path, text)
         assert (from_nri.pod, from_nri.container) == (request.pod, request.container)
@@ -146,7 +148,7 @@ def test_a_manifests_resources_are_what_the_kubelet_makes_of_them(
     tmp_path: Path, requests: dict[str, Any], limits: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     found = manifest(tmp_path, resources={"requests": requests, "limits": limits})
-    assert oci.resources_from(found.container.linux.resources) == expected
+    assert resources_from(found.container.linux.resources) == expected
 
 
 @pytest.mark.parametrize("quantity", ["x", "1Zi", "-1", "1 Mi", "", "nan", "9" * 5000])

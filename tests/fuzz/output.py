@@ -13,7 +13,7 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor
 
-from adapter import gojson, oci
+from adapter import gojson
 from adapter.errors import NotAdjustable
 from adapter.hooks import precreate
 from adapter.legacy import request, result
@@ -24,6 +24,7 @@ from adapter.legacy.result import Result
 from adapter.legacy.update_answer import UpdateAnswerBuilder
 from adapter.nri import api
 from adapter.nri.runtimes import Runtime
+from adapter.oci.spec import adjustment
 
 from ..legacy.histories import Clock
 from ..oci.cases import FULL
@@ -74,7 +75,7 @@ def is_read_as_json(data: bytes) -> None:
 
 def of_a_hook(data: bytes) -> None:
     try:
-        oci.adjustment(FULL, precreate._decode(data)).SerializeToString()
+        adjustment(FULL, precreate._decode(data)).SerializeToString()
     except (ValueError, NotAdjustable):
         return
 

@@ -325,7 +325,7 @@ def test_a_bug_that_a_result_meets_fails_its_plugin_and_nobody_else(
     def stumble(*_: object) -> None:
         raise KeyError("bug")
 
-    monkeypatch.setattr("adapter.oci.patch.merged", stumble)
+    monkeypatch.setattr("adapter.legacy.create_answer.merged", stumble)
     configured(node, "CreateContainer", fail_create=False).plugins(a=saying(spec={"annotations": {}}), b="answer")
     created(node)
     assert node.runs == ["a create c1", "b create c1"]

@@ -9,8 +9,8 @@ import re
 from typing import Any, TypeAlias
 
 from adapter.errors import NotAdjustable
-from adapter.oci import Spec
 from adapter.oci.limits import Limit
+from adapter.oci.values import Spec
 
 FULL: Spec = {
     "process": {

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from adapter.oci import Spec
+from adapter.oci.values import Spec
 
 from .cases import ABSENT, FULL, NAMED, POINTERS, copied
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from adapter.oci import Spec, apply
+from adapter.oci.spec import apply
+from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
 from .cases import FULL, as_text, copied

@@ -8,7 +8,8 @@ import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from adapter.errors import NotAdjustable
-from adapter.oci import Spec, adjustment, apply
+from adapter.oci.spec import adjustment, apply
+from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
 from .cases import ABSENT, FULL, Path, edited, normal

@@ -11,7 +11,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from adapter.errors import NotAdjustable
-from adapter.oci import LIMITS, Spec, adjustment, apply, resources_from, resources_to
+from adapter.oci.limits import LIMITS
+from adapter.oci.resources import resources_from
+from adapter.oci.spec import adjustment, apply, resources_to
+from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
 from .cases import ABSENT, FULL, Path, as_text, copied, covers, edited, normal

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from adapter.oci import Spec, apply, merged
+from adapter.oci.patch import merged
+from adapter.oci.spec import apply
+from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
 from .cases import FULL

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from adapter.errors import NotAdjustable
-from adapter.oci import LIMITS
-from adapter.oci.limits import MARKED, Limit, element
+from adapter.oci.limits import LIMITS, MARKED, Limit, element
 
 from .cases import covers
 from .deviations import DEVIATIONS

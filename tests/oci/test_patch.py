@@ -9,7 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapter.errors import NotAdjustable
-from adapter.oci import LIMITS, Spec, adjustment, merged
+from adapter.oci.limits import LIMITS
+from adapter.oci.patch import merged
+from adapter.oci.spec import adjustment
+from adapter.oci.values import Spec
 
 from .cases import FULL, as_text, copied, covers
 from .edits import ANY, BAD_EDITS, GOOD_EDITS, SPECS, Edit, after

@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapter import gojson
-from adapter.oci import Spec, adjustment, merged, resources_to
+from adapter.oci.patch import merged
 from adapter.oci.precision import settled
+from adapter.oci.spec import adjustment, resources_to
+from adapter.oci.values import Spec
 
 from .cases import edited
 

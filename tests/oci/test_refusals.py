@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from adapter.errors import NotAdjustable
-from adapter.oci import LIMITS, adjustment, limits
-from adapter.oci.limits import Limit
+from adapter.oci import limits
+from adapter.oci.limits import LIMITS, Limit
+from adapter.oci.spec import adjustment
 
 from .cases import ABSENT, FULL, Path, covers, edited
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import ParseDict
 
-import adapter.oci
-from adapter.oci import adjustment, spec_from
+from adapter.oci.spec import adjustment, spec_from
 from adapter.proto import nri_pb2 as api
 
 from .cases import FULL
@@ -175,12 +174,6 @@ POLICY = {
     | {"memoryPolicy": {"mode": "MPOL_BIND", "nodes": "0"}}
     | {"resources": FULL["linux"]["resources"] | {"memory": {"limit": 1 << 26, "swap": 1 << 26}}},
 }
-
-
-def test_what_the_package_offers_is_there() -> None:
-    assert all(getattr(adapter.oci, name) is not None for name in adapter.oci.__all__)
-    with pytest.raises(AttributeError, match="nonsense"):
-        _ = adapter.oci.nonsense
 
 
 def test_requests_of_the_original_s_events_load_the_resources_only() -> None:

@@ -8,8 +8,9 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 
 from adapter.errors import NotAdjustable
-from adapter.oci import limits, resources_to
+from adapter.oci import limits
 from adapter.oci.limits import Limit
+from adapter.oci.spec import resources_to
 
 CARRIED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "nothing": ({"cpu": {"shares": 2}}, {"cpu": {"shares": 2}}, {}),

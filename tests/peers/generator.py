@@ -10,7 +10,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from adapter.oci import Spec
+from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
 from ..oci.cases import copied

@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from adapter.errors import NotAdjustable
-from adapter.oci import Spec, adjustment, apply, spec_from
+from adapter.oci.spec import adjustment, apply, spec_from
+from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
 from ..oci.cases import FULL, normal

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from adapter import container_files, oci
+from adapter import container_files
 from adapter.hooks import inject, match, precreate
 from adapter.hooks.directory import Directories
 from adapter.hooks.match import Named
 from adapter.job.runner import Runner
 from adapter.nri import api
+from adapter.oci.spec import apply, spec_from
 from tests.debian import missing
 from tests.e2e.build import BuildError, install_packages
 from tests.processes import SteppedLoop
@@ -206,7 +207,7 @@ def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: S
     edits.answer.then(lambda response, error: heard.append(error or response))
     loop.until(lambda: bool(heard), "the hook does not end")
     [response] = heard
-    ours = oci.apply(oci.spec_from(described.pod, described.container), response.adjust)
+    ours = apply(spec_from(described.pod, described.container), response.adjust)
     assert "HOOK=precreate" in theirs["process"]["env"]
     assert sorted(ours["process"]["env"]) == sorted(theirs["process"]["env"])
     assert ours["annotations"] == theirs["annotations"]

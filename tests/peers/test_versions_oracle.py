@@ -21,9 +21,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from adapter.errors import NotAdjustable
-from adapter.oci import Spec, adjustment, merged, resources_to, spec_from
 from adapter.oci.fields_by_version import NEEDS, refuse_unknown
-from adapter.oci.spec import HOOKS
+from adapter.oci.patch import merged
+from adapter.oci.spec import HOOKS, adjustment, resources_to, spec_from
+from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
 from ..oci.cases import ABSENT, FULL, Path, edited, normal

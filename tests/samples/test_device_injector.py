@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from adapter import oci
 from adapter.nri import api
 from adapter.oci.outside_spec import outside_spec
+from adapter.oci.spec import adjustment, apply
 
 from .plugins import code, run, sample
 from .plugins import event as denied
@@ -231,7 +231,7 @@ def test_all_kinds_together_are_one_adjustment_that_the_adapter_can_make() -> No
     answer = run("device-injector", request)
     assert sorted(answer.metadata["adjusted"].split()) == sorted(A_VALUE)
     wanted = ParseDict(answer.result["adjust"], api.ContainerAdjustment())
-    made = oci.adjustment(request["spec"], oci.apply(request["spec"], wanted))
+    made = adjustment(request["spec"], apply(request["spec"], wanted))
     made.MergeFrom(outside_spec(wanted))
     assert made == wanted
 

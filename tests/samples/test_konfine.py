@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from adapter import oci
 from adapter.nri import api
+from adapter.oci.patch import merged
+from adapter.oci.spec import adjustment
 
 from .plugins import code, event, run, sample
 
@@ -83,10 +84,10 @@ def test_without_other_word_the_nodes_cpus_are_those_that_the_kernel_has_online(
 
 def test_the_adapter_makes_an_adjustment_of_the_answer() -> None:
     request = create()
-    after = oci.merged(request["spec"], run("konfine", request).result["spec"])
+    after = merged(request["spec"], run("konfine", request).result["spec"])
     wanted = api.ContainerAdjustment()
     wanted.linux.resources.cpu.cpus = "2-7"
-    assert oci.adjustment(request["spec"], after) == wanted
+    assert adjustment(request["spec"], after) == wanted
 
 
 def test_an_update_that_asks_for_cpus_gets_them_without_the_reserved_ones() -> None:

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from adapter import oci
 from adapter.nri import api
+from adapter.oci.patch import merged
+from adapter.oci.spec import spec_from
 
 from .plugins import EVENTS, GOLDEN, PATH, REQUESTS, SAMPLES, run, sample
 
@@ -130,8 +131,8 @@ def test_a_sample_request_of_an_event_says_the_same_in_nris_words_and_in_ocis(pa
     pod, container = ParseDict(request["pod"], api.PodSandbox()), ParseDict(request["container"], api.Container())
     assert (request["id"], request["sandboxID"]) == (container.id, pod.id) == (container.id, container.pod_sandbox_id)
     assert MessageToDict(container, preserving_proto_field_name=True) == request["container"]
-    spec = oci.spec_from(pod, container)
-    assert oci.merged(spec, {"linux": {"resources": request.get("resources", {})}}) == request["spec"]
+    spec = spec_from(pod, container)
+    assert merged(spec, {"linux": {"resources": request.get("resources", {})}}) == request["spec"]
     assert request["labels"] == dict(pod.labels)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from adapter import oci
 from adapter.nri import api
+from adapter.oci.patch import merged
+from adapter.oci.spec import adjustment
 
 from .plugins import Shell, event, run, sample
 
@@ -40,10 +41,10 @@ def test_the_zone_is_the_annotation_or_the_configured_one(
 
 def test_the_adapter_adds_the_variable_to_the_others() -> None:
     request = event(zone="UTC")
-    after = oci.merged(request["spec"], run("timezone", request).result["spec"])
+    after = merged(request["spec"], run("timezone", request).result["spec"])
     assert after["process"]["env"] == [*request["spec"]["process"]["env"], "TZ=UTC"]
     added = api.ContainerAdjustment(env=[api.KeyValue(key="TZ", value="UTC")])
-    assert oci.adjustment(request["spec"], after) == added
+    assert adjustment(request["spec"], after) == added
 
 
 @pytest.mark.parametrize(("annotations", "conf"), [({}, {}), ({KEY: ""}, {"zone": "UTC"}), ({}, {"zone": ""})])

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from adapter import oci
 from adapter.nri import api
+from adapter.oci.patch import merged
+from adapter.oci.spec import adjustment
 
 from .plugins import code, run, sample
 from .plugins import event as denied
@@ -160,8 +161,8 @@ def test_the_adapter_makes_of_the_answer_what_upstreams_plugin_answers() -> None
     request = event({KEY: "- {type: nofile, soft: 1, hard: 2}\n- {type: core}"})
     answer = run("ulimit-adjuster", request)
     assert answer.metadata == {"adjusted": "RLIMIT_NOFILE RLIMIT_CORE"}
-    after = oci.merged(request["spec"], answer.result["spec"])
-    assert oci.adjustment(request["spec"], after) == api.ContainerAdjustment(
+    after = merged(request["spec"], answer.result["spec"])
+    assert adjustment(request["spec"], after) == api.ContainerAdjustment(
         rlimits=[api.POSIXRlimit(type="RLIMIT_NOFILE", soft=1, hard=2), api.POSIXRlimit(type="RLIMIT_CORE")]
     )
 

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from adapter import oci
 from adapter.commands.progress import telling
 from adapter.commands.simulate.scratch import Scratch
 from adapter.commands.simulate.script import Script, with_progress
 from adapter.errors import AdapterError, ConfigError
 from adapter.nri import api, events
+from adapter.oci.spec import apply, spec_from
 from adapter.runtime.flavour import Flavour
 from adapter.runtime.launch import PluginFile
 from adapter.runtime.plugin import Answer, Plugin
@@ -163,8 +163,8 @@ class Play:
         if event == "CreateContainer":
             scene.unknown = self._script.unknown
         if outcome.adjust is not None:
-            scene.before = self._script.specs.get(id_) or oci.spec_from(request.pod, request.container)
-            scene.after = oci.apply(scene.before, outcome.adjust, collected=True)
+            scene.before = self._script.specs.get(id_) or spec_from(request.pod, request.container)
+            scene.after = apply(scene.before, outcome.adjust, collected=True)
             if self._script.made_up and isinstance(outcome.request, api.CreateContainerRequest):
                 self._created[id_] = outcome.request.container
         return scene
