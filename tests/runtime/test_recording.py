@@ -67,10 +67,18 @@ def test_the_package_has_a_copy_of_the_golden_recording() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["", "[]", "nonsense", '{"event": "Nonsense"}', '{"event": "StartContainer", "pod": {"pid": "x"}}', "{}"]
+    ("line", "reason"),
+    [
+        ("nonsense", "unexpected 'n'"),
+        ("[7]", "no recorded event: [0]: must be a mapping, not a number"),
+        ('{"event": "Nonsense"}', "no recorded event: event: 'Nonsense' is no event"),
+        ('{"event": "StartContainer", "pod": {"pid": "x"}}', "no recorded event: pod.pid: must be a whole number"),
+        ("{}", "no recorded event: event: '' is no event"),
+    ],
 )
-def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: str, reason: str) -> None:
     path = tmp_path / "events.jsonl"
-    path.write_text('{"event": "RunPodSandbox", "pod": {"id": "p"}}\n' + line + "\n")
-    with pytest.raises(ConfigError, match=r"events\.jsonl:2: no recorded event"):
+    path.write_text('{"event": "RunPodSandbox", "pod": {"id": "p"}}\n\n' + line + "\n")
+    with pytest.raises(ConfigError) as refused:
         list(read(path))
+    assert str(refused.value) == f"{path}:3: {reason}"
