@@ -170,13 +170,15 @@ def _run(options: Options, launch: Launch | None) -> int:
     identity = _identity(options)
     if nri.launched() and not options.socket:
         trunk = nri.connect() if launch is None or not launch.killed_by else None
-        connect = launch.connect if launch else None
-        return daemon.run(configured, errors, identity, trunk, connect, reread=reread, launch=launch)
-    path = options.socket or configured.socket
-    # A service waits for its runtime. At a terminal, the user gets an error.
-    trunk = _connect(path) if options.once or sys.stderr.isatty() else None
-    connect = None if options.once else lambda: nri.connect(path)
-    return daemon.run(configured, errors, identity, trunk, connect, reread=reread, when_lost=FINDINGS)
+        connect, when_lost = launch.connect if launch else None, 0
+    else:
+        path = options.socket or configured.socket
+        # A service waits for its runtime. At a terminal, the user gets an error.
+        trunk = _connect(path) if options.once or sys.stderr.isatty() else None
+        connect, when_lost = None if options.once else partial(nri.connect, path), FINDINGS
+        launch = None
+    daemon.prepare(configured, errors)
+    return daemon.Daemon(configured, errors, identity, connect, reread, when_lost, launch).run(trunk)
 
 
 def _identity(options: Options) -> Identity:

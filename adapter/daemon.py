@@ -150,7 +150,7 @@ class Daemon:
         self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
         self._session = Session(self._loop, trunk, self._adapter, self._who, self._lost)
         self._adapter.update_containers = self._session.stub.update_containers
-        self._session.register()
+        self._session.stub.register()
 
     def _try_later(self, error: AdapterError | None = None) -> None:
         """Tries again after a wait; logs the first failure only."""
@@ -296,20 +296,9 @@ class Daemon:
         self._loop.call_at(self._loop.time() + wait, self._keep_house)
 
 
-def run(
-    own: Settings,
-    errors: list[ConfigError],
-    who: Identity,
-    trunk: int | None,
-    connect: Connect | None,
-    *,
-    reread: settings.Read,
-    when_lost: int = 0,
-    launch: guard.Launch | None = None,
-) -> int:
-    """Prepares the process and its log, and runs the daemon; returns the exit code.
+def prepare(own: Settings, errors: list[ConfigError]) -> None:
+    """Prepares the process and its log, for settings and the errors of their file, which are logged.
 
-    `errors` are logged. `trunk` is Daemon.run's, the others are Daemon's.
     Raises ConfigError if the programs' mount namespace cannot be used.
     """
     become_daemon()
@@ -319,7 +308,6 @@ def run(
     _report_missing_pidfd()
     if own.file:
         own.legacy.trust(own.file, "/")  # the warnings: only now there is a log
-    return Daemon(own, errors, who, connect, reread, when_lost, launch).run(trunk)
 
 
 def become_daemon() -> None:

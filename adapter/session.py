@@ -31,10 +31,6 @@ class Session:
         self._trunk.on_close = lambda reason: on_lost(RemoteProtocolError(reason) if reason else None)
         self.stub = Stub(plugin, who.name, who.idx, self._trunk.write)
 
-    def register(self) -> None:
-        """Registers the plugin with the runtime; the answer comes later."""
-        self.stub.register()
-
     def close_when_sent(self, callback: Callable[[], object]) -> None:
         """Calls back when every event is answered and nothing is left to be sent, perhaps at once."""
         self.stub.when_answered(lambda: self._trunk.when_sent(callback))

@@ -40,21 +40,22 @@ class Runs:
         self.socket = path
         return 99
 
-    def run(
+    def daemon(
         self,
         own: Settings,
         errors: list[ConfigError],
         who: Identity,
-        trunk: int | None,
         connect: daemon.Connect | None,
-        *,
         reread: settings.Read,
-        when_lost: int = 0,
-        launch: Launch | None = None,
-    ) -> int:
-        assert (trunk or (connect and connect())) == 99
+        when_lost: int,
+        launch: Launch | None,
+    ) -> Runs:
         self.settings, self.errors, self.who = own, errors, who
-        self.reread = reread
+        self.reconnect, self.reread = connect, reread
+        return self
+
+    def run(self, trunk: int | None) -> int:
+        assert (trunk or (self.reconnect and self.reconnect())) == 99
         return self.exit_code
 
 
@@ -62,7 +63,8 @@ class Runs:
 def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Runs]:
     made = Runs()
     monkeypatch.setattr(nri, "connect", made.connect)
-    monkeypatch.setattr(daemon, "run", made.run)
+    monkeypatch.setattr(daemon, "prepare", lambda own, errors: None)
+    monkeypatch.setattr(daemon, "Daemon", made.daemon)
     monkeypatch.setattr(settings, "DEFAULT_PATH", str(tmp_path / "default.yaml"))
     monkeypatch.setattr(sys, "argv", ["/opt/nri/plugins/10-file"])
     for name in ("NRI_PLUGIN_NAME", "NRI_PLUGIN_IDX", "NRI_PLUGIN_SOCKET"):
@@ -203,7 +205,7 @@ def test_an_expected_error_is_one_line_without_a_traceback(
     def fail(*_: object, **_more: object) -> int:
         raise error
 
-    monkeypatch.setattr(daemon, "run", fail)
+    monkeypatch.setattr(daemon, "prepare", fail)
     assert cli.main([]) == exit_code
     assert capsys.readouterr().err == f"v010-adapter: {error}\n"
 
@@ -212,7 +214,7 @@ def test_a_bug_is_not_passed_off_as_an_expected_error(runs: Runs, monkeypatch: p
     def fail(*_: object, **_more: object) -> int:
         raise KeyError("oops")
 
-    monkeypatch.setattr(daemon, "run", fail)
+    monkeypatch.setattr(daemon, "prepare", fail)
     with pytest.raises(KeyError):
         cli.main([])
 
