@@ -16,6 +16,7 @@ from google.protobuf.json_format import ParseDict
 from adapter import cli
 from adapter.commands import demo
 from adapter.commands.simulate.view import as_json
+from adapter.hooks import inject
 from adapter.nri import api
 from adapter.runtime import POD_LIFE, read
 
@@ -82,7 +83,7 @@ def test_the_requests_have_no_pids_for_these_would_be_other_processes(lines: lis
 def test_hooks_are_shown_with_reasons_and_are_those_that_the_adapter_injects(lines: list[Json]) -> None:
     (create,) = [step for step in lines[:-1] if step["hooks"]]
     assert create["event"] == "CreateContainer"
-    assert {hook["name"]: (hook["matched"], hook["reason"]) for hook in create["hooks"]["hooks"]} == {
+    assert {hook.named.file: (hook.matched, hook.reason) for hook in create["hooks"]} == {
         "always-inject.json": (True, "always is true"),
         "by-annotation.json": (False, r"no annotation matches '^hooks\\.example\\.com/trace$': '^(true|yes)$'"),
         "by-command.json": (False, "the container has no bind mounts but those of the runtime"),
@@ -99,11 +100,8 @@ def test_hooks_are_shown_with_reasons_and_are_those_that_the_adapter_injects(lin
     injected = {
         stage: [os.path.basename(hook["path"]) for hook in hooks] for stage, hooks in create["adjust"]["hooks"].items()
     }
-    assert create["hooks"]["errors"] == []
-    adjust, expected = (
-        ParseDict(one, api.ContainerAdjustment()) for one in (create["adjust"], create["hooks"]["adjustment"])
-    )
-    assert adjust == expected
+    expected = inject.adjustment(hook.named for hook in create["hooks"] if hook.matched)
+    assert ParseDict(create["adjust"], api.ContainerAdjustment()) == expected
     assert injected == {"create_runtime": ["true", "record"], "poststop": ["true", "record"]}
 
 

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
 import sys
 from argparse import ArgumentParser
 from collections.abc import Generator, Sequence
-from contextlib import closing, redirect_stdout
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from google.protobuf.json_format import MessageToJson
-
 import adapter
 from adapter.commands import PROGRAM, arguments
-from adapter.commands import hooks_match as hooks
 from adapter.commands.simulate import trial
 from adapter.commands.simulate.play import Play, Scene
 from adapter.commands.simulate.scratch import Scratch
 from adapter.commands.simulate.script import Script, pod_life
 from adapter.commands.simulate.view import BOLD, DIM, GREEN, RED, TextView, milliseconds
+from adapter.hooks.directory import Directories
+from adapter.hooks.match import Decision, facts
 from adapter.nri import api
 from adapter.runtime import Flavour, PluginFile
+from adapter.trust import off
 
 PACKAGE = Path(adapter.__file__).parent
 SAMPLES = PACKAGE / "samples" if (PACKAGE / "samples").is_dir() else PACKAGE.parent
@@ -41,12 +40,12 @@ Json = dict[str, Any]
 
 
 class Step(NamedTuple):
-    """An event, the runs of legacy plugins, the other lines of the log, and what `hooks match` says of a creation."""
+    """An event, the runs of legacy plugins, the other lines of the log, and the decisions on hooks at a creation."""
 
     scene: Scene
     runs: list[Json]
     messages: list[Json]
-    hooks: Json | None
+    hooks: list[Decision]
 
 
 def parser() -> ArgumentParser:
@@ -102,15 +101,12 @@ class Demo:
         messages = [line for line in lines if "request" not in line]
         self.problems += [line["message"] for line in messages if line["level"] in ("warning", "error")]
         self.problems += [f"{run['plugin']}: {run['error']}" for run in runs if run["error"]]
-        return Step(scene, runs, messages, self._match() if scene.outcome.event == "CreateContainer" else None)
+        return Step(scene, runs, messages, self._decisions() if scene.outcome.event == "CreateContainer" else [])
 
-    def _match(self) -> Json:
-        """Returns the output of `v010-adapter hooks match` for the container."""
-        container = self._root / "container.json"
-        container.write_text(MessageToJson(self._creation))
-        with redirect_stdout(io.StringIO()) as output:
-            hooks.main(["match", "-config", str(self._config), "-container", str(container), "-o", "json"])
-        return cast(Json, json.loads(output.getvalue()))
+    def _decisions(self) -> list[Decision]:
+        """Returns for each hook whether the container gets it, and why."""
+        hooks = Directories([str(self._root / "hooks.d")], watch=False, trust=off)
+        return hooks.current().explain(facts(self._creation.pod, self._creation.container))
 
 
 def _script() -> Script:
@@ -168,9 +164,9 @@ def _show(demo: Demo, verbose: bool) -> None:
             for line in step.messages:
                 if "plugin" in line or line["level"] in ("warning", "error"):
                     view.detail(f"log       {line['level']}: {line['message']}")
-            for hook in step.hooks["hooks"] if step.hooks else ():
-                text = f"hook      {hook['name']:20} {'yes' if hook['matched'] else 'no'}: {hook['reason']}"
-                view.detail(text, GREEN if hook["matched"] else DIM)
+            for named, matched, reason in step.hooks:
+                text = f"hook      {named.file:20} {'yes' if matched else 'no'}: {reason}"
+                view.detail(text, GREEN if matched else DIM)
     view.close(demo.problems)
     view.line("`v010-adapter demo -v` shows all of it in full. Next: README.md, Install it on a node.")
 
