@@ -20,7 +20,8 @@ from adapter.commands.simulate.scratch import Scratch
 from adapter.commands.simulate.script import Script, pod_life
 from adapter.commands.simulate.view import BOLD, DIM, GREEN, RED, TextView, milliseconds
 from adapter.hooks.directory import Directories
-from adapter.hooks.match import Decision, facts
+from adapter.hooks.facts import facts
+from adapter.hooks.match import Decision
 from adapter.nri import api
 from adapter.runtime import Flavour, PluginFile
 from adapter.trust import off

@@ -14,8 +14,9 @@ from adapter.commands import arguments
 from adapter.commands.progress import telling
 from adapter.container_files import Described
 from adapter.errors import ConfigError
-from adapter.hooks import inject, match
+from adapter.hooks import inject
 from adapter.hooks.directory import Directories, Problem
+from adapter.hooks.facts import facts
 from adapter.hooks.match import Decision
 from adapter.proto import nri_pb2 as api
 from adapter.sanitize import printable
@@ -77,9 +78,9 @@ def _match(options: Namespace) -> Outcome:
             raise ConfigError(directory, error.strerror or str(error)) from None
     places = options.directory or config.hooks.directories
     directories = Directories(places, config.host_root, watch=False, precreate=config.hooks.precreate)
-    facts = match.facts(described.pod, described.container)
+    known = facts(described.pod, described.container)
     with telling("reading the hook files"):
-        decisions = directories.current().explain(facts, command_is_known=described.command_is_known)
+        decisions = directories.current().explain(known, command_is_known=described.command_is_known)
     adjustment = inject.adjustment(decision.named for decision in decisions if decision.matched)
     return Outcome(described, decisions, directories.problems, adjustment or api.ContainerAdjustment())
 
@@ -121,11 +122,11 @@ def _as_text(outcome: Outcome) -> Iterator[str]:
 
 
 def _container_as_text(described: Described) -> Iterator[str]:
-    facts = match.facts(described.pod, described.container)
+    known = facts(described.pod, described.container)
     yield f"container    {described.name or 'without a name'}, from {described.kind}"
-    yield f"command      {facts.command or ('none' if described.command_is_known else 'unknown: the image decides')}"
-    yield f"annotations  {len(facts.annotations)}"
-    yield f"bind mounts  {'yes' if facts.has_bind_mounts else 'none but those of the runtime'}"
+    yield f"command      {known.command or ('none' if described.command_is_known else 'unknown: the image decides')}"
+    yield f"annotations  {len(known.annotations)}"
+    yield f"bind mounts  {'yes' if known.has_bind_mounts else 'none but those of the runtime'}"
     yield from (f"not known    {unknown}" for unknown in described.unknown)
 
 

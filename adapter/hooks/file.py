@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from adapter import paths
 from adapter.errors import reason_of
+from adapter.hooks.decode import HookError
 from adapter.hooks.match import Named
-from adapter.hooks.model import HookError, parse_in_steps
+from adapter.hooks.model import parse_in_steps
 from adapter.hooks.steps import Steps
 from adapter.sanitize import printable
 from adapter.trust import Trust

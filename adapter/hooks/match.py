@@ -9,12 +9,10 @@ from collections.abc import Iterable, Iterator, KeysView, Mapping, Set
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
-from adapter.hooks.facts import Facts, facts
+from adapter.hooks.facts import Facts
 from adapter.hooks.model import Hook, When
 from adapter.hooks.patterns import Patterns
 from adapter.hooks.steps import Steps, finish
-
-__all__ = ["Decision", "Facts", "Matcher", "Named", "facts", "order"]
 
 USUAL_KEYS, USUAL_KEY = 1024, 317
 """How many keys that match no pattern are remembered, and how long they may be: Kubernetes permits 317 characters."""

@@ -12,8 +12,6 @@ from adapter.hooks import decode, patterns
 from adapter.hooks.decode import Document, HookError, boolean_pointer, string, string_map, string_pointer, strings
 from adapter.hooks.steps import Steps, finish
 
-__all__ = ["PRECREATE", "STAGES", "Hook", "HookError", "When", "parse", "parse_in_steps", "patterns_of"]
-
 STAGES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 PRECREATE = "precreate"
 """The stage that podman adds and runtimes do not know. A file may have it only if the reader of the file allows it."""

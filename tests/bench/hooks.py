@@ -12,7 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from adapter.hooks.directory import Directories
-from adapter.hooks.match import Facts, Matcher, Named
+from adapter.hooks.facts import Facts
+from adapter.hooks.match import Matcher, Named
 from adapter.hooks.model import parse
 from tests.bench.arena import FRESH, IDLE, REFERENCE, Arena, recorded
 from tests.bench.events import MEMORY_GROUP

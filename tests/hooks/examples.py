@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from adapter.hooks.match import Facts, Matcher, Named
+from adapter.hooks.facts import Facts
+from adapter.hooks.match import Matcher, Named
 from adapter.hooks.model import Hook, When
 
 

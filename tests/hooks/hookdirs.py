@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from adapter.hooks.directory import Directories
-from adapter.hooks.match import Facts, Matcher
+from adapter.hooks.facts import Facts
+from adapter.hooks.match import Matcher
 
 PROGRAM = "/bin/sh"
 NOBODY = Facts({}, None, False)

@@ -9,7 +9,8 @@ import pytest
 from adapter.creation import Creation
 from adapter.hooks import match
 from adapter.hooks.bridge import HookBridge
-from adapter.hooks.match import Facts, Matcher
+from adapter.hooks.facts import Facts
+from adapter.hooks.match import Matcher
 from adapter.loop import Loop
 from adapter.nri import Context, api
 from adapter.nri.runtimes import Runtime

@@ -10,8 +10,10 @@ import random
 
 import pytest
 
-from adapter.hooks.match import Facts, Matcher
-from adapter.hooks.model import HookError, parse
+from adapter.hooks.decode import HookError
+from adapter.hooks.facts import Facts
+from adapter.hooks.match import Matcher
+from adapter.hooks.model import parse
 from adapter.hooks.patterns import Patterns, fault
 from adapter.hooks.steps import finish
 

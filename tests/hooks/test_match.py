@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from adapter.hooks.match import Facts, Matcher
+from adapter.hooks.facts import Facts
+from adapter.hooks.match import Matcher
 from adapter.hooks.steps import finish
 
 from .examples import container, files, hook, verdict

@@ -8,7 +8,8 @@ import re2  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adapter.hooks.match import Facts, Matcher, Named
+from adapter.hooks.facts import Facts
+from adapter.hooks.match import Matcher, Named
 from adapter.hooks.model import Hook, When
 from adapter.hooks.patterns import Patterns
 from adapter.hooks.steps import finish

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapter.hooks.model import STAGES, Hook, HookError, When, parse
+from adapter.hooks.decode import HookError
+from adapter.hooks.model import STAGES, Hook, When, parse
 
 
 def current(when: str = "{}", hook: str = '{"path":"/a"}', stages: str = "[]", more: str = "") -> bytes:

@@ -13,7 +13,8 @@ import inotify_simple  # type: ignore[import-untyped]
 import pytest
 
 from adapter.hooks.directory import Directories
-from adapter.hooks.match import Facts, Matcher, Named
+from adapter.hooks.facts import Facts
+from adapter.hooks.match import Matcher, Named
 from adapter.hooks.reader import RESERVE, HookReader
 from adapter.loop import Loop
 from tests.hooks.hookdirs import later, text

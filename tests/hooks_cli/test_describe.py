@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from adapter import container_files
 from adapter.container_files import Described
 from adapter.errors import ConfigError
-from adapter.hooks import match
+from adapter.hooks.facts import Facts, facts
 
 TESTS = Path(__file__).resolve().parents[1]
 GOLDEN = sorted((TESTS / "golden").glob("*/events-one-pod.jsonl"))
@@ -51,15 +51,15 @@ def error(tmp_path: Path, text: str | bytes, pod: str = "", name: str = "") -> s
     return str(caught.value).replace(f"{tmp_path}/", "")
 
 
-def facts(described: Described) -> match.Facts:
-    return match.facts(described.pod, described.container)
+def facts_of(described: Described) -> Facts:
+    return facts(described.pod, described.container)
 
 
 def test_an_nri_container_with_its_pod_in_a_file_of_its_own(tmp_path: Path) -> None:
     container = {"id": "c1", "pod_sandbox_id": "p1", "name": "c", "annotations": {"a": "1", "b": "2"}, "args": ["/x"]}
     pod = {"id": "p1", "name": "p", "namespace": "ns", "annotations": {"b": "3"}}
     described = read(tmp_path, json.dumps(container | {"mounts": [BIND]}), json.dumps(pod))
-    assert facts(described) == match.Facts({"a": "1", "b": "3"}, "/x", True)
+    assert facts_of(described) == Facts({"a": "1", "b": "3"}, "/x", True)
     assert (described.kind, described.container.id, described.pod.name) == ("an NRI container", "c1", "p")
 
 
@@ -71,11 +71,11 @@ def test_an_oci_config(tmp_path: Path) -> None:
     spec = {"ociVersion": "1.0.2", "process": {"args": ["/x", "y"]}, "annotations": {"a": "1"}, "mounts": [BIND]}
     described = read(tmp_path, json.dumps(spec))
     assert described.kind == "an OCI config.json"
-    assert facts(described) == match.Facts({"a": "1"}, "/x", True)
+    assert facts_of(described) == Facts({"a": "1"}, "/x", True)
 
 
 def test_an_oci_config_without_process_has_no_command(tmp_path: Path) -> None:
-    assert facts(read(tmp_path, '{"ociVersion": "1.0.2", "root": {"path": "x"}}')) == match.Facts({}, None, False)
+    assert facts_of(read(tmp_path, '{"ociVersion": "1.0.2", "root": {"path": "x"}}')) == Facts({}, None, False)
 
 
 @pytest.mark.parametrize("file", GOLDEN, ids=lambda file: str(file.parent.name))
@@ -88,7 +88,7 @@ def test_a_recording_of_any_runtime_is_described_by_its_creation(file: Path) -> 
     assert dict(described.container.annotations) == created["container"]["annotations"]
     assert dict(described.pod.annotations) == created["pod"]["annotations"]
     assert (described.pod.name, described.container.name) == ("p1", "c1")
-    assert facts(described).command == "/bin/sh"
+    assert facts_of(described).command == "/bin/sh"
     assert len(described.container.mounts) == len(created["container"]["mounts"])
 
 
@@ -106,14 +106,14 @@ def test_every_single_event_with_a_container_can_be_given(file: Path, tmp_path: 
 
 def test_a_request_without_the_name_of_its_event(tmp_path: Path) -> None:
     described = read(tmp_path, '{"pod": {"name": "p"}, "container": {"args": ["/x"]}}')
-    assert (described.kind, described.pod.name, facts(described).command) == ("an NRI request", "p", "/x")
+    assert (described.kind, described.pod.name, facts_of(described).command) == ("an NRI request", "p", "/x")
 
 
 def test_one_container_of_a_recording_with_several_is_chosen_by_name(tmp_path: Path) -> None:
     line = '{"event": "%s", "pod": {}, "container": {"name": "%s", "args": ["%s"]}}\n'
     text = line % ("StartContainer", "a", "late") + line % ("CreateContainer", "b", "/b")
     text += line % ("CreateContainer", "a", "/a")
-    assert facts(read(tmp_path, text, name="a")).command == "/a"
+    assert facts_of(read(tmp_path, text, name="a")).command == "/a"
     assert error(tmp_path, text) == "c:1: choose a container with -name; there are: b, a"
     assert error(tmp_path, text, name="x") == "c:1: no container is called 'x'; there are: b, a"
 
@@ -123,31 +123,31 @@ def test_a_pod_manifest(tmp_path: Path) -> None:
     assert described.kind == "a Kubernetes manifest"
     assert (described.pod.namespace, described.pod.name, described.container.name) == ("ns", "p", "c")
     assert list(described.container.args) == ["/bin/sh", "-c", "exit"]
-    assert facts(described) == match.Facts({"a": "1"}, "/bin/sh", True)
+    assert facts_of(described) == Facts({"a": "1"}, "/bin/sh", True)
     assert described.unknown == ("the annotations that the kubelet and the runtime add",)
 
 
 def test_a_manifest_may_be_json(tmp_path: Path) -> None:
     manifest = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "command": ["/x"]}]}}
-    assert facts(read(tmp_path, json.dumps(manifest))) == match.Facts({}, "/x", False)
+    assert facts_of(read(tmp_path, json.dumps(manifest))) == Facts({}, "/x", False)
 
 
 def test_what_kubernetes_mounts_for_itself_is_no_bind_mount_of_the_users(tmp_path: Path) -> None:
     text = POD.replace("/v}", "/var/run/secrets/kubernetes.io/serviceaccount}")
-    assert facts(read(tmp_path, text)).has_bind_mounts, "some volume of the user's"
+    assert facts_of(read(tmp_path, text)).has_bind_mounts, "some volume of the user's"
     text = re.sub(r"name: \w+, mountPath", "name: kube-api-access-x7k2p, mountPath", text)
-    assert not facts(read(tmp_path, text)).has_bind_mounts
+    assert not facts_of(read(tmp_path, text)).has_bind_mounts
 
 
 def test_without_a_command_it_is_said_that_the_images_counts(tmp_path: Path) -> None:
     described = read(tmp_path, POD.replace("      command: [/bin/sh]\n", ""))
-    assert facts(described).command is None
+    assert facts_of(described).command is None
     assert container_files.IMAGE_DECIDES in described.unknown
 
 
 def test_a_container_of_a_manifest_with_several_is_chosen_by_name(tmp_path: Path) -> None:
     text = f"{POD}  initContainers:\n    - name: i\n      command: [/init]\n"
-    assert facts(read(tmp_path, text, name="i")).command == "/init"
+    assert facts_of(read(tmp_path, text, name="i")).command == "/init"
     assert error(tmp_path, text) == "c:8: spec: choose a container with -name; there are: c, i"
     assert error(tmp_path, text, name="x") == "c:8: spec: no container is called 'x'; there are: c, i"
 
@@ -156,7 +156,7 @@ def test_a_manifest_of_a_workload_is_described_by_its_template(tmp_path: Path) -
     template = "".join(f"    {line}\n" for line in POD.splitlines()[2:])
     text = f"apiVersion: v1\nkind: Service\n---\napiVersion: apps/v1\nkind: Deployment\nspec:\n  template:\n{template}"
     described = read(tmp_path, text)
-    assert (described.pod.name, facts(described).command) == ("p", "/bin/sh")
+    assert (described.pod.name, facts_of(described).command) == ("p", "/bin/sh")
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_a_fifo_does_not_block_and_a_huge_file_is_not_read(tmp_path: Path) -> No
 
 def test_half_a_character_becomes_a_replacement(tmp_path: Path) -> None:
     described = read(tmp_path, rb'{"args": ["\ud800"], "annotations": {"\udc00": "x"}}')
-    assert (facts(described).command, list(described.container.annotations)) == ("\ufffd", ["\ufffd"])
+    assert (facts_of(described).command, list(described.container.annotations)) == ("\ufffd", ["\ufffd"])
 
 
 KEYS = [

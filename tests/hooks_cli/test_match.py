@@ -14,7 +14,7 @@ from google.protobuf import json_format
 from adapter import cli
 from adapter.hooks import inject
 from adapter.hooks.directory import Directories
-from adapter.hooks.match import Facts
+from adapter.hooks.facts import Facts
 from adapter.proto import nri_pb2 as api
 
 CONTAINER = {

@@ -18,6 +18,7 @@ from adapter import gojson
 from adapter.commands.check import faults
 from adapter.errors import ConfigError
 from adapter.hooks import model
+from adapter.hooks.decode import HookError
 from adapter.legacy import config, result
 
 PACKAGE = Path(adapter.__file__).parent
@@ -72,7 +73,7 @@ def refusal(schema: str, text: bytes) -> str:
             result.parse(text)
         else:
             model.parse(text, precreate=True)
-    except (ConfigError, model.HookError, result.ResultError) as error:
+    except (ConfigError, HookError, result.ResultError) as error:
         return str(error)
     return ""
 

@@ -18,9 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapter.hooks import decode
+from adapter.hooks.decode import HookError
+from adapter.hooks.facts import Facts
 from adapter.hooks.inject import adjustment
-from adapter.hooks.match import Facts, Matcher, Named, order
-from adapter.hooks.model import Hook, HookError, When, parse
+from adapter.hooks.match import Matcher, Named, order
+from adapter.hooks.model import Hook, When, parse
 from adapter.hooks.patterns import MAX_PROGRAM, Patterns, fault
 from adapter.hooks.steps import finish
 

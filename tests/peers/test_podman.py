@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from adapter import container_files
-from adapter.hooks import inject, match, precreate
+from adapter.hooks import inject, precreate
 from adapter.hooks.directory import Directories
+from adapter.hooks.facts import facts
 from adapter.hooks.match import Named
 from adapter.job.runner import Runner
 from adapter.nri import api
@@ -125,7 +126,7 @@ def ours(config: Path, directories: Sequence[Path]) -> list[Named]:
     hooks = Directories([str(directory) for directory in directories], watch=False)
     matcher = hooks.current()
     assert hooks.problems == []
-    return matcher.match(match.facts(described.pod, described.container))
+    return matcher.match(facts(described.pod, described.container))
 
 
 def as_oci(named: Named) -> dict[str, Any]:
@@ -198,7 +199,7 @@ def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: S
     given.write_text(json.dumps(original))
     described = container_files.read(str(given))
     editors = Directories([str(directory)], watch=False, precreate=True).current()
-    hooks = editors.match(match.facts(described.pod, described.container))
+    hooks = editors.match(facts(described.pod, described.container))
     request = api.CreateContainerRequest(pod=described.pod, container=described.container)
     heard: list[Any] = []
     edits = precreate.Edits(Runner(loop), hooks, request, api.CreateContainerResponse(), precreate.Policy())

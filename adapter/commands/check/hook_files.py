@@ -12,10 +12,10 @@ from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry, count
 from adapter.commands.progress import telling
 from adapter.errors import ConfigError
 from adapter.hooks import model
-from adapter.hooks.decode import Document
+from adapter.hooks.decode import Document, HookError
 from adapter.hooks.directory import Directories
-from adapter.hooks.match import Facts
-from adapter.hooks.model import Hook, HookError, When
+from adapter.hooks.facts import Facts
+from adapter.hooks.model import Hook, When
 from adapter.legacy.config import read
 from adapter.sanitize import printable
 from adapter.settings import HooksSettings
