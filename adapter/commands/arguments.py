@@ -8,7 +8,7 @@ from adapter import settings
 from adapter.commands import PROGRAM
 
 FINE, FINDINGS = 0, 1
-"""The exit codes of the commands that report."""
+"""The exit codes of most commands."""
 
 
 def parser(command: str, description: str, epilog: str | None = None) -> ArgumentParser:

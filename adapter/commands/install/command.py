@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Collection, Iterator, Sequence
 
-from adapter.commands import PROGRAM
+from adapter.commands import PROGRAM, arguments
 from adapter.commands.check import nri, runtimes
 from adapter.commands.install import forms, migration
 from adapter.commands.install.forms import SERVICES, Node
@@ -14,7 +14,6 @@ from adapter.commands.install.things import State, Thing
 from adapter.errors import AdapterError
 from adapter.sanitize import printable
 
-DONE, REFUSED = 0, 1
 TOLD = {State.MISSING: "made", State.OLD: "replaced", State.CURRENT: "is there", State.FOREIGN: "kept"}
 PLANNED = {**TOLD, State.MISSING: "would make", State.OLD: "would replace"}
 
@@ -42,7 +41,7 @@ def main(words: Sequence[str]) -> int:
         for text in obstacles or (f"warning: {text}" for text in forms.warnings(node)):
             print(f"{PROGRAM}: {printable(text)}", file=sys.stderr)
         if obstacles:
-            return REFUSED
+            return arguments.FINDINGS
         for thing in [forms.configuration_file(node), *wanted]:
             _install(thing, dry_run=options.dry_run)
     except OSError as error:
@@ -50,7 +49,7 @@ def main(words: Sequence[str]) -> int:
             raise
         raise AdapterError(f"{error.filename}: {error.strerror}") from None
     _tell(node, is_external=options.external)
-    return DONE
+    return arguments.FINE
 
 
 def _install(thing: Thing, *, dry_run: bool) -> None:

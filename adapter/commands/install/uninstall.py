@@ -5,13 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from adapter.commands import PROGRAM
+from adapter.commands import PROGRAM, arguments
 from adapter.commands.check import runtimes
 from adapter.commands.install import forms
 from adapter.commands.install.things import State, Thing
 from adapter.errors import AdapterError
-
-DONE = 0
 
 
 def parser() -> ArgumentParser:
@@ -38,7 +36,7 @@ def main(words: Sequence[str]) -> int:
         ends = [f"systemctl stop {PROGRAM}", "systemctl daemon-reload"]
     if ends:
         print("\nTo end the adapter that runs:", *ends, sep="\n    ")
-    return DONE
+    return arguments.FINE
 
 
 def _remove(things: Sequence[Thing], *, dry_run: bool) -> list[Thing]:
