@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 S = TypeVar("S", bound=Step)
 
 _BUG = "meets a bug of the adapter, which has logged it"
+_SHOWN = 200
 _ENV = re.compile(rb"""\\?["']env\\?["']""", re.IGNORECASE)
 
 
@@ -274,12 +275,12 @@ _ACTIONS: Mapping[Action, Callable[[Driver[Any]], None]] = {
 }
 
 
-def quoted(output: bytes, most: int = 200) -> str:
+def quoted(output: bytes) -> str:
     """Returns the beginning of a program's output for a log line or an error.
 
     It ends before a key `env`, which the values of variables follow: plugins often print an edited spec.
     """
-    shown = _ENV.split(output[:most], maxsplit=1)[0]
+    shown = _ENV.split(output[:_SHOWN], maxsplit=1)[0]
     text = shown.decode("utf-8", "backslashreplace")
     return f"{text!r}{' …' if len(output) > len(shown) else ''}" if output else "<empty>"
 

@@ -45,14 +45,7 @@ _SECCOMP_ARG = shape(api.LinuxSeccompArg, always=("index", "value", "op"))
 _SYSCALL = shape(api.LinuxSyscall, always=("names", "action"), args=_SECCOMP_ARG)
 SECCOMP = shape(api.LinuxSeccomp, "defaultAction", syscalls=_SYSCALL)
 
-HOOKS = {
-    "prestart": "prestart",
-    "createRuntime": "create_runtime",
-    "createContainer": "create_container",
-    "startContainer": "start_container",
-    "poststart": "poststart",
-    "poststop": "poststop",
-}
+HOOKS = {field.json_name: field.name for field in api.Hooks.DESCRIPTOR.fields}
 """NRI's field for each stage of hooks."""
 
 
