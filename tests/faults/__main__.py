@@ -79,13 +79,14 @@ def parse() -> argparse.Namespace:
 
 def plan(arguments: argparse.Namespace) -> Iterator[Rows]:
     """Yields the rows of each node."""
+    # What stands by would be told to be deaf before it has its request.
+    faults = [fault for fault in FAULTS if not (arguments.standby and fault.what == "deaf")]
     if arguments.soak:
-        yield {"soak": partial(soak, events=arguments.soak, seed=arguments.seed)}
+        yield {"soak": partial(soak, events=arguments.soak, seed=arguments.seed, faults=faults)}
         return
     program: Rows = {
         f"{state}: {fault.what}": partial(program_fault, fault=fault, state=state)
-        for fault in FAULTS
-        if not (arguments.standby and fault.what == "deaf")  # it is told so before it has its request
+        for fault in faults
         for state in ("create", "delete")
     }
     for what in ("missing",) if arguments.standby else ("busy", "missing"):  # what stands by need not be started

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple
@@ -112,7 +112,7 @@ class Node:
     """Everything lies in one directory. `form` is launched or external; `standby` processes of the program wait."""
 
     def __init__(self, directory: Path, form: str, version: str, standby: int) -> None:
-        self.directory, self.form, self.version = directory, form, version
+        self.directory, self.form, self.version, self.standby = directory, form, version, standby
         self.names = [NAME]
         self.lives: list[Life] = []
         self.launched = self.guard = self._killed = 0
@@ -197,10 +197,8 @@ class Node:
             raise Finding(error)
 
     def has_no_programs(self) -> None:
-        """Waits for the end of the programs that the server has left to finish."""
-        for pid in children_of(self.server):
-            with suppress(ProcessLookupError):
-                wait_for_end(os.pidfd_open(pid), f"the end of process {pid}")
+        """Waits for the end of the programs that the server has left to finish: others stand by."""
+        until(lambda: len(children_of(self.server)) == self.standby, f"{self.standby} programs")
 
     def rejoins(self) -> None:
         """Waits for the server that follows a killed one."""

@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -224,17 +224,17 @@ def kill_loop(node: Node, kills: int, seed: int) -> str:
     return f"{traffic.events} events, {ends(node, *traffic.lives, kills=kills)}"
 
 
-def soak(node: Node, events: int, seed: int) -> str:
+def soak(node: Node, events: int, seed: int, faults: Sequence[Fault]) -> str:
     """Pods of which every fifth meets a misbehaving program at one of its four requests; what the adapter holds."""
     rng, lives, held = random.Random(seed), list[Life](), [holdings(node)]  # noqa: S311 - no secret
-    weights = [0.01 if fault.what in {"slow", "hang"} else 1 for fault in FAULTS]
+    weights = [0.01 if fault.what in {"slow", "hang"} else 1 for fault in faults]
     for number in range(1, events // len(STEPS) + 1):
         life = Life.make(str(number))
         lives.append(life)
         state = rng.choice(("create", "delete")) if rng.random() < 0.2 else ""
         for event in STEPS:
             if event == {"create": "StartContainer", "delete": "StopContainer"}.get(state):
-                with node.fault(state, life, rng.choices(FAULTS, weights)[0].what):
+                with node.fault(state, life, rng.choices(faults, weights)[0].what):
                     node.play(event, life)
             else:
                 node.plays(life, event)
