@@ -128,6 +128,7 @@ class Daemon:
         else:
             self._join(trunk)
         self._loop.run()
+        self._adapter.release()  # it may have served again since the end began
         self._openings.close()
         if self._has_runtime_ended and (owed := self._adapter.owed()):
             log.info("still owed: the deletes of %s", ", ".join(owed))

@@ -14,7 +14,7 @@ from tests.processes import impatience
 
 from .harness import Node, patched, slow
 from .messages import POD, container, start, stop
-from .process import Daemon
+from .process import LATE, Daemon
 
 
 def two(node: Node, plugin: str = "good") -> tuple[Daemon, Daemon]:
@@ -147,3 +147,25 @@ def test_a_creation_that_was_under_way_at_sigterm_is_not_adjusted_twice(node: No
     assert api.CreateContainerResponse.FromString(again.payload) == api.CreateContainerResponse()
     assert second.call("StopContainer", stop("c1")).code == Code.OK
     assert node.runs("slow") == [("create", "c1"), ("delete", "c1")]
+
+
+def test_a_creation_that_the_first_has_served_after_sigterm_is_not_adjusted_twice(node: Node) -> None:
+    """A late chain holds up its end: it serves what comes meanwhile, for nobody else has taken the lock."""
+    gate = node.gate()
+    slow(node, gate, "slow", when="c1")
+    node.plugin("adjusts", node.record("adjusts", '{"spec": {"process": {"env": ["A=1"]}}}'))
+    node.configure("slow", "adjusts")
+    node.shared_state = "state"
+    plugins = {"slow": {"events": ["StartContainer"]}, "adjusts": {"events": ["CreateContainer"]}}
+    first, second = (node.launch({"onFailure": "ignore", "plugins": plugins}) for _ in range(2))
+    second.logged("this one waits")
+    assert first.call("StartContainer", start("c1"), LATE).code == Code.OK
+    gate.arrival()
+    os.kill(first.pid, signal.SIGTERM)
+    first.logged("ending on SIGTERM")
+    made = api.CreateContainerRequest(pod=POD, container=container("c2"))
+    assert first.call("CreateContainer", made).code == Code.OK
+    gate.let_on()
+    assert first.ended() == 0
+    assert second.call("CreateContainer", made).code == Code.OK
+    assert node.runs("adjusts") == [("create", "c2")]

@@ -14,7 +14,7 @@ from adapter.nri import api
 from adapter.wire import Code
 from tests.processes import impatience, is_running
 
-from .harness import COMMAND, LATE, POD, Daemon, Node, container, start, stop
+from .harness import COMMAND, LATE, POD, Daemon, Node, container, slow, start, stop
 
 STANDBY = {"standby": 1}
 NOTING = """cd '{0}'
@@ -133,6 +133,26 @@ def test_an_event_under_way_at_sigterm_starts_no_more(node: Node) -> None:
     assert daemon.reply(call).code == Code.OK
     assert daemon.ended() == 0
     assert node.runs("good") == [("create", "c1")]
+    assert saw_an_empty_stdin(node) == []
+
+
+def test_events_that_come_before_its_end_leave_none_behind(node: Node) -> None:
+    """A late chain holds up the end, and the adapter serves what comes meanwhile."""
+    gate = node.gate()
+    slow(node, gate, when="c1")
+    node.configure("slow", "good")
+    daemon = node.launch({"standby": 1, "onFailure": "ignore"})
+    standing_by(daemon, 2)
+    assert daemon.call("StartContainer", start("c1"), LATE).code == Code.OK
+    gate.arrival()
+    daemon.signal(signal.SIGTERM)
+    daemon.logged("ending on SIGTERM")
+    assert daemon.call("StartContainer", start("c2")).code == Code.OK
+    waiting = standing_by(daemon, 3)  # and the late one
+    gate.let_on()
+    assert daemon.ended() == 0
+    wait_until_gone(waiting)
+    assert sorted(node.runs("good")) == [("create", "c1"), ("create", "c2")]
     assert saw_an_empty_stdin(node) == []
 
 
