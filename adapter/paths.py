@@ -93,9 +93,12 @@ def called(path: str) -> str:
 
 def first_line(path: str) -> list[str] | None:
     """Returns the words of a script's first line behind `#!`, None for any other file. Raises OSError."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        return None  # to open it may take for ever
     with open(path, "rb") as file:
         start = file.read(FIRST_LINE)
-    words = start[2:].split(b"\n")[0].replace(b"\t", b" ").split(b" ")  # a carriage return belongs to the name
+    line = start[2:].replace(b"\0", b"\n").split(b"\n")[0]  # Linux ends it at a NUL character, too
+    words = line.replace(b"\t", b" ").split(b" ")  # a carriage return belongs to the name
     return [os.fsdecode(word) for word in words if word] if start.startswith(b"#!") else None
 
 

@@ -270,6 +270,7 @@ def replace_interpreter(stage: Stage) -> None:
     [
         ("/bin/sh", rewrite),
         ("/bin/sh", relink),
+        ("/bin/sh\0-x", rewrite),
         ("{0}/shell", replace_interpreter),
         ("/usr/bin/env shell", replace_interpreter),
         ("/usr/bin/env -S A=1 shell -e", replace_interpreter),
@@ -309,6 +310,12 @@ def test_a_script_whose_env_may_start_anything_is_not_started_ahead_and_the_stat
     stage.open(0)
     assert stage.standby.describe()["plugin"]["off"].startswith(reason.format(stage.folder))
     assert said(caplog) == []
+
+
+def test_an_interpreter_that_is_no_file_holds_nobody_up(stage: Stage, gate: Fifo) -> None:
+    stage.plugin(path=stage.programs.write("plugin", f"#!{gate}\n".encode()))
+    stage.plugin("good")
+    stage.open()
 
 
 def test_the_whole_chain_of_links_counts(stage: Stage) -> None:
