@@ -108,6 +108,8 @@ class Standby:
         """Why programs cannot be started ahead that should be."""
         self._descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._state = State.CLOSED
+        self._is_called = False
+        """Whether the loop calls `_refill` in this turn already: it must not do so twice."""
         self._was_full = False
         self._timer: Timer | None = None
 
@@ -137,8 +139,9 @@ class Standby:
         self._receive(Input.ANSWERED)
 
     def _receive(self, input_: Input) -> None:
-        before, self._state = self._state, TRANSITIONS[self._state].get(input_, self._state)
-        if self._state is State.DUE is not before:
+        self._state = TRANSITIONS[self._state].get(input_, self._state)
+        if self._state is State.DUE and not self._is_called:
+            self._is_called = True
             self._loop.call_soon(self._refill)
 
     def describe(self) -> dict[str, Any]:
@@ -199,6 +202,7 @@ class Standby:
 
     def _refill(self) -> None:
         """Starts one process that is missing, and looks for the next one in the next turn: an event may have come."""
+        self._is_called = False
         if self._state is not State.DUE:
             return
         self._receive(Input.START)
