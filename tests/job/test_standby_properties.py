@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,115 +13,74 @@ from hypothesis import strategies as st
 
 from adapter.job import standby
 from adapter.loop import Loop
-from adapter.process import Program
+from adapter.process import Process, Program
 from tests.processes import SteppedLoop
 
-ONE, FOUR = (Program(name, f"/{name}", (name,), {}) for name in ("one", "four"))
-WANTED = [(ONE, 1), (FOUR, 4)]
-
-
-class Fake:
-    """A process that stands by, and what a start executes as it was then."""
-
-    alive: ClassVar[list[Fake]] = []
-    version = starts = started = 0
-    is_settled = is_fit = True
-    unread, ending = "", "dead"
-
-    def __init__(self, *given: Any) -> None:
-        self.version = Fake.version
-        if len(given) > 1:
-            self.started, self.ended, self.wrote = given[0].time(), *given[2:]
-            self.alive.append(self)
-            Fake.starts += 1
-
-    def holds(self) -> bool:
-        return self.version == Fake.version
-
-    def serve(self, *_: object) -> None:
-        assert self.holds()
-        self.discard()
-
-    def discard(self) -> None:
-        self.alive.remove(self)  # which fails the second time
+PROGRAM, WANTED = Program("plugin", "/plugin", ("plugin",), {}), 4
 
 
 class Life:
-    """Stand-by, and what may happen to it."""
+    """Stand-by in a loop, and the processes that wait."""
 
     def __init__(self, loop: SteppedLoop) -> None:
-        Fake.alive.clear()
-        self.loop, self.standby = loop, standby.Standby(loop, 300, lambda: WANTED)
+        self.loop, self.standby = loop, standby.Standby(loop, 300, lambda: [(PROGRAM, WANTED)])
+        self.alive: list[Any] = []
         self.is_open = self.is_serving = False
+        self.may_start = 0
 
-    def open(self) -> None:
-        self.is_open = True
-        self.standby.open()
+    def start(self, loop: Loop, _: Program, ended: Callable[[Process], None], wrote: Callable[[Process], None]) -> Any:
+        assert self.is_open
+        assert not self.is_serving
+        self.may_start -= 1
+        assert not self.may_start
+        process = SimpleNamespace(started=loop.time(), is_fit=True, ended=ended, wrote=wrote, ending="dead")
+        process.serve = process.discard = lambda *_: self.alive.remove(process)  # which fails the second time
+        self.alive.append(process)
+        return process
 
-    def close(self) -> None:
-        self.is_open = self.is_serving = False
-        self.standby.close()
-        assert not Fake.alive
+    def serve(self, is_open: bool, is_serving: bool, change: Callable[[], None]) -> None:
+        if is_open or not is_serving:
+            self.is_open, self.is_serving = is_open, is_serving
+            change()
 
-    def event(self) -> None:
-        if self.is_open:
-            self.is_serving = True
-            self.standby.event_came()
-
-    def answer(self) -> None:
-        self.is_serving = False
-        self.standby.answered()
-
-    def take(self) -> None:
-        self.standby.take(FOUR, lambda _: None, lambda _: None)
-
-    def end(self) -> None:
-        for process in Fake.alive[:1]:
-            process.discard()
-            process.ended(process)
-
-    def write(self) -> None:
-        for process in Fake.alive[-1:]:
+    def spoil(self) -> None:
+        for process in self.alive[:1]:
             process.wrote(process)
 
-    def renew(self) -> None:
-        self.standby.renew()
-
-    def change(self) -> None:
-        Fake.version += 1
-        self.take()  # an event finds out
-
-    def grow_old(self) -> None:
-        self.loop.now += 301
-
     def turn(self) -> None:
-        before = Fake.starts
+        self.may_start = 1
         Loop.call_at(self.loop, self.loop.now, self.loop.stop)
         self.loop.run()
-        assert Fake.starts - before <= (self.is_open and not self.is_serving)
+        self.loop._complain()
 
     def rest(self) -> None:
-        for _ in range(8):
+        for _ in range(WANTED + 3):
             self.turn()
-        told = self.standby.describe()
-        assert len(Fake.alive) == sum(crew["waiting"] for crew in told.values())
-        if self.is_open and not self.is_serving:
-            for program, number in WANTED:
-                assert told[program.name]["waiting"] == (0 if told[program.name]["off"] else number)
-            assert all(process.holds() and process.started >= self.loop.now - 300 for process in Fake.alive)
+        told = self.standby.describe().get("plugin", {"waiting": 0, "off": ""})
+        assert told["waiting"] == len(self.alive)
+        if not self.is_serving:
+            assert told["waiting"] == (WANTED if self.is_open and not told["off"] else 0)
 
 
-RARE = [Life.open, Life.close, Life.renew, Life.change, Life.grow_old, Life.turn]
-USUAL = [Life.event, Life.take, Life.answer, Life.rest, Life.rest, Life.end, Life.write]
+STEPS: list[Callable[[Life], object]] = [
+    lambda life: life.serve(True, life.is_serving, life.standby.open),
+    lambda life: life.serve(False, False, life.standby.close),
+    lambda life: life.serve(life.is_open, True, life.standby.event_came),
+    lambda life: life.serve(life.is_open, False, life.standby.answered),
+    lambda life: life.standby.renew(),
+    lambda life: life.standby.take(PROGRAM, lambda _: None, lambda _: None),
+    Life.spoil,
+    Life.turn,
+    Life.rest,
+]
 
 
-@given(st.lists(st.sampled_from(RARE + USUAL * 2), min_size=200, max_size=200))
+@given(st.lists(st.sampled_from(STEPS), min_size=200, max_size=200))
 @settings(max_examples=100)
-def test_in_any_order(steps: list[Callable[[Life], None]]) -> None:
+def test_in_any_order(steps: list[Callable[[Life], object]]) -> None:
     with pytest.MonkeyPatch.context() as patch, closing(SteppedLoop()) as loop:
-        patch.setattr(standby, "StandbyProcess", Fake)
-        patch.setattr(standby, "Executed", Fake)
-        patch.setattr(standby, "STRIKES", 2)
         life = Life(loop)
-        for step in [Life.open, *steps, Life.answer, Life.rest]:
+        patch.setattr(standby, "StandbyProcess", life.start)
+        patch.setattr(standby, "Executed", lambda _: SimpleNamespace(is_settled=True, holds=lambda: True))
+        for step in steps:
             step(life)
