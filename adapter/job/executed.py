@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from adapter import paths
 from adapter.mount_namespace import programs
@@ -71,8 +73,8 @@ def _status(file: str, environ: Mapping[str, str]) -> os.stat_result:
     if "/" in file:
         return os.stat(file)
     for directory in environ.get("PATH", os.defpath).split(":"):
-        try:
-            return os.stat(f"{directory}/{file}")
-        except OSError:
-            continue
+        with suppress(OSError):
+            status = os.stat(f"{directory}/{file}")
+            if stat.S_ISREG(status.st_mode) and status.st_mode & 0o111:
+                return status
     raise FileNotFoundError(errno.ENOENT, "not found in PATH", file)

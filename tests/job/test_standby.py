@@ -336,6 +336,21 @@ def test_an_interpreter_that_comes_earlier_in_path_counts(stage: Stage) -> None:
     assert stage.event(program).stdout == b"new\n"
 
 
+def test_what_env_cannot_execute_does_not_hide_what_it_executes(stage: Stage) -> None:
+    for name in ("first", "second"):
+        (stage.folder / name).mkdir()
+    stage.programs.write("first/shell", b"", 0o644)
+    (stage.folder / "second/shell").symlink_to("/bin/sh")
+    script = f"#!/usr/bin/env shell\n{GOOD.format(stage.folder)}\n"
+    path = f"{stage.folder}/first:{stage.folder}/second:/usr/bin:/bin"
+    program = stage.plugin(path=stage.programs.write("plugin", script.encode()))._replace(environ={"PATH": path})
+    stage.wanted[:] = [(program, 1)]
+    stage.open()
+    (stage.folder / "second/shell").unlink()
+    stage.programs.shell("second/shell", "cat > /dev/null; echo new")
+    assert stage.event(program).stdout == b"new\n"
+
+
 def test_a_program_that_was_just_written_waits_until_a_change_would_show(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
