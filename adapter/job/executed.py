@@ -13,8 +13,8 @@ from adapter import paths
 from adapter.mount_namespace import programs
 from adapter.process import Program
 
-MAX_SCRIPTS = 5
-"""Scripts that Linux takes as each other's interpreters (fs/exec.c, exec_binprm)."""
+MAX_FILES = 20
+"""Maximum files that a start may execute. Linux takes six (fs/exec.c, exec_binprm); each `env` starts anew."""
 
 
 class Executed:
@@ -38,7 +38,7 @@ class Executed:
 
     def _look(self) -> list[tuple[int, ...]]:
         with programs:
-            return [paths.identity(_status(file, self._program.environ)) for file in self._files]
+            return [paths.identity(os.stat(_found(file, self._program.environ))) for file in self._files]
 
 
 def _files(program: Program) -> list[str]:
@@ -48,12 +48,12 @@ def _files(program: Program) -> list[str]:
     """
     files = [program.path]
     with programs:
-        while len(files) <= MAX_SCRIPTS and (words := paths.first_line(files[-1])):
+        while words := paths.first_line(_found(files[-1], program.environ)):
             files.append(words[0])
             if os.path.basename(words[0]) == "env":
                 files += _interpreter(words[1:])
-            if "/" not in files[-1]:
-                break
+            if len(files) > MAX_FILES:
+                raise OSError(errno.ELOOP, "too many interpreters of interpreters")
     return files
 
 
@@ -68,13 +68,13 @@ def _interpreter(words: Sequence[str]) -> list[str]:
     return []
 
 
-def _status(file: str, environ: Mapping[str, str]) -> os.stat_result:
-    """Returns the status of a file, which is searched in PATH if its name has no slash. Raises OSError."""
+def _found(file: str, environ: Mapping[str, str]) -> str:
+    """Returns the path of a file, which is searched in PATH if its name has no slash. Raises OSError."""
     if "/" in file:
-        return os.stat(file)
+        return file
     for directory in environ.get("PATH", os.defpath).split(":"):
         with suppress(OSError):
-            status = os.stat(f"{directory}/{file}")
+            status = os.stat(path := f"{directory}/{file}")
             if stat.S_ISREG(status.st_mode) and status.st_mode & 0o111:
-                return status
+                return path
     raise FileNotFoundError(errno.ENOENT, "not found in PATH", file)

@@ -290,6 +290,21 @@ def test_after_a_change_of_what_is_executed_the_new_one_runs(
     assert stage.event(program).stdout == b"new\n"
 
 
+@pytest.mark.parametrize("first_line", ["{0}/shell", "/usr/bin/env shell"])
+def test_the_interpreter_of_an_interpreter_counts(stage: Stage, gate: Fifo, first_line: str) -> None:
+    own = stage.folder / "own"
+    own.symlink_to("/bin/sh")
+    stage.programs.write("shell", f'#!{own}\nexec /bin/sh "$@"\n'.encode())
+    script = f"#!{first_line.format(stage.folder)}\necho >{gate}\n{GOOD.format(stage.folder)}\n"
+    program = stage.plugin(path=stage.programs.write("plugin", script.encode()))
+    (old,) = stage.open()
+    gate.get()
+    own.unlink()
+    stage.programs.shell("own", "cat > /dev/null; echo new")
+    assert stage.event(program).stdout == b"new\n"
+    assert stage.ready() != [old]
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -297,6 +312,7 @@ def test_after_a_change_of_what_is_executed_the_new_one_runs(
         ("-S PATH={0} shell", "its first line has `PATH={0}` for env"),
         ("-S -i {0}/shell", "its first line has `-i` for env"),
         ("-Sshell", "its first line has `-Sshell` for env"),
+        ("plugin", "too many interpreters"),
         ("nothing", "nothing: not found in PATH"),
         ("-S {0}/nothing", "{0}/nothing: No such file or directory"),
     ],
