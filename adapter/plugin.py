@@ -145,7 +145,7 @@ class Adapter(Plugin):
         habits = self._runtime.habits
         if habits.no_ends:
             log.warning("%s: legacy plugins run at CreateContainer or not at all", habits.no_ends)
-        if habits.no_hooks and not self._hooks_wanted:
+        if habits.no_hooks and self._settings.hooks.enabled is None:
             log.info("hooks are off: %s (hooks.enabled)", habits.no_hooks)
 
     def reload(self, read: settings.Read) -> None:

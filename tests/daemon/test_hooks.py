@@ -57,11 +57,17 @@ _CREATIONS_ONLY = "legacy plugins run at CreateContainer or not at all"
 
 
 @pytest.mark.parametrize(
-    ("runtime", "lines"),
-    [("docker", ["hooks are off: Docker refuses", _CREATIONS_ONLY]), ("cri-o", ["hooks are off: CRI-O injects"])],
+    ("runtime", "hooks", "lines"),
+    [
+        ("docker", {}, ["hooks are off: Docker refuses", _CREATIONS_ONLY]),
+        ("cri-o", {}, ["hooks are off: CRI-O injects"]),
+        ("cri-o", {"enabled": False}, []),  # whoever has switched them off knows why
+    ],
 )
-def test_what_a_runtime_lacks_is_logged_once(node: Node, runtime: str, lines: list[str]) -> None:
-    daemon, _ = configured(node, {}, runtime)
+def test_what_a_runtime_lacks_is_logged_once(
+    node: Node, runtime: str, hooks: dict[str, object], lines: list[str]
+) -> None:
+    daemon, _ = configured(node, hooks, runtime)
     daemon.logged("registered with")
     for text in ("hooks are off: Docker refuses", "hooks are off: CRI-O injects", _CREATIONS_ONLY):
         assert len([line for line in daemon.log if text in line]) == lines.count(text)
