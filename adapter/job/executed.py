@@ -46,10 +46,10 @@ def _files(program: Program) -> list[str]:
 
     A name without a slash is what `env` searches in PATH. Raises OSError.
     """
-    files = [program.path]
+    files = [paths.absolute(program.path)]
     with programs:
         while words := paths.first_line(_found(files[-1], program.environ)):
-            files.append(words[0])
+            files.append(paths.absolute(words[0]))
             if os.path.basename(words[0]) == "env":
                 files += _interpreter(words[1:])
             if len(files) > MAX_FILES:

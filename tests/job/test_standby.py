@@ -367,6 +367,20 @@ def test_what_env_cannot_execute_does_not_hide_what_it_executes(stage: Stage) ->
     assert stage.event(program).stdout == b"new\n"
 
 
+def test_a_path_without_a_slash_is_no_name_to_be_searched(
+    stage: Stage, gate: Fifo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A precreate hook's path may be relative; its PATH has another program of that name."""
+    here = Programs(stage.folder / "here")
+    here.shell("sh", f"echo > {gate}; {GOOD.format(stage.folder)}")
+    monkeypatch.chdir(here.folder)
+    program = stage.plugin(path="sh")
+    stage.open()
+    gate.get()
+    here.shell("sh", "cat > /dev/null; echo new")
+    assert stage.event(program).stdout == b"new\n"
+
+
 def test_a_program_that_was_just_written_waits_until_a_change_would_show(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
