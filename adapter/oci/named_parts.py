@@ -36,8 +36,8 @@ class Map(Part):
         self._kept = kept
 
     def written(self, container: Any) -> Spec:
-        values = getattr(self.holder(container), self.name)
-        return {name: write(self._shape, value) if self._shape else value for name, value in values.items()}
+        values = sorted(getattr(self.holder(container), self.name).items())  # as Go does; protobuf's order is random
+        return {name: write(self._shape, value) if self._shape else value for name, value in values}
 
     def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = members(before, place), members(after, place)

@@ -123,6 +123,14 @@ def test_of_nothing_nothing_is_made() -> None:
     assert told({}) == {}
 
 
+def test_the_members_of_a_map_are_in_the_order_of_their_names() -> None:
+    names = [f"key-{number:02}" for number in range(20)]
+    container = api.Container(annotations=dict.fromkeys(reversed(names), ""))
+    container.linux.sysctl.update(dict.fromkeys(reversed(names), ""))
+    spec = spec_from(api.PodSandbox(), container)
+    assert [*spec["annotations"]] == [*spec["linux"]["sysctl"]] == names
+
+
 def test_pids_without_a_limit_are_absent_for_older_go_types_would_make_a_limit_of_0_of_them() -> None:
     assert told({"linux": {"resources": {"pids": {"limit": "-1"}}}}) == {}
     assert told({"linux": {"resources": {"cpu": {}, "pids": {"limit": "-1"}}}}) == {"linux": {"resources": {"cpu": {}}}}
