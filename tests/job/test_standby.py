@@ -277,12 +277,13 @@ def replace_interpreter(stage: Stage) -> None:
     ],
 )
 def test_after_a_change_of_what_is_executed_the_new_one_runs(
-    stage: Stage, first_line: str, change: Callable[[Stage], None]
+    stage: Stage, gate: Fifo, first_line: str, change: Callable[[Stage], None]
 ) -> None:
     (stage.folder / "shell").symlink_to("/bin/sh")
-    script = f"#!{first_line.format(stage.folder)}\n{GOOD.format(stage.folder)}\n"
+    script = f"#!{first_line.format(stage.folder)}\necho >{gate}\n{GOOD.format(stage.folder)}\n"
     program = stage.plugin(path=stage.programs.write("plugin", script.encode()))
     (old,) = stage.open()
+    gate.get()  # it runs
     change(stage)
     assert stage.event(program).stdout == b"new\n"
     assert stage.ready() != [old]
@@ -352,16 +353,17 @@ def test_an_interpreter_that_comes_earlier_in_path_counts(stage: Stage) -> None:
     assert stage.event(program).stdout == b"new\n"
 
 
-def test_what_env_cannot_execute_does_not_hide_what_it_executes(stage: Stage) -> None:
+def test_what_env_cannot_execute_does_not_hide_what_it_executes(stage: Stage, gate: Fifo) -> None:
     for name in ("first", "second"):
         (stage.folder / name).mkdir()
     stage.programs.write("first/shell", b"", 0o644)
     (stage.folder / "second/shell").symlink_to("/bin/sh")
-    script = f"#!/usr/bin/env shell\n{GOOD.format(stage.folder)}\n"
+    script = f"#!/usr/bin/env shell\necho >{gate}\n{GOOD.format(stage.folder)}\n"
     path = f"{stage.folder}/first:{stage.folder}/second:/usr/bin:/bin"
     program = stage.plugin(path=stage.programs.write("plugin", script.encode()))._replace(environ={"PATH": path})
     stage.wanted[:] = [(program, 1)]
     stage.open()
+    gate.get()
     (stage.folder / "second/shell").unlink()
     stage.programs.shell("second/shell", "cat > /dev/null; echo new")
     assert stage.event(program).stdout == b"new\n"
