@@ -21,7 +21,7 @@ ONLY = {
         "cri-o-1.36.3",
     ),  # NRI's default validator can be configured
     **dict.fromkeys(("rejoining", "guarded", "from-adapter", "from-1.6"), (OLDEST, NEWEST)),
-    "standby": (OLDEST, NEWEST, "cri-o-1.36.3"),
+    "standby": (OLDEST, NEWEST, "cri-o-1.34.0", "cri-o-1.36.3"),
     **dict.fromkeys(("installing", "from-injector"), (NEWEST,)),
     "from-cri-o": ("cri-o-1.34.0",),
     "docker": (),
