@@ -10,14 +10,17 @@ from tests.bench.figures import Bench, Goal, Row, Times
 from tests.bench.programs import chains, floor
 
 PACED, BACK_TO_BACK = "legacy events 30 ms apart, µs", "legacy events back to back, µs"
-PACES = {PACED: (30, 9), BACK_TO_BACK: (0, 3)}  # milliseconds before each event, seconds of each way
+PACES = {PACED: (30, 12), BACK_TO_BACK: (0, 3)}  # milliseconds before each event, seconds of each way
 BLOCK = 10
-"""Containers of one side's turn: what stand-by starts behind an answer is to be paid by its own side's next event.
+"""Containers of one side's turn, if events are back to back and programs stand by.
 
-Fresh, where nothing is started behind answers, the sides change after each container when events are back to back.
+What is started behind an answer is to be paid by the next event of the same side. Elsewhere the sides change after each
+container: a virtual machine may run at half its speed for seconds, which turns of seconds take for a side's own.
 """
 SETTLE = 100
-"""Milliseconds before a turn of several containers, so that the other side's processes are at rest."""
+"""Milliseconds before a turn behind which something may be started, so that the other side's processes are at rest."""
+START = 30
+"""Milliseconds more for each program of a chain: an interpreter takes as long to start."""
 SPAWNS = 30
 """Runs of which the floor is taken."""
 LIFE = [recorded("StartContainer"), recorded("StopContainer")]
@@ -47,15 +50,20 @@ def measure(bench: Bench, arena: Arena, case: str, programs: list[Path]) -> Iter
     ways = launch(arena, programs, standby=1)
     for group, (pause, seconds) in PACES.items():
         for way in ways:
-            turn = {"block": BLOCK, "settle_ms": SETTLE} if pause or way == STAND_BY else {}
             sides = (REFERENCE, way, *(() if programs else (IDLE,)))
-            samples = arena.compare(bench, seconds, sides, LIFE, pause_ms=pause, **turn)
+            samples = arena.compare(bench, seconds, sides, LIFE, pause_ms=pause, **turn(pause, way, len(programs)))
             least = floor(arena, programs, SPAWNS) if programs else samples[IDLE]
             ours, theirs = Times.of(samples[way]), Times.of(samples[REFERENCE])
             goal = GOALS.get((group, case, way))
             yield Row(group, case, way, len(samples[way]), ours, theirs, Times.of(least), goal)
     if len(programs) <= 1:
         yield from memory(arena, case, ways, standby=1)
+
+
+def turn(pause: int, way: str, programs: int) -> dict[str, int]:
+    """Return what makes a side's turn: how many containers it has, and the rest before it."""
+    rest = {"settle_ms": SETTLE + START * programs} if pause or way == STAND_BY else {}
+    return {"block": BLOCK, **rest} if way == STAND_BY and not pause else rest
 
 
 def launch(arena: Arena, programs: list[Path], standby: int) -> Sequence[str]:
