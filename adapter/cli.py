@@ -176,7 +176,7 @@ def _run(options: Options, launch: Launch | None) -> int:
         # A service waits for its runtime. At a terminal, the user gets an error.
         trunk = _connect(path) if options.once or sys.stderr.isatty() else None
         connect, when_lost = None if options.once else partial(nri.connect, path), FINDINGS
-        launch = None
+        launch = None  # with -socket, another runtime than the one that launched this
     daemon.prepare(configured, errors)
     return daemon.Daemon(configured, errors, identity, connect, reread, when_lost, launch).run(trunk)
 

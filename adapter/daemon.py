@@ -173,8 +173,7 @@ class Daemon:
         if self._openings.fault:
             described["faults"].append(self._openings.fault)
         if self.state is not State.JOINED:
-            reason = (self.state is State.APART and self._reason) or self.state.name.lower()
-            described["faults"].append(f"not joined with a runtime: {reason}")
+            described["faults"].append(f"not joined with a runtime: {self._reason or self.state.name.lower()}")
         return {
             "pid": os.getpid(),
             "version": __version__,

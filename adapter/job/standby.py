@@ -48,14 +48,14 @@ class State(Key):
 
 
 class Input(Key):
-    """What happens to them."""
+    """What changes the state."""
 
     OPEN = auto()
     CLOSE = auto()
     EVENT = auto()
     ANSWERED = auto()
     MISSING = auto()
-    """Something may be missing, or too old."""
+    """A process may be missing, or too old."""
     START = auto()
     """The loop starts what is missing."""
 
