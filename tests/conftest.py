@@ -1,31 +1,54 @@
 """What holds for all tests: how far property tests search, and that no test leaves a process or a descriptor behind.
 
-In CI, generated examples are the same each time, so that only a change turns it red, and each search tries all the
-examples it asks for. Elsewhere the examples differ from run to run, and no search tries more than BRIEF of them.
+All that is random in a run follows from one number, which the end of the run prints: TEST_SEED repeats it. In CI each
+search tries all the examples it asks for, elsewhere no more than BRIEF of them.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from .processes import Fifo, Programs, SteppedLoop, children, open_descriptors
 
-settings.register_profile("ci", derandomize=True, deadline=None)
-settings.register_profile("here", deadline=None)
+# How fast the machine is decides about no test.
+settings.register_profile(
+    "timeless", derandomize=False, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("timeless")
 CI = bool(os.environ.get("CI"))
-settings.load_profile("ci" if CI else "here")
+SEED = int(os.environ.setdefault("TEST_SEED", str(random.SystemRandom().randrange(1 << 32))))
+"""The workers, which inherit the environment, have the same."""
 os.umask(0o022)  # the adapter warns of files that a group can write
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and its children do
 BRIEF = 50
 """Examples of a property test that a person waits for."""
 LONG = 100
 """A property test that asks for more examples is marked `long`."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Gives Hypothesis the seed before it looks for one."""
+    config.option.hypothesis_seed = config.option.hypothesis_seed or str(SEED)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints the seed, of a run that passed, too."""
+    terminalreporter.write_line(f"TEST_SEED={SEED} repeats what was random in this run")
+
+
+@pytest.fixture
+def seed() -> int:
+    """The seed for histories that a test makes without Hypothesis."""
+    print(f"TEST_SEED={SEED}")
+    return SEED
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,8 +1,8 @@
 """End to end: under each runtime a pod lives and dies, and legacy plugins must see of it what they always saw.
 
-Environment: E2E picks runtimes by name (a comma list); REQUIRE_PEERS=1 turns skips into failures; CI repeats once what
-failed; E2E_KEEP names a folder to copy the evidence to; E2E_ADAPTER puts another program in the adapter's place: the
-bundle's, or one to see that checks can fail.
+Environment: E2E picks runtimes by name (a comma list); REQUIRE_PEERS=1 turns skips into failures; E2E_KEEP names a
+folder to copy the evidence to; E2E_ADAPTER puts another program in the adapter's place: the bundle's, or one to see
+that checks can fail.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS
 SHOWN = 20  # findings of one run
 LIMIT = 400  # seconds for one run, which takes two to twenty
 REQUIRED = os.environ.get("REQUIRE_PEERS") == "1"
-# A machine that others share may stand still for longer than a runtime waits for a plugin.
-AGAIN = bool(os.environ.get("CI"))
 # Mounts and processes of a run are its own, and end with it; sh is there to reap what is orphaned.
 NAMESPACES = [
     "unshare",
@@ -104,13 +102,10 @@ def runs(runtime: Runtime) -> list[Row]:
 
 
 def run(runtime: Runtime, setup: str) -> Row:
-    """One run, in namespaces of its own; in CI a second one if it fails."""
+    """One run, in namespaces of its own."""
     started = time.monotonic()
     ran, findings = outcome(runtime, setup)
     show(runtime, setup, findings)
-    if findings and AGAIN:
-        ran, findings = outcome(runtime, setup)
-        show(runtime, setup, findings)
     seconds = time.monotonic() - started
     return Row(runtime.name, setup, ran, "failed" if findings else "passed", seconds)
 
