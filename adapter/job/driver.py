@@ -73,8 +73,9 @@ class Driver(ABC, Generic[S]):
     def _is_fed(self, step: S) -> None:
         """Called before the program gets its request."""
 
-    def _is_not_started(self, step: S) -> None:
-        """Called when the program could not be spawned."""
+    def _is_not_started(self, step: S) -> bool:
+        """Called when the program could not be spawned; returns whether the log says so."""
+        return True
 
     def _is_done(self, step: S) -> None:
         """Called when the program has exited, or is not waited for any longer."""
@@ -98,15 +99,21 @@ class Driver(ABC, Generic[S]):
         self._do(self._job.go())
 
     def _do(self, actions: Actions) -> None:
-        """Carries out actions, and the actions that spawning a program leads to."""
+        """Carries out actions, and the actions that spawning a program leads to.
+
+        An action that fails does not keep the others from being carried out: somebody waits for the end of the job.
+        """
         self._report(self._job.failures)
         while actions:
             following: Actions = ()
             for action in actions:
                 if action is Action.SPAWN:  # always the last of its list
                     following = self._start(self._job.chain.current)
-                else:
+                    continue
+                try:
                     _ACTIONS[action](self)
+                except Exception:
+                    log.exception("a bug: %s: %s", self, action.name)
             actions = following
 
     def _start(self, step: S) -> Actions:
@@ -120,9 +127,13 @@ class Driver(ABC, Generic[S]):
             reason = f"its start {_BUG}"
         else:
             return self._job.started()
-        self._is_not_started(step)
+        try:
+            is_told = self._is_not_started(step)
+        except Exception:  # likewise
+            log.exception("a bug: %s: %s was not started", self, step.name)
+            is_told = True
         actions = self._job.not_started(reason)
-        self._report(self._job.failures)
+        self._report(self._job.failures, is_told=is_told)
         return actions
 
     def _feed(self) -> None:
@@ -245,7 +256,10 @@ class Driver(ABC, Generic[S]):
         process, self._process = self._process, None
         self._cancel_limit()
         if process is not None and self._step is not None:
-            self._is_done(self._step)
+            try:
+                self._is_done(self._step)
+            except Exception:  # likewise
+                log.exception("a bug: %s: %s is done", self, self._step.name)
         return process
 
     def _cancel_limit(self) -> None:
@@ -258,10 +272,11 @@ class Driver(ABC, Generic[S]):
             return f"no result within {self._runner.loop.time() - self._process.started:.1f} s"
         return "no time was left" if self._step is not None else self._lateness_before()
 
-    def _report(self, failures: Iterable[ProgramError]) -> None:
+    def _report(self, failures: Iterable[ProgramError], *, is_told: bool = True) -> None:
         for error in failures:
             self._runner.accounts[error.program].fail(error.reason)
-            log.error("%s: %s%s", self, error, "" if error is self._job.chain.error else " (tolerated)")
+            if is_told:
+                log.error("%s: %s%s", self, error, "" if error is self._job.chain.error else " (tolerated)")
 
 
 _ACTIONS: Mapping[Action, Callable[[Driver[Any]], None]] = {

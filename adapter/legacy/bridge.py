@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Any
@@ -22,8 +21,9 @@ from adapter.legacy.programs import Programs
 from adapter.legacy.queue import Queue
 from adapter.legacy.reconcile import Node
 from adapter.legacy.request import Target
+from adapter.legacy.retries import Retries
 from adapter.legacy.sandboxes import Sandboxes
-from adapter.legacy.subscriptions import CREATE, DELETE, ORIGINAL, STATES, UPDATE, Subscriptions, policy_of
+from adapter.legacy.subscriptions import DELETE, ORIGINAL, STATES, UPDATE, Subscriptions, policy_of
 from adapter.legacy.uncounted import Uncounted
 from adapter.loop import Loop
 from adapter.nri import Context, api
@@ -36,8 +36,6 @@ log = logging.getLogger(__name__)
 
 SECOND_LOOK = 5.0
 """Seconds after a Synchronize at which what it did not list, and no event has named since, counts as gone."""
-FIRST_RETRY, LAST_RETRY = 10.0, 600.0
-"""Seconds until a delete that could not be started is tried again: each wait is twice the one before."""
 _REMOVALS = frozenset(("RemoveContainer", "RemovePodSandbox"))
 
 
@@ -57,19 +55,18 @@ class Bridge:
         self._sandboxes = Sandboxes(loop, settings, host_root)
         self._runtime = Runtime()
         programs = Programs(settings.path, settings.environment, settings.trust)
-        self._services = Services(self.runner, programs, self.ledger, settings.late_limit, set(), self._retry_later)
+        self._services = Services(self.runner, programs, self.ledger, settings.late_limit, set(), {})
         self.updates = PendingUpdates(loop)
         self._subscriptions = Subscriptions(settings.plugins)
         self._policy = cache(partial(policy_of, settings))
-        self._queue = Queue(self._start, self._ended)
+        self._queue = Queue(self._prepare, self._ended)
         self._handover = Handover(loop, owner, self.ledger, self._queue, self._empty_job, settings.trust)
         self._removed: set[str] = set()
         """The ids that have been removed and still have jobs."""
         self._runs_at_removals = any(map(self._subscriptions.may_be_at, _REMOVALS))
         """Whether what a create knew may be wanted after the delete."""
         self._pods = PodProcesses(loop, self._delete_unasked)
-        self._retries: Counter[str] = Counter()
-        """How often deletes of an id could not be started."""
+        self._retries = Retries(loop, self._delete_unasked)
         self._is_first_start = True
         self._inherited: set[tuple[str, tuple[str, int]]] = set()
         """The ids and plugins whose creates the first event must not repeat: the owner before may have served it."""
@@ -167,16 +164,6 @@ class Bridge:
         for id_ in sorted(absent, key=self._is_sandbox):  # a pod's delete comes behind its containers'
             self._delete_unasked(id_)
 
-    def _retry_later(self, id_: str) -> None:
-        """Tries a delete again that could not be started, if no event of the id does so before."""
-        wait = min(FIRST_RETRY * 2 ** self._retries[id_], LAST_RETRY)
-        self._retries[id_] += 1
-        self._loop.call_at(self._loop.time() + wait, partial(self._retry, id_))
-
-    def _retry(self, id_: str) -> None:
-        if not any(job.state == CREATE for job in self._queue.of(id_)):  # else it lives again, and will stop again
-            self._delete_unasked(id_)
-
     def has_gone(self, id_: str) -> None:
         """Runs the deletes of a container that has gone, and of which the runtime tells no end."""
         self._delete_unasked(id_)
@@ -197,10 +184,10 @@ class Bridge:
         if target is None or not self._will_be_owed(id_) or not self._handover.is_owner:
             return
         event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
-        if not self._retries[id_]:
+        if id_ not in self._retries:
             log.info("%s has gone without an event: its delete comes now", target)
         job = PluginJob(self._services, event, target, self._builder(event, None, target), None, is_awaited=False)
-        self._queue.submit(job)
+        self._submit(job)
 
     def handle(self, message: Any, context: Context) -> Any:
         """Runs the plugins whose turn an event is, given NRI's request; returns the answer, perhaps a Deferred.
@@ -219,7 +206,7 @@ class Bridge:
         else:
             job = self._create(event, message, target)
         if job is not None:
-            self._queue.submit(job)
+            self._submit(job)
             job.answer_by(context.due)
         if event in _REMOVALS:
             self._is_removed(target.id)
@@ -305,8 +292,13 @@ class Bridge:
             return pending[-1].state != DELETE  # a delete that waits takes what is owed by then
         return id_ in self.ledger
 
-    def _start(self, job: PluginJob) -> None:
-        """Starts a job whose turn has come; who is owed a delete is known only now."""
+    def _submit(self, job: PluginJob) -> None:
+        if job.state != UPDATE:
+            self._retries.cancel(job.target.id)
+        self._queue.submit(job)
+
+    def _prepare(self, job: PluginJob) -> None:
+        """Names the plugins of a job whose turn has come; who is owed a delete is known only now."""
         if job.state == DELETE:
             earlier = self.ledger.target(job.target.id)
             if earlier is not None:
@@ -314,7 +306,6 @@ class Bridge:
                     earlier.pid = 0  # perhaps it is another process by now
                 job.target.remember(earlier)
             job.begin(self._delete_steps(job.event, job.target, job.entries))
-        job.go()
 
     def _delete_steps(self, event: str, target: Target, entries: Sequence[Entry]) -> list[PluginStep]:
         """Returns the plugins of a delete in the order of conf.json, before them those that it names no longer.
@@ -377,6 +368,8 @@ class Bridge:
         self._handover.ended(job.target.id)
         if job.state == DELETE:
             self._pods.forget(job.target.id)
+            if job.target.id in self.ledger and all(other.state == UPDATE for other in self._queue.of(job.target.id)):
+                self._retries.begin(job.target.id)
         if (job.state == DELETE and not self._runs_at_removals) or not self._subscriptions.end_is_told:
             self._removed.add(job.target.id)
         self._forget_if_removed(job.target.id)
@@ -385,7 +378,7 @@ class Bridge:
         """Forgets a pod or container that has been removed, when its last job has ended."""
         if id_ in self._removed and not self._queue.of(id_) and id_ not in self.ledger:
             self._removed.discard(id_)
-            self._retries.pop(id_, None)
+            self._retries.forget(id_)
             self.ledger.forget(id_)
 
     def _step(self, event: str, target: Target, entry: Entry, *, is_extended: bool) -> PluginStep:

@@ -21,6 +21,9 @@ from adapter.process import Process
 
 log = logging.getLogger(__name__)
 
+TELLING = 3600.0
+"""Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
+
 
 class PluginStep(NamedTuple):
     """One plugin of an event.
@@ -49,7 +52,7 @@ class Services(NamedTuple):
     """What all jobs of the legacy bridge work with.
 
     `late_limit` is the seconds a plugin may take behind the answer. `warned` holds the plugins, each with what the
-    log has a warning of.
+    log has a warning of. `told` holds when the log had the last line of a plugin whose delete was tried again.
     """
 
     runner: Runner
@@ -57,8 +60,7 @@ class Services(NamedTuple):
     ledger: Ledger
     late_limit: float
     warned: set[tuple[str, str]]
-    retry: Callable[[str], object]
-    """Called with an id for which a delete that is owed could not be started."""
+    told: dict[str, float]
 
 
 class PluginJob(Driver[PluginStep]):
@@ -88,6 +90,7 @@ class PluginJob(Driver[PluginStep]):
         """The jobs that must end before this one starts."""
         self._services = services
         self._builder = builder
+        self._is_awaited = is_awaited
         self._body = b""
         ends = Ends.NEVER if self.state == DELETE else Ends.AT_FAILURE
         super().__init__(services.runner, Chain(ends, steps), late_limit=services.late_limit, is_awaited=is_awaited)
@@ -118,9 +121,15 @@ class PluginJob(Driver[PluginStep]):
             if step.owes_delete:
                 self._services.ledger.add(self.target, step.entry)
 
-    def _is_not_started(self, step: PluginStep) -> None:
-        if self.state == DELETE and self._services.ledger.put_back(self.target.id, step.entry):
-            self._services.retry(self.target.id)
+    def _is_not_started(self, step: PluginStep) -> bool:
+        is_owed = self.state == DELETE and self._services.ledger.put_back(self.target.id, step.entry)
+        if not is_owed or self._is_awaited:
+            return True
+        now, told = self._runner.loop.time(), self._services.told
+        is_news = now - told.get(step.name, -TELLING) >= TELLING
+        if is_news:
+            told[step.name] = now
+        return is_news
 
     def _is_done(self, step: PluginStep) -> None:
         if self.state == DELETE:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from adapter.legacy.job import PluginJob
 from adapter.legacy.subscriptions import CREATE, DELETE
 
+log = logging.getLogger(__name__)
+
 
 class Queue:
     """The jobs that have not ended, in the order of their events."""
 
-    def __init__(self, start: Callable[[PluginJob], None], ended: Callable[[PluginJob], None]) -> None:
-        """`start` is called with a job that need not wait any more, `ended` with a job that has ended."""
-        self._start = start
+    def __init__(self, prepare: Callable[[PluginJob], None], ended: Callable[[PluginJob], None]) -> None:
+        """`prepare` is called with a job before it starts, `ended` with a job that has ended."""
+        self._prepare = prepare
         self._on_end = ended
         self._jobs: list[PluginJob] = []
         self._idle: Callable[[], None] | None = None
@@ -54,9 +57,20 @@ class Queue:
         self._idle = callback
         self._tell_if_idle()
 
+    def _start(self, job: PluginJob) -> None:
+        try:
+            self._prepare(job)
+        except Exception:  # others wait for its end
+            log.exception("a bug: %s runs no plugin", job)
+            job.drop()
+        job.go()
+
     def _ended(self, job: PluginJob) -> None:
         self._jobs.remove(job)
-        self._on_end(job)
+        try:
+            self._on_end(job)
+        except Exception:  # likewise
+            log.exception("a bug: at the end of %s", job)
         for other in self._jobs[:]:
             if job in other.after:
                 other.after.remove(job)

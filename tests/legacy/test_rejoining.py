@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from adapter.legacy.bridge import FIRST_RETRY, SECOND_LOOK
+from adapter.legacy.bridge import SECOND_LOOK
+from adapter.legacy.retries import FIRST_RETRY
 from adapter.nri import api
 from adapter.owner import Owner
 from adapter.settings import PluginSettings
