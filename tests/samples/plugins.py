@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import runpy
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "legacy-plugins"
@@ -19,7 +24,7 @@ REQUESTS = sorted({*(SAMPLES / "requests").glob("*.json")} - {*EVENTS})
 """Requests of the original's events."""
 GOLDEN = sorted((ROOT / "tests/golden/containerd-1.6.20").glob("*.json"))
 
-Shell = dict[str, Any]  # how to run a script: `shell` and `path`, as run() takes them
+Shell = dict[str, Any]  # how to run a script: `shell` and `path`, as execute() takes them
 
 # What the adapter gives its plugins, and where the tests' own interpreter lies, should the system have none.
 PATH = f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{os.path.dirname(sys.executable)}"
@@ -43,10 +48,14 @@ class Answer:
     @property
     def metadata(self) -> dict[str, str]:
         """The metadata of a result without error."""
-        assert self.result["error"] == ""
-        assert self.code == 0
+        assert (self.result["error"], self.code) == ("", 0)
         found: dict[str, str] = self.result["metadata"]
         return found
+
+    def is_error(self, plugin: str, error: str, **metadata: str) -> None:
+        """Checks that it is a failure, and nothing but the result that says so."""
+        result = {"plugin": plugin, "version": "0.1", "error": error, "metadata": metadata}
+        assert (self.code, self.stderr, self.result) == (1, "", result)
 
 
 def sample(name: str, **conf: object) -> dict[str, Any]:
@@ -62,17 +71,32 @@ def event(annotations: dict[str, str] | None = None, /, **conf: object) -> dict[
     return request
 
 
+@cache
 def code(plugin: str) -> dict[str, Any]:
     """Returns what a sample in Python defines, to call it without a process."""
     return runpy.run_path(str(SAMPLES / plugin))
 
 
-def run(plugin: str | Path, request: object, *arguments: str, path: str = PATH, shell: tuple[str, ...] = ()) -> Answer:
-    """Runs a plugin (a sample's name, or a path) with a request, which is taken as it is if it is bytes."""
-    stdin = request if isinstance(request, bytes) else json.dumps(request).encode()
+def run(plugin: str, request: object, *arguments: str) -> Answer:
+    """Calls a sample in Python, without a process, with a request, which is taken as it is if it is bytes."""
+    with (
+        redirect_stdout(io.StringIO()) as stdout,
+        redirect_stderr(io.StringIO()) as stderr,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(sys, "argv", [plugin, *(arguments or ("invoke",))])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(encoded(request))))
+        exit_code = code(plugin)["main"]()
+    return Answer(exit_code, stdout.getvalue(), stderr.getvalue())
+
+
+def execute(
+    plugin: str | Path, request: object, *arguments: str, path: str = PATH, shell: tuple[str, ...] = ()
+) -> Answer:
+    """Runs a plugin (a sample's name, or a path) as a process."""
     done = subprocess.run(
         [*shell, str(SAMPLES / plugin), *(arguments or ("invoke",))],
-        input=stdin,
+        input=encoded(request),
         capture_output=True,
         env={"PATH": path},
         cwd="/",
@@ -80,3 +104,7 @@ def run(plugin: str | Path, request: object, *arguments: str, path: str = PATH, 
         check=False,
     )
     return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def encoded(request: object) -> bytes:
+    return request if isinstance(request, bytes) else json.dumps(request).encode()

@@ -33,7 +33,7 @@ ASKED = [
     ("scheduling-policy", "policy: SCHED_FIFO", "SCHED_FIFO"),
 ]
 INJECTOR, ADJUSTER, CLEARCFS = (code(plugin) for plugin in ("device-injector", "ulimit-adjuster", "clearcfs"))
-EVERY_KIND = pytest.mark.parametrize(("kind", "annotation", "name"), ASKED)
+TMPFS = "- {destination: /x, type: tmpfs, options: ['%s']}"
 
 
 def inject(kind: str, annotation: str, **conf: Any) -> Any:
@@ -47,72 +47,52 @@ def refused(kind: str, reason: str) -> Any:
     )
 
 
-@EVERY_KIND
-@pytest.mark.parametrize("conf", [{}, {"color": "red"}, {"allow": {}}, {"allow": {"namespaces": ["default"]}}])
-def test_without_a_list_every_kind_of_annotation_is_refused_with_its_place(
-    kind: str, annotation: str, name: str, conf: dict[str, Any]
-) -> None:
-    with refused(kind, f"conf.allow.{kind} does not list {json.dumps(name)}"):
-        inject(kind, annotation, **conf)
+def test_what_is_asked_for_is_granted_if_it_is_listed_by_its_kind_and_its_whole_name(subtests: pytest.Subtests) -> None:
+    for kind, annotation, name in ASKED:
+        others = {other: [name] for other, _, _ in ASKED if other != kind}
+        near = {**others, kind: [name[:-1], name + "0", name.upper() + "x", 5, None]}
+        with subtests.test(kind, name=name):
+            conf: dict[str, Any]
+            for conf in ({}, {"color": "red"}, {"allow": {}}, {"allow": {"namespaces": ["default"]}}, {"allow": near}):
+                with refused(kind, f"conf.allow.{kind} does not list {json.dumps(name)}"):
+                    inject(kind, annotation, **conf)
+            granted = inject(kind, annotation, allow={kind: ["another", name]})
+            assert granted == inject(kind, annotation, allow="everything")
+            assert granted["adjust"]
 
 
-@EVERY_KIND
-def test_what_is_listed_is_granted(kind: str, annotation: str, name: str) -> None:
-    granted = inject(kind, annotation, allow={kind: ["another", name]})
-    assert granted == inject(kind, annotation, allow="everything")
-    assert granted["adjust"]
+def test_a_host_path_is_allowed_as_it_is_written_only() -> None:
+    for source in ("/srv/data/..", "/srv/data/link", "/srv/data/", "//srv/data", "srv/data", "/srv/./data", "/srv"):
+        with refused("mounts", f'conf.allow.mounts does not list "ro {source}"'):
+            inject("mounts", BIND % (source, "ro"), allow={"mounts": ["ro /srv/data"]})
 
 
-@EVERY_KIND
-def test_a_list_is_for_its_own_kind_and_for_whole_names(kind: str, annotation: str, name: str) -> None:
-    others = {other: [name] for other, _, _ in ASKED if other != kind}
-    with refused(kind, f"conf.allow.{kind} does not list {json.dumps(name)}"):
-        inject(kind, annotation, allow={**others, kind: [name[:-1], name + "0", name.upper() + "x", 5, None]})
+def test_other_types_of_mounts_can_only_be_had_with_everything() -> None:
+    for kind in ("overlay", "ext4", "proc", "", "ro /srv"):
+        annotation = f"- {{destination: /x, source: /, type: '{kind}'}}"
+        with refused("mounts", f'only conf.allow "everything" allows the type of mount {json.dumps(kind)}'):
+            inject("mounts", annotation, allow={"mounts": [kind, "ro /srv", "rw /"]})
 
 
-@pytest.mark.parametrize(
-    "source", ["/srv/data/..", "/srv/data/link", "/srv/data/", "//srv/data", "srv/data", "/srv/./data", "/srv"]
-)
-def test_a_host_path_is_allowed_as_it_is_written_only(source: str) -> None:
-    with refused("mounts", f'conf.allow.mounts does not list "ro {source}"'):
-        inject("mounts", BIND % (source, "ro"), allow={"mounts": ["ro /srv/data"]})
-
-
-@pytest.mark.parametrize("kind", ["overlay", "ext4", "proc", "", "ro /srv"])
-def test_other_types_of_mounts_can_only_be_had_with_everything(kind: str) -> None:
-    with refused("mounts", f'only conf.allow "everything" allows the type of mount {json.dumps(kind)}'):
-        inject(
-            "mounts", f"- {{destination: /x, source: /, type: '{kind}'}}", allow={"mounts": [kind, "ro /srv", "rw /"]}
-        )
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
+@pytest.mark.parametrize("mount", ["source: /srv, type: bind", "type: tmpfs"])
+def test_an_option_that_reaches_beyond_its_mount_can_only_be_had_with_everything(mount: str) -> None:
+    for option in (
         "rrw",  # runc undoes `ro` for it, behind the mount
         "remount",  # runc changes what is mounted at the destination already, such as a read-only /sys
         *("shared", "rshared", "unbindable"),
         *("suid", "rsuid", "dev", "idmap", "tmpcopyup", "ro,rw", "RO", "", "size=1,remount", "x-ro"),
-    ],
-)
-@pytest.mark.parametrize("mount", ["source: /srv, type: bind", "type: tmpfs"])
-def test_an_option_that_reaches_beyond_its_mount_can_only_be_had_with_everything(mount: str, option: str) -> None:
-    annotation = f"- {{destination: /x, {mount}, options: [ro, '{option}']}}"
-    with refused("mounts", f'only conf.allow "everything" allows the option of a mount {json.dumps(option)}'):
-        inject("mounts", annotation, allow={"mounts": ["ro /srv", "rw /srv", "tmpfs"]})
-    assert inject("mounts", annotation, allow="everything")["adjust"]
+    ):
+        annotation = f"- {{destination: /x, {mount}, options: [ro, '{option}']}}"
+        with refused("mounts", f'only conf.allow "everything" allows the option of a mount {json.dumps(option)}'):
+            inject("mounts", annotation, allow={"mounts": ["ro /srv", "rw /srv", "tmpfs"]})
+        assert inject("mounts", annotation, allow="everything")["adjust"], option
 
 
-@pytest.mark.parametrize("option", ["rbind", "ro", "rro", "nosuid", "noexec", "rslave", "private", "relatime"])
-def test_an_option_that_concerns_its_mount_alone_needs_no_entry(option: str) -> None:
-    annotation = f"- {{destination: /x, source: /srv, type: bind, options: [ro, {option}]}}"
-    assert inject("mounts", annotation, allow={"mounts": ["ro /srv"]})["adjust"]
-
-
-@pytest.mark.parametrize("option", ["size=64m", "size=50%", "mode=1777", "nr_inodes=4k", "uid=0", "gid=5"])
-def test_a_tmpfs_may_have_its_size_and_owner(option: str) -> None:
-    annotation = f"- {{destination: /x, type: tmpfs, options: ['{option}']}}"
-    assert inject("mounts", annotation, allow={"mounts": ["tmpfs"]})["adjust"]
+def test_an_option_that_concerns_its_mount_alone_needs_no_entry() -> None:
+    for option in ("rbind", "ro", "rro", "nosuid", "noexec", "rslave", "private", "relatime"):
+        assert inject("mounts", BIND % ("/srv", f"ro, {option}"), allow={"mounts": ["ro /srv"]})["adjust"], option
+    for option in ("size=64m", "size=50%", "mode=1777", "nr_inodes=4k", "uid=0", "gid=5"):  # its size and owner
+        assert inject("mounts", TMPFS % option, allow={"mounts": ["tmpfs"]})["adjust"], option
 
 
 def test_a_list_allows_no_removal_of_mounts() -> None:
@@ -137,30 +117,18 @@ def test_a_list_of_namespaces_is_about_the_pods() -> None:
         INJECTOR["invoke"](nobody)
 
 
-@pytest.mark.parametrize(
-    ("allow", "reason"),
-    [
-        (None, 'conf.allow must be "everything" or an object of lists'),
-        ("all", 'conf.allow must be "everything" or an object of lists'),
-        (["sysctl"], 'conf.allow must be "everything" or an object of lists'),
-        ({"sysctl": "a"}, 'conf.allow must be "everything" or an object of lists'),
-        ({"sysctls": ["a"], "sysctl": ["a"]}, "conf.allow.sysctls is not a kind of annotation"),
-    ],
-)
-def test_a_mistake_in_the_lists_grants_nothing(allow: Any, reason: str) -> None:
-    with refused("sysctl", reason):
-        inject("sysctl", "a: 1", allow=allow)
+def test_a_mistake_in_the_lists_grants_nothing() -> None:
+    for allow in (None, "all", ["sysctl"], {"sysctl": "a"}):
+        with refused("sysctl", 'conf.allow must be "everything" or an object of lists'):
+            inject("sysctl", "a: 1", allow=allow)
+    with refused("sysctl", "conf.allow.sysctls is not a kind of annotation"):
+        inject("sysctl", "a: 1", allow={"sysctls": ["a"], "sysctl": ["a"]})
 
 
 def test_a_container_that_asks_for_too_much_gets_a_result_with_an_error_and_no_change() -> None:
     answer = run("device-injector", event({"mounts.noderesource.dev/pod": BIND % ("/", "rbind, rw")}))
-    assert (answer.code, answer.stderr) == (1, "")
-    assert answer.result == {
-        "plugin": "device-injector",
-        "version": "0.1",
-        "error": 'annotation mounts.noderesource.dev/pod: conf.allow.mounts does not list "rw /"',
-        "metadata": {},
-    }
+    reason = 'annotation mounts.noderesource.dev/pod: conf.allow.mounts does not list "rw /"'
+    answer.is_error("device-injector", reason)
 
 
 # ---- ulimit-adjuster
@@ -172,6 +140,9 @@ def limit(annotation: str, **conf: Any) -> Any:
     return ADJUSTER["invoke"](event({LIMITS: annotation}, **conf))
 
 
+NO_OBJECT = 'conf.allow must be "everything" or an object of types and their highest limits'
+
+
 @pytest.mark.parametrize(
     ("conf", "reason"),
     [
@@ -179,12 +150,9 @@ def limit(annotation: str, **conf: Any) -> Any:
         ({"allow": {"nproc": 2**64 - 1}}, "RLIMIT_NOFILE: conf.allow has no such limit, not 4096"),
         ({"allow": {"nofile": 4095}}, "RLIMIT_NOFILE: conf.allow has 4095, not 4096"),
         ({"allow": {"nofiles": 1}}, '"nofiles" is not the type of a limit'),
-        ({"allow": ["nofile"]}, 'conf.allow must be "everything" or an object of types and their highest limits'),
-        (
-            {"allow": {"nofile": "9999"}},
-            'conf.allow must be "everything" or an object of types and their highest limits',
-        ),
-        ({"allow": {"nofile": True}}, 'conf.allow must be "everything" or an object of types and their highest limits'),
+        ({"allow": ["nofile"]}, NO_OBJECT),
+        ({"allow": {"nofile": "9999"}}, NO_OBJECT),
+        ({"allow": {"nofile": True}}, NO_OBJECT),
     ],
 )
 def test_a_limit_higher_than_the_highest_is_refused(conf: dict[str, Any], reason: str) -> None:
@@ -192,12 +160,12 @@ def test_a_limit_higher_than_the_highest_is_refused(conf: dict[str, Any], reason
         limit("- {type: nofile, hard: 4096}", **conf)
 
 
-@pytest.mark.parametrize("kind", ["nofile", "RLIMIT_NOFILE", "NoFile"])
-@pytest.mark.parametrize("most", [4096, 2**64 - 1])
-def test_a_limit_up_to_the_highest_is_set(kind: str, most: int) -> None:
-    set_ = limit("- {type: nofile, soft: 5, hard: 4096}", allow={kind: most})
-    assert set_ == limit("- {type: nofile, soft: 5, hard: 4096}", allow="everything")
-    assert set_["spec"]["process"]["rlimits"] == [{"type": "RLIMIT_NOFILE", "hard": 4096, "soft": 5}]
+def test_a_limit_up_to_the_highest_is_set() -> None:
+    wanted = limit("- {type: nofile, soft: 5, hard: 4096}", allow="everything")
+    assert wanted["spec"]["process"]["rlimits"] == [{"type": "RLIMIT_NOFILE", "hard": 4096, "soft": 5}]
+    for kind in ("nofile", "RLIMIT_NOFILE", "NoFile"):
+        for most in (4096, 2**64 - 1):
+            assert limit("- {type: nofile, soft: 5, hard: 4096}", allow={kind: most}) == wanted, (kind, most)
 
 
 def test_of_several_limits_each_counts() -> None:
@@ -209,36 +177,26 @@ def test_of_several_limits_each_counts() -> None:
 
 
 def clear(root: Path, **conf: Any) -> str:
-    """Returns what is left of a quota of 50000."""
+    """Returns what is left of a quota of 50000, and why if the plugin fails."""
     request = sample("create-container", cgroupRoot=str(root), **conf)
     quota = root / "cpu" / request["spec"]["cgroupsPath"].lstrip("/") / "cpu.cfs_quota_us"
-    quota.parent.mkdir(parents=True)
+    quota.parent.mkdir(parents=True, exist_ok=True)
     quota.write_text("50000")
     # An annotation may be the pod author's.
     request["spec"]["annotations"] |= {"io.kubernetes.pod.namespace": "trading", "qos.class": "ls"}
     try:
         CLEARCFS["invoke"](request)
-    finally:
-        left: str = quota.read_text().strip()
-    return left
+    except ValueError as error:
+        return f"{quota.read_text()}: {error}"
+    return str(quota.read_text().strip())
 
 
-@pytest.mark.parametrize("allow", ["everything", {"namespaces": ["default"]}, {"namespaces": ["a", "default"]}])
-def test_the_quota_of_a_pod_in_a_listed_namespace_goes(tmp_path: Path, allow: Any) -> None:
-    assert clear(tmp_path, allow=allow) == "-1"
-
-
-@pytest.mark.parametrize(
-    "conf", [{}, {"allow": {}}, {"allow": {"namespaces": []}}, {"allow": {"namespaces": ["trading"]}}]
-)
-def test_a_pod_in_another_namespace_is_refused_and_keeps_its_quota(tmp_path: Path, conf: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r'^qos\.class is ls: conf\.allow\.namespaces does not list "default"$'):
-        clear(tmp_path, **conf)
-    (quota,) = tmp_path.rglob("cpu.cfs_quota_us")
-    assert quota.read_text() == "50000"
-
-
-@pytest.mark.parametrize("allow", [None, "default", ["default"], {"namespaces": "default"}, {"namespaces": None}])
-def test_a_list_of_namespaces_that_is_none_is_an_error(tmp_path: Path, allow: Any) -> None:
-    with pytest.raises(ValueError, match=r'^conf\.allow must be "everything" or \{"namespaces": \[\.\.\.\]\}$'):
-        clear(tmp_path, allow=allow)
+def test_the_quota_of_a_pod_in_a_listed_namespace_goes_and_of_others_stays(tmp_path: Path) -> None:
+    for allow in ("everything", {"namespaces": ["default"]}, {"namespaces": ["a", "default"]}):
+        assert clear(tmp_path, allow=allow) == "-1"
+    conf: dict[str, Any]
+    for conf in ({}, {"allow": {}}, {"allow": {"namespaces": []}}, {"allow": {"namespaces": ["trading"]}}):
+        left = '50000: qos.class is ls: conf.allow.namespaces does not list "default"'
+        assert clear(tmp_path, **conf) == left
+    for wrong in (None, "default", ["default"], {"namespaces": "default"}, {"namespaces": None}):
+        assert clear(tmp_path, allow=wrong) == '50000: conf.allow must be "everything" or {"namespaces": [...]}'

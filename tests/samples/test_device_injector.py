@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -144,82 +143,69 @@ REFUSED = {
 }
 
 
+INVOKE = code("device-injector")["invoke"]
+
+
 def event(annotations: dict[str, str]) -> dict[str, Any]:
     """Returns the request of CreateContainer for a pod that may ask for everything."""
     return denied(annotations, allow="everything")
-
-
-@pytest.fixture(scope="module")
-def sample_code() -> dict[str, Any]:
-    return code("device-injector")
 
 
 def key_of(kind: str) -> str:
     return f"{kind}.noderesource.dev/container.web"
 
 
-@pytest.mark.parametrize(("kind", "annotation", "adjustment"), CASES)
-def test_an_annotation_becomes_the_adjustment_that_upstream_makes(
-    kind: str, annotation: str, adjustment: dict[str, object] | None, sample_code: dict[str, Any]
-) -> None:
-    request = event({key_of(kind): annotation})
-    if adjustment is None:
-        with pytest.raises(ValueError, match=f"annotation {key_of(kind)}: "):
-            sample_code["invoke"](request)
-        return
-    answer = ParseDict(sample_code["invoke"](request)["adjust"], api.ContainerAdjustment())
-    assert answer == ParseDict(adjustment, api.ContainerAdjustment())
-
-
-@pytest.mark.parametrize(("kind", "annotation"), REFUSED.values(), ids=list(REFUSED))
-def test_what_upstream_takes_for_something_else_is_refused(
-    kind: str, annotation: str, sample_code: dict[str, Any]
-) -> None:
+def refuses(kind: str, annotation: str) -> None:
     with pytest.raises(ValueError, match=f"annotation {key_of(kind)}: "):
-        sample_code["invoke"](event({key_of(kind): annotation}))
+        INVOKE(event({key_of(kind): annotation}))
 
 
-PRECEDENCE = (
-    "{}.noderesource.dev/container.web",
-    "{}.nri.io/container.web",
-    "{}.noderesource.dev/pod",
-    "{}.nri.io/pod",
-    "{}.noderesource.dev",
-    "{}.nri.io",
-)
+def test_an_annotation_becomes_the_adjustment_that_upstream_makes(subtests: pytest.Subtests) -> None:
+    for kind, annotation, wanted in CASES:
+        with subtests.test(kind, annotation=annotation):
+            if wanted is None:
+                refuses(kind, annotation)
+                continue
+            answer = INVOKE(event({key_of(kind): annotation}))["adjust"]
+            assert ParseDict(answer, api.ContainerAdjustment()) == ParseDict(wanted, api.ContainerAdjustment())
+
+
+def test_what_upstream_takes_for_something_else_is_refused(subtests: pytest.Subtests) -> None:
+    for name, (kind, annotation) in REFUSED.items():
+        with subtests.test(name):
+            refuses(kind, annotation)
+
+
+PRECEDENCE = [
+    f"{{}}.{domain}{of}" for of in ("/container.web", "/pod", "") for domain in ("noderesource.dev", "nri.io")
+]
 A_VALUE = {"sysctl": "a: 1", "memory-policy": "mode: MPOL_BIND", "io-priority": "class: IOPRIO_CLASS_RT"}
 A_VALUE |= {"scheduling-policy": "policy: SCHED_RR", "network-devices": "- hostIf: a", "cdi-devices": "- a"}
 A_VALUE |= {"devices": "- path: /a", "mounts": "- destination: /a"}
+NOTHING = {"metadata": {"skipped": "nothing is annotated"}}
 
 
-@pytest.mark.parametrize("kind", [kind for kind in A_VALUE if kind != "sysctl"])
-@pytest.mark.parametrize("first", range(len(PRECEDENCE)))
-def test_the_most_specific_key_counts_and_of_two_such_the_newer(
-    kind: str, first: int, sample_code: dict[str, Any]
-) -> None:
-    broken = {key.format(kind): "[" for key in PRECEDENCE[first + 1 :]}
-    answer = sample_code["invoke"](event({**broken, PRECEDENCE[first].format(kind): A_VALUE[kind]}))
-    assert answer["metadata"] == {"adjusted": kind}
+def test_the_most_specific_key_counts_and_of_two_such_the_newer() -> None:
+    for kind in A_VALUE.keys() - {"sysctl"}:
+        for first, key in enumerate(PRECEDENCE):
+            broken = {key.format(kind): "[" for key in PRECEDENCE[first + 1 :]}
+            answer = INVOKE(event({**broken, key.format(kind): A_VALUE[kind]}))
+            assert answer["metadata"] == {"adjusted": kind}, key
 
 
-def test_sysctls_have_no_older_key(sample_code: dict[str, Any]) -> None:
+def test_sysctls_have_no_older_key() -> None:
     older = {key.format("sysctl"): "[" for key in PRECEDENCE if "nri.io" in key}
-    assert sample_code["invoke"](event(older)) == {"metadata": {"skipped": "nothing is annotated"}}
-    answer = sample_code["invoke"](event({**older, "sysctl.noderesource.dev": "a: 1"}))
+    assert INVOKE(event(older)) == NOTHING
+    answer = INVOKE(event({**older, "sysctl.noderesource.dev": "a: 1"}))
     assert answer["adjust"] == linux(sysctl={"a": "1"})
 
 
-@pytest.mark.parametrize("key", ["devices.noderesource.dev/container.db", "devices.noderesource.dev/pods", "devices"])
-def test_annotations_of_others_do_not_matter(key: str, sample_code: dict[str, Any]) -> None:
-    assert sample_code["invoke"](event({key: "["})) == {"metadata": {"skipped": "nothing is annotated"}}
-
-
-@pytest.mark.parametrize("changes", [{"pod": None}, {"pod": {}}, {"container": None}])
-def test_a_pod_without_annotations_or_a_container_without_name_is_left_alone(
-    changes: dict[str, Any], sample_code: dict[str, Any]
-) -> None:
-    request = event({key_of("devices"): "["}) | changes
-    assert sample_code["invoke"](request) == {"metadata": {"skipped": "nothing is annotated"}}
+def test_annotations_of_others_and_a_pod_without_annotations_do_not_matter() -> None:
+    for key in ("devices.noderesource.dev/container.db", "devices.noderesource.dev/pods", "devices"):
+        assert INVOKE(event({key: "["})) == NOTHING, key
+    changes: dict[str, Any]
+    for changes in ({"pod": None}, {"pod": {}}, {"container": None}):
+        assert INVOKE(event({key_of("devices"): "["}) | changes) == NOTHING, changes
 
 
 def test_an_update_is_left_alone() -> None:
@@ -237,13 +223,6 @@ def test_all_kinds_together_are_one_adjustment_that_the_adapter_can_make() -> No
 
 
 def test_an_error_is_a_result_without_any_change() -> None:
-    answer = run(
-        "device-injector", event({"mounts.nri.io/pod": "- destination: /a", key_of("devices"): "- {path: 5: 6}"})
-    )
-    assert (answer.code, answer.stderr) == (1, "")
-    assert json.loads(answer.stdout) == {
-        "plugin": "device-injector",
-        "version": "0.1",
-        "error": f"annotation {key_of('devices')}: cannot read '{{path: 5: 6}}'",
-        "metadata": {},
-    }
+    annotations = {"mounts.nri.io/pod": "- destination: /a", key_of("devices"): "- {path: 5: 6}"}
+    reason = f"annotation {key_of('devices')}: cannot read '{{path: 5: 6}}'"
+    run("device-injector", event(annotations)).is_error("device-injector", reason)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -94,6 +93,9 @@ REFUSED = {
 }
 
 
+INVOKE = code("ulimit-adjuster")["invoke"]
+
+
 def event(annotations: dict[str, str]) -> dict[str, Any]:
     """Returns the request of CreateContainer for a pod that may ask for everything."""
     return denied(annotations, allow="everything")
@@ -103,54 +105,34 @@ def spec_of(limits: Limits) -> dict[str, Any]:
     return {"process": {"rlimits": [{"type": kind, "hard": hard, "soft": soft} for kind, soft, hard in limits]}}
 
 
-@pytest.fixture(scope="module")
-def sample_code() -> dict[str, Any]:
-    return code("ulimit-adjuster")
+def test_an_annotation_becomes_the_limits_that_upstream_sets_or_is_refused(subtests: pytest.Subtests) -> None:
+    for annotation, limits in {**CASES, **dict.fromkeys(REFUSED.values())}.items():
+        with subtests.test(annotation):
+            if limits is not None:
+                assert INVOKE(event({KEY: annotation}))["spec"] == spec_of(limits)
+                continue
+            with pytest.raises(ValueError, match=f"annotation {KEY}: "):
+                INVOKE(event({KEY: annotation}))
 
 
-@pytest.mark.parametrize(("annotation", "limits"), CASES.items())
-def test_an_annotation_becomes_the_limits_that_upstream_sets(
-    annotation: str, limits: Limits | None, sample_code: dict[str, Any]
-) -> None:
-    request = event({KEY: annotation})
-    if limits is None:
-        with pytest.raises(ValueError, match=f"annotation {KEY}: "):
-            sample_code["invoke"](request)
-    else:
-        assert sample_code["invoke"](request)["spec"] == spec_of(limits)
-
-
-@pytest.mark.parametrize("annotation", REFUSED.values(), ids=list(REFUSED))
-def test_what_the_sample_does_not_understand_is_refused(annotation: str, sample_code: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=f"annotation {KEY}: "):
-        sample_code["invoke"](event({KEY: annotation}))
-
-
-@pytest.mark.parametrize(
-    ("annotations", "limits"),
-    [
-        ({KEY: "[{type: core}]", OLD_KEY: "[{type: cpu}]"}, [("RLIMIT_CORE", 0, 0)]),
-        ({OLD_KEY: "[{type: cpu}]"}, [("RLIMIT_CPU", 0, 0)]),
+def test_the_newer_key_goes_before_the_older() -> None:
+    core: Limits = [("RLIMIT_CORE", 0, 0)]
+    for annotated, limits in (
+        ({KEY: "[{type: core}]", OLD_KEY: "[{type: cpu}]"}, core),
+        ({OLD_KEY: "[{type: core}]"}, core),
         ({KEY: "", OLD_KEY: "[{type: cpu}]"}, []),
-        ({KEY: "[{type: core}]", OLD_KEY: "["}, [("RLIMIT_CORE", 0, 0)]),
-    ],
-)
-def test_the_newer_key_goes_before_the_older(
-    annotations: dict[str, str], limits: Limits, sample_code: dict[str, Any]
-) -> None:
-    assert sample_code["invoke"](event(annotations))["spec"] == spec_of(limits)
+        ({KEY: "[{type: core}]", OLD_KEY: "["}, core),
+    ):
+        assert INVOKE(event(annotated))["spec"] == spec_of(limits), annotated
 
 
-@pytest.mark.parametrize("key", ["ulimits.noderesource.dev/pod", "ulimits.noderesource.dev", f"{KEY}2", "other"])
-def test_annotations_of_others_do_not_matter(key: str, sample_code: dict[str, Any]) -> None:
-    assert sample_code["invoke"](event({key: "["})) == {"metadata": {"skipped": "no limits are annotated"}}
-
-
-@pytest.mark.parametrize("changes", [{"pod": None}, {"pod": {}}, {"container": None}])
-def test_a_pod_without_annotations_or_a_container_without_name_is_left_alone(
-    changes: dict[str, Any], sample_code: dict[str, Any]
-) -> None:
-    assert sample_code["invoke"](event({KEY: "["}) | changes)["metadata"] == {"skipped": "no limits are annotated"}
+def test_annotations_of_others_and_a_pod_without_annotations_do_not_matter() -> None:
+    nothing = {"metadata": {"skipped": "no limits are annotated"}}
+    for key in ("ulimits.noderesource.dev/pod", "ulimits.noderesource.dev", f"{KEY}2", "other"):
+        assert INVOKE(event({key: "["})) == nothing, key
+    changes: dict[str, Any]
+    for changes in ({"pod": None}, {"pod": {}}, {"container": None}):
+        assert INVOKE(event({KEY: "["}) | changes) == nothing, changes
 
 
 def test_an_update_is_left_alone() -> None:
@@ -162,17 +144,10 @@ def test_the_adapter_makes_of_the_answer_what_upstreams_plugin_answers() -> None
     answer = run("ulimit-adjuster", request)
     assert answer.metadata == {"adjusted": "RLIMIT_NOFILE RLIMIT_CORE"}
     after = merged(request["spec"], answer.result["spec"])
-    assert adjustment(request["spec"], after) == api.ContainerAdjustment(
-        rlimits=[api.POSIXRlimit(type="RLIMIT_NOFILE", soft=1, hard=2), api.POSIXRlimit(type="RLIMIT_CORE")]
-    )
+    limits = [api.POSIXRlimit(type="RLIMIT_NOFILE", soft=1, hard=2), api.POSIXRlimit(type="RLIMIT_CORE")]
+    assert adjustment(request["spec"], after) == api.ContainerAdjustment(rlimits=limits)
 
 
 def test_an_error_is_a_result_without_any_change() -> None:
     answer = run("ulimit-adjuster", event({KEY: "- {type: nofile}\n- {type: core, hard: -1}"}))
-    assert (answer.code, answer.stderr) == (1, "")
-    assert json.loads(answer.stdout) == {
-        "plugin": "ulimit-adjuster",
-        "version": "0.1",
-        "error": f"annotation {KEY}: core: -1 is not a number from 0 to {MOST}",
-        "metadata": {},
-    }
+    answer.is_error("ulimit-adjuster", f"annotation {KEY}: core: -1 is not a number from 0 to {MOST}")
