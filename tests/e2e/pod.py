@@ -40,12 +40,7 @@ CONTAINER: dict[str, Any] = {
     "annotations": {"example.com/ctr-note": "world"},
     "log_path": "c1.log",
     "linux": {
-        "resources": {
-            "cpu_period": 100000,
-            "cpu_quota": 50000,
-            "cpu_shares": 256,
-            "memory_limit_in_bytes": 64 << 20,
-        },
+        "resources": {"cpu_period": 100000, "cpu_quota": 50000, "cpu_shares": 256, "memory_limit_in_bytes": 64 << 20},
         "security_context": {"namespace_options": NAMESPACES},
     },
 }

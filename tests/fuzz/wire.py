@@ -6,6 +6,7 @@ by the stub); what is answered can be read by the other end; no more is kept tha
 
 from __future__ import annotations
 
+import pickle
 import random
 import struct
 from collections.abc import Iterable, Iterator
@@ -21,13 +22,15 @@ from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Connection, Reply, Req
 from ..wire import recorded
 from .target import Target
 
-LIMITS = (
-    (ttrpc, "MAX_LENGTH", 256),
-    (mux, "MAX_PAYLOAD", 300),
-    (mux, "FIRST_FRAME", 64),
-    (connection, "MAX_ERROR_TEXT", 32),
-)
+MAX_LENGTH, MAX_PAYLOAD = 256, 300
+LIMITS: dict[Any, Any] = {
+    ttrpc: {"MAX_LENGTH": MAX_LENGTH},
+    mux: {"MAX_PAYLOAD": MAX_PAYLOAD, "FIRST_FRAME": 64},
+    connection: {"MAX_ERROR_TEXT": 32},
+}
 """Lower limits than the protocol's, so that short inputs exceed them."""
+KEPT = MAX_PAYLOAD + 2 * MAX_LENGTH + 1000
+"""Bytes of a pickled end: the beginnings of one frame and of two messages, and what an idle end has."""
 HEADERS = struct.Struct(mux.HEADER.format + ttrpc.HEADER.format.removeprefix(">"))
 """The headers of a frame and of the message in it."""
 
@@ -45,8 +48,8 @@ def check(data: bytes) -> None:
     begin = 1 + sum(data[:1]) % 8
     cuts, stream = data[1:begin], data[begin:]
     with ExitStack() as stack:
-        for module, name, limit in LIMITS:
-            stack.enter_context(patch.object(module, name, limit))
+        for module, limits in LIMITS.items():
+            stack.enter_context(patch.multiple(module, **limits))
         whole = hear([stream])
         assert hear(pieces(stream, cuts)) == whole, "the cuts matter"
         assert hear(bytes([byte]) for byte in stream) == whole, "the cuts matter"
@@ -74,11 +77,11 @@ def hear(stream: Iterable[bytes]) -> Heard:
             for event in ours.receive_data(data):
                 assert len(event.payload) <= ttrpc.MAX_LENGTH
                 events.append(event)
-            assert len(ours._frames._buffer) < mux.HEADER.size + mux.MAX_PAYLOAD
-            assert all(len(each._buffer) < ttrpc.HEADER.size + ttrpc.MAX_LENGTH for each in ours._readers.values())
     except RemoteProtocolError:
         is_broken = True
-    return Heard(events, is_broken, ours.data_to_send())
+    heard = Heard(events, is_broken, ours.data_to_send())
+    assert is_broken or len(pickle.dumps(ours)) < KEPT, "more is kept than one frame and one message"
+    return heard
 
 
 def messages_are_split_anywhere(stream: bytes) -> None:
@@ -96,7 +99,9 @@ def messages_are_split_anywhere(stream: bytes) -> None:
 def read_by_the_other_end(heard: Heard) -> None:
     """Each request has an id of its own, and the other end can read why others were refused."""
     served = [event.stream_id for event in heard.events if isinstance(event, Request)]
+    answered = [event.stream_id for event in heard.events if isinstance(event, Reply)]
     assert served == sorted(set(served)), "a request twice"
+    assert len(answered) == len({1, 3} & {*answered}), "an answer twice, or to no call"
     reader = ttrpc.MessageReader()
     for conn_id, payload in mux.FrameReader().receive_data(heard.sent):
         assert conn_id == PLUGIN_SERVICE

@@ -1,4 +1,4 @@
-"""Answers: errors and their codes, answers that come later, deadlines."""
+"""Answers: errors and their codes, answers that are too large, answers that come later, deadlines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from adapter.errors import CallError, PluginError
 from adapter.nri import Context, Deferred, Stub, api
-from adapter.nri.events import PLUGIN
+from adapter.nri.events import PLUGIN, RUNTIME
 from adapter.proto import ttrpc_pb2
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, mux, ttrpc
 
@@ -38,25 +38,26 @@ def test_a_handlers_error_is_unknown_with_its_own_text_by_either_generation(meth
         assert (reply.code, reply.message) == (Code.UNKNOWN, "plugin: konfine: exit status 1\n")
 
 
-@pytest.mark.parametrize("error", [KeyError(), CallError(Code.UNKNOWN, "")])
-def test_an_error_without_a_text_is_named_or_stays_empty_but_is_an_error(error: Exception) -> None:
-    reply = Runtime(plugin(start_container=failing(error))).call("StartContainer")
-    assert (reply.code, reply.message) == (Code.UNKNOWN, "KeyError" if isinstance(error, KeyError) else "")
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (KeyError(), Code.UNKNOWN, "KeyError"),
+        (CallError(Code.UNKNOWN, ""), Code.UNKNOWN, ""),
+        *((CallError(code, "so there"), code, "so there") for code in (1, 3, 4, 5, 8, 9, 13, 14, 16)),
+    ],
+)
+def test_a_handler_may_choose_the_code_of_its_error_which_needs_no_text(error: Exception, code: int, text: str) -> None:
+    reply = Runtime(plugin(stop_container=failing(error))).call("StopContainer")
+    assert (reply.code, reply.message) == (code, text)
 
 
-@pytest.mark.parametrize("code", [1, 3, 4, 5, 8, 9, 13, 14, 16])
-def test_a_handler_may_choose_the_code_of_its_error(code: int) -> None:
-    reply = Runtime(plugin(stop_container=failing(CallError(code, "so there")))).call("StopContainer")
-    assert (reply.code, reply.message) == (code, "so there")
-
-
-@pytest.mark.parametrize("code", [Code.UNIMPLEMENTED, Code.OK])
 @pytest.mark.parametrize("method", ["Configure", "Synchronize", *HANDLERS])
-def test_a_handlers_error_is_never_unimplemented_and_never_a_success(method: str, code: int) -> None:
+def test_a_handlers_error_is_never_unimplemented_and_never_a_success(method: str) -> None:
     """After one UNIMPLEMENTED NRI >= 0.12 sends every event as a state change."""
-    name = HANDLERS.get(method, method.lower())
-    reply = Runtime(plugin(**{name: failing(CallError(code, "not today"))})).call(method)
-    assert (reply.code, reply.message) == (Code.UNKNOWN, "not today")
+    for code in (Code.UNIMPLEMENTED, Code.OK):
+        name = HANDLERS.get(method, method.lower())
+        reply = Runtime(plugin(**{name: failing(CallError(code, "not today"))})).call(method)
+        assert (reply.code, reply.message) == (Code.UNKNOWN, "not today")
 
 
 def test_an_expected_error_is_not_logged_and_a_bug_is_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
@@ -86,38 +87,42 @@ def test_a_handler_that_returns_what_is_no_message_has_failed() -> None:
     assert runtime.replies == [Reply(1, Code.UNKNOWN, "the handler returned a str", b"")]
 
 
-@pytest.mark.parametrize(
-    ("service", "method"),
-    [
-        (PLUGIN, "NoSuchMethod"),
-        (PLUGIN, "startContainer"),
-        (PLUGIN, ""),
-        ("nri.pkg.api.v1alpha1.Runtime", "StartContainer"),
-        ("", "StartContainer"),
-    ],
-)
-def test_an_unknown_method_or_service_is_unimplemented_and_named(service: str, method: str) -> None:
-    reply = Runtime().send(method, service=service)
-    assert reply
-    assert (reply.code, reply.message) == (Code.UNIMPLEMENTED, f"no method {service}/{method}")
-
-
-def test_a_method_of_absurd_length_is_answered_in_proportion() -> None:
-    reply = Runtime().send("x" * (3 << 20))
-    assert reply
-    assert reply.code == Code.UNIMPLEMENTED
-    assert len(reply.message) < 1 << 17
+def test_an_unknown_method_or_service_is_unimplemented_and_named_in_proportion() -> None:
+    unknown = [(PLUGIN, method) for method in ("NoSuchMethod", "startContainer", "", "x" * (3 << 20))]
+    for service, method in (*unknown, (RUNTIME, "StartContainer"), ("", "StartContainer")):
+        reply = Runtime().send(method, service=service)
+        assert reply
+        text = f"no method {service}/{method}"[: 64 << 10]
+        assert (reply.code, reply.message.removesuffix(" …")) == (Code.UNIMPLEMENTED, text)
 
 
 @pytest.mark.parametrize("method", ["Configure", "Synchronize", "Shutdown", "StateChange", *HANDLERS])
-@pytest.mark.parametrize("payload", [b"\xff", b"\x0a\x05abc"])
-def test_a_payload_that_cannot_be_decoded_is_an_internal_error_and_no_event(method: str, payload: bytes) -> None:
+def test_a_payload_that_cannot_be_decoded_is_an_internal_error_and_no_event(method: str) -> None:
     seen: list[object] = []
     runtime = Runtime(plugin(**dict.fromkeys(HANDLERS.values(), lambda request, context: seen.append(request))))
-    reply = runtime.send(method, payload)
-    assert reply
-    assert (reply.code, reply.message[:12], seen) == (Code.INTERNAL, "undecodable ", [])
+    for payload in (b"\xff", b"\x0a\x05abc"):
+        reply = runtime.send(method, payload)
+        assert reply
+        assert (reply.code, reply.message[:12], seen) == (Code.INTERNAL, "undecodable ", [])
     assert runtime.call("StartContainer").code == Code.OK
+
+
+def test_an_answer_of_nearly_4_mib_is_sent_and_a_larger_one_becomes_an_error() -> None:
+    size = [ttrpc.MAX_LENGTH - 64]
+
+    def create(*_: object) -> api.CreateContainerResponse:
+        return api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=["x" * size[0]]))
+
+    deferred = Deferred[api.CreateContainerResponse]()
+    runtime = Runtime(plugin(create_container=create, start_container=lambda *_: deferred))
+    assert runtime.call("CreateContainer").code == Code.OK
+    size[0] = ttrpc.MAX_LENGTH
+    reply = runtime.call("CreateContainer")
+    assert (reply.code, reply.message[:17]) == (Code.RESOURCE_EXHAUSTED, "CreateContainer: ")
+    runtime.send("StartContainer")
+    deferred.complete(create())
+    assert runtime.replies[-1].code == Code.RESOURCE_EXHAUSTED
+    assert runtime.call("StopContainer").code == Code.OK
 
 
 # ---- answers that come later
@@ -125,14 +130,6 @@ def test_a_payload_that_cannot_be_decoded_is_an_internal_error_and_no_event(meth
 
 def later(deferred: Deferred[Any]) -> Runtime:
     return Runtime(plugin(start_container=lambda request, context: deferred))
-
-
-def test_a_deferred_answer_is_sent_when_it_is_complete() -> None:
-    deferred = Start()
-    runtime = later(deferred)
-    assert runtime.send("StartContainer") is None
-    deferred.complete(api.StartContainerResponse())
-    assert runtime.reply(1) == Reply(1, Code.OK, "", b"")
 
 
 def test_an_answer_that_was_complete_before_the_handler_returned_is_sent_at_once() -> None:
@@ -144,10 +141,10 @@ def test_an_answer_that_was_complete_before_the_handler_returned_is_sent_at_once
     assert later(failed).send("StartContainer") == Reply(1, Code.UNKNOWN, "plugin: konfine: no", b"")
 
 
-def test_a_deferred_answer_carries_its_response() -> None:
+def test_a_deferred_answer_is_sent_when_it_is_complete() -> None:
     deferred = Deferred[api.CreateContainerResponse]()
     runtime = Runtime(plugin(create_container=lambda request, context: deferred))
-    runtime.send("CreateContainer")
+    assert runtime.send("CreateContainer") is None
     response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(annotations={"a": "b"}))
     deferred.complete(response)
     assert runtime.reply(1) == Reply(1, Code.OK, "", response.SerializeToString())
@@ -163,16 +160,6 @@ def test_a_deferred_answer_fails_as_if_the_handler_had_raised_it(error: Exceptio
     runtime.send("StartContainer")
     deferred.fail(error)
     assert runtime.reply(1) == Reply(1, code, str(error), b"")
-
-
-def test_only_the_first_completion_counts() -> None:
-    deferred = Start()
-    runtime = later(deferred)
-    runtime.send("StartContainer")
-    deferred.fail(PluginError("konfine", "late"))
-    deferred.complete()
-    deferred.fail(PluginError("konfine", "again"))
-    assert runtime.replies == [Reply(1, Code.UNKNOWN, "plugin: konfine: late", b"")]
 
 
 def test_a_listener_hears_of_the_first_completion_once() -> None:
@@ -192,21 +179,15 @@ def outcome(deferred: Deferred[Any]) -> list[object]:
     return heard
 
 
-def test_what_follows_a_reply_makes_the_answer_of_it() -> None:
-    first = Deferred[int]()
-    heard = outcome(first.followed_by(lambda reply: (reply or 0) + 1))
-    assert heard == []
+def test_what_follows_a_reply_makes_the_answer_of_it_perhaps_later() -> None:
+    first, second, third = (Deferred[int]() for _ in range(3))
+    heard = [outcome(first.followed_by(lambda reply: (reply or 0) + 1)), outcome(second.followed_by(lambda _: third))]
+    assert heard == [[], []]
     first.complete(7)
-    assert heard == [8]
-
-
-def test_what_follows_a_reply_may_be_completed_later() -> None:
-    first, second = Deferred[int](), Deferred[int]()
-    heard = outcome(first.followed_by(lambda _: second))
-    first.complete()
-    assert heard == []
-    second.complete(9)
-    assert heard == [9]
+    second.complete()
+    assert heard == [[8], []]
+    third.complete(9)
+    assert heard == [[8], [9]]
 
 
 def test_an_error_passes_by_what_follows_and_what_follows_may_fail() -> None:
@@ -240,16 +221,6 @@ def test_other_events_are_served_while_an_answer_is_awaited_and_answers_come_in_
     for each in (1, 2, 0):
         waiting[each].complete()
     assert [reply.stream_id for reply in runtime.replies] == [7, 3, 5, 1]
-
-
-def test_an_answer_may_be_completed_by_another_thread() -> None:
-    deferred = Start()
-    runtime = later(deferred)
-    runtime.send("StartContainer")
-    thread = Thread(target=deferred.complete)
-    thread.start()
-    thread.join()
-    assert runtime.reply(1) == Reply(1, Code.OK, "", b"")
 
 
 def test_two_threads_never_write_at_the_same_time() -> None:
@@ -286,38 +257,26 @@ def test_two_threads_never_write_at_the_same_time() -> None:
 # ---- deadlines
 
 
-def deadlines(runtime_timeout: int, *timeouts: float) -> list[float]:
-    """How long the handlers of an event are told they have, by what each of its calls says."""
+@pytest.mark.parametrize(
+    ("configured", "told", "remaining"), [(4000, 1.5, 1.5), (4000, 3600, 3600), (4000, 0, 4.0), (0, 0, 2.0)]
+)
+def test_the_deadline_is_the_callers_else_that_of_configure_else_2_seconds(
+    configured: int, told: float, remaining: float
+) -> None:
     seen: list[float] = []
     runtime = Runtime(plugin(start_container=lambda request, context: seen.append(context.remaining())))
-    runtime.configure(api.ConfigureRequest(request_timeout=runtime_timeout))
-    for timeout in timeouts:
-        runtime.call("StartContainer", timeout=timeout)
-    return seen
-
-
-def test_the_deadline_is_the_callers_own() -> None:
-    assert deadlines(4000, 1.5, 3600) == [1.5, 3600]
-
-
-def test_without_one_of_the_callers_the_deadline_is_that_of_configure() -> None:
-    assert deadlines(4000, 0) == [4.0]
-
-
-def test_without_any_the_deadline_is_2_seconds() -> None:
-    assert deadlines(0, 0) == [2.0]
+    runtime.configure(api.ConfigureRequest(request_timeout=configured))
+    runtime.call("StartContainer", timeout=told)
+    assert seen == [remaining]
 
 
 def test_a_call_that_came_too_late_has_no_time_left() -> None:
     """A Go client whose deadline passes while it prepares its call sends a negative timeout."""
     seen: list[float] = []
-    written: list[bytes] = []
-    sample = plugin(start_container=lambda request, context: seen.append(context.remaining()))
-    stub = Stub(sample, "sample", "10", written.append, lambda: 1000.0)
+    runtime = Runtime(plugin(start_container=lambda request, context: seen.append(context.remaining())))
     envelope = ttrpc_pb2.Request(service=PLUGIN, method="StartContainer", timeout_nano=-5_000_000).SerializeToString()
-    stub.receive_data(mux.frames(PLUGIN_SERVICE, ttrpc.message(1, ttrpc.Type.REQUEST, envelope)))
+    runtime.stub.receive_data(mux.frames(PLUGIN_SERVICE, ttrpc.message(1, ttrpc.Type.REQUEST, envelope)))
     assert seen == [pytest.approx(-0.005)]
-    assert len(written) == 1
 
 
 def test_the_remaining_time_runs_out_by_the_clock() -> None:
@@ -331,25 +290,19 @@ def test_the_remaining_time_runs_out_by_the_clock() -> None:
         assert context.remaining() == remaining
 
 
-@pytest.mark.parametrize("method", ["Configure", "Synchronize"])
-def test_the_calls_of_the_handshake_have_deadlines_too(method: str) -> None:
+def test_the_handshake_has_deadlines_and_a_synchronize_in_parts_the_time_that_is_left_at_its_last_part() -> None:
+    """The runtime counts one request timeout for all of them together."""
     seen: list[tuple[str, float]] = []
 
     def note(request: object, context: Context) -> None:
         seen.append((context.method, context.remaining()))
 
-    Runtime(plugin(**{method.lower(): note})).call(method, timeout=1.25)
-    assert seen == [(method, 1.25)]
-
-
-def test_a_synchronize_in_parts_has_the_time_that_is_left_at_its_last_part() -> None:
-    """The runtime counts one request timeout for all of them together."""
-    seen: list[float] = []
-    runtime = Runtime(plugin(synchronize=lambda request, context: seen.append(context.remaining())))
+    runtime = Runtime(plugin(configure=note, synchronize=note))
+    runtime.call("Configure", timeout=1.25)
     for more, timeout in ((True, 2.0), (True, 1.5), (False, 0.25)):
         runtime.call("Synchronize", api.SynchronizeRequest(more=more), timeout)
         runtime.clock.now += 0.5
-    assert seen == [0.25]
+    assert seen == [("Configure", 1.25), ("Synchronize", 0.25)]
 
 
 def test_a_plugin_is_told_of_each_answer_once_it_is_written() -> None:

@@ -85,9 +85,7 @@ DEVIATIONS = {
     "timeout": Deviation(
         "a timeout of 0 or less, or of more than 1000000000 seconds, makes a file bad",
         "runc kills such a hook at once, which fails every container that matches",
-        Case(
-            [[file({"version": "1.0.0", "hook": {"path": "/bin/true", "timeout": 0}, "when": ALWAYS, "stages": []})]],
-        ),
+        Case([[file({"version": "1.0.0", "hook": {"path": "/bin/true", "timeout": 0}, "when": ALWAYS, "stages": []})]]),
         ours="",
         theirs="a.json",
     ),

@@ -185,21 +185,11 @@ HABITS = [
     Habit("linux.sysctl", SYSCTLS, linux(sysctl={"-a": ""}), {"b": "2"}, {"a": "1", "b": "2"}),
     Habit("process.env", env("A", "=a"), ANOTHER, ["A", "=a", "B=2"], ["B=2"]),
     Habit("process.env", env("A=1", "C=", "A=2"), ANOTHER, ["A=1", "C=", "A=2", "B=2"], ["A=2", "C=", "B=2"]),
-    Habit(
-        "process.env",
-        env("A=1", "A=2"),
-        {"env": [{"key": "-A"}, {"key": "A", "value": "3"}]},
-        ["A=3"],
-        ["A=2"],
-    ),
+    Habit("process.env", env("A=1", "A=2"), {"env": [{"key": "-A"}, {"key": "A", "value": "3"}]}, ["A=3"], ["A=2"]),
     Habit("process.env", env("A=1", "B=2"), {"env": [{"key": "-A"}]}, ["B=2"], ["A=1", "B=2"]),
     Habit("process.rlimits", {"process": {"rlimits": [OLD]}}, {"rlimits": [NEW]}, [NEW], [OLD, NEW]),
     Habit(
-        "mounts",
-        {"mounts": MOUNTS},
-        {"mounts": [LATER]},
-        [*MOUNTS, LATER],
-        [LATER, MOUNTS[2], MOUNTS[1], MOUNTS[0]],
+        "mounts", {"mounts": MOUNTS}, {"mounts": [LATER]}, [*MOUNTS, LATER], [LATER, MOUNTS[2], MOUNTS[1], MOUNTS[0]]
     ),
     Habit("linux.devices", {"linux": {"devices": [FIRST]}}, linux(devices=[{"path": "-/dev/a"}]), None, [FIRST]),
     Habit(
@@ -231,13 +221,7 @@ HABITS = [
         {"swappiness": 5},
         None,
     ),
-    Habit(
-        "linux.seccomp",
-        {"linux": {}},
-        linux(seccompPolicy=CAPITAL),
-        {**POLICY, "defaultErrnoRet": 1},
-        POLICY,
-    ),
+    Habit("linux.seccomp", {"linux": {}}, linux(seccompPolicy=CAPITAL), {**POLICY, "defaultErrnoRet": 1}, POLICY),
     Habit(
         "linux.intelRdt",
         {"linux": {"intelRdt": {"closID": "a"}}},

@@ -72,10 +72,7 @@ CASES: dict[str, tuple[Path, Any]] = {
     ),
     "an I/O priority with everything": (("process", "ioPriority"), {"class": "IOPRIO_CLASS_RT", "priority": 1}),
     "more pids": (("linux", "resources", "pids", "limit"), 1),
-    "RDT with everything": (
-        ("linux", "intelRdt"),
-        {"closID": "b", "schemata": ["L3:0=1"], "enableMonitoring": False},
-    ),
+    "RDT with everything": (("linux", "intelRdt"), {"closID": "b", "schemata": ["L3:0=1"], "enableMonitoring": False}),
     "a hook with a variable": (("hooks", "createRuntime", 1), {"path": "/a", "env": ["A=1"]}),
     **{
         f"a hook at {stage}": (("hooks", stage), [{"path": "/a", "args": ["a"], "env": ["A=1"], "timeout": 1}])

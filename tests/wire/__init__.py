@@ -5,6 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from adapter.proto import ttrpc_pb2
+from adapter.wire import ttrpc
+
 
 def frames_in(data: bytes) -> list[tuple[int, bytes]]:
     """The frames of a trunk, read without the code under test."""
@@ -13,6 +16,17 @@ def frames_in(data: bytes) -> list[tuple[int, bytes]]:
         conn_id, length = struct.unpack_from(">II", data)
         found.append((conn_id, data[8 : 8 + length]))
         data = data[8 + length :]
+    return found
+
+
+def statuses(data: bytes, conn_id: int) -> list[tuple[int, int, str]]:
+    """Stream id, code and text of the answers in what an end has sent on this connection."""
+    found, reader = [], ttrpc.MessageReader()
+    for on, payload in frames_in(data):
+        for message in reader.receive_data(payload):
+            assert (on, message.type) == (conn_id, ttrpc.Type.RESPONSE)
+            status = ttrpc_pb2.Response.FromString(message.envelope or b"").status
+            found.append((message.stream_id, status.code, status.message))
     return found
 
 
