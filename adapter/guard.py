@@ -1,5 +1,7 @@
 """The command's entry point. An adapter that a runtime launches gets a guard, which starts a killed server again.
 
+A stopped server (SIGSTOP) has the lock and answers nothing, so the guard kills it first.
+
 NRI kills the process that it launched when it drops the plugin (pkg/adaptation/plugin.go, stop). So that process forks
 a guard with a session of its own, and only waits; the guard forks the server. Both fork before they import anything
 large: a runtime waits, and the two hold little memory.
@@ -125,7 +127,7 @@ def _guarded() -> Launch | None:
         os.setsid()
         return _serve(launch, trunk)
     os.close(trunk)  # only the server holds the socket: the runtime then notices the server's end
-    os._exit(_end_of(guard)[0])
+    os._exit(_end_of(guard, os.WNOHANG)[0])
 
 
 def _serve(launch: Launch, trunk: int) -> Launch:
@@ -142,7 +144,7 @@ def _serve(launch: Launch, trunk: int) -> Launch:
         if server > 0:
             if not launch.killed_by:
                 os.close(trunk)
-            code, is_done = _end_of(server)
+            code, is_done = _end_of(server, os.WNOHANG | os.WUNTRACED)
             if is_done:
                 os._exit(code)
             launch.killed_by = code - 128
@@ -161,8 +163,8 @@ def is_asked_to_end(wait: float) -> bool:
     return signalled is not None and signalled.si_signo in _ENDING
 
 
-def _end_of(child: int) -> tuple[int, bool]:
-    """Waits for a child's end, and passes signals on to it.
+def _end_of(child: int, options: int) -> tuple[int, bool]:
+    """Waits for a child's end, and passes signals on to it. Kills a stopped child if `options` has WUNTRACED.
 
     Returns the exit code (as a shell's, if a signal killed the child), and whether the end was wanted: the child has
     ended by itself, or was asked to.
@@ -174,8 +176,10 @@ def _end_of(child: int) -> tuple[int, bool]:
             was_asked = was_asked or number in _ENDING
             os.kill(child, number)
             continue
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
+        pid, status = os.waitpid(child, options)
+        if pid and os.WIFSTOPPED(status):
+            os.kill(child, signal.SIGKILL)
+        elif pid:
             code = os.waitstatus_to_exitcode(status)
             return (code, True) if code >= 0 else (128 - code, was_asked)
 

@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 STALL = 0.02
 """Seconds of callbacks without a look at the descriptors that count as a stall."""
 READ = select.EPOLLIN
+HANG_UP = select.EPOLLHUP
 WRITE = select.EPOLLOUT
 LONGEST_WAIT = 86400
 """Seconds of one wait at most: epoll takes no more than 24 days."""
@@ -57,6 +58,8 @@ class Loop:
         """The clock of `call_at`, in seconds."""
         self.ready_since = 0.0
         """The earliest moment at which the descriptors that are served now may have become ready."""
+        self.has_hung_up = False
+        """Whether the other end of the descriptor that is served now is closed. There may still be bytes to read."""
         self.stalls = 0
         """How often the callbacks of one turn took longer than STALL."""
         self.longest = 0.0
@@ -100,7 +103,8 @@ class Loop:
         looked = self.time()
         while self._running:
             looked, found = self._look(looked, self._call_due_timers())
-            for fd, callback in [(fd, watched.get(fd)) for fd, _ in found]:
+            for fd, events, callback in [(fd, events, watched.get(fd)) for fd, events in found]:
+                self.has_hung_up = bool(events & HANG_UP)
                 # An earlier callback may have stopped the loop, unwatched this descriptor, or put another in its place.
                 if callback is not None and watched.get(fd) is callback and self._running and not _called(callback):
                     self.unwatch(fd)

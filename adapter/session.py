@@ -37,7 +37,7 @@ class Session:
 
     def _receive(self, data: bytes) -> None:
         try:
-            self.stub.receive_data(data, self._loop.ready_since)
+            self.stub.receive_data(data, self._loop.ready_since, is_heard=not self._loop.has_hung_up)
         except AdapterError as error:
             self._give_up(error)
         except Exception as bug:

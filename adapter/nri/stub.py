@@ -202,18 +202,20 @@ class Stub:
         request = api.RegisterPluginRequest(plugin_name=self.name, plugin_idx=self.idx, NRI_version=NRI_VERSION)
         self._call("RegisterPlugin", request, self._on_registered, self.registration_timeout)
 
-    def receive_data(self, data: bytes, came: float | None = None) -> None:
+    def receive_data(self, data: bytes, came: float | None = None, *, is_heard: bool = True) -> None:
         """Takes bytes from the runtime, calls handlers, writes their answers.
 
         The time of the calls counts from `came`, the earliest moment at which the bytes may have come, on the stub's
-        clock; by default that is now.
+        clock; by default that is now. A runtime that has closed the connection hears no answer (`is_heard`): its calls
+        are not served.
         Raises RemoteProtocolError when the stream is broken and RegistrationError when the runtime refuses the plugin:
         the caller then closes the trunk.
         """
         came = self._clock() if came is None else came
         for event in self._connection.receive_data(data):
             if isinstance(event, Request):
-                self._serve(event, came)
+                if is_heard:
+                    self._serve(event, came)
             else:
                 self._waiting.pop(event.stream_id)(event)
         self._flush()

@@ -16,7 +16,7 @@ from adapter.guard import FIRST_WAIT, Launch
 from adapter.wire import Code
 from tests.processes import impatience
 
-from .harness import SAFETY, Daemon, Node, start, stop
+from .harness import SAFETY, Daemon, Node, slow, start, stop
 from .process import children_of
 
 
@@ -173,21 +173,16 @@ def test_a_signal_to_any_of_the_three_ends_all(node: Node, whom: str, number: si
 
 
 def test_a_server_that_was_asked_to_end_and_is_killed_does_not_come_back(node: Node) -> None:
-    daemon = launch(node)
-    server = daemon.server
-    os.kill(server, signal.SIGSTOP)
+    gate = node.gate()
+    slow(node, gate)
+    node.configure("slow")
+    daemon = node.launch()
+    daemon.send("StartContainer", start("ctr"))
+    gate.arrival()
     daemon.signal(signal.SIGTERM)
-    with impatience("the guard does not pass the signal on"):
-        while not int(pending(server), 16) >> (signal.SIGTERM - 1) & 1:
-            os.sched_yield()
-    kill(server)
+    daemon.logged("ending on SIGTERM")
+    kill(daemon.server)
     assert daemon.ended() == 128 + signal.SIGKILL
-
-
-def pending(pid: int) -> str:
-    """The signals that a process has not taken yet."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(line.split()[1] for line in lines if line.startswith("ShdPnd:"))
 
 
 def test_a_signal_ends_a_guard_whose_server_was_killed(node: Node) -> None:

@@ -87,7 +87,8 @@ def test_what_stopped_while_nobody_served_gets_its_delete_when_the_second_takes_
     at_once = patched("from adapter.legacy import bridge", "bridge.SECOND_LOOK = 0.0")
     second = node.spawn(at_once).handshake(node.settings())
     both((first, second), "StartContainer", start("c1"))
-    os.kill(first.server, signal.SIGSTOP)  # it has the lock, and serves nothing
+    for pid in (first.guard, first.server):  # it has the lock, and serves nothing
+        os.kill(pid, signal.SIGSTOP)
     assert second.call("StopContainer", stop("c1")).code == Code.OK
     assert node.runs("good") == [("create", "c1")]
     first.kill()

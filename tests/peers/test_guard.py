@@ -92,7 +92,7 @@ def test_an_adapter_that_is_dropped_for_being_late_joins_again(chain: Chain, tmp
     chain.add("plugin")
     with launched(chain, tmp_path, version) as family:
         server = family.server
-        with stopped(server), family.runtime.impatient(300):
+        with stopped(family.guard, server), family.runtime.impatient(300):
             assert family.runtime.event("RunPodSandbox", POD).names == []
             assert ended(family.pidfds[0]), "the runtime kills the process that it launched"
         assert family.joins_again() == server

@@ -254,7 +254,7 @@ def test_who_does_not_answer_at_all_is_kept_where_policies_are_known_and_dropped
         assert (plugin.keep_connected, plugin.fail_request) == (HAS_POLICIES[version], HAS_POLICIES[version] and fails)
         (guard,) = children_of(plugin.pid)
         process = os.pidfd_open(plugin.pid)
-        with stopped(*children_of(guard)), runtime.impatient(300):
+        with stopped(guard, *children_of(guard)), runtime.impatient(300):
             reply = runtime.event("StartContainer", POD, CONTAINER)
             if HAS_POLICIES[version]:
                 assert reply.names == [NAME]
@@ -268,16 +268,15 @@ def test_who_does_not_answer_at_all_is_kept_where_policies_are_known_and_dropped
 
 
 @contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    """Holds a process still."""
-    process = os.pidfd_open(pid)
-    signal.pidfd_send_signal(process, signal.SIGSTOP)
+def stopped(guard: int, server: int) -> Iterator[None]:
+    """Holds a server still, and its guard, which would kill it."""
+    for pid in (guard, server):
+        os.kill(pid, signal.SIGSTOP)
     try:
         yield
     finally:
-        if not select.select([process], [], [], 0)[0]:
-            signal.pidfd_send_signal(process, signal.SIGCONT)
-        os.close(process)
+        for pid in (server, guard):
+            os.kill(pid, signal.SIGCONT)
 
 
 def ended(process: int) -> bool:

@@ -1,0 +1,65 @@
+"""A stopped server (SIGSTOP) is replaced by its guard. One without a guard runs nothing for a runtime that has gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+
+from adapter.wire import Code
+
+from .harness import SAFETY, Node, start, stop
+from .process import children_of
+
+MANY = 500
+"""Events of more bytes than the adapter reads at once."""
+
+
+def test_the_guard_kills_a_stopped_server_and_starts_another(node: Node, listener: socket.socket) -> None:
+    node.configure("good")
+    daemon = node.launch(runtime={"socket": str(node.path / "nri.sock")})
+    assert daemon.call("StartContainer", start("c1")).code == Code.OK
+    stopped = daemon.server
+    os.kill(stopped, signal.SIGSTOP)
+    daemon.accept(listener)
+    daemon.handshake()
+    assert stopped not in children_of(daemon.guard)
+    assert daemon.call("StopContainer", stop("c1")).code == Code.OK
+    assert node.runs("good") == [("create", "c1"), ("delete", "c1")]
+
+
+def test_a_stopped_server_gives_the_lock_to_the_adapter_that_waits(node: Node) -> None:
+    node.configure("good")
+    node.shared_state = "state"
+    first, second = node.launch(), node.launch()
+    os.kill(first.server, signal.SIGSTOP)
+    first.until(lambda: first.trunk is not None and first.trunk.fileno() < 0, "the end of the trunk")
+    assert second.call("StartContainer", start("c1")).code == Code.OK
+    assert node.runs("good") == [("create", "c1")]
+
+
+def test_the_launched_process_does_not_kill_a_stopped_guard(node: Node) -> None:
+    daemon = node.launch()
+    os.kill(daemon.guard, signal.SIGSTOP)
+    node.still_serves(daemon)
+    os.kill(daemon.guard, signal.SIGCONT)
+    daemon.signal(signal.SIGTERM)
+    assert daemon.ended() == 0
+
+
+def test_creates_that_wait_in_the_connection_of_a_runtime_that_has_gone_do_not_run(
+    node: Node, listener: socket.socket
+) -> None:
+    node.configure("good")
+    config = node.path / "adapter.yaml"
+    config.write_text(node.settings())
+    daemon = node.external("-config", config, "-socket", node.path / "nri.sock", listener=listener).handshake()
+    daemon.signal(signal.SIGSTOP)
+    os.waitpid(daemon.pid, os.WUNTRACED)
+    daemon.send_together(*(("StartContainer", start(f"late{number}"), SAFETY) for number in range(MANY)))
+    daemon.hang_up()
+    daemon.signal(signal.SIGCONT)
+    daemon.accept(listener)
+    daemon.handshake()
+    node.still_serves(daemon)
+    assert len(node.runs("good")) == 2, "the two of `still_serves`"
