@@ -1,27 +1,32 @@
-"""Hook files for tests of directories, and what is in force of them."""
+"""Hook files for tests of directories, what is in force of them, and scenes: what happens to them, in words."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from adapter import trust
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import Facts
 from adapter.hooks.match import Matcher
+from adapter.loop import READ, Loop
 
 PROGRAM = "/bin/sh"
 NOBODY = Facts({}, None, False)
 
 
-def text(version: str | int = 1, program: str = PROGRAM) -> bytes:
+def text(version: str | int = 1, program: str = PROGRAM, when: str = '{"always": true}') -> bytes:
     """A good hook file; its version is an argument of the hook."""
     hook = {"path": program, "args": [program, str(version)]}
-    return json.dumps({"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": ["prestart"]}).encode()
+    file = {"version": "1.0.0", "hook": hook, "when": json.loads(when), "stages": ["prestart"]}
+    return json.dumps(file).encode()
 
 
 def later() -> int:
@@ -29,9 +34,9 @@ def later() -> int:
     return time.time_ns() + 2_000_000_000
 
 
-def opened(*arguments: Any, **options: Any) -> Directories:
+def opened(*places: str | Path, **options: Any) -> Directories:
     """Directories that have been read."""
-    directories = Directories(*arguments, **options)
+    directories = Directories(list(map(str, places)), **options)
     directories.current()
     return directories
 
@@ -59,10 +64,124 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def relink(path: Path, target: str | Path) -> None:
-    """Points a symbolic link elsewhere in one step."""
+    """Makes a symbolic link, or points one elsewhere, in one step."""
     new = path.with_name(path.name + ".new")
     new.symlink_to(target)
     new.rename(path)
+
+
+CLOCKS = {"later": later, "zero": lambda: 0, "never": lambda: 1 << 62}
+
+
+class Scene:
+    """A folder, the directories of hooks in it, and what happens there, as in `open d; write d/x.json 2; is x.json=2`.
+
+    Each word before a blank is a method. Paths are below the folder.
+    """
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.directories = Directories([])
+
+    def play(self, steps: str) -> None:
+        for step in steps.split("; "):
+            word, *arguments = step.split(" ")
+            try:
+                getattr(self, word)(*arguments)
+            except BaseException as error:
+                error.add_note(f"at {step!r} in {steps!r}")
+                raise
+
+    def at(self, path: str) -> Path:
+        return self.base / path
+
+    def open(self, *words: str) -> None:
+        """Opens directories; `now=` a clock, `host=` the root of the programs, `trust=off`."""
+        options: dict[str, Any] = dict(word.split("=") for word in words if "=" in word)
+        if "now" in options:
+            options["now"] = CLOCKS[options["now"]]
+        if "host" in options:
+            options["host_root"] = str(self.at(options.pop("host")))
+        if "trust" in options:
+            options["trust"] = getattr(trust, options["trust"])
+        # Not with pathlib, which would tidy the paths up.
+        self.directories = opened(*(f"{self.base}/{word}" for word in words if "=" not in word), **options)
+
+    def write(self, path: str, version: str = "1", program: str = PROGRAM) -> None:
+        """Writes a file in place, a good one if its version is a word; programs may be below the folder, too."""
+        self.at(path).parent.mkdir(parents=True, exist_ok=True)
+        good = version.isalnum()
+        self.at(path).write_bytes(text(version, program.replace("BASE", str(self.base))) if good else version.encode())
+
+    def empty(self, path: str) -> None:
+        self.at(path).write_bytes(b"")
+
+    def cut(self, path: str) -> None:
+        os.truncate(self.at(path), 5)
+
+    def replace(self, path: str, version: str) -> None:
+        replace(self.at(path), text(version) if version.isalnum() else version.encode())
+
+    def mkdir(self, path: str) -> None:
+        self.at(path).mkdir(parents=True)
+
+    def rm(self, path: str) -> None:
+        shutil.rmtree(self.at(path)) if self.at(path).is_dir() else self.at(path).unlink()
+
+    def mv(self, old: str, new: str) -> None:
+        self.at(old).rename(self.at(new))
+
+    def ln(self, path: str, target: str) -> None:
+        relink(self.at(path), target.replace("BASE", str(self.base)))
+
+    def hardlink(self, path: str, target: str) -> None:
+        self.at(path).hardlink_to(self.at(target))
+
+    def program(self, path: str) -> None:
+        self.at(path).parent.mkdir(parents=True, exist_ok=True)
+        self.at(path).touch(0o755)
+
+    def touch(self, path: str) -> None:
+        self.at(path).touch()
+
+    def chmod(self, mode: str, path: str) -> None:
+        self.at(path).chmod(int(mode, 8))
+
+    def IS(self, *expected: str) -> None:  # noqa: N802 - stands out among what happens
+        """Says which versions are in force."""
+        assert in_force(self.directories) == dict(word.split("=") for word in expected)
+
+    def BAD(self, *expected: str) -> None:  # noqa: N802
+        """Says what is bad: nothing, names, or `NAME: REASON`."""
+        found = problems(self.directories)
+        name, colon, reason = " ".join(expected).partition(": ")
+        assert found == {name: reason.replace("BASE", str(self.base))} if colon else found.keys() == {*expected}
+
+    def KEPT(self, *expected: str) -> None:  # noqa: N802
+        """Says what is bad and has had a good version, which stays in force."""
+        self.BAD(*expected[:-1], f"{expected[-1]}; the last good version stays in force")
+
+
+class Watching(Loop):
+    """A loop that goes turn by turn and says what it watches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watched: list[int] = []
+
+    def watch(self, fd: int, callback: Callable[[], object], events: int = READ) -> None:
+        self.watched.append(fd)
+        super().watch(fd, callback, events)
+
+    def unwatch(self, fd: int) -> None:
+        self.watched.remove(fd)
+        super().unwatch(fd)
+
+    def turn(self, times: int = 1) -> None:
+        """Serves what is ready."""
+        for _ in range(times):
+            self.call_soon(self.stop)
+            self.run()
 
 
 class Reads:

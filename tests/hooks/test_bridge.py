@@ -2,86 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from adapter import paths
 from adapter.creation import Creation
-from adapter.hooks import match
 from adapter.hooks.bridge import HookBridge
-from adapter.hooks.facts import Facts
-from adapter.hooks.match import Matcher
-from adapter.loop import Loop
 from adapter.nri import Context, api
 from adapter.nri.runtimes import Runtime
 from adapter.settings import HooksSettings
-from tests.hooks.hookdirs import later, text
+
+from .hookdirs import Watching, text
 
 
-def bridge(loop: Loop, place: Path) -> HookBridge:
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes files that were just written for such that need no second look."""
+    monkeypatch.setattr(paths, "SETTLED", -(1 << 62))
+
+
+def bridge(loop: Watching, place: Path) -> HookBridge:
     """A bridge that has read its files."""
     hooks = HookBridge(loop, HooksSettings(directories=(str(place),)))
-    hooks._directories._now = later
     hooks.start(Runtime(nri=(0, 12, 5)))
-    while hooks._reader._steps is not None:
-        turn(loop)
+    while not hooks.containers:
+        loop.turn()
     return hooks
 
 
-def turn(loop: Loop) -> None:
-    """Lets the loop serve what is ready."""
-    loop.call_soon(loop.stop)
-    loop.run()
+def creation(mounts: Sequence[api.Mount] = ()) -> Creation:
+    pod = api.PodSandbox(namespace="default", name="web")
+    request = api.CreateContainerRequest(pod=pod, container=api.Container(id="c", name="nginx", mounts=mounts))
+    return Creation(request, Context("CreateContainer", 2.0, lambda: 0.0, 0.0))
 
 
-def injected(hooks: HookBridge, *mounts: api.Mount) -> int:
-    """The number of hooks that a container with these mounts gets."""
-    request = api.CreateContainerRequest(container=api.Container(id="c", mounts=mounts))
-    creation = Creation(request, Context("CreateContainer", 2.0, lambda: 0.0, 0.0))
-    assert hooks.inject(creation) is None
-    return len(creation.response.adjust.hooks.create_runtime)
+@pytest.mark.parametrize("other", ['{"always": true}', '{"commands": ["x"]}'])
+def test_mounts_are_looked_at_if_any_hook_asks_for_them(tmp_path: Path, other: str) -> None:
+    (tmp_path / "a.json").write_bytes(text(when=other))
+    (tmp_path / "b.json").write_bytes(text(when='{"hasBindMounts": true}'))
+    hooks = bridge(Watching(), tmp_path)
+    mounted, bare = creation(mounts=[api.Mount(destination="/data", source="/srv", type="bind")]), creation()
+    for one in (mounted, bare):
+        assert hooks.inject(one) is None
+    injected = [[hook.args[1] for hook in one.response.adjust.hooks.create_runtime] for one in (mounted, bare)]
+    assert injected == ([["1", "1"], ["1"]] if "always" in other else [["1"], []])
 
 
-@pytest.mark.parametrize("others", ["always", "commands"])
-def test_mounts_are_looked_at_if_any_hook_asks_for_them(tmp_path: Path, others: str) -> None:
-    other = {"always": b'{"always": true}', "commands": b'{"commands": ["x"]}'}[others]
-    (tmp_path / "a.json").write_bytes(text().replace(b'{"always": true}', other))
-    (tmp_path / "b.json").write_bytes(text().replace(b'{"always": true}', b'{"hasBindMounts": true}'))
-    hooks = bridge(Loop(), tmp_path)
-    mount = api.Mount(destination="/data", source="/srv", type="bind")
-    assert injected(hooks, mount) - injected(hooks) == 1
-
-
-def test_the_log_names_the_container_that_gets_hooks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_names_the_container_that_gets_hooks_and_they_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "a.json").write_bytes(text())
-    loop = Loop()
+    loop = Watching()
     hooks = bridge(loop, tmp_path)
     caplog.set_level("INFO")
-    pod, container = api.PodSandbox(namespace="default", name="web"), api.Container(id="c", name="nginx")
-    request = api.CreateContainerRequest(pod=pod, container=container)
-    hooks.inject(Creation(request, Context("CreateContainer", 2.0, lambda: 0.0, 0.0)))
-    turn(loop)
-    assert caplog.messages == ["hooks for container default/web/nginx (c): a.json"]
+    for _ in range(2):
+        hooks.inject(creation())
+    loop.turn()
+    assert caplog.messages == ["hooks for container default/web/nginx (c): a.json"] * 2
+    assert hooks.containers == {str(tmp_path / "a.json"): 2}
 
 
 def test_each_synchronize_starts_the_bridge_but_the_files_are_watched_once(tmp_path: Path) -> None:
-    loop = Loop()
+    (tmp_path / "a.json").write_bytes(text())
+    loop = Watching()
     hooks = bridge(loop, tmp_path)
-    watched = dict(loop._watched)
+    [watched] = loop.watched
     hooks.start(Runtime(nri=(0, 8, 0)))
-    turn(loop)
-    assert loop._watched == watched
-    assert len(watched) == 1
-
-
-def test_only_short_keys_are_remembered_and_not_too_many(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(match, "USUAL_KEYS", 3)
-    hook = text().replace(b'{"always": true}', b'{"annotations": {"^a$": "^b$"}}')
-    (tmp_path / "a.json").write_bytes(hook)
-    matcher: Matcher = bridge(Loop(), tmp_path)._directories.matcher
-    for number in range(10):
-        notes = {f"{number}.{other}": "" for other in range(3)}
-        assert not matcher.match(Facts({**notes, "x" * (match.USUAL_KEY + 1): ""}, None, False))
-        assert len(matcher.match(Facts({**notes, "a": "b"}, None, False))) == 1
-        assert len(matcher._unmatched) <= 3
-        assert all(len(key) <= match.USUAL_KEY for key in matcher._unmatched)
+    loop.turn()
+    assert loop.watched == [watched]

@@ -1,4 +1,4 @@
-"""Bad input in hooks.d: named once, and it costs neither time nor other hooks nor containers."""
+"""Bad input in hooks.d: named once, and it costs neither other hooks nor containers."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from adapter.hooks.directory import Problem
 from adapter.hooks.match import Matcher
 from adapter.hooks.model import Hook, parse_in_steps
 from adapter.hooks.steps import Steps
-from tests.hooks.hookdirs import Reads, in_force, later, opened, problems, text
+
+from .hookdirs import Reads, Scene, in_force, later, opened, problems, text
 
 MIB = 1 << 20
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A directory with one good file, which nothing may harm."""
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with one good file, which nothing may harm; the working directory."""
     place = tmp_path / "hooks.d"
     place.mkdir()
     (place / "good.json").write_bytes(text())
+    monkeypatch.chdir(place)
     return place
 
 
@@ -48,56 +50,50 @@ def sparse(path: Path) -> None:
     os.truncate(path, 1 << 30)
 
 
-# How x.json is made, and what is said of it.
-BAD: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a FIFO": (os.mkfifo, "not a regular file"),
-    "a socket": (bind_socket, "not a regular file"),
-    "a directory": (Path.mkdir, "not a regular file"),
-    "a link to a directory": (lambda path: path.symlink_to("."), "not a regular file"),
-    "a link to a FIFO": (link_to_fifo, "not a regular file"),
-    "a link to a terminal": (lambda path: path.symlink_to("/dev/tty"), "not a regular file"),
-    "a link to /dev/zero": (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
-    "a link to nothing": (
-        lambda path: path.symlink_to("nothing"),
-        "leads nowhere: No such file or directory",
-    ),
-    "a link to itself": (
-        lambda path: path.symlink_to(path.name),
-        "leads nowhere: Too many levels of symbolic links",
-    ),
-    "a link into a file": (
-        lambda path: path.symlink_to("good.json/x"),
-        "leads nowhere: Not a directory",
-    ),
-    "1 GiB": (sparse, f"{1 << 30} bytes, at most {MIB}"),
-    "1 MiB and a byte": (
-        lambda path: path.write_bytes(text() + b" " * (MIB + 1 - len(text()))),
-        "1048577 bytes, at most 1048576",
-    ),
-    "a blank": (lambda path: path.write_bytes(b"\n"), "line 2, column 1"),
-    "half a hook": (lambda path: path.write_bytes(text()[:40]), "line 1, column"),
-    "no UTF-8": (lambda path: path.write_bytes(b"\xff\xfe"), "line 1, column 1"),
-    "zeros": (lambda path: path.write_bytes(bytes(1000)), "line 1, column 1"),
-    "deep nesting": (lambda path: path.write_bytes(b"[" * MIB), "nested too deeply"),
-    "a hook of no program": (lambda path: path.write_bytes(b"{}"), "missing"),
-    "a pattern that is none": (
-        lambda path: path.write_bytes(text().replace(b'{"always": true}', b'{"commands": ["("]}')),
-        "the pattern '('",
-    ),
-    "more in /proc than a hook": (lambda path: path.symlink_to("/proc/self/environ"), "line 1, column"),
-}
+def link(target: str) -> Callable[[Path], object]:
+    return lambda path: path.symlink_to(target)
+
+
+def content(of: bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(of)
+
+
+# What x.json is, how it is made, and what is said of it.
+IRREGULAR: list[tuple[str, Callable[[Path], object]]] = [
+    ("a FIFO", os.mkfifo),
+    ("a socket", bind_socket),
+    ("a link to a FIFO", link_to_fifo),
+    ("a link to a terminal", link("/dev/tty")),
+]
+BAD: list[tuple[str, Callable[[Path], object], str]] = [
+    *((what, make, "not a regular file") for what, make in IRREGULAR),
+    ("a directory", Path.mkdir, "not a regular file"),
+    ("a link to a directory", link("."), "not a regular file"),
+    ("a link to /dev/zero", link("/dev/zero"), "not a regular file"),
+    ("a link to nothing", link("nothing"), "leads nowhere: No such file or directory"),
+    ("a link to itself", link("x.json"), "leads nowhere: Too many levels of symbolic links"),
+    ("a link into a file", link("good.json/x"), "leads nowhere: Not a directory"),
+    ("1 GiB", sparse, f"{1 << 30} bytes, at most {MIB}"),
+    ("1 MiB and a byte", content(text().ljust(MIB + 1)), "1048577 bytes, at most 1048576"),
+    ("a blank", content(b"\n"), "line 2, column 1"),
+    ("half a hook", content(text()[:40]), "line 1, column"),
+    ("no UTF-8", content(b"\xff\xfe"), "line 1, column 1"),
+    ("zeros", content(bytes(1000)), "line 1, column 1"),
+    ("deep nesting", content(b"[" * MIB), "nested too deeply"),
+    ("a hook of no program", content(b"{}"), "missing"),
+    ("a pattern that is none", content(text(when='{"commands": ["("]}')), "the pattern '('"),
+    ("more in /proc than a hook", link("/proc/self/environ"), "line 1, column"),
+]
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["there before", "appears"])
-@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize(("make", "reason"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
 def test_what_is_no_hook_file_is_a_problem_and_harms_nothing(
-    place: Path, monkeypatch: pytest.MonkeyPatch, kind: str, early: bool
+    place: Path, make: Callable[[Path], object], reason: str, early: bool
 ) -> None:
-    monkeypatch.chdir(place)
-    make, reason = BAD[kind]
     if early:
         make(place / "x.json")
-    directories = opened([str(place)])
+    directories = opened(place)
     if not early:
         make(place / "x.json")
     for _ in range(2):
@@ -109,14 +105,13 @@ def test_what_is_no_hook_file_is_a_problem_and_harms_nothing(
 
 def test_a_problem_has_the_whole_path_and_the_line(place: Path) -> None:
     (place / "x.json").write_bytes(b'{\n "version": "1.0.0",\n}')
-    assert opened([str(place)]).problems == [
-        Problem(str(place / "x.json"), "line 3, column 1: a key in quotes is missing")
-    ]
+    problem = Problem(str(place / "x.json"), "line 3, column 1: a key in quotes is missing")
+    assert opened(place).problems == [problem]
 
 
 def test_a_file_of_just_the_largest_size_is_read(place: Path) -> None:
-    (place / "x.json").write_bytes(text(2) + b" " * (MIB - len(text(2))))
-    assert in_force(opened([str(place)])) == {"good.json": "1", "x.json": "2"}
+    (place / "x.json").write_bytes(text(2).ljust(MIB))
+    assert in_force(opened(place)) == {"good.json": "1", "x.json": "2"}
 
 
 def sizeless(status_of: Callable[..., os.stat_result]) -> Callable[..., Any]:
@@ -134,22 +129,20 @@ def sizeless(status_of: Callable[..., os.stat_result]) -> Callable[..., Any]:
 def test_a_file_that_says_it_has_no_bytes_and_has_some_is_read_whole(
     place: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    content = text(2) + b" " * (size - len(text(2)))
-    (place / "x.json").write_bytes(content)
+    (place / "x.json").write_bytes(text(2).ljust(size))
     for name in ("stat", "fstat"):
         monkeypatch.setattr(os, name, sizeless(getattr(os, name)))
-    assert in_force(opened([str(place)])) == {"good.json": "1", "x.json": "2"}
-    (place / "x.json").write_bytes(content + MIB * b" ")
-    assert problems(opened([str(place)])) == {"x.json": f"{MIB + 1} bytes, at most {MIB}"}
+    assert in_force(opened(place)) == {"good.json": "1", "x.json": "2"}
+    (place / "x.json").write_bytes(text(2).ljust(size + MIB))
+    assert problems(opened(place)) == {"x.json": f"{MIB + 1} bytes, at most {MIB}"}
 
 
-@pytest.mark.parametrize("kind", ["a FIFO", "a socket", "a link to a FIFO", "a link to a terminal"])
-def test_what_is_no_regular_file_is_not_even_opened(place: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    monkeypatch.chdir(place)
-    directories = opened([str(place)], now=later)
-    BAD[kind][0](place / "x.json")
+def test_what_is_no_regular_file_is_not_even_opened(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directories = opened(place, now=later)
+    for number, (_, make) in enumerate(IRREGULAR):
+        make(place / f"{number}.json")
     reads = Reads(monkeypatch)
-    directories.current()
+    assert len(problems(directories)) == len(IRREGULAR)
     assert reads.opened == []
 
 
@@ -158,7 +151,7 @@ def test_a_fifo_put_in_place_of_a_file_at_the_moment_it_is_opened_blocks_nothing
 ) -> None:
     site = place.with_name("site")
     site.mkdir()
-    directories = opened([str(place), str(site)])
+    directories = opened(place, site)
     (site / "good.json").write_bytes(text(2))
     really = os.open
 
@@ -173,18 +166,15 @@ def test_a_fifo_put_in_place_of_a_file_at_the_moment_it_is_opened_blocks_nothing
     assert problems(directories) == {"good.json": "not a regular file"}
 
 
-def test_thousands_of_bad_files_harm_nothing_and_are_named_once_each(
+def test_hundreds_of_bad_files_harm_nothing_and_are_named_once_each(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for number in range(3000):
+    for number in range(300):
         (place / f"{number}.json").write_bytes(b"{")
-    directories = opened([str(place)], now=later)
-    assert in_force(directories) == {"good.json": "1"}
+    directories = opened(place, now=later)
     (place / "0.json").write_bytes(b"[{")
     assert in_force(directories) == {"good.json": "1"}
-    assert len(directories.problems) == 3000
-    assert len(caplog.records) == 3001
-    assert directories.files_read == 3002
+    assert (len(directories.problems), len(caplog.records), directories.files_read) == (300, 301, 302)
 
 
 def test_a_bug_that_one_file_brings_out_costs_no_other(
@@ -195,7 +185,7 @@ def test_a_bug_that_one_file_brings_out_costs_no_other(
 
     monkeypatch.setattr(file, "parse_in_steps", buggy)
     (place / "a.json").write_bytes(b"{}")
-    directories = opened([str(place)])
+    directories = opened(place)
     (place / "z.json").write_bytes(b"{}")
     assert in_force(directories) == {"good.json": "1"}
     assert problems(directories).keys() == {"a.json", "z.json"}
@@ -205,13 +195,9 @@ def test_a_bug_that_one_file_brings_out_costs_no_other(
 def test_a_bug_in_matching_leaves_in_force_what_was(
     place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    directories = opened([str(place)])
-
-    def buggy(hooks: object) -> Steps[Matcher]:
-        raise ZeroDivisionError
-
+    directories = opened(place)
     with monkeypatch.context() as patch:
-        patch.setattr(Matcher, "in_steps", buggy)
+        patch.setattr(Matcher, "in_steps", lambda hooks: 1 // 0)
         (place / "x.json").write_bytes(text(2))
         assert in_force(directories) == {"good.json": "1"}
         assert "a bug" in caplog.text
@@ -234,7 +220,7 @@ def no_descriptor_left() -> Iterator[None]:
 
 @pytest.mark.parametrize("swapped", [False, True], ids=["one file", "the directory"])
 def test_what_cannot_be_read_for_want_of_descriptors_is_read_when_there_are_some(place: Path, swapped: bool) -> None:
-    directories = opened([str(place)])
+    directories = opened(place)
     if swapped:
         place.rename(place.with_name("old"))
         place.mkdir()
@@ -249,61 +235,35 @@ def test_what_cannot_be_read_for_want_of_descriptors_is_read_when_there_are_some
 
 
 @contextlib.contextmanager
-def unprivileged() -> Iterator[Path]:
-    """A directory, and nobody's rights."""
+def unprivileged() -> Iterator[Scene]:
+    """A scene with nobody's rights."""
     with tempfile.TemporaryDirectory(dir="/tmp") as base:  # pytest's own is closed to nobody
         user = os.geteuid()
         os.chmod(base, 0o1777)  # noqa: S103 - sticky, or nothing in it would be trusted
         os.seteuid(user or 65534)
         try:
-            yield Path(base)
+            yield Scene(Path(base))
         finally:
             os.seteuid(user)
 
 
-def test_unreadable_files_are_problems_until_they_are_readable() -> None:
-    with unprivileged() as base:
-        (base / "good.json").write_bytes(text(1))
-        (base / "x.json").write_bytes(text(1))
-        (base / "x.json").chmod(0)
-        directories = opened([str(base)])
-        assert in_force(directories) == {"good.json": "1"}
-        assert problems(directories) == {"x.json": "Permission denied"}
-        (base / "x.json").chmod(0o400)
-        assert in_force(directories) == {"good.json": "1", "x.json": "1"}
-        (base / "x.json").chmod(0)
-        assert in_force(directories) == {"good.json": "1", "x.json": "1"}
-        assert problems(directories) == {"x.json": "Permission denied; the last good version stays in force"}
+UNREADABLE = {
+    "a file": (
+        "write d/good.json; write d/x.json; chmod 0 d/x.json; open d; IS good.json=1; BAD x.json: Permission denied;"
+        " chmod 400 d/x.json; IS good.json=1 x.json=1; chmod 0 d/x.json; IS good.json=1 x.json=1;"
+        " KEPT x.json: Permission denied"
+    ),
+    "a directory, which is not gone": (
+        "write d/x.json; chmod 0 d; open d; IS; BAD d: Permission denied; chmod 700 d; IS x.json=1; BAD; chmod 0 d;"
+        " IS x.json=1; BAD d x.json; chmod 500 d; IS x.json=1; chmod 700 d"
+    ),
+    "a parent, whose names can be looked up, and which can not be watched": (
+        "mkdir p/d; chmod 100 p; open p/d; write p/d/x.json; IS x.json=1; chmod 700 p; mv p/d p/away; IS"
+    ),
+}
 
 
-def test_unreadable_directories_are_problems_until_they_are_readable() -> None:
-    with unprivileged() as base:
-        place = base / "hooks.d"
-        place.mkdir()
-        (place / "x.json").write_bytes(text(1))
-        place.chmod(0)
-        directories = opened([str(place)])
-        assert in_force(directories) == {}
-        assert problems(directories) == {"hooks.d": "Permission denied"}
-        place.chmod(0o700)
-        assert in_force(directories) == {"x.json": "1"}
-        assert directories.problems == []
-        place.chmod(0)
-        assert in_force(directories) == {"x.json": "1"}, "it is not gone"
-        assert "hooks.d" in problems(directories)
-        place.chmod(0o500)
-        assert in_force(directories) == {"x.json": "1"}
-        place.chmod(0o700)
-
-
-def test_a_directory_that_is_not_listed_but_may_be_entered_is_followed() -> None:
-    with unprivileged() as base:
-        place = base / "closed" / "hooks.d"
-        place.mkdir(parents=True)
-        place.parent.chmod(0o100)  # its names can be looked up, and no watch can be had
-        directories = opened([str(place)])
-        (place / "x.json").write_bytes(text(1))
-        assert in_force(directories) == {"x.json": "1"}
-        place.parent.chmod(0o700)
-        place.rename(place.parent / "away")
-        assert in_force(directories) == {}
+@pytest.mark.parametrize("steps", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_is_unreadable_is_a_problem_until_it_is_readable(steps: str) -> None:
+    with unprivileged() as scene:
+        scene.play(steps)

@@ -1,132 +1,119 @@
-"""A change is in force for the very next container, 500 times out of 500, and a writer at work costs no hook."""
+"""A change is in force for the very next container, every time, and a writer at work costs no hook."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.hooks.hookdirs import in_force, opened, relink, replace, text
+from .hookdirs import in_force, opened, relink, replace, text
 
-TIMES = 500
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    place = tmp_path / "hooks.d"
-    place.mkdir()
-    return place
+TIMES = 200
+Seen = Callable[[dict[str, object]], None]
+"""Asserts which versions are in force."""
 
 
-def test_a_new_file_is_seen_every_time(place: Path) -> None:
-    directories = opened([str(place)])
+def new_files(base: Path, number: int, seen: Seen) -> None:
+    (base / "d" / f"{number % 20}.json").write_bytes(text(number))
+    seen({f"{one % 20}.json": one for one in range(max(0, number - 19), number + 1)})
+
+
+def written_renamed_deleted(base: Path, number: int, seen: Seen) -> None:
+    (base / "d/x.json").write_bytes(text(number))
+    seen({"x.json": number})
+    replace(base / "d/x.json", text(-number))
+    seen({"x.json": -number})
+    (base / "d/x.json").rename(base / "d/y.json")
+    seen({"y.json": -number})
+    (base / "d/y.json").rename(base / "z.json")
+    seen({})
+    (base / "d/x.json").write_bytes(text(number))
+    seen({"x.json": number})
+    (base / "d/x.json").unlink()
+    seen({})
+
+
+def swapped_by_a_link(base: Path, number: int, seen: Seen) -> None:
+    new = base / str(number)
+    new.mkdir()
+    (new / f"{number}.json").write_bytes(text(number))
+    if number == 0:
+        (base / "d").rmdir()
+    relink(base / "d", new)
+    seen({f"{number}.json": number})
+
+
+def swapped_by_renames(base: Path, number: int, seen: Seen) -> None:
+    (base / "new").mkdir()
+    (base / "new" / f"{number}.json").write_bytes(text(number))
+    (base / "d").rename(base / f"old-{number}")
+    (base / "new").rename(base / "d")
+    seen({f"{number}.json": number})
+
+
+def a_volume_of_kubernetes(base: Path, number: int, seen: Seen) -> None:
+    new = base / "d" / f"..2026_{number}"
+    new.mkdir()
+    (new / "x.json").write_bytes(text(number))
+    relink(base / "d/x.json", "..data/x.json") if number == 0 else None
+    relink(base / "d/..data", new.name)
+    seen({"x.json": number})
+
+
+CHANGES = [new_files, written_renamed_deleted, swapped_by_a_link, swapped_by_renames, a_volume_of_kubernetes]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_change_is_seen_every_time(tmp_path: Path, change: Callable[[Path, int, Seen], None]) -> None:
+    (tmp_path / "d").mkdir()
+    directories = opened(tmp_path / "d")
+
+    def seen(expected: dict[str, object]) -> None:
+        assert in_force(directories) == {name: str(version) for name, version in expected.items()}
+
     for number in range(TIMES):
-        (place / f"{number}.json").write_bytes(text(number))
-        assert in_force(directories)[f"{number}.json"] == str(number)
-    assert len(in_force(directories)) == TIMES
-
-
-def test_a_file_written_anew_is_seen_every_time(place: Path) -> None:
-    directories = opened([str(place)])
-    for number in range(TIMES):
-        (place / "x.json").write_bytes(text(number))
-        assert in_force(directories) == {"x.json": str(number)}
-
-
-def test_a_renamed_file_is_seen_every_time(place: Path) -> None:
-    directories = opened([str(place)])
-    for number in range(TIMES):
-        replace(place / "x.json", text(number))
-        assert in_force(directories) == {"x.json": str(number)}
-        (place / "x.json").rename(place / "y.json")
-        assert in_force(directories) == {"y.json": str(number)}
-        (place / "y.json").rename(place.parent / "z.json")
-        assert in_force(directories) == {}
-
-
-def test_a_deleted_file_is_gone_every_time(place: Path) -> None:
-    directories = opened([str(place)])
-    for number in range(TIMES):
-        (place / "x.json").write_bytes(text(number))
-        assert in_force(directories) == {"x.json": str(number)}
-        (place / "x.json").unlink()
-        assert in_force(directories) == {}
-
-
-def test_a_directory_swapped_by_a_link_is_seen_every_time(tmp_path: Path) -> None:
-    link = tmp_path / "hooks.d"
-    directories = opened([str(link)])
-    for number in range(TIMES):
-        new = tmp_path / str(number)
-        new.mkdir()
-        (new / f"{number}.json").write_bytes(text(number))
-        relink(link, new)
-        assert in_force(directories) == {f"{number}.json": str(number)}
-
-
-def test_a_directory_swapped_by_renames_is_seen_every_time(tmp_path: Path, place: Path) -> None:
-    directories = opened([str(place)])
-    for number in range(TIMES):
-        new = tmp_path / "new"
-        new.mkdir()
-        (new / f"{number}.json").write_bytes(text(number))
-        place.rename(tmp_path / f"old-{number}")
-        new.rename(place)
-        assert in_force(directories) == {f"{number}.json": str(number)}
-
-
-def test_a_kubernetes_volume_that_is_updated_is_seen_every_time(place: Path) -> None:
-    (place / "x.json").symlink_to("..data/x.json")
-    directories = opened([str(place)])
-    for number in range(TIMES):
-        new = place / f"..2026_{number}"
-        new.mkdir()
-        (new / "x.json").write_bytes(text(number))
-        relink(place / "..data", new.name)
-        assert in_force(directories) == {"x.json": str(number)}
+        change(tmp_path, number, seen)
 
 
 @contextmanager
-def meanwhile(path: Path, content: bytes) -> Iterator[None]:
-    """Somebody writes a file anew all the time, without a temporary one."""
+def meanwhile(work: Callable[[], None]) -> Iterator[None]:
+    """Somebody does something all the time."""
     done = threading.Event()
 
-    def write() -> None:
+    def go_on() -> None:
         while not done.is_set():
-            with open(path, "wb", buffering=0) as file:
-                file.write(content[:20])
-                file.write(content[20:])
+            work()
 
-    writer = threading.Thread(target=write)
-    writer.start()
+    worker = threading.Thread(target=go_on)
+    worker.start()
     try:
         yield
     finally:
         done.set()
-        writer.join()
+        worker.join()
 
 
-def test_a_file_that_is_written_all_the_time_is_in_force_all_the_time(place: Path) -> None:
-    (place / "x.json").write_bytes(text(1))
-    directories = opened([str(place)])
-    with meanwhile(place / "x.json", text(1)):
-        while directories.files_read < 2 * TIMES:
-            assert in_force(directories) == {"x.json": "1"}
+@pytest.mark.parametrize("masked", [False, True], ids=["alone", "over another"])
+def test_a_file_that_is_written_all_the_time_is_in_force_all_the_time(tmp_path: Path, masked: bool) -> None:
+    for name in ("vendor", "site"):
+        (tmp_path / name).mkdir()
+    (tmp_path / ("vendor" if masked else "site") / "x.json").write_bytes(text(1))
+    directories = opened(tmp_path / "vendor", tmp_path / "site")
+    whole = text(2 if masked else 1)
 
+    def write() -> None:
+        with open(tmp_path / "site/x.json", "wb", buffering=0) as file:  # without a temporary one
+            file.write(whole[:20])
+            file.write(whole[20:])
 
-def test_an_override_that_is_written_all_the_time_never_uncovers_nothing(tmp_path: Path, place: Path) -> None:
-    vendor = tmp_path / "vendor"
-    vendor.mkdir()
-    (vendor / "x.json").write_bytes(text("vendor"))
-    directories = opened([str(vendor), str(place)])
-    with meanwhile(place / "x.json", text("site")):
-        while directories.files_read < 2 * TIMES:
-            assert in_force(directories)["x.json"] in {"vendor", "site"}
-    assert in_force(directories) == {"x.json": "site"}
+    with meanwhile(write):
+        while directories.files_read < TIMES:
+            assert in_force(directories)["x.json"] in {"1", "2"}
+    assert in_force(directories) == {"x.json": "2" if masked else "1"}
 
 
 def test_a_swap_under_way_shows_the_old_or_the_new_and_ends_with_the_new(tmp_path: Path) -> None:
@@ -136,20 +123,13 @@ def test_a_swap_under_way_shows_the_old_or_the_new_and_ends_with_the_new(tmp_pat
         for number in range(5):
             (place / f"{number}.json").write_bytes(text(place.name))
     link.symlink_to(places[0])
-    directories = opened([str(link)])
-    done = threading.Event()
+    directories = opened(link)
 
     def swap() -> None:
-        while not done.is_set():
-            for place in reversed(places):
-                relink(link, place)
+        for place in places[::-1]:
+            relink(link, place)
 
-    writer = threading.Thread(target=swap)
-    writer.start()
-    try:
+    with meanwhile(swap):
         for _ in range(TIMES):
             assert len(in_force(directories)) == 5
-    finally:
-        done.set()
-        writer.join()
     assert set(in_force(directories).values()) == {os.readlink(link)[-1]}

@@ -6,103 +6,78 @@ from typing import Any
 
 import pytest
 
+from adapter.hooks import match
 from adapter.hooks.facts import Facts
 from adapter.hooks.match import Matcher
+from adapter.hooks.patterns import Patterns
 from adapter.hooks.steps import finish
 
 from .examples import container, files, hook, verdict
 
 NOTE = {"example.com/note": "hello world", "b": ""}
+HELLO = "'example.com/note': 'hello world'"
+NO_CONDITION = "no condition is given, so it never matches"
+NO_BINDS = "the container has no bind mounts but those of the runtime"
 
+# fmt: off
 AND: list[tuple[dict[str, Any], Facts, bool, str]] = [
-    ({}, container(NOTE, binds=True), False, "no condition is given, so it never matches"),
+    ({}, container(NOTE, binds=True), False, NO_CONDITION),
     ({"always": True}, container(), True, "always is true"),
     ({"always": False}, container(), False, "always is false"),
     ({"always": False, "commands": ["sh"]}, container(), False, "always is false"),
-    # bind mounts
     ({"has_bind_mounts": True}, container(binds=True), True, "the container has bind mounts"),
-    ({"has_bind_mounts": True}, container(), False, "the container has no bind mounts but those of the runtime"),
+    ({"has_bind_mounts": True}, container(), False, NO_BINDS),
     ({"has_bind_mounts": False}, container(), False, "hasBindMounts is false"),
     ({"has_bind_mounts": False, "always": True}, container(), False, "hasBindMounts is false"),
     # annotations: key and value of the same one, found anywhere in them
-    (
-        {"annotations": {"note$": "lo w"}},
-        container(NOTE),
-        True,
-        "the annotation 'example.com/note': 'hello world' matches 'note$': 'lo w'",
-    ),
+    ({"annotations": {"note$": "lo w"}}, container(NOTE), True, f"the annotation {HELLO} matches 'note$': 'lo w'"),
     ({"annotations": {"note$": "^$"}}, container(NOTE), False, "no annotation matches 'note$': '^$'"),
     ({"annotations": {"": ""}}, container(), False, "no annotation matches '': ''"),
     ({"annotations": {"": ""}}, container({"": ""}), True, "the annotation '': '' matches '': ''"),
     ({"annotations": {"^b$": "", "z": ""}}, container(NOTE), False, "no annotation matches 'z': ''"),
-    (
-        {"annotations": {"^b$": "", "n": "o"}},
-        container(NOTE),
-        True,
-        "the annotation 'b': '' matches '^b$': '' and the annotation 'example.com/note': 'hello world' matches 'n'",
-    ),
+    ({"annotations": {"^b$": "", "n": "o"}}, container(NOTE), True,
+     f"the annotation 'b': '' matches '^b$': '' and the annotation {HELLO} matches 'n'"),
     ({"annotations": {"a.c": ""}}, container({"a\nc": ""}), False, "no annotation matches 'a.c': ''"),
     ({"annotations": {"^a$": ""}}, container({"a\n": ""}), False, "no annotation matches '^a$': ''"),
-    # the command
+    ({"annotations": {".*": "sh"}}, container(NOTE), False, "no annotation matches"),
+    # the command; upstream fails a container without one
     ({"commands": ["bash", "sh$"]}, container(), True, "the command '/bin/sh' matches 'sh$'"),
     ({"commands": ["bash", "^sh"]}, container(), False, "the command '/bin/sh' matches none of 'bash', '^sh'"),
     ({"commands": [""]}, container(command=""), True, "the command '' matches ''"),
-    # upstream fails the container
     ({"commands": [".*"]}, container(command=None), False, "the container has no args, so no command"),
+    ({"commands": ["hello"]}, container(NOTE), False, "the command '/bin/sh' matches none"),
     # several
     ({"always": True, "commands": ["x"]}, container(), False, "the command '/bin/sh' matches none of 'x'"),
-    (
-        {"always": True, "has_bind_mounts": True, "commands": ["sh"]},
-        container(binds=True),
-        True,
-        "always is true and the container has bind mounts and the command '/bin/sh' matches 'sh'",
-    ),
+    ({"always": True, "has_bind_mounts": True, "commands": ["sh"]}, container(binds=True), True,
+     "always is true and the container has bind mounts and the command '/bin/sh' matches 'sh'"),
     ({"always": True, "annotations": {"b": "x"}}, container(NOTE), False, "no annotation matches 'b': 'x'"),
     ({"has_bind_mounts": True, "annotations": {"b": ""}}, container(NOTE), False, "the container has no bind mounts"),
     ({"commands": ["sh"], "annotations": {"b": "x"}}, container(NOTE), False, "no annotation matches 'b': 'x'"),
 ]
-
 OR: list[tuple[dict[str, Any], Facts, bool, str]] = [
-    ({}, container(NOTE, binds=True), False, "no condition is given, so it never matches"),
+    ({}, container(NOTE, binds=True), False, NO_CONDITION),
     ({"always": True}, container(), True, "always is true"),
     ({"has_bind_mounts": True, "commands": ["x"]}, container(binds=True), True, "the container has bind mounts"),
-    ({"has_bind_mounts": True}, container(), False, "the container has no bind mounts but those of the runtime"),
+    ({"has_bind_mounts": True}, container(), False, NO_BINDS),
     ({"has_bind_mounts": False}, container(), False, "hasBindMounts is false"),
     ({"has_bind_mounts": False, "commands": ["sh"]}, container(), True, "the command '/bin/sh' matches 'sh'"),
-    (
-        {"annotations": {".*": "hello"}},
-        container(NOTE),
-        True,
-        "the annotation 'example.com/note': 'hello world' matches",
-    ),
+    ({"annotations": {".*": "hello"}}, container(NOTE), True, f"the annotation {HELLO} matches"),
     ({"annotations": {".*": ""}}, container(), False, "no annotation matches '.*': ''"),
-    (
-        {"annotations": {".*": "x"}, "commands": ["y"]},
-        container(NOTE),
-        False,
-        "no annotation matches '.*': 'x' and the command '/bin/sh' matches none of 'y'",
-    ),
+    ({"annotations": {".*": "x"}, "commands": ["y"]}, container(NOTE), False,
+     "no annotation matches '.*': 'x' and the command '/bin/sh' matches none of 'y'"),
     ({"annotations": {".*": "x"}, "commands": ["sh"]}, container(NOTE), True, "the command '/bin/sh' matches 'sh'"),
     ({"annotations": {".*": "h"}, "commands": ["y"]}, container(NOTE), True, "the annotation 'example.com/note'"),
     ({"annotations": {".*": "h"}, "commands": ["y"]}, container(NOTE, None), True, "the annotation 'example.com/note'"),
     ({"commands": ["y"]}, container(command=None), False, "the container has no args, so no command"),
 ]
+# fmt: on
 
 
-@pytest.mark.parametrize(("when", "facts", "matched", "reason"), AND)
-def test_all_conditions_given_must_hold(when: dict[str, Any], facts: Facts, matched: bool, reason: str) -> None:
-    found = verdict(hook(**when), facts)
-    assert found[0] == matched
-    assert found[1].startswith(reason)
-
-
-@pytest.mark.parametrize(("when", "facts", "matched", "reason"), OR)
-def test_of_an_old_hooks_conditions_one_suffices(
-    when: dict[str, Any], facts: Facts, matched: bool, reason: str
-) -> None:
-    found = verdict(hook(any_of=True, **when), facts)
-    assert found[0] == matched
-    assert found[1].startswith(reason)
+@pytest.mark.parametrize(("table", "any_of"), [(AND, False), (OR, True)], ids=["all must hold", "one suffices"])
+def test_conditions_decide_and_are_the_reason(table: list[tuple[Any, Facts, bool, str]], any_of: bool) -> None:
+    for when, facts, matched, reason in table:
+        found = verdict(hook(any_of=any_of, **when), facts)
+        assert (found[0], found[1][: len(reason)]) == (matched, reason), when
 
 
 def test_hooks_come_in_the_order_of_their_names_in_lower_case() -> None:
@@ -136,11 +111,6 @@ def test_two_hooks_with_the_same_conditions_are_two_hooks() -> None:
     assert files(Matcher(hooks).match(container(NOTE))) == ["a.json", "b.json", "c.json"]
 
 
-def test_a_pattern_is_one_of_the_command_or_of_annotations_not_of_both() -> None:
-    assert not verdict(hook(annotations={".*": "sh"}), container(NOTE))[0]
-    assert not verdict(hook(commands=["hello"]), container(NOTE))[0]
-
-
 def test_no_hooks_are_no_hooks() -> None:
     assert Matcher([]).match(container(NOTE)) == []
     assert Matcher([]).explain(container(NOTE)) == []
@@ -155,10 +125,8 @@ def test_a_reason_is_one_line_of_bearable_length() -> None:
 
 
 def test_the_reason_names_the_same_annotation_whatever_their_order() -> None:
-    first, second = ({"b": "x", "a": "x"}, {"a": "x", "b": "x"})
-    of = hook(annotations={".*": "x"})
-    assert verdict(of, container(first)) == verdict(of, container(second))
-    assert "'a': 'x'" in verdict(of, container(first))[1]
+    for notes in ({"b": "x", "a": "x"}, {"a": "x", "b": "x"}):
+        assert "'a': 'x'" in verdict(hook(annotations={".*": "x"}), container(notes))[1]
 
 
 LOST_BEFORE = {
@@ -182,3 +150,22 @@ def test_a_matcher_made_in_steps_compiles_one_pattern_at_each_step() -> None:
     assert sum(1 for _ in steps) == 10 + 10 + 11
     made = finish(Matcher.in_steps(hooks))
     assert files(made.match(container({"k7": "v7"}))) == ["7.json"]
+
+
+def test_only_short_keys_without_a_pattern_are_remembered_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    find = Patterns.find
+    monkeypatch.setattr(Patterns, "find", lambda self, text: asked.append(text) or find(self, text))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(match, "USUAL_KEYS", 3)
+    matcher = Matcher([hook(annotations={"^a$": "^b$"})])
+    long = "x" * (match.USUAL_KEY + 1)
+
+    def looked_for(*keys: str) -> set[str]:
+        asked.clear()
+        assert len(matcher.match(container(dict.fromkeys(keys, "b"), None))) == keys.count("a")
+        return {*asked} - {"b"}
+
+    assert looked_for("a", "1", "2", long[1:], long) == {"a", "1", "2", long[1:], long}
+    assert looked_for("a", "1", "2", long[1:], long) == {"a", long}
+    assert looked_for("3") == {"3"}, "with it, the others are forgotten"
+    assert looked_for("1", "3") == {"1"}

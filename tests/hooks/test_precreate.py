@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shlex
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -22,22 +23,8 @@ ECHO = "cat"
 """A hook that changes nothing."""
 
 
-def hook(
-    programs: Programs,
-    name: str,
-    script: str,
-    *,
-    args: tuple[str, ...] = (),
-    env: tuple[str, ...] = ("PATH=/usr/bin:/bin",),
-    timeout: int | None = None,
-) -> Named:
-    path = programs.shell(name, script)
-    made = Hook(path, args, env, timeout, When(always=True), ("precreate",))
-    return Named(f"{name}.json", f"/hooks/{name}.json", made)
-
-
-def printing(spec: object) -> str:
-    return f"cat >/dev/null; printf '%s' {shlex.quote(json.dumps(spec))}"
+Words: TypeAlias = tuple[str, ...]
+PATH = ("PATH=/usr/bin:/bin",)
 
 
 def edited(by: str) -> str:
@@ -45,25 +32,26 @@ def edited(by: str) -> str:
     return f"sed {shlex.quote(by)}"
 
 
+A2, A3 = edited('s/"A=1"/"A=2"/'), edited('s/"A=2"/"A=3"/')
+SAID = "precreate hook /hooks/a.json: "
+
+
 class Creation:
     """The creation of a container, in two seconds, with a hook of a later stage injected already."""
 
     def __init__(self, loop: SteppedLoop, *hooks: Named, fail: bool = True, host_root: str = "/") -> None:
-        container = api.Container(
-            id="c1", name="nginx", args=["sleep"], env=["PATH=/bin", "A=1"], annotations={"note": "x"}
-        )
-        request = api.CreateContainerRequest(
-            pod=api.PodSandbox(id="p", namespace="default", name="web"), container=container
-        )
+        env, pod = ["PATH=/bin", "A=1"], api.PodSandbox(id="p", namespace="default", name="web")
+        container = api.Container(id="c1", name="nginx", args=["sleep"], env=env, annotations={"note": "x"})
+        request = api.CreateContainerRequest(pod=pod, container=container)
         response = api.CreateContainerResponse()
         response.adjust.hooks.poststop.add(path="/bin/true")
         response.adjust.CDI_devices.add(name="example.com/dev=1")
         response.update.add(container_id="c0")
+        self.before = copy.deepcopy(response)
         self.loop = loop
         self.settled: tuple[api.CreateContainerResponse | None, Exception | None] | None = None
-        policy = precreate.Policy(fail, host_root)
         self.runner = Runner(loop)
-        edits = precreate.Edits(self.runner, hooks, request, response, policy)
+        edits = precreate.Edits(self.runner, hooks, request, response, precreate.Policy(fail, host_root))
         edits.go()
         edits.answer_by(loop.now + 2)
         edits.answer.then(self._settle)
@@ -71,13 +59,9 @@ class Creation:
     def _settle(self, response: Any, error: Exception | None) -> None:
         self.settled = response, error
 
-    def wait(self) -> Creation:
-        self.loop.until(lambda: self.settled is not None, "no answer comes")
-        return self
-
     @property
     def error(self) -> str:
-        assert self.wait().settled is not None
+        self.loop.until(lambda: self.settled is not None, "no answer comes")
         _, error = self.settled or (None, None)
         assert error is None or isinstance(error, AdapterError)
         return str(error or "")
@@ -94,24 +78,47 @@ class Creation:
         return {entry.key: entry.value for entry in self.response.adjust.env if not entry.key.startswith("-")}
 
 
-def test_what_a_hook_changes_becomes_an_adjustment(loop: SteppedLoop, programs: Programs) -> None:
-    creation = Creation(loop, hook(programs, "a", edited('s/"A=1"/"A=2","B=3"/; s/"note":"x"/"note":"y"/')))
+class Run:
+    """Makes hooks and creates containers with them."""
+
+    def __init__(self, loop: SteppedLoop, programs: Programs) -> None:
+        self.loop, self.programs = loop, programs
+
+    def hook(
+        self,
+        name: str,
+        script: str,
+        args: tuple[str, ...] = (),
+        env: tuple[str, ...] = PATH,
+        timeout: int | None = None,
+    ) -> Named:
+        made = Hook(self.programs.shell(name, script), args, env, timeout, When(always=True), ("precreate",))
+        return Named(f"{name}.json", f"/hooks/{name}.json", made)
+
+    def __call__(self, *scripts: str, fail: bool = True, **options: Any) -> Creation:
+        """Creates a container with hooks a, b, ...; options are those of each hook."""
+        hooks = [self.hook(name, script, **options) for name, script in zip("abc", scripts, strict=False)]
+        return Creation(self.loop, *hooks, fail=fail)
+
+
+@pytest.fixture
+def run(loop: SteppedLoop, programs: Programs) -> Run:
+    return Run(loop, programs)
+
+
+def test_what_a_hook_changes_becomes_an_adjustment(run: Run) -> None:
+    creation = run(edited('s/"A=1"/"A=2","B=3"/; s/"note":"x"/"note":"y"/'))
     assert creation.env == {"A": "2", "B": "3"}
     assert creation.response.adjust.annotations["note"] == "y"
 
 
-def test_what_was_adjusted_before_stays(loop: SteppedLoop, programs: Programs) -> None:
-    response = Creation(loop, hook(programs, "a", ECHO)).response
-    adjust = api.ContainerAdjustment(
-        hooks=api.Hooks(poststop=[api.Hook(path="/bin/true")]), CDI_devices=[api.CDIDevice(name="example.com/dev=1")]
-    )
-    assert response.adjust == adjust
-    assert [update.container_id for update in response.update] == ["c0"]
+def test_what_was_adjusted_before_stays(run: Run) -> None:
+    creation = run(ECHO)
+    assert creation.response == creation.before
 
 
-def test_a_hook_gets_the_compact_spec_with_the_other_hooks_in_it(loop: SteppedLoop, programs: Programs) -> None:
-    creation = Creation(loop, hook(programs, "a", f"tee {programs.path('got')}"))
-    assert not creation.error
+def test_a_hook_gets_the_compact_spec_with_the_other_hooks_in_it(run: Run, programs: Programs) -> None:
+    assert not run(f"tee {programs.path('got')}").error
     text = (programs.folder / "got").read_text()
     spec = json.loads(text)
     assert text == json.dumps(spec, separators=(",", ":"), ensure_ascii=False)
@@ -119,58 +126,43 @@ def test_a_hook_gets_the_compact_spec_with_the_other_hooks_in_it(loop: SteppedLo
     assert spec["hooks"]["poststop"] == [{"path": "/bin/true"}]
 
 
-def test_each_hook_gets_what_the_one_before_has_printed(loop: SteppedLoop, programs: Programs) -> None:
+def test_each_hook_gets_what_the_one_before_has_printed(run: Run) -> None:
     """Byte for byte, with its white space."""
-    first, second = edited('s/"A=1"/ "A=2"/'), edited('s/ "A=2"/"A=3"/')
-    assert Creation(loop, hook(programs, "a", first), hook(programs, "b", second)).env == {"A": "3"}
+    assert run(edited('s/"A=1"/ "A=2"/'), edited('s/ "A=2"/"A=3"/')).env == {"A": "3"}
 
 
-def test_argv_and_environment_are_what_the_file_says_and_nothing_else(loop: SteppedLoop, programs: Programs) -> None:
+def test_argv_and_environment_are_what_the_file_says_and_nothing_else(run: Run, programs: Programs) -> None:
     script = 'tr "\\0" "\\n" </proc/$$/environ >"$1"; printf "%s\\n" "$@" >>"$1"; cat'
-    of = hook(programs, "a", script, args=("name", programs.path("got"), "x y"), env=("PATH=/bin", "A=<b>=c", "D"))
-    assert not Creation(loop, of).error
-    assert (programs.folder / "got").read_text().splitlines() == [
-        *("PATH=/bin", "A=<b>=c"),
-        *(programs.path("got"), "x y"),
-    ]
+    got = programs.path("got")
+    assert not run(script, args=("name", got, "x y"), env=("PATH=/bin", "A=<b>=c", "D")).error
+    assert (programs.folder / "got").read_text().splitlines() == ["PATH=/bin", "A=<b>=c", got, "x y"]
 
 
-ODD = [
-    {"env": ("=x", "PATH=/usr/bin:/bin")},
-    {"env": ("", "PATH=/usr/bin:/bin")},
-    {"env": ("PATH=/nowhere", "PATH=/usr/bin:/bin", "PATH")},
-    {"args": ("",)},
-    {"args": ("", "x")},
-]
-
-
-@pytest.mark.parametrize("odd", ODD, ids=str)
-def test_a_hook_whose_file_is_odd_runs_as_with_podman(
-    loop: SteppedLoop, programs: Programs, odd: dict[str, Any]
-) -> None:
-    assert Creation(loop, hook(programs, "a", edited('s/"A=1"/"A=2"/'), **odd)).env == {"A": "2"}
-
-
-@pytest.mark.parametrize("odd", [{"env": ("A=\0",)}, {"args": ("a", "\0")}, {"args": ("x" * 3_000_000,)}], ids=len)
-def test_what_cannot_be_passed_to_a_program_fails_the_hook_and_leaks_nothing(
-    loop: SteppedLoop, programs: Programs, odd: dict[str, Any]
-) -> None:
-    before = open_descriptors()
-    assert Creation(loop, hook(programs, "a", ECHO, **odd)).error.startswith("precreate hook /hooks/a.json: ")
-    assert open_descriptors() == before
-    creation = Creation(loop, hook(programs, "a", ECHO, **odd), hook(programs, "b", ECHO), fail=False)
-    assert creation.env == {}
-
-
-def test_without_args_a_hook_is_called_by_its_path(loop: SteppedLoop, programs: Programs) -> None:
+def test_a_hook_whose_file_is_odd_runs_as_with_podman(run: Run) -> None:
+    for odd in (
+        {"env": ("=x", *PATH)},
+        {"env": ("", *PATH)},
+        {"env": ("PATH=/nowhere", *PATH, "PATH")},
+        {"args": ("",)},
+        {"args": ("", "x")},
+    ):
+        assert run(A2, **odd).env == {"A": "2"}, odd
     made = Hook("/bin/cat", (), (), None, When(always=True), ("precreate",))
-    assert not Creation(loop, Named("a.json", "/hooks/a.json", made)).error
+    assert not Creation(run.loop, Named("a.json", "/hooks/a.json", made)).error, "called by its path"
 
 
-def test_the_program_is_where_the_nodes_files_are(loop: SteppedLoop, programs: Programs) -> None:
-    of = hook(programs, "a", edited('s/"A=1"/"A=2"/'))
+def test_what_cannot_be_passed_to_a_program_fails_the_hook_and_leaks_nothing(run: Run) -> None:
+    before = open_descriptors()
+    for odd in ({"env": ("A=\0",)}, {"args": ("a", "\0")}, {"args": ("x" * 3_000_000,)}):
+        assert run(ECHO, **odd).error.startswith(SAID)
+        assert open_descriptors() == before
+        assert run(ECHO, ECHO, fail=False, **odd).env == {}
+
+
+def test_the_program_is_where_the_nodes_files_are(run: Run, programs: Programs) -> None:
+    of = run.hook("a", A2)
     inside = of._replace(hook=of.hook._replace(path="/a"))
-    assert Creation(loop, inside, host_root=f"{programs.folder}/").env == {"A": "2"}
+    assert Creation(run.loop, inside, host_root=f"{programs.folder}/").env == {"A": "2"}
 
 
 FAILURES = [
@@ -184,49 +176,36 @@ FAILURES = [
     ("echo '[]'", "its output is no object"),
     ("echo null", "its output is no object"),
     (edited('s/"args"/"user":{"uid":7},"args"/'), "process.user"),
-    (printing({"process": {"args": ["sleep"], "env": 7}}), "process.env: "),
+    (edited('s/"env":[^]]*]/"env":7/'), "process.env: "),
     (edited('s/"PATH=.bin",//'), "process.env[PATH]: "),
+    # What the runtime does not know.
+    (edited('s/"args":."sleep"./"args":["true"]/'), "process.args: needs NRI 0.10.0, the runtime has 0.8.0"),
 ]
 
 
 @pytest.mark.parametrize(("script", "reason"), FAILURES, ids=[reason for _, reason in FAILURES])
-def test_a_hook_that_fails_fails_the_container_by_name(
-    loop: SteppedLoop, programs: Programs, script: str, reason: str
+def test_a_hook_that_fails_fails_the_container_by_name_or_costs_its_own_edits_only(
+    run: Run, programs: Programs, script: str, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    creation = Creation(loop, hook(programs, "a", script), hook(programs, "b", f"touch {programs.path('ran')}; cat"))
-    assert creation.error.startswith("precreate hook /hooks/a.json: ")
-    assert reason in creation.error
+    error = run(script, f"touch {programs.path('ran')}; cat").error
+    assert error.startswith(SAID)
+    assert reason in error
     assert not (programs.folder / "ran").exists()
+    caplog.clear()
+    assert run(A2, script, A3, fail=False).env == {"A": "3"}
+    assert all(part in caplog.text for part in ("precreate hook /hooks/b.json: ", reason, "(tolerated)"))
 
 
-@pytest.mark.parametrize(("script", "reason"), FAILURES, ids=[reason for _, reason in FAILURES])
-def test_where_policy_allows_it_the_container_goes_without_its_edits(
-    loop: SteppedLoop, programs: Programs, script: str, reason: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    creation = Creation(
-        loop,
-        hook(programs, "a", edited('s/"A=1"/"A=2"/')),
-        hook(programs, "b", script),
-        hook(programs, "c", edited('s/"A=2"/"A=3"/')),
-        fail=False,
-    )
-    assert creation.env == {"A": "3"}
-    assert "precreate hook /hooks/b.json: " in caplog.text
-    assert reason in caplog.text
-    assert "(tolerated)" in caplog.text
+def test_output_without_end_is_a_failure(run: Run) -> None:
+    creation = run("head -c 2000000 /dev/zero")
+    run.loop.advance(PATIENCE)
+    assert creation.error == f"{SAID}no result (more than 1048576 bytes), exit code 0"
 
 
-def test_output_without_end_is_a_failure(loop: SteppedLoop, programs: Programs) -> None:
-    creation = Creation(loop, hook(programs, "a", "head -c 2000000 /dev/zero"))
-    loop.advance(PATIENCE)
-    assert creation.error == "precreate hook /hooks/a.json: no result (more than 1048576 bytes), exit code 0"
-
-
-def test_a_program_that_cannot_be_started_is_a_failure(loop: SteppedLoop, programs: Programs) -> None:
-    of = hook(programs, "a", "")
+def test_a_program_that_cannot_be_started_is_a_failure(run: Run, programs: Programs) -> None:
+    of = run.hook("a", "")
     (programs.folder / "a").unlink()
-    path = programs.path("a")
-    assert Creation(loop, of).error == f"precreate hook /hooks/a.json: {path}: No such file or directory"
+    assert Creation(run.loop, of).error == f"{SAID}{programs.path('a')}: No such file or directory"
 
 
 def reaped(loop: SteppedLoop) -> None:
@@ -238,68 +217,49 @@ HANG = "exec sleep 1000"
 
 
 @pytest.mark.parametrize(("timeout", "limit"), [(1, 1.0), (None, 2.0), (60, 2.0)])
-def test_a_hook_that_is_not_done_in_its_time_is_killed(
-    loop: SteppedLoop, programs: Programs, timeout: int | None, limit: float
-) -> None:
-    creation = Creation(loop, hook(programs, "a", HANG, timeout=timeout))
-    loop.advance(limit - 0.01)
+def test_a_hook_that_is_not_done_in_its_time_is_killed(run: Run, timeout: int | None, limit: float) -> None:
+    creation = run(HANG, timeout=timeout)
+    run.loop.advance(limit - 0.01)
     assert creation.settled is None
-    loop.advance(0.01)
-    assert creation.error == f"precreate hook /hooks/a.json: no result within {limit:.1f} s"
-    reaped(loop)
+    run.loop.advance(0.01)
+    assert creation.error == f"{SAID}no result within {limit:.1f} s"
+    reaped(run.loop)
 
 
-def test_for_a_hook_behind_one_that_took_all_the_time_none_is_left(
-    loop: SteppedLoop, programs: Programs, caplog: pytest.LogCaptureFixture
-) -> None:
-    creation = Creation(loop, hook(programs, "a", HANG), hook(programs, "b", ECHO), fail=False)
-    loop.advance(2)
+def test_for_a_hook_behind_one_that_took_all_the_time_none_is_left(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    creation = run(HANG, ECHO, fail=False)
+    run.loop.advance(2)
     assert creation.env == {}
     assert "precreate hook /hooks/b.json: no time was left (tolerated)" in caplog.text
-    reaped(loop)
+    reaped(run.loop)
 
 
-def test_what_it_says_on_stderr_is_logged(
-    loop: SteppedLoop, programs: Programs, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_hook_behind_one_that_was_late_is_not_late_itself(run: Run) -> None:
+    creation = Creation(run.loop, run.hook("a", HANG, timeout=1), run.hook("b", A2), fail=False)
+    run.loop.advance(1)
+    assert creation.env == {"A": "2"}
+    reaped(run.loop)
+
+
+def test_what_it_says_on_stderr_is_logged(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    assert not Creation(loop, hook(programs, "a", "echo hello >&2; cat")).error
+    assert not run("echo hello >&2; cat").error
     assert "a.json: stderr: hello" in caplog.text
 
 
 def test_a_failure_is_told_with_the_container_and_counts_with_the_runs_of_the_hook(
-    loop: SteppedLoop, programs: Programs, caplog: pytest.LogCaptureFixture
+    run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    creation = Creation(loop, hook(programs, "a", "exit 1"))
-    assert creation.error == "precreate hook /hooks/a.json: exit code 1"
+    creation = run("exit 1")
+    assert creation.error == f"{SAID}exit code 1"
     assert f"creation of container default/web/nginx (c1): {creation.error}" in caplog.text
-    assert {name: (account.runs, account.failures) for name, account in creation.runner.accounts.items()} == {
-        "a.json": (1, 1)
-    }
-
-
-def test_what_the_runtime_does_not_know_is_refused(loop: SteppedLoop, programs: Programs) -> None:
-    of = hook(programs, "a", edited('s/"args":."sleep"./"args":["true"]/'))
-    assert Creation(loop, of).error.startswith(
-        "precreate hook /hooks/a.json: process.args: needs NRI 0.10.0, the runtime has 0.8.0"
-    )
-
-
-def test_a_hook_behind_one_that_was_late_is_not_late_itself(loop: SteppedLoop, programs: Programs) -> None:
-    first = hook(programs, "a", HANG, timeout=1)
-    creation = Creation(loop, first, hook(programs, "b", edited('s/"A=1"/"A=2"/')), fail=False)
-    loop.advance(1)
-    assert creation.env == {"A": "2"}
-    reaped(loop)
+    accounts = creation.runner.accounts.items()
+    assert {name: (account.runs, account.failures) for name, account in accounts} == {"a.json": (1, 1)}
 
 
 def test_a_bug_that_its_output_meets_fails_the_hook(
-    loop: SteppedLoop, programs: Programs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def stumble(*_: object) -> None:
-        raise KeyError("bug")
-
-    monkeypatch.setattr("adapter.gojson.plain", stumble)
-    creation = Creation(loop, hook(programs, "a", ECHO))
-    assert "its result meets a bug of the adapter" in creation.error
-    assert "KeyError" in caplog.text
+    monkeypatch.setattr("adapter.gojson.plain", lambda *_: 1 // 0)
+    assert "its result meets a bug of the adapter" in run(ECHO).error
+    assert "ZeroDivisionError" in caplog.text

@@ -14,10 +14,11 @@ import pytest
 
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import Facts
+from adapter.hooks.file import HookFile
 from adapter.hooks.match import Matcher, Named
 from adapter.hooks.reader import RESERVE, HookReader
-from adapter.loop import Loop
-from tests.hooks.hookdirs import later, text
+
+from .hookdirs import Scene, Watching, later, text
 
 ANY = Facts({}, "/bin/sh", False)
 PATTERNS = 20
@@ -25,27 +26,31 @@ PATTERNS = 20
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
+    """A directory with a hook file that takes many steps to read."""
     (tmp_path / "hooks.d").mkdir()
+    (tmp_path / "hooks.d/x.json").write_bytes(slow(1))
     return tmp_path / "hooks.d"
 
 
 def slow(version: str | int) -> bytes:
-    """A hook file that takes many steps to read."""
     patterns = ", ".join(f'"{version}-{number}"' for number in range(PATTERNS))
-    return text(version).replace(b'{"always": true}', b'{"commands": ["sh", %s]}' % patterns.encode())
+    return text(version, when=f'{{"commands": ["sh", {patterns}]}}')
 
 
 class Daemon:
     """A loop of which a test does one turn after the other."""
 
-    def __init__(self, *places: Path, watch: bool = True) -> None:
-        self.loop = Loop()
+    def __init__(self, *places: Path, watch: bool = True, started: bool = False) -> None:
+        self.loop = Watching()
         self.time = 0.0
         self.loop.time = lambda: self.time
         self.directories = Directories(list(map(str, places)), watch=watch, now=later)
         self.hooks = HookReader(self.loop, self.directories)
         self.answers: dict[str, list[str]] = {}
         self.turns = 0
+        if started:
+            self.hooks.start()
+            self.finish()
 
     def create(self, name: str, due: float = 2.0) -> bool:
         """Asks for the hooks of a container; whether they are there at once."""
@@ -57,14 +62,11 @@ class Daemon:
         return False
 
     def _answer(self, name: str) -> None:
-        self.answers[name] = versions(self.directories.matcher.match(ANY))
+        self.answers[name] = [named.hook.args[1] for named in self.directories.matcher.match(ANY)]
 
     def turn(self, times: int = 1) -> None:
-        """Lets the loop serve what is ready."""
-        for _ in range(times):
-            self.turns += 1
-            self.loop.call_soon(self.loop.stop)
-            self.loop.run()
+        self.turns += times
+        self.loop.turn(times)
 
     def finish(self) -> None:
         self.turn(10 * PATTERNS)
@@ -76,23 +78,18 @@ class Daemon:
         self.finish()
 
 
-def versions(hooks: list[Named]) -> list[str]:
-    return [named.hook.args[1] for named in hooks]
-
-
-def test_where_nothing_has_changed_a_container_has_its_hooks_at_once(place: Path) -> None:
-    (place / "x.json").write_bytes(slow(1))
-    daemon = Daemon(place)
-    daemon.hooks.start()
-    daemon.finish()
+def test_where_nothing_that_matters_has_changed_a_container_has_its_hooks_at_once(place: Path) -> None:
+    daemon = Daemon(place, started=True)
     assert daemon.create("a")
-    assert daemon.answers == {"a": ["1"]}
+    os.utime(place / "x.json", (1, 1))
+    assert daemon.directories.changed()
+    assert daemon.create("b")
+    assert daemon.answers == {"a": ["1"], "b": ["1"]}
 
 
 def test_a_container_waits_for_files_that_are_being_read_and_the_loop_is_served_in_between(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (place / "x.json").write_bytes(slow(1))
     daemon = Daemon(place)
     assert not daemon.create("a")
     served: list[int] = []
@@ -101,32 +98,18 @@ def test_a_container_waits_for_files_that_are_being_read_and_the_loop_is_served_
     daemon.loop.watch(reader, lambda: served.append(daemon.turns))
     while not daemon.answers:
         daemon.turn()
+    assert daemon.answers == {"a": ["1"]}
+    assert len(served) == daemon.turns > 2 * PATTERNS, "one pattern between two looks at the descriptors"
     daemon.time = 10
     daemon.turn()
     assert not caplog.records, "its deadline does not matter any more"
-    served.pop()
-    assert daemon.answers == {"a": ["1"]}
-    assert len(served) + 1 == daemon.turns > 2 * PATTERNS, "one pattern between two looks at the descriptors"
     os.close(writer)
-
-
-def test_a_file_that_is_written_anew_as_it_was_costs_no_waiting(place: Path) -> None:
-    (place / "x.json").write_bytes(slow(1))
-    daemon = Daemon(place)
-    daemon.hooks.start()
-    daemon.finish()
-    os.utime(place / "x.json", (1, 1))
-    assert daemon.directories.changed()
-    assert daemon.create("a")
 
 
 def test_a_container_whose_deadline_nears_gets_the_hooks_of_before_and_the_log_says_so(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (place / "x.json").write_bytes(slow(1))
-    daemon = Daemon(place)
-    daemon.hooks.start()
-    daemon.finish()
+    daemon = Daemon(place, started=True)
     (place / "x.json").write_bytes(slow(22))
     assert not daemon.create("late", due=2.0)
     assert not daemon.create("in time", due=5.0)
@@ -135,119 +118,88 @@ def test_a_container_whose_deadline_nears_gets_the_hooks_of_before_and_the_log_s
     assert daemon.answers == {}
     daemon.turn()
     assert daemon.answers == {"late": ["1"]}
-    assert [record.getMessage() for record in caplog.records] == [
-        "hooks: files are still being read; a container gets the hooks that were in force before"
-    ]
+    said = "hooks: files are still being read; a container gets the hooks that were in force before"
+    assert caplog.messages == [said]
     daemon.finish()
     assert daemon.answers == {"late": ["1"], "in time": ["22"]}
     assert daemon.create("next")
 
 
-def test_what_changes_while_files_are_read_counts_for_containers_that_come_after_it(place: Path) -> None:
-    (place / "x.json").write_bytes(slow(1))
+@pytest.mark.parametrize("changes", [True, False])
+def test_what_changes_while_files_are_read_counts_for_containers_that_come_after_it(place: Path, changes: bool) -> None:
     daemon = Daemon(place)
     assert not daemon.create("first")
     daemon.turn(3)
-    (place / "x.json").write_bytes(slow(22))
-    (place / "y.json").write_bytes(slow(3))
+    if changes:
+        (place / "x.json").write_bytes(slow(22))
+        (place / "y.json").write_bytes(slow(3))
     assert not daemon.create("second")
     while "first" not in daemon.answers:
         daemon.turn()
-    assert "second" not in daemon.answers
+    assert ("second" in daemon.answers) is not changes
     daemon.finish()
-    assert daemon.answers["second"] == ["22", "3"]
-
-
-def test_a_container_that_comes_during_a_reading_has_its_hooks_with_it_if_nothing_changed_since(place: Path) -> None:
-    (place / "x.json").write_bytes(slow(1))
-    daemon = Daemon(place)
-    assert not daemon.create("first")
-    daemon.turn(3)
-    assert not daemon.create("second")
-    while "first" not in daemon.answers:
-        daemon.turn()
-    assert daemon.answers == {"first": ["1"], "second": ["1"]}
+    assert daemon.answers["second"] == (["22", "3"] if changes else ["1"])
 
 
 def test_files_that_change_all_the_time_keep_no_container_waiting_for_ever(place: Path) -> None:
     daemon = Daemon(place)
-    for number in range(10):
+    for number in range(20):
         (place / "x.json").write_bytes(slow(10**number))
-        assert not daemon.create(str(number))
-        daemon.turn(5)
-    for more in range(10, 20):
-        (place / "x.json").write_bytes(slow(10**more))
-        daemon.turn(2 * PATTERNS)
+        if number < 10:
+            assert not daemon.create(str(number))
+        daemon.turn(5 if number < 10 else 2 * PATTERNS)
     assert len(daemon.answers) == 10
 
 
 def test_a_bug_in_reading_keeps_no_container_waiting(
     place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(HookFile, "read", lambda *_, **__: 1 // 0)
     daemon = Daemon(place)
-    (place / "x.json").write_bytes(slow(1))
-    assert not daemon.create("a")
-    monkeypatch.setattr(daemon.directories, "_report", lambda: 1 // 0)
+    daemon.create("a")
     daemon.finish()
     assert daemon.answers == {"a": []}
     assert "a bug" in caplog.text
 
 
 def test_without_watch_files_are_read_once(place: Path) -> None:
-    (place / "x.json").write_bytes(slow(1))
-    daemon = Daemon(place, watch=False)
-    daemon.hooks.start()
-    daemon.finish()
+    daemon = Daemon(place, watch=False, started=True)
     (place / "x.json").write_bytes(slow(22))
     assert daemon.create("a")
-    assert daemon.answers == {"a": ["1"]}
-    assert not daemon.loop._watched
+    assert (daemon.answers, daemon.loop.watched) == ({"a": ["1"]}, [])
 
 
 CHANGES = {
-    "a new file": lambda place: (place / "y.json").write_bytes(text(2)),
-    "a file written anew": lambda place: (place / "x.json").write_bytes(text(22)),
-    "a deleted file": lambda place: (place / "x.json").unlink(),
-    "the directory renamed away": lambda place: place.rename(place.with_name("away")),
-    "the directory replaced": lambda place: (place.rename(place.with_name("away")), place.mkdir()),
+    "a new file": "write hooks.d/y.json 2",
+    "a file written anew": "write hooks.d/x.json 22",
+    "a deleted file": "rm hooks.d/x.json",
+    "the directory renamed away": "mv hooks.d away",
+    "the directory replaced": "mv hooks.d away; mkdir hooks.d",
+    "a parent that is made step by step": "mkdir a; WAKE; mkdir a/b; WAKE; write a/b/x.json 3",
 }
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_change_wakes_the_loop_which_reads_it_though_no_container_comes(place: Path, change: object) -> None:
-    (place / "x.json").write_bytes(text(1))
-    daemon = Daemon(place)
-    daemon.hooks.start()
-    daemon.finish()
+def test_a_change_wakes_the_loop_which_reads_it_though_no_container_comes(
+    place: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(place.parent)
+    daemon = Daemon(place, place.parent / "a/b", started=True)
+    monkeypatch.setattr(scene, "WAKE", daemon.wake, raising=False)
     for _ in range(3):
-        change(place)  # type: ignore[operator]
+        scene.play(change)
         assert daemon.directories.changed()
         daemon.wake()
         assert not daemon.directories.changed()
-        place.mkdir(exist_ok=True)
-        (place / "x.json").write_bytes(text(1))
-        for name in ("away/x.json", "hooks.d/y.json"):
-            (place.parent / name).unlink(missing_ok=True)
-        if (place.parent / "away").exists():
-            (place.parent / "away").rmdir()
+        for name in ("hooks.d", "away", "a"):
+            if (place.parent / name).exists():
+                scene.rm(name)
+        scene.play("write hooks.d/x.json 1")
         daemon.wake()
-
-
-def test_a_directory_that_appears_step_by_step_wakes_the_loop(tmp_path: Path) -> None:
-    place = tmp_path / "a" / "b" / "hooks.d"
-    daemon = Daemon(place)
-    daemon.hooks.start()
-    for step in (place.parent.parent, place.parent, place):
-        step.mkdir()
-        daemon.wake()
-    (place / "x.json").write_bytes(text(1))
-    daemon.wake()
-    assert not daemon.directories.changed()
 
 
 def test_neither_descriptors_nor_watches_grow_with_changes(place: Path) -> None:
-    daemon = Daemon(place)
-    daemon.hooks.start()
+    daemon = Daemon(place, started=True)
     gc.collect()  # descriptors of other tests
     counts = set()
     for number in range(20):
@@ -255,18 +207,16 @@ def test_neither_descriptors_nor_watches_grow_with_changes(place: Path) -> None:
         place.mkdir()
         (place / "x.json").write_bytes(text(number))
         daemon.wake()
-        [descriptor] = daemon.loop._watched
+        [descriptor] = daemon.loop.watched
         watches = Path(f"/proc/self/fdinfo/{descriptor}").read_text().count("inotify ")
         counts.add((watches, len(os.listdir("/proc/self/fd"))))
     assert len(counts) == 1
 
 
-@pytest.mark.parametrize("seconds", [0, 1.9])
+@pytest.mark.parametrize("seconds", [0, 1.9], ids=["read", "its time is up"])
 def test_a_container_that_cannot_be_matched_fails_alone(
     place: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    """When files have been read, and when its time is up before that."""
-    (place / "x.json").write_bytes(slow(1))
     daemon = Daemon(place, watch=False)
     bad = Facts({}, "/bin/bad", False)
     real = Matcher.match
@@ -280,8 +230,7 @@ def test_a_container_that_cannot_be_matched_fails_alone(
     failed: list[Exception | None] = []
     reading = daemon.hooks.update(2.0)
     assert reading is not None
-    answer = reading.followed_by(lambda _: daemon.directories.matcher.match(bad))
-    answer.then(lambda _, error: failed.append(error))
+    reading.followed_by(lambda _: daemon.directories.matcher.match(bad)).then(lambda _, error: failed.append(error))
     daemon.create("good", 60.0)
     daemon.time = seconds
     daemon.finish()
@@ -300,11 +249,11 @@ def test_where_there_is_no_inotify_nothing_changes_but_the_waking(
     monkeypatch.setattr(owner, refused, refuse)
     daemon = Daemon(place)
     daemon.hooks.start()
-    for version in (1, 22, 333):
+    for version in ("1", "22", "333"):
         (place / "x.json").write_bytes(slow(version))
-        daemon.create(str(version))
+        daemon.create(version)
         daemon.finish()
-        assert daemon.answers[str(version)] == [str(version)]
+        assert daemon.answers[version] == [version]
 
 
 def test_inotify_is_loaded_for_a_watch_only_and_starts_no_program() -> None:

@@ -98,11 +98,11 @@ DEVIATIONS = {
     ),
     "trust": Deviation(
         "a file that anybody can write, or whose program anybody can write, is not used; their directories count, too",
-        "whoever can write it would become root. tests/hooks/test_directory_trust.py shows it",
+        "whoever can write it would become root. tests/hooks/test_directory_scenes.py shows it",
     ),
     "program": Deviation(
         "a file whose program is a directory or not executable is not used, unless its only stage is startContainer",
-        "runc cannot run it on the node. tests/hooks/test_directory_programs.py shows it",
+        "runc cannot run it on the node. tests/hooks/test_directory.py shows it",
     ),
     "empty file": Deviation(
         "an empty file masks those of its name in the directories before, once it is a second old; upstream refuses it",
