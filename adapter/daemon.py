@@ -82,7 +82,7 @@ class Daemon:
         self.state = State.APART
         self.exit_code = 0
         self._loop = Loop()
-        self._service = Service(self._loop)
+        self._service = Service(self._loop, os.environ)
         self._who = who
         self._connect = connect
         self._when_lost = when_lost

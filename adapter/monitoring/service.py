@@ -12,7 +12,7 @@ from adapter.loop import Loop
 class Service:
     """The adapter as a service of systemd. Does nothing if systemd has not started the adapter."""
 
-    def __init__(self, loop: Loop, environ: MutableMapping[str, str] = os.environ) -> None:
+    def __init__(self, loop: Loop, environ: MutableMapping[str, str]) -> None:
         """Takes the loop that feeds systemd's watchdog.
 
         Removes systemd's variables from the environment: a program that inherits them could speak for the adapter.

@@ -24,12 +24,13 @@ class Identity(NamedTuple):
     idx: str
 
 
-def identity(name: str = "", idx: str = "", environ: Mapping[str, str] = os.environ, program: str = "") -> Identity:
+def identity(name: str = "", idx: str = "", environ: Mapping[str, str] | None = None, program: str = "") -> Identity:
     """Returns the plugin's identity: from the arguments, else from the runtime's environment, else from the file name.
 
     A file name `NN-NAME` gives both, as in a runtime's plugin directory. Raises RegistrationError for an index that
     runtimes refuse (pkg/api/plugin.go, CheckPluginIndex).
     """
+    environ = os.environ if environ is None else environ  # as a default, help() would print all variables
     base = os.path.basename(program or sys.argv[0])
     file_name = re.fullmatch(r"(\d\d)-(.+)", base)
     name = name or environ.get("NRI_PLUGIN_NAME", "") or (file_name[2] if file_name else base)
@@ -39,16 +40,17 @@ def identity(name: str = "", idx: str = "", environ: Mapping[str, str] = os.envi
     return Identity(name, idx)
 
 
-def launched(environ: Mapping[str, str] = os.environ) -> bool:
+def launched(environ: Mapping[str, str] | None = None) -> bool:
     """Whether a runtime launched this process with a connected socket."""
-    return "NRI_PLUGIN_SOCKET" in environ
+    return "NRI_PLUGIN_SOCKET" in (os.environ if environ is None else environ)
 
 
-def connect(path: str = "", environ: Mapping[str, str] = os.environ) -> int:
+def connect(path: str = "", environ: Mapping[str, str] | None = None) -> int:
     """Returns a descriptor connected to the runtime: the inherited socket, or the socket at `path`.
 
     Raises RegistrationError when there is no runtime.
     """
+    environ = os.environ if environ is None else environ
     if not path and launched(environ):
         return _inherited(environ["NRI_PLUGIN_SOCKET"])
     import socket  # 4 ms, not for a launched plugin  # noqa: PLC0415
