@@ -14,6 +14,10 @@ import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 
+from adapter import state_directory
+from adapter.errors import ConfigError
+from adapter.trust import Trust, strict
+
 log = logging.getLogger(__name__)
 
 _OWNER = 0
@@ -26,9 +30,13 @@ _FLOCK = "hhqqi0q"
 class Owner:
     """The right to serve events. Locks are of this open file (F_OFD_SETLK), so they end with the process."""
 
-    def __init__(self, directory: str) -> None:
-        """Takes the state directory, which is made if it is missing. Without one, this adapter is always the owner."""
+    def __init__(self, directory: str, trust: Trust = strict) -> None:
+        """Takes the state directory, which is made if it is missing, and what decides whether it may be used.
+
+        Without one, this adapter is always the owner.
+        """
         self.directory = directory
+        self._trust = trust
         self.is_held = False
         """Whether this process serves the events."""
         self._fd = -1
@@ -41,12 +49,14 @@ class Owner:
         """The last event that the owner before has served, if it has released the lock."""
         self._has_said = False
         try:
-            os.makedirs(directory, mode=0o700, exist_ok=True)
-            self._fd = os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
+            self._fd = self.open("lock", os.O_RDWR | os.O_CREAT)
+        except ConfigError as error:
             self.is_held = True
-            text = "%s: %s: what is owed is forgotten with this process (state.directory)"
-            log.warning(text, directory, error.strerror)
+            log.warning("%s: what is owed is forgotten with this process (state.directory)", error)
+
+    def open(self, name: str, flags: int) -> int:
+        """Returns a descriptor of a file in the state directory. Raises ConfigError."""
+        return state_directory.open_file(self.directory, name, flags, self._trust)
 
     @property
     def has_directory(self) -> bool:

@@ -193,7 +193,7 @@ class Adapter(Plugin):
     @cached_property
     def _owner(self) -> Owner:
         """The lock of the state directory, by default one for all adapters of this name."""
-        return Owner(self.state_directory)
+        return Owner(self.state_directory, self._settings.legacy.trust)
 
     @property
     def state_directory(self) -> str:

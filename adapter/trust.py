@@ -32,15 +32,21 @@ class Verdict(NamedTuple):
 def judge(path: str, root: str = "/") -> Verdict:
     """Returns the decision about a file of the node whose files are below `root`.
 
-    World-writable is an error. Group-writable, or owned by neither root nor our user, is a warning.
+    World-writable is an error. Group-writable is a warning. So is another owner than root and our user, but below a
+    directory that many can write to it is an error: any of them may be that owner.
     """
     warnings: list[str] = []
-    trusted = (0, os.geteuid())
+    shared: list[str] = []
+    """The sticky directories that have been passed."""
     try:
         for place, status in paths.walk(paths.absolute(path), root):
             mode = status.st_mode
-            if status.st_uid not in trusted:
-                warnings.append(f"{printable(place)} belongs to user {status.st_uid}")
+            if owner := foreign(status):
+                if place.startswith(tuple(shared)):
+                    return Verdict(f"{printable(place)} {owner}", tuple(warnings))
+                warnings.append(f"{printable(place)} {owner}")
+            if stat.S_ISDIR(mode) and mode & stat.S_ISVTX and mode & 0o022:
+                shared.append(place.rstrip("/") + "/")
             if not mode & 0o022 or not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)) or _is_protected(place, status):
                 continue
             if mode & stat.S_IWOTH:
@@ -49,6 +55,11 @@ def judge(path: str, root: str = "/") -> Verdict:
     except (OSError, ValueError) as error:  # it has vanished meanwhile
         return Verdict(getattr(error, "strerror", None) or str(error), tuple(warnings))
     return Verdict("", tuple(dict.fromkeys(warnings)))
+
+
+def foreign(status: os.stat_result) -> str:
+    """Returns to whom a file belongs, if that is neither root nor our user."""
+    return "" if status.st_uid in (0, os.geteuid()) else f"belongs to user {status.st_uid}"
 
 
 def strict(path: str, root: str = "/") -> str:

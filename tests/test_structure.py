@@ -39,7 +39,8 @@ MAY_IMPORT = {
     "oci": {"errors", "gojson", "proto"},
     "creation": {"log_lines", "nri"},
     "inventory": {"proto"},
-    "owner": set(),
+    "owner": {"errors", "state_directory", "trust"},
+    "state_directory": {"errors", "trust"},
     "container_files": {"errors", "gojson", "oci", "paths", "proto"},
     "legacy": {
         *("errors", "gojson", "job", "log_lines", "loop", "mount_namespace", "nri", "oci", "owner", "paths", "process"),

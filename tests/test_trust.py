@@ -35,8 +35,10 @@ def error(path: Path) -> str:
     return judge(str(path)).error
 
 
-def warnings(path: Path) -> tuple[str, ...]:
-    return judge(str(path)).warnings
+def without_sticky(path: Path) -> Verdict:
+    """The decision without the directories above the test's own: `/tmp` is sticky, where owners count for more."""
+    root = next(above for above in path.parents if above.name == "a").parent
+    return judge(f"/{path.relative_to(root)}", str(root))
 
 
 def test_a_file_that_only_we_can_write_is_good(place: Path) -> None:
@@ -62,7 +64,7 @@ def test_a_sticky_directory_of_ours_is_none_for_others_cannot_replace_what_is_in
 def test_the_owner_of_a_sticky_directory_can_replace_what_is_in_it(place: Path) -> None:
     place.parent.chmod(0o1777)
     os.chown(place.parent, NOBODY, 0)
-    assert error(place) == f"{place.parent} is world-writable"
+    assert without_sticky(place).error == f"{place.parent} is world-writable"
 
 
 def test_what_a_group_can_write_is_a_warning(place: Path) -> None:
@@ -79,16 +81,30 @@ def test_what_belongs_to_another_user_is_a_warning(place: Path) -> None:
     (place.parent / "link").symlink_to("file")
     os.chown(place.parent / "link", ADM, 0, follow_symlinks=False)
     said = f"{place.parent} belongs to user {NOBODY}"
-    assert judge(str(place)) == Verdict("", (said,))
-    assert warnings(place.parent / "link") == (said, f"{place.parent}/link belongs to user {ADM}")
+    assert without_sticky(place) == Verdict("", (said,))
+    assert without_sticky(place.parent / "link").warnings == (said, f"{place.parent}/link belongs to user {ADM}")
+
+
+@ROOT
+def test_below_a_sticky_directory_what_belongs_to_another_user_is_an_error(place: Path) -> None:
+    """Any user can have put it there."""
+    place.parent.parent.chmod(0o1777)
+    for foreign in (place.parent / "link", place, place.parent):
+        (place.parent / "link").unlink(missing_ok=True)
+        (place.parent / "link").symlink_to("file")
+        os.chown(foreign, NOBODY, 0, follow_symlinks=False)
+        said = f"{foreign} belongs to user {NOBODY}"
+        assert without_sticky(place.parent / "link") == Verdict(said, ()) == judge(str(place.parent / "link"))
+    place.parent.parent.chmod(0o755)
+    assert not without_sticky(place).error
 
 
 @ROOT
 def test_what_is_our_own_is_good_and_so_is_what_is_roots(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.chown(place, NOBODY, 0)
-    assert warnings(place)
+    assert without_sticky(place).warnings
     monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
-    assert not warnings(place)
+    assert judge(str(place)) == Verdict("", ())
 
 
 def test_the_directories_of_every_link_count(place: Path, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Bridge:
         self._subscriptions = Subscriptions(settings.plugins)
         self._policy = cache(partial(policy_of, settings))
         self._queue = Queue(self._prepare, self._ended)
-        self._handover = Handover(loop, owner, self.ledger, self._queue, self._empty_job, settings.trust)
+        self._handover = Handover(loop, owner, self.ledger, self._queue, self._empty_job)
         self._removed: set[str] = set()
         """The ids that have been removed and still have jobs."""
         self._runs_at_removals = any(map(self._subscriptions.may_be_at, _REMOVALS))

@@ -12,7 +12,6 @@ from adapter.legacy.request import Target
 from adapter.loop import Loop
 from adapter.owner import Owner
 from adapter.proto import nri_pb2 as api
-from adapter.trust import Trust
 
 GLANCE = 0.05
 """Seconds between two looks at the chains that an earlier owner has under way."""
@@ -28,7 +27,6 @@ class Handover:
         ledger: Ledger,
         queue: Queue,
         empty_job: Callable[[Target], PluginJob],
-        trust: Trust,
     ) -> None:
         """Takes the lock, if there is one, and what returns a job without plugins: the events of an id wait for it."""
         self._loop = loop
@@ -36,7 +34,6 @@ class Handover:
         self._ledger = ledger
         self._queue = queue
         self._empty_job = empty_job
-        self._trust = trust
         self._elsewhere: list[PluginJob] = []
         self._is_leaving = False
 
@@ -48,7 +45,7 @@ class Handover:
     def take_over(self, ids: Iterable[str]) -> bool:
         """Goes on with the journal of the owner before; returns whether there was one. Takes what the runtime has."""
         assert self._owner is not None  # noqa: S101 - an adapter without a lock has no one before it
-        journal = open_journal(self._owner, self._trust)
+        journal = open_journal(self._owner)
         self._ledger.keep_in(journal)
         for id_ in {*self._ledger.ids(), *ids}:
             if self._owner.is_elsewhere(id_):

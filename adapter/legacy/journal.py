@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from adapter.errors import ConfigError, reason_of
 from adapter.legacy.config import Entry
 from adapter.legacy.request import Target
 from adapter.owner import Owner
-from adapter.trust import Trust, strict
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +39,13 @@ class Journal:
     """The journal of the owner. An earlier owner may still add to it. Errors of the disk are logged, no event fails."""
 
     def __init__(self, owner: Owner, boot: str) -> None:
-        """Reads what an earlier process has left. Raises OSError, and ValueError for a newer format."""
+        """Reads what an earlier process has left. Raises OSError, ConfigError, and ValueError for a newer format."""
         self._path = os.path.join(owner.directory, "journal")
         self._owner = owner
         self._boot = boot
         self._header = {"format": FORMAT, "boot": boot}
         self._failed = False
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._fd = owner.open("journal", os.O_RDWR | os.O_CREAT | os.O_APPEND)
         text = self._text()
         try:
             self.creates, self.existed = replay(text, boot)
@@ -77,12 +77,13 @@ class Journal:
         new = f"{self._path}.new"
         fd = -1
         try:
-            fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            fd = self._owner.open("journal.new", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            os.ftruncate(fd, 0)
             text = b"".join(map(_line, records))
             if os.write(fd, text) < len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.rename(new, self._path)
-        except OSError as error:
+        except (OSError, ConfigError) as error:
             self._complain(error)
         else:
             self._fd, fd = fd, self._fd
@@ -119,23 +120,24 @@ class Journal:
         if self._is_torn:
             self._complain(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
-    def _complain(self, error: OSError) -> None:
+    def _complain(self, error: OSError | ConfigError) -> None:
         if not self._failed:
-            log.error("%s: %s: what is owed would be forgotten with this process", self._path, error.strerror or error)
+            text = "%s: %s: what is owed would be forgotten with this process"
+            log.error(text, self._path, reason_of(error))
         self._failed = True
 
 
-def open_journal(owner: Owner, trust: Trust = strict) -> Journal | None:
+def open_journal(owner: Owner) -> Journal | None:
     """Returns the journal in the owner's state directory, or None, with the reason in the log."""
     if not owner.has_directory:
-        return None
-    if reason := trust(owner.directory, "/"):  # who writes the journal has plugins run
-        log.error("%s: what is owed is forgotten with this process (state.directory)", reason)
         return None
     try:
         with open(_BOOT_ID, encoding="ascii") as file:
             boot = file.read().strip()
         return Journal(owner, boot)
+    except ConfigError as error:
+        log.error("%s: what is owed is forgotten with this process (state.directory)", error)
+        return None
     except (OSError, ValueError) as error:
         log.warning("%s: %s: what is owed is forgotten with this process", owner.directory, error)
         return None

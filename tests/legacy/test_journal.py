@@ -18,7 +18,6 @@ from adapter.legacy.ledger import Ledger
 from adapter.legacy.request import Target, encode, of_container
 from adapter.nri import api
 from adapter.owner import Owner
-from adapter.trust import off
 
 BOOT = "this-boot"
 ENTRIES = [
@@ -285,20 +284,6 @@ def test_a_disk_that_was_full_at_the_start_does_not_spoil_what_is_written_later(
     monkeypatch.undo()
     ledger.add(target("c2"), ENTRIES[0])
     assert owed((directory / "journal").read_bytes()) == {("c2", ENTRIES[0])}
-
-
-def test_a_journal_that_anybody_can_write_is_not_believed(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
-    first = opened(directory)
-    ledger_of(first).add(target(), ENTRIES[0])
-    closed(first)
-    directory.chmod(0o777)
-    owner = owner_of(directory)
-    assert open_journal(owner) is None
-    assert f"{directory} is world-writable: what is owed is forgotten" in caplog.text
-    trusting = open_journal(owner, off)
-    assert trusting is not None
-    assert len(trusting.creates) == 1
-    closed(trusting)
 
 
 def test_a_directory_that_cannot_be_made_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,84 @@
+"""Opens the files of a state directory. Who can write to one of them has plugins run as root, or root write elsewhere.
+
+So nothing is opened or made before the directory is judged, no link in it is followed, and what was opened is judged
+itself. More is an error here than for other files: another owner, and a directory that anybody can write to, also a
+sticky one.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from adapter.errors import ConfigError, reason_of
+from adapter.trust import Trust, foreign, off, strict
+
+MODE = 0o700
+MODE_ABOVE = 0o755
+"""The mode of missing directories above the state directory."""
+
+
+def open_file(directory: str, name: str, flags: int, trust: Trust = strict) -> int:
+    """Returns a descriptor of a regular file, which gets the mode 0600 if `flags` make it.
+
+    The flags must not have O_TRUNC: a file is judged when it is open. Raises ConfigError.
+    """
+    place = os.path.join(directory, name)
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with opened(directory, trust) as at, _named(place):
+        fd = os.open(name, flags, 0o600, dir_fd=at)
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise ConfigError(place, "not a regular file")
+            if trust is not off:
+                _judge(
+                    place, status, stat.S_IWGRP | stat.S_IWOTH
+                )  # only the adapter makes files here, for itself alone
+        except ConfigError:
+            os.close(fd)
+            raise
+        return fd
+
+
+@contextmanager
+def opened(directory: str, trust: Trust = strict) -> Iterator[int]:
+    """Gives a descriptor (O_PATH) of a state directory, which is made if it is missing. Raises ConfigError."""
+    with _named(directory):
+        _make(directory, trust, MODE)
+        fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if trust is not off:
+            _judge(directory, os.fstat(fd), stat.S_IWOTH)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _make(directory: str, trust: Trust, mode: int) -> None:
+    """Makes a missing directory, and judges it. Those above it come first. Raises OSError, ConfigError."""
+    if not os.path.lexists(directory):
+        _make(os.path.dirname(directory), trust, MODE_ABOVE)
+        with suppress(FileExistsError):  # another adapter starts
+            os.mkdir(directory, mode)
+    if reason := trust(directory, "/"):
+        raise ConfigError(directory, reason)
+
+
+def _judge(place: str, status: os.stat_result, forbidden: int) -> None:
+    reason = foreign(status)
+    if not reason and status.st_mode & forbidden:
+        reason = "is world-writable" if status.st_mode & stat.S_IWOTH else f"is writable for group {status.st_gid}"
+    if reason:
+        raise ConfigError(place, reason)
+
+
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    """Raises ConfigError with the place for an OSError inside."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(place, reason_of(error)) from None
