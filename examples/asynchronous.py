@@ -1,4 +1,4 @@
-#!/opt/v010-adapter/bin/python3
+#!/opt/v010-adapter/bin/python3 -I
 """An NRI plugin with asyncio: an event waits for something slow, and the others are served meanwhile.
 
 Each container gets the kernel's release as a variable; here the slow thing is the program that tells it.

@@ -1,4 +1,4 @@
-#!/opt/v010-adapter/bin/python3
+#!/opt/v010-adapter/bin/python3 -I
 """The NRI part of a DRA driver: it follows which containers use which claim, as CDI wrote it to their environment."""
 
 from adapter.nri import Context, Plugin, api, run

@@ -1,4 +1,4 @@
-#!/opt/v010-adapter/bin/python3
+#!/opt/v010-adapter/bin/python3 -I
 """An NRI plugin that injects an OCI hook into the containers whose pod asks for it with an annotation."""
 
 from adapter.nri import Context, Plugin, api, run

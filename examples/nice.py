@@ -1,4 +1,4 @@
-#!/opt/v010-adapter/bin/python3
+#!/opt/v010-adapter/bin/python3 -I
 from adapter.nri import Context, Plugin, api, run
 
 

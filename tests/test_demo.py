@@ -21,7 +21,7 @@ from adapter.nri import api
 from adapter.runtime import POD_LIFE, read
 
 ROOT = Path(__file__).parents[1]
-COMMAND = [sys.executable, "-m", "adapter", "demo"]
+COMMAND = [str(Path(sys.executable).with_name("v010-adapter")), "demo"]
 EVENTS = ["Synchronize", *(one.event for one in list(read(POD_LIFE))[2:])]
 
 Json = dict[str, Any]

@@ -24,7 +24,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 LISTENS = "dra_driver"
 """The example that adjusts nothing."""
 NAMES = sorted({path.stem for path in EXAMPLES.glob("*.py")} - {LISTENS})
-FIRST_LINE = "#!/opt/v010-adapter/bin/python3\n"
+FIRST_LINE = "#!/opt/v010-adapter/bin/python3 -I\n"
 ASKING = api.PodSandbox(id="pod", name="p", namespace="default", annotations={"hooks.example.com/record": "yes"})
 SIMULATE = [sys.executable, "-P", str(Path(__file__).with_name("patient.py")), "simulate"]
 

@@ -12,6 +12,7 @@ import pytest
 
 from adapter.runtime import POD_LIFE
 
+COMMAND = Path(sys.executable).with_name("v010-adapter")
 Json = dict[str, Any]
 
 ECHO = """\
@@ -45,7 +46,7 @@ class Node:
         program.chmod(0o755)
 
     def __call__(self, *words: str, text: str = "") -> int:
-        command = [sys.executable, "-m", "adapter", "invoke", "-config", "own.yaml", *words]
+        command = [str(COMMAND), "invoke", "-config", "own.yaml", *words]
         run = subprocess.run(command, cwd=self.folder, input=text, capture_output=True, text=True, check=False)
         self.out, self.err = run.stdout, run.stderr
         assert "Traceback" not in self.err

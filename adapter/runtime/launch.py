@@ -10,6 +10,8 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,10 +83,10 @@ def spawn(plugin: PluginFile, output: int | None = None, state: str = "") -> tup
     """Starts a plugin; returns the runtime's end of the trunk and the process. Raises OSError.
 
     The plugin gets what containerd gives: three variables, /dev/null on descriptors 0 to 2, the trunk on 3, nothing
-    else; the working directory is the runtime's. The process group is its own: Ctrl-C at a terminal is for the runtime
-    alone. With `output`, a descriptor, stdout and stderr are that; Python must not keep what it prints, for the plugin
-    will be killed. With `state`, a directory, RUNTIME_DIRECTORY names one for the plugin in it, so that nothing is
-    shared with a plugin in service.
+    else; the working directory is `/`, as a service's is. The process group is its own: Ctrl-C at a terminal is for the
+    runtime alone. With `output`, a descriptor, stdout and stderr are that; Python must not keep what it prints, for the
+    plugin will be killed. With `state`, a directory, RUNTIME_DIRECTORY names one for the plugin in it, so that nothing
+    is shared with a plugin in service.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     trunk = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, UNUSED_FD)
@@ -93,16 +95,18 @@ def spawn(plugin: PluginFile, output: int | None = None, state: str = "") -> tup
         environment["PYTHONUNBUFFERED"] = "1"
     if state:
         environment["RUNTIME_DIRECTORY"] = os.path.join(state, plugin.name)
+    path = os.path.abspath(plugin.path)
     try:
-        pid = os.posix_spawn(
-            plugin.path,
-            [str(plugin.path)],
-            environment,
-            file_actions=_file_actions(trunk, output),
-            setpgroup=0,
-            setsigmask=[],
-            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores these, and a child inherits that
-        )
+        with _at_root():
+            pid = os.posix_spawn(
+                path,
+                [path],
+                environment,
+                file_actions=_file_actions(trunk, output),
+                setpgroup=0,
+                setsigmask=[],
+                setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores these, and a child inherits that
+            )
     except OSError as error:
         ours.close()
         raise paths.start_error(str(plugin.path), error) from None
@@ -110,6 +114,18 @@ def spawn(plugin: PluginFile, output: int | None = None, state: str = "") -> tup
         os.close(trunk)
         theirs.close()
     return ours, Process(pid)
+
+
+@contextmanager
+def _at_root() -> Iterator[None]:
+    """Makes `/` the working directory meanwhile: what a plugin imports from its own may not be anybody's."""
+    before = os.open(".", os.O_PATH | os.O_CLOEXEC)
+    try:
+        os.chdir("/")
+        yield
+    finally:
+        os.fchdir(before)
+        os.close(before)
 
 
 def _file_actions(trunk: int, output: int | None) -> list[Any]:

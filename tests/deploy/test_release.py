@@ -22,7 +22,8 @@ def test_the_packages_version_is_the_adapters() -> None:
 
 
 def test_the_command_says_this_version() -> None:
-    said = subprocess.run([sys.executable, "-m", "adapter", "--version"], check=True, capture_output=True, text=True)
+    command = Path(sys.executable).with_name("v010-adapter")
+    said = subprocess.run([command, "--version"], check=True, capture_output=True, text=True)
     assert said.stdout.startswith(f"v010-adapter {__version__}, ")
 
 

@@ -14,6 +14,7 @@ from adapter.errors import ConfigError
 from adapter.runtime.launch import PluginFile
 
 IDX = "00"
+MAIN = "import sys; from adapter.guard import main; sys.exit(main())"
 
 
 def plugin(directory: Path, programs: Sequence[str], events: Sequence[str], hooks: Sequence[str]) -> PluginFile:
@@ -47,8 +48,11 @@ def plugin(directory: Path, programs: Sequence[str], events: Sequence[str], hook
 
 
 def program_of(directory: Path) -> Path:
-    """Writes a program to a directory that runs the adapter of this process."""
+    """Writes a program to a directory that runs the adapter of this process.
+
+    It imports nothing from the current directory (`-P`): whoever can write there would become the user of this command.
+    """
     path = directory / f"{IDX}-{PROGRAM}"
-    path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m adapter "$@"\n')
+    path.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -c '{MAIN}' \"$@\"\n")
     path.chmod(0o755)
     return path

@@ -1,0 +1,120 @@
+"""In a directory where others have planted modules and programs, no command runs any of them: root may work there."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+COMMAND = str(Path(sys.executable).with_name("v010-adapter"))
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+"""Python starts itself anew in such a locale."""
+NAMES = {*sys.stdlib_module_names, *packages_distributions(), "sitecustomize", "usercustomize"}
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a module of every name. Each tells, in the directory above, that it was run."""
+    folder = tmp_path_factory.mktemp("planted") / "here"
+    folder.mkdir()
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(f"open({str(folder.parent / 'run')!r}, 'a').write('{name} ')\n")
+    return folder
+
+
+def ran(planted: Path, words: list[str], **environment: str) -> str:
+    """Which modules a program has run there."""
+    marks = planted.parent / "run"
+    marks.unlink(missing_ok=True)
+    environment = {"PATH": os.defpath, "TMPDIR": str(planted.parent), **environment}
+    subprocess.run(words, cwd=planted, env=environment, input=b"{}", stderr=-1, stdout=-1, check=False, timeout=120)
+    return marks.read_text() if marks.exists() else ""
+
+
+def test_the_planted_modules_are_run_where_the_current_directory_counts(planted: Path) -> None:
+    assert "json" in ran(planted, [sys.executable, "-c", "import json; json.x = 1"])
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Programs that the commands run: a plugin in Python that imports, and hooks."""
+    folder = tmp_path_factory.mktemp("programs")
+    (folder / "plugin").write_text("#!/bin/sh\npython3 -c 'import json; print(json.dumps({}))'\n")
+    (folder / "plugin").chmod(0o755)
+    hook = {"version": "1.0.0", "hook": {"path": str(folder / "plugin")}, "when": {"always": True}}
+    (folder / "hooks.d").mkdir()
+    (folder / "hooks.d/hook.json").write_text(json.dumps({**hook, "stages": ["precreate"]}))
+    (folder / "conf.json").write_text(json.dumps({"plugins": [{"type": str(folder / "plugin")}]}))
+    own = {
+        "legacy": {"config": str(folder / "conf.json")},
+        "hooks": {"directories": [str(folder / "hooks.d")], "precreate": True},
+    }
+    (folder / "own.yaml").write_text(json.dumps({**own, "state": {"directory": str(folder / "state")}}))
+    shutil.copytree(ROOT / "hooks.d/containers", folder / "containers")
+    return folder
+
+
+LINES = (
+    "demo",
+    "simulate -legacy {0}/plugin",
+    "simulate -legacy {0}/plugin -hooks {0}/hooks.d",
+    "simulate -plugin {0}/plugin",
+    "check -config {0}/own.yaml",
+    "check -config {0}/own.yaml -probe {0}/plugin -yes",
+    "hooks match -config {0}/own.yaml -container {0}/containers/pod.yaml",
+    "invoke {0}/plugin -config {0}/own.yaml",
+    "install -root {0}/root",
+    "uninstall -root {0}/root",
+    "status -config {0}/own.yaml",
+    "completion bash",
+    "-once -socket /nowhere",
+    "--version",
+    "-h",
+)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_no_command_runs_them(line: str, planted: Path, copies: Path) -> None:
+    words = [COMMAND, *line.format(copies).split()]
+    assert not ran(planted, words)
+    assert not ran(planted, words, **ASCII), "started anew in UTF-8"
+
+
+def test_the_package_is_no_command() -> None:
+    """`python -m` puts the current directory first, before a line of ours could prevent it."""
+    assert importlib.util.find_spec("adapter.__main__") is None
+
+
+def test_no_launched_adapter_runs_them_under_its_guard(planted: Path) -> None:
+    assert not ran(planted, [COMMAND], NRI_PLUGIN_NAME="v010-adapter", NRI_PLUGIN_IDX="00", NRI_PLUGIN_SOCKET="0")
+
+
+BUILDS = "build", "try"
+"""They are run in a clone, by those who develop it."""
+OTHERS = sorted(
+    path
+    for pattern in ("examples/*", "legacy-plugins/*", "hooks.d/*", "deploy/image/*", "deploy/bundle/v010-adapter")
+    for path in ROOT.glob(pattern)
+    if path.is_file() and path.name not in BUILDS and path.read_bytes().startswith(b"#!")
+)
+
+
+@pytest.mark.parametrize("program", OTHERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_sample_and_no_example_runs_them_also_if_it_lies_there(program: Path, planted: Path, tmp_path: Path) -> None:
+    """`/tmp/x.py`, where everybody can put `/tmp/json.py`: a script's own directory counts, unless it says `-I`."""
+    copy = planted / f"a copy of {program.name}"
+    text = program.read_text().replace("#!/opt/v010-adapter/bin/python3", f"#!{sys.executable}")
+    copy.write_text(text)
+    copy.chmod(0o755)
+    try:
+        assert not ran(planted, [str(copy), *(["-h"] if "examples" in program.parts else [])])
+    finally:
+        copy.unlink()
