@@ -11,6 +11,7 @@ import pytest
 from ..processes import SteppedLoop
 from .disk import disk  # noqa: F401 - a fixture
 from .node import Node
+from .scenarios import Player
 
 
 @pytest.fixture
@@ -19,3 +20,8 @@ def node(loop: SteppedLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     node = Node(loop, tmp_path / "node")
     yield node
     node.close()
+
+
+@pytest.fixture
+def player(node: Node, caplog: pytest.LogCaptureFixture) -> Player:
+    return Player(node, caplog)

@@ -1,6 +1,6 @@
 """Random histories of a node: events, plugins that are late, broken or gone, runtimes that go and come back.
 
-No process runs: programs are scripted here and the clock is moved, so that thousands of histories take seconds.
+No process runs: programs are scripted here and the clock is moved.
 """
 
 from __future__ import annotations

@@ -1,129 +1,118 @@
-"""Creates and deletes with real plugins, as long as all goes fast: who runs, on what, and what the event gets."""
+"""Creates and deletes with real plugins: who runs, on what, what the event gets, and what comes of failures."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from adapter.errors import ConfigError
 from adapter.legacy import cgroup
+from adapter.nri import api
+from adapter.process import PATIENCE
 
-from .node import Answer, Node, a_pod
+from .node import Node, a_container, a_pod
+from .scenarios import FAIL, Player, case, done, logged
 
-FAIL = """echo '{"error":"broken"}'"""
-
-
-def done(node: Node, answer: Answer) -> str:
-    node.wait(answer)
-    return answer.outcome
-
-
-def logged(caplog: pytest.LogCaptureFixture, level: int = logging.ERROR) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno == level]
+ANSWER = "answer"
+FAILING_CREATE, FAILING_DELETE = (f'[ "$state" = {good} ] && answer || {FAIL}' for good in ("delete", "create"))
+LENIENT: dict[str, Any] = {"fail_create": False}
+THREE = {"a": ANSWER, "b": ANSWER, "c": ANSWER}
+THREE_DELETES = "ran a create c1, b create c1, c create c1, a delete c1, b delete c1, c delete c1"
 
 
-# Once each
+ONCE_EACH = {
+    "every plugin runs once for a create and once for the delete, in order": case(
+        "create c1 -> ok; stop c1 -> ok; ran b create c1, a create c1, b delete c1, a delete c1; counts runs=4",
+        {"b": ANSWER, "a": ANSWER},
+    ),
+    "pods and containers are served alike": case(
+        "create pod -> ok; create c1 -> ok; stop c1 -> ok; stop pod -> ok;"
+        "ran a create pod, a create c1, a delete c1, a delete pod",
+        {"a": ANSWER},
+    ),
+    "without plugins there is nothing to do": case("create c1 -> -; conf; create pod -> -; stop c1 -> -"),
+    "what had no create gets no delete": case("stop c1 -> -; stop pod -> -; ran", {"a": ANSWER}),
+    "a second stop and a remove after it do nothing": case(
+        "create c1 -> ok; stop c1 -> ok; stop c1 -> -; remove c1 -> -; ran a create c1, a delete c1", {"a": ANSWER}
+    ),
+    "a remove makes up for a stop that never came": case(
+        "create pod -> ok; create c1 -> ok; remove c1 -> ok; remove pod -> ok;"
+        "ran a create pod, a create c1, a delete c1, a delete pod",
+        {"a": ANSWER},
+    ),
+    "a second stop while the first is under way does nothing": case(
+        "create c1 -> ok; stop c1; a holds; stop c1 -> -; remove c1 -> -; let a; idle; ran a create c1, a delete c1",
+        {"a": '[ "$state" = create ] || hold; answer'},
+    ),
+    "a create that comes again runs again and has one delete": case(
+        "create c1 -> ok; create c1 -> ok; stop c1 -> ok; stop c1 -> -; ran a create c1, a create c1, a delete c1",
+        {"a": ANSWER},
+    ),
+}
+FAILURES = {
+    "plugins of a failed create get their delete and those not started get none": case(
+        "create c1 -> plugin: b: broken; stop c1 -> ok; ran a create c1, b create c1, a delete c1, b delete c1",
+        THREE | {"b": FAILING_CREATE},
+    ),
+    "the only plugin that cannot be started leaves nothing to delete, and no deadline": case(
+        "conf absent; create c1 -> plugin: absent: not found in...; stop c1 -> -; idle; +100"
+    ),
+    "a tolerated failure lets the create go on without its result": case(
+        "create c1 -> ok; logs create of container c1: plugin: b: broken (tolerated); chain of c: a; stop c1 -> ok;"
+        + THREE_DELETES,
+        THREE | {"b": FAILING_CREATE},
+        LENIENT,
+    ),
+    "a plugin that cannot be started can be tolerated": case(
+        "gone b; create c1 -> ok; ran a create c1, c create c1", THREE, LENIENT
+    ),
+    "a failed delete is tolerated and the others get theirs": case(
+        "create c1 -> ok; stop c1 -> ok; logs delete of container c1: plugin: b: broken (tolerated);" + THREE_DELETES,
+        THREE | {"b": FAILING_DELETE},
+    ),
+    "a delete that must not fail fails once, for CRI-O repeats the stop, and the others get theirs": case(
+        "create c1 -> ok; stop c1 -> plugin: b: broken; stop c1 -> -;" + THREE_DELETES,
+        THREE | {"b": FAILING_DELETE},
+        {"fail_delete": True},
+    ),
+    "a plugin that has gone misses its delete and the others get theirs": case(
+        "create c1 -> ok; gone b; stop c1 -> ok;" + THREE_DELETES.replace("b delete c1, ", ""), THREE
+    ),
+    "what must not fail in general fails the create": case("create c1 -> plugin: b: broken", {"b": FAIL}),
+    "what may fail by itself does not": case("create c1 -> ok", {"b": FAIL}, {"plugins": {"b": LENIENT}}),
+    "what may fail in general does not": case(
+        "create c1 -> ok", {"b": FAIL}, LENIENT | {"plugins": {"a": {"fail_create": True}}}
+    ),
+    "what must not fail by itself does": case(
+        "create c1 -> plugin: b: broken", {"b": FAIL}, LENIENT | {"plugins": {"b": {"fail_create": True}}}
+    ),
+}
 
 
-def test_every_plugin_runs_once_for_a_create_and_once_for_the_delete_in_order(node: Node) -> None:
-    node.plugins(b="answer", a="answer", c="answer")
-    assert done(node, node.create("c1")) == "ok"
-    assert done(node, node.delete("c1")) == "ok"
-    assert node.runs == [f"{name} {state} c1" for state in ("create", "delete") for name in "bac"]
-    assert len(node.bridge.ledger) == 0
-
-
-def test_pods_and_containers_are_served_alike(node: Node) -> None:
-    node.plugins(a="answer")
-    assert done(node, node.create_pod()) == "ok"
-    assert done(node, node.create("c1")) == "ok"
-    assert done(node, node.delete("c1")) == "ok"
-    assert done(node, node.delete_pod()) == "ok"
-    assert node.runs == ["a create pod", "a create c1", "a delete c1", "a delete pod"]
-    assert [(request["id"], request["sandboxID"]) for request in node.requests("a")] == [
-        ("pod", "pod"),
-        ("c1", "pod"),
-        ("c1", "pod"),
-        ("pod", "pod"),
-    ]
-
-
-def test_without_plugins_there_is_nothing_to_do(node: Node) -> None:
-    assert node.create("c1").outcome == "nothing to do"
-    node.configure()
-    assert node.create_pod().outcome == "nothing to do"
-    assert node.delete("c1").outcome == "nothing to do"
-    assert not node.busy
-
-
-def test_what_had_no_create_gets_no_delete(node: Node) -> None:
-    node.plugins(a="answer")
-    assert node.delete("c1").outcome == "nothing to do"
-    assert node.delete_pod().outcome == "nothing to do"
-    assert node.runs == []
-
-
-def test_a_second_stop_and_a_remove_after_it_do_nothing(node: Node) -> None:
-    node.plugins(a="answer")
-    done(node, node.create("c1"))
-    done(node, node.delete("c1"))
-    assert node.delete("c1").outcome == "nothing to do"
-    assert node.delete("c1", event="RemoveContainer").outcome == "nothing to do"
-    assert node.runs == ["a create c1", "a delete c1"]
-
-
-def test_a_remove_makes_up_for_a_stop_that_never_came(node: Node) -> None:
-    node.plugins(a="answer")
-    done(node, node.create_pod())
-    done(node, node.create("c1"))
-    assert done(node, node.delete("c1", event="RemoveContainer")) == "ok"
-    assert done(node, node.delete_pod(event="RemovePodSandbox")) == "ok"
-    assert node.runs[2:] == ["a delete c1", "a delete pod"]
-
-
-def test_a_second_stop_while_the_first_is_under_way_does_nothing(node: Node) -> None:
-    node.plugins(a='[ "$state" = create ] || hold; answer')
-    done(node, node.create("c1"))
-    first = node.delete("c1")
-    node.hear("a delete c1 holds")
-    assert node.delete("c1").outcome == "nothing to do"
-    assert node.delete("c1", event="RemoveContainer").outcome == "nothing to do"
-    node.release("a")
-    assert done(node, first) == "ok"
-    assert node.runs == ["a create c1", "a delete c1"]
-
-
-def test_a_create_that_comes_again_runs_again_and_has_one_delete(node: Node) -> None:
-    node.plugins(a="answer")
-    done(node, node.create("c1"))
-    done(node, node.create("c1"))
-    done(node, node.delete("c1"))
-    assert node.delete("c1").outcome == "nothing to do"
-    assert node.runs == ["a create c1", "a create c1", "a delete c1"]
-
-
-def test_two_entries_of_one_type_are_two_plugins(node: Node) -> None:
-    node.plugin("a")
-    node.configure(("a", 1), ("a", 2))
-    done(node, node.create("c1"))
-    done(node, node.delete("c1"))
-    assert [(request["state"], request["conf"]) for request in node.requests("a")] == [
-        ("create", 1),
-        ("create", 2),
-        ("delete", 1),
-        ("delete", 2),
-    ]
+@pytest.mark.parametrize("name", [*ONCE_EACH, *FAILURES])
+def test_scenario(name: str, player: Player) -> None:
+    player.play((ONCE_EACH | FAILURES)[name])
 
 
 # Requests
 
 
+def test_two_entries_of_one_type_are_two_plugins(node: Node) -> None:
+    node.plugin("a")
+    node.configure(("a", 1), ("a", 2))
+    node.wait(node.create("c1"), node.delete("c1"))
+    pairs = [("create", 1), ("create", 2), ("delete", 1), ("delete", 2)]
+    assert [(request["state"], request["conf"]) for request in node.requests("a")] == pairs
+
+
 def test_results_go_down_the_chain(node: Node) -> None:
     node.plugins(a="answer", b="echo null", c="answer")
-    done(node, node.create("c1"))
-    done(node, node.delete("c1"))
+    node.wait(node.create("c1"), node.delete("c1"))
     of_a = {"plugin": "a", "version": "", "error": "", "metadata": {"of": "create"}}
     of_b = {"plugin": "", "version": "", "error": ""}
     assert "results" not in node.requests("a")[0]
@@ -134,13 +123,12 @@ def test_results_go_down_the_chain(node: Node) -> None:
 
 def test_a_delete_remembers_what_the_runtime_has_forgotten(node: Node) -> None:
     node.plugins(a="answer")
-    done(node, node.create_pod())
-    done(node, node.create("c1"))
-    done(node, node.delete("c1"))
-    done(node, node.delete_pod())
+    for answer in (node.create_pod(), node.create("c1"), node.delete("c1"), node.delete_pod()):
+        node.wait(answer)
     pod, container, container_gone, pod_gone = node.requests("a")
     assert pod_gone == {**pod, "state": "delete"}
     assert container_gone == {**container, "state": "delete"}
+    assert [(request["id"], request["sandboxID"]) for request in (pod, container)] == [("pod", "pod"), ("c1", "pod")]
     assert (pod["pid"], container["pid"]) == (11, 22)
     assert pod["labels"] == container["labels"] == dict(a_pod().labels)
     assert (pod["spec"]["cgroupsPath"], container["spec"]["cgroupsPath"]) == ("/pod", "/c1")
@@ -150,67 +138,43 @@ def test_a_delete_uses_the_entry_of_its_create_though_conf_json_has_changed(node
     for name in "abc":
         node.plugin(name)
     node.configure(("a", {"n": 1}), ("b", {"n": 1}))
-    done(node, node.create("c1"))
+    node.wait(node.create("c1"))
     node.configure(("c", {"n": 2}), ("b", {"n": 2}))
-    done(node, node.create("c2"))
-    done(node, node.delete("c1"))
-    done(node, node.delete("c2"))
+    node.wait(node.create("c2"))
+    node.wait(node.delete("c1"))
+    node.wait(node.delete("c2"))
     assert node.runs[4:] == ["a delete c1", "b delete c1", "c delete c2", "b delete c2"]
-    assert [request["conf"] for request in node.requests("b")] == [{"n": 1}, {"n": 2}, {"n": 1}, {"n": 2}]
-
-
-def test_a_delete_comes_though_conf_json_is_gone_or_broken(node: Node) -> None:
-    node.plugins(a="answer")
-    done(node, node.create("c1"))
-    done(node, node.create("c2"))
-    node.conf_json.write_text("{")
-    assert done(node, node.delete("c1")) == "ok"
-    node.conf_json.unlink()
-    assert done(node, node.delete("c2")) == "ok"
-    assert node.runs[2:] == ["a delete c1", "a delete c2"]
+    assert [request["conf"]["n"] for request in node.requests("b")] == [1, 2, 1, 2]
 
 
 # The pid
 
 
-def finder(found: int, asked: list[str]) -> Callable[[str], int]:
+@pytest.mark.parametrize(
+    ("found", "told", "fields", "asked"),
+    [
+        (os.getpid(), os.getpid(), {"pid": 0}, ["/c1"]),
+        (0, None, {"pid": 0}, ["/c1"]),
+        (77, 5, {"pid": 5}, []),
+        (77, None, {"pid": 0, "linux": None}, []),
+    ],
+    ids=["looked up and remembered", "not found", "told by the runtime", "without a cgroup"],
+)
+def test_the_pid_is_the_runtimes_or_is_looked_up(
+    node: Node, monkeypatch: pytest.MonkeyPatch, found: int, told: int | None, fields: dict[str, Any], asked: list[str]
+) -> None:
+    looked_up: list[str] = []
+
     def find_pid(path: str) -> int:
-        asked.append(path)
+        looked_up.append(path)
         return found
 
-    return find_pid
-
-
-def test_a_pid_that_the_runtime_does_not_tell_is_looked_up_and_remembered(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    found = os.getpid()
-    monkeypatch.setattr(cgroup, "find_pid", finder(found, asked))
+    monkeypatch.setattr(cgroup, "find_pid", find_pid)
     node.plugins(a="answer")
-    done(node, node.create("c1", pid=0))
-    done(node, node.delete("c1"))
-    assert [request["pid"] for request in node.requests("a")] == [found, found]
-    assert asked == ["/c1"]
-
-
-def test_a_pid_that_is_not_found_is_left_out(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgroup, "find_pid", finder(0, []))
-    node.plugins(a="answer")
-    done(node, node.create("c1", pid=0))
-    done(node, node.delete("c1"))
-    assert ["pid" in request for request in node.requests("a")] == [False, False]
-
-
-def test_a_pid_that_the_runtime_tells_is_taken(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(cgroup, "find_pid", finder(77, asked))
-    node.plugins(a="answer")
-    done(node, node.create("c1", pid=5))
-    assert node.requests("a")[0]["pid"] == 5
-    done(node, node.create("c2", pid=0, linux=None))
-    assert "pid" not in node.requests("a")[1]
-    assert asked == []
+    node.wait(node.create("c1", **fields))
+    node.wait(node.delete("c1"))
+    assert [request.get("pid") for request in node.requests("a")] == [told, told]
+    assert looked_up == asked
 
 
 def test_the_pid_is_the_process_in_a_real_cgroup(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,5 +184,179 @@ def test_the_pid_is_the_process_in_a_real_cgroup(node: Node, monkeypatch: pytest
     real = cgroup.find_pid
     monkeypatch.setattr(cgroup, "find_pid", lambda path: real(path, str(root)))
     node.plugins(a="answer")
-    done(node, node.create("c1", pid=0))
+    node.wait(node.create("c1", pid=0))
     assert node.requests("a")[0]["pid"] == 4242
+
+
+# Failures
+
+MEBIBYTE = 1 << 20
+TOO_LONG = "plugin: a: no result (more than 1048576 bytes)"
+REASONS = [  # what a plugin does, and what its create fails with
+    ("""echo '{"error":"broken"}'""", "broken"),
+    ("""echo '{"error":"broken"}'; exit 3""", "broken"),
+    ("exit 0", "no result (no output), exit code 0"),
+    ("exit 3", "no result (no output), exit code 3"),
+    ("echo first >&2; echo boom >&2; exit 1", "no result (no output), exit code 1, stderr: 'boom'"),
+    ("kill -9 $$", "no result (no output), killed by signal 9"),
+    ("echo hello; exit 1", "no result (line 1, column 1: unexpected 'h'), exit code 1, output: 'hello\\n'"),
+    ("echo '{}{}'", "no result (line 1, column 3: something behind the JSON value), exit code 0, output: '{}{}\\n'"),
+    (r"printf '\377\376'", r"no result (line 1, column 1: unexpected byte 0xff), exit code 0, output: '\\xff\\xfe'"),
+    ("echo '{\"error\":1}'", "no result ('error' is a number, not a string), exit code 0, output: '{\"error\":1}\\n'"),
+    ("answer; kill -9 $$", ""),
+    ("answer; exit 3", ""),
+    ("echo null; exit 255", ""),
+]
+
+
+@pytest.mark.parametrize(("script", "reason"), REASONS, ids=[script[:20] for script, _ in REASONS])
+def test_a_create_fails_as_its_plugin_does(
+    node: Node, script: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The exit code does not count where there is a result."""
+    node.plugins(a="answer", b=script, c="answer")
+    outcome = done(node, node.create("c1"))
+    if not reason:
+        assert (outcome, node.runs) == ("ok", ["a create c1", "b create c1", "c create c1"])
+        return
+    assert outcome.startswith(f"plugin: b: {reason}")
+    assert len(outcome) < 500
+    assert node.runs == ["a create c1", "b create c1"]
+    assert logged(caplog, logging.ERROR) == [f"create of container c1: {outcome}"]
+    assert node.counters["failures"] == 1
+
+
+def test_output_may_be_a_mebibyte_long(node: Node) -> None:
+    for id_, size, outcome in (("c1", MEBIBYTE, "ok"), ("c2", MEBIBYTE + 1, TOO_LONG)):
+        node.plugins(a=f"yes '' | head -c {size - 2}; printf '{{}}'")
+        answer = node.create(id_)
+        node.loop.advance(PATIENCE)
+        assert done(node, answer)[: len(outcome)] == outcome
+        assert len(answer.outcome) < 500
+
+
+def unlink(path: Path) -> None:
+    path.unlink()
+
+
+def forbid(path: Path) -> None:
+    path.chmod(0o644)
+
+
+CANNOT_START: dict[str, Any] = {
+    "not found in": unlink,
+    "is not an executable file": forbid,
+    "Exec format error": lambda path: path.write_bytes(b"no shebang\n"),
+    "No such file or directory": lambda path: path.write_bytes(b"#!/no/such/interpreter\n"),
+}
+
+
+@pytest.mark.parametrize("reason", CANNOT_START)
+def test_a_plugin_that_cannot_be_started_fails_its_create_and_gets_no_delete(node: Node, reason: str) -> None:
+    node.plugins(**THREE)
+    CANNOT_START[reason](node.folder / "b")
+    outcome = done(node, node.create("c1"))
+    assert outcome.startswith("plugin: b: ")
+    assert reason in outcome
+    node.plugin("b")
+    assert done(node, node.delete("c1")) == "ok"
+    assert node.runs == ["a create c1", "a delete c1"]
+
+
+def test_a_failure_is_told_with_the_names_of_the_pod_and_the_container(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where the runtime tells a delete no more than the ids."""
+    node.build(**LENIENT)
+    node.plugins(a=FAIL)
+    pod, container = a_pod(namespace="default", name="web"), a_container("c1", name="nginx")
+    done(node, node.handle("RunPodSandbox", api.RunPodSandboxRequest(pod=pod)))
+    done(node, node.handle("StartContainer", api.StartContainerRequest(pod=pod, container=container)))
+    node.wait(node.delete("c1"), node.delete_pod())
+    of_pod, of_container = "sandbox default/web (pod)", "container default/web/nginx (c1)"
+    told = [f"create of {of_pod}", f"create of {of_container}", f"delete of {of_container}", f"delete of {of_pod}"]
+    assert [line.partition(": ")[0] for line in logged(caplog, logging.ERROR)] == told
+
+
+def test_a_key_that_resembles_a_known_one_is_warned_of_once(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    node.plugins(a="""echo '{"Specs": {}, "spek": {}, "errors": "x", "conf": 1}'""")
+    assert [done(node, node.create(id_)) for id_ in ("c1", "c2")] == ["ok", "ok"]
+    text = "a: the key {!r} in its result is unknown and ignored; did you mean {!r}?"
+    assert logged(caplog) == [text.format("Specs", "spec"), text.format("errors", "error")]
+
+
+# A broken conf.json
+
+
+def test_a_broken_conf_json_without_a_good_one_before_fails_creates(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.conf_json.write_text("{")
+    reason = f"{node.conf_json}:1: unexpected end"
+    for id_ in ("c1", "c2"):
+        with pytest.raises(ConfigError) as caught:
+            node.create(id_)
+        assert str(caught.value) == f"{reason} (no plugin can run)"
+    assert node.delete("c1").outcome == "nothing to do"
+    refused = [f"create of container {id_}: {reason} (no plugin can run)" for id_ in ("c1", "c2")]
+    assert logged(caplog, logging.ERROR) == [f"{reason}; no plugin can run", *refused]
+    assert node.bridge.faults == [f"{reason}; no plugin can run"]
+    node.build(sandboxes="never")
+    assert node.create_pod().outcome == "nothing to do", "it fails no sandbox that is not ours"
+    node.build(fail_create=False)
+    assert node.create("c1").outcome == "nothing to do", "it is tolerated where failures are"
+
+
+def test_a_broken_conf_json_leaves_the_last_good_plugins_and_the_deletes(node: Node) -> None:
+    node.plugins(a="answer")
+    done(node, node.create("c1"))
+    node.conf_json.write_text("{")
+    assert done(node, node.create("c2")) == "ok"
+    assert done(node, node.delete("c1")) == "ok"
+    node.conf_json.unlink()
+    assert done(node, node.delete("c2")) == "ok"
+    assert node.runs == ["a create c1", "a create c2", "a delete c1", "a delete c2"]
+
+
+# What else is seen
+
+
+def test_it_is_idle_when_no_chain_is_under_way_and_says_so_once(node: Node, player: Player) -> None:
+    calls: list[str] = []
+    node.bridge.when_idle(lambda: calls.append("at once"))
+    assert (calls, node.busy) == (["at once"], False)
+    player.play(case("create c1; a holds", {"a": "hold; answer"}))
+    assert node.busy
+    node.bridge.when_idle(lambda: calls.append(player.answers["create c1"].outcome))
+    player.play(case("let a; it gets ok; idle; stop c1; let a; it gets ok"))
+    assert (calls, node.busy) == (["at once", "ok"], False)
+
+
+def test_at_the_level_debug_requests_and_results_are_told(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    node.plugin("a")
+    node.configure(("a", {"n": 1}))
+    done(node, node.create("c1"))
+    [record] = [record for record in caplog.records if record.levelno == logging.DEBUG]
+    fields = record.fields  # type: ignore[attr-defined]
+    assert (fields["event"], fields["plugin"], fields["state"], fields["id"]) == ("StartContainer", "a", "create", "c1")
+    assert json.loads(fields["request"]) == node.requests("a")[0]
+    assert json.loads(fields["result"])["plugin"] == "a"
+    assert fields["error"] is None
+    assert '"conf":{"n":1}' in record.getMessage(), "as bytes, which the formatters know as JSON"
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [b'"\xff"', b"[" * 5000 + b"]" * 5000, rb'"\ud800"', b"1" * 5000],
+    ids=["bytes", "deep", "surrogate", "digits"],
+)
+def test_at_the_level_debug_odd_configurations_do_no_harm(
+    node: Node, caplog: pytest.LogCaptureFixture, conf: bytes
+) -> None:
+    """They are valid, and so are the requests."""
+    caplog.set_level(logging.DEBUG)
+    node.plugins(a="answer", b="answer")
+    node.conf_json.write_bytes(b'{"plugins":[{"type":"a","conf":%s},{"type":"b"}]}' % conf)
+    assert done(node, node.create("c1")) == "ok"
+    assert node.runs == ["a create c1", "b create c1"]

@@ -1,0 +1,186 @@
+"""Scenarios of a node, in words: what happens, step by step, and what is seen of it.
+
+Steps are separated by semicolons. An event is `create ID`, `stop ID`, `remove ID`, or `prepare ID` for CreateContainer;
+ids that begin with `pod` are sandboxes. Behind an event there may be `in POD`, `within SECONDS`, `pid PID`.
+
+    EVENT -> OUTCOME    sends an event, waits for its answer, and compares; `-` is nothing to do, `...` any rest
+    EVENT is OUTCOME    compares what became of an event that was sent before; `it` is the last one
+    EVENT gets OUTCOME  waits for it first
+    a starts            waits until the plugin holds at the last event
+    a holds             does, and the event must not be answered yet
+    let a               lets a plugin go on that holds
+    +1.5, late          lets time pass: seconds, or until an event of two seconds must be answered
+    ran a create c1, …  the runs of plugins since the last such step, and no others
+    logs TEXT | TEXT    the warnings and errors since the last such step, and no others; pids are N, `;` is `,`
+    counts runs=2       the counters of all plugins
+    chain of b: a c     whose results the last request to a plugin has
+    conf b a            writes conf.json
+    gone a, back a      takes a plugin's program away, and brings it back
+    idle, settle        waits until no chain is under way; runs what is ready
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+from adapter.nri.stub import RESERVE
+from adapter.settings import PluginSettings
+
+from .creations import creating
+from .node import Answer, Node
+
+HOLD = "hold; answer"
+FAIL = """echo '{"error":"broken"}'"""
+LIMIT = 2.0 - RESERVE
+LATE = "plugin: a: no result within 1.9 s"
+EVENT = re.compile(
+    r"(?P<kind>create|stop|remove|prepare) (?P<id>\w+)(?: in (?P<pod>\w+))?(?: within (?P<within>\S+))?"
+    r"(?: pid (?P<pid>\d+))?(?: -> (?P<outcome>.*))?"
+)
+STATES = {"create": "create", "prepare": "create", "stop": "delete", "remove": "delete"}
+
+
+class Case(NamedTuple):
+    """A scenario: its steps, the settings of the `legacy:` part, and the plugins' scripts."""
+
+    steps: str
+    legacy: dict[str, Any]
+    plugins: dict[str, str]
+
+
+def case(steps: str, plugins: Mapping[str, str] | None = None, legacy: Mapping[str, Any] | None = None) -> Case:
+    """A scenario; settings of single plugins are given as mappings, with their events as words."""
+    settings = dict(legacy or {})
+    if "plugins" in settings:
+        settings["plugins"] = {name: PluginSettings(**_listed(of)) for name, of in settings["plugins"].items()}
+    return Case(steps, settings, dict(plugins or {}))
+
+
+def _listed(own: Mapping[str, Any]) -> dict[str, Any]:
+    return {**own} | ({"events": frozenset(own["events"].split())} if "events" in own else {})
+
+
+class Player:
+    """Plays scenarios on a node."""
+
+    def __init__(self, node: Node, caplog: pytest.LogCaptureFixture) -> None:
+        self.node = node
+        self.caplog = caplog
+        self.answers: dict[str, Answer] = {}
+        self.last = ""
+        self.runs = 0
+        self.steps: dict[str, Callable[[str], object]] = {
+            "let": node.release,
+            "late": lambda _: node.loop.advance(LIMIT),
+            "idle": lambda _: node.idle(),
+            "settle": lambda _: node.loop.settle(),
+            "conf": lambda names: node.configure(*names.split()),
+            "plugin": node.plugin,
+            "gone": lambda name: (node.folder / name).rename(node.folder / f"{name}.away"),
+            "back": lambda name: (node.folder / f"{name}.away").rename(node.folder / name),
+            "ran": self._ran,
+            "logs": self._logs,
+            "counts": self._counts,
+            "chain": self._chain,
+        }
+
+    def play(self, case: Case) -> None:
+        if case.legacy:
+            self.node.build(**case.legacy)
+        if case.plugins:
+            self.node.plugins(**case.plugins)
+        for step in map(str.strip, case.steps.split(";")):
+            try:
+                self._step(step)
+            except AssertionError as error:
+                raise AssertionError(f"{step}: {error}") from None
+
+    def _step(self, step: str) -> None:
+        word, _, rest = step.partition(" ")
+        if step.startswith("+"):
+            self.node.loop.advance(float(step))
+        elif rest == "holds":
+            self._starts(word)
+            assert self.answers[self.last].pending
+        elif rest == "starts":
+            self._starts(word)
+        elif seen := re.fullmatch(r"(.*?) (is|gets) (.*)", step):
+            answer = self.answers[self.last if seen[1] == "it" else seen[1]]
+            if seen[2] == "gets":
+                self.node.wait(answer)
+            _is(answer, seen[3])
+        elif sent := EVENT.fullmatch(step):
+            self._send(sent.groupdict())
+        else:
+            self.steps[word](rest)
+
+    def _send(self, of: dict[str, Any]) -> None:
+        kind, id_, node = of["kind"], of["id"], self.node
+        options: dict[str, Any] = {"within": float(of["within"] or 2)}
+        if kind == "create" and of["pid"]:
+            options["pid"] = int(of["pid"])
+        if kind == "prepare":
+            answer = creating(node, id_, **options)
+        elif id_.startswith("pod"):
+            events: dict[str, Any] = {} if kind == "create" else {"event": f"{kind.title()}PodSandbox"}
+            answer = (node.create_pod if kind == "create" else node.delete_pod)(id_, **events, **options)
+        elif kind == "create":
+            answer = node.create(id_, of["pod"] or "pod", **options)
+        else:
+            answer = node.delete(id_, of["pod"] or "pod", event=f"{kind.title()}Container", **options)
+        self.last = f"{kind} {id_}"
+        self.answers[self.last] = answer
+        if of["outcome"]:
+            if answer.pending:
+                node.wait(answer)
+            _is(answer, of["outcome"])
+
+    def _starts(self, name: str) -> None:
+        kind, id_ = self.last.split()
+        self.node.hear(f"{name} {STATES[kind]} {id_} holds")
+
+    def _ran(self, runs: str) -> None:
+        now = self.node.runs
+        assert now[self.runs :] == [run.strip() for run in runs.split(",") if run], now
+        self.runs = len(now)
+
+    def _logs(self, texts: str) -> None:
+        found = [re.sub(r"pid \d+", "pid N", text).replace(";", ",") for text in logged(self.caplog)]
+        assert found == [text.strip() for text in texts.split("|") if text], found
+        self.caplog.clear()
+
+    def _counts(self, counters: str) -> None:
+        assert self.node.counters == {name: int(of) for name, of in (word.split("=") for word in counters.split())}
+
+    def _chain(self, of: str) -> None:
+        name, _, plugins = of.removeprefix("of ").partition(":")
+        results = self.node.requests(name)[-1].get("results", [])
+        assert [result["plugin"] for result in results] == plugins.split()
+
+
+def _is(answer: Answer, outcome: str) -> None:
+    if outcome.endswith("..."):
+        assert answer.outcome.startswith(outcome[:-3]), answer.outcome
+    else:
+        assert answer.outcome == ("nothing to do" if outcome == "-" else outcome), answer.outcome
+
+
+def done(node: Node, answer: Answer) -> str:
+    """What becomes of an event."""
+    node.wait(answer)
+    return answer.outcome
+
+
+def logged(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+
+
+def pids(caplog: pytest.LogCaptureFixture) -> list[int]:
+    """The processes that the log has named, in order."""
+    texts = logged(caplog, logging.INFO)
+    return list(dict.fromkeys(int(pid) for text in texts for pid in re.findall(r"pid (\d+)", text)))
