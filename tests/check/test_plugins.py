@@ -12,16 +12,14 @@ from tests.check.node import Node
     [
         ("", ["conf.json:1:1: the file is empty"]),
         ('{"plugins": [\n  {"type": "a",}]}', ["conf.json:2:16: a key in quotes is missing"]),
-        ('{"plugins": [{"typ": "konfine"}]}', [
-            "conf.json:1:14: plugins[0].type is missing",
-            "conf.json:1:22: plugins[0].typ is unknown and ignored; did you mean 'type'?",
-        ]),
-        ('{"version": 1,\n"plugins": [\n{"type": 5},\n{"type": ""}, 7]}', [
-            "conf.json:1:13: version: must be a string, not 1",
+        ('{"plugins": [{"typ": "konfine"}]}',
+            ["conf.json:1:14: plugins[0].type is missing",
+            "conf.json:1:22: plugins[0].typ is unknown and ignored; did you mean 'type'?"]),
+        ('{"version": 1,\n"plugins": [\n{"type": 5},\n{"type": ""}, 7]}',
+            ["conf.json:1:13: version: must be a string, not 1",
             "conf.json:3:10: plugins[0].type: must be a string, not 5",
             "conf.json:4:10: plugins[1].type: must be a name or an absolute path",
-            "conf.json:4:15: plugins[2]: must be an object, not 7",
-        ]),
+            "conf.json:4:15: plugins[2]: must be an object, not 7"]),
         ("[]", ["conf.json:1:1: must be an object, not an array"]),
         ('{"plugins": [], "Plugin": []}', ["conf.json:1:27: Plugin is unknown and ignored; did you mean 'plugins'?"]),
     ],

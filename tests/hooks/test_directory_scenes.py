@@ -99,16 +99,11 @@ def test_a_scene_goes_as_told(tmp_path: Path, steps: str) -> None:
 
 
 # A change of one file, and the version in force then; 1 is there before.
-CHANGES = {
-    "written anew": ("write d/x.json 2", "2"),
-    "replaced": ("replace d/x.json 2", "2"),
-    "replaced by a link": ("ln d/x.json BASE/elsewhere", "7"),
-    "deleted": ("rm d/x.json", ""),
-    "renamed away": ("mv d/x.json away", ""),
-    "renamed to no hook file's name": ("mv d/x.json d/x.off", ""),
+CHANGES = {"written anew": ("write d/x.json 2", "2"), "replaced": ("replace d/x.json 2", "2"),
+    "replaced by a link": ("ln d/x.json BASE/elsewhere", "7"), "deleted": ("rm d/x.json", ""),
+    "renamed away": ("mv d/x.json away", ""), "renamed to no hook file's name": ("mv d/x.json d/x.off", ""),
     "emptied, which a writer does first": ("empty d/x.json", "1"),
-    "cut off with a version that was good": ("cut d/x.json", "1"),
-    "broken": ("write d/x.json {", "1"),
+    "cut off with a version that was good": ("cut d/x.json", "1"), "broken": ("write d/x.json {", "1"),
     "replaced by a broken one": ("replace d/x.json {", "1"),
     "deleted and made anew, broken": ("rm d/x.json; write d/x.json {", "1"),
     "renamed away and made anew, broken": ("mv d/x.json d/x; write d/x.json {", "1"),
@@ -116,20 +111,14 @@ CHANGES = {
     "replaced by a link to itself": ("ln d/x.json x.json", ""),
     "replaced by a directory": ("rm d/x.json; mkdir d/x.json", "1"),
     "replaced by a link to /dev/null": ("ln d/x.json /dev/null", ""),
-    "replaced by a link to a device": ("ln d/x.json /dev/zero", "1"),
-}
+    "replaced by a link to a device": ("ln d/x.json /dev/zero", "1")}  # fmt: skip
 # What happens to the directory a/b/d, and the version in force then; c/d is another one with version 2.
-FATES = {
-    "deleted": ("rm a/b/d", ""),
-    "deleted with its parents": ("rm a", ""),
-    "renamed away": ("mv a/b/d a/b/away", ""),
-    "its parent renamed away": ("mv a/b a/away", ""),
-    "its grandparent renamed away": ("mv a c/away", ""),
-    "emptied": ("rm a/b/d/x.json", ""),
+FATES = {"deleted": ("rm a/b/d", ""), "deleted with its parents": ("rm a", ""),
+    "renamed away": ("mv a/b/d a/b/away", ""), "its parent renamed away": ("mv a/b a/away", ""),
+    "its grandparent renamed away": ("mv a c/away", ""), "emptied": ("rm a/b/d/x.json", ""),
     "replaced": ("mv a/b/d a/b/old; mv c/d a/b/d", "2"),
     "replaced by a link": ("mv a/b/d a/b/old; ln a/b/d BASE/c/d", "2"),
-    "its parent replaced by a link": ("mv a/b a/old; ln a/b BASE/c", "2"),
-}
+    "its parent replaced by a link": ("mv a/b a/old; ln a/b BASE/c", "2")}  # fmt: skip
 
 
 @pytest.mark.parametrize("change", CHANGES)

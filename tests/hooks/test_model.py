@@ -46,35 +46,30 @@ def test_an_old_file_with_everything_is_read() -> None:
 
 
 # fmt: off
-GOOD: dict[str, tuple[bytes, Hook]] = {
-    "stages may be empty": (current(), hook()),
+GOOD: dict[str, tuple[bytes, Hook]] = {"stages may be empty": (current(), hook()),
     "every stage is known": (current(stages=json.dumps(STAGES)), hook(stages=STAGES)),
     "a stage may be there twice": (current(stages='["poststop","poststop"]'), hook(stages=("poststop", "poststop"))),
     "null is nothing": (current(when="null", hook='{"path":"/a","args":null,"env":null,"timeout":null}'), hook()),
     "null conditions are not given": (
-        current(when='{"always":null,"annotations":null,"commands":null,"hasBindMounts":null}'), hook()),
+    current(when='{"always":null,"annotations":null,"commands":null,"hasBindMounts":null}'), hook()),
     "empty conditions are not given": (current(when='{"annotations":{},"commands":[]}'), hook()),
     "null in a list is empty": (current(when='{"commands":[null]}'), hook(when=When(commands=("",)))),
-    "null in annotations is empty": (
-        current(when='{"annotations":{"a":null}}'), hook(when=When(annotations=(("a", ""),)))),
-    "keys have no case": (
-        b'{"VERSION":"1.0.0","Hook":{"PATH":"/a"},"When":{"HASBINDMOUNTS":true},"\xc5\xbftages":[]}',
-        hook(when=When(has_bind_mounts=True))),
+    "null in annotations is empty": (current(when='{"annotations":{"a":null}}'),
+    hook(when=When(annotations=(("a", ""),)))),
+    "keys have no case": (b'{"VERSION":"1.0.0","Hook":{"PATH":"/a"},"When":{"HASBINDMOUNTS":true},"\xc5\xbftages":[]}',
+    hook(when=When(has_bind_mounts=True))),
     "keys may be escaped": (rb'{"\u0076ersion":"1.0.0","hook":{"p\u0061th":"\u002fa"},"stages":[]}', hook()),
-    "the last member of a name counts": (
-        current(stages='["poststop"]', more=',"Stages":["prestart"],"version":null'), hook(stages=("prestart",))),
-    "a null after it takes nothing away": (current(more=',"hook":null,"when":null'), hook()),
-    "repeated objects are one": (
-        current(hook='{"path":"/a","args":["x"]}', more=',"hook":{"timeout":1},"when":{"always":true}'),
-        hook(args=("x",), timeout=1, when=When(always=True))),
-    "repeated annotations are one": (
-        current(when='{"annotations":{"a":"1","b":"2"},"Annotations":{"b":"3"}}'),
-        hook(when=When(annotations=(("a", "1"), ("b", "3"))))),
+    "the last member of a name counts": (current(stages='["poststop"]', more=',"Stages":["prestart"],"version":null'),
+    hook(stages=("prestart",))), "a null after it takes nothing away": (current(more=',"hook":null,"when":null'),
+    hook()), "repeated objects are one": (current(hook='{"path":"/a","args":["x"]}',
+    more=',"hook":{"timeout":1},"when":{"always":true}'), hook(args=("x",), timeout=1, when=When(always=True))),
+    "repeated annotations are one": (current(when='{"annotations":{"a":"1","b":"2"},"Annotations":{"b":"3"}}'),
+    hook(when=When(annotations=(("a", "1"), ("b", "3"))))),
     "null takes annotations away": (current(when='{"annotations":{"a":"["},"annotations":null}'), hook()),
-    "null in a list that is there twice leaves what was there": (
-        current(stages='["poststop"]', more=',"stages":[null]'), hook(stages=("poststop",))),
-    "a pattern that another replaces may be bad": (
-        current(when='{"annotations":{"a":"[","a":"b"}}'), hook(when=When(annotations=(("a", "b"),)))),
+    "null in a list that is there twice leaves what was there": (current(stages='["poststop"]',
+    more=',"stages":[null]'), hook(stages=("poststop",))),
+    "a pattern that another replaces may be bad": (current(when='{"annotations":{"a":"[","a":"b"}}'),
+    hook(when=When(annotations=(("a", "b"),)))),
     "the shortest timeout": (current(hook='{"path":"/a","timeout":1}'), hook(timeout=1)),
     "the longest timeout": (current(hook='{"path":"/a","timeout":1000000000}'), hook(timeout=1_000_000_000)),
     "the longest path": (current(hook='{"path":"/%s"}' % ("a" * 4094)), hook(path="/" + "a" * 4094)),
@@ -83,9 +78,8 @@ GOOD: dict[str, tuple[bytes, Hook]] = {
     "conditions of the old version mean nothing in the new one": (current(more=',"cmds":5'), hook()),
     "or is no condition": (current(when='{"or":true,"Or":5}'), hook()),
     "bytes that are no text become a replacement": (current(hook='{"path":"/\\ud800"}'), hook(path="/\ufffd")),
-    "a byte may be meant literally": (
-        current(when=r'{"commands":["\\\\C","\\Q\\C\\E"]}'), hook(when=When(commands=(r"\\C", r"\Q\C\E")))),
-}
+    "a byte may be meant literally": (current(when=r'{"commands":["\\\\C","\\Q\\C\\E"]}'),
+    hook(when=When(commands=(r"\\C", r"\Q\C\E"))))}
 GOOD_OLD: dict[str, When] = {
     '"cmds":["a"]': When(commands=("a",)),
     '"version":"","cmds":["a"]': When(commands=("a",)),

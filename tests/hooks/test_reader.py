@@ -169,14 +169,10 @@ def test_without_watch_files_are_read_once(place: Path) -> None:
     assert (daemon.answers, daemon.loop.watched) == ({"a": ["1"]}, [])
 
 
-CHANGES = {
-    "a new file": "write hooks.d/y.json 2",
-    "a file written anew": "write hooks.d/x.json 22",
-    "a deleted file": "rm hooks.d/x.json",
-    "the directory renamed away": "mv hooks.d away",
+CHANGES = {"a new file": "write hooks.d/y.json 2", "a file written anew": "write hooks.d/x.json 22",
+    "a deleted file": "rm hooks.d/x.json", "the directory renamed away": "mv hooks.d away",
     "the directory replaced": "mv hooks.d away; mkdir hooks.d",
-    "a parent that is made step by step": "mkdir a; WAKE; mkdir a/b; WAKE; write a/b/x.json 3",
-}
+    "a parent that is made step by step": "mkdir a; WAKE; mkdir a/b; WAKE; write a/b/x.json 3"}  # fmt: skip
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)

@@ -186,7 +186,8 @@ BAD: list[tuple[str | bytes, str]] = [
     ('{"args": []}\n\n{"args": ]', "c:3: unexpected ']'"),
     ('{"args": []}\n{"args": []}\n{"args": ]', "c:3: unexpected ']'"),
     ("[" * 5000, "c:1: unexpected end"),
-    ('{"x": ' * 5000 + "0" + "}" * 5000, "c:1: "),  # Python's versions differ in how deep they can go
+    ('{"x": ' * 5000 + "0" + "}" * 5000, "c:1: "),
+    # Python's versions differ in how deep they can go
     ('{"x": ' + "1" * 5000 + "}", "c:1: larger or deeper than can be read"),
     ("x: 0x" + "f" * 5000, "c: larger or deeper than can be read"),
     ("&a {kind: List, apiVersion: v1, items: [*a]}", "c: larger or deeper than can be read"),
@@ -208,17 +209,13 @@ BAD: list[tuple[str | bytes, str]] = [
     ('{"id": "c", "pid": 5.5}', "c:1: pid: must be a whole number"),
     ('{"id": "c", "pid": 99999999999}', "c:1: pid: Value out of range: 99999999999"),
     ('{"id": "c", "linux":\n{"devices": [{"major": -99999999999999999999}]}}', "c:1: linux.devices.major: Value out"),
-    (
-        '{"id": "c",\n"linux": {"seccomp_policy": {"default_errno": {"value": []}}}}',
-        "c:2: linux.seccomp_policy.default",
-    ),
+    ('{"id": "c",\n"linux": {"seccomp_policy": {"default_errno": {"value": []}}}}',
+        "c:2: linux.seccomp_policy.default"),
     ('{"id": "c",\n"args": "/x"}', "c:2: args: must be a list, not a text"),
     ('{"args": ["/x",\n5]}', "c:2: args[1]: must be a text, not a number (put it in quotes)"),
     ('{"args": [],\n"annotations": ["a"]}', "c:2: annotations: must be a mapping, not a list"),
-    (
-        '{"args": [],\n"annotations":\n{"a": true}}',
-        "c:3: annotations.a: must be a text, not a boolean (put it in quotes)",
-    ),
+    ('{"args": [],\n"annotations":\n{"a": true}}',
+        "c:3: annotations.a: must be a text, not a boolean (put it in quotes)"),
     ('{"mounts": [{},\n{"options": {}}]}', "c:2: mounts[1].options: must be a list, not a mapping"),
     ('{"mounts": [{"options": []},\n7]}', "c:2: mounts[1]: must be a mapping, not a number"),
     ('{"process": [],\n"root": {}}', "c:1: process: must be a mapping, not a list"),
@@ -233,12 +230,10 @@ BAD: list[tuple[str | bytes, str]] = [
     (POD.replace('a: "1"', "1: a"), "c:6: metadata.annotations.1: must be a text, not a number"),
     (POD.replace('"1"', "2026-01-01"), "c:6: metadata.annotations.a: must be a text, not a date (put it in quotes)"),
     (POD.replace("[-c, exit]", "[-c, on]"), "c:11: spec.containers[0].args[1]: must be a text, not a boolean"),
-    (
-        POD.replace("name: c\n", "name: c\n      env: [{name: V, valueFrom: {1: x, a: y}}]\n"),
-        "c:10: spec.containers[0].env[0].valueFrom.1: must be a text, not a number",
-    ),
+    (POD.replace("name: c\n", "name: c\n      env: [{name: V, valueFrom: {1: x, a: y}}]\n"),
+        "c:10: spec.containers[0].env[0].valueFrom.1: must be a text, not a number"),
     (POD.replace("name: c\n", "name: 5\n"), "c:9: spec.containers[0].name: must be a text, not a number"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "message"), BAD, ids=lambda value: repr(value)[:40])

@@ -17,12 +17,8 @@ from adapter.hooks.directory import Directories
 from adapter.hooks.facts import Facts
 from adapter.proto import nri_pb2 as api
 
-CONTAINER = {
-    "name": "c",
-    "annotations": {"a": "1"},
-    "args": ["/bin/sh", "-c", "x"],
-    "mounts": [{"destination": "/srv", "type": "bind", "source": "/srv", "options": ["rbind"]}],
-}
+CONTAINER = {"name": "c", "annotations": {"a": "1"}, "args": ["/bin/sh", "-c", "x"],
+    "mounts": [{"destination": "/srv", "type": "bind", "source": "/srv", "options": ["rbind"]}]}  # fmt: skip
 TRUE = {"path": "/bin/true"}
 
 

@@ -35,8 +35,8 @@ DATA = {"destination": "/data", "type": "bind", "source": "/a"}
 PROC = {"destination": "/proc"}
 NULL = {"path": "/dev/null", "type": "c", "major": 1, "minor": 3}
 HOOK, OTHER = {"path": "/a"}, {"path": "/b"}
-LISTS: dict[str, tuple[tuple[str, str], list[Any], list[Any], list[Any]]] = {
-    "a variable is changed in its place": (("process", "env"), ["A=1", "B=2"], ["A=3"], ["A=3", "B=2"]),
+LISTS: dict[str, tuple[tuple[str, str], list[Any], list[Any],
+    list[Any]]] = {"a variable is changed in its place": (("process", "env"), ["A=1", "B=2"], ["A=3"], ["A=3", "B=2"]),
     "a variable is added": (("process", "env"), ["A=1"], ["B==", "C="], ["A=1", "B==", "C="]),
     "a bare variable removes": (("process", "env"), ["A=1", "B=2", "A=3"], ["A"], ["B=2"]),
     "a bare variable that is there stays": (("process", "env"), ["A", "B=2"], ["A", "B=2"], ["A", "B=2"]),
@@ -44,62 +44,29 @@ LISTS: dict[str, tuple[tuple[str, str], list[Any], list[Any], list[Any]]] = {
     "a variable twice meets its like": (("process", "env"), ["A=1", "A=2"], ["A=1", "A=3"], ["A=1", "A=3"]),
     "the first of two is changed": (("process", "env"), ["A=1", "A=2"], ["A=3"], ["A=3", "A=2"]),
     "removed and added anew": (("process", "env"), ["A=1", "B=1", "A=3"], ["A", "A=2"], ["A=2", "B=1"]),
-    "a mount's members are merged": (
-        ("mounts", ""),
-        [PROC, DATA],
-        [{"destination": "/data", "source": "/b", "type": None, "options": ["ro"]}],
-        [PROC, {"destination": "/data", "source": "/b", "options": ["ro"]}],
-    ),
-    "a mount is added": (
-        ("mounts", ""),
-        [PROC],
-        [DATA | {"source": None}],
-        [PROC, {"destination": "/data", "type": "bind"}],
-    ),
+    "a mount's members are merged": (("mounts", ""), [PROC, DATA],
+    [{"destination": "/data", "source": "/b", "type": None, "options": ["ro"]}],
+    [PROC, {"destination": "/data", "source": "/b", "options": ["ro"]}]),
+    "a mount is added": (("mounts", ""), [PROC], [DATA | {"source": None}],
+    [PROC, {"destination": "/data", "type": "bind"}]),
     "a mount is removed": (("mounts", ""), [PROC, DATA], [{"$patch": "delete", "destination": "/data"}], [PROC]),
-    "a mount that is not there is removed": (
-        ("mounts", ""),
-        [PROC],
-        [{"$patch": "delete", "destination": "/data"}],
-        [PROC],
-    ),
-    "an order is kept": (("mounts", ""), [PROC, DATA], [DATA, PROC], [PROC, DATA]),
+    "a mount that is not there is removed": (("mounts", ""), [PROC], [{"$patch": "delete", "destination": "/data"}],
+    [PROC]), "an order is kept": (("mounts", ""), [PROC, DATA], [DATA, PROC], [PROC, DATA]),
     "a device": (("linux", "devices"), [NULL], [{"path": "/dev/null", "minor": 4}], [NULL | {"minor": 4}]),
-    "an rlimit": (
-        ("process", "rlimits"),
-        [{"type": "RLIMIT_AS", "hard": 2, "soft": 1}],
-        [{"type": "RLIMIT_AS", "soft": 2}, {"type": "RLIMIT_CORE", "hard": 0, "soft": 0}],
-        [{"type": "RLIMIT_AS", "hard": 2, "soft": 2}, {"type": "RLIMIT_CORE", "hard": 0, "soft": 0}],
-    ),
-    "a namespace": (
-        ("linux", "namespaces"),
-        [{"type": "pid"}, {"type": "user"}],
-        [{"type": "pid", "path": "/a"}, {"type": "user", "$patch": "delete"}],
-        [{"type": "pid", "path": "/a"}],
-    ),
+    "an rlimit": (("process", "rlimits"), [{"type": "RLIMIT_AS", "hard": 2, "soft": 1}],
+    [{"type": "RLIMIT_AS", "soft": 2}, {"type": "RLIMIT_CORE", "hard": 0, "soft": 0}],
+    [{"type": "RLIMIT_AS", "hard": 2, "soft": 2}, {"type": "RLIMIT_CORE", "hard": 0, "soft": 0}]),
+    "a namespace": (("linux", "namespaces"), [{"type": "pid"}, {"type": "user"}],
+    [{"type": "pid", "path": "/a"}, {"type": "user", "$patch": "delete"}], [{"type": "pid", "path": "/a"}]),
     "hooks are appended where they are not there": (("hooks", "poststop"), [HOOK], [OTHER, HOOK], [HOOK, OTHER]),
     "a hook is appended once": (("hooks", "poststop"), [HOOK], [OTHER, OTHER], [HOOK, OTHER]),
-    "a hook with nulls and empty lists is the same hook": (
-        ("hooks", "poststop"),
-        [HOOK],
-        [HOOK | {"args": None, "env": [], "timeout": None, "unknown": None}],
-        [HOOK],
-    ),
-    "a hook whose timeout a tool has rounded is the same hook": (
-        ("hooks", "poststop"),
-        [HOOK | {"timeout": (1 << 53) + 1}],
-        [HOOK | {"timeout": 1 << 53}],
-        [HOOK | {"timeout": (1 << 53) + 1}],
-    ),
-    "a hook with a timeout of 0 is another hook": (
-        ("hooks", "poststop"),
-        [HOOK],
-        [HOOK | {"timeout": 0}],
-        [HOOK, HOOK | {"timeout": 0}],
-    ),
-    "all other lists are replaced": (("process", "args"), ["a", "b"], ["c"], ["c"]),
-    "and emptied": (("linux", "maskedPaths"), ["/a"], [], []),
-}
+    "a hook with nulls and empty lists is the same hook": (("hooks", "poststop"), [HOOK],
+    [HOOK | {"args": None, "env": [], "timeout": None, "unknown": None}], [HOOK]),
+    "a hook whose timeout a tool has rounded is the same hook": (("hooks", "poststop"),
+    [HOOK | {"timeout": (1 << 53) + 1}], [HOOK | {"timeout": 1 << 53}], [HOOK | {"timeout": (1 << 53) + 1}]),
+    "a hook with a timeout of 0 is another hook": (("hooks", "poststop"), [HOOK], [HOOK | {"timeout": 0}],
+    [HOOK, HOOK | {"timeout": 0}]), "all other lists are replaced": (("process", "args"), ["a", "b"], ["c"], ["c"]),
+    "and emptied": (("linux", "maskedPaths"), ["/a"], [], [])}  # fmt: skip
 ILL_TYPED: list[tuple[Any, str]] = [
     ("a", "spec: not what belongs there: a string instead of an object"),
     ([], "spec: not what belongs there: an array instead of an object"),
@@ -116,43 +83,37 @@ ILL_TYPED: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "patch", "expected"), RFC_7396)
-def test_objects_merge_as_rfc_7396_has_it(spec: Spec, patch: Any, expected: Spec) -> None:
-    assert merged(spec, patch) == expected
+CGROUP: Spec = {"linux": {"cgroupsPath": "/b", "sysctl": {}}}
+AT_THE_TOP: list[tuple[Any, Spec]] = [
+    ({"cgroupsPath": "/a"}, {"linux": {"cgroupsPath": "/a", "sysctl": {}}}),
+    ({"cgroupsPath": None}, {"linux": {"sysctl": {}}}),
+    ({"cgroupsPath": "/a", "linux": {"cgroupsPath": "/c"}}, {"linux": {"cgroupsPath": "/c", "sysctl": {}}}),
+    ({"cgroupsPath": "/a", "linux": None}, {"linux": {"cgroupsPath": "/a", "sysctl": {}}}),
+]
 
 
-@pytest.mark.parametrize(("path", "before", "patch", "expected"), LISTS.values(), ids=LISTS)
-def test_lists_merge_by_names(path: tuple[str, str], before: Any, patch: Any, expected: Any) -> None:
-    def at(value: Any) -> Spec:
-        return {path[0]: {path[1]: value}} if path[1] else {path[0]: value}
-
-    assert merged(at(before), at(patch)) == at(expected)
-    assert merged(at(None), at(patch)) == merged({}, at(patch))
-
-
-@pytest.mark.parametrize(("patch", "text"), ILL_TYPED)
-def test_what_cannot_be_merged_is_refused_with_its_place(patch: Any, text: str) -> None:
-    with pytest.raises(NotAdjustable) as refused:
-        merged(FULL, patch)
-    assert str(refused.value) == text
-
-
-@pytest.mark.parametrize(
-    ("patch", "expected"),
-    [
-        ({"cgroupsPath": "/a"}, {"linux": {"cgroupsPath": "/a", "sysctl": {}}}),
-        ({"cgroupsPath": None}, {"linux": {"sysctl": {}}}),
-        ({"cgroupsPath": "/a", "linux": {"cgroupsPath": "/c"}}, {"linux": {"cgroupsPath": "/c", "sysctl": {}}}),
-        ({"cgroupsPath": "/a", "linux": None}, {"linux": {"cgroupsPath": "/a", "sysctl": {}}}),
-    ],
-)
-def test_the_cgroup_at_the_top_is_that_of_linux(patch: Any, expected: Spec) -> None:
-    assert merged({"linux": {"cgroupsPath": "/b", "sysctl": {}}}, patch) == expected
-
-
-def test_null_removes_members_and_whole_lists() -> None:
-    assert merged(FULL, {"linux": {"sysctl": {"net.core.somaxconn": None}}})["linux"]["sysctl"] == {}
+def test_objects_merge_as_rfc_7396_has_it_and_the_cgroup_at_the_top_is_that_of_linux() -> None:
+    rows: list[tuple[Any, Any, Any]] = [*RFC_7396, *((CGROUP, *row) for row in AT_THE_TOP)]
+    for spec, patch, expected in rows:
+        assert merged(spec, patch) == expected, patch
     assert merged(FULL, {"mounts": None}).get("mounts") is None
+
+
+def test_lists_merge_by_names() -> None:
+    for what, (path, before, patch, expected) in LISTS.items():
+
+        def at(value: Any, path: tuple[str, str] = path) -> Spec:
+            return {path[0]: {path[1]: value}} if path[1] else {path[0]: value}
+
+        assert merged(at(before), at(patch)) == at(expected), what
+        assert merged(at(None), at(patch)) == merged({}, at(patch)), what
+
+
+def test_what_cannot_be_merged_is_refused_with_its_place() -> None:
+    for patch, text in ILL_TYPED:
+        with pytest.raises(NotAdjustable) as refused:
+            merged(FULL, patch)
+        assert str(refused.value) == text
 
 
 @given(spec=SPECS, edits=st.lists(GOOD_EDITS, max_size=6))
@@ -166,8 +127,10 @@ def test_nothing_and_all_of_it_change_nothing(spec: Spec, edits: list[Edit]) -> 
     assert merged({}, whole) == whole
 
 
-def once(values: list[Any]) -> list[Any]:
-    return [value for index, value in enumerate(values) if value not in values[:index]]
+def once(hooks: list[Spec]) -> list[Spec]:
+    """The hooks that differ in more than empty lists."""
+    said = [{name: value for name, value in hook.items() if value not in (None, [])} for hook in hooks]
+    return [hook for index, hook in enumerate(hooks) if said[index] not in said[:index]]
 
 
 @given(spec=SPECS, edits=st.lists(BAD_EDITS, max_size=3))

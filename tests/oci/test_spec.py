@@ -6,7 +6,6 @@ import subprocess
 import sys
 from typing import Any
 
-import pytest
 from google.protobuf.json_format import ParseDict
 
 from adapter.oci.spec import adjustment, spec_from
@@ -119,10 +118,6 @@ def test_all_that_nri_tells_is_there_and_nothing_else() -> None:
     assert told(CONTAINER) == FULL
 
 
-def test_of_nothing_nothing_is_made() -> None:
-    assert told({}) == {}
-
-
 def test_the_members_of_a_map_are_in_the_order_of_their_names() -> None:
     names = [f"key-{number:02}" for number in range(20)]
     container = api.Container(annotations=dict.fromkeys(reversed(names), ""))
@@ -131,28 +126,27 @@ def test_the_members_of_a_map_are_in_the_order_of_their_names() -> None:
     assert [*spec["annotations"]] == [*spec["linux"]["sysctl"]] == names
 
 
-def test_pids_without_a_limit_are_absent_for_older_go_types_would_make_a_limit_of_0_of_them() -> None:
-    assert told({"linux": {"resources": {"pids": {"limit": "-1"}}}}) == {}
-    assert told({"linux": {"resources": {"cpu": {}, "pids": {"limit": "-1"}}}}) == {"linux": {"resources": {"cpu": {}}}}
+EMPTY: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (ZEROS, ZEROS_WRITTEN),
+    ({}, {}),
+    ({"linux": {"scheduler": {}, "ioPriority": {}, "rdt": {}}}, {}),
+    ({"linux": {"resources": {"memory": {}}}}, {"linux": {"resources": {"memory": {}}}}),
+    ({"linux": {"rdt": {"enableMonitoring": {}, "schemata": {}, "closId": {}}}}, {}),
+    # A word of the future; OCI's spelling.
+    ({"linux": {"scheduler": {"policy": 77}}}, {"process": {"scheduler": {"policy": "77"}}}),
+    (
+        {"linux": {"resources": {"memory": {"kernelTcp": {"value": 5}, "disableOomKiller": {"value": True}}}}},
+        {"linux": {"resources": {"memory": {"kernelTCP": 5, "disableOOMKiller": True}}}},
+    ),
+    # Pids without a limit are absent: older Go types would make a limit of 0 of them.
+    ({"linux": {"resources": {"pids": {"limit": "-1"}}}}, {}),
+    ({"linux": {"resources": {"cpu": {}, "pids": {"limit": "-1"}}}}, {"linux": {"resources": {"cpu": {}}}}),
+]
 
 
-@pytest.mark.parametrize(
-    ("container", "expected"),
-    [
-        (ZEROS, ZEROS_WRITTEN),
-        ({"linux": {"scheduler": {}, "ioPriority": {}, "rdt": {}}}, {}),
-        ({"linux": {"resources": {"memory": {}}}}, {"linux": {"resources": {"memory": {}}}}),
-        ({"linux": {"rdt": {"enableMonitoring": {}, "schemata": {}, "closId": {}}}}, {}),
-        ({"linux": {"scheduler": {"policy": 77}}}, {"process": {"scheduler": {"policy": "77"}}}),
-        (
-            {"linux": {"resources": {"memory": {"kernelTcp": {"value": 5}, "disableOomKiller": {"value": True}}}}},
-            {"linux": {"resources": {"memory": {"kernelTCP": 5, "disableOOMKiller": True}}}},
-        ),
-    ],
-    ids=["zeros", "words for none", "a part", "no RDT", "a word of the future", "OCI's spelling"],
-)
-def test_what_is_empty_is_written_as_go_does(container: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert told(container) == expected
+def test_what_is_empty_is_written_as_go_does() -> None:
+    for container, expected in EMPTY:
+        assert told(container) == expected
 
 
 def test_every_field_of_a_container_has_its_place_or_none() -> None:

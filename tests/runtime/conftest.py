@@ -1,4 +1,4 @@
-from .fixtures import plugins
+from .fixtures import executing, forking, plugins
 from .simulation import patience, simulate
 
-__all__ = ["patience", "plugins", "simulate"]
+__all__ = ["executing", "forking", "patience", "plugins", "simulate"]

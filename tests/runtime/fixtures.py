@@ -1,13 +1,16 @@
 """Fixtures for tests that launch plugins under the embedded runtime: `plugins` is a directory to write them into.
 
-Import it into a module or a conftest; tests/runtime/conftest.py does.
+Import them into a module or a conftest; tests/runtime/conftest.py does. A plugin that `plugins` has written is forked
+off and not executed, unless a test asks for that: an interpreter that starts takes a hundred times as long.
 """
 
 from __future__ import annotations
 
-import signal
+import os
+import socket
 import sys
 import textwrap
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,10 +19,59 @@ from typing import Any
 import pytest
 
 from adapter.nri import api
-from adapter.runtime import Flavour, Plugin, PluginFile, Runtime
-from adapter.runtime.launch import drop_in
+from adapter.runtime import Flavour, Plugin, PluginFile, Runtime, launch, runtime
+from adapter.runtime.launch import SOCKET_FD, Process, drop_in
 
 ROOT = Path(__file__).parents[2]
+
+exec_ = launch.spawn
+"""How the product starts plugins."""
+
+
+def forked(plugin: PluginFile, output: int | None = None, state: str = "") -> tuple[socket.socket, Process]:
+    """Starts a plugin as `exec_` does, but forks one of ours off."""
+    source = plugin.path.read_bytes()
+    if not source.startswith(PRELUDE.encode()):
+        return exec_(plugin, output, state)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.setpgid(0, 0)
+            null = os.open(os.devnull, os.O_RDWR)
+            trunk = os.dup(theirs.fileno())
+            shown = os.dup(null if output is None else output)
+            for number, fd in enumerate((null, shown, shown, trunk)):
+                os.dup2(fd, number)
+            os.closerange(SOCKET_FD + 1, 1024)
+            variables = {"NAME": plugin.base, "IDX": plugin.idx, "SOCKET": str(SOCKET_FD)}
+            os.environ.clear()
+            os.environ.update({f"NRI_PLUGIN_{name}": value for name, value in variables.items()})
+            sys.argv = [str(plugin.path)]
+            exec(compile(source, plugin.path, "exec"), {"__name__": "__main__"})  # noqa: S102 - it is our own
+            code = 0
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else bool(ended.code)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    theirs.close()
+    return ours, Process(pid)
+
+
+@pytest.fixture
+def executing(monkeypatch: pytest.MonkeyPatch, plugins: Plugins) -> None:
+    """Lets runtimes execute plugins after all."""
+    monkeypatch.setattr(runtime, "spawn", exec_)
+
+
+@pytest.fixture
+def forking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets runtimes fork plugins off."""
+    monkeypatch.setattr(runtime, "spawn", forked)
+
 
 PRELUDE = f"""\
 #!{sys.executable} -I
@@ -77,40 +129,40 @@ class Plugins:
 
     def runtime(self, flavour: Flavour | None = None, **more: Any) -> Runtime:
         """Returns a runtime without plugins; it is stopped after the test."""
-        runtime = Runtime(flavour or patient(), **more)
-        self.runtimes.append(runtime)
-        return runtime
+        made = Runtime(flavour or patient(), **more)
+        self.runtimes.append(made)
+        return made
 
     def start(self, flavour: Flavour | None = None) -> Runtime:
         """Returns a runtime that has launched all plugins of the directory."""
-        runtime = self.runtime(flavour)
+        made = self.runtime(flavour)
         for path in sorted(self.path.iterdir()):
-            runtime.launch(self.file(path))
-        return runtime
+            made.launch(self.file(path))
+        return made
 
     def launch(self, name: str, source: str, flavour: Flavour | None = None) -> tuple[Runtime, Plugin]:
         """Writes a plugin and launches it alone."""
-        runtime = self.runtime(flavour)
-        return runtime, runtime.launch(self.file(self.write(name, source)))
+        made = self.runtime(flavour)
+        return made, made.launch(self.file(self.write(name, source)))
 
 
 @pytest.fixture
-def plugins(tmp_path: Path) -> Iterator[Plugins]:
+def plugins(tmp_path: Path, forking: None) -> Iterator[Plugins]:
     """An empty plugin directory."""
     directory = Plugins(tmp_path / "plugins", tmp_path / "conf.d")
     directory.path.mkdir()
     directory.config.mkdir()
     yield directory
-    for runtime in directory.runtimes:
-        runtime.stop()
+    for made in directory.runtimes:
+        made.stop()
 
 
-def dropped(runtime: Runtime) -> list[Plugin]:
+def dropped(of: Runtime) -> list[Plugin]:
     """The plugins that have lost their connection."""
-    return [plugin for plugin in runtime.connected if plugin.closed]
+    return [plugin for plugin in of.connected if plugin.closed]
 
 
 def gone(plugin: Plugin) -> bool:
-    """Whether the runtime has killed a plugin that it launched."""
+    """Whether the runtime has killed and reaped a plugin that it launched, if it had not ended with its connection."""
     assert plugin.process is not None
-    return plugin.process.exit_status == -signal.SIGKILL
+    return plugin.process.exit_status is not None

@@ -36,8 +36,7 @@ class RawPlugin:
     def call(self, method: str, payload: bytes) -> Reply:
         """Calls the runtime and waits for its answer, serving nothing but what must be."""
         self._reply = None
-        self._connection.call(events.RUNTIME, method, payload)
-        self._flush()
+        self.ask(method, payload)
         while self._reply is None and self._receive():
             pass
         assert self._reply is not None
@@ -46,6 +45,11 @@ class RawPlugin:
     def respond(self, stream_id: int, payload: bytes) -> None:
         """Answers a call, be it late."""
         self._connection.respond(stream_id, payload)
+
+    def ask(self, method: str, payload: bytes) -> None:
+        """Calls the runtime and waits for nothing."""
+        self._connection.call(events.RUNTIME, method, payload)
+        self.flush()
 
     def send(self, data: bytes) -> None:
         """Writes to the trunk what need not make sense."""
@@ -58,7 +62,7 @@ class RawPlugin:
                 self._reply = event
             else:
                 self._serve(event)
-        self._flush()
+        self.flush()
         return bool(data)
 
     def _serve(self, request: Request) -> None:
@@ -71,7 +75,7 @@ class RawPlugin:
         except CallError as error:
             self._connection.fail(request.stream_id, error.code, error.message)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         self._trunk.sendall(self._connection.data_to_send())
 
 

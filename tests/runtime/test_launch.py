@@ -21,12 +21,14 @@ def proc(plugin: Plugin) -> Path:
     return Path(f"/proc/{plugin.process.pid}")
 
 
+@pytest.mark.usefixtures("executing")
 def test_a_plugin_gets_three_variables_and_nothing_else(plugins: Plugins) -> None:
     _, plugin = plugins.launch("07-some-name", QUIET)
     environment = proc(plugin).joinpath("environ").read_bytes().split(b"\0")
     assert sorted(environment) == [b"", b"NRI_PLUGIN_IDX=07", b"NRI_PLUGIN_NAME=some-name", b"NRI_PLUGIN_SOCKET=3"]
 
 
+@pytest.mark.usefixtures("executing")
 def test_a_plugin_gets_dev_null_and_its_socket_and_no_other_descriptor(plugins: Plugins) -> None:
     left_open = os.dup2(os.open(os.devnull, os.O_RDONLY), 47, inheritable=True)
     try:
@@ -39,6 +41,7 @@ def test_a_plugin_gets_dev_null_and_its_socket_and_no_other_descriptor(plugins: 
     assert links[3].startswith("socket:")
 
 
+@pytest.mark.usefixtures("executing")
 def test_a_plugin_works_at_the_root_and_gets_no_signals_of_the_runtimes_terminal(plugins: Plugins) -> None:
     _, plugin = plugins.launch("00-p", QUIET)
     assert proc(plugin).joinpath("cwd").readlink() == Path("/")
@@ -46,6 +49,7 @@ def test_a_plugin_works_at_the_root_and_gets_no_signals_of_the_runtimes_terminal
     assert os.getpgid(plugin.process.pid) == plugin.process.pid
 
 
+@pytest.mark.usefixtures("executing")
 def test_a_caller_may_listen_to_its_plugins(plugins: Plugins) -> None:
     reader, writer = os.pipe()
     runtime = plugins.runtime(output=writer)
@@ -111,7 +115,7 @@ def test_an_unreadable_drop_in_stops_the_runtime(plugins: Plugins) -> None:
 
 
 def test_stopping_the_runtime_kills_what_it_launched(plugins: Plugins) -> None:
-    runtime, plugin = plugins.launch("00-p", QUIET)
+    runtime, plugin = plugins.launch("00-p", f"{QUIET}\nsignal.pause()")
     runtime.stop()
     assert plugin.process is not None
     assert plugin.process.exit_status == -signal.SIGKILL

@@ -14,19 +14,10 @@ from adapter.runtime.merge import Conflict, Merge
 Json = dict[str, Any]
 A, B, C = "00-a", "10-b", "20-c"
 
-CONTAINER: Json = {
-    "id": "ctr",
-    "args": ["sleep"],
-    "env": ["PATH=/bin", "FOO=1"],
-    "annotations": {"k": "own"},
+CONTAINER: Json = {"id": "ctr", "args": ["sleep"], "env": ["PATH=/bin", "FOO=1"], "annotations": {"k": "own"},
     "mounts": [{"destination": "/m", "source": "/own"}],
-    "linux": {
-        "devices": [{"path": "/dev/own"}],
-        "namespaces": [{"type": "network", "path": "/own"}],
-        "sysctl": {"k": "own"},
-        "resources": {"memory": {"limit": {"value": "1"}}},
-    },
-}
+    "linux": {"devices": [{"path": "/dev/own"}], "namespaces": [{"type": "network", "path": "/own"}],
+    "sysctl": {"k": "own"}, "resources": {"memory": {"limit": {"value": "1"}}}}}  # fmt: skip
 
 
 def creation(container: Json = CONTAINER) -> Merge:
@@ -102,39 +93,25 @@ SETTINGS: list[tuple[Json, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("setting", "field"), SETTINGS, ids=[field for _, field in SETTINGS])
-def test_no_two_plugins_set_the_same(setting: Json, field: str) -> None:
-    with pytest.raises(Conflict) as conflict:
-        adjusted(creation(), setting, {}, setting)
-    assert str(conflict.value) == f'plugins "{C}" and "{A}" both tried to set {field}'
-
-
-@pytest.mark.parametrize(("setting", "field"), SETTINGS, ids=[field for _, field in SETTINGS])
-def test_what_one_plugin_sets_is_the_result_and_has_its_owner(setting: Json, field: str) -> None:
-    merge = adjusted(creation(), {}, setting)
-    assert as_json(merge.adjust) == setting
-    owners = merge.owners.message().owners["ctr"]
-    name, _, key = field.partition(" ")
-    number = api.Field.Value(name)
-    assert (owners.compound[number].owners[key] if key else owners.simple[number]) == B
-
-
 NOT_SHOWN = {"CdiDevices", "MemoryPolicy", "RdtClosID", "RdtSchemata", "RdtEnableMonitoring"}
+"""What upstream forgets to show to the next plugin."""
 
 
-@pytest.mark.parametrize(("setting", "field"), SETTINGS, ids=[field for _, field in SETTINGS])
-def test_the_next_plugin_sees_what_was_set_but_for_what_upstream_forgets(setting: Json, field: str) -> None:
-    assert (shown(adjusted(creation({"id": "ctr"}), setting)) != shown(creation({"id": "ctr"}))) is (
-        field.partition(" ")[0] not in NOT_SHOWN
-    )
-
-
-def test_different_things_go_together() -> None:
-    merge = creation()
-    for number, (setting, _) in enumerate(SETTINGS):
-        merge.apply(f"{number:02}-p", ParseDict({"adjust": setting}, api.CreateContainerResponse()))
-    missing = [field for setting, field in SETTINGS if not contains(as_json(merge.adjust), setting)]
-    assert not missing
+def test_what_one_plugin_sets_is_the_result_has_its_owner_is_shown_to_the_next_and_set_by_no_other() -> None:
+    together = creation()
+    for number, (setting, field) in enumerate(SETTINGS):
+        merge = adjusted(creation(), {}, setting)
+        assert as_json(merge.adjust) == setting
+        name, _, key = field.partition(" ")
+        owners, of_field = merge.owners.message().owners["ctr"], api.Field.Value(name)
+        assert (owners.compound[of_field].owners[key] if key else owners.simple[of_field]) == B, field
+        bare = creation({"id": "ctr"})
+        assert (shown(adjusted(creation({"id": "ctr"}), setting)) != shown(bare)) is (name not in NOT_SHOWN), field
+        with pytest.raises(Conflict) as conflict:
+            adjusted(creation(), setting, {}, setting)
+        assert str(conflict.value) == f'plugins "{C}" and "{A}" both tried to set {field}'
+        together.apply(f"{number:02}-p", ParseDict({"adjust": setting}, api.CreateContainerResponse()))
+    assert [field for setting, field in SETTINGS if not contains(as_json(together.adjust), setting)] == []
 
 
 def contains(whole: Any, part: Any) -> bool:
@@ -143,90 +120,61 @@ def contains(whole: Any, part: Any) -> bool:
     return bool(whole == part)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "result"),
-    [
-        (
-            {"annotations": {"k": "a"}},
-            {"annotations": {"-k": "", "k": "b"}},
-            {"annotations": {"-k": "", "k": "b"}},
-        ),
-        (
-            {"mounts": [{"destination": "/m", "source": "a"}]},
-            {"mounts": [{"destination": "-/m"}, {"destination": "/m", "source": "b"}]},
-            {"mounts": [{"destination": "/m", "source": "b"}]},
-        ),
-        (
-            {"env": [{"key": "E", "value": "a"}]},
-            {"env": [{"key": "E", "value": "b"}, {"key": "-E"}]},
-            {"env": [{"key": "E", "value": "b"}]},
-        ),
-        ({"args": ["a"]}, {"args": ["", "b", "c"]}, {"args": ["b", "c"]}),
-        (
-            linux(devices=[{"path": "/d", "major": "1"}]),
-            linux(devices=[{"path": "-/d"}, {"path": "/d", "major": "2"}]),
-            linux(devices=[{"path": "/d", "major": "2"}]),
-        ),
-        (linux(sysctl={"k": "a"}), linux(sysctl={"-k": "", "k": "b"}), linux(sysctl={"-k": "", "k": "b"})),
-        (
-            linux(net_devices={"e": {"name": "a"}}),
-            linux(net_devices={"-e": {}, "e": {"name": "b"}}),
-            linux(net_devices={"-e": {}, "e": {"name": "b"}}),
-        ),
-        (
-            linux(rdt={"clos_id": {"value": "a"}, "schemata": {"value": ["a"]}}),
-            linux(rdt={"remove": True, "clos_id": {"value": "b"}}),
-            linux(rdt={"clos_id": {"value": "b"}}),
-        ),
-        (linux(rdt={"clos_id": {"value": "a"}}), linux(rdt={"remove": True}), linux(rdt={"remove": True})),
-    ],
-    ids=["annotation", "mount", "env", "args", "device", "sysctl", "net device", "rdt", "rdt, nothing instead"],
-)
-def test_what_is_removed_first_may_be_set_anew(first: Json, second: Json, result: Json) -> None:
-    merge = adjusted(creation(), first, second)
-    assert as_json(merge.adjust) == result
-    with pytest.raises(Conflict, match=f'plugins "{C}" and "{B}" both'):
-        merge.apply(C, ParseDict({"adjust": first}, api.CreateContainerResponse()))
+def mount(*destinations: str) -> Json:
+    return {"mounts": [{"destination": one} for one in destinations]}
 
 
-def test_a_removed_namespace_can_not_be_set_anew() -> None:
-    removal = linux(namespaces=[{"type": "-network"}])
-    merge = adjusted(creation(), removal)
-    assert "namespaces" not in shown(merge)["linux"]
-    with pytest.raises(Conflict, match="Namespace network"):
-        adjusted(creation(), removal, linux(namespaces=[{"type": "network"}]))
+# fmt: off
+# What is removed first may be set anew. What two plugins say, and what comes of it; the third can set it no more.
+ANEW: list[tuple[Json, Json, Json]] = [
+    ({"annotations": {"k": "a"}}, {"annotations": {"-k": "", "k": "b"}}, {"annotations": {"-k": "", "k": "b"}}),
+    (mount("/m"), mount("-/m", "/m"), mount("/m")),
+    ({"env": [{"key": "E", "value": "a"}]}, {"env": [{"key": "E", "value": "b"}, {"key": "-E"}]},
+     {"env": [{"key": "E", "value": "b"}]}),
+    ({"args": ["a"]}, {"args": ["", "b", "c"]}, {"args": ["b", "c"]}),
+    (linux(devices=[{"path": "/d", "major": "1"}]), linux(devices=[{"path": "-/d"}, {"path": "/d", "major": "2"}]),
+     linux(devices=[{"path": "/d", "major": "2"}])),
+    (linux(sysctl={"k": "a"}), linux(sysctl={"-k": "", "k": "b"}), linux(sysctl={"-k": "", "k": "b"})),
+    (linux(net_devices={"e": {"name": "a"}}), linux(net_devices={"-e": {}, "e": {"name": "b"}}),
+     linux(net_devices={"-e": {}, "e": {"name": "b"}})),
+    (linux(rdt={"clos_id": {"value": "a"}, "schemata": {"value": ["a"]}}),
+     linux(rdt={"remove": True, "clos_id": {"value": "b"}}), linux(rdt={"clos_id": {"value": "b"}})),
+    (linux(rdt={"clos_id": {"value": "a"}}), linux(rdt={"remove": True}), linux(rdt={"remove": True})),
+    # What another one has set and a second has removed nobody can set.
+    (mount("/m"), mount("-/m"), mount("-/m")),
+]
+CONFLICTS: list[tuple[list[Json], str]] = [
+    ([linux(namespaces=[{"type": "-network"}]), linux(namespaces=[{"type": "network"}])],
+     f'plugins "{B}" and "{A}" both tried to set Namespace network'),
+    ([{"env": [{"key": "FOO", "value": "1"}, {"key": "FOO", "value": "2"}]}],
+     f'plugins "{A}" and "{A}" both tried to set Env FOO'),
+]
+# fmt: on
+
+
+def test_what_is_removed_first_may_be_set_anew() -> None:
+    for first, second, result in ANEW:
+        merge = adjusted(creation(), first, second)
+        assert as_json(merge.adjust) == result
+        with pytest.raises(Conflict, match=f'plugins "{C}" and "{B}" both'):
+            merge.apply(C, ParseDict({"adjust": first}, api.CreateContainerResponse()))
+    for adjustments, text in CONFLICTS:
+        with pytest.raises(Conflict) as conflict:
+            adjusted(creation(), *adjustments)
+        assert str(conflict.value) == text
 
 
 def test_a_mere_removal_of_a_mount_or_an_annotation_arrives_and_one_of_a_variable_or_a_device_does_not() -> None:
-    removals: Json = {"annotations": {"-k": ""}, "mounts": [{"destination": "-/m"}]}
-    lost: Json = {"env": [{"key": "-FOO"}], **linux(devices=[{"path": "-/dev/own"}])}
+    removals: Json = {"annotations": {"-k": ""}, **mount("-/m")}
+    lost = {"env": [{"key": "-FOO"}], **linux(devices=[{"path": "-/dev/own"}], namespaces=[{"type": "-network"}])}
     merge = adjusted(creation(), removals | lost)
-    assert as_json(merge.adjust) == removals
+    assert as_json(merge.adjust) == removals | linux(namespaces=[{"type": "-network"}])
     container = shown(merge)
     assert container["annotations"] == {"k": "own"}, "upstream shows it to the next plugin all the same"
-    assert "mounts" not in container
-    assert container["env"] == ["PATH=/bin"]
-    assert "devices" not in container["linux"]
-
-
-def test_what_another_plugin_has_merely_removed_can_be_set_if_it_was_the_containers_own() -> None:
-    merge = adjusted(creation(), {"mounts": [{"destination": "-/m"}]}, {"mounts": [{"destination": "/m"}]})
-    assert as_json(merge.adjust) == {"mounts": [{"destination": "-/m"}, {"destination": "/m"}]}
-
-
-def test_nobody_can_set_what_was_removed_of_another_plugin() -> None:
-    with pytest.raises(Conflict, match=f'plugins "{C}" and "{B}" both tried to set Mounts /m'):
-        adjusted(
-            creation(),
-            {"mounts": [{"destination": "/m"}]},
-            {"mounts": [{"destination": "-/m"}]},
-            {"mounts": [{"destination": "/m"}]},
-        )
-
-
-def test_a_plugin_is_in_conflict_with_itself_if_it_says_two_things() -> None:
-    with pytest.raises(Conflict, match=f'plugins "{A}" and "{A}" both tried to set Env FOO'):
-        adjusted(creation(), {"env": [{"key": "FOO", "value": "1"}, {"key": "FOO", "value": "2"}]})
+    assert (container.get("mounts"), container["env"]) == (None, ["PATH=/bin"])
+    assert container["linux"].keys() == {"sysctl", "resources"}
+    merge = adjusted(creation(), mount("-/m"), mount("/m"))
+    assert as_json(merge.adjust) == mount("-/m", "/m"), "the container's own can be set anew"
 
 
 def test_the_next_plugin_sees_the_container_as_it_is_by_then() -> None:
@@ -266,22 +214,12 @@ def test_the_next_plugin_sees_the_container_as_it_is_by_then() -> None:
     }
 
 
-def test_a_limit_of_zero_replaces_another_one() -> None:
-    merge = adjusted(creation(), resources(memory={"limit": {}}))
-    assert shown(merge)["linux"]["resources"]["memory"] == {"limit": {}}
-
-
 def test_plugins_find_empty_messages_where_a_container_has_nothing() -> None:
     resources_: Json = {"memory": {}, "cpu": {}}
     assert shown(creation({"id": "ctr"})) == {"id": "ctr", "hooks": {}, "linux": {"resources": resources_}}
     assert as_json(updating().request)["linux_resources"] == resources_
-
-
-def test_evictions_are_dropped() -> None:
-    merge = stopping()
-    merge.apply(A, api.StopContainerResponse())
-    merge.apply(B, ParseDict({"evict": [{"container_id": "x"}]}, api.UpdateContainerResponse()))
-    assert merge.update == []
+    merge = adjusted(creation(), resources(memory={"limit": {}}))
+    assert shown(merge)["linux"]["resources"]["memory"] == {"limit": {}}, "a limit of zero is one"
 
 
 def test_hooks_of_all_plugins_are_run_in_their_order() -> None:
@@ -305,14 +243,19 @@ def update(id_: str = "other", *, ignore: bool = False, **fields: Any) -> Json:
     return {"container_id": id_, "linux": {"resources": fields}, "ignore_failure": ignore}
 
 
-def limit(value: int) -> Json:
-    return {"limit": {"value": str(value)}}
+def memory(value: int) -> Json:
+    return {"memory": {"limit": {"value": str(value)}}}
 
 
-def updated(merge: Merge, response: type[Message], *updates: list[Json]) -> list[Json]:
+CPU: Json = {"cpu": {"cpus": "0"}}
+
+
+def updated(merge: Merge, response: type[Message], *updates: list[Json]) -> list[tuple[str, Json, bool]]:
+    """What comes of updates that the plugins a, b and c ask for: containers, resources, whether it may fail."""
     for plugin, some in zip((A, B, C), updates, strict=False):
         merge.apply(plugin, ParseDict({"update": some}, response()))
-    return [as_json(one) for one in merge.update]
+    found = [as_json(one) for one in merge.update]
+    return [(one["container_id"], one["linux"]["resources"], one.get("ignore_failure", False)) for one in found]
 
 
 def stopping() -> Merge:
@@ -324,77 +267,55 @@ def updating(**requested: Any) -> Merge:
     return Merge(ParseDict(request, api.UpdateContainerRequest()))
 
 
-def test_updates_of_another_container_are_put_together_in_the_order_in_which_they_came_up() -> None:
-    found = updated(
-        stopping(),
-        api.StopContainerResponse,
-        [update("z", memory=limit(1)), update("y")],
-        [update("z", cpu={"cpus": "0"})],
-    )
-    assert [one["container_id"] for one in found] == ["z", "y"]
-    assert found[0]["linux"]["resources"] == {"memory": limit(1), "cpu": {"cpus": "0"}}
+UPDATES: list[tuple[list[list[Json]], list[tuple[str, Json, bool]] | str]] = [
+    # They are put together in the order in which they came up.
+    ([[update("z", **memory(1)), update("y")], [update("z", **CPU)]],
+        [("z", memory(1) | CPU, False), ("y", {}, False)]),
+    ([[update(**memory(1))], [update(**memory(1))]], f'plugins "{B}" and "{A}" both tried to set MemLimit'),
+    # One that may fail is left out as a whole if it is in conflict; what it had claimed stays its plugin's.
+    ([[update(**memory(1))], [update(**memory(2), **CPU, ignore=True)]], [("other", memory(1), False)]),
+    ([[update(**CPU)], [update(**memory(2), **CPU, ignore=True)], [update(**memory(3))]],
+        f'plugins "{C}" and "{B}" both tried to set MemLimit'),
+    # It may fail only if all say so.
+    ([[update(ignore=True)], [update("x", ignore=True), update()]], [("other", {}, False), ("x", {}, True)]),
+]  # fmt: skip
 
 
-def test_no_two_plugins_set_the_same_of_another_container() -> None:
-    with pytest.raises(Conflict, match=f'plugins "{B}" and "{A}" both tried to set MemLimit'):
-        updated(stopping(), api.StopContainerResponse, [update(memory=limit(1))], [update(memory=limit(1))])
-
-
-def test_an_update_that_may_fail_is_left_out_as_a_whole_if_it_is_in_conflict() -> None:
-    found = updated(
-        stopping(),
-        api.StopContainerResponse,
-        [update(memory=limit(1))],
-        [update(memory=limit(2), cpu={"cpus": "0"}, ignore=True)],
-    )
-    assert found == [{"container_id": "other", "linux": {"resources": {"memory": limit(1)}}}]
-
-
-def test_what_a_failed_update_had_claimed_stays_its_plugins() -> None:
-    with pytest.raises(Conflict, match=f'plugins "{C}" and "{B}" both tried to set MemLimit'):
-        updated(
-            stopping(),
-            api.StopContainerResponse,
-            [update(cpu={"cpus": "0"})],
-            [update(memory=limit(2), cpu={"cpus": "1"}, ignore=True)],
-            [update(memory=limit(3))],
-        )
-
-
-def test_an_update_may_fail_only_if_all_say_so() -> None:
-    found = updated(
-        stopping(), api.StopContainerResponse, [update(ignore=True)], [update("x", ignore=True), update(ignore=False)]
-    )
-    assert [(one["container_id"], one.get("ignore_failure", False)) for one in found] == [("other", False), ("x", True)]
+def test_updates_of_another_container_are_put_together_or_in_conflict() -> None:
+    for updates, expected in UPDATES:
+        try:
+            assert updated(stopping(), api.StopContainerResponse, *updates) == expected
+        except Conflict as conflict:
+            assert str(conflict) == expected  # noqa: PT017 - either stands in the table
 
 
 def test_the_container_that_is_being_created_can_not_be_updated() -> None:
     with pytest.raises(Conflict, match=f'plugin "{A}" asked update of "ctr" during creation'):
         updated(creation(), api.CreateContainerResponse, [update("ctr", ignore=True)])
-    assert updated(creation(), api.CreateContainerResponse, [update("other", memory=limit(1))])
+    assert updated(creation(), api.CreateContainerResponse, [update("other", **memory(1))])
 
 
 def test_a_plugins_answer_overrides_what_was_requested_and_comes_last() -> None:
-    merge = updating(memory=limit(1), cpu={"cpus": "0"})
-    found = updated(merge, api.UpdateContainerResponse, [update("ctr", memory=limit(2)), update("x")])
-    assert [one["container_id"] for one in found] == ["x", "ctr"]
-    assert found[1]["linux"]["resources"] == {"memory": limit(2), "cpu": {"cpus": "0"}}
-    assert as_json(merge.request)["linux_resources"] == {"memory": limit(2), "cpu": {"cpus": "0"}}, "the next sees it"
-
-
-def test_a_request_that_nobody_changes_brings_no_update() -> None:
-    assert updated(updating(memory=limit(1)), api.UpdateContainerResponse, [], []) == []
+    merge = updating(**memory(1), **CPU)
+    found = updated(merge, api.UpdateContainerResponse, [update("ctr", **memory(2)), update("x")])
+    assert found == [("x", {}, False), ("ctr", memory(2) | CPU, False)]
+    assert as_json(merge.request)["linux_resources"] == memory(2) | CPU, "the next sees it"
+    assert updated(updating(**memory(1)), api.UpdateContainerResponse, [], []) == []
 
 
 def test_a_requested_limit_of_processes_counts_as_set_by_the_first_plugin_that_answers() -> None:
     merge = updating(pids={"limit": "7"})
     found = updated(merge, api.UpdateContainerResponse, [update("ctr", pids={"limit": "9"})])
-    assert found[0]["linux"]["resources"]["pids"] == {"limit": "7"}
+    assert found[0][1]["pids"] == {"limit": "7"}
     with pytest.raises(Conflict, match="PidsLimit"):
-        merge.apply(B, ParseDict({"update": [update("ctr", memory=limit(1))]}, api.UpdateContainerResponse()))
+        merge.apply(B, ParseDict({"update": [update("ctr", **memory(1))]}, api.UpdateContainerResponse()))
 
 
-def test_other_events_have_nothing_to_merge() -> None:
+def test_evictions_and_answers_to_other_events_come_to_nothing() -> None:
+    merge = stopping()
+    merge.apply(A, api.StopContainerResponse())
+    merge.apply(B, ParseDict({"evict": [{"container_id": "x"}]}, api.UpdateContainerResponse()))
+    assert merge.update == []
     merge = Merge(api.StartContainerRequest())
     merge.apply(A, api.StartContainerResponse())
     assert (merge.adjust, merge.update) == (None, [])

@@ -361,10 +361,8 @@ def test_what_cannot_be_used_is_named_with_file_and_line(plugins: Plugins, simul
         (["-plugin", "10-x=/nonexistent"], "no such program"),
         (["-plugin", "10-x=/etc/passwd"], "not executable"),
         (["-plugin", "10-x=/bin"], "not executable"),
-        (
-            ["-plugin", "10-x=/bin/true", "-plugin", "10-x=/bin/sh"],
-            "10-x=/bin/true: another plugin has the name 10-x, too",
-        ),
+        (["-plugin", "10-x=/bin/true", "-plugin", "10-x=/bin/sh"],
+            "10-x=/bin/true: another plugin has the name 10-x, too"),
         (["-plugin", "10-x=/bin/true", "-runtime", "docker/1"], "invalid choice: 'docker/1' (choose from "),
         (["-plugin", "10-x=/bin/true", "-events", "a", "-container", "b"], "exclude each other"),
         (["-plugin", "10-x=/bin/true", "-pod", "b"], "belong to -container"),
@@ -376,7 +374,7 @@ def test_what_cannot_be_used_is_named_with_file_and_line(plugins: Plugins, simul
         (["-socket", "/x" * 100], "AF_UNIX path too long"),
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else "",
-)
+)  # fmt: skip
 def test_arguments_that_make_no_sense_are_refused(simulate: Simulate, words: list[str], said: str) -> None:
     assert said in simulate.refused(*words)
 

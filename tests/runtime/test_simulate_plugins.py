@@ -117,6 +117,7 @@ def test_a_one_shot_plugin_is_tried_at_the_events_that_are_asked_for(
     assert [line.rpartition(" ")[2] for line in err.splitlines() if "seen" in line] == ["create", "delete"]
 
 
+@pytest.mark.usefixtures("executing")
 def test_a_launched_plugin_gets_what_a_runtime_gives_it(plugins: Plugins, simulate: Simulate) -> None:
     what = "(sorted(os.environ.items()), os.readlink('/proc/self/fd/0'))"
     plugin = plugins.write("10-a", LISTENS.format(handler="run_pod_sandbox", what=what))
