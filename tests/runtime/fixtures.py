@@ -39,6 +39,7 @@ def forked(plugin: PluginFile, output: int | None = None, state: str = "") -> tu
         code = 1
         try:
             os.setpgid(0, 0)
+            os.chdir("/")
             null = os.open(os.devnull, os.O_RDWR)
             trunk = os.dup(theirs.fileno())
             shown = os.dup(null if output is None else output)
