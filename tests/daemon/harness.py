@@ -19,12 +19,13 @@ from adapter.wire import Code
 
 from .gate import Gate
 from .messages import POD, container, launched, start, stop
-from .process import COMMAND, LATE, SAFETY, Daemon, spawn
+from .process import COMMAND, LATE, OVER, SAFETY, Daemon, spawn
 from .runtime import trunk_of_a_process
 
 __all__ = [
     "COMMAND",
     "LATE",
+    "OVER",
     "POD",
     "SAFETY",
     "Daemon",
@@ -51,8 +52,6 @@ class Node:
         self.daemons: list[Daemon] = []
         self.shared_state = ""
         """The state directory of all daemons to come."""
-        self.lasting: Daemon | None = None
-        """The daemon of several tests, where they share one."""
         self.gates: list[Gate] = []
         self._ids = count(1)
         self.plugin("good", self.record("good"))
@@ -118,17 +117,21 @@ class Node:
         stderr: str = "pipe",
         *,
         by_process: bool = False,
+        fresh: bool = False,
     ) -> Daemon:
         """Starts the command as containerd does, its stderr on a pipe for us instead of /dev/null; no handshake.
 
         `stray` are descriptors that it finds open besides, by number; `stderr="null"` is containerd's own way.
-        `by_process`: the runtime is a process that the test can end (`end_runtime`), instead of the test's own.
+        `fresh`: it is executed, not forked. `by_process`: the runtime is a process that the test can end
+        (`end_runtime`), instead of the test's own.
         """
         ours, theirs, runtime = trunk_of_a_process() if by_process else (*socket.socketpair(), None)
         ours.settimeout(SAFETY)
         with theirs:
             fds = {3: theirs.fileno(), **(stray or {})}
-            daemon = spawn(argv, {**self.state(), **(launched() if environ is None else environ)}, fds, ours, stderr)
+            daemon = spawn(
+                argv, {**self.state(), **(launched() if environ is None else environ)}, fds, ours, stderr, fresh=fresh
+            )
         daemon.runtime = runtime
         self.daemons.append(daemon)
         return daemon
@@ -138,11 +141,15 @@ class Node:
         return self.spawn(by_process=by_process).handshake(self.settings(legacy, **more))
 
     def external(
-        self, *arguments: str | Path, listener: socket.socket | None = None, environ: Mapping[str, str] | None = None
+        self,
+        *arguments: str | Path,
+        listener: socket.socket | None = None,
+        environ: Mapping[str, str] | None = None,
+        fresh: bool = False,
     ) -> Daemon:
         """Starts the command as an administrator does, and accepts its connection unless there is no listener."""
         given = {"PATH": os.defpath, **self.state(), **(environ or {})}
-        daemon = spawn([COMMAND, *arguments], given, {}, None, "pipe")
+        daemon = spawn([COMMAND, *arguments], given, {}, None, "pipe", fresh=fresh)
         self.daemons.append(daemon)
         if listener is not None:
             daemon.accept(listener)

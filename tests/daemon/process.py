@@ -24,23 +24,31 @@ from adapter.nri.events import BY_EVENT, PLUGIN, RUNTIME
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request, mux, ttrpc
 from adapter.wire.ttrpc import Type
 
+from .forks import forks
+
+MAIN = "import sys; from adapter.guard import main; sys.exit(main())"
 COMMAND = Path(sys.executable).with_name("v010-adapter")
 SAFETY = 60.0
 """Seconds after which whatever is waited for counts as never coming."""
 MEASURED = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_PROCESS_")}
 """What makes a daemon note which lines it runs; set under `make coverage`."""
 LATE = 0.25
-"""Seconds of a call that shall not be done in time."""
+"""Seconds of a call that shall not be done in time, in tests whose subject that is."""
+OVER = 1e-9
+"""Seconds of a call whose time is over as it comes."""
 
 
 class Daemon:
     """The command as a process, and the runtime's end of its trunk."""
 
-    def __init__(self, pid: int, trunk: socket.socket | None, stderr: int, *, is_guarded: bool = False) -> None:
+    def __init__(
+        self, pid: int, trunk: socket.socket | None, stderr: int, reap: Callable[[int], int], is_guarded: bool
+    ) -> None:
         """`trunk` is None as long as an external plugin has not connected; `stderr` the reading end of a pipe or -1."""
         self.pid = pid
         self.runtime: subprocess.Popen[bytes] | None = None
         """The process that passes for the runtime, where that is not this one."""
+        self._reap = reap
         self._is_guarded = is_guarded
         self._guard = 0
         self.exit_code: int | None = None
@@ -82,8 +90,7 @@ class Daemon:
         elif self.trunk is not None and self.trunk.fileno() in ready:
             self._read_trunk()
         elif self._pidfd in ready and self.exit_code is None:
-            _, status = os.waitpid(self.pid, 0)
-            self.exit_code = os.waitstatus_to_exitcode(status)
+            self.exit_code = self._reap(self.pid)
 
     def _read_log(self) -> None:
         chunk = os.read(self._stderr, 1 << 16)
@@ -125,14 +132,6 @@ class Daemon:
         self.until(lambda: self.exit_code is not None and self._stderr < 0, "the end of the daemon")
         assert self.exit_code is not None
         return self.exit_code
-
-    def forget(self) -> None:
-        """Forgets what it has said and answered so far."""
-        assert self.call("CreateContainer").code == Code.OK  # and with it the lines of the log before it are here
-        while self._stderr >= 0 and select.select([self._stderr], [], [], 0)[0]:
-            self._read_log()
-        for heard in (self.log, self.replies, self.heard):
-            heard.clear()
 
     def is_running(self) -> bool:
         return self.exit_code is None and not select.select([self._pidfd], [], [], 0)[0]
@@ -291,11 +290,6 @@ class Daemon:
         """The server's children, zombies included: their state by their pid."""
         return children_of(self.server)
 
-    def resident(self) -> int:
-        """KiB of memory that the server uses."""
-        status = Path(f"/proc/{self.server}/status").read_text()
-        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
-
     def close(self) -> None:
         """Ends the process the hard way if it has not ended; its log is complete then."""
         if self.exit_code is None and MEASURED:  # it notes them at an orderly end only
@@ -326,15 +320,20 @@ class Daemon:
 def children_of(pid: int) -> dict[int, str]:
     """A process's children, zombies included: their state by their pid."""
     found = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if int(fields[1]) == pid:
-                found[int(entry)] = fields[0]
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for child in map(int, path.read_text().split()):
+                found[child] = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0]
     return found
+
+
+def gone(*pids: int) -> None:
+    """Waits for the end of processes that are not ours to reap."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            process = os.pidfd_open(pid)
+            assert select.select([process], [], [], SAFETY)[0], f"process {pid} does not end"
+            os.close(process)
 
 
 def kill_tree(pid: int) -> None:
@@ -352,26 +351,40 @@ def spawn(
     fds: Mapping[int, int],
     trunk: socket.socket | None,
     stderr: str,
+    *,
+    fresh: bool = False,
 ) -> Daemon:
+    """Starts the command. What is the command itself, or code for Python, is forked unless it shall be `fresh`."""
     reading, writing = os.pipe() if stderr == "pipe" else (-1, -1)
     given = dict(fds) if writing < 0 else {2: writing, **fds}
+    words = [str(argument) for argument in argv]
+    environ = {**environ, **MEASURED}
+    is_guarded = "NRI_PLUGIN_SOCKET" in environ and not any("cli.main(" in word for word in words)
+    try:
+        if words[0] == str(COMMAND) and not fresh:
+            return Daemon(forks().spawn(MAIN, words, environ, given), trunk, reading, forks().reap, is_guarded)
+        if words[:2] == [sys.executable, "-c"] and not fresh:
+            pid = forks().spawn(words[2], ["-c", *words[3:]], environ, given)
+            return Daemon(pid, trunk, reading, forks().reap, is_guarded)
+        return Daemon(executed(words, environ, given), trunk, reading, reaped, is_guarded)
+    finally:
+        if writing >= 0:
+            os.close(writing)
+
+
+def executed(words: list[str], environ: Mapping[str, str], fds: Mapping[int, int]) -> int:
     # Out of the way first: one of ours may have the number of one of the child's.
-    high = {number: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for number, fd in given.items()}
+    high = {number: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for number, fd in fds.items()}
     actions: list[Any] = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3) if fd not in high]
     actions += [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in high.items()]
     try:
-        pid = os.posix_spawn(
-            argv[0],
-            [str(argument) for argument in argv],
-            {**environ, **MEASURED},
-            file_actions=actions,
-            setsigmask=[],
-            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them, a runtime does not
-        )
+        # Python ignores these two, a runtime does not.
+        defaults = [signal.SIGPIPE, signal.SIGXFSZ]
+        return os.posix_spawn(words[0], words, environ, file_actions=actions, setsigmask=[], setsigdef=defaults)
     finally:
         for fd in high.values():
             os.close(fd)
-        if writing >= 0:
-            os.close(writing)
-    is_guarded = "NRI_PLUGIN_SOCKET" in environ and not any("cli.main(" in str(argument) for argument in argv)
-    return Daemon(pid, trunk, reading, is_guarded=is_guarded)
+
+
+def reaped(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -34,15 +34,6 @@ def launch(node: Node, config: Path) -> Daemon:
     return node.spawn(patched(f"settings.DEFAULT_PATH = {str(config)!r}"))
 
 
-def nobody_connected(listener: socket.socket) -> bool:
-    listener.setblocking(False)
-    try:
-        listener.accept()
-    except BlockingIOError:
-        return True
-    return False
-
-
 # ---- which one counts
 
 
@@ -72,25 +63,25 @@ def test_a_daemon_without_any_configuration_serves(node: Node, config: Path) -> 
 # ---- a wrong one
 
 
-def test_started_by_hand_with_a_wrong_file_it_names_each_mistake_and_exits_before_it_connects(
+def test_started_by_hand_with_a_file_that_cannot_be_used_it_names_each_mistake_and_exits_before_it_connects(
     node: Node, config: Path, listener: socket.socket
 ) -> None:
-    config.write_text(WRONG)
-    daemon = node.external("-config", config, "-socket", listener.getsockname())
-    assert daemon.ended() == 2
-    assert len(daemon.log) == 2
-    for line, expected in zip(daemon.log, WRONG_LINES, strict=True):
-        assert line.startswith(f"v010-adapter: {config}{expected}")
-    assert nobody_connected(listener)
-
-
-def test_started_by_hand_with_a_file_that_is_not_there_it_exits_with_its_name(
-    node: Node, config: Path, listener: socket.socket
-) -> None:
-    daemon = node.external("-config", config, "-socket", listener.getsockname())
-    assert daemon.ended() == 2
-    assert daemon.log == [f"v010-adapter: {config}: No such file or directory"]
-    assert nobody_connected(listener)
+    cases = [
+        (None, 0, [": No such file or directory"]),
+        (WRONG, 0o644, WRONG_LINES),
+        ("trust: off", 0o666, [f": {config} is world-writable"]),
+    ]
+    for text, mode, expected in cases:
+        if text is not None:
+            config.write_text(text)
+            config.chmod(mode)
+        daemon = node.external("-config", config, "-socket", listener.getsockname())
+        assert daemon.ended() == 2
+        for line, wanted in zip(daemon.log, expected, strict=True):
+            assert line.startswith(f"v010-adapter: {config}{wanted}")
+    listener.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        listener.accept()
 
 
 def test_launched_with_a_wrong_file_it_serves_with_the_rest_and_reports_each_mistake(node: Node, config: Path) -> None:
@@ -119,35 +110,19 @@ def test_launched_with_a_wrong_list_of_plugins_it_runs_no_other_list_and_creates
     assert node.requests("good") == []
 
 
-def test_started_by_hand_with_a_file_that_anybody_can_write_it_exits_with_the_reason(
-    node: Node, config: Path, listener: socket.socket
-) -> None:
-    config.write_text("trust: off")
-    config.chmod(0o666)
-    daemon = node.external("-config", config, "-socket", listener.getsockname())
-    assert daemon.ended() == 2
-    assert daemon.log == [f"v010-adapter: {config}: {config} is world-writable"]
-    assert nobody_connected(listener)
-
-
-def test_launched_with_a_file_that_anybody_can_write_it_serves_without_it_and_reports_that(
-    node: Node, config: Path
+@pytest.mark.parametrize(
+    ("mode", "counts", "level", "said"),
+    [(0o666, False, "ERROR", "is world-writable (ignored)"), (0o664, True, "WARNING", "is writable for group")],
+)
+def test_launched_with_a_file_that_others_can_write_it_serves_and_reports_that(
+    node: Node, config: Path, mode: int, counts: bool, level: str, said: str
 ) -> None:
     config.write_text(node.settings(runtime={"failRequest": True}))
-    config.chmod(0o666)
+    config.chmod(mode)
     daemon = launch(node, config)
     daemon.registration()
-    assert not daemon.configure().failure_policy.fail_request
-    daemon.logged("ERROR", f" {config}: {config} is world-writable (ignored)")
-
-
-def test_that_a_group_can_write_the_file_is_logged_and_the_file_counts(node: Node, config: Path) -> None:
-    config.write_text(node.settings(runtime={"failRequest": True}))
-    config.chmod(0o664)
-    daemon = launch(node, config)
-    daemon.registration()
-    assert daemon.configure().failure_policy.fail_request
-    daemon.logged("WARNING", f"trust: {config} is writable for group {config.stat().st_gid}")
+    assert daemon.configure().failure_policy.fail_request is counts
+    daemon.logged(level, f"{config} {said}")
 
 
 def test_wrong_configuration_from_the_runtime_is_reported_by_line_and_the_rest_of_it_counts(node: Node) -> None:
@@ -168,8 +143,11 @@ def test_wrong_configuration_from_the_runtime_is_reported_by_line_and_the_rest_o
         ("legacy: {config: '/a'", ":1: expected ',' or '}'"),
         ("log: &a {level: *a}\n", ":1: log.level: "),
         ("\x01", ": special characters are not allowed"),
+        ("legacy: " + "[" * 20_000, ""),
+        ('legacy: {environment: {A: "x\\0y"}}', ":1: legacy.environment"),
+        ('legacy: {config: "/a\\0b"}', ":1: legacy.config"),
     ],
-    ids=["yaml", "recursion", "control character"],
+    ids=["yaml", "recursion", "control character", "depth", "NUL in a variable", "NUL in a path"],
 )
 def test_configuration_that_is_none_is_named_and_the_daemon_stays_registered(
     node: Node, text: str, expected: str
@@ -181,33 +159,3 @@ def test_configuration_that_is_none_is_named_and_the_daemon_stays_registered(
     assert daemon.call("Synchronize").code == Code.OK
     # The node's own conf.json is in force then, which this test has no business with.
     assert daemon.call("CreateContainer").code == Code.OK
-
-
-@pytest.mark.parametrize(
-    ("legacy", "key"),
-    [
-        ({"environment": {"A": "x\0y"}}, "legacy.environment"),
-        ({"environment": {"A\0": "x"}}, "legacy.environment"),
-        ({"path": ["/a\0b"]}, "legacy.path"),
-        ({"config": "/a\0b"}, "legacy.config"),
-    ],
-    ids=["a value", "a name", "a directory", "a file"],
-)
-def test_a_nul_character_that_no_process_can_be_given_is_named_and_does_no_harm(
-    node: Node, legacy: dict[str, object], key: str
-) -> None:
-    daemon = node.spawn()
-    daemon.registration()
-    daemon.configure(node.settings(legacy))
-    daemon.logged("ERROR configuration from the runtime:1", key)
-    assert daemon.call("Synchronize").code == Code.OK
-    assert daemon.call("StartContainer", start("ctr")).code in (Code.OK, Code.UNKNOWN)
-    assert daemon.call("CreateContainer").code == Code.OK
-
-
-def test_configuration_nested_beyond_reason_is_an_error_and_the_daemon_stays_registered(node: Node) -> None:
-    daemon = node.spawn()
-    daemon.registration()
-    daemon.configure("legacy: " + "[" * 20_000)
-    daemon.logged("ERROR configuration from the runtime")
-    assert daemon.call("Synchronize").code == Code.OK

@@ -7,10 +7,12 @@ import signal
 
 import pytest
 
-from adapter.daemon import GRACE
 from adapter.wire import Code
 
-from .harness import Daemon, Gate, Node, patched, start, stop
+from .harness import OVER, Daemon, Gate, Node, patched, start, stop
+
+LONG_ERROR = "printf '{\"error\":\"'; head -c 70000 /dev/zero | tr '\\0' x; printf '\"}'"
+"""A plugin whose error fills a socket after a few answers."""
 
 
 @pytest.fixture
@@ -29,6 +31,19 @@ def begin(daemon: Daemon, gate: Gate) -> int:
     return call
 
 
+def finished(node: Node, *states: str) -> bool:
+    return node.runs("slow") == node.runs("good") == [(state, "ctr") for state in states]
+
+
+def failed(daemon: Daemon, count: int) -> list[int]:
+    """Lets events fail whose answers nobody reads; returns their stream ids."""
+    calls = [daemon.send("StartContainer", start(f"ctr-{number}")) for number in range(count)]
+    seen = {f"ERROR create of container default/web/ctr-{number} (ctr-{number}): " for number in range(count)}
+    daemon.until(lambda: all(any(text in line for line in daemon.log) for text in seen), "all", read_trunk=False)
+    assert daemon.replies.keys().isdisjoint(calls)
+    return calls
+
+
 # ---- the runtime goes
 
 
@@ -39,37 +54,40 @@ def test_when_the_runtime_goes_an_idle_daemon_ends_with_exit_code_0(node: Node) 
     assert daemon.log[-1].endswith("INFO the runtime has ended")
 
 
-def test_when_the_runtime_goes_the_chain_under_way_is_finished_first(node: Node, gate: Gate) -> None:
+def test_when_the_runtime_goes_the_chain_under_way_and_the_delete_that_waits_for_it_are_finished(
+    node: Node, gate: Gate
+) -> None:
     daemon = node.launch(by_process=True)
     begin(daemon, gate)
+    daemon.send("StopContainer", stop("ctr"))
+    assert daemon.call("Nothing").code == Code.UNIMPLEMENTED  # it has read what came before
     daemon.end_runtime()
     daemon.logged("INFO the runtime has closed the connection")
     assert daemon.is_running()
     gate.let_on()
-    assert daemon.ended() == 0
-    assert node.runs("slow") == node.runs("good") == [("create", "ctr")]
-
-
-def test_when_the_runtime_goes_a_delete_that_waits_for_its_create_is_done_too(node: Node, gate: Gate) -> None:
-    daemon = node.launch(by_process=True)
-    begin(daemon, gate)
-    daemon.send("StopContainer", stop("ctr"))
-    daemon.end_runtime()
-    gate.let_on()
     gate.let_on()
     assert daemon.ended() == 0
-    assert node.runs("slow") == node.runs("good") == [("create", "ctr"), ("delete", "ctr")]
+    assert finished(node, "create", "delete")
 
 
 def test_a_late_chain_is_finished_too(node: Node, gate: Gate) -> None:
     daemon = node.launch({"onFailure": "ignore"}, by_process=True)
-    assert daemon.call("StartContainer", start("ctr"), 0.2).code == Code.OK
+    assert daemon.call("StartContainer", start("ctr"), OVER).code == Code.OK
     gate.arrival()
     daemon.end_runtime()
     daemon.logged("INFO the runtime has closed the connection")
     gate.let_on()
     assert daemon.ended() == 0
-    assert node.runs("slow") == node.runs("good") == [("create", "ctr")]
+    assert finished(node, "create")
+
+
+def test_a_runtime_that_goes_with_answers_unread_is_gone_and_that_is_all(node: Node) -> None:
+    node.plugin("bad", LONG_ERROR)
+    node.configure("bad")
+    daemon = node.launch(by_process=True)
+    failed(daemon, 10)
+    daemon.end_runtime()
+    assert daemon.ended() == 0
 
 
 # ---- signals
@@ -90,29 +108,17 @@ def test_a_signal_before_the_registration_is_accepted_ends_the_daemon(node: Node
     assert daemon.ended() == 0
 
 
-def test_sigterm_lets_the_event_in_hand_be_finished_and_answered(node: Node, gate: Gate) -> None:
+def test_sigterm_lets_the_event_in_hand_be_finished_and_answered_also_with_a_failure(node: Node, gate: Gate) -> None:
+    node.plugin("good", node.record("good", '{"error":"no luck"}'))
     daemon = node.launch()
     call = begin(daemon, gate)
     daemon.signal(signal.SIGTERM)
     daemon.logged("INFO ending on SIGTERM")
     assert call not in daemon.replies
     gate.let_on()
-    assert daemon.reply(call)[1:3] == (Code.OK, "")
+    assert daemon.reply(call).message == "plugin: good: no luck"
     assert daemon.ended() == 0
-    assert node.runs("slow") == node.runs("good") == [("create", "ctr")]
-
-
-def test_sigterm_lets_a_failure_in_hand_be_answered(node: Node) -> None:
-    gate = node.gate()
-    node.plugin("slow", f'{gate.script}; echo \'{{"error":"no luck"}}\'')
-    node.configure("slow")
-    daemon = node.launch()
-    call = begin(daemon, gate)
-    daemon.signal(signal.SIGTERM)
-    daemon.logged("INFO ending on SIGTERM")
-    gate.let_on()
-    assert daemon.reply(call).message == "plugin: slow: no luck"
-    assert daemon.ended() == 0
+    assert finished(node, "create")
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
@@ -128,74 +134,45 @@ def test_a_second_signal_ends_the_daemon_at_once(node: Node, gate: Gate, second:
     assert call not in daemon.replies
 
 
-def test_the_first_signal_of_a_daemon_that_ends_already_lets_the_chain_be_finished(node: Node, gate: Gate) -> None:
+@pytest.mark.parametrize("first", ["the runtime", "the signal"])
+def test_a_signal_and_the_end_of_the_runtime_let_the_chain_be_finished(node: Node, gate: Gate, first: str) -> None:
     daemon = node.launch()
     begin(daemon, gate)
-    daemon.hang_up()
-    daemon.logged("INFO the runtime has closed the connection")
-    daemon.signal(signal.SIGTERM)
-    daemon.logged("INFO ending on SIGTERM")
-    gate.let_on()
-    assert daemon.ended() == 0
-    assert node.runs("slow") == node.runs("good") == [("create", "ctr")]
-
-
-def test_sigterm_and_then_the_runtime_goes(node: Node, gate: Gate) -> None:
-    daemon = node.launch()
-    begin(daemon, gate)
-    daemon.signal(signal.SIGTERM)
-    daemon.logged("INFO ending on SIGTERM")
-    daemon.hang_up()
-    daemon.logged("INFO the runtime has closed the connection")
+    for what in ("the runtime", "the signal") if first == "the runtime" else ("the signal", "the runtime"):
+        if what == "the runtime":
+            daemon.hang_up()
+            daemon.logged("INFO the runtime has closed the connection")
+        else:
+            daemon.signal(signal.SIGTERM)
+            daemon.logged("INFO ending on SIGTERM")
     assert daemon.is_running()
     gate.let_on()
     assert daemon.ended() == 0
-    assert node.runs("good") == [("create", "ctr")]
+    assert finished(node, "create")
 
 
 def test_a_plugin_that_never_ends_holds_up_the_end_no_longer_than_its_grace(node: Node, gate: Gate) -> None:
-    daemon = node.spawn(patched("daemon.GRACE = 0.3")).handshake(node.settings())
+    daemon = node.spawn(patched("daemon.GRACE = 0")).handshake(node.settings())
     call = daemon.send("StartContainer", start("ctr"))
     pid = gate.arrival()
     daemon.signal(signal.SIGTERM)
     assert daemon.ended() == 0
-    assert daemon.log[-1].endswith("ERROR legacy plugins or the runtime were still busy after 0.3 s")
+    assert daemon.log[-1].endswith("ERROR legacy plugins or the runtime were still busy after 0 s")
     assert call not in daemon.replies
     os.kill(pid, 0)  # it was left to finish
     assert node.runs("good") == []
 
 
 def test_sigterm_does_not_lose_answers_that_the_runtime_has_not_read_yet(node: Node) -> None:
-    node.plugin("bad", "printf '{\"error\":\"'; head -c 70000 /dev/zero | tr '\\0' x; printf '\"}'")
+    node.plugin("bad", LONG_ERROR)
     node.configure("bad")
     daemon = node.launch()
-    calls = [daemon.send("StartContainer", start(f"ctr-{number}")) for number in range(10)]
-    seen = {f"ERROR create of container default/web/ctr-{number} (ctr-{number}): " for number in range(10)}
-    daemon.until(lambda: all(any(text in line for line in daemon.log) for text in seen), "all", read_trunk=False)
+    calls = failed(daemon, 10)
     daemon.signal(signal.SIGTERM)
     daemon.logged("INFO ending on SIGTERM")
     for call in calls:
         assert daemon.reply(call).message.startswith("plugin: bad: xxxx")
     assert daemon.ended() == 0
-
-
-def test_a_plugin_that_works_on_after_its_result_holds_up_no_end(node: Node) -> None:
-    gate = node.gate()
-    node.plugin("busy", f"echo '{{}}'; {gate.script}")
-    node.configure("busy")
-    daemon = node.launch()
-    assert daemon.call("StartContainer", start("ctr"), 1.0).code == Code.OK
-    gate.arrival()
-    daemon.signal(signal.SIGTERM)
-    assert daemon.ended() == 0
-    assert "ERROR" not in daemon.log[-1]
-
-
-def test_the_grace_is_ten_seconds() -> None:
-    assert GRACE == 10
-
-
-# ---- nothing is in its way
 
 
 def test_a_plugin_that_was_left_behind_and_prints_later_is_not_killed_by_a_closed_pipe_while_the_daemon_runs(
@@ -204,8 +181,8 @@ def test_a_plugin_that_was_left_behind_and_prints_later_is_not_killed_by_a_close
     gate = node.gate()
     node.plugin("slow", f"{gate.script}; echo '{{}}' && echo done >'{node.path}/done'; echo bye >&2")
     node.configure("slow")
-    daemon = node.launch()
-    assert daemon.call("StartContainer", start("ctr"), 0.2).code == Code.UNKNOWN
+    daemon = node.launch({"onFailure": "ignore", "lateLimit": 0})
+    assert daemon.call("StartContainer", start("ctr"), OVER).code == Code.OK
     gate.arrival()
     gate.let_on()
     daemon.logged("slow: stderr: bye")

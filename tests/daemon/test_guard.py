@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 import sys
-from pathlib import Path
 
 import pytest
 
 from adapter import guard
 from adapter.guard import FIRST_WAIT, Launch
 from adapter.wire import Code
-from tests.processes import impatience
 
-from .harness import SAFETY, Daemon, Node, slow, start, stop
-from .process import children_of
+from .harness import COMMAND, Daemon, Node, start, stop
+from .process import gone
 
 
 def launch(node: Node, *, by_process: bool = False) -> Daemon:
@@ -30,18 +27,7 @@ def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def gone(*pids: int) -> None:
-    """Waits for the end of processes that are not ours to reap."""
-    for pid in pids:
-        try:
-            process = os.pidfd_open(pid)
-        except ProcessLookupError:
-            continue
-        assert select.select([process], [], [], SAFETY)[0]
-        os.close(process)
-
-
-def test_a_server_that_is_killed_comes_back_as_an_external_plugin_and_serves(
+def test_a_server_that_is_killed_comes_back_as_an_external_plugin_each_time_and_serves(
     node: Node, listener: socket.socket
 ) -> None:
     daemon = launch(node)
@@ -56,19 +42,12 @@ def test_a_server_that_is_killed_comes_back_as_an_external_plugin_and_serves(
     assert daemon.call("Synchronize").code == Code.OK
     assert daemon.call("StopContainer", stop("ctr")).code == Code.OK
     assert node.runs("good") == [("create", "ctr"), ("delete", "ctr")]
-    node.still_serves(daemon)
     assert daemon.server != first
-
-
-def test_a_server_that_is_killed_again_and_again_comes_back_each_time(node: Node, listener: socket.socket) -> None:
-    daemon = launch(node)
-    for number in range(3):
-        kill(daemon.server)
-        daemon.accept(listener)
-        daemon.handshake()
-        killed = [line for line in daemon.log if "ERROR the process before this one was killed by signal 9" in line]
-        assert len(killed) == number + 1
-    node.still_serves(daemon)
+    kill(daemon.server)
+    daemon.accept(listener)
+    node.still_serves(daemon.handshake())
+    killed = [line for line in daemon.log if "ERROR the process before this one was killed by signal 9" in line]
+    assert len(killed) == 2
 
 
 @pytest.mark.parametrize("killed_at", ["pwrite", "truncate"])
@@ -89,7 +68,7 @@ def test_a_server_that_is_killed_while_it_keeps_the_configuration_again_leaves_i
     os.close(launched.pidfd)
 
 
-def test_an_adapter_that_is_dropped_and_whose_launched_process_is_killed_joins_again(
+def test_an_adapter_whose_launched_process_is_killed_joins_again_and_so_does_its_killed_server(
     node: Node, listener: socket.socket
 ) -> None:
     daemon = launch(node)
@@ -99,14 +78,7 @@ def test_an_adapter_that_is_dropped_and_whose_launched_process_is_killed_joins_a
     daemon.accept(listener)
     node.still_serves(daemon.handshake())
     assert daemon.server == server
-
-
-def test_after_the_loss_of_the_launched_process_a_killed_server_comes_back_too(
-    node: Node, listener: socket.socket
-) -> None:
-    daemon = launch(node)
-    kill(daemon.pid)
-    kill(daemon.server)
+    kill(server)
     daemon.accept(listener)
     node.still_serves(daemon.handshake())
 
@@ -131,19 +103,6 @@ def test_with_the_runtime_everything_ends_where_the_launched_process_was_killed_
     gone(*pids)
 
 
-def test_with_the_runtime_a_guard_ends_whose_servers_are_all_killed_at_once(node: Node) -> None:
-    code = """
-import os, sys
-from adapter import cli, guard
-cli.main = lambda launch: (os.write(2, b"here\\n"), os.kill(os.getpid(), 9))
-guard.FIRST_WAIT = guard.LONGEST_WAIT = 0.01
-sys.exit(guard.main())"""
-    daemon = node.spawn([sys.executable, "-c", code], by_process=True)
-    daemon.logged("here")
-    daemon.end_runtime()
-    assert daemon.ended() == 0
-
-
 def test_the_end_of_the_runtime_is_logged_with_what_is_still_owed(node: Node) -> None:
     daemon = launch(node, by_process=True)
     assert daemon.call("StartContainer", start("ctr")).code == Code.OK
@@ -161,8 +120,10 @@ def test_only_the_runtime_that_launched_the_adapter_is_joined_again(node: Node, 
     assert f"(process {daemon.runtime.pid}) takes no external plugins: {place}" in line
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("whom", ["pid", "guard", "server"])
+@pytest.mark.parametrize(
+    ("whom", "number"),
+    [("pid", signal.SIGTERM), ("pid", signal.SIGINT), ("guard", signal.SIGTERM), ("server", signal.SIGINT)],
+)
 def test_a_signal_to_any_of_the_three_ends_all(node: Node, whom: str, number: signal.Signals) -> None:
     daemon = launch(node)
     pids = daemon.pid, daemon.guard, daemon.server
@@ -174,9 +135,9 @@ def test_a_signal_to_any_of_the_three_ends_all(node: Node, whom: str, number: si
 
 def test_a_server_that_was_asked_to_end_and_is_killed_does_not_come_back(node: Node) -> None:
     gate = node.gate()
-    slow(node, gate)
+    node.plugin("slow", gate.script)
+    daemon = launch(node)
     node.configure("slow")
-    daemon = node.launch()
     daemon.send("StartContainer", start("ctr"))
     gate.arrival()
     daemon.signal(signal.SIGTERM)
@@ -185,12 +146,28 @@ def test_a_server_that_was_asked_to_end_and_is_killed_does_not_come_back(node: N
     assert daemon.ended() == 128 + signal.SIGKILL
 
 
+def guarding_nothing(node: Node, waits: str) -> Daemon:
+    """Launches an adapter whose servers are all killed at once, and whose guard waits otherwise."""
+    code = f"""
+import os, sys
+from adapter import cli, guard
+cli.main = lambda launch: (os.write(2, b"here\\n"), os.kill(os.getpid(), 9))
+{waits}
+sys.exit(guard.main())"""
+    return node.spawn([sys.executable, "-c", code], by_process=True)
+
+
+def test_with_the_runtime_a_guard_ends_whose_servers_are_all_killed_at_once(node: Node) -> None:
+    daemon = guarding_nothing(node, "guard.FIRST_WAIT = guard.LONGEST_WAIT = 0.01")
+    daemon.logged("here")
+    daemon.end_runtime()
+    assert daemon.ended() == 0
+
+
 def test_a_signal_ends_a_guard_whose_server_was_killed(node: Node) -> None:
-    daemon = launch(node)
-    kill(daemon.server)
-    with impatience("the guard does not reap its server"):
-        while children_of(daemon.guard):
-            os.sched_yield()
+    wait = "guard.is_asked_to_end = lambda wait, real=guard.is_asked_to_end: (os.write(2, b'waits\\n'), real(60))[1]"
+    daemon = guarding_nothing(node, wait)
+    daemon.logged("waits")
     daemon.signal(signal.SIGTERM)
     assert daemon.ended() == 0
 
@@ -209,24 +186,10 @@ def test_the_guard_has_a_session_of_its_own_and_the_launched_process_stays_in_th
 
 
 def test_a_runtime_that_ignores_the_end_of_children_gets_a_guard_too(node: Node, listener: socket.socket) -> None:
-    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    try:
-        daemon = launch(node)
-    finally:
-        signal.signal(signal.SIGCHLD, before)
+    code = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    node.configure("good")
+    daemon = node.spawn([sys.executable, "-c", code, COMMAND])
+    daemon.handshake(node.settings(runtime={"socket": str(node.path / "nri.sock")}))
     kill(daemon.server)
     daemon.accept(listener)
     node.still_serves(daemon.handshake())
-
-
-def pss(pid: int) -> float:
-    """Megabytes of a process; what several processes share is counted once among them."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024 / 1e6
-
-
-def test_all_three_together_are_small(node: Node) -> None:
-    daemon = launch(node)
-    node.still_serves(daemon)
-    sizes = [pss(pid) for pid in (daemon.pid, daemon.guard, daemon.server)]
-    assert sum(sizes) <= 24

@@ -81,27 +81,24 @@ def test_an_adapter_that_waits_for_another_one_is_ready(node: Node) -> None:
     assert value(path, "owner") == "0.0"
 
 
-def test_an_adapter_without_a_runtime_is_healthy_and_not_ready(node: Node) -> None:
+def test_an_adapter_without_a_runtime_is_healthy_and_not_ready(node: Node, listener: socket.socket) -> None:
     file = node.path / "adapter.yaml"
     file.write_text(f"metrics: {{listen: 'unix:{node.path}/metrics.sock'}}")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(node.path / "nri.sock"))
-        listener.listen()
-        daemon = node.external("-idx", "00", "-config", file, "-socket", node.path / "nri.sock", listener=listener)
-        daemon.registration()
-        path = served(node, daemon)  # the runtime takes its time to configure the adapter
-        assert page(path, "/healthz") == (200, "ok\n")
-        assert page(path, "/readyz") == (503, "joining\n")
-        daemon.configure()
-        assert daemon.call("Synchronize").code == Code.OK
-        assert page(path, "/readyz") == (200, "joined\n")
-        daemon.hang_up()
-        daemon.logged("the runtime has closed the connection")
-        assert page(path, "/readyz")[0] == 503
-        daemon.accept(listener)
-        daemon.handshake()
-        assert daemon.call("CreateContainer").code == Code.OK
-        assert value(path, "joins_total") == "2.0"
+    daemon = node.external("-idx", "00", "-config", file, "-socket", node.path / "nri.sock", listener=listener)
+    daemon.registration()
+    path = served(node, daemon)  # the runtime takes its time to configure the adapter
+    assert page(path, "/healthz") == (200, "ok\n")
+    assert page(path, "/readyz") == (503, "joining\n")
+    daemon.configure()
+    assert daemon.call("Synchronize").code == Code.OK
+    assert page(path, "/readyz") == (200, "joined\n")
+    daemon.hang_up()
+    daemon.logged("the runtime has closed the connection")
+    assert page(path, "/readyz")[0] == 503
+    daemon.accept(listener)
+    daemon.handshake()
+    assert daemon.call("CreateContainer").code == Code.OK
+    assert value(path, "joins_total") == "2.0"
 
 
 def test_a_wedged_loop_answers_no_probe(node: Node) -> None:
@@ -118,11 +115,8 @@ def test_a_wedged_loop_answers_no_probe(node: Node) -> None:
     daemon.signal(signal.SIGHUP)
     gate.arrival()
     with asking(path, "/healthz") as asked:
-        asked.settimeout(0.2)  # a server in a thread of its own would answer
-        with pytest.raises(TimeoutError):
-            asked.recv(1)
+        assert Path(f"/proc/{daemon.server}/task").stat().st_nlink == 3, "no thread could answer for the loop"
         gate.let_on()
-        asked.settimeout(SAFETY)
         assert asked.recv(1 << 16).endswith(b"\r\n\r\nok\n")
 
 
@@ -143,7 +137,6 @@ def test_clients_that_say_nothing_hold_up_neither_events_nor_probes(node: Node) 
     ("listen", "reason"),
     [
         ("127.0.0.1:{taken}", "Address already in use"),
-        ("192.0.2.1:8891", "Cannot assign requested address"),
         ("unix:{node}/none/metrics.sock", "No such file or directory"),
         ("unix:{node}/" + 200 * "x", "AF_UNIX path too long"),
     ],
@@ -181,15 +174,12 @@ def test_an_address_that_becomes_free_is_taken(node: Node) -> None:
 
 
 def test_nothing_of_it_is_loaded_by_default(node: Node) -> None:
-    daemon = node.spawn(
-        patched("import atexit", "atexit.register(lambda: print(sorted(sys.modules), file=sys.stderr))")
-    )
-    daemon.handshake(node.settings())
+    telling = patched("import atexit", "atexit.register(lambda: print(sorted(sys.modules), file=sys.stderr))")
+    daemon = node.spawn(telling, fresh=True).handshake(node.settings())
     node.still_serves(daemon)
     daemon.signal(signal.SIGTERM)
     assert daemon.ended() == 0
     (modules,) = (line for line in daemon.log if line.startswith("["))
     assert "'adapter.plugin'" in modules
-    assert not {"'prometheus_client'", "'adapter.monitoring.http_server'", "'adapter.monitoring.metrics'"} & {
-        *modules[1:-1].split(", ")
-    }
+    for name in ("prometheus_client", "adapter.monitoring.http_server", "adapter.monitoring.metrics"):
+        assert f"'{name}'" not in modules

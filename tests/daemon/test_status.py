@@ -11,11 +11,14 @@ import socket
 import stat
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 
+from adapter import cli
 from adapter.commands import status
 from adapter.errors import ConfigError
 from adapter.wire import Code
@@ -23,18 +26,39 @@ from tests.processes import impatience
 
 from .harness import Node
 from .messages import start, stop
-from .process import COMMAND, Daemon
+from .process import COMMAND, SAFETY, Daemon
+
+Told = Callable[[], tuple[int, list[dict[str, Any]]]]
 
 
-def asked(node: Node, *options: str) -> subprocess.CompletedProcess[str]:
-    places = ["-directory", str(node.path / "state"), "-config", str(node.path / "none.yaml")]
+class Asked(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Ask = Callable[..., Asked]
+
+
+@pytest.fixture
+def asked(node: Node, capsys: pytest.CaptureFixture[str]) -> Ask:
     (node.path / "none.yaml").write_text("")
-    return subprocess.run([COMMAND, "status", *places, *options], capture_output=True, text=True, check=False)
+    places = ["-directory", str(node.path / "state"), "-config", str(node.path / "none.yaml")]
+
+    def ask(*options: str) -> Asked:
+        capsys.readouterr()
+        return Asked(cli.main(["status", *places, *options]), *capsys.readouterr())
+
+    return ask
 
 
-def told(node: Node) -> tuple[int, list[dict[str, Any]]]:
-    done = asked(node, "-o", "json")
-    return done.returncode, json.loads(done.stdout)["adapters"]
+@pytest.fixture
+def told(asked: Ask) -> Told:
+    def tell() -> tuple[int, list[dict[str, Any]]]:
+        done = asked("-o", "json")
+        return done.returncode, json.loads(done.stdout)["adapters"]
+
+    return tell
 
 
 def joined(node: Node) -> Daemon:
@@ -44,12 +68,12 @@ def joined(node: Node) -> Daemon:
     return daemon
 
 
-def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Node) -> None:
+def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Node, told: Told, asked: Ask) -> None:
     node.plugin("bad", 'echo \'{"error": "broken\\u001b[31m"}\'')
     node.configure("good", "bad")
     daemon = joined(node)
     assert daemon.call("StartContainer", start("c1")).code == Code.UNKNOWN
-    code, [adapter] = told(node)
+    code, [adapter] = told()
     assert code == 0
     assert (adapter["pid"], adapter["owner"], adapter["owed"], adapter["state"]) == (daemon.server, True, 1, "joined")
     assert adapter["runtime"] == {"name": "test", "version": "v1.0.0", "nri": "0.12.5"}
@@ -62,13 +86,13 @@ def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Node) 
     assert list(bad["times"]) == ["failed"]
     assert 0 < good["p50"] <= good["p99"] <= adapter["events"]["StartContainer"]["p99"]
     assert adapter["faults"] == []
-    text = asked(node).stdout
+    text = asked().stdout
     assert re.search(r"^  good +1 +0 +0 +0 +[0-9.]+ +[0-9.]+$", text, re.MULTILINE)
     assert "serves the events" in text
     assert "broken" in text
     assert "\x1b" not in text
     assert daemon.call("StopContainer", stop("c1")).code == Code.OK
-    assert told(node)[1][0]["owed"] == 0
+    assert told()[1][0]["owed"] == 0
 
 
 def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node) -> None:
@@ -88,36 +112,33 @@ def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node) -> None:
     assert (watching.returncode, rest[1]) == (130, "v010-adapter: interrupted\n")
 
 
-def test_a_mistake_in_the_configuration_that_the_runtime_has_sent_is_a_fault(node: Node) -> None:
+def test_a_mistake_in_the_configuration_that_the_runtime_has_sent_is_a_fault(node: Node, told: Told) -> None:
     node.shared_state = "state"
     daemon = node.launch(unheard=1)
     assert daemon.call("CreateContainer").code == Code.OK
-    code, [adapter] = told(node)
+    code, [adapter] = told()
     assert code == 1
     assert [fault for fault in adapter["faults"] if "unheard: unknown key" in fault] == adapter["faults"]
 
 
-def test_a_broken_conf_json_is_a_fault(node: Node) -> None:
+def test_a_broken_conf_json_is_a_fault_that_says_whether_the_last_good_version_is_in_force(
+    node: Node, told: Told, asked: Ask
+) -> None:
     node.write_conf("{")
     daemon = joined(node)
     assert daemon.call("StartContainer", start("c1")).code == Code.UNKNOWN
-    code, [adapter] = told(node)
+    code, [adapter] = told()
     assert code == 1
-    assert str(node.conf_json) in adapter["faults"][0]
-    assert "FAULT" in asked(node).stdout
-
-
-def test_a_conf_json_of_which_the_last_good_version_stays_in_force_is_a_fault_that_says_so(node: Node) -> None:
-    daemon = joined(node)
+    assert adapter["faults"][0].startswith(f"{node.conf_json}:1: unexpected end; no plugin can run")
+    assert "FAULT" in asked().stdout
     node.configure("good")
-    assert daemon.call("StartContainer", start("c1")).code == Code.OK
-    node.write_conf("{")
     assert daemon.call("StartContainer", start("c2")).code == Code.OK
-    _, [adapter] = told(node)
-    assert adapter["faults"] == [f"{node.conf_json}:1: unexpected end; the last good version stays in force"]
+    node.write_conf("{")
+    assert daemon.call("StartContainer", start("c3")).code == Code.OK
+    assert told()[1][0]["faults"] == [f"{node.conf_json}:1: unexpected end; the last good version stays in force"]
 
 
-def test_hooks_in_force_are_shown_before_a_container_gets_them(node: Node) -> None:
+def test_hooks_in_force_are_shown_before_a_container_gets_them(node: Node, told: Told) -> None:
     hooks = node.path / "hooks.d"
     hooks.mkdir()
     hook = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "stages": ["poststop"]}
@@ -127,25 +148,28 @@ def test_hooks_in_force_are_shown_before_a_container_gets_them(node: Node) -> No
     daemon = node.launch(hooks={"enabled": True, "directories": [str(hooks)]})
     assert daemon.call("CreateContainer").code == Code.OK
     daemon.logged("hooks for container")
-    _, [adapter] = told(node)
+    _, [adapter] = told()
     assert adapter["hooks"] == {f"{hooks}/all.json": 1, f"{hooks}/none.json": 0}
 
 
-def test_each_adapter_with_the_directory_answers_and_says_whether_it_serves(node: Node) -> None:
+def test_each_adapter_with_the_directory_answers_and_says_whether_it_serves(node: Node, told: Told) -> None:
     joined(node)
     joined(node)
-    code, adapters = told(node)
+    code, adapters = told()
     assert code == 0
     assert sorted(adapter["owner"] for adapter in adapters) == [False, True]
 
 
-def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: Node) -> None:
+def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: Node, asked: Ask) -> None:
     node.shared_state = "state"
-    daemon = node.external("-idx", "00", "-socket", node.path / "no.sock")
-    daemon.logged("keeps trying to join")
-    with impatience("there is no status socket"):
-        while not (text := asked(node).stdout):
-            os.sched_yield()
+    (node.path / "state").mkdir()
+    with INotify() as created:
+        created.add_watch(node.path / "state", flags.CREATE | flags.MOVED_TO)
+        daemon = node.external("-idx", "00", "-socket", node.path / "no.sock")
+        daemon.logged("keeps trying to join")
+        while not sockets(node):
+            assert created.read(SAFETY * 1000), "there is no status socket"
+    text = asked().stdout
     assert f"pid {daemon.server}, since" in text.splitlines()[0]
     assert text.splitlines()[0].endswith(": serves no events")
     assert "runtime " not in text.partition("FAULT")[0]
@@ -185,30 +209,30 @@ def test_an_adapter_of_another_version_is_named(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().out.startswith("v010-adapter 9.0, pid 7: another version than this command's")
 
 
-def test_without_an_adapter_it_says_where_to_look(node: Node) -> None:
-    done = asked(node)
+def test_without_an_adapter_it_says_where_to_look(node: Node, asked: Ask) -> None:
+    done = asked()
     assert done.returncode == 3
     assert done.stdout == ""
     assert f"no adapter runs with the state directory {node.path}/state" in done.stderr
     assert "v010-adapter check" in done.stderr
 
 
-def test_the_socket_of_a_killed_adapter_is_removed_and_that_of_another_stays(node: Node) -> None:
+def test_the_socket_of_a_killed_adapter_is_removed_and_that_of_another_stays(node: Node, told: Told) -> None:
     first = joined(node)
     first.kill()
     second = joined(node)
-    assert [adapter["pid"] for adapter in told(node)[1]] == [second.server]
+    assert [adapter["pid"] for adapter in told()[1]] == [second.server]
     assert len(sockets(node)) == 1
     os.kill(second.pid, signal.SIGTERM)
     assert second.ended() == 0
     assert sockets(node) == []
 
 
-def test_the_state_directory_may_have_a_long_path(node: Node) -> None:
+def test_the_state_directory_may_have_a_long_path(node: Node, asked: Ask) -> None:
     node.shared_state = f"{'long' * 30}/{'longer' * 30}"
     daemon = node.launch()
     assert daemon.call("CreateContainer").code == Code.OK
-    done = asked(node, "-directory", str(node.path / node.shared_state))
+    done = asked("-directory", str(node.path / node.shared_state))
     assert (done.returncode, done.stderr) == (0, "")
 
 

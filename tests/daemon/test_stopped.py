@@ -53,7 +53,8 @@ def test_creates_that_wait_in_the_connection_of_a_runtime_that_has_gone_do_not_r
     node.configure("good")
     config = node.path / "adapter.yaml"
     config.write_text(node.settings())
-    daemon = node.external("-config", config, "-socket", node.path / "nri.sock", listener=listener).handshake()
+    words = ("-config", config, "-socket", node.path / "nri.sock")
+    daemon = node.external(*words, listener=listener, fresh=True).handshake()  # as a child of ours
     daemon.signal(signal.SIGSTOP)
     os.waitpid(daemon.pid, os.WUNTRACED)
     daemon.send_together(*(("StartContainer", start(f"late{number}"), SAFETY) for number in range(MANY)))

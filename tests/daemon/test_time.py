@@ -1,177 +1,89 @@
-"""Plugins that take longer than a call may: it is answered while they are provably still at it."""
+"""Plugins that take longer than a call may, with real processes; tests/legacy has every case on a stepped clock."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 
 from adapter.nri import api
+from adapter.nri.events import PLUGIN
+from adapter.proto import ttrpc_pb2
 from adapter.wire import Code
 
-from .harness import LATE, POD, SAFETY, Node, slow, start, stop, wait_for_run
+from .harness import LATE, OVER, POD, SAFETY, Daemon, Gate, Node, slow, start, stop, wait_for_run
 
 
-def run_pod(pod: api.PodSandbox = POD) -> api.RunPodSandboxRequest:
-    return api.RunPodSandboxRequest(pod=pod)
-
-
-def stop_pod(pod: api.PodSandbox = POD) -> api.StopPodSandboxRequest:
-    return api.StopPodSandboxRequest(pod=pod)
-
-
-# ---- creates
-
-
-def test_a_create_that_takes_too_long_fails_in_time_by_name_and_its_process_is_left_to_finish(node: Node) -> None:
+@pytest.fixture
+def gate(node: Node) -> Gate:
+    """Where the plugin `slow` waits."""
     gate = node.gate()
     slow(node, gate)
+    return gate
+
+
+@pytest.mark.deadline
+def test_a_late_create_fails_by_name_before_its_deadline_its_process_may_finish_and_its_delete_comes(
+    node: Node, gate: Gate
+) -> None:
     node.configure("slow", "good")
     daemon = node.launch()
     reply = daemon.call("StartContainer", start("ctr"), LATE)
     pid = gate.arrival()  # and it is blocked still
-    assert reply.code == Code.UNKNOWN
-    assert reply.message.startswith("plugin: slow: no result within ")
+    assert (reply.code, reply.message.startswith("plugin: slow: no result within ")) == (Code.UNKNOWN, True)
     daemon.logged("ERROR create of container default/web/ctr (ctr): ", reply.message)
     daemon.logged(f"WARNING slow: pid {pid} ", "left to finish")
     node.still_serves(daemon)
     gate.let_on()
     daemon.logged(f"INFO slow: pid {pid}, which was left running, has ended: exit code 0")
-    assert node.runs("slow") == [("create", "ctr")]
-    node.still_serves(daemon)
+    gate.let_on()
+    node.configure("slow")
+    assert daemon.call("StopContainer", stop("ctr")).code == Code.OK
+    assert node.runs("slow") == [("create", "ctr"), ("delete", "ctr")]
     assert ("create", "ctr") not in node.runs("good"), "the chain ended with its failure"
 
 
-def test_a_create_that_fails_for_lateness_still_gets_its_delete(node: Node) -> None:
-    gate = node.gate()
-    slow(node, gate, when='"create"')
+@pytest.mark.deadline
+def test_a_late_plugin_is_killed_where_that_is_configured(node: Node, gate: Gate) -> None:
     node.configure("slow")
-    daemon = node.launch()
+    daemon = node.launch({"killOnTimeout": True})
     assert daemon.call("StartContainer", start("ctr"), LATE).code == Code.UNKNOWN
-    assert daemon.call("StopContainer", stop("ctr")).code == Code.OK
-    gate.arrival()
-    assert node.runs("slow") == [("delete", "ctr")]
+    line = daemon.logged("INFO slow: pid ", "which was left running, has ended: killed by signal 9")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(line.partition("pid ")[2].partition(",")[0]), 0)
     node.still_serves(daemon)
 
 
-def test_a_create_whose_failure_is_ignored_succeeds_in_time_and_the_chain_goes_on_behind_it(node: Node) -> None:
+@pytest.mark.deadline
+def test_a_result_that_was_printed_counts_at_the_deadline_though_the_plugin_works_on(node: Node) -> None:
     gate = node.gate()
-    slow(node, gate)
+    node.plugin("busy", f'echo \'{{"plugin":"busy"}}\'; {gate.script}')
+    node.configure("busy")
+    daemon = node.launch({"plugins": {"busy": {"timeout": 1}}})
+    assert daemon.call("StartContainer", start("ctr"))[1:3] == (Code.OK, "")
+    pid = gate.arrival()
+    daemon.logged(f"INFO busy: pid {pid} works on after its result")
+    node.still_serves(daemon)
+    gate.let_on()
+    daemon.logged(f"INFO busy: pid {pid}, which was left running, has ended: exit code 0")
+
+
+def test_a_chain_whose_failures_are_ignored_goes_on_behind_the_answer_of_a_call_that_is_over(
+    node: Node, gate: Gate
+) -> None:
     node.configure("slow", "good")
     daemon = node.launch({"onFailure": "ignore"})
-    assert daemon.call("StartContainer", start("ctr"), LATE).code == Code.OK
+    for method, request in (("StartContainer", start("ctr")), ("StopContainer", stop("ctr"))):
+        assert daemon.call(method, request, OVER).code == Code.OK
+    daemon.logged("WARNING create of container default/web/ctr (ctr): ", "it goes on behind the answer")
+    daemon.logged("WARNING delete of container default/web/ctr (ctr): waited for create of", "behind the answer")
     gate.arrival()
-    daemon.logged(
-        "WARNING create of container default/web/ctr (ctr): plugin: slow: no result within ",
-        "it goes on behind the answer",
-    )
     assert node.runs("good") == []
     gate.let_on()
     gate.let_on()  # for its delete
-    wait_for_run(node, daemon, "good", "ctr", "create")
-    assert node.runs("slow") == node.runs("good") == [("create", "ctr"), ("delete", "ctr")]
-    node.still_serves(daemon)
-
-
-def test_a_plugin_whose_lateness_is_ignored_does_not_save_one_behind_it_whose_is_not(node: Node) -> None:
-    gate = node.gate()
-    slow(node, gate)
-    node.configure("slow", "good")
-    daemon = node.launch({"plugins": {"slow": {"onFailure": "ignore"}}})
-    reply = daemon.call("StartContainer", start("ctr"), LATE)
-    gate.arrival()
-    assert reply.message.startswith("plugin: good: not run: slow: no result within ")
-    node.still_serves(daemon)
-    assert ("create", "ctr") not in node.runs("good")
-
-
-def test_a_late_plugins_result_reaches_the_plugins_behind_it(node: Node) -> None:
-    gate = node.gate()
-    node.plugin("slow", f'{gate.script}; echo \'{{"plugin":"slow","metadata":{{"a":"b"}}}}\'')
-    node.configure("slow", "good")
-    daemon = node.launch({"onFailure": "ignore"})
-    assert daemon.call("StartContainer", start("ctr"), LATE).code == Code.OK
-    gate.arrival()
-    gate.let_on()
-    gate.let_on()  # for its delete
-    wait_for_run(node, daemon, "good", "ctr", "create")
-    expected = {"plugin": "slow", "version": "", "error": "", "metadata": {"a": "b"}}
-    assert node.requests("good")[0]["results"] == [expected]
-
-
-# ---- the moment of the answer. Both of two events are measured by the daemon's own clock, and came in one piece: what
-# the machine does besides cannot change their order.
-
-
-@pytest.mark.parametrize(("first", "limit"), [("call", 0.95), ("limit", 0.81)], ids=["not later", "not much earlier"])
-def test_the_answer_goes_out_a_tenth_of_a_second_before_the_calls_deadline(
-    node: Node, first: str, limit: float
-) -> None:
-    """A delete with a second's time beside a create whose plugin has a limit of its own: each has only one of them."""
-    slow(node, node.gate("a"), "unlimited", when='"delete"')
-    slow(node, node.gate("b"), "limited")
-    node.configure("unlimited")
-    daemon = node.launch({"plugins": {"limited": {"timeout": limit}}})
-    assert daemon.call("StartContainer", start("ctr-a")).code == Code.OK
-    node.configure("limited")
-    call, limited = ("StopContainer", stop("ctr-a"), 1.0), ("StartContainer", start("ctr-b"), SAFETY)
-    calls = daemon.send_together(*((call, limited) if first == "call" else (limited, call)))
-    codes = [daemon.reply(sent).code for sent in calls]
-    assert codes == ([Code.OK, Code.UNKNOWN] if first == "call" else [Code.UNKNOWN, Code.OK])
-    assert [sent for sent in daemon.replies if sent in calls] == calls
-
-
-# ---- deletes
-
-
-@pytest.mark.parametrize("policy", ["ignore", "fail"])
-def test_a_delete_that_takes_too_long_succeeds_in_time_whatever_the_policy_and_finishes_behind_it(
-    node: Node, policy: str
-) -> None:
-    gate = node.gate()
-    slow(node, gate, when='"delete"')
-    node.configure("slow", "good")
-    daemon = node.launch({"onDeleteFailure": policy})
-    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
-    assert daemon.call("StopContainer", stop("ctr"), LATE).code == Code.OK
-    gate.arrival()
-    assert node.runs("slow") == node.runs("good") == [("create", "ctr")]
-    daemon.logged(
-        "WARNING delete of container default/web/ctr (ctr): plugin: slow: no result within ",
-        "it goes on behind the answer",
-    )
-    node.still_serves(daemon)
-    gate.let_on()
     node.configure("good")
     wait_for_run(node, daemon, "good", "ctr", "delete")
-    assert node.runs("slow") == [("create", "ctr"), ("delete", "ctr")]
-
-
-def test_a_delete_that_comes_while_its_create_is_under_way_is_answered_and_done_after_it_once(node: Node) -> None:
-    gate = node.gate()
-    slow(node, gate, when='"create"')
-    node.configure("slow")
-    daemon = node.launch({"onFailure": "ignore"})
-    assert daemon.call("StartContainer", start("ctr"), LATE).code == Code.OK
-    gate.arrival()
-    assert daemon.call("StopContainer", stop("ctr"), LATE).code == Code.OK
-    daemon.logged(
-        "WARNING delete of container default/web/ctr (ctr): waited for create of container default/web/ctr (ctr); ",
-        "it goes on behind the answer",
-    )
-    removal = api.RemoveContainerRequest(pod=POD, container=api.Container(id="ctr", pod_sandbox_id=POD.id))
-    assert daemon.call("RemoveContainer", removal).code == Code.OK
-    assert node.runs("slow") == []
-    gate.let_on()
-    node.configure()
-    assert daemon.call("StopPodSandbox", stop_pod()).code == Code.OK
-    node.configure("slow")
-    again = daemon.send("StartContainer", start("ctr"))  # waits for the delete
-    gate.arrival()
-    gate.let_on()
-    assert daemon.reply(again).code == Code.OK
-    assert node.runs("slow") == [("create", "ctr"), ("delete", "ctr"), ("create", "ctr")]
-
-
-# ---- who waits for whom
+    assert node.runs("slow") == node.runs("good")[:2] == [("create", "ctr"), ("delete", "ctr")]
 
 
 def test_a_container_waits_for_its_pod_and_the_end_of_a_pod_for_its_containers_and_nobody_else_waits(
@@ -182,55 +94,63 @@ def test_a_container_waits_for_its_pod_and_the_end_of_a_pod_for_its_containers_a
     slow(node, containers, "ctr-slow", when='"delete","id":"ctr"')
     node.configure("pod-slow", "ctr-slow", "good")
     daemon = node.launch({"onFailure": "ignore"})
-    assert daemon.call("RunPodSandbox", run_pod(), LATE).code == Code.OK
+    assert daemon.call("RunPodSandbox", api.RunPodSandboxRequest(pod=POD), OVER).code == Code.OK
     pods.arrival()
     first = daemon.send("StartContainer", start("ctr"))
     other = api.PodSandbox(id="pod-2")
-    assert daemon.call("RunPodSandbox", run_pod(other)).code == Code.OK
+    assert daemon.call("RunPodSandbox", api.RunPodSandboxRequest(pod=other)).code == Code.OK
     assert daemon.call("StartContainer", start("other", pod=other)).code == Code.OK
     assert first not in daemon.replies
-    assert node.runs("good") == [("create", "pod-2"), ("create", "other")]
     pods.let_on()
     assert daemon.reply(first).code == Code.OK
-    assert node.runs("good")[2:] == [("create", "pod-1"), ("create", "ctr")]
-
-    assert daemon.call("StopContainer", stop("ctr"), LATE).code == Code.OK
+    assert daemon.call("StopContainer", stop("ctr"), OVER).code == Code.OK
     containers.arrival()
-    last = daemon.send("StopPodSandbox", stop_pod())
+    last = daemon.send("StopPodSandbox", api.StopPodSandboxRequest(pod=POD))
     assert daemon.call("StopContainer", stop("other", pod=other)).code == Code.OK
-    assert daemon.call("StopPodSandbox", stop_pod(other)).code == Code.OK
+    assert daemon.call("StopPodSandbox", api.StopPodSandboxRequest(pod=other)).code == Code.OK
     assert last not in daemon.replies
     containers.let_on()
     assert daemon.reply(last).code == Code.OK
-    assert node.runs("good")[4:] == [("delete", "other"), ("delete", "pod-2"), ("delete", "ctr"), ("delete", "pod-1")]
+    creates, deletes = node.runs("good")[:4], node.runs("good")[4:]
+    assert [id_ for _, id_ in creates] == ["pod-2", "other", "pod-1", "ctr"]
+    assert [id_ for _, id_ in deletes] == ["other", "pod-2", "ctr", "pod-1"]
 
 
-def test_a_create_that_waits_too_long_for_its_pod_fails_in_time_and_says_for_what(node: Node) -> None:
-    gate = node.gate()
-    slow(node, gate)
-    node.configure("slow")
-    daemon = node.launch({"plugins": {"slow": {"onFailure": "ignore"}}})
-    assert daemon.call("RunPodSandbox", run_pod(), LATE).code == Code.OK
-    gate.arrival()
-    node.configure("good")
-    reply = daemon.call("StartContainer", start("ctr"), LATE)
-    assert reply.code == Code.UNKNOWN
-    assert reply.message == "plugin: good: not run: waited for create of sandbox default/web (pod-1)"
-    gate.let_on()
-    assert daemon.call("StopPodSandbox", stop_pod(), LATE).code == Code.OK
-    gate.let_on()
-    assert node.runs("good") == []
+def send_with(daemon: Daemon, timeout_nano: int) -> int:
+    """Sends a StartContainer with just that timeout; returns its stream id."""
+    payload = start("ctr").SerializeToString()
+    request = ttrpc_pb2.Request(service=PLUGIN, method="StartContainer", payload=payload, timeout_nano=timeout_nano)
+    return daemon.send_envelope(request.SerializeToString())
 
 
-def test_events_are_answered_in_the_order_of_their_ends_not_of_their_coming(node: Node) -> None:
-    gate = node.gate()
-    slow(node, gate, when='"id":"first"')
+def test_a_call_whose_time_is_over_as_it_comes_is_answered(node: Node, gate: Gate) -> None:
     node.configure("slow")
     daemon = node.launch()
-    first = daemon.send("StartContainer", start("first"))
-    gate.arrival()
-    second = daemon.send("StartContainer", start("second"))
-    assert daemon.reply(second).code == Code.OK
-    assert first not in daemon.replies
-    gate.let_on()
-    assert daemon.reply(first).code == Code.OK
+    for timeout_nano in (-1, -(1 << 63), 1):
+        reply = daemon.reply(send_with(daemon, timeout_nano))
+        assert reply.message.startswith("plugin: slow: no"), timeout_nano
+        node.still_serves(daemon)
+        node.configure("slow")
+
+
+def test_a_call_with_all_the_time_in_the_world_is_answered_when_it_is_done(node: Node, gate: Gate) -> None:
+    daemon = node.launch()
+    for timeout_nano in ((1 << 63) - 1, int(SAFETY * 1e9)):
+        node.configure("slow")
+        stream_id = send_with(daemon, timeout_nano)
+        gate.arrival()
+        node.still_serves(daemon)
+        assert stream_id not in daemon.replies
+        gate.let_on()
+        assert daemon.reply(stream_id).code == Code.OK
+
+
+@pytest.mark.deadline
+def test_a_call_that_names_no_time_gets_what_configure_said(node: Node, gate: Gate) -> None:
+    node.configure("slow")
+    daemon = node.spawn()
+    daemon.registration()
+    request = api.ConfigureRequest(config=node.settings(), request_timeout=int(LATE * 1000))
+    assert daemon.call("Configure", request).code == Code.OK
+    assert daemon.call("Synchronize").code == Code.OK
+    assert daemon.reply(send_with(daemon, 0)).message.startswith("plugin: slow: no result within ")

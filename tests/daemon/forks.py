@@ -1,0 +1,98 @@
+"""Forks commands from a process that has imported the adapter already: the imports are most of a daemon's start.
+
+The process is no child of the test's own, where others count children, and ends with its socket.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+MODULES = (
+    *("cli", "daemon", "guard", "hooks.bridge", "hooks.precreate", "job.standby", "legacy.bridge", "logs", "plugin"),
+    *("legacy.create_answer", "legacy.update_answer", "monitoring.http_server", "monitoring.metrics"),
+    *("monitoring.status", "settings", "settings_reader"),
+)
+
+
+class Forks:
+    """The process that forks, as seen from the test."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            words = [sys.executable, "-P", "-m", __name__, str(theirs.fileno())]
+            subprocess.run(words, pass_fds=[theirs.fileno()], check=True, cwd=Path(__file__).parents[2])
+        self._socket = ours
+
+    def spawn(self, code: str, argv: Sequence[str], environ: Mapping[str, str], fds: Mapping[int, int]) -> int:
+        """Has a process run Python code with these descriptors and no others; returns its pid."""
+        told = json.dumps({"code": code, "argv": argv, "environ": dict(environ), "fds": list(fds)})
+        socket.send_fds(self._socket, [told.encode()], list(fds.values()))
+        return int(self._socket.recv(64))
+
+    def reap(self, pid: int) -> int:
+        """Waits for the end of such a process; returns its exit code, or minus the signal that has killed it."""
+        self._socket.send(json.dumps({"pid": pid}).encode())
+        return int(self._socket.recv(64))
+
+
+@cache
+def forks() -> Forks:
+    return Forks()
+
+
+def serve(asked: socket.socket) -> None:
+    """Forks, and waits for what was forked, until the test goes. Returns in a forked process whose code has ended."""
+    while True:
+        text, fds, _, _ = socket.recv_fds(asked, 1 << 20, 20)
+        if not text:
+            os._exit(0)
+        request = json.loads(text)
+        if "pid" in request:
+            asked.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(request["pid"], 0)[1]))
+            continue
+        pid = os.fork()
+        if pid == 0:
+            asked.detach()
+            become(request, fds)
+            return
+        asked.send(b"%d" % pid)
+        for fd in fds:
+            os.close(fd)
+
+
+def become(request: dict[str, Any], fds: list[int]) -> None:
+    """Gives the process what an exec would have given it, and runs its code."""
+    high = [os.dup2(fd, 500 + index) for index, fd in enumerate(fds)]
+    os.closerange(0, 500)
+    for _ in range(3):
+        os.open(os.devnull, os.O_RDWR)
+    for fd, number in zip(high, request["fds"], strict=True):
+        os.dup2(fd, number)
+        os.close(fd)
+    os.environ.clear()
+    os.environ.update(request["environ"])
+    sys.argv[:] = request["argv"]
+    exec(compile(request["code"], "<forked>", "exec"), {"__name__": "__main__"})  # noqa: S102 - its trade
+
+
+def main() -> None:
+    if os.fork():
+        os._exit(0)
+    for module in MODULES:
+        __import__(f"adapter.{module}")
+    gc.freeze()
+    serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()
