@@ -38,7 +38,7 @@ class Driver(ABC, Generic[S]):
         """What the runtime gets; the job may go on behind it."""
         self.on_end: Callable[[Any], object] = lambda _: None
         """Called with the driver when the job has ended."""
-        self._job = Job(chain, State.WAITING if is_awaited else State.LATE_WAITING)
+        self._job = Job(chain, is_answered=not is_awaited)
         self._runner = runner
         self._late_limit = late_limit
         self._step: S | None = None

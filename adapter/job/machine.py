@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from adapter.errors import LocalProtocolError, ProgramError
 from adapter.job.chain import Chain, Failure, Step
-from adapter.job.states import LATE, RUNNING, TRANSITIONS, Actions, Input, State
+from adapter.job.states import TRANSITIONS, Action, Actions, Input, State
 
 S = TypeVar("S", bound=Step)
 
@@ -19,22 +19,19 @@ S = TypeVar("S", bound=Step)
 class Job(Generic[S]):
     """One event's work. Its event is answered when the chain is over or when its time is up, whichever comes first."""
 
-    def __init__(self, chain: Chain[S], state: State = State.WAITING) -> None:
-        """Takes the programs. The job waits until `go` is called; in LATE_WAITING if nobody waits for an answer."""
+    def __init__(self, chain: Chain[S], *, is_answered: bool = False) -> None:
+        """Takes the programs. `is_answered` from the start is an event whose answer nobody waits for."""
         self.chain = chain
-        self.state = state
+        self.state = State.WAITING
+        self.is_answered = is_answered
+        """Whether the event has been answered."""
         self.failures: Sequence[ProgramError] = ()
         """The failures that the last input has brought."""
 
     @property
-    def is_answered(self) -> bool:
-        """Whether the event has been answered."""
-        return self.state in LATE or self.state is State.ENDED
-
-    @property
     def is_running(self) -> bool:
         """Whether the job waits for a program."""
-        return self.state in RUNNING
+        return self.state is State.RUNNING
 
     def go(self) -> Actions:
         """The jobs before this one have ended."""
@@ -77,7 +74,10 @@ class Job(Generic[S]):
     def _receive(self, input_: Input, failures: Sequence[ProgramError] = ()) -> Actions:
         self.failures = failures
         transitions = TRANSITIONS[self.state].get(input_)
-        if transitions is None:
-            raise LocalProtocolError(f"{input_.name} in state {self.state.name}")
+        if transitions is None or (input_ is Input.TIME_IS_UP and self.is_answered):
+            raise LocalProtocolError(f"{input_.name} in state {self.state.name}{', answered' * self.is_answered}")
         self.state, actions = transitions[self.chain.is_over]
+        if self.is_answered:
+            return tuple(action for action in actions if action is not Action.ANSWER)
+        self.is_answered = Action.ANSWER in actions
         return actions

@@ -1,7 +1,7 @@
 """The states of a job and its transitions, as one table.
 
-A job runs the programs of one event, one after the other. The runtime waits for the event's answer at the same time. In
-the LATE states the answer has gone out already, and the job goes on behind it.
+A job runs the programs of one event, one after the other. The runtime waits for the event's answer meanwhile. A job
+whose event is answered before the last program has ended continues in the same states, and answers no more.
 """
 
 from __future__ import annotations
@@ -28,10 +28,6 @@ class State(Key):
     """A program runs and has printed no complete result."""
     PRINTED = auto()
     """A program has printed its result, works on, and is not waited for any longer."""
-    LATE_WAITING = auto()
-    LATE_STARTING = auto()
-    LATE_RUNNING = auto()
-    LATE_PRINTED = auto()
     ENDED = auto()
 
 
@@ -47,7 +43,7 @@ class Input(Key):
     """The time of the program is over, and its complete result has been read; the program still runs."""
     EXITED = auto()
     TIME_IS_UP = auto()
-    """The event must be answered now."""
+    """The event must be answered now. This cannot happen to a job whose event is answered."""
     LIMIT = auto()
     """The program's own time limit is reached, or the limit for late programs."""
 
@@ -62,7 +58,7 @@ class Action(Key):
     SET_LIMIT = auto()
     """Set the timer for the program's time limit."""
     ANSWER = auto()
-    """Answer the event."""
+    """Answer the event. Left out if the event is answered."""
     KILL_IF_ASKED = auto()
     """Kill the late program if its policy says so. The job still waits for its exit."""
     LEAVE = auto()
@@ -80,22 +76,15 @@ Row: TypeAlias = Mapping[Input, tuple[Transition, Transition]]
 _SPAWN, _FEED, _SET_LIMIT, _ANSWER = Action.SPAWN, Action.FEED, Action.SET_LIMIT, Action.ANSWER
 _KILL, _LEAVE, _LET_WORK, _NEXT = Action.KILL_IF_ASKED, Action.LEAVE, Action.LET_WORK, Action.NEXT
 
-_WAIT: Transition = State.LATE_WAITING, (_ANSWER,)
+_WAIT: Transition = State.WAITING, (_ANSWER,)
 _START: Transition = State.STARTING, (_SPAWN,)
 _RUN: Transition = State.RUNNING, (_FEED, _SET_LIMIT)
+_GO_LATE: Transition = State.RUNNING, (_ANSWER, _KILL, _SET_LIMIT)
 _REPLACE: Transition = State.STARTING, (_LEAVE, _SPAWN)
 _WORK: Transition = State.PRINTED, (_LET_WORK,)
+_ANSWER_AND_START: Transition = State.STARTING, (_ANSWER, _SPAWN)
 _END: Transition = State.ENDED, (_ANSWER, _NEXT)
 _LEAVE_AND_END: Transition = State.ENDED, (_LEAVE, _ANSWER, _NEXT)
-
-_GO_LATE: Transition = State.LATE_RUNNING, (_ANSWER, _KILL, _SET_LIMIT)
-_ANSWER_AND_START: Transition = State.LATE_STARTING, (_ANSWER, _SPAWN)
-_LATE_START: Transition = State.LATE_STARTING, (_SPAWN,)
-_LATE_RUN: Transition = State.LATE_RUNNING, (_FEED, _SET_LIMIT)
-_LATE_REPLACE: Transition = State.LATE_STARTING, (_LEAVE, _SPAWN)
-_LATE_WORK: Transition = State.LATE_PRINTED, (_LET_WORK,)
-_LATE_END: Transition = State.ENDED, (_NEXT,)
-_LATE_LEAVE_AND_END: Transition = State.ENDED, (_LEAVE, _NEXT)
 
 # Each input leads to one of two transitions: the left one if the chain has a program to run, the right one if not.
 # An input that a state does not list cannot happen there: in STARTING, for example, no timer fires.
@@ -118,23 +107,5 @@ TRANSITIONS: Mapping[State, Row] = {
         Input.TIME_IS_UP: (_ANSWER_AND_START, _END),
         Input.LIMIT: (_START, _END),
     },
-    State.LATE_WAITING: {
-        Input.GO: (_LATE_START, _LATE_END),
-    },
-    State.LATE_STARTING: {
-        Input.STARTED: (_LATE_RUN, _LATE_RUN),
-        Input.NOT_STARTED: (_LATE_START, _LATE_END),
-    },
-    State.LATE_RUNNING: {
-        Input.EXITED: (_LATE_START, _LATE_END),
-        Input.PRINTED: (_LATE_WORK, _LATE_WORK),
-        Input.LIMIT: (_LATE_REPLACE, _LATE_LEAVE_AND_END),
-    },
-    State.LATE_PRINTED: {
-        Input.LIMIT: (_LATE_START, _LATE_END),
-    },
     State.ENDED: {},
 }
-
-LATE = frozenset({State.LATE_WAITING, State.LATE_STARTING, State.LATE_RUNNING, State.LATE_PRINTED})
-RUNNING = frozenset({State.RUNNING, State.LATE_RUNNING})

@@ -1,10 +1,15 @@
-"""The table of a job's transitions, looked at as a whole."""
+"""The table of a job's transitions, looked at as a whole. The promises of a job are in `test_machine`."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from adapter.job.states import LATE, TRANSITIONS, Action, Input, State
+from adapter.errors import LocalProtocolError
+from adapter.job.chain import Chain, Ends
+from adapter.job.machine import Job
+from adapter.job.states import TRANSITIONS, Action, Input, State
 
 ALL = [
     (state, input_, transition)
@@ -12,46 +17,35 @@ ALL = [
     for input_, transitions in row.items()
     for transition in transitions
 ]
-WAITS_FOR_RUNTIME = {State.WAITING, State.STARTING, State.RUNNING, State.PRINTED}
 
 
-def test_every_state_has_a_row_and_is_reached() -> None:
+def test_every_state_has_a_row_and_is_reached_and_every_input_is_taken() -> None:
     assert set(TRANSITIONS) == set(State)
     assert {State.WAITING} | {after for _, _, (after, _) in ALL} == set(State)
-
-
-def test_every_input_is_taken_in_some_state() -> None:
     assert {input_ for _, input_, _ in ALL} == set(Input)
 
 
-@pytest.mark.parametrize(("state", "input_", "transition"), ALL, ids=str)
-def test_the_event_is_answered_when_the_job_leaves_the_states_in_which_the_runtime_waits(
-    state: State, input_: Input, transition: tuple[State, tuple[Action, ...]]
-) -> None:
-    after, actions = transition
-    leaves = state in WAITS_FOR_RUNTIME and after not in WAITS_FOR_RUNTIME
-    assert actions.count(Action.ANSWER) == leaves
-    assert not (state in LATE and after in WAITS_FOR_RUNTIME), "an answer cannot be taken back"
+def test_what_is_done_fits_the_states_before_and_after() -> None:
+    for state, input_, (after, actions) in ALL:
+        case = f"{input_.name} in {state.name}: {[action.name for action in actions]}, then {after.name}"
+        assert actions.count(Action.ANSWER) == (input_ is Input.TIME_IS_UP or after is State.ENDED), case
+        assert actions.count(Action.NEXT) == (after is State.ENDED), case
+        assert (Action.SPAWN in actions) == (after is State.STARTING), case
+        assert Action.SPAWN not in actions[:-1], f"{case}: what follows on a spawn is done later"
+        assert (Action.FEED in actions) == (input_ is Input.STARTED), case
+        assert (Action.LET_WORK in actions) == (input_ is Input.PRINTED), case
+        is_left = Action.LEAVE in actions or Action.LET_WORK in actions
+        runs_on = after is not State.RUNNING and input_ is not Input.EXITED
+        assert is_left == (state is State.RUNNING and runs_on), f"{case}: a running program is waited for or left"
 
 
-@pytest.mark.parametrize(("state", "input_", "transition"), ALL, ids=str)
-def test_what_is_done_fits_the_state_that_follows(
-    state: State, input_: Input, transition: tuple[State, tuple[Action, ...]]
-) -> None:
-    after, actions = transition
-    assert actions.count(Action.NEXT) == (after is State.ENDED)
-    assert (Action.SPAWN in actions) == (after in (State.STARTING, State.LATE_STARTING))
-    assert Action.SPAWN not in actions[:-1], "what follows on a spawn is done later"
-    assert (Action.FEED in actions) == (input_ is Input.STARTED)
-    assert (Action.LET_WORK in actions) == (input_ is Input.PRINTED)
+def test_time_is_up_only_once() -> None:
+    job: Job[Any] = Job(Chain(Ends.NEVER))
+    job.time_is_up("late")
+    with pytest.raises(LocalProtocolError, match="TIME_IS_UP in state WAITING, answered"):
+        job.time_is_up("late")
 
 
-@pytest.mark.parametrize(("state", "input_", "transition"), ALL, ids=str)
-def test_a_program_that_runs_is_waited_for_or_left(
-    state: State, input_: Input, transition: tuple[State, tuple[Action, ...]]
-) -> None:
-    after, actions = transition
-    runs = state in (State.RUNNING, State.LATE_RUNNING)
-    waited_for = after in (State.RUNNING, State.LATE_RUNNING)
-    is_left = Action.LEAVE in actions or Action.LET_WORK in actions
-    assert is_left == (runs and not waited_for and input_ is not Input.EXITED)
+def test_a_job_that_nobody_waits_for_gives_no_answer() -> None:
+    job: Job[Any] = Job(Chain(Ends.NEVER, ()), is_answered=True)
+    assert job.go() == (Action.NEXT,)

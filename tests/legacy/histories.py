@@ -17,7 +17,6 @@ import pytest
 
 from adapter import process
 from adapter.errors import ConfigError, PluginError
-from adapter.job.states import State
 from adapter.legacy.bridge import Bridge
 from adapter.legacy.config import Config, Entry
 from adapter.legacy.job import PluginJob
@@ -272,7 +271,7 @@ class History:
         )
 
     def _noted(self, job: PluginJob) -> PluginJob:
-        if job._job.state is State.LATE_WAITING:
+        if job._job.is_answered:
             call = Call(len(self.calls), job.event, job.target.id, job.target.sandbox_id, inf, self.clock.now)
             call.is_unasked = True
             call.answers.append((self.clock.now, None))
