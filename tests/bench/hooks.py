@@ -119,7 +119,7 @@ def changes(bench: Bench, kind: str) -> Iterator[Row]:
             read += timed(lambda: Directories([str(directory)]).current(), 3)
             all_new += timed(lambda: reload(directory, facts), 3)
             one_new += change(directory, kind, facts, number)
-            theirs.append(package.ask(**case, times=3))
+            theirs.append(package.ask({**case, "times": 3}))
     package.close()
     loads, matches = ([ns / 1e6 for answer in theirs for ns in answer[what]] for what in ("load", "inject"))
     both = [load + match for load, match in zip(loads, matches, strict=True)]

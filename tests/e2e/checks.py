@@ -226,7 +226,7 @@ def like_oracle(evidence: Evidence) -> Iterator[str]:
         return
     cases = [oracle_case(evidence, key) for key in keys]
     with Oracle() as oracle:
-        outcomes = oracle.ask(cases)
+        outcomes = oracle.outcomes(cases)
     for key, case, told in zip(keys, cases, outcomes, strict=True):
         if told.error:
             yield f"{' '.join(key)}: the oracle says {told.error}"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
-import subprocess
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,42 +12,37 @@ from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
 from ..oci.cases import copied
-from .harness import require
+from .harness import Peer
 
 VERSIONS = ("v0.8.0", "v0.10.0", "v0.11.0", "v0.12.0", "v0.12.3", "v0.12.5")
 """Of the runtimes that are in use, and the newest."""
 
 
-class Generator:
+class Generator(Peer):
     """Runtimes' way from plugins' answers to a specification."""
 
     def __init__(self, version: str) -> None:
+        super().__init__("generate", version)
         self.version = tuple(map(int, version.removeprefix("v").split(".")))
-        command = [require("generate", version)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
-    def close(self) -> None:
-        """End the process."""
-        self._process.communicate()
-
-    def ask(
+    def adjusted(
         self, spec: Spec, *adjustments: api.ContainerAdjustment, container: api.Container | None = None
     ) -> dict[str, Any]:
         """Return what cmd/generate/main.go says to the adjustments of as many plugins."""
         case: dict[str, Any] = {"spec": spec, "container": _encoded(container or api.Container())}
         if adjustments:
             case["adjustments"] = [_encoded(each) for each in adjustments]
-        return self._play(case)
+        return self.ask(case)
 
     def spec(self, spec: Spec, *adjustments: api.ContainerAdjustment) -> Spec:
         """Return the specification that comes out, without what Go's encoder always writes."""
-        answer = self.ask(spec, *adjustments)
+        answer = self.adjusted(spec, *adjustments)
         assert not answer.keys() & {"error", "panic"}, answer
         return plain(answer["spec"], spec)
 
     def update(self, request: api.UpdateContainerRequest, *answers: api.UpdateContainerResponse) -> Any:
         """Return what the answers of as many plugins to an UpdateContainer come to."""
-        answer = self._play(
+        answer = self.ask(
             {
                 "container": _encoded(request.container),
                 "resources": _encoded(request.linux_resources),
@@ -58,13 +51,6 @@ class Generator:
         )
         assert not answer.keys() & {"error", "panic"}, answer
         return api.UpdateContainerResponse.FromString(base64.b64decode(answer.get("update", "")))
-
-    def _play(self, case: dict[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin
-        assert self._process.stdout
-        print(json.dumps(case), file=self._process.stdin)
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer
 
 
 def collected(answer: dict[str, Any]) -> api.ContainerAdjustment:

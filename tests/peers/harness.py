@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 
 import pytest
 
 from .build import NEWEST, PeerMissing, peer
 
-PATIENT: dict[str, Any] = {"registration_timeout_ms": 30_000, "request_timeout_ms": 30_000}
-"""Limits of a runtime that waits longer than a machine stands still; in a request as long as usual ones."""
+PATIENT: dict[str, Any] = {"registration_timeout_ms": 60_000, "request_timeout_ms": 60_000}
+"""Limits of a runtime that waits longer than a machine stands still."""
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 COMMAND = Path(sys.executable).parent / "v010-adapter"
 LEGACY_EVENTS = {  # the events that the original had, and what its requests call them
@@ -47,6 +47,35 @@ def _give_up(reason: str) -> Path:
     if os.environ.get("REQUIRE_PEERS") == "1":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+class Peer:
+    """A Go program that answers each line of JSON with another: `with Peer("oracle") as peer: peer.ask(case)`."""
+
+    def __init__(self, name: str, version: str = NEWEST, *arguments: str, log: IO[str] | None = None) -> None:
+        command = [str(require(name, version)), *arguments]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.process.communicate()
+
+    def ask(self, case: Mapping[str, Any]) -> dict[str, Any]:
+        assert self.process.stdin
+        assert self.process.stdout
+        print(json.dumps(case, default=str), file=self.process.stdin)
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.process.args!r} is gone")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
 
 @dataclass(frozen=True)
@@ -86,9 +115,7 @@ class Reply:
     updates: Sequence[Sequence[Mapping[str, Any]]] = ()
 
     @classmethod
-    def read(cls, line: str) -> Self:
-        """Decode a line of the host."""
-        known = json.loads(line)
+    def read(cls, known: dict[str, Any]) -> Self:
         known["plugins"] = [Plugin(**p) for p in known["plugins"] or ()]
         known["calls"] = [Call(**c) for c in known.get("calls", ())]
         return cls(**known)
@@ -110,15 +137,13 @@ class GoRuntime:
 
     def __init__(self, directory: Path, version: str = NEWEST) -> None:
         self.directory = directory
-        self.program = require("runtime", version)
+        self.version = version
         self.log = directory / "runtime.log"
         self.socket = directory / "nri.sock"
 
     def __enter__(self) -> Self:
         with self.log.open("w") as log:
-            self._process = subprocess.Popen(
-                [self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1
-            )
+            self._peer = Peer("runtime", self.version, log=log)
         return self
 
     def __exit__(
@@ -130,21 +155,15 @@ class GoRuntime:
 
     def close(self) -> None:
         """End the host; it stops its plugins."""
-        self._process.communicate()
+        self._peer.close()
 
     def kill(self) -> None:
         """End the host as a crash would."""
-        self._process.kill()
+        self._peer.process.kill()
 
     def play(self, op: str, **fields: object) -> Reply:
         """Do an op (cmd/runtime/ops.go lists them) and return what became of it."""
-        assert self._process.stdin
-        assert self._process.stdout
-        print(json.dumps({"op": op, **fields}, default=str), file=self._process.stdin)
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the host is gone: {self.log.read_text()[-4000:]}")
-        return Reply.read(line)
+        return Reply.read(self._peer.ask({"op": op, **fields}))
 
     def open(
         self,
@@ -194,9 +213,7 @@ class Outcome:
     error: str
 
     @classmethod
-    def read(cls, line: str) -> Self:
-        """Decode a line of the oracle."""
-        told = json.loads(line)
+    def read(cls, told: Mapping[str, Any]) -> Self:
         return cls(told["plugins"], [base64.b64decode(request) for request in told["requests"]], told["error"])
 
 
@@ -210,43 +227,26 @@ class Case:
     conf: bytes | None = None
     answers: Mapping[str, bytes] = field(default_factory=dict)
 
-    def encode(self) -> str:
+    def encode(self) -> dict[str, Any]:
         """Return it as cmd/oracle/main.go reads it."""
         answers = {name: _base64(answer) for name, answer in self.answers.items()}
         conf = None if self.conf is None else _base64(self.conf)
-        return json.dumps({**vars(self), "conf": conf, "answers": answers})
+        return {**vars(self), "conf": conf, "answers": answers}
 
 
 def _base64(text: bytes) -> str:
     return base64.b64encode(text).decode()
 
 
-class Oracle:
-    """The original client, in a process of its own: `with Oracle() as oracle`."""
+class Oracle(Peer):
+    """The original client: `with Oracle() as oracle`."""
 
     def __init__(self, conf: Path | None = None) -> None:
-        self._command = [str(require("oracle")), *(["-conf", str(conf)] if conf else [])]
+        super().__init__("oracle", NEWEST, *(["-conf", str(conf)] if conf else []))
 
-    def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.communicate()
-
-    def ask(self, cases: Iterable[Case]) -> list[Outcome]:
+    def outcomes(self, cases: Iterable[Case]) -> list[Outcome]:
         """Play the cases, one after the other."""
-        return [self._play(case) for case in cases]
-
-    def _play(self, case: Case) -> Outcome:
-        assert self._process.stdin
-        assert self._process.stdout
-        print(case.encode(), file=self._process.stdin)
-        line = self._process.stdout.readline()
-        assert line, "the oracle is gone"
-        return Outcome.read(line)
+        return [Outcome.read(self.ask(case.encode())) for case in cases]
 
 
 @dataclass(frozen=True)

@@ -4,37 +4,23 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import strategies as st
 
-from .harness import require
+from .harness import Peer
 from .strategies import ANYTHING, STRINGS, broken
 
 PACKAGE = "hooks-v0.69.0"  # of go.podman.io/common
 
 
-class Package:
+class Package(Peer):
     """The package, in a process of its own."""
 
     def __init__(self) -> None:
-        command = [require("hooks", PACKAGE)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.communicate()
-
-    def ask(self, **case: Any) -> dict[str, Any]:
-        """Return what cmd/hooks/main.go says to a case."""
-        assert self._process.stdin
-        assert self._process.stdout
-        print(json.dumps(case), file=self._process.stdin)
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer
+        super().__init__("hooks", PACKAGE)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -15,8 +13,6 @@ from hypothesis import strategies as st
 
 from adapter.nri import api
 
-from .harness import require
-
 M = TypeVar("M", bound=Message)
 Fragment = dict[str, Any]
 """A piece of a message as protojson; a few of them make one."""
@@ -27,27 +23,6 @@ REPLIES: Mapping[str, Any] = {
     "UpdateContainer": api.UpdateContainerResponse,
     "StopContainer": api.StopContainerResponse,
 }
-
-
-class Adaptation:
-    """The adaptation, in a process of its own."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [require("merge")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.communicate()
-
-    def ask(self, case: Case) -> dict[str, Any]:
-        """Return what cmd/merge/main.go says to a case."""
-        assert self._process.stdin
-        assert self._process.stdout
-        print(json.dumps(case.encode()), file=self._process.stdin)
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer
 
 
 @dataclass(frozen=True)

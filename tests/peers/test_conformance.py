@@ -8,36 +8,12 @@ from pathlib import Path
 
 from .harness import COMMAND, LEGACY_EVENTS, PATIENT, Chain, GoRuntime
 from .test_adjusting import STATE, UNSOLICITED, arrived, saying
-from .test_runtime import CONTAINER, HAS_CALLS, LIFE, NAME, POD, external, launched, play
+from .test_runtime import CONTAINER, HAS_CALLS, LIFE, POD, external, launched
 
 EVENTS = [recorded.event for recorded in LIFE]
 AT_ALL = f"  plugins: {{plugin: {{events: [{', '.join(EVENTS)}]}}}}\n"
 CARRIERS = "CreateContainer", "UpdateContainer", "StopContainer"
 """The events whose answers carry updates of other containers."""
-
-
-def runs(chain: Chain) -> list[tuple[str, str]]:
-    """State and id of each run of the plugin."""
-    return [(one["state"], one["id"]) for one in map(json.loads, chain.requests("plugin"))]
-
-
-def test_a_create_that_a_plugin_refuses_leaves_nothing_behind_and_may_be_tried_again(
-    chain: Chain, tmp_path: Path, version: str
-) -> None:
-    refuses = tmp_path / "refuses"
-    refuses.touch()
-    chain.add("plugin", f"""[ -e {refuses} ] && echo '{{"error": "no"}}' || echo '{{}}'""")
-    with launched(chain, tmp_path, version) as runtime:
-        assert "plugin: plugin: no" in runtime.event("StartContainer", POD, CONTAINER).error
-        for event in ("StopContainer", "RemoveContainer"):  # which containerd sends for what was not started
-            assert runtime.event(event, POD, CONTAINER).error == ""
-        refuses.unlink()
-        for id_ in (CONTAINER["id"], "another"):  # a runtime takes another id, others the same
-            for event in ("StartContainer", "StopContainer", "RemoveContainer"):
-                reply = runtime.event(event, POD, {**CONTAINER, "id": id_})
-                assert (reply.error, reply.names) == ("", [NAME])
-    first = CONTAINER["id"]
-    assert runs(chain) == [(state, id_) for id_ in (first, first, "another") for state in ("create", "delete")]
 
 
 def test_of_two_adapters_of_one_name_only_one_runs_the_plugins(chain: Chain, tmp_path: Path, version: str) -> None:
@@ -56,30 +32,13 @@ def test_of_two_adapters_of_one_name_only_one_runs_the_plugins(chain: Chain, tmp
         for recorded in LIFE[len(LIFE) // 2 :]:  # the runtime may not have noticed yet that one has gone
             assert runtime.event(recorded.event, recorded.pod, recorded.container).error == ""
     pod, container = POD["id"], CONTAINER["id"]
-    assert runs(chain) == [("create", pod), ("create", container), ("delete", container), ("delete", pod)]
+    runs = [(one["state"], one["id"]) for one in map(json.loads, chain.requests("plugin"))]
+    assert runs == [("create", pod), ("create", container), ("delete", container), ("delete", pod)]
 
 
-def test_a_container_that_no_event_and_no_synchronize_has_told_of_gets_no_delete(
+def test_events_come_in_order_and_each_can_ask_for_an_update_of_another_container(
     chain: Chain, tmp_path: Path, version: str
 ) -> None:
-    """containerd may lose a container that is created while a plugin synchronizes (containerd issue 13698)."""
-    chain.add("plugin")
-    with launched(chain, tmp_path, version) as runtime:
-        for event in ("StopContainer", "RemoveContainer"):
-            assert runtime.event(event, POD, {**CONTAINER, "id": "unseen"}).error == ""
-    assert runs(chain) == []
-
-
-def test_a_containers_events_reach_a_plugin_in_their_order(chain: Chain, tmp_path: Path, version: str) -> None:
-    chain.add("plugin")
-    with launched(chain, tmp_path, version, AT_ALL) as runtime:
-        for recorded in LIFE:
-            play(runtime, recorded)
-    requests = [json.loads(request) for request in chain.requests("plugin")]
-    assert [one.get("event", one["state"]) for one in requests] == [LEGACY_EVENTS.get(event, event) for event in EVENTS]
-
-
-def test_each_event_can_ask_for_an_update_of_another_container(chain: Chain, tmp_path: Path, version: str) -> None:
     """It arrives with the answer, by itself, or with the next answer that can carry it; with the last it waits on."""
     chain.add("plugin", saying(updates=[{"id": "container0", "resources": {"cpu": {"shares": 512}}}]))
     with launched(chain, tmp_path, version, AT_ALL, STATE) as runtime:
@@ -92,6 +51,8 @@ def test_each_event_can_ask_for_an_update_of_another_container(chain: Chain, tmp
             if not carries and UNSOLICITED[version]:
                 [[update]] = arrived(runtime, True)
                 assert update["container_id"] == "container0"
+    requests = [json.loads(request) for request in chain.requests("plugin")]
+    assert [one.get("event", one["state"]) for one in requests] == [LEGACY_EVENTS.get(event, event) for event in EVENTS]
 
 
 def test_an_adapter_whose_registration_is_refused_says_why_and_keeps_nobody_from_joining(

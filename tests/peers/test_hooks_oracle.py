@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 from google.protobuf.json_format import MessageToDict
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapter.hooks import decode
@@ -140,14 +140,12 @@ DEVIATIONS = {
         "the order should not depend on chance",
     ),
 }
-fuzzed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture(scope="module")
 def package() -> Iterator[Package]:
-    started = Package()
-    yield started
-    started.close()
+    with Package() as started:
+        yield started
 
 
 def named(file: str) -> Named:
@@ -215,11 +213,11 @@ def injected(hooks: Sequence[Named]) -> Mapping[str, Any]:
 
 
 @given(generated=cases())
-@settings(parent=fuzzed, max_examples=700)
+@settings(max_examples=700)
 def test_the_same_files_are_good_and_the_same_hooks_match_and_are_injected_in_the_same_order(
     package: Package, generated: Case
 ) -> None:
-    answer = package.ask(**generated.encode())
+    answer = package.ask(generated.encode())
     failing = from_base64(answer["failed"])
     assert not (failing and generated.args)
     with mock.patch.object(decode, "SECONDS", range(-(1 << 63), 1 << 63)):  # see DEVIATIONS
@@ -227,9 +225,9 @@ def test_the_same_files_are_good_and_the_same_hooks_match_and_are_injected_in_th
 
 
 @given(generated=st.lists(patterns(), min_size=1, max_size=100, unique=True))
-@settings(parent=fuzzed, max_examples=200)
+@settings(max_examples=200)
 def test_the_same_patterns_are_good_and_match_the_same_texts(package: Package, generated: list[str]) -> None:
-    answer = package.ask(patterns=generated, texts=SUBJECTS)
+    answer = package.ask({"patterns": generated, "texts": SUBJECTS})
     good = [pattern for pattern in generated if not fault(pattern)]
     assert good == [pattern for pattern, compiled in zip(generated, answer["compiled"], strict=True) if compiled]
     together = Patterns()
@@ -241,7 +239,7 @@ def test_the_same_patterns_are_good_and_match_the_same_texts(package: Package, g
 
 
 def test_names_are_lower_cased_alike_whatever_they_are_made_of(package: Package) -> None:
-    changed = package.ask(lower=True)
+    changed = package.ask({"lower": True})
     assert len(changed) > 1000
     characters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code <= 0xDFFF]
     cased = {name for name in characters if name in changed or not name == name.lower() == name.upper()}
@@ -253,11 +251,11 @@ def test_names_are_lower_cased_alike_whatever_they_are_made_of(package: Package)
 @pytest.mark.parametrize("deviation", DEVIATIONS.values(), ids=DEVIATIONS)
 def test_deviations_are_what_the_table_says(package: Package, deviation: Deviation) -> None:
     if deviation.case is not None:
-        answer = package.ask(**deviation.case.encode())
+        answer = package.ask(deviation.case.encode())
         assert b" ".join(ours(deviation.case).matched).decode() == deviation.ours
         matched = None if answer["failed"] else b" ".join(from_base64(answer["matched"])).decode()
         assert matched == deviation.theirs
     if deviation.patterns:
-        answer = package.ask(patterns=deviation.patterns, texts=[])
+        answer = package.ask({"patterns": deviation.patterns, "texts": []})
         for pattern, compiled in zip(deviation.patterns, answer["compiled"], strict=True):
             assert (not fault(pattern)) != compiled, pattern

@@ -6,17 +6,14 @@ Where the result differs from the specification that was wanted stands in tests/
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
 from google.protobuf.json_format import ParseDict
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapter.errors import NotAdjustable
 from adapter.oci.spec import adjustment, apply, spec_from
 from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
@@ -25,68 +22,38 @@ from ..oci.cases import FULL, normal
 from ..oci.deviations import DEVIATIONS
 from ..oci.edits import GOOD_EDITS, SPECS, Edit, after
 from ..oci.test_spec import ZEROS_WRITTEN
-from .generator import VERSIONS, Generator, collected, habits, plain
-from .harness import GOLDEN
+from .generator import VERSIONS, Generator, collected, plain
+from .harness import golden
 
 NEWEST, BEFORE_SYSCTL = VERSIONS[-1], "v0.12.0"
-fuzzed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EDITS = st.lists(GOOD_EDITS, min_size=1, max_size=6)
 
 
 @pytest.fixture(scope="module")
 def generator() -> Iterator[Generator]:
-    started = Generator(NEWEST)
-    yield started
-    started.close()
+    with Generator(NEWEST) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
 def older() -> Iterator[Generator]:
-    started = Generator(BEFORE_SYSCTL)
-    yield started
-    started.close()
-
-
-def depth_first(mounts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """As the generator sorts: the root has as many separators as /a."""
-    return sorted(mounts, key=lambda mount: (mount["destination"].count("/"), mount["destination"]))
+    with Generator(BEFORE_SYSCTL) as started:
+        yield started
 
 
 @given(before=SPECS, edits=EDITS)
-@settings(parent=fuzzed, max_examples=700)
-def test_runtimes_make_of_our_adjustment_what_was_wanted_but_for_the_table(
-    generator: Generator, before: Spec, edits: list[Edit]
-) -> None:
-    wanted = after(before, edits)
-    try:
-        adjusted = adjustment(before, wanted)
-    except NotAdjustable:
-        assume(False)
-    result = generator.spec(before, adjusted)
-    assert normal(result) == normal(habits(before, wanted, adjusted))
-    if adjusted.mounts:
-        assert result.get("mounts", []) == depth_first(result.get("mounts", []))
-
-
-@given(before=SPECS, edits=EDITS)
-@settings(parent=fuzzed, max_examples=200)
+@settings(max_examples=200)
 def test_what_go_programs_make_of_a_specification_is_no_difference(
     generator: Generator, before: Spec, edits: list[Edit]
 ) -> None:
     spec = after(before, edits)
-    assert adjustment(spec, generator.ask(spec)["spec"]) == api.ContainerAdjustment()
+    assert adjustment(spec, generator.adjusted(spec)["spec"]) == api.ContainerAdjustment()
 
 
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/events-one-pod.jsonl")), ids=lambda path: path.parent.name)
-def test_specifications_are_written_as_go_writes_them(generator: Generator, path: Path) -> None:
-    specs: list[Spec] = [FULL, ZEROS_WRITTEN]
-    for line in path.read_text().splitlines():
-        event = json.loads(line)
-        if event["container"]:
-            told = ParseDict(event["container"], api.Container(), ignore_unknown_fields=True)
-            specs.append(spec_from(api.PodSandbox(), told))
-    assert len(specs) > 2
-    for spec in specs:
+def test_specifications_are_written_as_go_writes_them(generator: Generator) -> None:
+    told = [ParseDict(dict(each.container), api.Container()) for each in golden() if each.container]
+    assert len(told) > 2
+    for spec in (FULL, ZEROS_WRITTEN, *(spec_from(api.PodSandbox(), container) for container in told)):
         assert generator.spec(spec) == spec
 
 
@@ -97,12 +64,12 @@ MARKED_AND_ADDED = [
 ]
 
 
-@pytest.mark.parametrize("marked", MARKED_AND_ADDED, ids=["annotation", "sysctl", "network device"])
-def test_why_maps_are_changed_without_a_removal(generator: Generator, marked: api.ContainerAdjustment) -> None:
+def test_why_maps_are_changed_without_a_removal(generator: Generator) -> None:
     spec: Spec = {"annotations": {"a": "1"}, "linux": {"sysctl": {"a": "1"}, "netDevices": {"a": {"name": "1"}}}}
-    results = [normal(generator.spec(spec, marked)) for _ in range(100)]
-    assert normal(apply(spec, marked)) in results
-    assert [result for result in results if result != results[0]]
+    for marked in MARKED_AND_ADDED:
+        results = [normal(generator.spec(spec, marked)) for _ in range(100)]
+        assert normal(apply(spec, marked)) in results
+        assert [result for result in results if result != results[0]], marked
 
 
 # What is simulated: what a runtime makes of what it has collected.
@@ -139,14 +106,13 @@ COLLECTED: dict[str, tuple[Spec, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("spec", "wanted"), COLLECTED.values(), ids=COLLECTED)
-def test_what_is_collected_is_applied_as_the_generator_does_it(
-    generator: Generator, spec: Spec, wanted: dict[str, Any]
-) -> None:
-    whole = {"process": {}, "linux": {}, **spec}
-    answer = generator.ask(whole, ParseDict(wanted, api.ContainerAdjustment()))
-    ours = apply(whole, collected(answer), collected=True)
-    assert normal(plain(answer["spec"], whole)) == normal(ours)
+def test_what_is_collected_is_applied_as_the_generator_does_it(generator: Generator, subtests: pytest.Subtests) -> None:
+    for what, (spec, wanted) in COLLECTED.items():
+        with subtests.test(what):
+            whole = {"process": {}, "linux": {}, **spec}
+            answer = generator.adjusted(whole, ParseDict(wanted, api.ContainerAdjustment()))
+            ours = apply(whole, collected(answer), collected=True)
+            assert normal(plain(answer["spec"], whole)) == normal(ours)
 
 
 # The habits, each by itself.
@@ -239,20 +205,23 @@ def at(spec: Spec, place: str) -> Any:
     return found or None
 
 
-@pytest.mark.parametrize("habit", HABITS, ids=lambda habit: habit.place)
-def test_the_habits_are_as_the_table_has_them(generator: Generator, older: Generator, habit: Habit) -> None:
-    message = ParseDict(habit.adjustment, api.ContainerAdjustment())
-    assert at(apply(habit.spec, message), habit.place) == habit.ours
-    assert at(older.spec(habit.spec, message), habit.place) == habit.theirs
-    newer = at(generator.spec(habit.spec, message), habit.place)
-    assert newer == (habit.ours if habit.spec is SYSCTLS else habit.theirs)
+def test_the_habits_are_as_the_table_has_them(
+    generator: Generator, older: Generator, subtests: pytest.Subtests
+) -> None:
+    for number, habit in enumerate(HABITS):
+        with subtests.test(habit.place, number=number):
+            message = ParseDict(habit.adjustment, api.ContainerAdjustment())
+            assert at(apply(habit.spec, message), habit.place) == habit.ours
+            assert at(older.spec(habit.spec, message), habit.place) == habit.theirs
+            newer = at(generator.spec(habit.spec, message), habit.place)
+            assert newer == (habit.ours if habit.spec is SYSCTLS else habit.theirs)
 
 
 def test_a_mount_that_propagates_changes_the_root_s_propagation_where_its_source_is_shared(
     generator: Generator,
 ) -> None:
     mount = api.Mount(destination="/a", type="bind", source="/nonexistent", options=["rbind", "rslave"])
-    answer = generator.ask({"linux": {}}, api.ContainerAdjustment(mounts=[mount]))
+    answer = generator.adjusted({"linux": {}}, api.ContainerAdjustment(mounts=[mount]))
     assert "failed to adjust mounts" in answer["error"]
 
 

@@ -158,26 +158,28 @@ def compare(config: Path, directories: Sequence[Path]) -> list[Named]:
     return hooks
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.name))
-def test_podman_injects_the_samples_that_we_inject(podman: Podman, samples: Path, case: Case) -> None:
-    config = podman.config(case.name, [samples], case.options, case.command)
-    assert {named.file.removesuffix(".json") for named in compare(config, [samples])} == case.hooks
+def test_podman_injects_the_samples_that_we_inject(podman: Podman, samples: Path, subtests: pytest.Subtests) -> None:
+    for case in CASES:
+        with subtests.test(case.name):
+            config = podman.config(case.name, [samples], case.options, case.command)
+            assert {named.file.removesuffix(".json") for named in compare(config, [samples])} == case.hooks
+
+
+def hook_file(file: Path, path: str | Path, *args: str, stages: Sequence[str] = ("precreate",)) -> None:
+    """Writes a hook for all containers."""
+    hook = {"path": str(path)} | ({"args": args} if args else {})
+    text = {"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": stages}
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(text))
 
 
 def test_podman_masks_and_orders_hooks_as_we_do(podman: Podman) -> None:
     directories = [podman.folder / "default", podman.folder / "override"]
     files = {"default": ("a", "B", "masked", "_", ".hidden"), "override": ("masked", "C", "b2", "Z9")}
     for directory in directories:
-        directory.mkdir()
         for name in files[directory.name]:
-            hook = {"path": "/bin/true", "args": [directory.name, name]}
-            text = {
-                "version": "1.0.0",
-                "hook": hook,
-                "when": {"always": True},
-                "stages": ["createContainer", "poststop"],
-            }
-            (directory / f"{name}.json").write_text(json.dumps(text))
+            stages = ["createContainer", "poststop"]
+            hook_file(directory / f"{name}.json", "/bin/true", directory.name, name, stages=stages)
     hooks = compare(podman.config("ordered", directories, [], ["/bin/true"]), directories)
     order = [named.hook.args[1] for named in hooks]
     assert order == [".hidden", "_", "a", "B", "b2", "C", "masked", "Z9"]
@@ -187,12 +189,10 @@ def test_podman_masks_and_orders_hooks_as_we_do(podman: Podman) -> None:
 def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: SteppedLoop) -> None:
     """podman gives the hook a config, which is kept; given the same container by NRI, we ask for the same edit."""
     directory, told = podman.folder / "precreate.d", podman.folder / "told.json"
-    directory.mkdir()
     program = podman.folder / "edit"
     program.write_text(f"#!/bin/sh\n/usr/bin/tee {told} | exec {sys.executable} -IS {EDITOR} edit\n")
     program.chmod(0o755)
-    hook = {"version": "1.0.0", "hook": {"path": str(program)}, "when": {"always": True}, "stages": ["precreate"]}
-    (directory / "edit.json").write_text(json.dumps(hook))
+    hook_file(directory / "edit.json", program)
     config = podman.config("edited", [directory], [], ["/bin/true"])
     theirs, original = json.loads(config.read_text()), json.loads(told.read_text())
     given = podman.folder / "given.json"
@@ -222,11 +222,8 @@ def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: S
 
 def test_a_precreate_hook_that_fails_fails_the_container_there_too(podman: Podman) -> None:
     """Though it has printed a valid config."""
-    directory = podman.folder / "failing.d"
-    directory.mkdir()
-    program = podman.folder / "fail"
+    directory, program = podman.folder / "failing.d", podman.folder / "fail"
     program.write_text("#!/bin/sh\n/bin/cat\nexit 1\n")
     program.chmod(0o755)
-    hook = {"version": "1.0.0", "hook": {"path": str(program)}, "when": {"always": True}, "stages": ["precreate"]}
-    (directory / "fail.json").write_text(json.dumps(hook))
+    hook_file(directory / "fail.json", program)
     assert not podman.config("failing", [directory], [], ["/bin/true"]).exists()
