@@ -75,9 +75,7 @@ def test_what_is_asked_of_an_update_can_be_changed(host: Host) -> None:
     assert request["resources"]["cpu"] == {"shares": 1024, "cpus": "0"}
 
 
-def test_hundreds_of_concurrent_events_with_updates_deadlock_no_runtime(
-    chain: Chain, tmp_path: Path, version: str
-) -> None:
+def test_many_concurrent_events_with_updates_deadlock_no_runtime(chain: Chain, tmp_path: Path, version: str) -> None:
     """With NRI up to 0.12.0 twenty concurrent events with unsolicited updates may be enough."""
     wish = {"updates": [{"id": "container0", "resources": {"cpu": {"shares": 512}}}]}
     chain.add("asking")
