@@ -41,8 +41,6 @@ NAMESPACES = [
 
 @dataclass
 class Row:
-    """A line of the table at the end."""
-
     runtime: str
     setup: str
     ran: str
@@ -51,7 +49,6 @@ class Row:
 
 
 def main() -> int:
-    """Runs everything that was asked for."""
     impossible = obstacle()
     if impossible:
         print(f"no end-to-end runs here: {impossible}")
@@ -74,7 +71,6 @@ def obstacle() -> str:
 
 
 def chosen() -> list[Runtime]:
-    """The runtimes that E2E names, or all."""
     names = os.environ.get("E2E", "").replace(",", " ").split()
     unknown = set(names) - {runtime.name for runtime in ALL}
     if unknown:
@@ -83,7 +79,6 @@ def chosen() -> list[Runtime]:
 
 
 def runs(runtime: Runtime) -> list[Row]:
-    """One run per setup."""
     setups = [setup for setup in SETUPS if runtime.can(setup)]
     try:
         install_packages(runtime.packages)
@@ -111,7 +106,6 @@ def run(runtime: Runtime, setup: str) -> Row:
 
 
 def show(runtime: Runtime, setup: str, findings: list[str]) -> None:
-    """Prints what a run has found."""
     print(f"{runtime.name} with {SETUPS[setup]}: {'FAILED' if findings else 'passed'}", flush=True)
     for finding in findings[:SHOWN]:
         print(f"    {finding}")

@@ -22,7 +22,6 @@ hooks: {{enabled: true, precreate: true}}
 
 
 def prepare() -> None:
-    """Installs the plugin and the hook."""
     hooks.prepare()
     plugins.install(CONF, PROGRAM, first=str(STATE / "first"))
     hook = {"path": sys.executable, "args": ["python3", "-IS", str(PROGRAM), "edit"]}
@@ -99,7 +98,6 @@ def _created(spec: dict[str, Any], pid: int) -> Iterator[str]:
 
 
 def shares(pid: int, expected: int, what: str) -> Iterator[str]:
-    """Waits for the CPU shares of a process's cgroup."""
     try:
         until(lambda: _read_shares(pid) == _as_kernel(expected), "", 60)
     except HarnessError:

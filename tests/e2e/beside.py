@@ -24,7 +24,6 @@ class Beside:
     """The process. It registers as `v010-adapter`, index 00, and logs to syslog."""
 
     def __init__(self, program: Path, settings: str, count: Callable[[str], int]) -> None:
-        """Takes the program, its settings, and what counts the lines in syslog that have a text."""
         self._program = program
         self._settings = settings
         self._count = count
@@ -37,17 +36,14 @@ class Beside:
         self.wait_until_registered()
 
     def wait_until_registered(self, times: int = 1) -> None:
-        """Waits until this process has been registered that often."""
         line = f"[{self._running().pid}]: registered with"
         until(lambda: self._count(line) >= times, f"the adapter to be registered {times} times")
 
     def kill(self) -> None:
-        """Kills it."""
         self._running().kill()
         self._running().wait()
 
     def end(self) -> None:
-        """Ends it as an administrator does."""
         self._running().terminate()
         if self._running().wait(60):
             raise HarnessError(f"the adapter ended with {self._running().returncode}")
@@ -62,16 +58,13 @@ class Launched:
     """The adapter that the runtime launches, by what it says in syslog."""
 
     def __init__(self, log: Callable[[], Sequence[str]]) -> None:
-        """Takes what returns the lines in syslog so far."""
         self._log = log
         self._registered = 1
 
     def kill(self) -> None:
-        """Kills the server, the last process that was registered."""
         os.kill(self._servers()[-1], signal.SIGKILL)
 
     def wait_until_registered(self) -> None:
-        """Waits until one more process has been registered."""
         self._registered += 1
         until(
             lambda: len(self._servers()) >= self._registered, f"the adapter to be registered {self._registered} times"
@@ -84,7 +77,6 @@ class Launched:
         until(lambda: len(self._servers()) > before or any(text in line for line in self._log()), "the adapter to join")
 
     def _servers(self) -> list[int]:
-        """Returns the pids of the processes that have been registered."""
         return [int(found[1]) for line in self._log() if (found := re.search(r"\[(\d+)\]: registered with", line))]
 
 

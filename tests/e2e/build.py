@@ -139,7 +139,6 @@ PACKAGES_OF_CRIO = {
 
 
 def install_packages(wanted: dict[str, str]) -> None:
-    """Has Debian's packages installed whose command or file is not there yet."""
     missing = [package for probe, package in wanted.items() if not _is_there(probe)]
     if not missing:
         return

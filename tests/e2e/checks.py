@@ -29,8 +29,6 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Call:
-    """One run of a legacy plugin."""
-
     key: Key
     request: Json
     path: str = ""
@@ -45,21 +43,17 @@ class Call:
 
     @classmethod
     def of(cls, text: str, path: Path | str = "", **more: Any) -> Call:
-        """Makes one of the text of a request."""
         request = json.loads(text)
         kind = "sandbox" if request["id"] == request["sandboxID"] else "container"
         return cls((request["state"], kind), request, str(path), **more)
 
     @classmethod
     def witnessed(cls, record: Json) -> Call:
-        """Makes one of what witness.py wrote."""
         return cls.of(record.pop("request"), **record)
 
 
 @dataclass
 class Evidence:
-    """All that a run left behind."""
-
     runtime: str
     pods_have_a_process: bool
     tells_pids: bool
@@ -83,7 +77,6 @@ class Evidence:
         return next((call for call in self.calls[plugin] if call.key == key), None)
 
     def event(self, name: str) -> Json:
-        """The first event of this name that the recorder saw."""
         return next((event for event in self.events if event["event"] == name), {})
 
     def is_ours(self, key: Key) -> bool:
@@ -108,7 +101,6 @@ class Evidence:
 
 
 def judge(evidence: Evidence) -> list[str]:
-    """All checks."""
     checks = (registered, exactly_once, by_the_right_caller, right_pids, like_golden, like_oracle, left_nothing)
     return [finding for check in checks for finding in check(evidence)]
 
@@ -260,7 +252,6 @@ def without_upstreams_inventions(request: Json, case: Case) -> Json:
 
 
 def left_nothing(evidence: Evidence) -> Iterator[str]:
-    """When the runtime has ended, so has everything that it started."""
     for line in evidence.leftovers:
         yield f"left behind: {line}"
 

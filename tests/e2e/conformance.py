@@ -38,28 +38,22 @@ def prepare(runtime: Runtime) -> None:
 
 
 class Node:
-    """A runtime with one pod, and its adapters."""
-
     def __init__(self, runtime: Runtime, cri: Cri, adapter: Beside) -> None:
-        """Starts the pod, before there is an adapter."""
         self.runtime = runtime
         self.cri = cri
         self.adapter = adapter
         self.pod = cri.run_pod()
 
     def create(self, name: str) -> str:
-        """Creates a container; returns its id."""
         return self.cri.create(self.pod, name)
 
     def end(self, id_: str) -> None:
-        """Stops and removes a container."""
         self.cri("stop", "--timeout", "0", id_)
         until(lambda: "StopContainer" in events(id_), "the container's StopContainer event")
         self.cri("rm", id_)
 
     @property
     def has(self) -> set[str]:
-        """The ids of all pods and containers."""
         return {*self.cri("pods", "-q").split(), *self.cri("ps", "-a", "-q").split()}
 
     @property

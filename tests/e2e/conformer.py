@@ -35,7 +35,6 @@ def event_of(request: dict[str, str]) -> str:
 
 
 def main(folder: Path) -> None:
-    """Answers one request."""
     request = json.load(sys.stdin)
     event = event_of(request)
     with (folder / "events").open("a") as events:

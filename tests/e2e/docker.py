@@ -45,11 +45,9 @@ class Docker(Runtime):
         return [str(self.binaries / "dockerd"), *(f"--{name}={value}" for name, value in options.items())]
 
     def path(self) -> str:
-        """The folders in which it looks for programs."""
         return ":".join([str(self.more_recipes[0].cached_at()), PATH])
 
     def start_without_cri(self) -> None:
-        """Starts it with the image, and waits until it serves its API."""
         self.write_images()
         self.spawn()
         until(lambda: self.died() or _answers(), f"{self.name} to be ready")
@@ -59,7 +57,6 @@ class Docker(Runtime):
 
 
 def prepare() -> None:
-    """Installs the plugin, and a hook that matches every container."""
     hooks.prepare()
     hooks.write("all")
     plugins.install(Path("/etc/nri/conf.json"), PROGRAM)
@@ -87,7 +84,6 @@ def play() -> Iterator[str]:
 
 
 def request(method: str, path: str, body: bytes = b"", kind: str = "application/json") -> str:
-    """Calls Docker's API; returns the body of the answer."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(90)
         try:

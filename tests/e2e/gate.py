@@ -20,7 +20,6 @@ class Gate:
     """Passes on one connection."""
 
     def __init__(self, path: Path) -> None:
-        """Listens."""
         self._listening = socket.create_server(str(path), family=socket.AF_UNIX)
         self._is_open = threading.Event()
         self.holds = threading.Event()
@@ -28,7 +27,6 @@ class Gate:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def open(self) -> None:
-        """Passes the answer on."""
         self._is_open.set()
 
     def _serve(self) -> None:

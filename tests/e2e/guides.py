@@ -48,7 +48,6 @@ class Node:
     """A node whose administrator follows a guide."""
 
     def __init__(self, runtime: Runtime, has: Callable[[str], bool], calls: Calls) -> None:
-        """Takes the runtime, what tells whether syslog has a text, and the runs of the legacy plugins."""
         self.runtime = runtime
         self.calls = calls
         self._has = has
@@ -61,18 +60,15 @@ class Node:
 
     @property
     def pods(self) -> Pods:
-        """The pods of the node, whose runtime runs."""
         if self._pods is None:
             raise HarnessError("no runtime was started")
         return self._pods
 
     def start(self) -> None:
-        """Starts the runtime."""
         cri = self.runtime.start()
         self._pods = self._pods or Pods(cri)
 
     def restart(self) -> None:
-        """Does what `systemctl restart` does."""
         self.runtime.stop()
         self.start()
 
@@ -90,7 +86,6 @@ class Node:
                 _shell(step)
 
     def end(self) -> None:
-        """Ends all pods."""
         for name in list(self.pods.running):
             self.pods.end(name)
 
@@ -124,7 +119,6 @@ def play(guide: str, node: Node) -> Iterator[str]:
 
 
 def section_of(page: str, title: str) -> str:
-    """The text of a section of a page."""
     return page[page.index(f"\n## {title}\n") + 1 :].split("\n## ", maxsplit=1)[0]
 
 

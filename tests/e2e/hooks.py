@@ -49,7 +49,6 @@ def play(cri: Cri) -> Iterator[str]:
 
 
 def _live_and_die(cri: Cri, name: str, pod: Sandbox) -> tuple[str, int]:
-    """Lets a container live and die; returns its id and pid."""
     container = cri.create(pod, name)
     cri("start", container)
     pid = cri.pid("inspect", container)
@@ -71,7 +70,6 @@ echo "{{\\"arguments\\": \\"$*\\", \\"config\\": \\"$XDG_CONFIG_HOME\\", \\"stat
 
 
 def _agents_differences(container: str) -> Iterator[str]:
-    """Yields what is wrong with the runs of the security agent's hook."""
     hook = json.loads(AGENT.read_text())["hook"]
     ran = [json.loads(line) for line in states("agent").read_text().splitlines()] if states("agent").exists() else []
     phases = [(one["state"]["id"], one["state"]["status"] == "stopped") for one in ran]
@@ -91,21 +89,18 @@ def write(label: str, when: dict[str, Any] | None = None, file: Path = FILE) -> 
 
 
 def write_precreate(name: str, hook: dict[str, Any], when: dict[str, Any] | None = None) -> None:
-    """Writes a precreate hook."""
     text = json.dumps({"version": "1.0.0", "hook": hook, "when": when or {"always": True}, "stages": ["precreate"]})
     HOOKS.mkdir(parents=True, exist_ok=True)
     (HOOKS / name).write_text(text)
 
 
 def replace(label: str) -> None:
-    """Puts a file in the place of the one that is there."""
     new = FILE.with_suffix(".new")
     write(label, file=new)
     os.replace(new, FILE)
 
 
 def states(label: str) -> Path:
-    """The file of states with this label."""
     return STATE / f"states-{label}"
 
 

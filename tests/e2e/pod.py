@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tarfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
-from platform import machine
 from typing import Any, NamedTuple
 
 from inotify_simple import INotify, flags  # type: ignore[import-untyped]
@@ -69,20 +65,15 @@ class Sandbox(NamedTuple):
 
 
 class Cri:
-    """The runtime's CRI service, by way of crictl."""
-
     def __init__(self, crictl: Path, socket: Path, folder: Path) -> None:
-        """Takes the program, the runtime's socket, and a folder for what crictl wants as files."""
         self.base = [str(crictl), "--config", str(folder / "crictl.yaml"), "-r", f"unix://{socket}", "-t", "90s"]
         self.folder = folder
         (folder / "crictl.yaml").touch()
 
     def __call__(self, *arguments: str) -> str:
-        """Runs crictl and returns what it printed."""
         return command(*self.base, *arguments)
 
     def answers(self) -> bool:
-        """Tells whether the runtime is ready to run pods."""
         try:
             conditions = json.loads(self("info"))["status"]["conditions"]
         except HarnessError:
@@ -103,7 +94,6 @@ class Cri:
         return life
 
     def run_pod(self, name: str = "p1", /, **more: object) -> Sandbox:
-        """Runs a pod, which has these keys besides."""
         logs = self.folder / "logs" / name
         logs.mkdir(parents=True, exist_ok=True)
         metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
@@ -117,12 +107,10 @@ class Cri:
         return self("create", pod.id, self.file(f"{pod.name}-{name}", CONTAINER | own | more), pod.file).strip()
 
     def end_pod(self, id_: str) -> None:
-        """Stops and removes a pod."""
         self("stopp", id_)
         self("rmp", id_)
 
     def file(self, name: str, content: dict[str, Any]) -> str:
-        """Writes what crictl reads from a file; returns its path."""
         path = self.folder / f"{name}.json"
         path.write_text(json.dumps(content))
         return str(path)
@@ -133,7 +121,6 @@ class Cri:
 
 
 def command(*line: str) -> str:
-    """Runs a command to its end and returns its output."""
     try:
         done = subprocess.run(line, capture_output=True, text=True, timeout=90, check=False)
     except subprocess.TimeoutExpired as error:
@@ -162,36 +149,3 @@ def variables(pid: int) -> list[str]:
     environment = Path(f"/proc/{pid}/environ")
     until(lambda: "_LIBCONTAINER" not in environment.read_text(), "runc to become the container's program")
     return environment.read_text().split("\0")
-
-
-def write_image(path: Path, busybox: Path, name: str = IMAGE) -> None:
-    """Writes an image of nothing but a static busybox, in the format of `docker save`."""
-    layer = BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as tar:
-        tar.add(busybox, "bin/busybox")
-        for applet in ("sh", "sleep", "env"):
-            link = tarfile.TarInfo(f"bin/{applet}")
-            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
-            tar.addfile(link)
-    config = {
-        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(machine(), machine()),
-        "os": "linux",
-        # What is killed at once, rather than asked first, dies faster.
-        "config": {
-            "Entrypoint": ["/bin/sleep", "1000000"],
-            "Env": ["PATH=/bin"],
-            "StopSignal": "SIGTERM" if name == UNHURRIED else "SIGKILL",
-        },
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{sha256(layer.getvalue()).hexdigest()}"]},
-    }
-    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
-    with tarfile.open(path, "w") as tar:
-        _add(tar, "layer.tar", layer.getvalue())
-        _add(tar, "config.json", json.dumps(config).encode())
-        _add(tar, "manifest.json", json.dumps(manifest).encode())
-
-
-def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
-    info = tarfile.TarInfo(name)
-    info.size = len(content)
-    tar.addfile(info, BytesIO(content))

@@ -20,17 +20,13 @@ BURST = [f"burst{number}" for number in range(6)]
 
 
 class Pods:
-    """The pods that run, each with one container."""
-
     def __init__(self, cri: Cri) -> None:
-        """Starts without pods."""
         self._cri = cri
         self.ids: dict[str, tuple[str, str]] = {}
         """The ids of pod and container, by the pod's name; also of pods that have ended."""
         self.running: list[str] = []
 
     def start(self, name: str, **more: object) -> None:
-        """Starts a pod and its container, which has these keys besides."""
         pod = self._cri.run_pod(name)
         id_ = self._cri.create(pod, **more)
         self._cri("start", id_)
@@ -38,7 +34,6 @@ class Pods:
         self.running.append(name)
 
     def end(self, name: str, grace: int = 0) -> None:
-        """Stops and removes a pod and its container, which has this many seconds to end."""
         pod, container = self.ids[name]
         self.running.remove(name)
         self._cri("stop", "--timeout", str(grace), container)

@@ -13,10 +13,11 @@ import shlex
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.e2e import adjusting, build, conformance, docker, guarded, guides, hooks, rejoining, required, standby
 from tests.e2e.beside import Beside, Launched
@@ -139,17 +140,14 @@ def remove_cgroups() -> None:
 
 
 def events() -> list[dict[str, object]]:
-    """What the recorder wrote so far."""
     return [json.loads(line) for line in EVENTS.read_text().splitlines()] if EVENTS.exists() else []
 
 
 def happened(event: str) -> bool:
-    """Whether the recorder has seen this event."""
     return any(recorded["event"] == event for recorded in events())
 
 
 def play(runtime: Runtime, evidence: Evidence) -> None:
-    """The run itself."""
     cri = runtime.start()
     until(lambda: happened("Synchronize"), "the recorder to be registered")
     evidence.pod = cri.live_and_die(lambda: happened("StopContainer"))
@@ -159,148 +157,146 @@ def play(runtime: Runtime, evidence: Evidence) -> None:
     runtime.stop()
 
 
-def run_hooks(runtime: Runtime) -> dict[str, object]:
-    """The run with hooks. CRI-O has its own in another directory, so there the adapter is told to inject its own."""
-    isolate()
-    hooks.prepare()
-    findings = run_alone(
-        runtime, "hooks", "hooks: {enabled: true}\n" if runtime.injects_hooks else "", lambda cri, _: hooks.play(cri)
-    )
-    return {"ran": "hooks of eight containers, one of them a security agent's", "findings": findings}
+class Run(NamedTuple):
+    """A run with the adapter as the only NRI plugin."""
+
+    ran: str
+    prepare: Callable[[Runtime], object]
+    play: Callable[[Runtime, Syslog], Iterator[str]]
+    """Starts the runtime; yields what is wrong."""
+    expected: Callable[[Runtime], Sequence[str]] = lambda _: ()
+    """Texts of errors in the log that are faults of the run."""
+    afterwards: Callable[[], Iterable[str]] = tuple
+    """Yields what is wrong when everything has ended."""
 
 
-def run_adjusting(runtime: Runtime) -> dict[str, object]:
-    """The run with a plugin and a hook that adjust containers."""
-    isolate()
-    adjusting.prepare()
-    takes_all = runtime.takes_every_adjustment
-    findings = run_alone(
-        runtime, "adjusting", adjusting.SETTINGS, lambda cri, _: adjusting.play(cri, takes_all=takes_all)
-    )
-    findings = [finding for finding in findings if adjusting.REFUSED not in finding or runtime.takes_every_adjustment]
-    return {"ran": "a plugin and a precreate hook that adjust containers", "findings": findings}
+def launched(settings: str, play: Callable[[Runtime, Cri, Syslog], Iterator[str]]) -> Callable[..., Iterator[str]]:
+    """Plays with the adapter launched by the runtime."""
 
-
-def run_required(runtime: Runtime) -> dict[str, object]:
-    """The run with a runtime that requires the adapter, which is killed and comes back."""
-    isolate()
-    runtime.more_config = required.CRIO if isinstance(runtime, Crio) else required.CONTAINERD
-    findings = run_beside(runtime, "required", "", required.play)
-    return {"ran": "containers with and without the adapter that is required", "findings": findings}
-
-
-def run_conformance(runtime: Runtime) -> dict[str, object]:
-    """The run with the scenarios of runtimes' own suites."""
-    isolate()
-    conformance.prepare(runtime)
-
-    def play(syslog: Syslog) -> Iterator[str]:
-        adapters = [Beside(ADAPTER, STATE_SETTINGS + conformance.SETTINGS, syslog.count) for _ in range(2)]
-        yield from conformance.play(runtime, runtime.start(), adapters)
-
-    findings = [one for one in found(runtime, "conformance", play) if conformance.REFUSED not in one]
-    return {"ran": "the scenarios of runtimes' own suites", "findings": findings}
-
-
-def run_rejoining(runtime: Runtime) -> dict[str, object]:
-    """The run in which the adapter and the runtime are killed and come back."""
-    isolate()
-    conf = SETUPS["rejoining"]
-    install_legacy(conf)
-    play = partial(rejoining.play, runtime=runtime, calls=calls)
-    findings = run_beside(runtime, "rejoining", f"legacy: {{config: {conf}}}\n", play)
-    return {"ran": "pods while the adapter and the runtime are killed", "findings": findings}
-
-
-def run_guarded(runtime: Runtime) -> dict[str, object]:
-    """The run in which the adapter that the runtime launches is killed, and comes back by itself."""
-    isolate()
-    conf = SETUPS["guarded"]
-    install_legacy(conf, ("sleeper", guarded.SLEEPER))
-
-    def play(cri: Cri, syslog: Syslog) -> Iterator[str]:
-        yield from guarded.play(cri, Launched(lambda: syslog.lines), runtime, calls)
-
-    findings = run_alone(runtime, "guarded", guarded.SETTINGS % conf, play)
-    findings = [finding for finding in findings if not any(text in finding for text in guarded.EXPECTED)]
-    return {"ran": f"{guarded.PODS} pods while the launched adapter is killed", "findings": findings}
-
-
-def run_standby(runtime: Runtime) -> dict[str, object]:
-    """The run with programs that stand by. Killed in time, none sees an empty stdin at the end of the runtime."""
-    isolate()
-    standby.prepare()
-    runtime.request_timeout = "60s"
-
-    def play(cri: Cri, syslog: Syslog) -> Iterator[str]:
-        yield from standby.play(cri, Launched(lambda: syslog.lines), syslog)
-
-    findings = [*run_alone(runtime, "standby", standby.SETTINGS, play), *standby.left_behind()]
-    findings = [finding for finding in findings if standby.KILLED not in finding]
-    return {"ran": "plugins and a hook that stand by", "findings": findings}
-
-
-def run_guide(runtime: Runtime, guide: str) -> dict[str, object]:
-    """The run that follows a migration guide."""
-    isolate()
-    if guide in ("installing", "from-adapter", "from-1.6"):
-        install_legacy(SETUPS["etc"])
-
-    def play(syslog: Syslog) -> Iterator[str]:
-        yield from guides.play(guide, guides.Node(runtime, syslog.has, calls))
-
-    return {"ran": "the commands of the guide", "findings": found(runtime, guide, play)}
-
-
-def run_alone(runtime: Runtime, setup: str, settings: str, play: Callable[[Cri, Syslog], Iterator[str]]) -> list[str]:
-    """A run with the adapter as the only NRI plugin, launched by the runtime; returns what was found wrong."""
-    install_alone(settings)
-
-    def whole(syslog: Syslog) -> Iterator[str]:
+    def whole(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
+        # CRI-O has hooks of its own in another directory, so there the adapter is told to inject its own.
+        own = "hooks: {enabled: true}\n" if runtime.injects_hooks and "hooks:" not in settings else ""
+        install_alone(own + settings)
         cri = runtime.start()
         until(lambda: syslog.has("registered with"), "the adapter to be registered")
-        yield from play(cri, syslog)
+        yield from play(runtime, cri, syslog)
 
-    return found(runtime, setup, whole)
+    return whole
+
+
+def beside(settings: str, play: Callable[[Runtime, Cri, Beside], Iterator[str]]) -> Callable[..., Iterator[str]]:
+    """Plays with the adapter started beside the runtime."""
+
+    def whole(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
+        cri = runtime.start()
+        adapter = Beside(ADAPTER, STATE_SETTINGS + settings, syslog.count)
+        adapter.start()
+        yield from play(runtime, cri, adapter)
+        adapter.end()
+
+    return whole
 
 
 def install_alone(settings: str) -> None:
-    """Installs the adapter for the runtime to launch."""
     LAUNCHED.parent.mkdir(parents=True, exist_ok=True)
     LAUNCHED.symlink_to(ADAPTER)
     Path("/etc/nri/conf.d").mkdir()
     Path(f"/etc/nri/conf.d/{LAUNCHED.name}.conf").write_text(STATE_SETTINGS + settings)
 
 
-def run_docker(runtime: Runtime) -> dict[str, object]:
-    """The run with Docker, which has no CRI."""
-    isolate()
-    docker.prepare()
+def require_adapter(runtime: Runtime) -> None:
+    runtime.more_config = required.CRIO if isinstance(runtime, Crio) else required.CONTAINERD
+
+
+def play_conformance(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
+    adapters = [Beside(ADAPTER, STATE_SETTINGS + conformance.SETTINGS, syslog.count) for _ in range(2)]
+    yield from conformance.play(runtime, runtime.start(), adapters)
+
+
+def play_docker(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
+    """Docker has no CRI."""
+    assert isinstance(runtime, docker.Docker)
     install_alone(docker.SETTINGS)
-
-    def play(syslog: Syslog) -> Iterator[str]:
-        assert isinstance(runtime, docker.Docker)
-        runtime.start_without_cri()
-        until(lambda: syslog.has("registered with"), "the adapter to be registered")
-        yield from docker.play()
-        if syslog.count(docker.SILENT) != 1:
-            yield f"the adapter has logged {syslog.count(docker.SILENT)} times that {docker.SILENT}"
-
-    findings = [finding for finding in found(runtime, "docker", play) if docker.REFUSED not in finding]
-    return {"ran": "containers that a plugin adjusts, or fails", "findings": findings}
+    runtime.start_without_cri()
+    until(lambda: syslog.has("registered with"), "the adapter to be registered")
+    yield from docker.play()
+    if syslog.count(docker.SILENT) != 1:
+        yield f"the adapter has logged {syslog.count(docker.SILENT)} times that {docker.SILENT}"
 
 
-def run_beside(runtime: Runtime, setup: str, settings: str, play: Callable[[Cri, Beside], Iterator[str]]) -> list[str]:
-    """A run with the adapter as the only NRI plugin, started beside the runtime; returns what was found wrong."""
+def of_guide(guide: str) -> Run:
+    has_legacy = guide in ("installing", "from-adapter", "from-1.6")
+    return Run(
+        "the commands of the guide",
+        lambda _: has_legacy and install_legacy(SETUPS["etc"]),
+        lambda runtime, syslog: guides.play(guide, guides.Node(runtime, syslog.has, calls)),
+    )
 
-    def whole(syslog: Syslog) -> Iterator[str]:
-        cri = runtime.start()
-        adapter = Beside(ADAPTER, STATE_SETTINGS + settings, syslog.count)
-        adapter.start()
-        yield from play(cri, adapter)
-        adapter.end()
 
-    return found(runtime, setup, whole)
+RUNS = {
+    "hooks": Run(
+        "hooks of eight containers, one of them a security agent's",
+        lambda _: hooks.prepare(),
+        launched("", lambda _, cri, __: hooks.play(cri)),
+    ),
+    "adjusting": Run(
+        "a plugin and a precreate hook that adjust containers",
+        lambda _: adjusting.prepare(),
+        launched(adjusting.SETTINGS, lambda of, cri, _: adjusting.play(cri, of.takes_every_adjustment)),
+        expected=lambda runtime: () if runtime.takes_every_adjustment else (adjusting.REFUSED,),
+    ),
+    "required": Run(
+        "containers with and without the adapter that is required",
+        require_adapter,
+        beside("", lambda _, cri, adapter: required.play(cri, adapter)),
+    ),
+    "conformance": Run(
+        "the scenarios of runtimes' own suites",
+        conformance.prepare,
+        play_conformance,
+        expected=lambda _: (conformance.REFUSED,),
+    ),
+    "rejoining": Run(
+        "pods while the adapter and the runtime are killed",
+        lambda _: install_legacy(SETUPS["rejoining"]),
+        beside(
+            f"legacy: {{config: {SETUPS['rejoining']}}}\n",
+            lambda runtime, cri, adapter: rejoining.play(cri, adapter, runtime, calls),
+        ),
+    ),
+    "guarded": Run(
+        f"{guarded.PODS} pods while the launched adapter is killed",
+        lambda _: install_legacy(SETUPS["guarded"], ("sleeper", guarded.SLEEPER)),
+        launched(
+            guarded.SETTINGS % SETUPS["guarded"],
+            lambda runtime, cri, syslog: guarded.play(cri, Launched(lambda: syslog.lines), runtime, calls),
+        ),
+        expected=lambda _: guarded.EXPECTED,
+    ),
+    "standby": Run(
+        "plugins and a hook that stand by",
+        standby.prepare,
+        launched(standby.SETTINGS, lambda _, cri, syslog: standby.play(cri, Launched(lambda: syslog.lines), syslog)),
+        expected=lambda _: (standby.KILLED,),
+        afterwards=standby.left_behind,
+    ),
+    "docker": Run(
+        "containers that a plugin adjusts, or fails",
+        lambda _: docker.prepare(),
+        play_docker,
+        expected=lambda _: (docker.REFUSED,),
+    ),
+    **{guide: of_guide(guide) for guide in guides.GUIDES},
+}
+
+
+def run_alone(runtime: Runtime, setup: str) -> dict[str, object]:
+    isolate()
+    run = RUNS[setup]
+    run.prepare(runtime)
+    findings = [*found(runtime, setup, partial(run.play, runtime)), *run.afterwards()]
+    expected = run.expected(runtime)
+    return {"ran": run.ran, "findings": [one for one in findings if not any(text in one for text in expected)]}
 
 
 def found(runtime: Runtime, setup: str, play: Callable[[Syslog], Iterator[str]]) -> list[str]:
@@ -367,9 +363,5 @@ if __name__ == "__main__":
     if os.readlink(MOUNTS) == sys.argv[3]:
         sys.exit("this would mount things over the node's own folders: run tests.e2e instead")
     chosen = next(runtime for runtime in ALL if runtime.name == sys.argv[1])
-    alone = {"hooks": run_hooks, "adjusting": run_adjusting, "required": run_required}
-    alone |= {"conformance": run_conformance, "standby": run_standby}
-    alone |= {"rejoining": run_rejoining, "guarded": run_guarded, "docker": run_docker}
-    alone |= {guide: partial(run_guide, guide=guide) for guide in guides.GUIDES}
-    own = alone.get(sys.argv[2])
-    print(json.dumps(own(chosen) if own else run(chosen, sys.argv[2])))
+    play_setup = run_alone if sys.argv[2] in RUNS else run
+    print(json.dumps(play_setup(chosen, sys.argv[2])))

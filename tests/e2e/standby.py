@@ -15,6 +15,7 @@ from tests.e2e.beside import Launched, status
 from tests.e2e.checks import Call
 from tests.e2e.pod import STATE, Cri, until
 from tests.e2e.rejoining import Pods, judge
+from tests.e2e.runtimes import Runtime
 from tests.e2e.syslog import Syslog
 
 CONF, PROGRAMS, RUNS = Path("/etc/nri/legacy/conf.json"), Path("/opt/nri/bin"), STATE / "runs"
@@ -51,8 +52,8 @@ class Run(NamedTuple):
     request: str
 
 
-def prepare() -> None:
-    """Installs the plugins and the hook."""
+def prepare(runtime: Runtime) -> None:
+    runtime.request_timeout = "60s"
     hooks.prepare()
     for folder in (PROGRAMS, CONF.parent):
         folder.mkdir(parents=True)
@@ -135,6 +136,5 @@ def _ran(act: Callable[[], None]) -> list[Run]:
 
 
 def _runs(name: str = "") -> list[Run]:
-    """Returns the runs of a program so far, or of all."""
     lines = (line.split(" ", 3) for line in RUNS.read_text().splitlines()) if RUNS.exists() else ()
     return [Run(of, int(pid), *rest) for of, pid, *rest in lines if name in ("", of)]

@@ -11,7 +11,6 @@ class Syslog:
     """Stands in for the node's system log, and keeps what the adapter writes to it."""
 
     def __init__(self) -> None:
-        """Begins to listen."""
         Path("/dev/log").unlink(missing_ok=True)
         self.lines: list[str] = []
         """The lines so far, in the order they were written."""
@@ -21,11 +20,9 @@ class Syslog:
         self._listener.start()
 
     def has(self, text: str) -> bool:
-        """Whether a line with this text has come."""
         return self.count(text) > 0
 
     def count(self, text: str) -> int:
-        """How many lines with this text have come."""
         return sum(text in line for line in self.lines)
 
     def close(self) -> list[str]:

@@ -28,8 +28,6 @@ Rows = dict[str, Callable[[Node], str]]
 
 
 class Row(NamedTuple):
-    """A line of the table."""
-
     form: str
     version: str
     what: str
@@ -39,7 +37,6 @@ class Row(NamedTuple):
 
 
 def main() -> int:
-    """Runs what was asked for; returns 1 if something is wrong."""
     arguments = parse()
     print(f"seed {arguments.seed}, {arguments.kills} kills in each kill loop", flush=True)
     try:
@@ -63,7 +60,6 @@ def main() -> int:
 
 
 def parse() -> argparse.Namespace:
-    """Returns the command's arguments."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults")
     parser.add_argument("--kills", type=int, default=20, help="kills of each kill loop, up to 200")
     parser.add_argument("--seed", type=int, default=int(time.time()))
@@ -78,7 +74,6 @@ def parse() -> argparse.Namespace:
 
 
 def plan(arguments: argparse.Namespace) -> Iterator[Rows]:
-    """Yields the rows of each node."""
     # What stands by would be told to be deaf before it has its request.
     faults = [fault for fault in FAULTS if not (arguments.standby and fault.what == "deaf")]
     if arguments.soak:
@@ -100,7 +95,6 @@ def plan(arguments: argparse.Namespace) -> Iterator[Rows]:
 
 
 def on_one_node(place: tuple[str, str, int], rows: Rows) -> Iterator[Row]:
-    """Plays rows to one adapter."""
     with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as directory:
         node = Node(Path(directory), *place)
         try:

@@ -76,7 +76,6 @@ class Finding(Exception):
 
 
 def until(met: Callable[[], Any], what: str, seconds: float = 20) -> None:
-    """Waits for a condition."""
     end = time.monotonic() + seconds
     while not met():
         if time.monotonic() > end:
@@ -150,7 +149,6 @@ class Node:
             (self.guard,) = children_of(self.launched)
 
     def start_external(self, index: str = "00") -> None:
-        """Starts an external adapter."""
         words = [self.directory / "adapter", "-idx", index, "-name", "v010-adapter"]
         words += ["-socket", self.directory / "nri.sock", "-config", self.directory / "settings"]
         self.externals.append(subprocess.Popen(list(map(str, words))))
@@ -184,7 +182,6 @@ class Node:
             self.start_external()
 
     def is_joined(self) -> bool:
-        """Whether the runtime has a connection with the present server."""
         pids = [plugin.pid for plugin in self.runtime.play("plugins").plugins]
         return pids in ([self.server], [self.launched]) and Path(f"/proc/{pids[0]}").exists()
 
@@ -201,7 +198,6 @@ class Node:
         until(lambda: len(children_of(self.server)) == self.standby, f"{self.standby} programs")
 
     def rejoins(self) -> None:
-        """Waits for the server that follows a killed one."""
         until(lambda: [p.pid for p in self.runtime.play("plugins").plugins] == [self.server], "the adapter joins again")
 
     def play(self, event: str, life: Life) -> Reply:
@@ -258,7 +254,6 @@ class Node:
         self.runtime.play("state", pods=pods, containers=containers)
 
     def notes(self) -> Counter[str]:
-        """How often the program got each STATE:ID."""
         file = self.directory / "notes"
         return Counter(file.read_text().split()) if file.exists() else Counter()
 
@@ -274,7 +269,6 @@ class Node:
         return "\n".join(file.read_text() for file in (self.directory / "log", self.runtime.log) if file.exists())
 
     def close(self) -> None:
-        """Ends everything."""
         for process in self.externals:
             process.terminate()
             process.wait()

@@ -44,7 +44,6 @@ def start(node: Node) -> str:
 
 
 def ends(node: Node, *lives: Life, kills: int = 0) -> str:
-    """What is true after each row."""
     ids = {part["id"] for life in lives for part in life}
     node.settles(ids)
     return balance(node.notes(), ids, kills)
@@ -173,7 +172,6 @@ class Traffic:
         self._open: dict[int, int] = {}
 
     def step(self) -> None:
-        """Plays the next event of a pod."""
         if len(self._open) < 5:
             self._open[len(self.lives)] = 0
             self.lives.append(Life.make(str(len(self.lives))))
@@ -191,7 +189,6 @@ class Traffic:
             del self._open[number]
 
     def finish(self) -> None:
-        """Ends the lives of all pods."""
         while self._open:
             self._advance(next(iter(self._open)))
 

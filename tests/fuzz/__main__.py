@@ -24,7 +24,6 @@ MOST_SHOWN = 6000
 
 
 def main() -> int:
-    """Fuzzes; returns 1 if something was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
     parser.add_argument("--seed", type=int, default=int(time.time()))
@@ -66,7 +65,6 @@ def fuzz(name: str, seconds: int, seed: int) -> bool:
 
 
 def figure(name: str, log: str) -> str:
-    """Returns the last figure of a name in libFuzzer's log."""
     return str((re.findall(rf"{name}(\d+)", log) or ["?"])[-1])
 
 

@@ -80,7 +80,6 @@ def is_told(create: Create, told: list[Any]) -> None:
 
 
 def written(creates: list[Create]) -> bytes:
-    """The creates as lines of a journal."""
     return b"".join(journal._line(journal._record(*create)) for create in creates)
 
 

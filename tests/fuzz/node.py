@@ -98,8 +98,6 @@ class FuzzLoop(Clock):
 
 
 class Program:
-    """In place of a process."""
-
     last_line = ""
 
     def __init__(self, node: Node, name: str, on_end: Callable[[Any], object]) -> None:
@@ -166,8 +164,6 @@ class Log(logging.Handler):
 
 
 class Node:
-    """A node with an adapter, its runtime, and its log."""
-
     def __init__(self, script: bytes) -> None:
         self.script = script
         self.loop = FuzzLoop()
@@ -187,7 +183,6 @@ class Node:
         self.runtime = self.joined()
 
     def joined(self) -> Runtime:
-        """A new connection."""
         self.due = {}
         self._answered = 0
         runtime = Runtime(self.adapter)
@@ -197,12 +192,10 @@ class Node:
         return runtime
 
     def rejoin(self) -> None:
-        """The connection is lost, and there is another."""
         self.adapter.runtime_is_gone()
         self.runtime = self.joined()
 
     def call(self, method: str, payload: bytes, timeout: float) -> None:
-        """The runtime calls."""
         self.due[2 * len(self.due) + 1] = method
         if method == "Synchronize":
             with suppress(DecodeError):
@@ -223,7 +216,6 @@ class Node:
             self.runtime.answer(request, code=Code.UNKNOWN if is_refused else Code.OK)
 
     def finish(self) -> None:
-        """All answers are due, all programs end."""
         self.loop.advance(100)
         self.judge()
         for _ in range(100):
@@ -251,7 +243,6 @@ class Node:
             CALLS[method].response.FromString(reply.payload)
 
     def close(self) -> None:
-        """Closes what the end of a process closes."""
         members = self.adapter.__dict__
         if "_owner" in members:
             os.close(self.adapter._owner._fd)

@@ -112,7 +112,6 @@ def taken(parsed: Result, once: AnswerBuilder, twice: AnswerBuilder) -> None:
 
 
 def sent(builder: AnswerBuilder) -> Any:
-    """The answer as it arrives, or None."""
     reply = builder.reply()
     return reply if reply is None else type(reply).FromString(reply.SerializeToString())
 

@@ -28,11 +28,9 @@ class Target(NamedTuple):
 
 
 def target(name: str) -> Target:
-    """Returns the target of a module."""
     made: Target = importlib.import_module(f"tests.fuzz.{name}").TARGET
     return made
 
 
 def findings(name: str) -> list[Path]:
-    """Returns the files of a target's findings."""
     return sorted((FINDINGS / name).iterdir()) if (FINDINGS / name).is_dir() else []

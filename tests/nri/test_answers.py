@@ -284,7 +284,9 @@ def test_the_remaining_time_runs_out_by_the_clock() -> None:
     runtime = Runtime(plugin(start_container=lambda request, context: kept.append(context)))
     runtime.call("StartContainer", timeout=2)
     (context,) = kept
-    assert (context.method, context.deadline) == ("StartContainer", 1002.0)
+    assert (context.method, context.deadline, context.due) == ("StartContainer", 1002.0, 1001.9)
+    for timeout, due in ((0.1, 1000.05), (-1, 999.0)):
+        assert Context("", timeout, runtime.clock, 1000.0).due == pytest.approx(due)
     for now, remaining in ((1000.0, 2.0), (1001.5, 0.5), (1003.0, -1.0)):
         runtime.clock.now = now
         assert context.remaining() == remaining

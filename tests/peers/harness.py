@@ -154,7 +154,6 @@ class GoRuntime:
             print(self.log.read_text()[-4000:])  # pytest shows it with the failure
 
     def close(self) -> None:
-        """End the host; it stops its plugins."""
         self._peer.close()
 
     def kill(self) -> None:
@@ -175,7 +174,6 @@ class GoRuntime:
         runtime: tuple[str, str] = ("containerd", "1.7.35"),
         **fields: object,
     ) -> None:
-        """Set up a host: with a plugin to launch and its configuration, or with a socket for external ones."""
         plugins, drop_ins = self.directory / f"plugins{host}", self.directory / f"conf.d{host}"
         for directory in (plugins, drop_ins):
             directory.mkdir()
@@ -193,7 +191,6 @@ class GoRuntime:
         assert not done.error, done.error
 
     def event(self, event: str, pod: object, container: object = None, **fields: object) -> Reply:
-        """Play one event."""
         return self.play("event", event=event, pod=pod, container=container, **fields)
 
     @contextmanager
@@ -303,7 +300,6 @@ class Chain:
         return notes.read_bytes().split(b"\n")[:-1] if notes.exists() else []
 
     def clear(self) -> None:
-        """Empty the chain and forget what its plugins have got."""
         for entry in self._entries:
             self._notes(str(entry["type"])).unlink(missing_ok=True)
         self._entries.clear()

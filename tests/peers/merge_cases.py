@@ -35,7 +35,6 @@ class Case:
     answers: Sequence[Message]
 
     def request(self) -> Message:
-        """Return what a runtime sends."""
         if self.event == "CreateContainer":
             return api.CreateContainerRequest(pod=api.PodSandbox(id="pod"), container=self.container)
         if self.event == "UpdateContainer":

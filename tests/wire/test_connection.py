@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from threading import Event, Thread
+from types import FrameType
 
 import pytest
 
@@ -261,24 +261,20 @@ def test_a_text_that_is_no_unicode_is_sent_all_the_same(text: str) -> None:
     assert arrived.startswith(text[:10].replace("\ud800", "?"))
 
 
-def test_an_answer_that_gathers_while_bytes_are_taken_is_not_lost() -> None:
+def test_answers_that_gather_while_bytes_are_taken_are_not_lost() -> None:
     """The reader's thread answers breaches of the rules, another may be completing a call."""
-    ours, taken, stop = plugin(), bytearray(), Event()
+    ours, answered = plugin(), [1]
+    ours.fail(1, Code.UNKNOWN, "before")
 
-    def take() -> None:
-        while not stop.is_set():
-            taken.extend(ours.data_to_send())
+    def meanwhile(frame: FrameType, event: str, _: object) -> None:
+        if event == "c_call" and frame.f_code.co_name == "data_to_send":
+            answered.append(answered[-1] + 2)
+            ours.fail(answered[-1], Code.UNKNOWN, "meanwhile")
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    taker = Thread(target=take)
-    taker.start()
+    sys.setprofile(meanwhile)
     try:
-        for _ in range(100):
-            assert list(ours.receive_data(sent(Type.REQUEST, 2) * 100)) == []
+        taken = ours.data_to_send()
     finally:
-        stop.set()
-        taker.join()
-        sys.setswitchinterval(interval)
-    taken.extend(ours.data_to_send())
-    assert len(frames_in(bytes(taken))) == 10_000
+        sys.setprofile(None)
+    assert len(answered) > 1
+    assert [status[0] for status in statuses(taken + ours.data_to_send(), PLUGIN_SERVICE)] == answered

@@ -22,7 +22,6 @@ SCENARIOS = {
 
 
 def main(image: str, *names: str) -> int:
-    """Plays, and prints what is wrong; returns the exit code."""
     found = []
     prepare(image)
     try:

@@ -8,25 +8,9 @@ import yaml
 
 from tests.e2e.pod import HarnessError
 
-from .node import (
-    CHART,
-    RELEASE,
-    adapters,
-    apply,
-    chart,
-    containers,
-    delete,
-    footprint,
-    helm,
-    hook_file,
-    kubectl,
-    marks,
-    ready,
-    say,
-    uninstall,
-)
+from . import node as k8s
 
-DEPLOY = CHART.parents[1]
+DEPLOY = k8s.CHART.parents[1]
 KUSTOMIZE, ALERTS = DEPLOY / "kustomize", DEPLOY / "prometheus/alerts.yaml"
 WRONG = {
     "profile=all": "profile",
@@ -40,28 +24,27 @@ WRONG = {
 
 
 def play() -> Iterator[str]:
-    """Yields what is wrong."""
     yield from _accepted()
     yield from _stale()
     yield from _monitoring()
-    say("helm refuses wrong values; the kustomizations are the chart's")
-    before = footprint()
-    files = {"unprivileged.json": hook_file("unprivileged")}
-    chart("install", profile="hooks", hooks={"files": files}, metrics={"enabled": True})
-    apply("hooked", 1)
-    ready("hooked")
-    ids = containers("hooked")
-    if marks("unprivileged") != dict.fromkeys(ids, 1) or not ids:
-        yield f"in the profile `hooks` a pod had the hooks {marks('unprivileged')}"
-    page = f"/api/v1/namespaces/kube-system/{adapters()[0].replace('/', 's/')}:8891/proxy/metrics"
-    if f'hooks_injected_total{{file="/etc/nri-hooks.d/unprivileged.json"}} {len(ids)}.0\n' not in kubectl(
+    k8s.say("helm refuses wrong values; the kustomizations are the chart's")
+    before = k8s.footprint()
+    files = {"unprivileged.json": k8s.hook_file("unprivileged")}
+    k8s.chart("install", profile="hooks", hooks={"files": files}, metrics={"enabled": True})
+    k8s.apply("hooked", 1)
+    k8s.ready("hooked")
+    ids = k8s.containers("hooked")
+    if k8s.marks("unprivileged") != dict.fromkeys(ids, 1) or not ids:
+        yield f"in the profile `hooks` a pod had the hooks {k8s.marks('unprivileged')}"
+    page = f"/api/v1/namespaces/kube-system/{k8s.adapters()[0].replace('/', 's/')}:8891/proxy/metrics"
+    if f'hooks_injected_total{{file="/etc/nri-hooks.d/unprivileged.json"}} {len(ids)}.0\n' not in k8s.kubectl(
         "get", "--raw", page
     ):
         yield "the metrics do not tell the hooks"
-    say("the profile `hooks` injects hooks, and metrics tell it")
-    delete("hooked")
-    uninstall()
-    yield from (f"left: {thing}" for thing in footprint() - before if not thing.startswith(f"/run/{RELEASE}"))
+    k8s.say("the profile `hooks` injects hooks, and metrics tell it")
+    k8s.delete("hooked")
+    k8s.uninstall()
+    yield from (f"left: {thing}" for thing in k8s.footprint() - before if not thing.startswith(f"/run/{k8s.RELEASE}"))
 
 
 def _accepted() -> Iterator[str]:
@@ -93,4 +76,5 @@ def _monitoring() -> Iterator[str]:
 
 
 def _rendered(values: str) -> str:
-    return helm("template", RELEASE, CHART, "--namespace", "kube-system", "--kube-version", "1.34", "--set", values)
+    options = ("--namespace", "kube-system", "--kube-version", "1.34", "--set", values)
+    return k8s.helm("template", k8s.RELEASE, k8s.CHART, *options)

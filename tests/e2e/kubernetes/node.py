@@ -61,7 +61,6 @@ UNTIL_TERM = "trap 'exit 0' TERM; while :; do sleep 1000000 & wait $!; done"
 
 
 def run(*line: str | Path, given: str | None = None) -> str:
-    """Runs a command; returns its output."""
     done = subprocess.run(line, capture_output=True, text=True, input=given, timeout=LIMIT, check=False)
     if done.returncode:
         raise HarnessError(f"{' '.join(map(str, line))}: {done.stderr.strip()[-1000:]}")
@@ -69,7 +68,6 @@ def run(*line: str | Path, given: str | None = None) -> str:
 
 
 def node(*line: str | Path, given: str | None = None) -> str:
-    """Runs node.sh."""
     return run(HERE / "node.sh", *line, given=given)
 
 
@@ -79,17 +77,14 @@ def shell(script: str, given: str | None = None) -> str:
 
 
 def kubectl(*line: str, given: str | None = None) -> str:
-    """Runs kubectl on the node."""
     return node("k", *line, given=given)
 
 
 def helm(*line: str | Path) -> str:
-    """Runs helm on the node."""
     return node("ns", "helm", *line)
 
 
 def does_well(command: Callable[..., str], *line: str) -> bool:
-    """Whether a command ends with the exit code 0."""
     try:
         command(*line)
     except HarnessError:
@@ -102,7 +97,6 @@ until = partial(until_written, seconds=LIMIT, folder=EVIDENCE)
 
 
 def say(text: str) -> None:
-    """Tells how far the run is."""
     print(f"{time.monotonic() - STARTED:6.1f} s  {text}", flush=True)
 
 
@@ -113,7 +107,6 @@ STARTED = time.monotonic()
 
 
 def prepare(image: str) -> None:
-    """Starts a node with the programs and the image."""
     shutil.rmtree(EVIDENCE, ignore_errors=True)
     EVIDENCE.mkdir()
     node("stop")
@@ -126,7 +119,6 @@ def prepare(image: str) -> None:
 
 
 def install(path: str, text: str, mode: str = "755") -> None:
-    """Writes a file of the node."""
     shell(f"mkdir -p {Path(path).parent}; cat > {path}; chmod {mode} {path}", given=text)
 
 
@@ -160,19 +152,16 @@ def chart(verb: str, **values: Any) -> None:
 
 
 def uninstall() -> None:
-    """Removes the chart."""
     helm("uninstall", RELEASE, "--namespace", "kube-system", "--wait")
     until(lambda: not adapters(), "the adapter's pods to go")
 
 
 def adapters() -> list[str]:
-    """Returns the names of the adapter's pods."""
     selector = f"app.kubernetes.io/instance={RELEASE}"
     return kubectl("-n", "kube-system", "get", "pods", "-l", selector, "-o", "name").split()
 
 
 def in_adapter(*line: str) -> str:
-    """Runs a command in the adapter's container."""
     return kubectl("-n", "kube-system", "exec", f"daemonset/{RELEASE}", "--", *line)
 
 
@@ -180,7 +169,6 @@ def in_adapter(*line: str) -> str:
 
 
 def container(name: str, script: str) -> dict[str, Any]:
-    """Returns a container that runs a script."""
     command = ["/bin/sh", "-c", script]
     return {"name": name, "image": "localhost/bb:1", "imagePullPolicy": "Never", "command": command}
 
@@ -199,19 +187,16 @@ def apply(name: str, replicas: int) -> None:
 
 
 def ready(name: str) -> None:
-    """Waits until all pods of a Deployment are ready."""
     kubectl("rollout", "status", f"deployment/{name}", f"--timeout={LIMIT:g}s")
 
 
 def delete(*names: str) -> None:
-    """Deletes Deployments, and waits until their pods are gone."""
     kubectl("delete", "deployment", *names)
     for name in names:
         kubectl("wait", "--for=delete", "pod", "-l", f"app={name}", f"--timeout={LIMIT:g}s")
 
 
 def containers(*names: str) -> set[str]:
-    """Returns the ids of the containers of Deployments, as Kubernetes knows them."""
     found = set()
     for pod in json.loads(kubectl("get", "pods", "-l", f"app in ({','.join(names)})", "-o", "json"))["items"]:
         for kind in ("initContainerStatuses", "containerStatuses"):

@@ -278,7 +278,7 @@ restart() {
   eval "background $1 $(cat "$RUN/pid/$1.cmd")"
 }
 image() {
-  python3 "$(dirname "$SELF")/image.py" "$RUN/image.tar" "$@"
+  python3 "$(dirname "$SELF")/../image.py" "$RUN/image.tar" "$@"
   in_node ctr images import "$RUN/image.tar" > /dev/null; rm "$RUN/image.tar"
 }
 

@@ -20,7 +20,6 @@ PLUGINS = {"00-v010-adapter": ("reference",), "10-hook-injector": ("hookplugin",
 
 
 def configure(*plugins: str) -> None:
-    """Writes the list of legacy plugins, and a hook file."""
     listed = {**CONF, "plugins": [{"type": name} for name in plugins]}
     install("/etc/nri/conf.json", json.dumps(listed), "644")
     install(f"{HOOKS}/moved.json", json.dumps(hook_file("moved", "/usr/libexec/oci/hooks.d/mark")), "644")
@@ -29,13 +28,11 @@ def configure(*plugins: str) -> None:
 
 
 def forget() -> None:
-    """Removes what `configure` has written."""
     shell("rm -r /etc/nri/conf.json /etc/containers/oci /usr/share/containers/oci /usr/libexec/oci")
     shell("systemctl restart containerd")
 
 
 def running() -> Iterator[str]:
-    """Yields the executables of upstream's plugins that run."""
     exes = shell("readlink /proc/[0-9]*/exe || true").splitlines()
     yield from (
         exe for exe in exes if exe == "/entrypoint" or Path(exe) in {peer(*names) for names in PLUGINS.values()}
@@ -46,7 +43,6 @@ def running() -> Iterator[str]:
 
 
 def launch(*names: str) -> None:
-    """Has containerd launch some of them."""
     for name in names:
         shell(f"ln -s {peer(*PLUGINS[name])} /opt/nri/plugins/{name}")
     shell("systemctl restart containerd")
@@ -54,12 +50,10 @@ def launch(*names: str) -> None:
 
 
 def launched(*names: str) -> None:
-    """Waits until some of them run."""
     until(lambda: len(list(running())) == len(names), f"{' and '.join(names)} to run")
 
 
 def remove(*names: str) -> None:
-    """Removes some of them."""
     shell(f"cd /opt/nri/plugins; rm {' '.join(names)}; systemctl restart containerd")
 
 
