@@ -95,7 +95,7 @@ class Edits(Driver[HookStep]):
         if process.status != 0:  # even with valid output, as podman
             return Failure(f"{process.ending}{complaint(process)}")
         try:
-            spec = _decode(process.stdout)
+            spec = decode(process.stdout)
             refuse_unknown(adjustment(self._original, spec), self._runtime.nri, self._runtime.name)
         except (ValueError, NotAdjustable) as error:
             return Failure(str(error))
@@ -126,7 +126,7 @@ def _environment(variables: Iterable[str]) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if name and equals}
 
 
-def _decode(text: bytes) -> Spec:
+def decode(text: bytes) -> Spec:
     """Returns the spec that a hook has printed. Raises ValueError."""
     spec = gojson.plain(gojson.decode(text, levels=1)) if text.strip() else None
     if not isinstance(spec, dict):

@@ -62,7 +62,7 @@ class Journal:
 
     def created(self, target: Target, entry: Entry) -> None:
         """Notes a create. To be called when its process was spawned and before the process is fed."""
-        self._write(_record(target, entry))
+        self._write(record_of(target, entry))
 
     def deleted(self, id_: str, entry: Entry) -> None:
         """Notes that the delete of a plugin has ended."""
@@ -73,7 +73,7 @@ class Journal:
         """Writes the file anew with nothing but these creates, if much of it is of ended lives."""
         if self._dead <= MOST_DEAD or not self._owner.is_held or not self._owner.is_alone:
             return
-        records = [self._header, *(_record(*create) for create in creates)]
+        records = [self._header, *(record_of(*create) for create in creates)]
         new = f"{self._path}.new"
         fd = -1
         try:
@@ -168,7 +168,8 @@ def replay(text: bytes, boot: str) -> tuple[list[Create], bool]:
     return list(creates.values()), True
 
 
-def _record(target: Target, entry: Entry) -> dict[str, Any]:
+def record_of(target: Target, entry: Entry) -> dict[str, Any]:
+    """Returns the record of a create, which becomes a line of the file."""
     return {
         "created": target.id,
         "names": target.names,

@@ -8,11 +8,11 @@ asked a delete for; what is written to such a file is replayed with it.
 from __future__ import annotations
 
 import json
-import os
 import random
 import tempfile
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from adapter import gojson
@@ -39,7 +39,7 @@ ENTRIES = (Entry("a", 0, "0.1", b'{"n":1}'), Entry("a", 1, "0.1", None), Entry("
 
 def check(data: bytes) -> None:
     """The bytes are the file's, with this boot's header before them if the first byte is a space."""
-    text = header() + data[1:] if data[:1] == b" " else data
+    text = HEADER + data[1:] if data[:1] == b" " else data
     try:
         creates, existed = replay(text, BOOT)
     except ValueError as error:
@@ -52,7 +52,7 @@ def check(data: bytes) -> None:
     for torn in (text + b"\n", text + b'\n{"created":"c1"'):
         assert written(replay(torn, BOOT)[0]) == written(creates), "a torn end counts"
     assert existed or not creates
-    assert written(replay(header() + written(creates), BOOT)[0]) == written(creates)
+    assert written(replay(HEADER + written(creates), BOOT)[0]) == written(creates)
     on_disk(text, creates)
 
 
@@ -80,38 +80,38 @@ def is_told(create: Create, told: list[Any]) -> None:
 
 
 def written(creates: list[Create]) -> bytes:
-    return b"".join(journal._line(journal._record(*create)) for create in creates)
+    return b"".join(line(**journal.record_of(*create)) for create in creates)
 
 
-def header() -> bytes:
-    return journal._line({"format": FORMAT, "boot": BOOT})
+def line(**record: object) -> bytes:
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+
+HEADER = line(format=FORMAT, boot=BOOT)
 
 
 @cache
-def owner() -> Owner:
-    """The owner of a directory that lasts as long as this process."""
+def place() -> tuple[Owner, object]:
+    """The owner of a directory that lasts as long as this process: it is removed with its last reference."""
     directory = tempfile.TemporaryDirectory(prefix="fuzz-journal-")
     owner = Owner(directory.name)
-    owner.__dict__["keep"] = directory  # which is removed with its last reference
     assert owner.take()
-    return owner
+    return owner, directory
 
 
 def on_disk(text: bytes, creates: list[Create]) -> None:
     """An adapter goes on with such a file, deletes all that is owed, and adds what it does itself."""
-    path = os.path.join(owner().directory, "journal")
-    with open(path, "wb") as file:
-        file.write(text)
-    made = Journal(owner(), BOOT)
+    owner, _ = place()
+    Path(owner.directory, "journal").write_bytes(text)
+    made = Journal(owner, BOOT)
     try:
         assert written(made.creates) == written(creates)
         ledger = Ledger()
-        ledger._journal = made
-        ledger._load(made.creates)
+        ledger.keep_in(made)
         for id_ in ledger.ids():
             target = ledger.target(id_)
             assert target is not None
-            owner().is_elsewhere(id_)
+            owner.is_elsewhere(id_)
             for entry in ledger.take(id_):
                 asked = request.encode(target, "delete", entry, [])
                 conf = b"null" if entry.conf is None else entry.conf
@@ -142,11 +142,11 @@ def known(id_: str) -> Known:
 def seeds() -> Iterator[bytes]:
     """Histories as the adapter writes them, one of another boot, one of a newer format, one that is torn."""
     creates = [Create(known(id_), entry) for id_ in ("c1", "c2", "pod") for entry in ENTRIES]
-    deleted = journal._line({"deleted": "c1", "type": "a", "number": 0})
-    yield from (header(), b" ", b" " + written(creates[:1]), b" " + written(creates), b" " + deleted)
+    deleted = line(deleted="c1", type="a", number=0)
+    yield from (HEADER, b" ", b" " + written(creates[:1]), b" " + written(creates), b" " + deleted)
     yield b" " + written(creates[:2]) + deleted + written(creates[:1]) + deleted[:20]
-    yield header().replace(b"this", b"that") + written(creates[:1])
-    yield journal._line({"format": FORMAT + 1, "boot": BOOT}) + b"{}\n"
+    yield HEADER.replace(b"this", b"that") + written(creates[:1])
+    yield line(format=FORMAT + 1, boot=BOOT) + b"{}\n"
 
 
 def mutate(data: bytes, dice: random.Random) -> bytes:

@@ -29,6 +29,7 @@ from adapter.wire import Code
 
 from ..legacy.histories import Clock
 from ..nri.runtime import Runtime
+from ..processes import open_descriptors
 
 PRINTED: tuple[object, ...] = (
     {"plugin": "a", "metadata": {"k": "v"}},
@@ -165,6 +166,8 @@ class Log(logging.Handler):
 
 class Node:
     def __init__(self, script: bytes) -> None:
+        directory = place().folder
+        self._open_before = open_descriptors()
         self.script = script
         self.loop = FuzzLoop()
         self.programs: list[Program] = []
@@ -177,7 +180,7 @@ class Node:
         self._listed: set[str] = set()
         for name in ("lock", "journal"):
             with suppress(FileNotFoundError):
-                os.unlink(os.path.join(place().folder, "state", name))
+                os.unlink(os.path.join(directory, "state", name))
         loop: Any = self.loop
         self.adapter = Fuzzed(loop, place().settings, "sample", lambda: None)
         self.runtime = self.joined()
@@ -185,8 +188,7 @@ class Node:
     def joined(self) -> Runtime:
         self.due = {}
         self._answered = 0
-        runtime = Runtime(self.adapter)
-        runtime.stub._clock = self.loop.time
+        runtime = Runtime(self.adapter, clock=self.loop.time)
         self.adapter.update_containers = runtime.stub.update_containers
         runtime.stub.register()
         return runtime
@@ -243,13 +245,10 @@ class Node:
             CALLS[method].response.FromString(reply.payload)
 
     def close(self) -> None:
-        members = self.adapter.__dict__
-        if "_owner" in members:
-            os.close(self.adapter._owner._fd)
-        if "legacy" in members:
-            self.adapter.legacy.ledger.keep_in(None)
-            for id_ in list(self.adapter.legacy._pods._pidfds):
-                self.adapter.legacy._pods.forget(id_)
+        """Closes all that was opened meanwhile, as the end of a process does."""
+        for number in open_descriptors() - self._open_before:
+            with suppress(OSError):
+                os.close(int(number))
 
 
 @contextmanager

@@ -75,7 +75,7 @@ def is_read_as_json(data: bytes) -> None:
 
 def of_a_hook(data: bytes) -> None:
     try:
-        adjustment(FULL, precreate._decode(data)).SerializeToString()
+        adjustment(FULL, precreate.decode(data)).SerializeToString()
     except (ValueError, NotAdjustable):
         return
 

@@ -95,7 +95,7 @@ def test_the_names_for_the_log_are_known_to_the_next_adapter_unless_an_older_one
 @pytest.mark.parametrize("names", ['"web"', '{"web":1}', "null", '["web",1]', '["\\ud800"]'])
 def test_a_record_with_names_that_are_none_is_left_out(names: str) -> None:
     header, record = (
-        journal._line(part) for part in ({"format": 1, "boot": BOOT}, journal._record(target(), ENTRIES[0]))
+        journal._line(part) for part in ({"format": 1, "boot": BOOT}, journal.record_of(target(), ENTRIES[0]))
     )
     assert replay(header + record, BOOT)[0]
     spoilt = record.replace(b'"names":["","",""]', b'"names":' + names.encode())
@@ -120,7 +120,7 @@ def test_every_prefix_of_the_file_with_its_last_record_torn_anywhere_is_the_ledg
     for step, id_, entry in steps:
         if step == "c" and (id_, entry) not in model:
             model = model | {(id_, entry)}
-            written += journal._line(journal._record(target(id_), entry))
+            written += journal._line(journal.record_of(target(id_), entry))
         elif step == "d" and (id_, entry) in model:
             model = model - {(id_, entry)}
             written += journal._line({"deleted": id_, "type": entry.type, "number": entry.number})
@@ -333,7 +333,7 @@ def test_what_an_earlier_owner_adds_meanwhile_is_not_cut_off(directory: Path) ->
     first = opened(directory)
     ledger_of(first).add(target("c1"), ENTRIES[0])
     file = directory / "journal"
-    part = journal._line(journal._record(target("c2"), ENTRIES[0]))
+    part = journal._line(journal.record_of(target("c2"), ENTRIES[0]))
     with file.open("ab") as earlier:
         earlier.write(part[:20])
         earlier.flush()

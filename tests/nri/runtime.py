@@ -52,8 +52,10 @@ class Clock:
 class Runtime:
     """A runtime with one plugin. Bytes cross at once, so a call returns its reply, or None while there is none."""
 
-    def __init__(self, plugin: Plugin | None = None, name: str = "sample", idx: str = "10") -> None:
-        self.clock = Clock()
+    def __init__(
+        self, plugin: Plugin | None = None, name: str = "sample", idx: str = "10", *, clock: Any = None
+    ) -> None:
+        self.clock = clock or Clock()
         self.stub = Stub(plugin or Plugin(), name, idx, self._receive, self.clock)
         self.heard: list[Request | Reply] = []
         """What the plugin asked and answered, in the order of its coming."""
