@@ -130,7 +130,7 @@ def command(*line: str) -> str:
     return done.stdout
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 120, folder: Path = STATE) -> None:
+def until(condition: Callable[[], object], what: str, seconds: float = 120, folder: Path = STATE) -> None:
     """Waits for a condition: looks at it whenever something is written in a folder of the run, logs and records too.
 
     Not everything that a runtime does is written there, so it is looked at ten times a second in any case.

@@ -17,7 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.faults.node import Finding, Node
+from tests.e2e.pod import HarnessError as Finding
+from tests.faults.node import Node
 from tests.faults.rows import ADAPTER_FAULTS, FAULTS, kill_loop, not_started, program_fault, soak, start
 from tests.peers.build import PeerMissing, peer
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import copy
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
 from adapter.legacy.journal import replay
 from tests.daemon.process import children_of
+from tests.e2e.pod import HarnessError as Finding
+from tests.e2e.pod import until
 from tests.peers.harness import GoRuntime, Reply, golden
 
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -71,27 +72,6 @@ _LIFE = golden("containerd-2.4.2")
 _CONTAINER = next(recorded.container for recorded in _LIFE if recorded.container)
 
 
-class Finding(Exception):
-    """What is wrong in a row of the table."""
-
-
-def until(met: Callable[[], Any], what: str, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not met():
-        if time.monotonic() > end:
-            raise Finding(f"never came: {what}")
-        os.sched_yield()
-
-
-def wait_for_end(pidfd: int, what: str, seconds: float = 20) -> None:
-    """Waits for the end of a process; closes the descriptor."""
-    try:
-        if not select.select([pidfd], [], [], seconds)[0]:
-            raise Finding(f"never came: {what}")
-    finally:
-        os.close(pidfd)
-
-
 class Life(NamedTuple):
     """A pod and its container, as protojson."""
 
@@ -113,6 +93,7 @@ class Node:
     def __init__(self, directory: Path, form: str, version: str, standby: int) -> None:
         self.directory, self.form, self.version, self.standby = directory, form, version, standby
         self.names = [NAME]
+        self.until = partial(until, seconds=60, folder=directory)
         self.lives: list[Life] = []
         self.launched = self.guard = self._killed = 0
         self.externals: list[subprocess.Popen[bytes]] = []
@@ -174,7 +155,7 @@ class Node:
             victim = self.server
             return victim not in (0, self._killed)
 
-        until(is_there, "a server to kill")
+        self.until(is_there, "a server to kill")
         os.kill(victim, signal.SIGKILL)
         self._killed = victim
         if self.form == "external":
@@ -186,7 +167,7 @@ class Node:
         return pids in ([self.server], [self.launched]) and Path(f"/proc/{pids[0]}").exists()
 
     def joins(self) -> None:
-        until(self.is_joined, "the adapter joins")
+        self.until(self.is_joined, "the adapter joins")
 
     def meets_an_adapter(self) -> None:
         """Waits until the runtime has any server of the adapter."""
@@ -195,10 +176,12 @@ class Node:
 
     def has_no_programs(self) -> None:
         """Waits for the end of the programs that the server has left to finish: others stand by."""
-        until(lambda: len(children_of(self.server)) == self.standby, f"{self.standby} programs")
+        self.until(lambda: len(children_of(self.server)) == self.standby, f"{self.standby} programs")
 
     def rejoins(self) -> None:
-        until(lambda: [p.pid for p in self.runtime.play("plugins").plugins] == [self.server], "the adapter joins again")
+        self.until(
+            lambda: [p.pid for p in self.runtime.play("plugins").plugins] == [self.server], "the adapter joins again"
+        )
 
     def play(self, event: str, life: Life) -> Reply:
         """Plays an event. What a Synchronize would tell changes with it, as it does in containerd."""
@@ -234,7 +217,7 @@ class Node:
         file.write_text(f"{at} {fault}\n")
 
         def act() -> None:
-            until(lambda: self.notes()[at], f"the request {at}")
+            self.until(lambda: self.notes()[at], f"the request {at}")
             then()
             done.set()
 
@@ -259,7 +242,7 @@ class Node:
 
     def settles(self, ids: set[str]) -> None:
         """Waits until none of these ids is owed a delete."""
-        until(lambda: not ids & self.owed(), "an empty journal")
+        self.until(lambda: not ids & self.owed(), "an empty journal")
 
     def owed(self) -> set[str]:
         """What the journal has of creates without an ended delete."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import signal
 import threading
 from collections.abc import Callable, Sequence
@@ -12,7 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from .node import STEPS, Finding, Life, Node, balance, until, wait_for_end
+from tests.e2e.pod import HarnessError as Finding
+
+from .node import STEPS, Life, Node, balance
 
 
 class Fault(NamedTuple):
@@ -109,11 +112,12 @@ def new_runtime(node: Node) -> str:
     node.runtime.kill()
     other.container["state"] = "CONTAINER_STOPPED"  # while there is no runtime
     if node.form == "launched":
-        for fd in map(os.dup, pidfds):
-            wait_for_end(fd, "the end of what the old runtime has launched")
+        for fd in pidfds:
+            if not select.select([fd], [], [], 60)[0]:
+                raise Finding("what the old runtime has launched does not end")
     node.start_runtime()
     node.joins()
-    until(lambda: node.notes()[f"delete:{other.container['id']}"], "the delete of what stopped meanwhile")
+    node.until(lambda: node.notes()[f"delete:{other.container['id']}"], "the delete of what stopped meanwhile")
     for each in (life, other):
         node.plays(each, *STEPS[2:])
     for fd in pidfds:
@@ -140,13 +144,13 @@ def handover(node: Node) -> str:
     life, first = Life.make("a"), node.pids()[0]
     node.start_external("01")
     node.names = ["00-v010-adapter", "01-v010-adapter"]
-    until(lambda: node.runtime.play("plugins").names == node.names, "the second adapter")
+    node.until(lambda: node.runtime.play("plugins").names == node.names, "the second adapter")
     node.plays(life, "RunPodSandbox")
     with node.fault("create", life, "hold", lambda: os.kill(first, signal.SIGTERM)):
         if error := node.play("StartContainer", life).error:
             raise Finding(error)
     node.names = ["01-v010-adapter"]
-    until(lambda: node.runtime.play("plugins").names == node.names, "the end of the first adapter")
+    node.until(lambda: node.runtime.play("plugins").names == node.names, "the end of the first adapter")
     node.plays(life, *STEPS[2:])
     return ends(node, life)
 
