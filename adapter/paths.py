@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from typing import IO
@@ -21,6 +21,8 @@ SETTLED = 50_000_000
 """Nanoseconds. A file that was written more recently may change again without a new timestamp."""
 FIRST_LINE = 256
 """Bytes of a script's first line that Linux reads."""
+MAX_EXECUTED = 20
+"""Maximum scripts that a start may execute. Linux takes five (fs/exec.c, exec_binprm); each `env` starts anew."""
 
 
 def absolute(path: str) -> str:
@@ -106,6 +108,49 @@ def interpreter(path: str) -> str | None:
     """Returns the interpreter that a script's first line names, None for any other file. Raises OSError."""
     words = first_line(path)
     return None if words is None else "".join(words[:1])
+
+
+def executed(path: str, search: str, root: str = "/") -> Iterator[str]:
+    """Yields the files that a start of a program executes: the program, its interpreter, the interpreter's own.
+
+    A name without a slash is what `env` searches in `search`, the variable PATH: see `found`. Raises OSError.
+    """
+    file = absolute(path)
+    yield file
+    for _ in range(MAX_EXECUTED):
+        place = found(file, search, root)
+        words = first_line(place if root == "/" else [place for place, _ in walk(place, root)][-1])
+        if not words:
+            return
+        file = absolute(words[0])
+        yield file
+        if os.path.basename(words[0]) == "env" and (name := _behind_env(words[1:])):
+            file = name
+            yield file
+    raise OSError(errno.ELOOP, "too many interpreters of interpreters")
+
+
+def _behind_env(words: Sequence[str]) -> str:
+    """Returns what `env` starts, if it starts anything. Raises OSError for words that may change what that is."""
+    for word in words[1:] if words[:1] == ["-S"] else words:
+        if word.startswith(("-", "PATH=")):
+            text = f"its first line has `{word}` for env; only -S and variables other than PATH may stand there"
+            raise OSError(errno.ENOTSUP, text)
+        if "=" not in word:
+            return word
+    return ""
+
+
+def found(file: str, search: str, root: str = "/") -> str:
+    """Returns the path of a file, which is searched in PATH if its name has no slash. Raises OSError."""
+    if "/" in file:
+        return file
+    for directory in search.split(":"):
+        with suppress(OSError):
+            its = status(path := f"{directory}/{file}", root)
+            if stat.S_ISREG(its.st_mode) and its.st_mode & 0o111:
+                return path
+    raise FileNotFoundError(errno.ENOENT, "not found in PATH", file)
 
 
 def start_error(path: str, error: OSError) -> OSError:

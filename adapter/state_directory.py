@@ -34,9 +34,7 @@ def open_file(directory: str, name: str, flags: int, trust: Trust = strict) -> i
             if not stat.S_ISREG(status.st_mode):
                 raise ConfigError(place, "not a regular file")
             if trust is not off:
-                _judge(
-                    place, status, stat.S_IWGRP | stat.S_IWOTH
-                )  # only the adapter makes files here, for itself alone
+                _judge(place, status, stat.S_IWGRP | stat.S_IWOTH)  # the adapter makes them for itself alone
         except ConfigError:
             os.close(fd)
             raise
@@ -68,7 +66,7 @@ def _make(directory: str, trust: Trust, mode: int) -> None:
 
 
 def _judge(place: str, status: os.stat_result, forbidden: int) -> None:
-    reason = foreign(status)
+    reason = next(foreign(place, status), "")
     if not reason and status.st_mode & forbidden:
         reason = "is world-writable" if status.st_mode & stat.S_IWOTH else f"is writable for group {status.st_gid}"
     if reason:

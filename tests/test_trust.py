@@ -174,7 +174,7 @@ def test_the_root_of_a_config_map_volume_is_good_if_it_is_a_mount(
 ) -> None:
     file = config_map(tmp_path / "volume")
     mounts = [str(tmp_path / "volume")] if is_mounted else []
-    monkeypatch.setattr(trust, "_is_mount_point", mounts.__contains__)
+    monkeypatch.setattr(trust, "_is_read_only_mount", mounts.__contains__)
     assert error(file) == ("" if is_mounted else f"{tmp_path}/volume is world-writable")
     (tmp_path / "volume/..2026").chmod(0o777)
     assert "world-writable" in error(file), "only the root of the volume"
@@ -184,7 +184,7 @@ def test_the_root_of_a_config_map_volume_is_good_if_it_is_a_mount(
 def test_a_mount_that_anybody_can_write_and_that_is_no_config_map_of_roots_is_an_error(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trust, "_is_mount_point", lambda place: True)
+    monkeypatch.setattr(trust, "_is_read_only_mount", lambda place: True)
     place.parent.chmod(0o777)
     assert error(place)
     (place.parent / "..data").symlink_to(".")
@@ -194,24 +194,23 @@ def test_a_mount_that_anybody_can_write_and_that_is_no_config_map_of_roots_is_an
 
 
 @ROOT
-def test_a_mounted_config_map_is_good_also_on_the_same_file_system(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_read_only", [True, False])
+def test_a_mounted_config_map_is_good_also_on_the_same_file_system_if_it_is_read_only(
+    tmp_path: Path, is_read_only: bool
+) -> None:
+    """Anybody can make `..data` in a directory that anybody can write to, and a hostPath may be mounted like that."""
     tmp_path = tmp_path / "with a blank"
     tmp_path.mkdir()
     config_map(tmp_path / "volume")
     (tmp_path / "hooks.d").mkdir()
     judged = f"from adapter.trust import judge; print(judge('{tmp_path}/hooks.d/x.json').error)"
-    script = 'mount --bind "$1/volume" "$1/hooks.d" && exec "$2" -c "$3"'
-    words = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, judged]
+    script = 'mount --bind "$1/volume" "$1/hooks.d" && mount -o "remount,bind,$4" "$1/hooks.d" && exec "$2" -c "$3"'
+    mode = "ro" if is_read_only else "rw"
+    words = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, judged, mode]
     ran = subprocess.run(words, capture_output=True, text=True, check=False)
     if "unshare" in ran.stderr or "mount:" in ran.stderr:
         pytest.skip(f"nothing can be mounted here: {ran.stderr}")
-    assert (ran.stdout, ran.stderr) == ("\n", "")
-
-
-def test_a_mount_point_is_what_the_kernel_lists(tmp_path: Path) -> None:
-    assert trust._is_mount_point("/proc")
-    assert not trust._is_mount_point("/proc/self")
-    assert not trust._is_mount_point(str(tmp_path))
+    assert (ran.stdout, ran.stderr) == ("\n" if is_read_only else f"{tmp_path}/hooks.d is world-writable\n", "")
 
 
 # What is made of the decision

@@ -33,15 +33,16 @@ class Problem(NamedTuple):
     reason: str
 
 
-_Program: TypeAlias = tuple[str, bool]
-"""The path of a hook's program, and whether the program runs on the node.
+_Program: TypeAlias = tuple[str, str, bool]
+"""The path of a hook's program, its variable PATH, and whether the program runs on the node.
 
 startContainer hooks run in the container; upstream requires them on the node, too.
 """
 
 
 def _program(hook: Hook) -> _Program:
-    return hook.path, set(hook.stages) != {"startContainer"}
+    search = [variable.removeprefix("PATH=") for variable in hook.env if variable.startswith("PATH=")]
+    return hook.path, (search or [os.defpath])[-1], set(hook.stages) != {"startContainer"}
 
 
 class _Directory:
@@ -145,7 +146,7 @@ class Directories:
         self._is_read = True
 
     def _fault(self, program: _Program) -> str:
-        path, runs_on_node = program
+        path, search, runs_on_node = program
         try:
             status = paths.status(path, self._host_root)
         except (OSError, ValueError) as error:
@@ -155,7 +156,7 @@ class Directories:
                 return ""
             is_executable = stat.S_ISREG(status.st_mode) and status.st_mode & 0o111
             trusted, root = self._trusted, self._host_root
-            reason = trusted.fault(path, status, root) if is_executable else "not an executable file"
+            reason = trusted.fault(path, status, root, search) if is_executable else "not an executable file"
         return reason and f"its program {printable(path)}: {reason}"
 
     def _fault_of(self, file: HookFile) -> str:

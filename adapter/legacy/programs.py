@@ -52,14 +52,21 @@ class Programs:
         the program of that name. In the plugins' PATH the directories come last, as in the original (client.go, New).
         """
         self._environment = {"PATH": ":".join((SYSTEM_PATH, *directories)), **environment}
-        path = self._environment["PATH"].split(":")
-        self._directories = [*directories, *(directory for directory in path if directory not in directories)]
+        self.path = self._environment["PATH"]
+        """Where plugins, and so `env` in their first lines, search for programs."""
+        self._directories = [
+            *directories,
+            *(directory for directory in self.path.split(":") if directory not in directories),
+        ]
         self._trusted = Trusted(trust)
 
     def find(self, type_: str) -> str:
         """Returns the path of a plugin's program. Raises PluginError."""
         with programs:
-            return find(type_, self._directories, self._trusted.fault)
+            return find(type_, self._directories, self._fault)
+
+    def _fault(self, path: str, status: os.stat_result) -> str:
+        return self._trusted.fault(path, status, search=self.path)
 
     def program(self, type_: str) -> Program:
         """Returns what is executed for a plugin. Raises PluginError."""

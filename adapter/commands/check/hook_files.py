@@ -19,6 +19,7 @@ from adapter.hooks.model import Hook, When
 from adapter.legacy.config import read
 from adapter.sanitize import printable
 from adapter.settings import HooksSettings
+from adapter.trust import interpreters
 
 LARGE = 1000
 """Instructions of RE2's program. At worst each takes 0.3 ms for the 256 KiB of annotations that a pod may have."""
@@ -54,7 +55,9 @@ class HookFiles:
     def paths(self) -> Iterator[tuple[str, str]]:
         """Yields each file, and each program of the hooks in force, with its root directory."""
         yield from ((file, "/") for directory in self._directories for file in _files(directory))
-        yield from ((hook.path, self._host_root) for hook in self.in_force.values())
+        for hook in self.in_force.values():
+            yield hook.path, self._host_root
+            yield from ((file, self._host_root) for file in interpreters(hook.path, os.defpath, self._host_root))
 
     def _directory(self, directory: str, files: Sequence[str]) -> Entry:
         if directory in self._reasons:

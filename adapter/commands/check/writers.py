@@ -11,7 +11,7 @@ from adapter.legacy.config import Config
 from adapter.legacy.programs import Programs
 from adapter.mount_namespace import programs
 from adapter.settings import Settings
-from adapter.trust import judge, off
+from adapter.trust import interpreters, judge, off
 
 
 def check(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[Entry]:
@@ -34,7 +34,9 @@ def _paths(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[tu
     finder = Programs(config.legacy.path, config.legacy.environment, off)
     for entry in conf_json.entries:
         try:
-            yield finder.find(entry.type), config.host_root if programs.is_foreign else "/"
+            path, root = finder.find(entry.type), config.host_root if programs.is_foreign else "/"
         except PluginError:
             continue
+        yield path, root
+        yield from ((file, root) for file in interpreters(path, finder.path, root))
     yield from hooks.paths()
