@@ -50,6 +50,11 @@ class HookStep(NamedTuple):
         """The name of the hook's file."""
         return self.hook.file
 
+    @property
+    def limit(self) -> str:
+        """The setting of the hook's time."""
+        return f"`timeout` in {self.hook.path}"
+
     def error(self, reason: str) -> PrecreateError:
         """Returns the hook's failure."""
         return PrecreateError(self.hook.path, reason)

@@ -32,6 +32,10 @@ class Step(Protocol):
     def policy(self) -> Policy:
         """What the program's failure means."""
 
+    @property
+    def limit(self) -> str:
+        """The setting that limits the program's time, for errors."""
+
     def error(self, reason: str) -> ProgramError:
         """Returns the error that the program's failure is reported as."""
 

@@ -42,6 +42,8 @@ class Driver(ABC, Generic[S]):
         self._runner = runner
         self._late_limit = late_limit
         self._step: S | None = None
+        self._slowest: tuple[float, S] | None = None
+        """Of the programs that have printed a result, the one that took longest, with its time in seconds."""
         self._process: Process | None = None
         self._deadline: Timer | None = None
         self._limit: Timer | None = None
@@ -238,8 +240,11 @@ class Driver(ABC, Generic[S]):
 
     def _checked_result(self, process: Process) -> Any:
         """Returns what the program has printed as its result, or as a Failure; notes the program's time."""
+        assert self._step is not None  # noqa: S101 - a process has a step
         result = self._result_or_failure(process)
-        self._runner.note(process, Outcome.FAILED if isinstance(result, Failure) else Outcome.DONE)
+        seconds = self._runner.note(process, Outcome.FAILED if isinstance(result, Failure) else Outcome.DONE)
+        if self._slowest is None or seconds > self._slowest[0]:
+            self._slowest = seconds, self._step
         return result
 
     def _result_or_failure(self, process: Process) -> Any:
@@ -270,7 +275,10 @@ class Driver(ABC, Generic[S]):
     def _lateness(self) -> str:
         if self._process is not None:
             return f"no result within {self._runner.loop.time() - self._process.started:.1f} s"
-        return "no time was left" if self._step is not None else self._lateness_before()
+        if self._slowest is None:
+            return self._lateness_before()
+        seconds, step = self._slowest
+        return f"{step.name} took {seconds:.1f} s ({step.limit})"
 
     def _report(self, failures: Iterable[ProgramError], *, is_told: bool = True) -> None:
         for error in failures:

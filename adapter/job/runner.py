@@ -98,9 +98,11 @@ class Runner:
         self.accounts[name].runs += 1
         return process
 
-    def note(self, process: Process, outcome: Outcome) -> None:
-        """Counts the time of a run that ends now."""
-        self.accounts[process.name].times[outcome].add(self.loop.time() - process.started)
+    def note(self, process: Process, outcome: Outcome) -> float:
+        """Counts the time of a run that ends now; returns the time, in seconds."""
+        seconds = self.loop.time() - process.started
+        self.accounts[process.name].times[outcome].add(seconds)
+        return seconds
 
     def let_work(self, process: Process) -> None:
         """Stops waiting for a process that has printed its result and works on."""

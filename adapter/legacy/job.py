@@ -43,6 +43,11 @@ class PluginStep(NamedTuple):
         """The plugin's type."""
         return self.entry.type
 
+    @property
+    def limit(self) -> str:
+        """The setting of the plugin's time."""
+        return f"legacy.plugins.{self.entry.type}.timeout"
+
     def error(self, reason: str) -> PluginError:
         """Returns the plugin's failure."""
         return PluginError(self.entry.type, reason)

@@ -73,12 +73,12 @@ ALONE = {
     ),
     "behind a plugin that works on the rest runs after the answer": case(
         "create c1; a holds; late; it is ok; idle; ran a create c1, b create c1; chain of b: a;"
-        "logs create of container c1: no time was left, it goes on behind the answer",
+        "logs create of container c1: a took 1.9 s (legacy.plugins.a.timeout), it goes on behind the answer",
         {"a": "answer; hold", "b": ANSWER},
         ALL_MAY_FAIL,
     ),
     "behind a plugin that works on one that must not fail fails": case(
-        "create c1; a holds; late; it is plugin: b: not run: no time was left; idle; ran a create c1",
+        "create c1; a holds; late; it is plugin: b: not run: a took 1.9 s (legacy.plugins.a.timeout); idle; ran a create c1",
         {"a": "answer; hold", "b": ANSWER},
     ),
     "a failure that was printed counts though the plugin works on": case(
