@@ -10,42 +10,34 @@ from adapter import __version__
 
 from .chart import CHART, schema, table, values
 
-
-def test_the_default_values_are_valid() -> None:
-    jsonschema.validate(values(), schema())
-
-
-@pytest.mark.parametrize(
-    ("wrong", "at"),
-    [
-        ({"profile": "all"}, "profile"),
-        ({"imagee": {}}, "imagee"),
-        ({"hooks": {"files": {"x.txt": {}}}}, "x.txt"),
-        ({"legacy": {"conf": {"version": "0.1"}}}, "profile"),
-        ({"legacy": {"configMap": "mine"}}, "profile"),
-        ({"metrics": {"enabled": False, "podMonitor": True}}, "enabled"),
-        ({"metrics": {"enabled": False, "alerts": True}}, "enabled"),
-        ({"updateStrategy": {"maxNodes": 0}}, "maxNodes"),
-        ({"updateStrategy": {"maxNodes": "some"}}, "maxNodes"),
-        ({"terminationGracePeriodSeconds": 5}, "terminationGracePeriodSeconds"),
-    ],
-)
-def test_a_wrong_value_is_named(wrong: dict[str, object], at: str) -> None:
-    with pytest.raises(jsonschema.ValidationError) as caught:
-        jsonschema.validate(values() | wrong, schema())
-    assert at in f"{list(caught.value.absolute_path)} {caught.value.message}"
+WRONG: list[tuple[dict[str, object], str]] = [  # values, and what the error names
+    ({"profile": "all"}, "profile"),
+    ({"imagee": {}}, "imagee"),
+    ({"hooks": {"files": {"x.txt": {}}}}, "x.txt"),
+    ({"legacy": {"conf": {"version": "0.1"}}}, "profile"),
+    ({"legacy": {"configMap": "mine"}}, "profile"),
+    ({"metrics": {"enabled": False, "podMonitor": True}}, "enabled"),
+    ({"metrics": {"enabled": False, "alerts": True}}, "enabled"),
+    ({"updateStrategy": {"maxNodes": 0}}, "maxNodes"),
+    ({"updateStrategy": {"maxNodes": "some"}}, "maxNodes"),
+    ({"terminationGracePeriodSeconds": 5}, "terminationGracePeriodSeconds"),
+]
 
 
-@pytest.mark.parametrize(
-    "right",
-    [
-        {"profile": "legacy", "legacy": {"conf": {"version": "0.1"}}},
-        {"metrics": {"enabled": True, "podMonitor": True, "alerts": True}},
-        {"updateStrategy": {"maxNodes": "100%"}},
-    ],
-)
-def test_what_belongs_together_is_valid(right: dict[str, object]) -> None:
-    jsonschema.validate(values() | right, schema())
+def test_a_wrong_value_is_named() -> None:
+    for wrong, at in WRONG:
+        with pytest.raises(jsonschema.ValidationError) as caught:
+            jsonschema.validate(values() | wrong, schema())
+        assert at in f"{list(caught.value.absolute_path)} {caught.value.message}", wrong
+
+
+def test_the_default_values_and_what_belongs_together_are_valid() -> None:
+    legacy: dict[str, object] = {"profile": "legacy", "legacy": {"conf": {"version": "0.1"}}}
+    monitored = {"metrics": {"enabled": True, "podMonitor": True, "alerts": True}}
+    for right in ({}, legacy, monitored, {"updateStrategy": {"maxNodes": "100%"}}):
+        merged = values() | right
+        jsonschema.validate(merged, schema())
+        assert merged.keys() == values().keys(), right
 
 
 def test_the_table_of_values_is_the_schemas() -> None:

@@ -8,8 +8,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from adapter import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -33,14 +31,10 @@ def test_the_changelog_begins_with_this_version() -> None:
     assert first[1] == __version__
 
 
-@pytest.mark.parametrize("profile", ["hooks", "legacy"])
-def test_the_manifests_run_the_image_of_this_version(profile: str) -> None:
-    images = re.findall(
-        r"image: \S*nri-v010-adapter:(\S+?)\"?$",
-        (ROOT / f"deploy/kustomize/{profile}/manifests.yaml").read_text(),
-        re.M,
-    )
-    assert set(images) == {__version__}
+def test_the_manifests_run_the_image_of_this_version() -> None:
+    for profile in ("hooks", "legacy"):
+        text = (ROOT / f"deploy/kustomize/{profile}/manifests.yaml").read_text()
+        assert set(re.findall(r"image: \S*nri-v010-adapter:(\S+?)\"?$", text, re.M)) == {__version__}, profile
 
 
 def test_the_commands_of_the_documentation_name_files_of_this_version() -> None:

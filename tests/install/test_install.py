@@ -177,29 +177,23 @@ def test_what_could_not_be_made_is_not_told_as_made(node: Node) -> None:
 # ---- what is told
 
 
-@pytest.mark.parametrize(
-    ("name", "target", "said"),
-    [
-        ("20-other", "/nowhere/other", "20-other: a link that leads nowhere: no runtime starts"),
-        ("other", "/bin/sh", "other: an executable whose name is not NN-NAME: no runtime starts"),
-        (
-            "10-v010-adapter",
-            "/bin/sh",
-            "10-v010-adapter: legacy plugins or hooks run twice, with it and with this adapter",
-        ),
-        (
-            "90-hook-injector",
-            "/bin/sh",
-            "90-hook-injector: legacy plugins or hooks run twice, with it and with this adapter",
-        ),
-    ],
-)
-def test_it_warns_of_what_is_wrong_in_the_plugin_directory(node: Node, name: str, target: str, said: str) -> None:
-    node.link(f"opt/nri/plugins/{name}", target)
-    assert node("install") == 0
-    assert node.err.startswith("v010-adapter: warning: ")
-    assert node.err.endswith(f"/{said}\n")
-    assert node.err.count("\n") == 1
+TWICE = "legacy plugins or hooks run twice, with it and with this adapter"
+WARNINGS = {
+    ("20-other", "/nowhere/other"): "a link that leads nowhere: no runtime starts",
+    ("other", "/bin/sh"): "an executable whose name is not NN-NAME: no runtime starts",
+    ("10-v010-adapter", "/bin/sh"): TWICE,
+    ("90-hook-injector", "/bin/sh"): TWICE,
+}
+
+
+def test_it_warns_of_what_is_wrong_in_the_plugin_directory(node: Node) -> None:
+    for (name, target), said in WARNINGS.items():
+        link = node.link(f"opt/nri/plugins/{name}", target)
+        assert node("install") == 0
+        assert node.err.startswith("v010-adapter: warning: ")
+        assert node.err.endswith(f"/{name}: {said}\n")
+        assert node.err.count("\n") == 1
+        link.unlink()
 
 
 def test_it_warns_of_a_program_that_others_can_replace(node: Node) -> None:
@@ -247,12 +241,8 @@ def commands(node: Node) -> str:
     return told.replace("/etc/nri/", f"{node.root}/etc/nri/")
 
 
-@pytest.mark.parametrize(
-    ("text", "added"),
-    [(None, "config: {0}"), ("log: {level: debug}\n", "config: {0}"), ("# only a remark\n", "config: {0}")],
-    ids=["new", "other keys", "remarks"],
-)
-def test_the_commands_give_the_adapter_a_list_of_its_own(node: Node, form: Form, text: str | None, added: str) -> None:
+@pytest.mark.parametrize("text", [None, "log: {level: debug}\n", "# only a remark\n"], ids=["new", "keys", "remarks"])
+def test_the_commands_give_the_adapter_a_list_of_its_own(node: Node, form: Form, text: str | None) -> None:
     list_ = node.write("etc/nri/conf.json", '{"plugins": [{"type": "konfine"}]}')
     if text is not None:
         node.write(YAML, text)

@@ -11,7 +11,7 @@ from adapter.nri.stub import RESERVE
 from adapter.settings import PluginSettings
 
 from .creations import configured, created, creating, saying
-from .node import Node
+from .node import Answer, Node
 
 ANNOTATIONS = {"of": "c1", "zone": "a"}
 
@@ -72,11 +72,19 @@ def test_a_cdi_device_is_sent_once_though_two_plugins_ask_for_it(node: Node) -> 
     assert [device.name for device in created(node).CDI_devices] == ["x/y=1", "x/y=2"]
 
 
-def test_an_empty_adjustment_or_cgroup_changes_nothing(node: Node) -> None:
-    configured(node, "CreateContainer").plugins(a=saying(adjust={}, cgroupsPath="", spec={}), b="answer")
+WHOLE_SPEC = """spec=${request#*'"spec":'}; spec=${spec%%',"labels"'*}; printf '{"spec":%s}' "$spec" """
+NO_WISHES = {
+    "an empty adjustment or cgroup": saying(adjust={}, cgroupsPath="", spec={}),
+    "the whole spec as it was": WHOLE_SPEC,
+    "a wish beside an error": saying(error="no", spec={"process": {"env": ["B=1"]}}),
+}
+
+
+@pytest.mark.parametrize("script", NO_WISHES.values(), ids=list(NO_WISHES))
+def test_what_is_no_wish_changes_nothing(node: Node, script: str) -> None:
+    configured(node, "CreateContainer", fail_create=False).plugins(a=script, b="answer")
     answer = creating(node)
-    node.wait(answer)
-    assert (answer.outcome, answer.reply) == ("ok", None)
+    assert (outcome_of(answer, node), answer.reply) == ("ok", None)
 
 
 def test_annotations_that_are_none_are_refused_where_metadata_is_recorded_too(node: Node) -> None:
@@ -92,81 +100,76 @@ def test_the_cgroup_stands_beside_the_spec_too(node: Node) -> None:
     assert created(node).linux.cgroups_path == "/elsewhere"
 
 
-def test_to_answer_with_the_whole_spec_changes_nothing(node: Node) -> None:
-    configured(node, "CreateContainer").plugins(
-        a="""spec=${request#*'"spec":'}; spec=${spec%%',"labels"'*}; printf '{"spec":%s}' "$spec" """
-    )
-    answer = creating(node)
-    node.wait(answer)
-    assert (answer.outcome, answer.reply) == ("ok", None)
-
-
-def test_metadata_becomes_annotations_where_a_prefix_is_configured(node: Node) -> None:
-    listed = {"a": PluginSettings(events=frozenset(["CreateContainer"]))}
-    node.build(plugins=listed, metadata_prefix="nri.example.com/")
-    node.plugins(a=saying(metadata={"cpus": "0-3"}))
-    assert dict(created(node).annotations) == {"nri.example.com/a.cpus": "0-3"}
+def test_metadata_becomes_annotations_by_the_programs_name_where_a_prefix_is_configured(node: Node) -> None:
+    node.plugin("a", saying(metadata={"cpus": "0-3"}))
+    for type_ in ("a", node.programs.path("a")):
+        listed = {type_: PluginSettings(events=frozenset(["CreateContainer"]))}
+        node.build(plugins=listed, metadata_prefix="nri.example.com/")
+        node.configure(type_)
+        assert dict(created(node).annotations) == {"nri.example.com/a.cpus": "0-3"}
     node.build(plugins=listed)
     assert not created(node, "c2").annotations
 
 
-REFUSED = [
-    ({"spec": {"process": {"user": {"uid": 7}}}}, "process.user"),
-    ({"spec": {"process": {"env": 3}}}, "process.env"),
+NO = "not what belongs there: "
+
+
+def nested(path: str, value: object) -> dict[str, object]:
+    """Returns a wish with one value, at a place such as `spec.linux.resources`."""
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    assert isinstance(value, dict)
+    return value
+
+
+REFUSED: list[tuple[dict[str, object], str]] = [
+    (nested("spec.process.user.uid", 7), "process.user"),
+    (nested("spec.process.env", 3), "process.env"),
     ({"spec": []}, "spec"),
     ({"spec": 5}, "spec"),
     ({"spec": {"a": json.loads("[" * 120 + "]" * 120)}}, "spec: nested too deeply"),
     ({"spec": {"": 1}}, '"": NRI has no field for it'),
-    ({"spec": {"linux": {"cgroupsPath": []}}}, "linux.cgroupsPath: not what belongs there: an array instead of a str"),
-    ({"spec": {"process": {"scheduler": []}}}, "process.scheduler: not what belongs there: an array instead of an obj"),
-    ({"spec": {"linux": {"seccomp": ""}}}, "linux.seccomp: not what belongs there: a string instead of an object"),
-    ({"spec": {"linux": {"resources": {"cpu": {"cpus": []}}}}}, "linux.resources.cpu.cpus: not what belongs there"),
-    ({"spec": {"linux": {"resources": {"cpu": {"shares": ""}}}}}, "linux.resources.cpu.shares: not what belongs there"),
-    ({"cgroupsPath": []}, "linux.cgroupsPath: not what belongs there: an array instead of a string"),
-    ({"cgroupsPath": 0}, "linux.cgroupsPath: not what belongs there: a number instead of a string"),
-    ({"adjust": {"no_such": 1}}, "adjust.no_such: unknown; known: annotations, mounts, env, "),
-    ({"adjust": {"linux": {"resourcs": {}}}}, "adjust.linux.resourcs: unknown; did you mean `resources`?"),
-    ({"adjust": {"linux": {"oomScoreAjd": None}}}, "adjust.linux.oomScoreAjd: unknown; did you mean `oomScoreAdj`?"),
-    ({"adjust": {"a\n": 1}}, "adjust.a\\n: unknown"),
-    ({"adjust": {"annotations": {"a": 1}}}, "adjust.annotations[a]: not what belongs there: a number instead of a str"),
-    ({"adjust": {"annotations": {"a": None}}}, "adjust.annotations[a]: not what belongs there: null instead of a str"),
-    ({"adjust": {"annotations": []}}, "adjust.annotations: not what belongs there: an array instead of an object"),
+    (nested("spec.linux.cgroupsPath", []), f"linux.cgroupsPath: {NO}an array instead of a str"),
+    (nested("spec.process.scheduler", []), f"process.scheduler: {NO}an array instead of an obj"),
+    (nested("spec.linux.seccomp", ""), f"linux.seccomp: {NO}a string instead of an object"),
+    (nested("spec.linux.resources.cpu.cpus", []), f"linux.resources.cpu.cpus: {NO}"),
+    (nested("spec.linux.resources.cpu.shares", ""), f"linux.resources.cpu.shares: {NO}"),
+    ({"cgroupsPath": []}, f"linux.cgroupsPath: {NO}an array instead of a string"),
+    ({"cgroupsPath": 0}, f"linux.cgroupsPath: {NO}a number instead of a string"),
+    (nested("adjust.no_such", 1), "adjust.no_such: unknown; known: annotations, mounts, env, "),
+    (nested("adjust.linux.resourcs", {}), "adjust.linux.resourcs: unknown; did you mean `resources`?"),
+    (nested("adjust.linux.oomScoreAjd", None), "adjust.linux.oomScoreAjd: unknown; did you mean `oomScoreAdj`?"),
+    (nested("adjust.a\n", 1), "adjust.a\\n: unknown"),
+    (nested("adjust.annotations.a", 1), f"adjust.annotations[a]: {NO}a number instead of a str"),
+    (nested("adjust.annotations.a", None), f"adjust.annotations[a]: {NO}null instead of a str"),
+    (nested("adjust.annotations", []), f"adjust.annotations: {NO}an array instead of an object"),
+    (nested("adjust.mounts", [{"options": [None]}]), f"adjust.mounts[0].options[0]: {NO}null instead"),
     (
-        {"adjust": {"mounts": [{"options": [None]}]}},
-        "adjust.mounts[0].options[0]: not what belongs there: null instead",
+        nested("adjust.linux.resources.cpu.shares.value", -1),
+        f"adjust.linux.resources.cpu.shares.value: {NO}a number instead of a whole number from 0 to",
     ),
     (
-        {"adjust": {"linux": {"resources": {"cpu": {"shares": {"value": -1}}}}}},
-        "adjust.linux.resources.cpu.shares.value: not what belongs there: a number instead of a whole number from 0 to",
+        nested("adjust.linux.ioPriority.class", "BE"),
+        f"adjust.linux.ioPriority.class: {NO}a string instead of one of IOPRIO_CLASS_NONE, IOPRIO_",
     ),
-    (
-        {"adjust": {"linux": {"ioPriority": {"class": "BE"}}}},
-        "adjust.linux.ioPriority.class: not what belongs there: a string instead of one of IOPRIO_CLASS_NONE, IOPRIO_",
-    ),
-    ({"adjust": {"linux": {"devices": [{"fileMode": True}]}}}, "adjust.linux.devices[0].fileMode: not what belongs"),
-    ({"adjust": []}, "adjust: not what belongs there: an array instead of an object"),
-    ({"adjust": [1]}, "adjust: not what belongs there: an array instead of an object"),
-    ({"adjust": 5}, "adjust: not what belongs there: a number instead of an object"),
-    ({"adjust": ""}, "adjust: not what belongs there: a string instead of an object"),
-    ({"adjust": {"linux": []}}, "adjust.linux: not what belongs there: an array instead of an object"),
-    ({"adjust": {"env": [[]]}}, "adjust.env[0]: not what belongs there: an array instead of an object"),
-    ({"adjust": {"env": {}}}, "adjust.env: not what belongs there: an object instead of an array"),
-    ({"adjust": {"linux": {"netDevices": {"a": ""}}}}, "adjust.linux.netDevices[a]: not what belongs there: a string"),
-    (
-        {"adjust": {"linux": {"resources": {"memory": {"limit": []}}}}},
-        "adjust.linux.resources.memory.limit: not what belongs there: an array instead of an object",
-    ),
-    (
-        {"adjust": {"linux": {"resources": {"memory": {"limit": {"value": 0}}}}}},
-        "linux.resources.memory.limit: runtimes",
-    ),
-    ({"adjust": {"linux": {"resources": {"pids": {"limit": -1}}}}}, "linux.resources.pids.limit: runtimes take"),
-    ({"adjust": {"env": [{"key": "-A"}]}}, "process.env[A]"),
+    (nested("adjust.linux.devices", [{"fileMode": True}]), "adjust.linux.devices[0].fileMode: not what belongs"),
+    ({"adjust": []}, f"adjust: {NO}an array instead of an object"),
+    ({"adjust": [1]}, f"adjust: {NO}an array instead of an object"),
+    ({"adjust": 5}, f"adjust: {NO}a number instead of an object"),
+    ({"adjust": ""}, f"adjust: {NO}a string instead of an object"),
+    (nested("adjust.linux", []), f"adjust.linux: {NO}an array instead of an object"),
+    (nested("adjust.env", [[]]), f"adjust.env[0]: {NO}an array instead of an object"),
+    (nested("adjust.env", {}), f"adjust.env: {NO}an object instead of an array"),
+    (nested("adjust.linux.netDevices.a", ""), f"adjust.linux.netDevices[a]: {NO}a string"),
+    (nested("adjust.linux.resources.memory.limit", []), f"adjust.linux.resources.memory.limit: {NO}an array instead"),
+    (nested("adjust.linux.resources.memory.limit.value", 0), "linux.resources.memory.limit: runtimes"),
+    (nested("adjust.linux.resources.pids.limit", -1), "linux.resources.pids.limit: runtimes take"),
+    (nested("adjust.env", [{"key": "-A"}]), "process.env[A]"),
     ({"updates": {}}, "updates: must be an array, not an object"),
     ({"updates": [7]}, "updates[0]: must be an object"),
     ({"updates": [{"resources": {}}]}, "updates[0]: must be an object with the `id`"),
     ({"updates": [{"id": "zz", "resources": {}}]}, "updates[0].id: there is no container 'zz'"),
-    ({"updates": [{"id": "c1", "resources": {}}]}, "updates[0].id: c1 is the container of the event"),
+    ({"updates": [{"id": "id", "resources": {}}]}, "updates[0].id: {id} is the container of the event"),
     ({"updates": [{"id": "c0", "cpu": {}}]}, "updates[0].cpu: unknown"),
     ({"updates": [{"id": "c0"}]}, "updates[0].resources: must be an object, not null"),
     ({"updates": [{"id": "c0", "resources": {"pids": {"limit": 3}}}]}, "updates[0].resources.pids: "),
@@ -175,13 +178,19 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("result", "reason"), REFUSED, ids=[reason for _, reason in REFUSED])
-def test_a_wish_that_cannot_be_fails_the_plugin_by_name(node: Node, result: dict[str, object], reason: str) -> None:
-    configured(node, "CreateContainer").plugins(a=saying(**result))
+def test_a_wish_that_cannot_be_fails_the_plugin_by_name(node: Node, subtests: pytest.Subtests) -> None:
+    configured(node, "CreateContainer", plugins="a")
     node.bridge.updates.known.add("c0")
-    answer = creating(node)
+    for number, (result, reason) in enumerate(REFUSED, 1):
+        id_ = f"c{number}"
+        with subtests.test(reason):
+            node.plugins(a=saying(**result).replace('"id": "id"', f'"id": "{id_}"'))
+            assert outcome_of(creating(node, id_), node).startswith(f"plugin: a: {reason.replace('{id}', id_)}")
+
+
+def outcome_of(answer: Answer, node: Node) -> str:
     node.wait(answer)
-    assert answer.outcome.startswith(f"plugin: a: {reason}")
+    return answer.outcome
 
 
 def test_of_a_refused_result_nothing_is_taken(node: Node) -> None:
@@ -200,12 +209,8 @@ def test_of_a_refused_result_nothing_is_taken(node: Node) -> None:
 @pytest.mark.parametrize("wish", [{"spec": {"process": {"env": ["A=1"]}}}, {"adjust": {"env": [{"key": "A"}]}}])
 def test_at_the_originals_events_nothing_can_be_adjusted(node: Node, wish: dict[str, object]) -> None:
     configured(node, "StartContainer", plugins="a").plugins(a=saying(**wish))
-    answer = node.create("c1")
-    node.wait(answer)
-    [name] = wish
-    assert answer.outcome.startswith(
-        f"plugin: a: {name}: the container exists already; to change it, add CreateContain"
-    )
+    said = f"plugin: a: {next(iter(wish))}: the container exists already; to change it, add CreateContain"
+    assert outcome_of(node.create("c1"), node).startswith(said)
 
 
 ORIGINAL_WISHES = [{"spec": {"process": 7}}, {"adjust": 5, "SPEC": []}, {"updates": "c1"}, {"cgroupsPath": 5}]
@@ -252,20 +257,12 @@ def test_an_edit_that_comes_too_late_is_refused_by_name(node: Node, caplog: pyte
     assert "spec: it comes too late, the container is being created without it" in caplog.text
 
 
-def test_a_plugin_that_has_failed_gets_none_of_its_wishes(node: Node) -> None:
-    wish = {"error": "no", "spec": {"process": {"env": ["B=1"]}}}
-    configured(node, "CreateContainer", fail_create=False).plugins(a=saying(**wish))
-    answer = creating(node)
-    node.wait(answer)
-    assert (answer.outcome, answer.reply) == ("ok", None)
-
-
 def test_what_the_runtime_does_not_know_is_refused(node: Node) -> None:
     configured(node, "CreateContainer").plugins(a=saying(spec={"process": {"args": ["true"]}}))
     node.bridge.runtime_is("containerd", "1.7.35", (0, 8, 0))
-    answer = creating(node)
-    node.wait(answer)
-    assert answer.outcome.startswith("plugin: a: process.args: needs NRI 0.10.0, the runtime has 0.8.0")
+    assert outcome_of(creating(node), node).startswith(
+        "plugin: a: process.args: needs NRI 0.10.0, the runtime has 0.8.0"
+    )
     node.bridge.runtime_is("containerd", "2.4.2", (0, 12, 3))
     assert list(created(node, "c2").args) == ["", "true"]
 
@@ -273,17 +270,18 @@ def test_what_the_runtime_does_not_know_is_refused(node: Node) -> None:
 @pytest.mark.parametrize(
     ("result", "place"),
     [
-        ({"spec": {"linux": {"devices": [{"path": "/dev/x", "type": "c"}]}}}, "linux.devices: "),
-        ({"spec": {"mounts": [{"destination": "/x", "type": "tmpfs", "options": ["nosuid"]}]}}, "mounts[/x].options: "),
+        (nested("spec.linux.devices", [{"path": "/dev/x", "type": "c"}]), "linux.devices: "),
+        (
+            nested("spec.mounts", [{"destination": "/x", "type": "tmpfs", "options": ["nosuid"]}]),
+            "mounts[/x].options: ",
+        ),
         ({"updates": [{"id": "c0", "resources": {"cpu": {"shares": 2}}}]}, "updates[0]: "),
     ],
 )
 def test_what_docker_does_not_take_is_refused(node: Node, result: dict[str, object], place: str) -> None:
     configured(node, "CreateContainer").plugins(a=saying(**result))
     node.bridge.runtime_is("docker", "29.0.0", (0, 12, 3))
-    answer = creating(node)
-    node.wait(answer)
-    assert answer.outcome.startswith(f"plugin: a: {place}Docker takes no")
+    assert outcome_of(creating(node), node).startswith(f"plugin: a: {place}Docker takes no")
 
 
 def test_docker_takes_variables_and_mounts(node: Node) -> None:
@@ -309,14 +307,6 @@ def test_docker_announces_no_stop_and_no_delete_is_owed(node: Node) -> None:
     node.bridge.runtime_is("docker", "29.0.0", (0, 12, 3))
     node.wait(creating(node))
     assert (node.runs, len(node.bridge.ledger), node.bridge.ledger.target("c1")) == (["a create c1"], 0, None)
-
-
-def test_metadata_goes_by_the_programs_name(node: Node) -> None:
-    node.plugin("a", saying(metadata={"k": "v"}))
-    path = node.programs.path("a")
-    node.build(plugins={path: PluginSettings(events=frozenset(["CreateContainer"]))}, metadata_prefix="x/")
-    node.configure(path)
-    assert dict(created(node).annotations) == {"x/a.k": "v"}
 
 
 def test_a_bug_that_a_result_meets_fails_its_plugin_and_nobody_else(

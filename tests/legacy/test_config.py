@@ -60,9 +60,10 @@ GOOD: list[tuple[bytes, str, list[tuple[str, bytes | None]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "version", "plugins"), GOOD, ids=lambda value: None if len(value) < 200 else "deep")
-def test_a_conf_json_is_read_as_go_reads_it(text: bytes, version: str, plugins: list[tuple[str, bytes | None]]) -> None:
-    assert read(text) == (version, plugins)
+def test_a_conf_json_is_read_as_go_reads_it(subtests: pytest.Subtests) -> None:
+    for text, version, plugins in GOOD:
+        with subtests.test(repr(text[:99])):
+            assert read(text) == (version, plugins)
 
 
 def test_plugins_of_one_type_are_told_apart_by_their_number() -> None:
@@ -125,16 +126,15 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "key", "reason"), BAD, ids=lambda value: None if len(repr(value)) < 99 else "deep"
-)
-def test_a_mistake_is_named_with_file_line_and_key(text: bytes, line: int, key: str, reason: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse(text, "/etc/nri/conf.json")
-    said = str(caught.value)
-    assert said.startswith(f"/etc/nri/conf.json:{line}: {key}{': ' if key else ''}")
-    assert reason in said
-    assert "\n" not in said
+def test_a_mistake_is_named_with_file_line_and_key(subtests: pytest.Subtests) -> None:
+    for text, line, key, reason in BAD:
+        with subtests.test(repr(text[:99])):
+            with pytest.raises(ConfigError) as caught:
+                parse(text, "/etc/nri/conf.json")
+            said = str(caught.value)
+            assert said.startswith(f"/etc/nri/conf.json:{line}: {key}{': ' if key else ''}")
+            assert reason in said
+            assert "\n" not in said
 
 
 @settings(deadline=None, max_examples=200)

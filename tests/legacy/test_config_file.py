@@ -1,39 +1,19 @@
-"""conf.json on a disk where installers write while events come."""
+"""conf.json on a disk where installers write while events come, and what stands in its place and is no file."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from adapter.errors import ConfigError
-from adapter.legacy.config import ConfigFile
+from adapter.legacy.config import MAX_SIZE, ConfigFile
 from adapter.paths import SETTLED
 
 from .disk import SECOND, Disk, errors, infos, naming, pretend
-
-
-def test_an_absent_file_means_no_plugins_and_the_log_says_so_once(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
-    assert disk.types() == disk.types() == []
-    assert disk.conf.error is None
-    assert caplog.messages == [f"{disk.path}: no plugins"]
-
-
-def test_a_directory_that_does_not_exist_is_an_absent_file(tmp_path: Path) -> None:
-    assert ConfigFile(str(tmp_path / "no" / "such" / "conf.json")).current().entries == ()
-
-
-def test_a_dangling_symlink_is_an_absent_file(disk: Disk) -> None:
-    disk.path.symlink_to("nowhere")
-    assert disk.types() == []
-
-
-def test_a_file_that_appears_later_is_in_force_at_once(disk: Disk) -> None:
-    assert disk.types() == []
-    disk.write(naming("a"))
-    assert disk.types() == ["a"]
 
 
 def in_place(disk: Disk, text: str) -> None:
@@ -55,43 +35,48 @@ def through_a_symlink(disk: Disk, text: str) -> None:
     link.rename(disk.path)
 
 
-REWRITES: list[Callable[[Disk, str], None]] = [in_place, by_rename, through_a_symlink]
+def is_broken(disk: Disk, said: str = "") -> str:
+    with pytest.raises(ConfigError) as caught:
+        disk.conf.current()
+    assert str(caught.value).startswith(said)
+    return str(caught.value)
 
 
-@pytest.mark.parametrize("rewrite", REWRITES)
-def test_a_rewritten_file_is_in_force_for_the_next_event(disk: Disk, rewrite: Callable[[Disk, str], None]) -> None:
-    for types in (["a"], ["b"], ["a", "b"], [], ["c"]):
-        rewrite(disk, naming(*types))
-        disk.later()
-        assert disk.types() == types
-        assert disk.types() == types
+def test_an_absent_file_means_no_plugins_and_the_log_says_so_once(
+    disk: Disk, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert disk.types() == disk.types() == []
+    assert disk.conf.error is None
+    assert caplog.messages == [f"{disk.path}: no plugins"]
+    assert ConfigFile(str(tmp_path / "no" / "such" / "conf.json")).current().entries == ()
+    disk.path.symlink_to("nowhere")
+    assert disk.types() == []
+    disk.path.unlink()
+    disk.write(naming("a"))
+    assert disk.types() == ["a"]
 
 
-@pytest.mark.parametrize("rewrite", REWRITES)
-def test_the_plugins_are_logged_once_and_once_after_each_change(
+@pytest.mark.parametrize("rewrite", [in_place, by_rename, through_a_symlink])
+def test_a_rewritten_file_is_in_force_for_the_next_event_and_logged_once(
     disk: Disk, rewrite: Callable[[Disk, str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    for types in (["a"], ["b", "c"], ["b", "c"], []):
+    for types in (["a"], ["b"], ["a", "b"], ["a", "b"], [], ["c"]):
         rewrite(disk, naming(*types))
-        disk.types()
-        disk.types()
-    assert infos(caplog) == [f"{disk.path}{said}" for said in (": a", " changed: b, c", " changed: no plugins")]
+        disk.later()
+        assert disk.types() == disk.types() == types
+    said = (": a", " changed: b", " changed: a, b", " changed: no plugins", " changed: c")
+    assert infos(caplog) == [f"{disk.path}{text}" for text in said]
 
 
-def test_a_settled_file_is_read_once_and_looked_at_for_every_event(disk: Disk) -> None:
+def test_a_settled_file_is_read_once_be_it_broken(disk: Disk) -> None:
     disk.write(naming("a"))
     disk.later()
     assert [disk.types() for _ in range(100)] == [["a"]] * 100
     assert disk.reads == [str(disk.path)]
-
-
-def test_a_broken_file_is_read_once_too(disk: Disk) -> None:
-    disk.write("{")
+    by_rename(disk, "{")
     disk.later()
-    for _ in range(3):
-        with pytest.raises(ConfigError):
-            disk.conf.current()
-    assert len(disk.reads) == 1
+    assert [disk.types() for _ in range(3)] == [["a"]] * 3
+    assert len(disk.reads) == 2
 
 
 @pytest.mark.parametrize(("age", "reads"), [(0, 3), (SETTLED, 3), (SETTLED + 1, 1)])
@@ -99,8 +84,7 @@ def test_a_file_is_read_again_until_it_is_older_than_50_ms(disk: Disk, age: int,
     assert SETTLED == 50_000_000
     disk.write(naming("a"))
     disk.later(age)
-    for _ in range(3):
-        assert disk.types() == ["a"]
+    assert [disk.types() for _ in range(3)] == [["a"]] * 3
     assert len(disk.reads) == reads
 
 
@@ -128,8 +112,7 @@ def test_the_younger_of_both_times_decides_whether_a_file_has_settled(disk: Disk
     mtime = {"st_mtime_ns": ctime + SECOND, "st_ctime_ns": ctime - 1000 * SECOND}[newer]
     os.utime(disk.path, ns=(mtime, mtime))
     disk.now[0] = max(mtime, disk.path.stat().st_ctime_ns)
-    disk.types()
-    disk.types()
+    assert disk.types() == disk.types() == ["a"]
     assert len(disk.reads) == 2
 
 
@@ -196,61 +179,43 @@ def test_each_new_mistake_is_logged(disk: Disk, caplog: pytest.LogCaptureFixture
     disk.types()
     for text in ("[]", '{"plugins":1}', "[]"):
         disk.write(text)
-        disk.types()
-        disk.types()
+        assert disk.types() == disk.types() == ["a"]
     no_object, no_array = "must be an object, not an array", "plugins"
     assert [said.split(": ")[1].partition(";")[0] for said in errors(caplog)] == [no_object, no_array, no_object]
 
 
-def test_a_repaired_file_is_said_to_be_in_order_once(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("repair", ["in order", "gone"])
+def test_a_broken_file_that_is_repaired_or_gone_is_said_to_be_in_order_once(
+    disk: Disk, repair: str, caplog: pytest.LogCaptureFixture
+) -> None:
     disk.write("{")
-    with pytest.raises(ConfigError):
-        disk.types()
-    disk.write(naming("a"))
-    disk.types()
-    disk.types()
-    assert infos(caplog) == [f"{disk.path} is in order again", f"{disk.path}: a"]
+    is_broken(disk)
+    if repair == "gone":
+        disk.path.unlink()
+    else:
+        disk.write(naming("a"))
+    found = disk.types()
+    assert (disk.types(), disk.conf.error) == (found, None)
+    assert infos(caplog) == [f"{disk.path} is in order again", f"{disk.path}: {', '.join(found) or 'no plugins'}"]
 
 
-def test_a_file_that_is_gone_means_no_plugins_whatever_was_before(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
-    disk.write(naming("a"))
-    disk.later()
-    disk.types()
-    disk.path.unlink()
-    assert disk.types() == disk.types() == []
-    assert infos(caplog) == [f"{disk.path}: a", f"{disk.path} changed: no plugins"]
-
-
-def test_a_broken_file_that_is_gone_is_in_order_again(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
-    disk.write("{")
-    with pytest.raises(ConfigError):
-        disk.types()
-    disk.path.unlink()
-    assert disk.types() == []
-    assert disk.conf.error is None
-    assert infos(caplog) == [f"{disk.path} is in order again", f"{disk.path}: no plugins"]
-
-
-def test_a_file_that_comes_back_unchanged_is_read_again(disk: Disk) -> None:
+def test_a_file_that_is_gone_means_no_plugins_and_is_read_again_when_it_comes_back(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Though nothing tells it from before."""
     disk.write(naming("a"))
     disk.later()
     assert disk.types() == ["a"]
     away = disk.path.rename(disk.path.with_suffix(".away"))
-    assert disk.types() == []
+    assert disk.types() == disk.types() == []
+    assert infos(caplog) == [f"{disk.path}: a", f"{disk.path} changed: no plugins"]
     away.rename(disk.path)
     disk.later()
     assert disk.types() == ["a"]
 
-
-def test_a_file_that_was_gone_is_read_again_though_nothing_tells_it_from_before(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def gone(path: str) -> None:
         raise FileNotFoundError
 
-    disk.write(naming("a"))
-    disk.later()
-    assert disk.types() == ["a"]
     with monkeypatch.context() as patch:
         pretend(patch, stat=gone)
         assert disk.types() == []
@@ -261,22 +226,83 @@ def test_a_file_that_was_gone_is_read_again_though_nothing_tells_it_from_before(
 def test_a_broken_file_without_a_good_version_is_an_error_for_every_event_and_logged_once(
     disk: Disk, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """An exception that is raised again would carry the traceback of every time before."""
     disk.write(text)
-    disk.later()
-    for _ in range(3):
-        with pytest.raises(ConfigError) as caught:
-            disk.conf.current()
-        assert str(caught.value).startswith(f"{disk.path}:1: ")
-    assert errors(caplog) == [f"{caught.value}; no plugin can run"]
-
-
-def test_an_error_for_every_event_costs_no_memory(disk: Disk) -> None:
-    """An exception that is raised again carries the traceback of every time before."""
-    disk.write("{")
     disk.later()
     lengths = []
     for _ in range(10):
         with pytest.raises(ConfigError) as caught:
             disk.conf.current()
+        assert str(caught.value).startswith(f"{disk.path}:1: ")
         lengths.append(len(caught.traceback))
+    assert errors(caplog) == [f"{caught.value}; no plugin can run"]
     assert lengths[1] == lengths[-1]
+    assert len(disk.reads) == 1
+
+
+# What is no file of a bearable size
+
+
+def sparse(path: Path) -> None:
+    """Makes a file that is too large to be read even once."""
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+UNUSABLE: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "a directory": (Path.mkdir, "regular file"),
+    "a FIFO, which to open would block for ever": (os.mkfifo, "regular file"),
+    "a link to what never ends": (lambda path: path.symlink_to("/dev/zero"), "regular file"),
+    "a link to itself": (lambda path: path.symlink_to(path.name), "symbolic links"),
+    "a long file": (lambda path: path.write_bytes(b" " * MAX_SIZE + b"{}"), f"{MAX_SIZE + 2} bytes, at most"),
+    "a sparse file": (sparse, f"{1 << 40} bytes, at most {MAX_SIZE}"),
+}
+
+
+@pytest.mark.parametrize("kind", UNUSABLE)
+def test_what_is_no_file_of_a_bearable_size_is_an_error_and_leaves_the_last_good_version(
+    disk: Disk, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    make, reason = UNUSABLE[kind]
+    make(disk.path)
+    descriptors = os.listdir("/proc/self/fd")
+    for _ in range(3):
+        assert reason in is_broken(disk, f"{disk.path}: ")
+    assert len(os.listdir("/proc/self/fd")) == len(descriptors)
+    disk.path.rmdir() if disk.path.is_dir() else disk.path.unlink()
+    disk.write(naming("a"))
+    disk.types()
+    disk.path.unlink()
+    caplog.clear()
+    make(disk.path)
+    assert disk.types() == disk.types() == ["a"]
+    [said] = errors(caplog)
+    assert reason in said
+
+
+def test_the_largest_file_is_read_whole_and_leaves_no_descriptor_open(disk: Disk) -> None:
+    assert MAX_SIZE == 1 << 20
+    text = naming("a")
+    descriptors = os.listdir("/proc/self/fd")
+    for whole in (text + " " * (MAX_SIZE - len(text)), text, "{"):
+        disk.write(whole)
+        assert disk.types() == ["a"]
+    assert len(os.listdir("/proc/self/fd")) == len(descriptors)
+
+
+@pytest.mark.parametrize("function", ["open", "stat"])
+def test_a_file_that_may_not_be_read_is_an_error(disk: Disk, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    """The tests may run as root, whom no file's mode stops."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    disk.write(naming("a"))
+    pretend(monkeypatch, **{function: refuse})
+    assert is_broken(disk) == f"{disk.path}: Permission denied"
+
+
+def test_a_path_through_a_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "nri").write_text("")
+    with pytest.raises(ConfigError, match="Not a directory"):
+        ConfigFile(str(tmp_path / "nri" / "conf.json")).current()

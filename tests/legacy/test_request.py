@@ -124,11 +124,10 @@ def without_deviations(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_deviations_from_the_original_are_the_ones_undone_here() -> None:
-    table = [deviation.what for deviation in DEVIATIONS if deviation.other.startswith("the original")]
-    assert len(table) == 3
-    assert all(f"`{label}`" in table[0] for label in KEPT_LABELS)
-    assert "deletes" in table[1]
-    assert "annotations of the CRI request" in table[2]
+    kept, deletes, requested = (of.what for of in DEVIATIONS if of.other.startswith("the original"))
+    assert all(f"`{label}`" in kept for label in KEPT_LABELS)
+    assert "deletes" in deletes
+    assert "annotations of the CRI request" in requested
 
 
 @pytest.mark.parametrize("version", CONTAINERD)
@@ -206,22 +205,18 @@ def test_what_is_there_is_not_left_out() -> None:
     )
 
 
-@pytest.mark.parametrize("conf", [b"null", b'""', b"0", b"false", b"{}", b"[]", b'{"n":1.10,"n":12345678901234567890}'])
-def test_a_conf_is_handed_on_as_its_text_even_if_it_is_empty(conf: bytes) -> None:
-    text = encode(of_pod(pod()), "create", ENTRY._replace(conf=conf), ())
-    assert text.startswith(b'{"conf":%s,"version"' % conf)
+def test_a_conf_is_handed_on_as_its_text_even_if_it_is_empty() -> None:
+    for conf in (b"null", b'""', b"0", b"false", b"{}", b"[]", b'{"n":1.10,"n":12345678901234567890}'):
+        text = encode(of_pod(pod()), "create", ENTRY._replace(conf=conf), ())
+        assert text.startswith(b'{"conf":%s,"version"' % conf)
 
 
-def test_linux_without_resources_has_resources_null() -> None:
+def test_linux_without_resources_has_resources_null_and_with_nothing_in_them_an_empty_object() -> None:
     for linux in (None, api.LinuxContainer(), api.LinuxContainer(cgroups_path="/x")):
         assert json.loads(of_container(container(linux), pod()).spec)["resources"] is None
     assert json.loads(of_pod(pod()).spec)["resources"] is None
-
-
-def test_resources_with_nothing_in_them_are_an_empty_object() -> None:
-    assert of_container(container(api.LinuxContainer(resources=api.LinuxResources())), pod()).spec == (
-        b'{"resources":{}}'
-    )
+    empty = api.LinuxContainer(resources=api.LinuxResources())
+    assert of_container(container(empty), pod()).spec == b'{"resources":{}}'
 
 
 def test_texts_are_escaped_as_go_escapes_them() -> None:
@@ -238,27 +233,18 @@ def test_texts_are_escaped_as_go_escapes_them() -> None:
     assert json.loads(text)["labels"] == {nasty: nasty}
 
 
-def test_the_sandbox_of_a_container_is_that_of_its_pod_or_else_its_own() -> None:
+def test_a_request_is_for_the_sandbox_when_both_ids_are_the_same_and_a_containers_sandbox_is_its_pod() -> None:
     """FACTS: StopContainer may come with a pod of which only the id is known, or not even that."""
-    assert of_container(container(pod_sandbox_id="other"), pod()).sandbox_id == "p"
+    assert (of_pod(pod()).is_sandbox, str(of_pod(pod()))) == (True, "sandbox p")
+    of_c = of_container(container(pod_sandbox_id="other"), pod())
+    assert (of_c.is_sandbox, str(of_c), of_c.sandbox_id) == (False, "container c", "p")
     assert of_container(container(pod_sandbox_id="other"), api.PodSandbox()).sandbox_id == "other"
 
 
-def test_a_request_is_for_the_sandbox_when_both_ids_are_the_same() -> None:
-    assert of_pod(pod()).is_sandbox
-    assert str(of_pod(pod())) == "sandbox p"
-    assert not of_container(container(), pod()).is_sandbox
-    assert str(of_container(container(), pod())) == "container c"
-
-
 def test_annotations_are_the_containers_and_labels_the_pods() -> None:
-    target = of_container(
-        container(annotations={"of": "container"}, labels={"of": "container"}),
-        pod(annotations={"of": "pod"}, labels={"of": "pod"}),
-    )
-    request = json.loads(encode(target, "create", ENTRY, ()))
-    assert request["spec"]["annotations"] == {"of": "container"}
-    assert request["labels"] == {"of": "pod"}
+    of_both: list[dict[str, Any]] = [{key: {"of": of} for key in ("annotations", "labels")} for of in ("c", "p")]
+    request = text_of(of_container(container(**of_both[0]), pod(**of_both[1])))
+    assert (request["spec"]["annotations"], request["labels"]) == ({"of": "c"}, {"of": "p"})
 
 
 def test_the_last_of_several_namespaces_of_a_type_counts() -> None:
@@ -314,22 +300,16 @@ def test_all_resources_are_written_in_the_order_of_the_oci_types() -> None:
     assert compact(resources_from(resources(EVERYTHING))) == EVERYTHING_OCI
 
 
-@pytest.mark.parametrize("part", ["memory", "cpu"])
-def test_a_part_that_the_runtime_did_not_fill_is_not_there_and_an_empty_one_is(part: str) -> None:
+def test_what_the_runtime_did_not_fill_is_not_there_and_what_is_empty_or_zero_is() -> None:
     assert resources_from(resources("{}")) == {}
-    assert resources_from(resources(f'{{"{part}": {{}}}}')) == {part: {}}
-
-
-@pytest.mark.parametrize("field", ["limit", "swap", "swappiness", "disable_oom_killer"])
-def test_a_scalar_of_zero_that_is_there_is_written(field: str) -> None:
-    zero = "false" if field == "disable_oom_killer" else "0"
-    written = resources_from(resources(f'{{"memory": {{"{field}": {{"value": {zero}}}}}}}'))
-    assert compact(written).endswith(f":{zero}}}}}")
-
-
-@pytest.mark.parametrize(("limit", "pids"), [(1, {"limit": 1}), (0, {"limit": 0}), (-1, {})])
-def test_unlimited_pids_have_no_limit(limit: int, pids: dict[str, int]) -> None:
-    assert resources_from(resources(f'{{"pids": {{"limit": {limit}}}}}'))["pids"] == pids
+    for part in ("memory", "cpu"):
+        assert resources_from(resources(f'{{"{part}": {{}}}}')) == {part: {}}
+    for field in ("limit", "swap", "swappiness", "disable_oom_killer"):
+        zero = "false" if field == "disable_oom_killer" else "0"
+        written = resources_from(resources(f'{{"memory": {{"{field}": {{"value": {zero}}}}}}}'))
+        assert compact(written).endswith(f":{zero}}}}}"), field
+    for limit, pids in ((1, {"limit": 1}), (0, {"limit": 0}), (-1, {})):  # unlimited pids have no limit
+        assert resources_from(resources(f'{{"pids": {{"limit": {limit}}}}}'))["pids"] == pids
 
 
 def complete() -> Target:
@@ -350,17 +330,16 @@ def test_a_delete_that_lacks_everything_is_completed_from_its_create() -> None:
     assert target.cgroups_path == "/created"
 
 
-def test_a_delete_that_has_everything_keeps_it() -> None:
-    linux = api.LinuxContainer(cgroups_path="/now", resources=api.LinuxResources(unified={"at": "delete"}))
-    target = of_container(container(linux, pid=8), pod(labels={"at": "delete"}))
-    before = text_of(of_container(container(linux, pid=8), pod(labels={"at": "delete"})))
+AT_DELETE = api.LinuxResources(unified={"at": "delete"})
+
+
+def test_a_delete_that_has_everything_keeps_it_and_one_without_a_cgroup_has_the_spec_of_its_create() -> None:
+    linux = api.LinuxContainer(cgroups_path="/now", resources=AT_DELETE)
+    target, unchanged = (of_container(container(linux, pid=8), pod(labels={"at": "delete"})) for _ in "12")
     target.remember(complete())
-    assert text_of(target) == before
-    assert before["pid"] == 8
-
-
-def test_a_spec_without_the_cgroups_path_is_incomplete_though_it_has_annotations() -> None:
-    linux = api.LinuxContainer(resources=api.LinuxResources(unified={"at": "delete"}))
+    assert text_of(target) == text_of(unchanged)
+    assert text_of(target)["pid"] == 8
+    linux = api.LinuxContainer(resources=AT_DELETE)
     target = of_container(container(linux, annotations={"at": "delete"}), pod())
     target.remember(complete())
     assert text_of(target)["spec"] == text_of(complete())["spec"]
@@ -374,15 +353,8 @@ def test_each_missing_part_is_remembered_by_itself(asked_before: bool) -> None:
     if asked_before:
         text_of(target)
     target.remember(complete())
-    assert text_of(target) == {
-        "version": "0.1",
-        "state": "delete",
-        "id": "c",
-        "sandboxID": "p",
-        "pid": 7,
-        "spec": {"resources": None, "cgroupsPath": "/now"},
-        "labels": {"at": "create"},
-    }
+    known = {"version": "0.1", "state": "delete", "id": "c", "sandboxID": "p", "pid": 7, "labels": {"at": "create"}}
+    assert text_of(target) == known | {"spec": {"resources": None, "cgroupsPath": "/now"}}
 
 
 def test_what_is_remembered_of_nothing_is_nothing() -> None:

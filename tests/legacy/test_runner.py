@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -69,28 +69,18 @@ def test_symlinks_are_followed_and_dangling_ones_are_not_there(folders: list[Pat
     assert find("dangling", names(folders)) == there
 
 
-def test_a_missing_program_is_named_with_the_folders(folders: list[Path]) -> None:
-    assert refusal("konfine", folders) == f"plugin: konfine: not found in {folders[0]}:{folders[1]}"
-
-
-@pytest.mark.parametrize("mode", [0o644, 0o600, 0o000])
-def test_what_is_not_executable_is_an_error_and_no_other_takes_its_place(folders: list[Path], mode: int) -> None:
-    path = program(folders[0] / "konfine", mode)
+def test_what_is_not_executable_is_an_error_and_no_other_takes_its_place(folders: list[Path]) -> None:
     program(folders[1] / "konfine")
-    assert refusal("konfine", folders) == f"plugin: konfine: {path} is not an executable file"
-
-
-@pytest.mark.parametrize("mode", [0o100, 0o010, 0o001])
-def test_anybodys_right_to_execute_makes_an_executable(folders: list[Path], mode: int) -> None:
-    path = program(folders[0] / "konfine", mode)
-    assert find("konfine", names(folders)) == path
-
-
-@pytest.mark.parametrize("type_", ["folder", ".", "..", "fifo"])
-def test_what_is_no_file_is_an_error(folders: list[Path], type_: str) -> None:
+    for mode in (0o644, 0o600, 0o000):
+        path = program(folders[0] / "konfine", mode)
+        assert refusal("konfine", folders) == f"plugin: konfine: {path} is not an executable file"
+    for mode in (0o100, 0o010, 0o001):  # anybody's right to execute makes an executable
+        path = program(folders[0] / "konfine", mode)
+        assert find("konfine", names(folders)) == path
     (folders[0] / "folder").mkdir()
     os.mkfifo(folders[0] / "fifo", 0o755)
-    assert refusal(type_, folders) == f"plugin: {type_}: {folders[0]}/{type_} is not an executable file"
+    for type_ in ("folder", ".", "..", "fifo"):
+        assert refusal(type_, folders) == f"plugin: {type_}: {folders[0]}/{type_} is not an executable file"
 
 
 def test_a_type_with_a_slash_is_a_path(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,14 +94,12 @@ def test_a_type_with_a_slash_is_a_path(folders: list[Path], monkeypatch: pytest.
     assert str(caught.value) == "plugin: /no/such/program: not found"
 
 
-@pytest.mark.parametrize(("type_", "reason"), [("x" * 300, "File name too long"), ("loop/x", "symbolic links")])
-def test_what_cannot_be_looked_at_is_an_error(folders: list[Path], type_: str, reason: str) -> None:
+def test_what_cannot_be_looked_at_is_an_error(folders: list[Path]) -> None:
     (folders[0] / "loop").symlink_to("loop")
-    path = str(folders[0] / type_)
-    with pytest.raises(PluginError, match=reason):
-        find(path, [])
-    if "/" not in type_:
-        assert reason in refusal(type_, folders)
+    assert "File name too long" in refusal("x" * 300, folders)
+    for type_, reason in (("x" * 300, "File name too long"), ("loop/x", "symbolic links")):
+        with pytest.raises(PluginError, match=reason):
+            find(str(folders[0] / type_), [])
 
 
 class Crew:
@@ -122,6 +110,7 @@ class Crew:
         self.programs = programs
         self.runner = Runner(loop)
         self.ended: list[Process] = []
+        self.left: list[Process] = []
 
     def start(self, type_: str, request: bytes = b"{}") -> Process:
         process = self.programs.spawn(self.runner, type_, self.ended.append)
@@ -132,6 +121,13 @@ class Crew:
         process = self.start(type_)
         self.loop.until(lambda: process in self.ended)
         return process.stdout.decode()
+
+    def leave(self, type_: str, has_result: bool = False) -> None:
+        self.left.append(self.start(type_))
+        if has_result:
+            self.runner.let_work(self.left[-1])
+        else:
+            self.runner.leave(self.left[-1], kill=False)
 
 
 Hire = Callable[..., Crew]
@@ -161,11 +157,18 @@ def test_the_environment_is_a_path_of_the_usual_folders_and_then_the_plugins_own
     )
 
 
-def test_the_plugins_folders_are_searched_in_their_order(crew: Hire, folders: list[Path]) -> None:
+def test_the_plugins_folders_are_searched_in_their_order_and_before_the_systems(
+    crew: Hire, programs: Programs, folders: list[Path]
+) -> None:
+    """The original searched PATH first: a plugin called `logger` was the program of that name."""
     for folder in folders:
         program(folder / "twice")
     assert crew(*folders).run("twice") == f"{folders[0]}/twice\n"
     assert crew(*reversed(folders)).run("twice") == f"{folders[1]}/twice\n"
+    programs.shell("who", "echo the plugin")
+    assert crew(programs.folder).run("who") == "the plugin\n"
+    assert "/bin" in SYSTEM_PATH.split(":")
+    assert crew(programs.folder).run("true") == ""
 
 
 def test_more_can_be_configured(crew: Hire, programs: Programs) -> None:
@@ -180,17 +183,6 @@ def test_a_path_that_is_configured_takes_the_place_of_ours(crew: Hire, programs:
     hired = crew(programs.folder, PATH=f"{folders[0]}:/bin")
     assert hired.run("tell") == f"PATH={folders[0]}:/bin\0"
     assert hired.run("elsewhere").startswith(str(folders[0]))
-
-
-def test_the_plugins_folders_are_searched_before_the_systems(crew: Hire, programs: Programs) -> None:
-    """The original searched PATH first: a plugin called `logger` was the program of that name."""
-    programs.shell("who", "echo the plugin")
-    assert crew(programs.folder).run("who") == "the plugin\n"
-
-
-def test_the_systems_folders_are_searched_too(crew: Hire, programs: Programs) -> None:
-    assert "/bin" in SYSTEM_PATH.split(":")
-    assert crew(programs.folder).run("true") == ""
 
 
 def test_stderr_is_logged_with_the_plugins_name(
@@ -265,87 +257,66 @@ def test_one_that_works_on_after_its_result_is_reaped_with_nobody_told(
     ]
 
 
-def test_of_too_many_that_are_left_the_oldest_is_killed_by_name(
-    crew: Hire, programs: Programs, gate: Fifo, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert MAX_LEFT == 32
-    programs.shell("slow", f"read line < {gate}")
+@pytest.fixture
+def slow(crew: Hire, programs: Programs, gate: Fifo) -> Iterator[Crew]:
+    """A crew whose programs wait at the gate until the test is over."""
+    for name in ("slow", "other"):
+        programs.shell(name, f"read line < {gate}")
     hired = crew(programs.folder)
-    left = []
-    for number in range(MAX_LEFT + 2):
-        left.append(hired.start("slow"))
-        hired.runner.leave(left[-1], kill=False)
-        killed = max(0, number + 1 - MAX_LEFT)
-        hired.loop.until(lambda killed=killed: all(process.status == -9 for process in left[:killed]))  # type: ignore[misc]
-    hired.loop.settle()
-    assert [process.status for process in left] == [-9] * 2 + [None] * MAX_LEFT
-    assert sum(one.killed for one in hired.runner.accounts.values()) == 2
-    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    assert errors == [f"slow: more than 32 left: pid {process.pid}, the oldest, is killed" for process in left[:2]]
-    release(hired, gate, left)
-
-
-def release(hired: Crew, gate: Fifo, left: list[Process]) -> None:
-    for process in left:
+    yield hired
+    for process in hired.left:
         if process.status is None:
             gate.put()
-    hired.loop.until(lambda: all(process.status is not None for process in left))
+    hired.loop.until(lambda: all(process.status is not None for process in hired.left))
 
 
-def test_one_too_many_that_does_not_die_at_once_is_not_the_only_one_to_be_killed(
-    crew: Hire, programs: Programs, gate: Fifo
-) -> None:
+def killed(crew: Crew) -> int:
+    return sum(one.killed for one in crew.runner.accounts.values())
+
+
+def ended(crew: Crew, *numbers: int) -> bool:
+    return all(crew.left[number].status is not None for number in numbers)
+
+
+def test_of_too_many_that_are_left_the_oldest_is_killed_by_name(slow: Crew, caplog: pytest.LogCaptureFixture) -> None:
+    assert MAX_LEFT == 32
+    for number in range(MAX_LEFT + 2):
+        slow.leave("slow")
+        slow.loop.until(lambda number=number: ended(slow, *range(number + 1 - MAX_LEFT)))  # type: ignore[misc]
+    slow.loop.settle()
+    assert [process.status for process in slow.left] == [-9] * 2 + [None] * MAX_LEFT
+    assert killed(slow) == 2
+    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert errors == [f"slow: more than 32 left: pid {one.pid}, the oldest, is killed" for one in slow.left[:2]]
+
+
+def test_one_too_many_that_does_not_die_at_once_is_not_the_only_one_to_be_killed(slow: Crew) -> None:
     """Nothing of the loop runs in between, as if the first one hung in the kernel."""
-    programs.shell("slow", f"read line < {gate}")
-    hired = crew(programs.folder)
-    left = []
     for _ in range(MAX_LEFT + 3):
-        left.append(hired.start("slow"))
-        hired.runner.leave(left[-1], kill=False)
-    hired.loop.until(lambda: all(process.status is not None for process in left[:3]), "they are not killed")
-    assert [process.status for process in left] == [-9] * 3 + [None] * MAX_LEFT
-    release(hired, gate, left)
+        slow.leave("slow")
+    slow.loop.until(lambda: ended(slow, 0, 1, 2), "they are not killed")
+    assert [process.status for process in slow.left] == [-9] * 3 + [None] * MAX_LEFT
 
 
-def test_those_that_have_ended_by_themselves_do_not_count_and_are_forgotten(
-    crew: Hire, programs: Programs, gate: Fifo
-) -> None:
-    programs.shell("slow", f"read line < {gate}")
-    hired = crew(programs.folder)
+def test_those_that_have_ended_by_themselves_do_not_count_and_are_forgotten(slow: Crew, gate: Fifo) -> None:
     for _ in range(MAX_LEFT + 2):
-        process = hired.start("slow")
-        hired.runner.leave(process, kill=False)
-        release(hired, gate, [process])
-    hired.loop.settle()
-    assert sum(one.killed for one in hired.runner.accounts.values()) == 0
-    assert hired.ended == []
-    remembered = weakref.ref(process)
-    del process
+        slow.leave("slow")
+        gate.put()
+        slow.loop.until(lambda: ended(slow, -1))
+    slow.loop.settle()
+    assert (killed(slow), slow.ended) == (0, [])
+    remembered = weakref.ref(slow.left.pop())
+    slow.left.clear()
     gc.collect()
     assert remembered() is None
 
 
-def test_those_that_work_on_after_their_result_count_and_those_of_another_plugin_do_not(
-    crew: Hire, programs: Programs, gate: Fifo
-) -> None:
-    programs.shell("slow", f"read line < {gate}")
-    programs.shell("other", f"read line < {gate}")
-    hired = crew(programs.folder)
-    left = []
+def test_those_that_work_on_after_their_result_count_and_those_of_another_plugin_do_not(slow: Crew) -> None:
     for _ in range(MAX_LEFT // 2 + 1):
-        for type_, leave in (("slow", left_without), ("other", left_without), ("slow", left_done)):
-            left.append(hired.start(type_))
-            leave(hired.runner, left[-1])
-    hired.loop.until(lambda: left[0].status is not None and left[2].status is not None, "the oldest are not killed")
-    hired.loop.settle()
-    assert sum(one.killed for one in hired.runner.accounts.values()) == 2
-    assert [process.name for process in left if process.status is not None] == ["slow", "slow"]
-    release(hired, gate, left)
-
-
-def left_without(runner: Runner, process: Process) -> None:
-    runner.leave(process, kill=False)
-
-
-def left_done(runner: Runner, process: Process) -> None:
-    runner.let_work(process)
+        slow.leave("slow")
+        slow.leave("other")
+        slow.leave("slow", has_result=True)
+    slow.loop.until(lambda: ended(slow, 0, 2), "the oldest are not killed")
+    slow.loop.settle()
+    assert killed(slow) == 2
+    assert [process.name for process in slow.left if process.status is not None] == ["slow", "slow"]

@@ -1,4 +1,4 @@
-"""Which plugins have their turn at which event, and which are owed a delete."""
+"""Which plugins have their turn at which event, and which are owed a delete: by their lists, or as what ran before."""
 
 from __future__ import annotations
 
@@ -6,65 +6,72 @@ from typing import Any
 
 import pytest
 
+from adapter.legacy.uncounted import SLICE
 from adapter.nri import api
-from adapter.settings import PluginSettings
 
-from .creations import configured, container, created, creating
+from .creations import configured, container, created
 from .node import Node, a_container, a_pod
+from .scenarios import Player, case
+
+ANSWER = {"a": "answer"}
+BOTH = {"a": "answer", "b": "answer"}
 
 
-def test_a_plugin_without_a_list_of_events_has_no_turn_at_others(node: Node) -> None:
-    node.plugins(a="answer")
-    answer = creating(node)
-    assert answer.outcome == "nothing to do"
-    assert answer.reply is None
+def listed(**events: str) -> dict[str, Any]:
+    return {"plugins": {name: {"events": of} for name, of in events.items()}}
 
 
-def test_a_list_of_events_replaces_the_usual_four(node: Node) -> None:
-    configured(node, "CreateContainer", plugins="a").plugins(a="answer", b="answer")
-    created(node)
-    node.wait(node.create_pod(), node.create("c1"))
-    node.wait(node.delete("c1"), node.delete_pod())
-    assert node.runs == ["a create c1", "b create pod", "b create c1", "b delete c1", "b delete pod"]
+LISTS = {
+    "a plugin without a list of events has no turn at others": case("prepare c1 -> -", ANSWER),
+    "a list of events replaces the usual four": case(
+        "prepare c1 -> ok; create pod -> ok; create c1 -> ok; stop c1 -> ok; stop pod -> ok;"
+        "ran a create c1, b create pod, b create c1, b delete c1, b delete pod",
+        BOTH,
+        listed(a="CreateContainer"),
+    ),
+    "a create at creation is owed its stop, and only one": case(
+        "prepare c1 -> ok; stop c1 -> ok; stop c1; remove c1; stop c2; idle; ran a create c1, a delete c1",
+        ANSWER,
+        listed(a="CreateContainer StopContainer"),
+    ),
+    "a plugin that has no turn at creates gets every stop": case(
+        "stop c1 -> ok; ran a delete c1", ANSWER, listed(a="StopContainer")
+    ),
+    "pods have their creates and stops likewise": case(
+        "create pod -> ok; stop pod -> ok; ran a create pod, b delete pod",
+        BOTH,
+        listed(a="RunPodSandbox", b="StopPodSandbox"),
+    ),
+    "what containerd runs for pods itself is left to it, whatever is listed": case(
+        "stop pod -> -; remove pod -> ok; ran a delete pod",
+        ANSWER,
+        {"sandboxes": "never"} | listed(a="StopPodSandbox RemovePodSandbox"),
+    ),
+}
 
 
-EVENTS = [
-    ("PostCreateContainer", api.PostCreateContainerRequest(pod=a_pod(), container=container()), "create c1"),
-    ("PostStartContainer", api.PostStartContainerRequest(pod=a_pod(), container=container()), "create c1"),
-    ("UpdateContainer", api.UpdateContainerRequest(pod=a_pod(), container=container()), "update c1"),
-    ("PostUpdateContainer", api.PostUpdateContainerRequest(pod=a_pod(), container=container()), "update c1"),
-    ("UpdatePodSandbox", api.UpdatePodSandboxRequest(pod=a_pod()), "update pod"),
-    ("PostUpdatePodSandbox", api.PostUpdatePodSandboxRequest(pod=a_pod()), "update pod"),
-    ("RemoveContainer", api.RemoveContainerRequest(pod=a_pod(), container=container()), "delete c1"),
-    ("RemovePodSandbox", api.RemovePodSandboxRequest(pod=a_pod()), "delete pod"),
-]
+@pytest.mark.parametrize("name", LISTS)
+def test_scenario(name: str, player: Player) -> None:
+    player.play(LISTS[name])
 
 
-@pytest.mark.parametrize(("event", "request_", "run"), EVENTS, ids=[event for event, *_ in EVENTS])
-def test_every_event_can_be_listed(node: Node, event: str, request_: Any, run: str) -> None:
+EVENTS = {
+    **dict.fromkeys(("PostCreateContainer", "PostStartContainer"), "create c1"),
+    **dict.fromkeys(("UpdateContainer", "PostUpdateContainer"), "update c1"),
+    **dict.fromkeys(("UpdatePodSandbox", "PostUpdatePodSandbox"), "update pod"),
+    **{"RemoveContainer": "delete c1", "RemovePodSandbox": "delete pod"},
+}
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_every_event_can_be_listed(node: Node, event: str) -> None:
+    about = {"container": container()} if event.endswith("Container") else {}
     configured(node, event).plugins(a="answer")
-    answer = node.handle(event, request_)
+    answer = node.handle(event, getattr(api, f"{event}Request")(pod=a_pod(), **about))
     node.wait(answer)
-    assert answer.outcome == "ok"
-    assert node.runs == [f"a {run}"]
+    assert (answer.outcome, node.runs) == ("ok", [f"a {EVENTS[event]}"])
     [request] = node.requests("a")
-    assert request["event"] == event
-    assert request["pod"]["id"] == "pod"
-    assert ("container" in request) == run.endswith("c1")
-
-
-# Exactly one delete for a create, whatever the list
-
-
-def test_a_create_at_creation_is_owed_its_stop(node: Node) -> None:
-    configured(node, "CreateContainer", "StopContainer").plugins(a="answer")
-    created(node)
-    node.wait(node.delete("c1"))
-    node.delete("c1")
-    node.delete("c1", event="RemoveContainer")
-    node.delete("c2")
-    node.idle()
-    assert node.runs == ["a create c1", "a delete c1"]
+    assert (request["event"], request["pod"]["id"], "container" in request) == (event, "pod", bool(about))
 
 
 def test_two_creates_of_one_container_are_owed_one_stop_with_the_pid_of_the_later(node: Node) -> None:
@@ -74,52 +81,16 @@ def test_two_creates_of_one_container_are_owed_one_stop_with_the_pid_of_the_late
     node.wait(node.delete("c1"))
     assert node.runs == ["a create c1", "a create c1", "a delete c1"]
     assert node.requests("a")[-1]["pid"] == 33
-
-
-def test_a_plugin_that_has_no_turn_at_creates_gets_every_stop(node: Node) -> None:
-    configured(node, "StopContainer").plugins(a="answer")
-    node.wait(node.delete("c1"))
-    assert node.runs == ["a delete c1"]
-    assert "event" not in node.requests("a")[0]
+    assert "event" not in node.requests("a")[-1], "it is the delete that the create is owed"
 
 
 def test_a_missed_stop_is_made_up_for_by_a_removal_that_is_listed_itself(node: Node) -> None:
-    configured(node, "StartContainer", "StopContainer", "RemoveContainer", plugins="a").plugins(a="answer", b="answer")
+    configured(node, "StartContainer", "StopContainer", "RemoveContainer", plugins="a").plugins(**BOTH)
     node.wait(node.create("c1"))
     node.wait(node.delete("c1", event="RemoveContainer"))
     assert node.runs == ["a create c1", "b create c1", "a delete c1", "b delete c1"]
     for name in "ab":
         assert "event" not in node.requests(name)[-1], "it is the delete that the create is owed"
-
-
-def test_pods_have_their_creates_and_stops_likewise(node: Node) -> None:
-    settings = {
-        name: PluginSettings(events=frozenset([event]))
-        for name, event in (("a", "RunPodSandbox"), ("b", "StopPodSandbox"))
-    }
-    node.build(plugins=settings)
-    node.plugins(a="answer", b="answer")
-    node.wait(node.create_pod(), node.delete_pod())
-    assert node.runs == ["a create pod", "b delete pod"]
-
-
-def test_what_containerd_runs_for_pods_itself_is_left_to_it_whatever_is_listed(node: Node) -> None:
-    node.build(
-        plugins={"a": PluginSettings(events=frozenset(["StopPodSandbox", "RemovePodSandbox"]))}, sandboxes="never"
-    )
-    node.plugins(a="answer")
-    assert node.delete_pod().outcome == "nothing to do"
-    node.wait(node.handle("RemovePodSandbox", api.RemovePodSandboxRequest(pod=a_pod())))
-    assert node.runs == ["a delete pod"]
-
-
-def test_what_runs_at_the_start_is_owed_a_stop_by_those_that_have_a_turn_then(node: Node) -> None:
-    lists = {"a": ["CreateContainer", "StopContainer"], "b": ["CreateContainer"]}
-    node.build(plugins={name: PluginSettings(events=frozenset(events)) for name, events in lists.items()})
-    node.plugins(a="answer", b="answer", c="answer")
-    node.bridge.synchronize([], [a_container("c1", state=api.CONTAINER_RUNNING, pod_sandbox_id="pod")])
-    node.wait(node.delete("c1"))
-    assert node.runs == ["a delete c1", "c delete c1"]
 
 
 def test_before_there_is_a_container_its_process_is_not_looked_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,3 +99,105 @@ def test_before_there_is_a_container_its_process_is_not_looked_for(node: Node, m
     created(node)
     node.wait(node.create("c1", pid=0))
     assert [request.get("pid") for request in node.requests("a")] == [None, 77]
+
+
+# What ran before us counts as created: it gets its deletes, and nothing else does
+
+RUNNING = api.CONTAINER_RUNNING
+C1 = a_container("c1", pod_sandbox_id="pod", state=RUNNING)
+C1_DELETES = "stop c1 -> ok; ran a delete c1, b delete c1; stop c1 -> -"
+
+
+@pytest.fixture
+def two(node: Node) -> Node:
+    """A node with two plugins."""
+    node.plugins(**BOTH)
+    return node
+
+
+def test_a_running_container_gets_its_deletes_with_what_is_known_of_it(two: Node, player: Player) -> None:
+    two.bridge.synchronize([a_pod()], [C1])
+    player.play(case(f"ran; {C1_DELETES}"))  # a create is not made up for
+    [request] = two.requests("a")
+    assert (request["pid"], request["sandboxID"], request["labels"]) == (22, "pod", {"of": "pod"})
+    assert request["spec"]["cgroupsPath"] == "/c1"
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "CREATED", "STOPPED", "UNKNOWN"])
+def test_only_running_and_paused_containers_count(two: Node, player: Player, state: str) -> None:
+    """A CREATED one has its create still to come, and a pod without a process lives by its containers."""
+    listed = a_container("c1", pod_sandbox_id="pod", state=f"CONTAINER_{state}")
+    two.bridge.synchronize([a_pod(pid=0)], [listed])
+    outcome = "ok" if state in ("RUNNING", "PAUSED") else "-"
+    player.play(case(f"stop c1 -> {outcome}; stop pod -> {outcome}"))
+    if outcome == "-":
+        player.play(case(f"create c1 -> ok; ran a create c1, b create c1; {C1_DELETES}"))
+
+
+def test_a_pod_with_a_process_counts_and_one_without_is_not_ready(two: Node, player: Player) -> None:
+    two.bridge.synchronize([a_pod("pod1"), a_pod("pod2", pid=0)], [])
+    player.play(case("stop pod1 -> ok; ran a delete pod1, b delete pod1; stop pod2 -> -"))
+
+
+def test_a_container_whose_pod_is_not_told_counts(two: Node, player: Player) -> None:
+    two.bridge.synchronize([], [a_container("c1", pod_sandbox_id="elsewhere", state=RUNNING)])
+    player.play(case(C1_DELETES))
+    assert two.requests("a")[0]["sandboxID"] in ("elsewhere", "pod")
+
+
+def test_sandboxes_that_are_not_ours_do_not_count(node: Node, player: Player) -> None:
+    node.build(sandboxes="never")
+    node.plugins(a="answer")
+    node.bridge.synchronize([a_pod()], [C1])
+    player.play(case("stop pod -> -; stop c1 -> ok; ran a delete c1"))
+
+
+def test_the_plugins_of_the_moment_are_owed_the_deletes(two: Node, player: Player) -> None:
+    """Those that come into conf.json later never had a create, and those that it names no more come first."""
+    two.bridge.synchronize([], [C1])
+    player.play(case("plugin c; conf c a; stop c1 -> ok; ran b delete c1, a delete c1"))
+
+
+def test_those_that_have_no_turn_at_creates_are_owed_none(node: Node, player: Player) -> None:
+    lists = listed(a="CreateContainer StopContainer", b="CreateContainer")
+    player.play(case("settle", BOTH | {"c": "answer"}, lists))
+    node.bridge.synchronize([], [C1])
+    player.play(case("stop c1 -> ok; ran a delete c1, c delete c1"))
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_without_plugins_or_with_a_broken_conf_json_nobody_is_owed_anything(
+    node: Node, player: Player, is_broken: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    if is_broken:
+        node.conf_json.write_text("{")
+    node.bridge.synchronize([a_pod()], [C1])
+    assert len(node.bridge.ledger) == 0
+    if is_broken:
+        assert caplog.messages == [f"{node.conf_json}:1: unexpected end; no plugin can run"]
+    else:
+        player.play(case("stop c1 -> -", ANSWER))
+
+
+def test_to_be_told_again_changes_nothing(two: Node, player: Player) -> None:
+    """After a reconnection everything is told again."""
+    player.play(case("create c1 pid 33 -> ok; ran a create c1, b create c1"))
+    for _ in range(2):
+        two.bridge.synchronize([], [a_container("c1", pod_sandbox_id="pod", state=RUNNING, pid=44)])
+    player.play(case(C1_DELETES))
+    assert two.requests("a")[-1]["pid"] == 33
+
+
+def test_thousands_are_counted_in_slices_and_what_an_event_names_at_once(two: Node, player: Player) -> None:
+    many = [a_container(f"c{number}", pod_sandbox_id=f"p{number}", state=RUNNING) for number in range(1000)]
+    two.bridge.synchronize([], many)
+    assert len(two.bridge.ledger) == SLICE
+    player.play(case("stop c999 -> ok; ran a delete c999, b delete c999"))
+    two.loop.until(lambda: len(two.bridge.ledger) == 999, "the others count, too")
+
+
+def test_a_handover_leaves_nothing_uncounted(two: Node) -> None:
+    many = [a_container(f"c{number}", pod_sandbox_id=f"p{number}", state=RUNNING) for number in range(1000)]
+    two.bridge.synchronize([], many)
+    two.bridge.release()
+    assert len(two.bridge.ledger) == 1000
