@@ -20,6 +20,7 @@ EARLY = [Ends.AT_FAILURE, Ends.AT_ANSWER]
 class Program(NamedTuple):
     name: str
     policy: Policy
+    limit: str = "timeout"
 
     def error(self, reason: str) -> PluginError:
         return PluginError(self.name, reason)

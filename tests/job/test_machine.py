@@ -21,6 +21,7 @@ HISTORIES = 4000
 class Program(NamedTuple):
     name: str
     policy: Policy
+    limit: str = "timeout"
 
     def error(self, reason: str) -> PluginError:
         return PluginError(self.name, reason)

@@ -78,7 +78,8 @@ ALONE = {
         ALL_MAY_FAIL,
     ),
     "behind a plugin that works on one that must not fail fails": case(
-        "create c1; a holds; late; it is plugin: b: not run: a took 1.9 s (legacy.plugins.a.timeout); idle; ran a create c1",
+        "create c1; a holds; late; it is plugin: b: not run: a took 1.9 s (legacy.plugins.a.timeout); idle;"
+        "ran a create c1",
         {"a": "answer; hold", "b": ANSWER},
     ),
     "a failure that was printed counts though the plugin works on": case(
