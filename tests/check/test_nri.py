@@ -13,15 +13,11 @@ REAL = Path(__file__).parent / "configurations"
 """Default configurations that the runtimes print themselves, CRI-O's without its comments."""
 
 TABLE = "[plugins.'io.containerd.nri.v1.nri']\n"
+HINT = "; to switch it on: disable = false under [plugins.'io.containerd.nri.v1.nri']"
 ON = "ok config.toml: containerd: NRI is on"
-OFF = (
-    "PROBLEM config.toml: containerd: NRI is off; to switch it on: disable = false under"
-    " [plugins.'io.containerd.nri.v1.nri']"
-)
-UNKNOWN = (
-    "note config.toml: containerd: NRI is on since containerd 2.0, off in 1.7; to switch it on: disable = false under"
-    " [plugins.'io.containerd.nri.v1.nri']"
-)
+OFF = f"PROBLEM config.toml: containerd: NRI is off{HINT}"
+UNKNOWN = f"note config.toml: containerd: NRI is on since containerd 2.0, off in 1.7{HINT}"
+CRIO_ON = "ok crio.conf: CRI-O: NRI is on"
 
 
 def told(node: Node, runtime: str) -> list[str]:
@@ -30,9 +26,8 @@ def told(node: Node, runtime: str) -> list[str]:
     return [line for line in node() if f": {runtime}: " in line]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_containerds_switch_decides_else_its_version(node: Node) -> None:
+    for text, said in (
         ("", UNKNOWN),
         ("version = 2", UNKNOWN),
         ("version = 3", ON),
@@ -41,15 +36,10 @@ def told(node: Node, runtime: str) -> list[str]:
         (f"version = 3\n{TABLE}disable = true", OFF),
         (f"disabled_plugins = ['cri', 'io.containerd.nri.v1.nri']\n{TABLE}disable = false", OFF),
         (f"disabled_plugins = ['cri']\n{TABLE}disable = false", ON),
-    ],
-)
-def test_containerds_switch_decides_else_its_version(node: Node, text: str, said: str) -> None:
-    node.write("config.toml", text)
-    assert told(node, "containerd") == [said]
-    assert node.code == (said == OFF)
-
-
-def test_without_a_file_containerds_default_holds(node: Node) -> None:
+    ):
+        node.write("config.toml", text)
+        assert told(node, "containerd") == [said], text
+        assert node.code == (said == OFF)
     (node.folder / "config.toml").unlink()
     assert told(node, "containerd") == [UNKNOWN]
 
@@ -91,7 +81,7 @@ def test_crios_drop_ins_override_in_the_order_of_their_paths(node: Node) -> None
     assert told(node, "CRI-O") == [off]
     (node.folder / "crio.conf.d/50").mkdir(parents=True)
     node.write("crio.conf.d/50/on", "[crio.nri]\nenable_nri = true")
-    assert told(node, "CRI-O") == ["ok crio.conf: CRI-O: NRI is on"]
+    assert told(node, "CRI-O") == [CRIO_ON]
     node.write("crio.conf.d/60-off", "[crio.nri]\nenable_nri = false")
     node.write("crio.conf.d/.70", "")
     assert told(node, "CRI-O") == [off]
@@ -114,25 +104,21 @@ def test_who_cannot_join_and_where_plugins_are_is_said(node: Node, runtime: str)
     ]
 
 
-@pytest.mark.parametrize("text", ["crio = 3", "[crio]\nnri = 3", "crio = ["])
-def test_a_file_of_crio_that_cannot_be_understood_is_named(node: Node, text: str) -> None:
+def test_a_file_of_crio_that_cannot_be_understood_is_named(node: Node) -> None:
     node.write("CRI-O", "")
-    node.write("crio.conf", text)
-    assert [line for line in node.problems() if line.startswith("crio.conf: ") and "CRI-O may not start" in line]
+    for text in ("crio = 3", "[crio]\nnri = 3", "crio = ["):
+        node.write("crio.conf", text)
+        assert [line for line in node.problems() if line.startswith("crio.conf: ") and "CRI-O may not start" in line]
 
 
-@pytest.mark.parametrize(
-    ("runtime", "file", "default", "said"),
-    [
+def test_the_runtimes_own_defaults_are_understood(node: Node) -> None:
+    for runtime, file, default, said in (
         ("containerd", "config.toml", "containerd-1.7.35.toml", OFF),
         ("containerd", "config.toml", "containerd-2.4.2.toml", ON),
-        ("CRI-O", "crio.conf", "cri-o-1.36.3.conf", "ok crio.conf: CRI-O: NRI is on"),
-    ],
-)
-def test_the_runtimes_own_defaults_are_understood(node: Node, runtime: str, file: str, default: str, said: str) -> None:
-    text = (REAL / default).read_text().replace("/opt/nri/plugins", f"{node.folder}/plugins")
-    node.write(file, text)
-    assert told(node, runtime) == [said]
+        ("CRI-O", "crio.conf", "cri-o-1.36.3.conf", CRIO_ON),
+    ):
+        node.write(file, (REAL / default).read_text().replace("/opt/nri/plugins", f"{node.folder}/plugins"))
+        assert told(node, runtime) == [said]
 
 
 @pytest.mark.parametrize(

@@ -2,62 +2,53 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.check.node import Node
 
-
-@pytest.mark.parametrize(
-    ("text", "problems"),
-    [
-        ("", ["conf.json:1:1: the file is empty"]),
-        ('{"plugins": [\n  {"type": "a",}]}', ["conf.json:2:16: a key in quotes is missing"]),
-        ('{"plugins": [{"typ": "konfine"}]}',
-            ["conf.json:1:14: plugins[0].type is missing",
-            "conf.json:1:22: plugins[0].typ is unknown and ignored; did you mean 'type'?"]),
-        ('{"version": 1,\n"plugins": [\n{"type": 5},\n{"type": ""}, 7]}',
-            ["conf.json:1:13: version: must be a string, not 1",
-            "conf.json:3:10: plugins[0].type: must be a string, not 5",
-            "conf.json:4:10: plugins[1].type: must be a name or an absolute path",
-            "conf.json:4:15: plugins[2]: must be an object, not 7"]),
-        ("[]", ["conf.json:1:1: must be an object, not an array"]),
-        ('{"plugins": [], "Plugin": []}', ["conf.json:1:27: Plugin is unknown and ignored; did you mean 'plugins'?"]),
-    ],
-    ids=lambda value: str(value)[:30],
-)  # fmt: skip
-def test_every_fault_of_conf_json_has_its_line_and_column(node: Node, text: str, problems: list[str]) -> None:
-    node.write("conf.json", text)
-    assert node.problems() == problems
+# fmt: off
+FAULTS: dict[str, list[str]] = {
+    "": ["conf.json:1:1: the file is empty"],
+    '{"plugins": [\n  {"type": "a",}]}': ["conf.json:2:16: a key in quotes is missing"],
+    '{"plugins": [{"typ": "konfine"}]}': [
+        "conf.json:1:14: plugins[0].type is missing",
+        "conf.json:1:22: plugins[0].typ is unknown and ignored; did you mean 'type'?"],
+    '{"version": 1,\n"plugins": [\n{"type": 5},\n{"type": ""}, 7]}': [
+        "conf.json:1:13: version: must be a string, not 1",
+        "conf.json:3:10: plugins[0].type: must be a string, not 5",
+        "conf.json:4:10: plugins[1].type: must be a name or an absolute path",
+        "conf.json:4:15: plugins[2]: must be an object, not 7"],
+    "[]": ["conf.json:1:1: must be an object, not an array"],
+    '{"plugins": [], "Plugin": []}': ["conf.json:1:27: Plugin is unknown and ignored; did you mean 'plugins'?"],
+    # The programs of a bad file are checked, too.
+    '{"plugins": [{"type": "a/b"}, {"type": "/none"}]}': [
+        "conf.json:1:23: plugins[0].type: must be a name or an absolute path", "/none: not found"],
+}
+# fmt: on
 
 
-def test_the_programs_of_a_bad_file_are_checked_too(node: Node) -> None:
-    node.write("conf.json", '{"plugins": [{"type": "a/b"}, {"type": "missing"}]}')
-    _, program = node.problems()
-    assert program.startswith("missing: not found in bin:")
+def test_every_fault_of_conf_json_has_its_line_and_column(node: Node) -> None:
+    for text, problems in FAULTS.items():
+        node.write("conf.json", text)
+        assert node.problems() == problems, text
 
 
-def test_what_the_original_client_tolerated_is_noted(node: Node) -> None:
+def test_what_the_original_client_tolerated_is_noted_and_never_called_unused(node: Node) -> None:
     node.write("conf.json", '{"Version": "0.1", "plugins": []} trailing')
     assert node()[4:7] == [
         "note conf.json:1:13: Version is read as 'version', but not by everybody",
         "note conf.json: the text behind the first JSON value is ignored",
         "ok conf.json: 0 plugins",
     ]
+    for text in ("null", '{"plugins": null}'):
+        node.write("conf.json", text)
+        assert not any("none of its plugins runs" in line for line in node())
 
 
-@pytest.mark.parametrize("text", ["null", '{"plugins": null}'])
-def test_what_the_parser_takes_is_never_called_unused(node: Node, text: str) -> None:
-    node.write("conf.json", text)
-    assert not any("none of its plugins runs" in line for line in node())
-
-
-def test_conf_json_that_is_no_file_is_a_problem(node: Node) -> None:
-    (node.folder / "conf.json").mkdir()
+def test_conf_json_that_is_no_file_or_cannot_be_opened_is_a_problem(node: Node) -> None:
+    path = node.folder / "conf.json"
+    path.mkdir()
     assert node.problems() == ["conf.json: not a regular file"]
-
-
-def test_conf_json_that_cannot_be_opened_is_a_problem(node: Node) -> None:
-    (node.folder / "conf.json").symlink_to("conf.json")
+    path.rmdir()
+    path.symlink_to("conf.json")
     assert node.problems() == ["conf.json: Too many levels of symbolic links"]
 
 

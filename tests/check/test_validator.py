@@ -11,7 +11,6 @@ OK = ["config.toml: containerd >= 2.2 creates no container while the adapter is 
 ALSO_CREATED = "config.toml: containerd: containers are also created while the adapter is missing: default_validator."
 NOT_LISTED = [f"{ALSO_CREATED}required_plugins does not list it"]
 NOT_ENABLED = [f"{ALSO_CREATED}enable is not true"]
-WRONG_TYPE = "a value has the wrong type"
 
 
 @pytest.fixture
@@ -32,53 +31,42 @@ def told(node: Node) -> list[str]:
     return [line.split(" ", 1)[1] for line in lines]
 
 
-def test_a_validator_that_requires_the_adapter_is_said(node: Node) -> None:
-    assert told(node) == OK
-
-
 def test_without_plugins_and_hooks_nothing_is_said(node: Node) -> None:
+    assert told(node) == OK
     (node.folder / "one/a.json").unlink()
     assert told(node) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_crio_has_its_own_settings(node: Node) -> None:
+    node.write("CRI-O", "")
+    for text, said in (
         (REQUIRED_OF_CRIO, "crio.conf: CRI-O >= 1.36 creates no container while the adapter is missing"),
         (REQUIRED_OF_CRIO.replace("true", "false"), f"{OF_CRIO}nri_enable_default_validator is not true"),
         (REQUIRED_OF_CRIO.replace("v010", "x"), f"{OF_CRIO}nri_validator_required_plugins does not list it"),
         (REQUIRED, f"{OF_CRIO}nri_validator_required_plugins does not list it"),
-    ],
-)
-def test_crio_has_its_own_settings(node: Node, text: str, said: str) -> None:
-    node.write("CRI-O", "")
-    node.write("crio.conf", text)
-    assert said in [line.partition(" ")[2] for line in node()]
+    ):
+        node.write("crio.conf", text)
+        assert said in [line.partition(" ")[2] for line in node()]
 
 
-def test_without_a_configuration_the_adapter_is_not_required(node: Node) -> None:
+def test_both_settings_decide(node: Node) -> None:
+    for old, new, expected in (
+        ("", "", OK),
+        (REQUIRED, "", NOT_LISTED),
+        ("v010-adapter", "v010", NOT_LISTED),
+        ("v010-adapter", "00-v010-adapter", OK),
+        ("v010-adapter", "10-v010-adapter", NOT_LISTED),
+        ("true", "false", NOT_ENABLED),
+        ("enable = true", "", NOT_ENABLED),
+        ("io.containerd.nri.v1.nri", "io.containerd.grpc.v1.cri", NOT_LISTED),
+        ("required_plugins", "required_plugins = 3\n#", NOT_LISTED),
+        ("required_plugins", "required_plugins = 'v010-adapter'\n#", NOT_LISTED),
+        ("required_plugins", "required_plugins = [[], {}]\n#", NOT_LISTED),
+    ):
+        node.write("config.toml", REQUIRED.replace(old, new))
+        assert told(node) == expected, (old, new)
     (node.folder / "config.toml").unlink()
     assert told(node) == NOT_LISTED
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", NOT_LISTED),
-        (REQUIRED.replace("v010-adapter", "v010"), NOT_LISTED),
-        (REQUIRED.replace("v010-adapter", "00-v010-adapter"), OK),
-        (REQUIRED.replace("v010-adapter", "10-v010-adapter"), NOT_LISTED),
-        (REQUIRED.replace("true", "false"), NOT_ENABLED),
-        (REQUIRED.replace("enable = true", ""), NOT_ENABLED),
-        (REQUIRED.replace("io.containerd.nri.v1.nri", "io.containerd.grpc.v1.cri"), NOT_LISTED),
-        (REQUIRED.replace("required_plugins", "required_plugins = 3\n#"), NOT_LISTED),
-        (REQUIRED.replace("required_plugins", "required_plugins = 'v010-adapter'\n#"), NOT_LISTED),
-        (REQUIRED.replace("required_plugins", "required_plugins = [[], {}]\n#"), NOT_LISTED),
-    ],
-)
-def test_both_settings_decide(node: Node, text: str, expected: list[str]) -> None:
-    node.write("config.toml", text)
-    assert told(node) == expected
 
 
 def test_the_names_are_those_of_the_links(node: Node) -> None:
@@ -89,37 +77,29 @@ def test_the_names_are_those_of_the_links(node: Node) -> None:
         assert told(node) == OK
 
 
-@pytest.mark.parametrize("pattern", ["{folder}/more/*.toml", "more/*.toml", "./more/.b.toml"])
-def test_an_imported_file_overrides(node: Node, pattern: str) -> None:
+def test_an_imported_file_overrides(node: Node) -> None:
     (node.folder / "more").mkdir()
-    imports = f"imports = ['{pattern.format(folder=node.folder)}', 'missing.toml']\n"
-    node.write("config.toml", imports + REQUIRED)
-    assert told(node) == OK
-    node.write("more/.b.toml", imports + REQUIRED.replace("true", "false"))  # which imports itself
-    assert told(node) == NOT_ENABLED
-    node.write("config.toml", imports)
-    node.write("more/.b.toml", REQUIRED)
-    assert told(node) == OK
+    for pattern in (f"{node.folder}/more/*.toml", "more/*.toml", "./more/.b.toml"):
+        imports = f"imports = ['{pattern}', 'missing.toml']\n"
+        node.write("config.toml", imports + REQUIRED)
+        node.write("more/.b.toml", imports + REQUIRED.replace("true", "false"))  # which imports itself
+        assert told(node) == NOT_ENABLED
+        node.write("config.toml", imports)
+        node.write("more/.b.toml", REQUIRED)
+        assert told(node) == OK
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
+def test_a_file_that_cannot_be_understood_or_read_is_named(node: Node) -> None:
+    node.write("config.toml", "imports = ['more.toml']\n" + REQUIRED)
+    table = "[plugins.'io.containerd.nri.v1.nri']\ndefault_validator = "
+    wrong = ["plugins = 3", f"{table}3", f"{table}'abc'", "imports = [3]"]
+    for text, reason in (
         (b"imports = [", "Invalid value (at end of document)"),
         (b"\xff", "not UTF-8"),
-        (b"plugins = 3", WRONG_TYPE),
-        (b"[plugins.'io.containerd.nri.v1.nri']\ndefault_validator = 3", WRONG_TYPE),
-        (b"[plugins.'io.containerd.nri.v1.nri']\ndefault_validator = 'abc'", WRONG_TYPE),
-        (b"imports = [3]", WRONG_TYPE),
-    ],
-)
-def test_a_file_that_cannot_be_understood_is_named(node: Node, text: bytes, reason: str) -> None:
-    node.write("more.toml", text)
-    node.write("config.toml", "imports = ['more.toml']\n" + REQUIRED)
-    assert node.problems() == [f"more.toml: {reason}: containerd may not start"]
-
-
-def test_a_file_that_cannot_be_read_is_named(node: Node) -> None:
+        *((text.encode(), "a value has the wrong type") for text in wrong),
+    ):
+        node.write("more.toml", text)
+        assert node.problems() == [f"more.toml: {reason}: containerd may not start"]
     (node.folder / "config.toml").unlink()
     (node.folder / "config.toml").mkdir()
     assert node.problems() == ["config.toml: Is a directory: containerd may not start"]
