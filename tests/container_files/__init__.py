@@ -1,1 +1,53 @@
 """Containers as people have them at hand: what is read of their files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from adapter import container_files
+from adapter.container_files import Described
+from adapter.errors import ConfigError
+
+Json = dict[str, Any]
+Text: TypeAlias = str | bytes | Json | list[Json]
+GOLDEN = sorted((Path(__file__).resolve().parents[1] / "golden").glob("*/events-one-pod.jsonl"))
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+  namespace: ns
+  annotations: {a: "1"}
+spec:
+  containers:
+    - name: c
+      command: [/bin/sh]
+      args: [-c, exit]
+      volumeMounts:
+        - {name: v, mountPath: /v}
+"""
+
+
+class Files:
+    """A container's file `c` and its pod's `p`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def read(
+        self, text: str | bytes | Json | list[Json], pod: str = "", name: str = "", command: str = ""
+    ) -> Described:
+        content = text if isinstance(text, str | bytes) else json.dumps(text)
+        (self.folder / "c").write_bytes(content if isinstance(content, bytes) else content.encode())
+        (self.folder / "p").write_text(pod)
+        return container_files.read(str(self.folder / "c"), str(self.folder / "p") if pod else "", name, command)
+
+    def refused(self, text: Text, pod: str = "", name: str = "", command: str = "") -> str:
+        """Why the files are of no use."""
+        with pytest.raises(ConfigError) as caught:
+            self.read(text, pod, name, command)
+        return str(caught.value).replace(f"{self.folder}/", "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,8 @@ from adapter.oci.resources import resources_from
 from adapter.oci.spec import spec_from
 from adapter.runtime import read
 
-GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/events-one-pod.jsonl"))
+from . import GOLDEN, Files, Json
+
 EVERYTHING: dict[str, Any] = {
     "ociVersion": "1.2.0",
     "root": {"path": "rootfs"},
@@ -66,11 +66,6 @@ NOT_TOLD = [
 ]
 
 
-def described(tmp_path: Path, text: str) -> container_files.Described:
-    (tmp_path / "file").write_text(text)
-    return container_files.read(str(tmp_path / "file"))
-
-
 def without(spec: dict[str, Any], *paths: tuple[str, ...]) -> dict[str, Any]:
     copy: dict[str, Any] = json.loads(json.dumps(spec))
     for *parents, name in paths:
@@ -81,8 +76,8 @@ def without(spec: dict[str, Any], *paths: tuple[str, ...]) -> dict[str, Any]:
     return copy
 
 
-def test_an_oci_config_says_of_the_container_all_that_nri_can_tell(tmp_path: Path) -> None:
-    found = described(tmp_path, json.dumps(EVERYTHING))
+def test_an_oci_config_says_of_the_container_all_that_nri_can_tell(files: Files) -> None:
+    found = files.read(EVERYTHING)
     assert found.spec == EVERYTHING
     expected = without(EVERYTHING, *NOT_TOLD)
     expected["process"]["user"] = {"uid": 1, "gid": 2, "additionalGids": [3]}
@@ -90,68 +85,45 @@ def test_an_oci_config_says_of_the_container_all_that_nri_can_tell(tmp_path: Pat
     assert spec_from(found.pod, found.container) == expected
 
 
-@pytest.mark.parametrize("file", GOLDEN, ids=lambda file: str(file.parent.name))
-def test_what_nri_told_of_a_container_is_read_from_a_config_of_it_and_from_its_own_json(
-    tmp_path: Path, file: Path
-) -> None:
-    for event, request in read(file):
-        if event != "CreateContainer":
-            continue
+def test_what_nri_told_of_a_container_is_read_from_a_config_of_it_and_from_its_own_json(files: Files) -> None:
+    for file in GOLDEN:
+        (request,) = [request for event, request in read(file) if event == "CreateContainer"]
         assert isinstance(request, api.CreateContainerRequest)
         spec = spec_from(request.pod, request.container)
         config = json.loads(json.dumps({"ociVersion": "1.0.2", **spec}))
         if spec["linux"]["resources"].get("pids") == {}:
             config["linux"]["resources"]["pids"] = {"limit": -1}  # so it is in a real one
-        from_config = described(tmp_path, json.dumps(config))
+        from_config = files.read(config)
         assert spec_from(from_config.pod, from_config.container) == spec
-        text = json.dumps(MessageToDict(request, preserving_proto_field_name=True))
-        from_nri = described(tmp_path, text)
+        from_nri = files.read(MessageToDict(request, preserving_proto_field_name=True))
         assert (from_nri.pod, from_nri.container) == (request.pod, request.container)
 
 
-MANIFEST = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "p", "labels": {"app": "x"}},
-    "spec": {"containers": [{"name": "c", "command": ["/x"]}]},
-}
+def limited(files: Files, **resources: Json) -> container_files.Described:
+    container = {"name": "c", "command": ["/x"], "resources": resources}
+    return files.read({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}})
 
 
-def manifest(tmp_path: Path, **container: Any) -> container_files.Described:
-    text = json.dumps(MANIFEST | {"spec": {"containers": [{"name": "c", "command": ["/x"], **container}]}})
-    return described(tmp_path, text)
+# fmt: off
+RESOURCES: list[tuple[Json, Json, Json]] = [
+    ({}, {}, {"cpu": {"shares": 2}}),
+    ({"cpu": "500m"}, {}, {"cpu": {"shares": 512}}),
+    ({}, {"cpu": "2"}, {"cpu": {"shares": 2048, "quota": 200_000, "period": 100_000}}),
+    ({"cpu": 0.1}, {"cpu": 1.5}, {"cpu": {"shares": 102, "quota": 150_000, "period": 100_000}}),
+    ({"cpu": "1000"}, {"cpu": "1m"}, {"cpu": {"shares": 262_144, "quota": 1000, "period": 100_000}}),
+    ({}, {"memory": "64Mi"}, {"cpu": {"shares": 2}, "memory": {"limit": 64 << 20}}),
+    ({}, {"memory": "1e3"}, {"cpu": {"shares": 2}, "memory": {"limit": 1000}}),
+    ({}, {"memory": "9e99"}, {"cpu": {"shares": 2}, "memory": {"limit": (1 << 63) - 1}}),
+    ({}, {"cpu": "9e99"}, {"cpu": {"shares": 262_144, "quota": (1 << 63) - 1, "period": 100_000}}),
+    ({}, {"memory": "1.5k"}, {"cpu": {"shares": 2}, "memory": {"limit": 1500}}),
+]
+# fmt: on
 
 
-def test_a_manifest_has_labels_and_variables(tmp_path: Path) -> None:
-    env = [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]
-    found = manifest(tmp_path, env=env)
-    assert (dict(found.pod.labels), list(found.container.env)) == ({"app": "x"}, ["A=1", "B="])
-    assert "the value of the variable B (fieldRef)" in found.unknown
-
-
-@pytest.mark.parametrize(
-    ("requests", "limits", "expected"),
-    [
-        ({}, {}, {"cpu": {"shares": 2}}),
-        ({"cpu": "500m"}, {}, {"cpu": {"shares": 512}}),
-        ({}, {"cpu": "2"}, {"cpu": {"shares": 2048, "quota": 200_000, "period": 100_000}}),
-        ({"cpu": 0.1}, {"cpu": 1.5}, {"cpu": {"shares": 102, "quota": 150_000, "period": 100_000}}),
-        ({"cpu": "1000"}, {"cpu": "1m"}, {"cpu": {"shares": 262_144, "quota": 1000, "period": 100_000}}),
-        ({}, {"memory": "64Mi"}, {"cpu": {"shares": 2}, "memory": {"limit": 64 << 20}}),
-        ({}, {"memory": "1e3"}, {"cpu": {"shares": 2}, "memory": {"limit": 1000}}),
-        ({}, {"memory": "9e99"}, {"cpu": {"shares": 2}, "memory": {"limit": (1 << 63) - 1}}),
-        ({}, {"cpu": "9e99"}, {"cpu": {"shares": 262_144, "quota": (1 << 63) - 1, "period": 100_000}}),
-        ({}, {"memory": "1.5k"}, {"cpu": {"shares": 2}, "memory": {"limit": 1500}}),
-    ],
-)
-def test_a_manifests_resources_are_what_the_kubelet_makes_of_them(
-    tmp_path: Path, requests: dict[str, Any], limits: dict[str, Any], expected: dict[str, Any]
-) -> None:
-    found = manifest(tmp_path, resources={"requests": requests, "limits": limits})
-    assert resources_from(found.container.linux.resources) == expected
-
-
-@pytest.mark.parametrize("quantity", ["x", "1Zi", "-1", "1 Mi", "", "nan", "9" * 5000])
-def test_what_is_no_quantity_is_refused_by_name(tmp_path: Path, quantity: str) -> None:
-    with pytest.raises(ConfigError, match=r"resources.limits.cpu: .* is no quantity"):
-        manifest(tmp_path, resources={"limits": {"cpu": quantity}})
+def test_a_manifests_resources_are_what_the_kubelet_makes_of_them(files: Files) -> None:
+    for requests, limits, expected in RESOURCES:
+        found = limited(files, requests=requests, limits=limits)
+        assert resources_from(found.container.linux.resources) == expected, (requests, limits)
+    for quantity in ("x", "1Zi", "-1", "1 Mi", "", "nan", "9" * 5000):
+        with pytest.raises(ConfigError, match=r"resources.limits.cpu: .* is no quantity"):
+            limited(files, limits={"cpu": quantity})

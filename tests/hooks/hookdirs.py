@@ -126,7 +126,8 @@ class Scene:
         self.at(path).mkdir(parents=True)
 
     def rm(self, path: str) -> None:
-        shutil.rmtree(self.at(path)) if self.at(path).is_dir() else self.at(path).unlink()
+        of = self.at(path)
+        shutil.rmtree(of) if of.is_dir() and not of.is_symlink() else of.unlink()
 
     def mv(self, old: str, new: str) -> None:
         self.at(old).rename(self.at(new))

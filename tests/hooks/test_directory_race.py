@@ -1,4 +1,4 @@
-"""A change is in force for the very next container, every time, and a writer at work costs no hook."""
+"""A writer at work costs no hook. Changes one by one stand in test_directory_scenes and test_directory_properties."""
 
 from __future__ import annotations
 
@@ -10,73 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from .hookdirs import in_force, opened, relink, replace, text
+from .hookdirs import in_force, opened, relink, text
 
 TIMES = 200
-Seen = Callable[[dict[str, object]], None]
-"""Asserts which versions are in force."""
-
-
-def new_files(base: Path, number: int, seen: Seen) -> None:
-    (base / "d" / f"{number % 20}.json").write_bytes(text(number))
-    seen({f"{one % 20}.json": one for one in range(max(0, number - 19), number + 1)})
-
-
-def written_renamed_deleted(base: Path, number: int, seen: Seen) -> None:
-    (base / "d/x.json").write_bytes(text(number))
-    seen({"x.json": number})
-    replace(base / "d/x.json", text(-number))
-    seen({"x.json": -number})
-    (base / "d/x.json").rename(base / "d/y.json")
-    seen({"y.json": -number})
-    (base / "d/y.json").rename(base / "z.json")
-    seen({})
-    (base / "d/x.json").write_bytes(text(number))
-    seen({"x.json": number})
-    (base / "d/x.json").unlink()
-    seen({})
-
-
-def swapped_by_a_link(base: Path, number: int, seen: Seen) -> None:
-    new = base / str(number)
-    new.mkdir()
-    (new / f"{number}.json").write_bytes(text(number))
-    if number == 0:
-        (base / "d").rmdir()
-    relink(base / "d", new)
-    seen({f"{number}.json": number})
-
-
-def swapped_by_renames(base: Path, number: int, seen: Seen) -> None:
-    (base / "new").mkdir()
-    (base / "new" / f"{number}.json").write_bytes(text(number))
-    (base / "d").rename(base / f"old-{number}")
-    (base / "new").rename(base / "d")
-    seen({f"{number}.json": number})
-
-
-def a_volume_of_kubernetes(base: Path, number: int, seen: Seen) -> None:
-    new = base / "d" / f"..2026_{number}"
-    new.mkdir()
-    (new / "x.json").write_bytes(text(number))
-    relink(base / "d/x.json", "..data/x.json") if number == 0 else None
-    relink(base / "d/..data", new.name)
-    seen({"x.json": number})
-
-
-CHANGES = [new_files, written_renamed_deleted, swapped_by_a_link, swapped_by_renames, a_volume_of_kubernetes]
-
-
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_a_change_is_seen_every_time(tmp_path: Path, change: Callable[[Path, int, Seen], None]) -> None:
-    (tmp_path / "d").mkdir()
-    directories = opened(tmp_path / "d")
-
-    def seen(expected: dict[str, object]) -> None:
-        assert in_force(directories) == {name: str(version) for name, version in expected.items()}
-
-    for number in range(TIMES):
-        change(tmp_path, number, seen)
 
 
 @contextmanager

@@ -143,6 +143,20 @@ def test_what_happens_to_a_directory_counts_at_once_and_so_does_its_return(tmp_p
     scene.play("IS; write a/b/d/x.json 3; IS x.json=3; BAD")
 
 
+def test_what_changes_again_and_again_is_seen_every_time(tmp_path: Path) -> None:
+    """However short the time between two changes: sizes and times of files may stay the same."""
+    scene = Scene(tmp_path)
+    scene.play("mkdir v; ln v/x.json ..data/x.json; mkdir d; open d l v")
+    for number in range(100, 200):
+        scene.play(
+            f"write d/a.json {number}; IS a.json={number}; replace d/a.json 1{number}; IS a.json=1{number};"
+            f" mv d/a.json d/b.json; IS b.json=1{number}; rm d/b.json; IS;"
+            f" write {number}/l.json {number}; ln l BASE/{number}; IS l.json={number};"
+            f" write v/..{number}/x.json {number}; ln v/..data ..{number}; IS l.json={number} x.json={number};"
+            " rm v/..data; IS " + f"l.json={number}; mv d old-{number}; mkdir d; rm l; IS"
+        )
+
+
 def test_a_program_that_runs_in_the_container_is_not_the_nodes(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.play("program p; chmod 777 p; mkdir d")

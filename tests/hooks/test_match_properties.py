@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from random import Random
 
 import re2  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, given, settings
@@ -19,6 +20,9 @@ PATTERNS = st.sampled_from([
     "", ".*", "^", "^.*", "^a$", "^(a|b)$", "^(?:|io\\.b)$", "^$", "a", "b|c", "io", "io.*b", "[ab]c?", "(?i)A", "\\bb",
     "(?s)^.$", "é", "^\\pL+$", "a{2,}", "a{600}|b", "\\pL{2}", "is this on", "\\x00is", "^a|b$", "^(a)(b)$", "(?m)^b$",
     r"\pL{10}7", r"[\pL\pN]+=on", "(a|b)*a(a|b){12}", "a{1000}|é", ".{0,60}b$", r"(\pL|-){12}x?$",
+    # Hostile ones: they must not change the decision about any other hook. tests/bench/hooks.py measures their time.
+    "(x+x+)+y", "(a+)+$", "[ab]*a[ab]{20}$", "[ab]*a[ab]{20}", "(a|b)*a(a|b){100}", "(a{0,30}){0,30}c", ".{0,1000}x",
+    "a{1000}b{900}c", "(.*a){20}", "((a*)*)*c", "(a?){500}a{500}", "(.*)(.*)(.*)(.*)(.*)[0-9]q",
 ])
 # fmt: on
 UNITS = st.sampled_from(["a", "b", "ab", "é", "k=v,", "x-", "é=on", "aaaaaaaaaa7", "\n"])
@@ -101,3 +105,17 @@ def test_however_many_literals_the_patterns_have_each_is_found(patterns: list[st
     for pattern in data.draw(st.lists(st.sampled_from(patterns), max_size=5)):
         text = "<" + pattern.strip("^$()").split("|")[-1].replace("\\", "")
         assert together.find(text) == {each for each in patterns if re2.search(each, text)}
+
+
+def test_patterns_with_more_literals_than_one_filter_holds_are_all_found() -> None:
+    random = Random(1)  # noqa: S311 - the same each time
+    literals = ["".join(random.choices("abcdefghij.", k=2000)) for _ in range(60)]
+    together = Patterns()
+    finish(together.add(literals))
+    assert all(literal in together.find(literal) for literal in literals)
+    # One that requires more than a filter can look for is found alone.
+    long = ["x".join(random.choices("bcdefghij", k=700)) for _ in range(20)]
+    large = f"({'|'.join(long)})$"
+    together = Patterns()
+    finish(together.add([large, "a$"]))
+    assert [together.find(f"<{long[3]}{end}") for end in ("a", "")] == [{"a$"}, {large}]
