@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.e2e.pod import HarnessError as Finding
+from tests.faults.beside import owner_stopped, three
 from tests.faults.node import Node
 from tests.faults.rows import ADAPTER_FAULTS, FAULTS, kill_loop, not_started, program_fault, soak, start
 from tests.peers.build import PeerMissing, peer
@@ -90,6 +91,7 @@ def plan(arguments: argparse.Namespace) -> Iterator[Rows]:
             program[f"{state}: program {what}"] = partial(not_started, what=what, state=state)
     loop: Rows = {"kill loop": partial(kill_loop, kills=arguments.kills, seed=arguments.seed)}
     apart: list[Rows] = [{what: row} for what, row in ADAPTER_FAULTS.items()]
+    apart += [{"owner stopped": owner_stopped}, {"three adapters, 12 ends": partial(three, seed=arguments.seed)}]
     for rows in (program, *apart, loop):
         if chosen := {what: row for what, row in rows.items() if arguments.only in what}:
             yield chosen

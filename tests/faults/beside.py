@@ -1,0 +1,128 @@
+"""Three adapters beside each other, which end in all ways while pods live and die, and an owner that is stopped."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import time
+from threading import Thread
+
+from .node import LIMIT, STEPS, Finding, Life, Node, until, wait_for_end
+from .rows import Traffic, ends
+
+ENDS, CONTAINERS = 12, 100
+
+
+def owner_stopped(node: Node) -> str:
+    """A guard replaces a stopped server. One without a guard runs no create for a runtime that has dropped it."""
+    life, other = Life.make("a"), Life.make("b")
+    node.plays(life, *STEPS[:2])
+    node.plays(other, "RunPodSandbox")
+    server = node.server
+    if node.form == "launched":
+        with node.fault("create", other, "hold", lambda: os.kill(server, signal.SIGSTOP)):
+            if error := node.play("StartContainer", other).error:
+                raise Finding(error)
+        node.rejoins()
+    else:
+        os.kill(server, signal.SIGSTOP)
+        reply = node.play("StartContainer", other, limit=2 * LIMIT)
+        os.kill(server, signal.SIGCONT)
+        node.joins()
+        if not reply.names and node.notes()[f"create:{other.container['id']}"]:
+            raise Finding("a create ran for a runtime that had dropped the adapter")
+    for each in (life, other):
+        node.plays(each, *STEPS[2:])
+    return ends(node, life, other)
+
+
+class Adapter:
+    """One of three. `process` is None for the one that the runtime has launched, as long as that lives."""
+
+    def __init__(self, node: Node, index: str) -> None:
+        self.node, self.index = node, index
+        self.process = node.externals[-1] if node.externals else None
+        self._has_first_server = True
+
+    def is_joined(self) -> bool:
+        pids = [plugin.pid for plugin in self.node.runtime.play("plugins").plugins]
+        if self.process is not None:
+            return self.process.pid in pids
+        return (self.node.launched if self._has_first_server else self.node.server) in pids
+
+    def end(self, how: signal.Signals) -> None:
+        """Ends it, and sees to it that another follows: a guard does so for a server that is killed."""
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait()
+        elif how in {signal.SIGTERM, signal.SIGINT}:
+            guard = os.pidfd_open(self.node.guard)
+            os.kill(self.node.guard, how)
+            wait_for_end(guard, "the end of the guard")
+        else:
+            self._has_first_server = False
+            victim = self.node.server
+            pidfd = os.pidfd_open(victim)
+            os.kill(victim, how)
+            wait_for_end(pidfd, "the end of the server")
+            return
+        self.node.start_external(self.index)
+        self.process = self.node.externals[-1]
+
+
+class WatchedTraffic(Traffic):
+    """Traffic of which is known when the creates were under way."""
+
+    def __init__(self, node: Node, rng: random.Random) -> None:
+        super().__init__(node, rng)
+        self.creates: dict[str, tuple[float, float]] = {}
+
+    def _advance(self, number: int) -> None:
+        event, life, begin = STEPS[self._open[number]], self.lives[number], time.monotonic()
+        super()._advance(number)
+        if event in {"RunPodSandbox", "StartContainer"}:
+            of = life.pod if event == "RunPodSandbox" else life.container
+            self.creates[of["id"]] = begin, time.monotonic()
+
+
+def three(node: Node, seed: int) -> str:
+    """No create is lost but those under way at a kill, and none runs twice."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    adapters = [Adapter(node, "00")]
+    for index in ("01", "02"):
+        node.start_external(index)
+        adapters.append(Adapter(node, index))
+    traffic, kills = WatchedTraffic(node, rng), list[float]()
+
+    def are_joined() -> bool:
+        return all(adapter.is_joined() for adapter in adapters)
+
+    def end(adapter: Adapter, how: signal.Signals, pause: float) -> None:
+        select.select([], [], [], pause)
+        if how in {signal.SIGKILL, signal.SIGSTOP}:
+            kills.append(time.monotonic())
+        adapter.end(how)
+
+    until(are_joined, "three adapters")
+    for number in range(ENDS):
+        adapter, how = rng.choice(adapters), rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+        if how is signal.SIGSTOP and adapter.process is not None:  # nobody replaces it
+            how = signal.SIGINT if number % 2 else signal.SIGKILL
+        ender = Thread(target=end, args=(adapter, how, rng.uniform(0, 0.05)))
+        ender.start()
+        while ender.is_alive() or len(traffic.lives) < (number + 1) * CONTAINERS // ENDS:
+            traffic.step()
+        ender.join()
+        until(are_joined, f"three adapters after {how.name}")
+    traffic.finish()
+    notes = node.notes()
+    lost = [id_ for id_ in traffic.creates if not notes[f"create:{id_}"]]
+    unexplained = [
+        id_ for id_ in lost if not any(traffic.creates[id_][0] <= kill <= traffic.creates[id_][1] for kill in kills)
+    ]
+    figures = ends(node, *traffic.lives, kills=len(kills))
+    if unexplained:
+        raise Finding(f"{figures}; lost though no kill was near: {unexplained}")
+    return f"{traffic.events} events, {len(kills)} kills of {ENDS} ends, {figures}, {len(lost)} creates lost to kills"
