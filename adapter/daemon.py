@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 
 GRACE = 10.0
 """Seconds that chains under way get at the end."""
+LINGER = 0.1
+"""Seconds for which an adapter that is asked to end serves on. While it was the owner, the adapters before it may have
+passed on an event that comes only now."""
 FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0
 """Seconds between two attempts to join: each wait is twice the one before."""
 REMINDER = 10.0
@@ -238,13 +241,14 @@ class Daemon:
         if self.state is not State.ENDING:
             self._finish(0)
 
-    def _finish(self, exit_code: int) -> None:
+    def _finish(self, exit_code: int, linger: float = 0) -> None:
         """Ends the daemon when the chains under way have ended, after GRACE seconds at the latest."""
         self._enter(State.ENDING)
         self.exit_code = exit_code
         self._adapter.release()
-        self._loop.call_at(self._loop.time() + GRACE, self._out_of_grace)
-        self._end_when_idle()
+        now = self._loop.time()
+        self._loop.call_at(now + GRACE, self._out_of_grace)
+        self._loop.call_at(now + linger, self._end_when_idle)
 
     def _end_when_idle(self) -> None:
         self._adapter.when_idle(self._end_when_sent)
@@ -283,7 +287,7 @@ class Daemon:
             self._loop.stop()
         else:
             self._is_told_to_end = True
-            self._finish(0)
+            self._finish(0, LINGER if self.state is State.JOINED else 0)
             log.info("ending on %s", name)  # and another adapter may serve from now on
 
     def _keep_house(self) -> None:

@@ -242,8 +242,11 @@ class Adapter(Plugin):
     def _serves(self, request: Any, context: Context) -> bool:
         """Whether this adapter serves an event: it is the owner, or becomes it now.
 
-        An owner that ends may have served the very event with which a new owner begins.
+        An owner that ends may have served the very event with which a new owner begins. A runtime that has closed the
+        connection has gone on without an answer: then only what has ended is served.
         """
+        if not context.is_heard and not context.method.startswith(("Stop", "Remove")):
+            return False
         owner = self._owner
         event = f"{context.method} {getattr(request, 'container', request.pod).id}"
         before, owner.last = owner.last, event
@@ -261,12 +264,15 @@ class Adapter(Plugin):
 
     def _becomes_owner(self) -> bool:
         self._settle()
-        if self._owner.take_back():
-            self._start_ahead()
+        if self._owner.is_held:
             return True
-        if self._inventory is None or not self._owner.take():
-            return False  # without an inventory this adapter ends, and another has begun to serve
-        self.legacy.take_over(self._inventory.pods, self._inventory.containers)
+        if self._inventory is None:  # this adapter ends; if no other serves yet, they have passed this event on to it
+            self._loop.call_soon(self.release)
+            return self._owner.take_back()
+        if not self._owner.take_back():
+            if not self._owner.take():
+                return False
+            self.legacy.take_over(self._inventory.pods, self._inventory.containers)
         self._start_ahead()
         return True
 

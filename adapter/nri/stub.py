@@ -38,7 +38,7 @@ UPDATES_PER_CALL = 3 << 20
 class Context:
     """The method and the deadline of a call."""
 
-    __slots__ = ("_came", "_clock", "deadline", "due", "method")
+    __slots__ = ("_came", "_clock", "deadline", "due", "is_heard", "method")
 
     def __init__(
         self, method: str, timeout: float, clock: Callable[[], float], came: float, reserve: float = RESERVE
@@ -51,6 +51,8 @@ class Context:
         self.deadline = came + timeout
         self.due = self.deadline - min(reserve, max(timeout, 0) / 2)
         """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
+        self.is_heard = True
+        """Whether the runtime can hear the answer: it has not closed the connection."""
         self._came = came
         self._clock = clock
 
@@ -206,16 +208,14 @@ class Stub:
         """Takes bytes from the runtime, calls handlers, writes their answers.
 
         The time of the calls counts from `came`, the earliest moment at which the bytes may have come, on the stub's
-        clock; by default that is now. A runtime that has closed the connection hears no answer (`is_heard`): its calls
-        are not served.
+        clock; by default that is now. `is_heard` is whether the runtime can hear the answers.
         Raises RemoteProtocolError when the stream is broken and RegistrationError when the runtime refuses the plugin:
         the caller then closes the trunk.
         """
         came = self._clock() if came is None else came
         for event in self._connection.receive_data(data):
             if isinstance(event, Request):
-                if is_heard:
-                    self._serve(event, came)
+                self._serve(event, came, is_heard)
             else:
                 self._waiting.pop(event.stream_id)(event)
         self._flush()
@@ -265,13 +265,14 @@ class Stub:
             raise RegistrationError(f"the runtime refused plugin {self.idx}-{self.name}: {reply.message}")
         self.registered = True
 
-    def _serve(self, request: Request, came: float) -> None:
+    def _serve(self, request: Request, came: float, is_heard: bool) -> None:
         call = events.CALLS.get(request.method) if request.service == events.PLUGIN else None
         if call is None:
             self._refuse(request, Code.UNIMPLEMENTED, f"no method {request.service}/{request.method}")
             return
         timeout = self.request_timeout if request.timeout is None else request.timeout
         context = Context(call.method, timeout, self._clock, came, self._plugin.reserve)
+        context.is_heard = is_heard
         try:
             message = call.request.FromString(request.payload)
         except DecodeError as error:
