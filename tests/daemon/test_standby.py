@@ -149,13 +149,12 @@ def test_events_that_come_before_its_end_leave_none_behind(node: Node, started: 
     plugin(node, "slow", f"IFS= read -r line; {waiting_at_c1}; echo '{{}}'")
     node.configure("slow", "good")
     daemon = node.launch({"standby": 1, "onFailure": "ignore"})
-    standing_by(daemon, started, 2)
+    waiting = standing_by(daemon, started, 2)
     assert daemon.call("StartContainer", start("c1"), OVER).code == Code.OK
     gate.arrival()
     daemon.signal(signal.SIGTERM)
     daemon.logged("ending on SIGTERM")
     assert daemon.call("StartContainer", start("c2")).code == Code.OK
-    waiting = standing_by(daemon, started, 3)  # and the late one
     gate.let_on()
     assert daemon.ended() == 0
     gone(*waiting)
