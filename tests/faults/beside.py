@@ -9,7 +9,9 @@ import signal
 import time
 from threading import Thread
 
-from .node import LIMIT, STEPS, Finding, Life, Node, until, wait_for_end
+from tests.e2e.pod import HarnessError as Finding
+
+from .node import LIMIT, STEPS, Life, Node
 from .rows import Traffic, ends
 
 ENDS, CONTAINERS = 12, 100
@@ -38,6 +40,17 @@ def owner_stopped(node: Node) -> str:
     return ends(node, life, other)
 
 
+def kill(pid: int, how: signal.Signals) -> None:
+    """Sends a signal, and waits for the end of the process."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        os.kill(pid, how)
+        if not select.select([pidfd], [], [], 60)[0]:
+            raise Finding(f"{how.name} does not end process {pid}")
+    finally:
+        os.close(pidfd)
+
+
 class Adapter:
     """One of three. `process` is None for the one that the runtime has launched, as long as that lives."""
 
@@ -58,15 +71,10 @@ class Adapter:
             self.process.send_signal(how)
             self.process.wait()
         elif how in {signal.SIGTERM, signal.SIGINT}:
-            guard = os.pidfd_open(self.node.guard)
-            os.kill(self.node.guard, how)
-            wait_for_end(guard, "the end of the guard")
+            kill(self.node.guard, how)
         else:
             self._has_first_server = False
-            victim = self.node.server
-            pidfd = os.pidfd_open(victim)
-            os.kill(victim, how)
-            wait_for_end(pidfd, "the end of the server")
+            kill(self.node.server, how)
             return
         self.node.start_external(self.index)
         self.process = self.node.externals[-1]
@@ -105,7 +113,7 @@ def three(node: Node, seed: int) -> str:
             kills.append(time.monotonic())
         adapter.end(how)
 
-    until(are_joined, "three adapters")
+    node.until(are_joined, "three adapters")
     for number in range(ENDS):
         adapter, how = rng.choice(adapters), rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
         if how is signal.SIGSTOP and adapter.process is not None:  # nobody replaces it
@@ -115,7 +123,7 @@ def three(node: Node, seed: int) -> str:
         while ender.is_alive() or len(traffic.lives) < (number + 1) * CONTAINERS // ENDS:
             traffic.step()
         ender.join()
-        until(are_joined, f"three adapters after {how.name}")
+        node.until(are_joined, f"three adapters after {how.name}")
     traffic.finish()
     notes = node.notes()
     lost = [id_ for id_ in traffic.creates if not notes[f"create:{id_}"]]
