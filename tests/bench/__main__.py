@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from subprocess import SubprocessError
 
-from tests.bench import adjusting, containerd, events, hooks, pods, report, start
+from tests.bench import adjusting, containerd, events, hooks, instructions, pods, report, start
 from tests.bench.arena import Unfair
 from tests.bench.figures import Bench, Row
 from tests.peers.build import PeerBroken, PeerMissing, peer
@@ -19,6 +19,7 @@ CASES = {
     "adjusting": adjusting.run,
     "hooks": hooks.run,
     "start": start.run,
+    "instructions": instructions.run,
     "containerd": containerd.run,
 }
 OUT = Path(__file__).resolve().parents[2] / ".cache" / "bench"
@@ -38,7 +39,8 @@ def main(arguments: Sequence[str]) -> int:
     rows: list[Row] = []
     for name in options.cases or CASES:
         try:
-            peer("runtime")
+            if name != "instructions":
+                peer("runtime")
             rows.extend(CASES[name](bench))
         except (PeerMissing, PeerBroken) as reason:
             bench.missing.append(f"{name}: {reason}")
@@ -46,6 +48,7 @@ def main(arguments: Sequence[str]) -> int:
             bench.missing.append(f"{name}, it failed: {reason}")
             status = 1
     report.write(options.out, about, rows, [*dict.fromkeys(bench.missing)])
+    report.draw(options.out, rows)
     print((options.out / "report.txt").read_text(), end="")
     return status
 

@@ -68,17 +68,21 @@ def _number(value: float) -> str:
 
 
 def write(directory: Path, about: Mapping[str, object], rows: Sequence[Row], missing: Sequence[str]) -> None:
-    """Write report.txt, report.json and, if there is something to draw, chart.svg to a directory."""
+    """Write report.txt and report.json to a directory."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "report.txt").write_text("".join(f"{line}\n" for line in table(about, rows, missing)))
     found = [{**asdict(row), "ratio": row.ratio and asdict(row.ratio), "met": row.met} for row in rows]
     (directory / "report.json").write_text(json.dumps({"machine": about, "rows": found, "missing": missing}, indent=1))
+
+
+def draw(directory: Path, rows: Sequence[Row]) -> None:
+    """Write chart.svg to a directory, if there is something to draw."""
     drawn = [row for row in rows if row.group in DRAWN]
     if drawn:
-        chart(drawn, directory / "chart.svg")
+        _chart(drawn, directory / "chart.svg")
 
 
-def chart(rows: Sequence[Row], path: Path) -> None:
+def _chart(rows: Sequence[Row], path: Path) -> None:
     """Draw ratios to the reference: a dot is p50, its line ends at p99."""
     import matplotlib  # noqa: PLC0415 - a second, and only here
 

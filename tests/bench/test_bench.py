@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.bench import adjusting, events, pods, report
+from tests.bench import adjusting, events, instructions, pods, report
 from tests.bench.arena import FRESH, REFERENCE, STAND_BY, Arena, Unfair, family, recorded
 from tests.bench.figures import Bench, Goal, Row, Times
 from tests.peers.build import peer
@@ -78,7 +79,7 @@ def test_the_chart_shows_every_case(tmp_path: Path) -> None:
         for case in ("one", "two")
         for way in (FRESH, STAND_BY)
     ]
-    report.write(tmp_path, {}, rows, [])
+    report.draw(tmp_path, rows)
     chart = (tmp_path / "chart.svg").read_text()
     assert all(chart.count(f">{text}<") == times for text, times in (("one", 3), ("two", 3), (FRESH, 1), (STAND_BY, 1)))
 
@@ -97,6 +98,14 @@ def test_the_chart_shows_every_case(tmp_path: Path) -> None:
 )
 def test_a_goal_is_met_or_not(ours: Times, theirs: Times | None, goal: Goal | None, met: bool | None) -> None:
     assert Row("", "", "", 1, ours, theirs, goal=goal).met is met
+
+
+@pytest.mark.parametrize("case", instructions.CASES, ids=lambda case: case.name)
+def test_the_adapter_does_what_its_instructions_are_counted_for(case: instructions.Case, tmp_path: Path) -> None:
+    instructions.play(case, 2, tmp_path)
+    (tmp_path / "more").mkdir()
+    with pytest.raises(Unfair, match="programs"):
+        instructions.play(replace(case, programs=case.programs + 1), 2, tmp_path / "more")
 
 
 def test_percentiles() -> None:

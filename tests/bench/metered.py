@@ -1,0 +1,97 @@
+"""The daemon, or a plugin that is the stub alone, with its runtime in the same process: for `instructions` to count.
+
+Arguments: MESSAGES PLUGIN. MESSAGES is a file, a marshalled list. Each message is in the socket as soon as the answer
+to the one before has been sent, so that all runs take the same path. The process ends with the last answer; it prints
+that answer and the number of programs it has started. The clock stands still, so that no timer comes in between.
+
+valgrind has no pidfd_open, and the programs' own instructions are not ours: in place of a program there is its answer
+in the pipe, and a descriptor that can be read, as the pidfd of a program that has ended.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+import time
+from _socket import socketpair  # the adapter does without the module socket
+from collections.abc import Mapping, Sequence
+
+ANSWER = b'{"plugin":"plugin","version":"0.1","error":"","metadata":{"k":"v"}}'
+PID = 1 << 22  # none that exists
+
+
+class Runtime:
+    """The far end of the trunk, and the programs."""
+
+    def __init__(self, messages: Sequence[bytes]) -> None:
+        self._messages = iter(messages)
+        self._far, near = socketpair()
+        self.trunk = near.detach()
+        self._started = 0
+
+    def take_answer(self) -> None:
+        """Reads an answer and sends the next message, or ends the process."""
+        answer = self._far.recv(1 << 20)
+        message = next(self._messages, None)
+        if message is None:
+            os.write(1, b"%d\n%b" % (self._started, answer))
+            os._exit(0)
+        self._far.send(message)
+
+    def spawn(self, path: str, argv: tuple[str, ...], environ: Mapping[str, str], descriptors: Sequence[int]) -> int:
+        """Passes for `Children.spawn`."""
+        self._started += 1
+        os.write(descriptors[1], ANSWER)
+        return PID
+
+
+def main() -> None:
+    """Serves the messages as the plugin `daemon` or `stub`."""
+    time.monotonic = lambda: 1000.0  # before the adapter takes it
+    _, messages, plugin = sys.argv
+    sys.argv[1:] = []
+    with open(messages, "rb") as file:
+        runtime = Runtime(marshal.load(file))  # noqa: S302 - our own
+    os.environ["NRI_PLUGIN_SOCKET"] = str(runtime.trunk)
+    if plugin == "stub":
+        _stub(runtime)
+    else:
+        _daemon(runtime)
+
+
+def _daemon(runtime: Runtime) -> None:
+    from adapter import cli  # noqa: PLC0415
+    from adapter.children import Children, children  # noqa: PLC0415
+    from adapter.trunk import Trunk  # noqa: PLC0415
+
+    write = Trunk.write
+
+    def answer(self: Trunk, data: bytes) -> None:
+        write(self, data)
+        runtime.take_answer()
+
+    os.pidfd_open = lambda pid, flags=0: os.eventfd(1)
+    children.spawn = runtime.spawn  # type: ignore[method-assign]
+    Children.reap = lambda self, pid: 0  # type: ignore[method-assign]
+    Trunk.write = answer  # type: ignore[method-assign]
+    cli.main()
+
+
+def _stub(runtime: Runtime) -> None:
+    from adapter.nri import Context, Plugin, Stub, api  # noqa: PLC0415
+
+    class Silent(Plugin):
+        """Lets each event pass."""
+
+        def start_container(self, request: api.StartContainerRequest, context: Context) -> None:
+            pass
+
+    def answer(data: bytes) -> None:
+        os.write(runtime.trunk, data)
+        runtime.take_answer()
+
+    stub = Stub(Silent(), "metered", "00", answer)
+    stub.register()
+    while True:
+        stub.receive_data(os.read(runtime.trunk, 1 << 20))
