@@ -1,6 +1,7 @@
 # Everything a checkout needs: `make demo` shows the main job, `make test` proves it.
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 
 # Each of the processes that run tests would compile 200 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -10,55 +11,65 @@ unexport PYTHONDONTWRITEBYTECODE
 
 all: test
 
-.venv/.installed: pyproject.toml
-	@echo 'Installing the adapter and its tools into .venv (once; may take a minute) ...' >&2
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable '.[dev]'
+$(BIN)/pip:
+	@echo 'Making a virtual environment in $(VENV) ...' >&2
+	$(PYTHON) -m venv $(VENV)
+
+INSTALL = $(BIN)/pip --disable-pip-version-check install --progress-bar off --editable
+
+# The package alone, as a user has it. What it is told to install is shown: it can take a while.
+$(VENV)/.package: pyproject.toml | $(BIN)/pip
+	$(INSTALL) . >&2
 	touch $@
 
-demo: .venv/.installed
+# An extra of pyproject.toml: each target needs one.
+$(VENV)/.%: pyproject.toml | $(BIN)/pip
+	$(INSTALL) '.[$*]' >&2
+	touch $@ $(VENV)/.package
+
+demo: $(VENV)/.package
 	$(BIN)/v010-adapter demo
 
-docs: .venv/.installed
+docs: $(VENV)/.docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs -d .cache/doctrees . .cache/site
 	@echo .cache/site/index.html
 
-test: .venv/.installed
+# A test whose subject is a short deadline has the machine for itself.
+test: $(VENV)/.test
 	$(BIN)/pytest -q -rsfE -n auto --dist worksteal -m 'not deadline'
 	$(BIN)/pytest -q -rsfE -n 0 -m deadline || [ $$? = 5 ] # no test has the mark
 
-coverage: .venv/.installed
+coverage: $(VENV)/.coverage
 	rm -rf .cache/coverage && mkdir -p .cache/coverage
 	-$(BIN)/pytest -q -rsfE -n auto --dist worksteal --cov --cov-report= $(COVERAGE)
 	$(BIN)/coverage report --skip-covered --show-missing
 
-lint: .venv/.installed
+lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-lock: .venv/.installed
-	$(BIN)/pip install --quiet --editable '.[lock]'
+lock: $(VENV)/.lock
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
 
-proto: .venv/.installed
+proto: $(VENV)/.proto
 	$(BIN)/python proto/generate.py
 
-proto-check: .venv/.installed
+proto-check: $(VENV)/.proto
 	$(BIN)/python proto/generate.py --check
 
 # BENCH: cases and options, as in BENCH='events pods --effort 0.1'.
-bench: .venv/.installed
+bench: $(VENV)/.bench
 	$(BIN)/python -m tests.bench $(BENCH)
 
-e2e: .venv/.installed
+e2e: $(VENV)/.test
 	$(BIN)/python -m tests.e2e
 
-faults: .venv/.installed
+faults: $(VENV)/.test
 	$(BIN)/python -m tests.faults $(FAULTS)
 
-fuzz: .venv/.installed
+fuzz: $(VENV)/.fuzz
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 VERSION = $(shell sed -n "s/^__version__ = \"\(.*\)\"/\1/p" adapter/__init__.py)
@@ -66,23 +77,19 @@ IMAGE = .cache/image/nri-v010-adapter-$(VERSION).tar
 BUNDLE = .cache/bundle/v010-adapter-$(VERSION)-linux-$(shell uname -m).tar.gz
 
 # Needs root, mmdebstrap and buildah.
-image: .venv/.release
+image: $(VENV)/.release
 	mkdir -p $(dir $(IMAGE))
 	deploy/image/build $(IMAGE) $(VERSION)
 	deploy/image/try $(IMAGE) $(VERSION)
 
-.venv/.release: .venv/.installed
-	$(BIN)/pip install --quiet --editable '.[release]'
-	touch $@
-
 # Needs Debian or what is made of it, binutils, root or user namespaces, and a PYTHON that is not Debian's own.
-bundle: .venv/.release
+bundle: $(VENV)/.release
 	deploy/bundle/build $(BUNDLE)
 	deploy/bundle/try $(BUNDLE)
 
 # All of a release in dist/. The image needs what `make image` needs, the chart helm and kubeconform, the run of the
 # bundle what `make e2e` needs; SCHEMAS is kubeconform's -schema-location.
-release: .venv/.release
+release: $(VENV)/.release
 	rm -rf dist
 	deploy/release dist
 
@@ -92,8 +99,8 @@ kustomize:
 		--kube-version 1.34 --set profile=$$profile >deploy/kustomize/$$profile/manifests.yaml || exit 1; done
 
 # Kubernetes itself, on one node that is built and started here: root, Go, and an hour the first time.
-e2e-k8s: .venv/.installed
+e2e-k8s: $(VENV)/.test
 	K8S=$${K8S:-/var/tmp/k8s} $(BIN)/python -m tests.e2e.kubernetes $(IMAGE)
 
 clean:
-	rm -rf .venv .cache dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .cache dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
