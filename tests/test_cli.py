@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import gc
 import os
+import platform
 import signal
 import subprocess
 import sys
+from argparse import ArgumentParser
 from collections.abc import Iterator
+from importlib import import_module
+from itertools import product
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from adapter import cli, daemon, nri, settings
-from adapter.commands import demo
-from adapter.commands.simulate import command as simulate
+from adapter import __version__, cli, daemon, nri, settings
+from adapter.commands import COMMANDS, demo, overview
 from adapter.errors import AdapterError, ConfigError, RegistrationError
 from adapter.guard import Launch
 from adapter.nri import Identity
+from adapter.nri.stub import NRI_VERSION
 from adapter.settings import Settings
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
@@ -83,21 +86,19 @@ def launched(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- run
 
 
-@pytest.mark.parametrize("words", [[], ["run"]], ids=["nothing", "the command alone"])
-def test_without_arguments_it_is_what_its_file_is_called_at_the_default_socket(runs: Runs, words: list[str]) -> None:
-    assert cli.main(words) == 0
-    assert (runs.who, runs.socket, runs.settings, runs.errors) == (
-        Identity("file", "10"),
-        "/var/run/nri/nri.sock",
-        Settings(),
-        [],
-    )
+def test_without_arguments_it_is_what_its_file_is_called_at_the_default_socket(runs: Runs) -> None:
+    for words in ([], ["run"]):
+        assert cli.main(words) == 0
+        assert (runs.who, runs.socket) == (Identity("file", "10"), "/var/run/nri/nri.sock")
+        assert (runs.settings, runs.errors) == (Settings(), [])
 
 
 @pytest.mark.usefixtures("launched")
-def test_without_arguments_a_launched_plugin_is_what_its_environment_says(runs: Runs) -> None:
+def test_a_launched_plugin_is_what_its_environment_says_unless_it_is_asked_for_more(runs: Runs) -> None:
     assert cli.main([]) == 0
     assert (runs.who, runs.socket) == (Identity("env", "42"), "")
+    assert cli.main(["-idx", "33", "-socket", "/run/nri.sock"]) == 0
+    assert (runs.who, runs.socket) == (Identity("env", "33"), "/run/nri.sock")
 
 
 def test_the_arguments_of_the_process_are_taken_where_none_are_given(
@@ -108,21 +109,12 @@ def test_the_arguments_of_the_process_are_taken_where_none_are_given(
     assert runs.who == Identity("file", "33")
 
 
-@pytest.mark.parametrize("run", [[], ["run"]], ids=["", "run"])
-@pytest.mark.parametrize("dash", ["-", "--"])
-@pytest.mark.parametrize("socket", ["socket", "socket-path"])
-@pytest.mark.parametrize("equals", [True, False], ids=["equals", "apart"])
-def test_flags_are_taken_as_go_takes_them(runs: Runs, run: list[str], dash: str, socket: str, equals: bool) -> None:
-    given = {"idx": "33", "name": "mine", socket: "/run/nri.sock"}
-    words = " ".join(f"{dash}{flag}{'=' if equals else ' '}{value}" for flag, value in given.items())
-    assert cli.main([*run, *words.split()]) == 0
-    assert (runs.who, runs.socket) == (Identity("mine", "33"), "/run/nri.sock")
-
-
-@pytest.mark.usefixtures("launched")
-def test_what_is_asked_for_counts_more_than_the_environment(runs: Runs) -> None:
-    assert cli.main(["-idx", "33", "-socket", "/run/nri.sock"]) == 0
-    assert (runs.who, runs.socket) == (Identity("env", "33"), "/run/nri.sock")
+def test_flags_are_taken_as_go_takes_them(runs: Runs) -> None:
+    for run, dash, socket, equals in product(([], ["run"]), ("-", "--"), ("socket", "socket-path"), "= "):
+        given = {"idx": "33", "name": "mine", socket: "/run/nri.sock"}
+        words = " ".join(f"{dash}{flag}{equals}{value}" for flag, value in given.items())
+        assert cli.main([*run, *words.split()]) == 0
+        assert (runs.who, runs.socket) == (Identity("mine", "33"), "/run/nri.sock"), words
 
 
 def test_the_daemons_exit_code_is_the_commands(runs: Runs) -> None:
@@ -130,23 +122,18 @@ def test_the_daemons_exit_code_is_the_commands(runs: Runs) -> None:
     assert cli.main([]) == 7
 
 
-@pytest.mark.parametrize("flag", ["-v", "-verbose", "--verbose"])
-def test_verbose_is_the_log_level_debug_and_leaves_the_rest_as_configured(
-    runs: Runs, tmp_path: Path, flag: str
+def test_the_configuration_is_the_file_that_is_given_or_the_default_and_verbose_changes_the_level_alone(
+    runs: Runs, tmp_path: Path
 ) -> None:
-    file = tmp_path / "adapter.yaml"
-    file.write_text("log: {level: error, format: json}\n")
-    assert cli.main([flag, "-config", str(file)]) == 0
-    assert runs.settings.log._asdict() == {"level": "debug", "format": "json", "target": "auto", "secrets": False}
-
-
-def test_the_configuration_is_the_file_that_is_given_or_the_default(runs: Runs, tmp_path: Path) -> None:
     for name, level in (("default", "error"), ("other", "warning")):
-        (tmp_path / f"{name}.yaml").write_text(f"log: {{level: {level}}}\n")
+        (tmp_path / f"{name}.yaml").write_text(f"log: {{level: {level}, format: json}}\n")
     assert cli.main([]) == 0
     assert runs.settings.log.level == "error"
     assert cli.main(["-config", str(tmp_path / "other.yaml")]) == 0
     assert runs.settings.log.level == "warning"
+    for flag in ("-v", "-verbose", "--verbose"):
+        assert cli.main([flag]) == 0
+        assert runs.settings.log._asdict() == {"level": "debug", "format": "json", "target": "auto", "secrets": False}
 
 
 def test_the_configuration_can_be_read_again_with_the_flags_and_from_any_directory(
@@ -190,94 +177,64 @@ def test_a_launched_daemon_runs_with_what_is_right_and_is_told_what_is_wrong(
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize(
-    ("error", "exit_code"),
-    [(ConfigError("a.yaml:1", "wrong"), 2), (RegistrationError("no runtime at x"), 1), (AdapterError("else"), 1)],
-    ids=["configuration", "registration", "any other"],
-)
-def test_an_expected_error_is_one_line_without_a_traceback(
-    runs: Runs,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    error: AdapterError,
-    exit_code: int,
+def test_an_expected_error_is_one_line_and_a_bug_is_not_passed_off_as_one(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object, **_more: object) -> int:
         raise error
 
     monkeypatch.setattr(daemon, "prepare", fail)
-    assert cli.main([]) == exit_code
-    assert capsys.readouterr().err == f"v010-adapter: {error}\n"
-
-
-def test_a_bug_is_not_passed_off_as_an_expected_error(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **_more: object) -> int:
-        raise KeyError("oops")
-
-    monkeypatch.setattr(daemon, "prepare", fail)
+    expected = {ConfigError("a.yaml:1", "wrong"): 2, RegistrationError("no runtime at x"): 1, AdapterError("else"): 1}
+    for error, exit_code in expected.items():
+        assert cli.main([]) == exit_code
+        assert capsys.readouterr().err == f"v010-adapter: {error}\n"
+    error = KeyError("oops")  # type: ignore[assignment]
     with pytest.raises(KeyError):
         cli.main([])
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["-unknown"], "-unknown"),
-        (["--unknown", "x"], "--unknown"),
-        (["run", "frobnicate"], "frobnicate"),
-        (["-idx"], "-idx"),
-        (["-sock", "/run/nri.sock"], "-sock"),
-        (["--verb"], "--verb"),
-        (["-verbose=maybe"], "-verbose"),
-    ],
-    ids=" ".join,
-)
 def test_arguments_that_there_are_none_of_are_named_with_exit_code_2(
-    runs: Runs, capsys: pytest.CaptureFixture[str], words: list[str], named: str
+    runs: Runs, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as caught:
-        cli.main(words)
-    assert caught.value.code == 2
-    assert named in capsys.readouterr().err.splitlines()[-1]
+    wrong = ("-unknown", "--unknown x", "run frobnicate", "-idx", "-sock /run/nri.sock", "--verb", "-verbose=maybe")
+    for words in wrong:
+        with pytest.raises(SystemExit) as caught:
+            cli.main(words.split())
+        assert caught.value.code == 2
+        assert words.removeprefix("run ").split()[0].split("=")[0] in capsys.readouterr().err.splitlines()[-1]
+    for idx in ("1", "123", "x1"):
+        assert cli.main(["-idx", idx, "-socket", "/run/nri.sock"]) == 2
+        assert f"-idx: plugin index {idx!r}: two digits" in capsys.readouterr().err
     assert runs.socket is None
 
 
-@pytest.mark.parametrize("word", ["-h", "--help"])
-def test_help_names_every_flag_on_stdout_with_exit_code_0(
-    runs: Runs, capsys: pytest.CaptureFixture[str], word: str
+def test_help_names_every_flag_on_stdout_and_the_paths_that_are_used(
+    runs: Runs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        cli.main([word])
+        cli.main(["-h"])
     assert caught.value.code == 0
     text = capsys.readouterr().out
     for flag in ("-idx", "-name", "-socket", "-socket-path", "-config", "-v", "-verbose", "-version"):
         assert f"{flag} " in text or f"{flag}," in text
+    packed = "".join(text.split())
+    assert nri.DEFAULT_SOCKET in packed
+    assert settings.DEFAULT_PATH in packed
     assert runs.socket is None
-
-
-def test_the_paths_that_help_names_are_those_that_are_used(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(["-h"])
-    text = "".join(capsys.readouterr().out.split())
-    assert nri.DEFAULT_SOCKET in text
-    assert settings.DEFAULT_PATH in text
 
 
 # ---- the other commands
 
 
-@pytest.mark.parametrize(("name", "command"), [("demo", demo), ("simulate", simulate)])
-def test_a_command_gets_its_own_arguments_and_gives_its_own_exit_code(
-    monkeypatch: pytest.MonkeyPatch, name: str, command: ModuleType
-) -> None:
+def test_a_command_gets_its_own_arguments_and_gives_its_own_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[list[str]] = []
 
     def main(words: list[str]) -> int:
         given.append(words)
         return 5
 
-    monkeypatch.setattr(command, "main", main)
-    assert cli.main([name, "one", "-two"]) == 5
+    monkeypatch.setattr(demo, "main", main)
+    assert cli.main(["demo", "one", "-two"]) == 5
     assert given == [["one", "-two"]]
 
 
@@ -285,31 +242,14 @@ def test_a_command_gets_its_own_arguments_and_gives_its_own_exit_code(
 
 
 def test_once_without_a_runtime_it_ends() -> None:
-    output = subprocess.run(
-        [COMMAND, "-once", "-socket", "/nowhere"], capture_output=True, text=True, check=False, timeout=60
-    )
+    words = [str(COMMAND), "-once", "-socket", "/nowhere"]
+    output = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert (output.returncode, output.stdout) == (1, "")
     assert output.stderr == "v010-adapter: no runtime at /nowhere: No such file or directory\n"
 
 
-def test_at_a_terminal_without_a_runtime_somebody_is_told_what_to_do_next() -> None:
-    terminal, end = os.openpty()
-    subprocess.run([COMMAND, "-socket", "/nowhere\x1b"], stderr=end, check=False, timeout=60)
-    os.close(end)
-    lines = os.read(terminal, 4096).decode().splitlines()
-    os.close(terminal)
-    assert lines[0] == r"v010-adapter: no runtime at /nowhere\x1b: No such file or directory"
-    assert lines[1] == "These commands need no runtime (-h explains each):"
-    assert [line.split()[:2] for line in lines[2:]] == [
-        ["v010-adapter", name] for name in ("demo", "simulate", "check")
-    ]
-
-
-@pytest.mark.parametrize("words", [["-h"], ["--help"]])
-def test_help_does_not_need_a_runtime_or_a_configuration(words: list[str]) -> None:
-    result = subprocess.run([COMMAND, *words], capture_output=True, text=True, check=False, timeout=60)
-    assert result.returncode == 0
-    assert result.stdout.startswith("usage: v010-adapter ")
+NEEDLESS = """argparse asyncio jsonschema multiprocessing prometheus_client re2 socket subprocess yaml adapter.runtime
+adapter.commands.arguments adapter.commands difflib platform shtab"""
 
 
 def test_a_launched_daemon_loads_nothing_that_it_does_not_need_before_it_registers() -> None:
@@ -320,35 +260,7 @@ def test_a_launched_daemon_loads_nothing_that_it_does_not_need_before_it_registe
     )
     loaded = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines() if line.startswith("import time:")}
     assert {"adapter.daemon", "adapter.nri.stub"} <= loaded
-    needless = {
-        "argparse",
-        "asyncio",
-        "jsonschema",
-        "multiprocessing",
-        "prometheus_client",
-        "re2",
-        "socket",
-        "subprocess",
-    }
-    needless |= {
-        "yaml",
-        "adapter.runtime",
-        "adapter.commands.arguments",
-        "adapter.commands",
-        "difflib",
-        "platform",
-        "shtab",
-    }
-    assert loaded & needless == set()
-
-
-@pytest.mark.parametrize("idx", ["1", "123", "x1"])
-def test_an_index_that_no_runtime_takes_is_a_wrong_argument(
-    runs: Runs, capsys: pytest.CaptureFixture[str], idx: str
-) -> None:
-    assert cli.main(["-idx", idx, "-socket", "/run/nri.sock"]) == 2
-    assert f"-idx: plugin index {idx!r}: two digits" in capsys.readouterr().err
-    assert runs.socket is None
+    assert loaded & {*NEEDLESS.split()} == set()
 
 
 def test_a_daemon_that_never_met_a_runtime_ends_without_loading_the_bridges() -> None:
@@ -364,3 +276,85 @@ def test_a_daemon_that_never_met_a_runtime_ends_without_loading_the_bridges() ->
     assert "ending on SIGTERM" in rest
     assert "adapter.legacy" not in rest
     assert daemon.returncode == 0
+
+
+# ---- the commands as a whole
+
+
+def parser(name: str) -> ArgumentParser:
+    made = import_module(COMMANDS[name].module).parser()
+    assert isinstance(made, ArgumentParser)
+    return made
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What the command prints on stdout before it ends with 0."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_help_has_one_line_for_each_command_and_each_explains_itself_as_wide_as_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    lines = [line.split(maxsplit=1) for line in said(capsys, "--help").splitlines()]
+    for name, command in COMMANDS.items():
+        assert lines.count([name, command.line]) == 1
+        assert said(capsys, name, "--help").startswith(f"usage: v010-adapter {name} ")
+    for name in ("", *COMMANDS):
+        monkeypatch.setenv("COLUMNS", "80")
+        narrow = said(capsys, *name.split(), "-h")
+        assert "-h, --help" in narrow
+        assert max(map(len, narrow.splitlines())) <= 80
+        monkeypatch.setenv("COLUMNS", "200")
+        assert len(said(capsys, *name.split(), "-h").splitlines()) <= len(narrow.splitlines())
+
+
+def test_the_version_is_that_of_the_adapter_of_python_and_of_nri(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = f"v010-adapter {__version__}, Python {platform.python_version()}, NRI {NRI_VERSION}\n"
+    assert said(capsys, "-version") == said(capsys, "--version") == expected
+
+
+def test_an_unknown_command_is_one_line_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    known = f"known: {', '.join(COMMANDS)}"
+    nearest = {"chek": "did you mean `check`?", "simulat": "did you mean `simulate`?", "frob": known, "\x1b": known}
+    for word, told in nearest.items():
+        assert cli.main([word, "-h"]) == cli.USAGE == 2
+        assert capsys.readouterr() == ("", f"v010-adapter: {ascii(word)[1:-1]}: unknown command; {told}\n")
+
+
+def test_the_same_flag_means_the_same_in_every_command() -> None:
+    flags: dict[str, set[tuple[object, ...]]] = {"-o": set(), "-v": set()}
+    for name in COMMANDS:
+        for action in parser(name)._actions:
+            if {"-o", "--output", "-v", "--verbose"}.intersection(action.option_strings):
+                choices = tuple(action.choices or ())
+                told = (tuple(action.option_strings), type(action), action.dest, choices, action.help)
+                flags[action.option_strings[0]].add(told)
+    assert {first: len(kinds) for first, kinds in flags.items()} == {"-o": 1, "-v": 1}
+
+
+def test_what_reports_has_json_that_can_be_asked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("check", "hooks", "simulate", "status"):
+        assert "--output" in parser(name).format_help()
+    for flag in ("-o", "-output", "--output"):
+        assert cli.main(["status", "-directory", str(tmp_path), flag, "json"]) == 3
+        assert capsys.readouterr().out.startswith("{")
+
+
+def test_the_whole_command_line_takes_what_each_command_takes() -> None:
+    whole = overview(in_full=True)
+    assert vars(whole.parse_args(["check", "-o", "json"]))["output"] == "json"
+    assert vars(whole.parse_args(["demo", "-v"]))["verbose"] is True
+
+
+def test_help_of_the_daemon_loads_no_other_command() -> None:
+    """It is what somebody sees first."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", COMMAND, "-h"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0
+    assert "adapter.commands" in done.stderr
+    assert not any(module in done.stderr for module in ("commands.check", "adapter.runtime", "shtab", "jsonschema"))

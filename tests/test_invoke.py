@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adapter.runtime import POD_LIFE
+from tests.daemon.forks import ran
 
-COMMAND = Path(sys.executable).with_name("v010-adapter")
 Json = dict[str, Any]
 
 ECHO = """\
@@ -46,8 +44,7 @@ class Node:
         program.chmod(0o755)
 
     def __call__(self, *words: str, text: str = "") -> int:
-        command = [str(COMMAND), "invoke", "-config", "own.yaml", *words]
-        run = subprocess.run(command, cwd=self.folder, input=text, capture_output=True, text=True, check=False)
+        run = ran(["invoke", "-config", "own.yaml", *words], self.folder, text)
         self.out, self.err = run.stdout, run.stderr
         assert "Traceback" not in self.err
         return run.returncode
@@ -101,15 +98,15 @@ def test_what_becomes_of_a_change_is_shown(node: Node) -> None:
     assert node.json("utc")["adjust"] == {"env": [{"key": "TZ", "value": "UTC"}]}
 
 
-@pytest.mark.parametrize(("policy", "outcome"), [("fail", "the event fails"), ("ignore", "the failure is tolerated")])
-def test_a_failure_is_judged_as_configured(node: Node, policy: str, outcome: str) -> None:
+def test_a_failure_is_judged_as_configured(node: Node) -> None:
     node.plugin("bad", "echo nonsense; exit 3\n")
-    node.configure({"type": "bad"}, onFailure=policy)
-    assert node("bad") == 1
-    assert "\nresult    nonsense\nending    exit code 3 after " in node.out
-    assert f"\noutcome   {outcome}" in node.out
-    assert node.out.count("no result (line 1") == 1
-    assert ("FAILED: plugin: bad: " in node.out) is (policy == "fail")
+    for policy, outcome in {"fail": "the event fails", "ignore": "the failure is tolerated"}.items():
+        node.configure({"type": "bad"}, onFailure=policy)
+        assert node("bad") == 1
+        assert "\nresult    nonsense\nending    exit code 3 after " in node.out
+        assert f"\noutcome   {outcome}" in node.out
+        assert node.out.count("no result (line 1") == 1
+        assert ("FAILED: plugin: bad: " in node.out) is (policy == "fail")
 
 
 def test_a_plugin_that_is_late_is_left_or_killed(node: Node) -> None:

@@ -6,7 +6,6 @@ import json
 import unicodedata
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -17,11 +16,13 @@ DANGEROUS = [
 ]
 
 
-@pytest.mark.parametrize("character", DANGEROUS, ids=ascii)
-def test_what_moves_a_cursor_or_ends_a_line_is_escaped(character: str) -> None:
-    escaped = printable(f"a{character}é")
-    assert escaped.isprintable()
-    assert escaped == f"a{ascii(character)[1:-1]}é"
+def test_what_moves_a_cursor_or_ends_a_line_is_escaped_and_what_can_be_printed_stays() -> None:
+    for character in DANGEROUS:
+        escaped = printable(f"a{character}é")
+        assert escaped.isprintable()
+        assert escaped == f"a{ascii(character)[1:-1]}é"
+    for text in ("", "plain", "é 日本 \U0001f600", "a\\nb"):
+        assert printable(text) == text
 
 
 @given(st.text())
@@ -32,32 +33,19 @@ def test_whatever_the_text_it_is_printable_and_can_be_encoded(text: str) -> None
     assert not {unicodedata.category(character) for character in escaped} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-@pytest.mark.parametrize("text", ["", "plain", "é 日本 \U0001f600", "a\\nb"])
-def test_what_can_be_printed_stays(text: str) -> None:
-    assert printable(text) == text
-
-
 # ---- JSON
 
-TEXTS = [
-    (b"1e400", "1e400"),
-    (b"-1e400", "-1e400"),
-    (b"NaN", "NaN"),
-    (b"1.50", 1.5),
-    (b"12345678901234567890123", 12345678901234567890123),
-    (b"null", None),
-    (b'"\\ud83d\\ude00"', "\U0001f600"),
-    (b'{"a":"x\ny"}', {"a": "x\ny"}),
-    (b"[[],{}]", [[], {}]),
-]
 
-
-@pytest.mark.parametrize(("text", "decoded"), TEXTS, ids=ascii)
-@pytest.mark.parametrize("secrets", [True, False])
-def test_json_text_is_decoded_to_what_json_has_a_place_for(text: bytes, decoded: Any, secrets: bool) -> None:
-    value = for_log(text, secrets=secrets)
-    assert value == decoded
-    assert json.loads(json.dumps(value, allow_nan=False)) == decoded
+def test_json_text_is_decoded_to_what_json_has_a_place_for() -> None:
+    texts: dict[bytes, Any] = {
+        **{b"1e400": "1e400", b"-1e400": "-1e400", b"NaN": "NaN", b"1.50": 1.5, b"null": None, b"[[],{}]": [[], {}]},
+        **{b"12345678901234567890123": 12345678901234567890123, b'"\\ud83d\\ude00"': "\U0001f600"},
+        b'{"a":"x\ny"}': {"a": "x\ny"},
+    }
+    for text, decoded in texts.items():
+        for secrets in (True, False):
+            value = for_log(text, secrets=secrets)
+            assert value == json.loads(json.dumps(value, allow_nan=False)) == decoded
 
 
 JSON = st.recursive(
@@ -73,9 +61,10 @@ def test_with_secrets_values_stay_what_they_were(value: Any) -> None:
 
 
 @given(st.binary())
-def test_any_bytes_can_be_logged(text: bytes) -> None:
-    for secrets in (True, False):
-        json.dumps(for_log(text, secrets=secrets), allow_nan=False)
+def test_any_bytes_can_be_logged_and_what_cannot_be_looked_into_is_its_length(text: bytes) -> None:
+    shown, hidden = for_log(text, secrets=True), for_log(text)
+    assert b"env" in text.lower() or hidden in (shown, f"({len(text)} bytes)")
+    assert len(json.dumps([shown, hidden], allow_nan=False)) >= len('["",""]')
 
 
 # ---- secrets
@@ -108,22 +97,18 @@ def shown(value: Any) -> Any:
     return for_log(json.dumps(value).encode())
 
 
-@pytest.mark.parametrize("value", PLACES, ids=lambda value: json.dumps(value)[:60])
-def test_no_value_of_a_variable_is_shown_wherever_it_stands(value: Any) -> None:
-    text = json.dumps(value).encode()
-    escaped = text.replace(b"env", b"\\u0065nv").replace(b"Env", b"\\u0045nv")
-    lone = text.replace(VALUE.encode(), VALUE.encode() + b"\\ud800")
-    for form in (text, escaped, lone, b" " + text + b"\n"):
-        assert VALUE not in json.dumps(for_log(form))
-        assert VALUE in json.dumps(for_log(form, secrets=True))
+def test_no_value_of_a_variable_is_shown_wherever_it_stands() -> None:
+    for value in PLACES:
+        text = json.dumps(value).encode()
+        escaped = text.replace(b"env", b"\\u0065nv").replace(b"Env", b"\\u0045nv")
+        lone = text.replace(VALUE.encode(), VALUE.encode() + b"\\ud800")
+        for form in (text, escaped, lone, b" " + text + b"\n"):
+            assert VALUE not in json.dumps(for_log(form)), form
+            assert VALUE in json.dumps(for_log(form, secrets=True))
 
 
 def test_of_duplicate_env_keys_no_value_is_shown() -> None:
     assert VALUE not in json.dumps(for_log(b'{"env": ["A=hunter2"], "env": ["B=hunter2"]}'))
-
-
-def ascii_start(value: bytes) -> str:
-    return ascii(value)[:20]
 
 
 def compact(text: str) -> str:
@@ -144,14 +129,10 @@ LONG = b'["%s"]' % (b"x" * MAX_TEXT)
 DEEP = b"[" * 9_999 + b"]" * 9_999
 
 
-@pytest.mark.parametrize("text", [DEEP, b'{"a": %s}' % json.dumps(DEEP.decode()).encode(), LONG], ids=ascii_start)
-def test_json_that_takes_long_to_look_into_is_left_out(text: bytes) -> None:
-    assert for_log(text) == f"({len(text)} bytes)"
-
-
-@pytest.mark.parametrize("text", [f'{{"env": ["A={VALUE}"', f"A={VALUE}", f'{{"env": ["A={VALUE}"]}} and more', "\xff"])
-def test_text_that_is_no_json_is_left_out(text: str) -> None:
-    assert for_log(text.encode()) == f"({len(text.encode())} bytes)"
+def test_json_that_takes_long_to_look_into_and_text_that_is_no_json_are_left_out() -> None:
+    long = (DEEP, b'{"a": %s}' % json.dumps(DEEP.decode()).encode(), LONG)
+    for text in (*long, b'{"env": ["A=hunter2"', b"A=hunter2", b'{"env": ["A=hunter2"]} and more', b"\xc3\xbf"):
+        assert for_log(text) == f"({len(text)} bytes)"
     assert for_log(b"") == ""
 
 

@@ -41,16 +41,15 @@ def without_sticky(path: Path) -> Verdict:
     return judge(f"/{path.relative_to(root)}", str(root))
 
 
-def test_a_file_that_only_we_can_write_is_good(place: Path) -> None:
+def test_a_file_that_only_we_can_write_is_good_and_one_that_anybody_can_replace_an_error_that_names_the_place(
+    place: Path,
+) -> None:
     assert judge(str(place)) == Verdict("", ())
-
-
-@pytest.mark.parametrize("above", [0, 1, 2], ids=["the file", "its directory", "the directory above"])
-@pytest.mark.parametrize("mode", [0o703, 0o757, 0o777])
-def test_a_file_that_anybody_can_replace_is_an_error_that_names_the_place(place: Path, above: int, mode: int) -> None:
-    open_ = [place, *place.parents][above]
-    open_.chmod(mode)
-    assert error(place) == f"{open_} is world-writable"
+    for open_ in (place, place.parent, place.parent.parent):
+        for mode in (0o703, 0o757, 0o777):
+            open_.chmod(mode)
+            assert error(place) == f"{open_} is world-writable"
+        open_.chmod(0o755)
 
 
 def test_a_sticky_directory_of_ours_is_none_for_others_cannot_replace_what_is_in_it(place: Path) -> None:
@@ -107,22 +106,16 @@ def test_what_is_our_own_is_good_and_so_is_what_is_roots(place: Path, monkeypatc
     assert judge(str(place)) == Verdict("", ())
 
 
-def test_the_directories_of_every_link_count(place: Path, tmp_path: Path) -> None:
+def test_every_directory_that_is_passed_on_the_way_counts(place: Path, tmp_path: Path) -> None:
     """A link in a good directory to a file in a good directory, by way of a link in a bad one."""
-    (tmp_path / "bad").mkdir()
-    (tmp_path / "good").mkdir()
+    for name in ("bad", "good"):
+        (tmp_path / name).mkdir()
     (tmp_path / "bad/middle").symlink_to("../a/b")
     (tmp_path / "good/start").symlink_to(tmp_path / "bad/middle/file")
-    assert error(tmp_path / "good/start") == ""
+    assert error(tmp_path / "good/start") == error(tmp_path / "bad/../a/./b//file") == ""
     (tmp_path / "bad").chmod(0o777)
     assert error(tmp_path / "good/start") == f"{tmp_path}/bad is world-writable"
-
-
-def test_a_directory_that_is_only_passed_on_the_way_up_counts_too(place: Path, tmp_path: Path) -> None:
-    (tmp_path / "c").mkdir()
-    (tmp_path / "c").chmod(0o777)
-    assert error(tmp_path / "c/../a/b/file") == f"{tmp_path}/c is world-writable"
-    assert error(tmp_path / "a/../a/./b//file") == ""
+    assert error(tmp_path / "bad/../a/b/file") == f"{tmp_path}/bad is world-writable"
 
 
 def test_a_relative_path_is_one_of_the_working_directory(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,9 +139,9 @@ def test_below_another_root_links_lead_below_it_and_the_directories_above_do_not
     assert judge("/link", f"{host}/").error == f"{host} is world-writable"
 
 
-@pytest.mark.parametrize("path", ["/no/such/file", "/etc/passwd/x", "/a\0b", "/" + "x" * 300])
-def test_what_cannot_be_looked_at_is_an_error(path: str) -> None:
-    assert judge(path).error
+def test_what_cannot_be_looked_at_is_an_error() -> None:
+    for path in ("/no/such/file", "/etc/passwd/x", "/a\0b", "/" + "x" * 300):
+        assert judge(path).error, path
 
 
 def test_a_name_is_printed_on_one_line(place: Path) -> None:
@@ -265,10 +258,10 @@ def test_a_bad_file_is_decided_on_again_each_time_for_the_reason_may_be_a_direct
 Make = Callable[[Path, Path], object]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_walk_ends_where_the_kernels_does(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("number", range(5))
+def test_the_walk_ends_where_the_kernels_does(tmp_path: Path, seed: int, number: int) -> None:
     """Random trees of directories, files and links, and random paths through them."""
-    dice = random.Random(seed)  # noqa: S311 - no secret
+    dice = random.Random(f"{seed} {number}")  # noqa: S311 - no secret
     names = ["a", "b", "c"]
     steps = [*names, *names, "..", ".", ""]
 

@@ -14,10 +14,23 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
+MAIN = "import sys; from adapter.guard import main; sys.exit(main())"
 MODULES = (
-    *("cli", "daemon", "guard", "hooks.bridge", "hooks.precreate", "job.standby", "legacy.bridge", "logs", "plugin"),
+    *(
+        "cli",
+        "commands.invoke",
+        "daemon",
+        "guard",
+        "hooks.bridge",
+        "hooks.precreate",
+        "job.standby",
+        "legacy.bridge",
+        "logs",
+        "plugin",
+    ),
     *("legacy.create_answer", "legacy.update_answer", "monitoring.http_server", "monitoring.metrics"),
     *("monitoring.status", "settings", "settings_reader"),
 )
@@ -33,9 +46,11 @@ class Forks:
             subprocess.run(words, pass_fds=[theirs.fileno()], check=True, cwd=Path(__file__).parents[2])
         self._socket = ours
 
-    def spawn(self, code: str, argv: Sequence[str], environ: Mapping[str, str], fds: Mapping[int, int]) -> int:
+    def spawn(
+        self, code: str, argv: Sequence[str], environ: Mapping[str, str], fds: Mapping[int, int], cwd: str = "."
+    ) -> int:
         """Has a process run Python code with these descriptors and no others; returns its pid."""
-        told = json.dumps({"code": code, "argv": argv, "environ": dict(environ), "fds": list(fds)})
+        told = json.dumps({"code": code, "argv": argv, "environ": dict(environ), "fds": list(fds), "cwd": cwd})
         socket.send_fds(self._socket, [told.encode()], list(fds.values()))
         return int(self._socket.recv(64))
 
@@ -43,6 +58,19 @@ class Forks:
         """Waits for the end of such a process; returns its exit code, or minus the signal that has killed it."""
         self._socket.send(json.dumps({"pid": pid}).encode())
         return int(self._socket.recv(64))
+
+
+def ran(words: Sequence[str], cwd: Path, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Runs the command to its end, as `subprocess.run` does."""
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+        given.write(text.encode())
+        files = (given, out, err)
+        given.seek(0)
+        fds = {number: file.fileno() for number, file in enumerate(files)}
+        code = forks().reap(forks().spawn(MAIN, ["v010-adapter", *words], os.environ, fds, str(cwd)))
+        for file in files:
+            file.seek(0)
+        return subprocess.CompletedProcess(list(words), code, out.read().decode(), err.read().decode())
 
 
 @cache
@@ -79,6 +107,7 @@ def become(request: dict[str, Any], fds: list[int]) -> None:
     for fd, number in zip(high, request["fds"], strict=True):
         os.dup2(fd, number)
         os.close(fd)
+    os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environ"])
     sys.argv[:] = request["argv"]

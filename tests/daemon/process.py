@@ -24,9 +24,8 @@ from adapter.nri.events import BY_EVENT, PLUGIN, RUNTIME
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request, mux, ttrpc
 from adapter.wire.ttrpc import Type
 
-from .forks import forks
+from .forks import MAIN, forks
 
-MAIN = "import sys; from adapter.guard import main; sys.exit(main())"
 COMMAND = Path(sys.executable).with_name("v010-adapter")
 SAFETY = 60.0
 """Seconds after which whatever is waited for counts as never coming."""
