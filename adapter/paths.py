@@ -30,9 +30,33 @@ def absolute(path: str) -> str:
     return path if path.startswith("/") else f"{os.getcwd()}/{path}"
 
 
-def under(root: str, path: str) -> str:
-    """Returns where an absolute path of the node is if the node's files are below `root`."""
-    return os.path.join(root, path.lstrip("/")) if path.startswith("/") else path
+def under(root: str, path: str, *, follow: bool = True) -> str:
+    """Returns where an absolute path of the node is if the node's files are below `root`.
+
+    Symbolic links are followed below that root, the last one only with `follow`. What is missing is taken as named.
+    Raises OSError for too many links.
+    """
+    if root == "/" or not path.startswith("/"):
+        return path
+    top = at = root.rstrip("/")
+    names, links = path.split("/")[::-1], 0
+    while names:
+        name = names.pop()
+        place = f"{at}/{name}"
+        if name in {"", "."}:
+            continue
+        if name == "..":
+            at = at.rpartition("/")[0] if at != top else top
+        elif os.path.islink(place) and (follow or any(names)):
+            links += 1
+            if links > MAX_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), place)
+            target = os.readlink(place)
+            names += target.split("/")[::-1]
+            at = top if target.startswith("/") else at
+        else:
+            at = place
+    return at
 
 
 identity: Callable[[os.stat_result], tuple[int, ...]] = attrgetter(

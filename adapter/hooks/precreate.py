@@ -25,6 +25,7 @@ from adapter.oci.fields_by_version import refuse_unknown
 from adapter.oci.outside_spec import outside_spec
 from adapter.oci.spec import adjustment, apply, spec_from
 from adapter.oci.values import Spec
+from adapter.paths import under
 from adapter.process import Process, Program
 
 
@@ -117,9 +118,9 @@ class Edits(Driver[HookStep]):
 def program(named: Named, host_root: str) -> Program:
     """Returns what is executed for a hook."""
     hook = named.hook
-    root = "" if programs.is_foreign else host_root.rstrip("/")
+    path = hook.path if programs.is_foreign else under(host_root, hook.path)
     argv = (hook.args[0] or hook.path, *hook.args[1:]) if hook.args else (hook.path,)
-    return Program(named.file, root + hook.path, argv, _environment(hook.env))
+    return Program(named.file, path, argv, _environment(hook.env))
 
 
 def _environment(variables: Iterable[str]) -> dict[str, str]:

@@ -39,8 +39,12 @@ def launch(host_root: str) -> list[Entry]:
     That is the directory from which runtimes launch plugins, where one bad name affects all plugins, or systemd.
     """
     directory = under(host_root, PLUGINS)
-    problems = [Entry(PROBLEM, reason, path) for path in _paths(directory) if (reason := _fault(path))]
-    links = _links(directory)
+    problems = [
+        Entry(PROBLEM, reason, f"{directory}/{name}")
+        for name in _names(host_root)
+        if (reason := _fault(host_root, f"{PLUGINS}/{name}"))
+    ]
+    links = _links(host_root)
     if links:
         return [*problems, Entry(OK, f"the adapter is launched as {', '.join(links)}", directory)]
     if os.path.exists(under(host_root, UNIT)):
@@ -50,7 +54,7 @@ def launch(host_root: str) -> list[Entry]:
 
 def names(host_root: str) -> set[str]:
     """Returns the names by which runtimes know the adapter, with and without an index."""
-    links = _links(under(host_root, PLUGINS)) or [f"00-{PROGRAM}"]
+    links = _links(host_root) or [f"00-{PROGRAM}"]
     return {name for link in links for name in (link, link.partition("-")[2])}
 
 
@@ -62,25 +66,26 @@ def _problem(error: ConfigError) -> Entry:
 
 def _drop_in() -> str:
     """Returns the file whose text a runtime that launches the adapter passes to it, empty if there is none."""
-    candidates = [f"{DROP_INS}/{name}.conf" for link in _links(PLUGINS) for name in (link, link.partition("-")[2])]
+    candidates = [f"{DROP_INS}/{name}.conf" for link in _links("/") for name in (link, link.partition("-")[2])]
     return next(filter(os.path.isfile, candidates), "")
 
 
-def _links(directory: str) -> list[str]:
-    """Returns the names by which the adapter is in a directory."""
-    present = filter(os.path.exists, _paths(directory))
-    return [os.path.basename(path) for path in present if os.path.basename(os.path.realpath(path)) == PROGRAM]
+def _links(host_root: str) -> list[str]:
+    """Returns the names by which the adapter is in the directory of plugins."""
+    files = [(name, os.path.realpath(under(host_root, f"{PLUGINS}/{name}"))) for name in _names(host_root)]
+    return [name for name, file in files if os.path.exists(file) and os.path.basename(file) == PROGRAM]
 
 
-def _paths(directory: str) -> list[str]:
-    return [f"{directory}/{name}" for name in sorted(os.listdir(directory))] if os.path.isdir(directory) else []
+def _names(host_root: str) -> list[str]:
+    directory = under(host_root, PLUGINS)
+    return sorted(os.listdir(directory)) if os.path.isdir(directory) else []
 
 
-def _fault(path: str) -> str:
+def _fault(host_root: str, path: str) -> str:
     """Returns why runtimes would refuse to start; containerd/nri adaptation.go, discoverPlugins."""
-    mode = os.lstat(path).st_mode
+    mode = os.lstat(under(host_root, path, follow=False)).st_mode
     if stat.S_ISDIR(mode) or not mode & 0o111:
         return ""
     if not re.fullmatch(r"[0-9]{2}-.+", os.path.basename(path)):
         return "an executable whose name is not NN-NAME: no runtime starts"
-    return "" if os.path.exists(path) else "a link that leads nowhere: no runtime starts"
+    return "" if os.path.exists(under(host_root, path)) else "a link that leads nowhere: no runtime starts"

@@ -36,8 +36,8 @@ class Thing(ABC):
 
     @property
     def place(self) -> str:
-        """Where the thing is for this process."""
-        return under(self.root, self.path)
+        """Where the thing is for this process. If it is a link, this is the link's own place."""
+        return under(self.root, self.path, follow=False)
 
     @property
     @abstractmethod
@@ -57,7 +57,7 @@ class Thing(ABC):
         os.unlink(self.place)
         for directory in DIRECTORIES:
             with contextlib.suppress(OSError):
-                os.rmdir(under(self.root, directory))
+                os.rmdir(under(self.root, directory, follow=False))
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class File(Thing):
 
     def state(self) -> State:
         try:
-            text = paths.read(self.place, paths.MAX_GIVEN)[0].decode("utf-8", "replace")
+            text = paths.read(under(self.root, self.path), paths.MAX_GIVEN)[0].decode("utf-8", "replace")
         except FileNotFoundError:
             return State.FOREIGN if os.path.islink(self.place) else State.MISSING
         except ValueError:  # not a regular file: to open a FIFO could take for ever
@@ -110,7 +110,9 @@ class File(Thing):
     def make(self) -> None:
         os.makedirs(os.path.dirname(self.place), 0o755, exist_ok=True)
         new = f"{self.place}.new"
-        with open(new, "w", encoding="utf-8") as file:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)  # perhaps a link
+        with open(new, "x", encoding="utf-8") as file:
             os.fchmod(file.fileno(), 0o644)
             file.write(self.text)
         os.replace(new, self.place)
