@@ -1,4 +1,4 @@
-"""What the Go runtime, in four versions, makes of plugins' adjustments and updates; and that it lives through them."""
+"""What the Go runtime, in three versions, makes of plugins' adjustments and updates; and that it lives through them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from ..processes import impatience
 from .harness import Chain, GoRuntime, Host, golden
 from .test_runtime import CONTAINER, NAME, POD, launched
 
-UNSOLICITED = {"v0.8.0": False, "v0.10.0": False, "v0.12.0": False, "v0.12.5": True}
+UNSOLICITED = {"v0.8.0": False, "v0.12.0": False, "v0.12.5": True}
 EVENTS = """  plugins:
     adjusting: {events: [CreateContainer]}
-    changing: {events: [UpdateContainer]}
     asking: {events: [StartContainer]}
 """
 STATE = {"make_pods": 1, "make_containers": 1}
@@ -32,47 +31,6 @@ def shared(version: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[H
 
 def saying(**result: object) -> str:
     return f"cat <<'END'\n{json.dumps(result)}\nEND"
-
-
-def test_what_a_plugin_answers_adjusts_the_container(host: Host) -> None:
-    patch = {
-        "process": {"env": ["MOOD=nice"], "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 2048, "soft": 1024}]},
-        "annotations": {"example.com/adjusted": "yes"},
-        "mounts": [{"destination": "/data", "type": "bind", "source": "/srv", "options": ["rbind", "ro"]}],
-        "linux": {"resources": {"cpu": {"cpus": "0-1"}}},
-    }
-    host.chain.add("adjusting", saying(spec=patch))
-    reply = host.runtime.event("CreateContainer", POD, CONTAINER)
-    adjust = reply.adjust
-    assert adjust is not None
-    assert (reply.error, reply.names) == ("", [NAME])
-    assert adjust["annotations"] == {"example.com/adjusted": "yes"}
-    assert adjust["env"] == [{"key": "MOOD", "value": "nice"}]
-    assert [mount["destination"] for mount in adjust["mounts"]] == ["/data"]
-    assert [limit["type"] for limit in adjust["rlimits"]] == ["RLIMIT_NOFILE"]
-    assert adjust["linux"]["resources"]["cpu"]["cpus"] == "0-1"
-
-
-def test_a_change_of_what_is_there_arrives(host: Host) -> None:
-    [key] = [key for key in CONTAINER["annotations"] if key.endswith("container-name")]
-    name = CONTAINER["env"][0].partition("=")[0]
-    patch = {"annotations": {key: "other"}, "process": {"env": [f"{name}=/other"]}}
-    host.chain.add("adjusting", saying(spec=patch))
-    adjust = host.runtime.event("CreateContainer", POD, CONTAINER).adjust
-    assert adjust is not None
-    assert adjust["annotations"][key] == "other"
-    assert {"key": name, "value": "/other"} in adjust["env"]
-
-
-def test_what_is_asked_of_an_update_can_be_changed(host: Host) -> None:
-    host.chain.add("changing", saying(spec={"linux": {"resources": {"cpu": {"shares": 512}}}}))
-    asked = {"cpu": {"shares": {"value": "1024"}, "cpus": "0"}}
-    reply = host.runtime.event("UpdateContainer", POD, CONTAINER, resources=asked)
-    [update] = reply.update
-    assert (reply.error, update["container_id"]) == ("", CONTAINER["id"])
-    assert update["linux"]["resources"]["cpu"] == {"shares": {"value": "512"}, "cpus": "0"}
-    [request] = map(json.loads, host.chain.requests("changing"))
-    assert request["resources"]["cpu"] == {"shares": 1024, "cpus": "0"}
 
 
 def test_many_concurrent_events_with_updates_deadlock_no_runtime(chain: Chain, tmp_path: Path, version: str) -> None:

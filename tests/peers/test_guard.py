@@ -100,11 +100,3 @@ def test_nothing_outlives_the_runtime(chain: Chain, tmp_path: Path, version: str
             family.pidfds.append(os.pidfd_open(family.joins_again()))
         family.runtime.kill()
         assert all(map(ended, family.pidfds))
-
-
-def test_a_signal_ends_the_adapter_and_costs_the_runtime_nothing(chain: Chain, tmp_path: Path, version: str) -> None:
-    with launched(chain, tmp_path, version) as family:
-        os.kill(family.launched, signal.SIGTERM)
-        assert all(map(ended, family.pidfds))
-        reply = family.runtime.event("RunPodSandbox", POD)
-        assert (reply.error, reply.names) == ("", [])

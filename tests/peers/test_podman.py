@@ -173,19 +173,6 @@ def hook_file(file: Path, path: str | Path, *args: str, stages: Sequence[str] = 
     file.write_text(json.dumps(text))
 
 
-def test_podman_masks_and_orders_hooks_as_we_do(podman: Podman) -> None:
-    directories = [podman.folder / "default", podman.folder / "override"]
-    files = {"default": ("a", "B", "masked", "_", ".hidden"), "override": ("masked", "C", "b2", "Z9")}
-    for directory in directories:
-        for name in files[directory.name]:
-            stages = ["createContainer", "poststop"]
-            hook_file(directory / f"{name}.json", "/bin/true", directory.name, name, stages=stages)
-    hooks = compare(podman.config("ordered", directories, [], ["/bin/true"]), directories)
-    order = [named.hook.args[1] for named in hooks]
-    assert order == [".hidden", "_", "a", "B", "b2", "C", "masked", "Z9"]
-    assert hooks[6].hook.args[0] == "override"
-
-
 def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: SteppedLoop) -> None:
     """podman gives the hook a config, which is kept; given the same container by NRI, we ask for the same edit."""
     directory, told = podman.folder / "precreate.d", podman.folder / "told.json"
