@@ -8,19 +8,12 @@ import json
 import sys
 from pathlib import Path
 
+# fmt: off
 EVENTS = (
-    "RunPodSandbox",
-    "CreateContainer",
-    "PostCreateContainer",
-    "StartContainer",
-    "PostStartContainer",
-    "UpdateContainer",
-    "PostUpdateContainer",
-    "StopContainer",
-    "RemoveContainer",
-    "StopPodSandbox",
-    "RemovePodSandbox",
+    "RunPodSandbox", "CreateContainer", "PostCreateContainer", "StartContainer", "PostStartContainer",
+    "UpdateContainer", "PostUpdateContainer", "StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox",
 )
+# fmt: on
 """The events that all runtimes know, in the order of a life."""
 SHARES = {event: 300 + number for number, event in enumerate(EVENTS)}
 """What the plugin asks for at each event."""

@@ -131,6 +131,7 @@ RLIMIT_NOFILE SCHED_BATCH c2 c3 /data x/
 """
 WORDS = tuple(dict.fromkeys([*OFTEN.split(), *names(api.ContainerAdjustment.DESCRIPTOR)]))
 
+# fmt: off
 SEEDS: tuple[dict[str, Any], ...] = (
     {"plugin": "a", "version": "0.1", "error": "broken", "metadata": {"a": "b", "c": "<\u2028>"}},
     {"spec": FULL},
@@ -140,16 +141,12 @@ SEEDS: tuple[dict[str, Any], ...] = (
     {"spec": {"linux": {"devices": [{"path": "/dev/x", "type": "c", "major": 1, "minor": 9}], "sysctl": {"a": "1"}}}},
     {"spec": {"linux": {"resources": {"pids": {"limit": 5}, "unified": {"a": "b"}, "hugepageLimits": None}}}},
     {"spec": {"hooks": {"prestart": [{"path": "/bin/hook", "timeout": 5}]}, "annotations": {"a": "b", "c": None}}},
-    {
-        "adjust": {
-            "env": [{"key": "A", "value": "1"}],
-            "mounts": [{"destination": "/m"}],
-            "CDI_devices": [{"name": "x"}],
-        }
-    },
+    {"adjust": {"env": [{"key": "A", "value": "1"}], "mounts": [{"destination": "/m"}],
+        "CDI_devices": [{"name": "x"}]}},
     {"adjust": {"linux": {"resources": {"cpu": {"shares": {"value": "4"}}}, "net_devices": {"e": {"name": "f"}}}}},
     {"updates": [{"id": "c2", "resources": {"cpu": {"shares": 5}, "memory": {"limit": 1 << 20}}}]},
 )
+# fmt: on
 
 
 def seeds() -> Iterator[bytes]:

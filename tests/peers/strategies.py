@@ -72,30 +72,18 @@ def value_of(field: FieldDescriptor) -> st.SearchStrategy[Any]:
     return st.booleans() if kind == "BOOL" else TEXTS
 
 
+# fmt: off
 GOOD_STRINGS = [
-    b'""',
-    b'"x"',
-    b'"\\n\\/\\"\\\\"',
-    rb'"\u003c\u2028"',
-    rb'"\ud83d\ude00"',
-    rb'"\ud800"',
-    rb'"\ud83dx\ude00"',
+    b'""', b'"x"', b'"\\n\\/\\"\\\\"', rb'"\u003c\u2028"', rb'"\ud83d\ude00"', rb'"\ud800"', rb'"\ud83dx\ude00"',
 ]
+# fmt: on
 GOOD_STRINGS += [b'"\x7f"', '"é<>&\u2028😀"'.encode(), b'"\xff\xc3"']
 BAD_STRINGS = [rb'"\x41"', rb'"\u12"', b'"\t"', b"'x'", b'"']
+# fmt: off
 GOOD_SCALARS = [
-    b"null",
-    b"true",
-    b"false",
-    b"0",
-    b"-0",
-    b"1.10",
-    b"1e5",
-    b"-1.5E-3",
-    b"12345678901234567890",
-    b"{}",
-    b"[]",
+    b"null", b"true", b"false", b"0", b"-0", b"1.10", b"1e5", b"-1.5E-3", b"12345678901234567890", b"{}", b"[]",
 ]
+# fmt: on
 BAD_SCALARS = [b"01", b"+1", b".5", b"1.", b"-", b"NaN", b"Infinity", b"nul", b"True", b"//", b""]
 
 STRINGS = st.one_of(

@@ -78,32 +78,24 @@ def test_why_maps_are_changed_without_a_removal(generator: Generator) -> None:
 PID, OTHER_PID = {"type": "pid", "path": "/a"}, {"type": "pid", "path": "/b"}
 SRV, OTHER_SRV = ({"destination": "/srv", "source": source} for source in ("/a", "/b"))
 PAGES, OTHER_PAGES = ({"pageSize": "2MB", "limit": limit} for limit in (1, 2))
+# fmt: off
 COLLECTED: dict[str, tuple[Spec, dict[str, Any]]] = {
     "a first argument that is empty": ({"process": {"args": ["a"]}}, {"args": ["", "", "x"]}),
     "an rlimit with a mark": ({"process": {"rlimits": []}}, {"rlimits": [{"type": "-RLIMIT_CORE"}]}),
-    "huge pages with a mark": (
-        {"linux": {"resources": {"hugepageLimits": [PAGES]}}},
-        {"linux": {"resources": {"hugepageLimits": [{"pageSize": "-2MB", "limit": "1"}]}}},
-    ),
-    "huge pages twice": (
-        {"linux": {"resources": {"hugepageLimits": [PAGES, OTHER_PAGES]}}},
-        {"linux": {"resources": {"hugepageLimits": [{"pageSize": "2MB", "limit": "9"}]}}},
-    ),
-    "a namespace twice, removed": (
-        {"linux": {"namespaces": [PID, OTHER_PID]}},
-        {"linux": {"namespaces": [{"type": "-pid"}]}},
-    ),
-    "a namespace twice, changed": (
-        {"linux": {"namespaces": [PID, OTHER_PID]}},
-        {"linux": {"namespaces": [{"type": "pid", "path": "/c"}]}},
-    ),
+    "huge pages with a mark": ({"linux": {"resources": {"hugepageLimits": [PAGES]}}},
+        {"linux": {"resources": {"hugepageLimits": [{"pageSize": "-2MB", "limit": "1"}]}}}),
+    "huge pages twice": ({"linux": {"resources": {"hugepageLimits": [PAGES, OTHER_PAGES]}}},
+        {"linux": {"resources": {"hugepageLimits": [{"pageSize": "2MB", "limit": "9"}]}}}),
+    "a namespace twice, removed": ({"linux": {"namespaces": [PID, OTHER_PID]}},
+        {"linux": {"namespaces": [{"type": "-pid"}]}}),
+    "a namespace twice, changed": ({"linux": {"namespaces": [PID, OTHER_PID]}},
+        {"linux": {"namespaces": [{"type": "pid", "path": "/c"}]}}),
     "a mount twice, removed": ({"mounts": [SRV, OTHER_SRV]}, {"mounts": [{"destination": "-/srv"}]}),
     "a mount twice, changed": ({"mounts": [SRV, OTHER_SRV]}, {"mounts": [{"destination": "/srv", "source": "/c"}]}),
-    "a mount removed and added": (
-        {"mounts": [SRV]},
-        {"mounts": [{"destination": "-/srv"}, {"destination": "/srv", "source": "/c"}]},
-    ),
+    "a mount removed and added": ({"mounts": [SRV]}, {"mounts": [{"destination": "-/srv"}, {"destination": "/srv",
+        "source": "/c"}]}),
 }
+# fmt: on
 
 
 def test_what_is_collected_is_applied_as_the_generator_does_it(generator: Generator, subtests: pytest.Subtests) -> None:
@@ -146,6 +138,7 @@ MOUNTS = [{"destination": name} for name in ("/b/c", "/b", "/a")]
 LATER = {"destination": "/0"}
 POLICY = {"defaultAction": "SCMP_ACT_LOG"}
 CAPITAL = {"defaultErrno": {"value": 1}, **POLICY}
+# fmt: off
 HABITS = [
     Habit("annotations", SYSCTLS, linux(sysctl={"-a": ""}), {"a": "1"}, None),
     Habit("linux.sysctl", SYSCTLS, linux(sysctl={"-a": ""}), {"b": "2"}, {"a": "1", "b": "2"}),
@@ -154,48 +147,23 @@ HABITS = [
     Habit("process.env", env("A=1", "A=2"), {"env": [{"key": "-A"}, {"key": "A", "value": "3"}]}, ["A=3"], ["A=2"]),
     Habit("process.env", env("A=1", "B=2"), {"env": [{"key": "-A"}]}, ["B=2"], ["A=1", "B=2"]),
     Habit("process.rlimits", {"process": {"rlimits": [OLD]}}, {"rlimits": [NEW]}, [NEW], [OLD, NEW]),
-    Habit(
-        "mounts", {"mounts": MOUNTS}, {"mounts": [LATER]}, [*MOUNTS, LATER], [LATER, MOUNTS[2], MOUNTS[1], MOUNTS[0]]
-    ),
+    Habit("mounts", {"mounts": MOUNTS}, {"mounts": [LATER]}, [*MOUNTS, LATER], [LATER, MOUNTS[2], MOUNTS[1],
+        MOUNTS[0]]),
     Habit("linux.devices", {"linux": {"devices": [FIRST]}}, linux(devices=[{"path": "-/dev/a"}]), None, [FIRST]),
-    Habit(
-        "linux.devices",
-        {"linux": {"devices": [FIRST, OTHER]}},
-        linux(devices=[CHANGED]),
-        [CHANGED, OTHER],
-        [OTHER, CHANGED],
-    ),
-    Habit(
-        "linux.devices",
-        {"linux": {"devices": [FIRST, OTHER, FIRST]}},
-        linux(devices=[CHANGED]),
-        [CHANGED, OTHER, FIRST],
-        [OTHER, CHANGED],
-    ),
+    Habit("linux.devices", {"linux": {"devices": [FIRST, OTHER]}}, linux(devices=[CHANGED]), [CHANGED, OTHER], [OTHER,
+        CHANGED]),
+    Habit("linux.devices", {"linux": {"devices": [FIRST, OTHER, FIRST]}}, linux(devices=[CHANGED]), [CHANGED, OTHER,
+        FIRST], [OTHER, CHANGED]),
     Habit("linux.resources.devices", {"linux": {"resources": {}}}, linux(devices=[CHANGED]), None, [RULE]),
-    Habit(
-        "linux.resources.memory.swap",
-        {"linux": {"resources": {}}},
-        linux(resources={"memory": {"limit": {"value": 5}}}),
-        None,
-        5,
-    ),
-    Habit(
-        "linux.resources.memory",
-        {"linux": {"resources": {}}},
-        linux(resources={"memory": {"swappiness": {"value": 5}}}),
-        {"swappiness": 5},
-        None,
-    ),
+    Habit("linux.resources.memory.swap", {"linux": {"resources": {}}},
+        linux(resources={"memory": {"limit": {"value": 5}}}), None, 5),
+    Habit("linux.resources.memory", {"linux": {"resources": {}}},
+        linux(resources={"memory": {"swappiness": {"value": 5}}}), {"swappiness": 5}, None),
     Habit("linux.seccomp", {"linux": {}}, linux(seccompPolicy=CAPITAL), {**POLICY, "defaultErrnoRet": 1}, POLICY),
-    Habit(
-        "linux.intelRdt",
-        {"linux": {"intelRdt": {"closID": "a"}}},
-        linux(rdt={"remove": True, "enableMonitoring": {"value": True}}),
-        {"enableMonitoring": True},
-        {"closID": "a", "enableMonitoring": True},
-    ),
+    Habit("linux.intelRdt", {"linux": {"intelRdt": {"closID": "a"}}}, linux(rdt={"remove": True,
+        "enableMonitoring": {"value": True}}), {"enableMonitoring": True}, {"closID": "a", "enableMonitoring": True}),
 ]
+# fmt: on
 
 
 def at(spec: Spec, place: str) -> Any:

@@ -33,49 +33,29 @@ from .harness import golden
 
 EDITS = st.lists(GOOD_EDITS, min_size=1, max_size=6)
 POLICY = {"defaultAction": "SCMP_ACT_LOG", "syscalls": [{"names": ["read"], "action": "SCMP_ACT_ALLOW"}]}
+# fmt: off
 CASES: dict[str, tuple[Path, Any]] = {
     **{name: (path, value) for name, (path, value, _) in EXPRESSED.items()},
     "a sysctl added": (("linux", "sysctl", "kernel.msgmax"), "1"),
     "a seccomp policy without an error number": (("linux", "seccomp"), POLICY),
-    "a seccomp policy with everything": (
-        ("linux", "seccomp"),
-        {
-            "defaultAction": "SCMP_ACT_NOTIFY",
-            "architectures": ["SCMP_ARCH_X86"],
-            "flags": ["SECCOMP_FILTER_FLAG_LOG"],
-            "listenerPath": "/a",
-            "listenerMetadata": "b",
-            "syscalls": [
-                {
-                    "names": ["read"],
-                    "action": "SCMP_ACT_LOG",
-                    "args": [{"index": 1, "value": 2, "valueTwo": 3, "op": "SCMP_CMP_MASKED_EQ"}],
-                }
-            ],
-        },
-    ),
-    "a scheduler with everything": (
-        ("process", "scheduler"),
-        {"policy": "SCHED_DEADLINE", "nice": 1, "priority": 2, "runtime": 3, "deadline": 4, "period": 5},
-    ),
-    "a device with its owner": (
-        ("linux", "devices", 1),
-        {"path": "/dev/b", "type": "c", "major": 1, "minor": 2, "fileMode": 3, "uid": 4, "gid": 5},
-    ),
-    "a device rule with everything": (
-        ("linux", "resources", "devices", 2),
-        {"allow": True, "type": "c", "major": 1, "minor": 2, "access": "rw"},
-    ),
+    "a seccomp policy with everything": (("linux", "seccomp"), {"defaultAction": "SCMP_ACT_NOTIFY",
+        "architectures": ["SCMP_ARCH_X86"], "flags": ["SECCOMP_FILTER_FLAG_LOG"], "listenerPath": "/a",
+        "listenerMetadata": "b", "syscalls": [{"names": ["read"], "action": "SCMP_ACT_LOG", "args": [{"index": 1,
+        "value": 2, "valueTwo": 3, "op": "SCMP_CMP_MASKED_EQ"}]}]}),
+    "a scheduler with everything": (("process", "scheduler"), {"policy": "SCHED_DEADLINE", "nice": 1, "priority": 2,
+        "runtime": 3, "deadline": 4, "period": 5}),
+    "a device with its owner": (("linux", "devices", 1), {"path": "/dev/b", "type": "c", "major": 1, "minor": 2,
+        "fileMode": 3, "uid": 4, "gid": 5}),
+    "a device rule with everything": (("linux", "resources", "devices", 2), {"allow": True, "type": "c", "major": 1,
+        "minor": 2, "access": "rw"}),
     "an I/O priority with everything": (("process", "ioPriority"), {"class": "IOPRIO_CLASS_RT", "priority": 1}),
     "more pids": (("linux", "resources", "pids", "limit"), 1),
     "RDT with everything": (("linux", "intelRdt"), {"closID": "b", "schemata": ["L3:0=1"], "enableMonitoring": False}),
     "a hook with a variable": (("hooks", "createRuntime", 1), {"path": "/a", "env": ["A=1"]}),
-    **{
-        f"a hook at {stage}": (("hooks", stage), [{"path": "/a", "args": ["a"], "env": ["A=1"], "timeout": 1}])
-        for stage in HOOKS
-        if stage != "createRuntime"
-    },
+    **{f"a hook at {stage}": (("hooks", stage), [{"path": "/a", "args": ["a"], "env": ["A=1"],
+        "timeout": 1}]) for stage in HOOKS if stage != "createRuntime"},
 }
+# fmt: on
 """Changes of FULL: each place with every part that it can have."""
 
 
