@@ -97,7 +97,6 @@ def runs(runtime: Runtime) -> list[Row]:
 
 
 def run(runtime: Runtime, setup: str) -> Row:
-    """One run, in namespaces of its own."""
     started = time.monotonic()
     ran, findings = outcome(runtime, setup)
     show(runtime, setup, findings)
@@ -114,7 +113,6 @@ def show(runtime: Runtime, setup: str, findings: list[str]) -> None:
 
 
 def outcome(runtime: Runtime, setup: str) -> tuple[str, list[str]]:
-    """What the run itself reports, or that it came to nothing."""
     line = [*NAMESPACES, sys.executable, "-m", "tests.e2e.scenario", runtime.name, setup, os.readlink(MOUNTS)]
     try:
         done = subprocess.run(line, stdout=subprocess.PIPE, timeout=LIMIT, check=False)

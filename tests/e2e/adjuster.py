@@ -50,7 +50,6 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def edit(spec: dict[str, Any]) -> dict[str, Any]:
-    """What the hook makes of a container's spec."""
     spec["process"]["env"].append("HOOK=precreate")
     spec["mounts"].append({"destination": "/e2e-mount", "type": "tmpfs", "source": "tmpfs", "options": ["ro"]})
     device = {"path": "/dev/e2e-null", "type": "c", "major": 1, "minor": 3, "fileMode": 0o666}

@@ -116,7 +116,6 @@ def registered(evidence: Evidence) -> Iterator[str]:
 
 
 def errors(log: list[str]) -> Iterator[str]:
-    """The adapter must have nothing to complain about in its log."""
     if not log:
         yield "the adapter has logged nothing"
     for line in log:

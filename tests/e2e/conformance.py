@@ -186,7 +186,6 @@ def _refused_registration() -> Iterator[str]:
 
 
 def _served_by_two(node: Node, adapters: Sequence[Beside]) -> Generator[str, None, str]:
-    """Begins a container's life under two adapters of one name, and ends it under the second."""
     owed = node.owed
     adapters[1].start()
     container = node.create("c4")

@@ -63,7 +63,6 @@ def prepare() -> None:
 
 
 def play() -> Iterator[str]:
-    """Creates containers and starts one; yields, in sentences, what is wrong with them."""
     id_ = _create("adjusted")
     request("POST", f"/containers/{id_}/start")
     pid = json.loads(request("GET", f"/containers/{id_}/json"))["State"]["Pid"]

@@ -17,8 +17,6 @@ ANSWERS = 2
 
 
 class Gate:
-    """Passes on one connection."""
-
     def __init__(self, path: Path) -> None:
         self._listening = socket.create_server(str(path), family=socket.AF_UNIX)
         self._is_open = threading.Event()

@@ -31,7 +31,6 @@ STAYS = {"command": ["/bin/sh", "-c", f"trap 'echo {ASKED}' TERM; while :; do sl
 
 
 def play(cri: Cri, adapter: Launched, runtime: Runtime, calls: Calls) -> Iterator[str]:
-    """Starts and ends pods around the faults; yields the wrong creates and deletes."""
     pods = Pods(cri)
     for name in ("ends-soon", "ends-after-the-runtime", "ends-last"):
         pods.start(name)

@@ -45,8 +45,6 @@ TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Node:
-    """A node whose administrator follows a guide."""
-
     def __init__(self, runtime: Runtime, has: Callable[[str], bool], calls: Calls) -> None:
         self.runtime = runtime
         self.calls = calls
@@ -114,7 +112,6 @@ def install(folder: Path) -> None:
 
 
 def play(guide: str, node: Node) -> Iterator[str]:
-    """Follows a guide; yields what differs from what it says."""
     return PLAYS[guide](node)
 
 

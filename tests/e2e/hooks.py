@@ -58,7 +58,6 @@ def _live_and_die(cri: Cri, name: str, pod: Sandbox) -> tuple[str, int]:
 
 
 def install_agent() -> None:
-    """Installs the example of a security agent's hook as it is, and a program in the place of the agent's."""
     shutil.copy(AGENT, HOOKS)
     program = Path(json.loads(AGENT.read_text())["hook"]["path"])
     program.parent.mkdir()

@@ -20,7 +20,6 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def main(archive: str, name: str, *files: str, stop_signal: str = "SIGTERM") -> None:
-    """Writes the archive of an image that has a name, and files of this machine."""
     content = dict(file.split("=", 1) for file in files)
     layer = _layer(content)
     entrypoint = ["/entrypoint"] if "/entrypoint" in content else SLEEP

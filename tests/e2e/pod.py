@@ -101,7 +101,6 @@ class Cri:
         return Sandbox(name, self("runp", file).strip(), file)
 
     def create(self, pod: Sandbox, name: str = "c1", /, **more: object) -> str:
-        """Creates a container, which has these keys besides; returns its id."""
         labels = CONTAINER["labels"] | {"io.kubernetes.container.name": name}  # which is what CRI-O goes by
         own = {"metadata": {"name": name}, "labels": labels, "log_path": f"{name}.log"}
         return self("create", pod.id, self.file(f"{pod.name}-{name}", CONTAINER | own | more), pod.file).strip()
@@ -116,7 +115,6 @@ class Cri:
         return str(path)
 
     def pid(self, inspect: str, name: str) -> int:
-        """Returns the pid of a pod or container; 0 if it has none."""
         return int(json.loads(self(inspect, "-o", "json", name))["info"].get("pid", 0))
 
 

@@ -42,7 +42,6 @@ class Pods:
 
 
 def play(cri: Cri, adapter: Beside, runtime: Runtime, calls: Calls) -> Iterator[str]:
-    """Starts and ends pods around the ends of the adapter and the runtime; yields the wrong creates and deletes."""
     pods = Pods(cri)
     for name in ("ends unseen", "ends after the runtime", "ends after both", "ends last"):
         pods.start(name.replace(" ", "-"))
@@ -87,7 +86,6 @@ def ran(calls: Calls, state: str, ids: tuple[str, ...] | set[str]) -> bool:
 
 
 def judge(calls: dict[str, list[Call]], pods: Pods, burst: Sequence[str]) -> Iterator[str]:
-    """Yields the pods and containers for which a plugin did not run as often as it should."""
     for plugin, of_plugin in calls.items():
         yield from _judge(plugin, of_plugin, pods, burst)
 

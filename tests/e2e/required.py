@@ -24,7 +24,6 @@ REASON = r"required plugin \"v010-adapter\" not present"  # as crictl quotes it
 
 
 def play(cri: Cri, adapter: Beside) -> Iterator[str]:
-    """Creates containers with and without the adapter; yields, in sentences, what differs from what is documented."""
     pods = [cri.run_pod("p1", annotations={}), cri.run_pod("p2", annotations={TOLERATES: "true"})]
     yield from _create(cri, pods[0], "while the adapter is there")
     adapter.kill()

@@ -75,7 +75,6 @@ class Runtime:
         return self.name in ONLY.get(setup, (self.name,))
 
     def start(self) -> Cri:
-        """Starts it, with the image that the pod needs, and waits until it runs pods."""
         self.write_images()
         template = Template((Path(__file__).parent / self.template).read_text())
         self.config.write_text(
@@ -144,8 +143,6 @@ class Runtime:
 
 
 class Containerd(Runtime):
-    """containerd with runc."""
-
     def __init__(self, recipe: build.Recipe) -> None:
         super().__init__(recipe)
         self.is_1 = recipe.version.startswith("v1.")

@@ -171,8 +171,6 @@ class Run(NamedTuple):
 
 
 def launched(settings: str, play: Callable[[Runtime, Cri, Syslog], Iterator[str]]) -> Callable[..., Iterator[str]]:
-    """Plays with the adapter launched by the runtime."""
-
     def whole(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
         # CRI-O has hooks of its own in another directory, so there the adapter is told to inject its own.
         own = "hooks: {enabled: true}\n" if runtime.injects_hooks and "hooks:" not in settings else ""
@@ -185,8 +183,6 @@ def launched(settings: str, play: Callable[[Runtime, Cri, Syslog], Iterator[str]
 
 
 def beside(settings: str, play: Callable[[Runtime, Cri, Beside], Iterator[str]]) -> Callable[..., Iterator[str]]:
-    """Plays with the adapter started beside the runtime."""
-
     def whole(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
         cri = runtime.start()
         adapter = Beside(ADAPTER, STATE_SETTINGS + settings, syslog.count)
@@ -314,7 +310,6 @@ def found(runtime: Runtime, setup: str, play: Callable[[Syslog], Iterator[str]])
 
 
 def run(runtime: Runtime, setup: str) -> dict[str, object]:
-    """Everything, from empty folders to the verdict."""
     isolate()
     conf = SETUPS[setup]
     syslog = Syslog()
@@ -334,7 +329,6 @@ def run(runtime: Runtime, setup: str) -> dict[str, object]:
 
 
 def calls() -> dict[str, list[Call]]:
-    """The runs of the legacy plugins so far."""
     witnessed = CALLS.read_text().splitlines() if CALLS.exists() else []
     return {
         "dump": [Call.of(path.read_text(), path) for path in sorted(DUMPS.glob("*.json"))],
@@ -343,7 +337,6 @@ def calls() -> dict[str, list[Call]]:
 
 
 def ran(evidence: Evidence) -> str:
-    """What happened, in a few words."""
     callers = Counter("runtime" if call.by_runtime else "adapter" for call in evidence.calls["witness"])
     requests = ", ".join(f"{count} by {caller}" for caller, count in sorted(callers.items()))
     return f"requests: {requests or 'none'}; judged by oracle{', golden data' if evidence.has_golden else ''}"

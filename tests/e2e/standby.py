@@ -64,7 +64,6 @@ def prepare(runtime: Runtime) -> None:
 
 
 def play(cri: Cri, adapter: Launched, syslog: Syslog) -> Iterator[str]:
-    """Starts and ends pods around a new program and the server's end; yields, in sentences, what went wrong."""
     pods = Pods(cri)
     yield from _served_ahead("a start", partial(pods.start, "p1"), START)
     _standing_by()
@@ -98,7 +97,6 @@ def left_behind() -> Iterator[str]:
 
 
 def _install(name: str, text: str) -> None:
-    """Puts a program in the place of the one that may be there."""
     new = PROGRAMS / f".{name}"
     new.write_text(text)
     new.chmod(0o755)
@@ -128,7 +126,6 @@ def _served_ahead(what: str, act: Callable[[], None], names: list[str]) -> Itera
 
 
 def _ran(act: Callable[[], None]) -> list[Run]:
-    """Starts or ends a pod with its container; returns the runs for it."""
     before, hasty = len(_runs()), len(_runs("hasty"))
     act()
     until(lambda: len(_runs("hasty")) >= hasty + 2, "the chains of the pod and of its container")

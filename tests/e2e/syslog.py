@@ -26,7 +26,6 @@ class Syslog:
         return sum(text in line for line in self.lines)
 
     def close(self) -> list[str]:
-        """Ends it, and returns the lines in the order they were written."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
             end.sendto(b"", "/dev/log")
         self._listener.join()

@@ -111,7 +111,6 @@ def on_one_node(place: tuple[str, str, int], rows: Rows) -> Iterator[Row]:
 
 
 def outcome(node: Node, row: Callable[[Node], str]) -> tuple[bool, str]:
-    """Returns whether a row failed, and its figures, or what is wrong and the log."""
     try:
         return False, row(node)
     except (Finding, RuntimeError, OSError) as error:

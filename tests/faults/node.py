@@ -73,14 +73,11 @@ _CONTAINER = next(recorded.container for recorded in _LIFE if recorded.container
 
 
 class Life(NamedTuple):
-    """A pod and its container, as protojson."""
-
     pod: dict[str, Any]
     container: dict[str, Any]
 
     @classmethod
     def make(cls, name: str) -> Life:
-        """Returns a pod with a process that lives, and a container."""
         pod, container = copy.deepcopy(dict(_LIFE[0].pod)), copy.deepcopy(dict(_CONTAINER or {}))
         pod.update(id=f"p-{name}", pid=os.getpid())
         container.update(id=f"c-{name}", pod_sandbox_id=pod["id"], pid=os.getpid(), state="CONTAINER_CREATED")
@@ -108,7 +105,6 @@ class Node:
         return self._runtimes[-1]
 
     def start_runtime(self) -> None:
-        """Starts a runtime, and a launched adapter with it."""
         folder = self.directory / f"runtime{len(self._runtimes)}"
         folder.mkdir()
         runtime = GoRuntime(folder, self.version)
@@ -142,7 +138,6 @@ class Node:
         return next((pid for pid, state in children_of(self.guard).items() if state != "Z"), 0)
 
     def pids(self) -> list[int]:
-        """The pids of the adapter's processes, servers last."""
         family = [self.launched, self.guard, self.server] if self.form == "launched" else [self.server]
         return [pid for pid in family if Path(f"/proc/{pid}").exists()]
 
@@ -170,7 +165,6 @@ class Node:
         self.until(self.is_joined, "the adapter joins")
 
     def meets_an_adapter(self) -> None:
-        """Waits until the runtime has any server of the adapter."""
         if error := self.runtime.play("wait", plugin=NAME).error:
             raise Finding(error)
 
@@ -207,7 +201,6 @@ class Node:
         return reply
 
     def plays(self, life: Life, *events: str) -> None:
-        """Plays events of which none fails, and after which the adapter is there."""
         for event in events:
             reply = self.play(event, life)
             if (reply.error, reply.names) != ("", self.names):
@@ -244,7 +237,6 @@ class Node:
         return Counter(file.read_text().split()) if file.exists() else Counter()
 
     def settles(self, ids: set[str]) -> None:
-        """Waits until none of these ids is owed a delete."""
         self.until(lambda: not ids & self.owed(), "an empty journal")
 
     def owed(self) -> set[str]:

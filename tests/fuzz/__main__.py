@@ -39,7 +39,6 @@ def main() -> int:
 
 
 def fuzz(name: str, seconds: int, seed: int) -> bool:
-    """Fuzzes a target; prints what came of it, and returns whether nothing was found."""
     folder = CACHE / name
     options = (f"-seed={seed}", f"-max_total_time={seconds}", f"-artifact_prefix={folder}/", "-print_final_stats=1")
     command = [
@@ -69,7 +68,6 @@ def figure(name: str, log: str) -> str:
 
 
 def explained(log: str) -> str:
-    """Returns the error, and the input that led to it."""
     lines = [line for line in log.splitlines() if not re.match(r"#\d|INFO|WARNING|stat::|\"", line)]
     if kept := re.search(r"Test unit written to (.*)", log):
         data = Path(kept[1]).read_bytes()

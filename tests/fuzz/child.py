@@ -13,7 +13,6 @@ from tests.fuzz.target import findings, target
 
 
 def main() -> None:
-    """Fuzzes until libFuzzer ends the process: with 0, or with another code after a finding."""
     name, folder, *options = sys.argv[1:]
     with atheris.instrument_imports(include=["adapter"]):
         fuzzed = target(name)

@@ -69,7 +69,6 @@ def _change(node: _Node, dice: random.Random, words: Sequence[str], other: Any) 
 
 
 def message(root: Message, dice: random.Random) -> None:
-    """Changes one field of a message, or of a message in it."""
     owner: Any = dice.choice(list(_messages(root)))
     if not owner.DESCRIPTOR.fields:
         return

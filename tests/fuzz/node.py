@@ -206,7 +206,6 @@ class Node:
         self.runtime.send(method, payload, timeout)
 
     def wait(self, seconds: float) -> None:
-        """Time passes; the runtime answers what it is asked."""
         self.loop.advance(seconds)
         self.answer()
 

@@ -47,7 +47,6 @@ class Call(NamedTuple):
 
 
 def calls_in(data: bytes) -> Iterator[Call]:
-    """The calls in an input, whatever it is."""
     at = SCRIPT
     while at + HEAD.size <= len(data):
         method, timeout, wait, length = HEAD.unpack_from(data, at)
@@ -63,7 +62,6 @@ def written(script: bytes, calls: list[Call]) -> bytes:
 
 
 def check(data: bytes) -> None:
-    """What the programs do, then calls."""
     script = data[:SCRIPT].ljust(SCRIPT, b"\0")
     level = logging.DEBUG if script[1] % 4 == 0 else logging.INFO  # whole requests in the log take their time
     with node(script, level) as played:
@@ -96,7 +94,6 @@ def named(event: str, request: Message) -> Call:
 
 
 def small_events() -> Iterator[tuple[str, Message]]:
-    """Each event with a small pod and container."""
     for method, call in CALLS.items():
         fields: dict[str, Any] = {
             "pod": POD,
@@ -129,7 +126,6 @@ START = (
 
 
 def mutate(data: bytes, dice: random.Random) -> bytes:
-    """Changes a field of a call, or drops, repeats or replaces calls."""
     calls = list(calls_in(data)) or [*START]
     index = dice.randrange(len(calls))
     changed = mutated(calls[index], dice)

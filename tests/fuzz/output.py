@@ -94,7 +94,6 @@ def builders() -> tuple[AnswerBuilder, ...]:
 
 
 def taken(parsed: Result, once: AnswerBuilder, twice: AnswerBuilder) -> None:
-    """Gives a wish to a builder, and twice to another."""
     before = once.extension()
     try:
         once.take("plugin", parsed)

@@ -40,8 +40,6 @@ def plugin(**handlers: Callable[..., Any]) -> Plugin:
 
 
 class Clock:
-    """A clock that goes when it is told to."""
-
     def __init__(self) -> None:
         self.now = 1000.0
 
@@ -74,7 +72,6 @@ class Runtime:
         return [event for event in self.heard if isinstance(event, Reply)]
 
     def send(self, method: str, payload: bytes = b"", timeout: float = 0, service: str = PLUGIN) -> Reply | None:
-        """Calls the plugin."""
         stream_id = self._connection.call(service, method, payload, timeout)
         self.stub.receive_data(self._connection.data_to_send())
         return self.reply(stream_id)

@@ -52,7 +52,6 @@ def peer(name: str, version: str = NEWEST) -> Path:
 
 @functools.cache
 def c_program(name: str) -> Path:
-    """Path of NAME.c of this folder, compiled to a static program."""
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
         raise PeerMissing("no C compiler on PATH (cc, gcc, clang)")

@@ -28,20 +28,17 @@ class Generator(Peer):
     def adjusted(
         self, spec: Spec, *adjustments: api.ContainerAdjustment, container: api.Container | None = None
     ) -> dict[str, Any]:
-        """Return what cmd/generate/main.go says to the adjustments of as many plugins."""
         case: dict[str, Any] = {"spec": spec, "container": _encoded(container or api.Container())}
         if adjustments:
             case["adjustments"] = [_encoded(each) for each in adjustments]
         return self.ask(case)
 
     def spec(self, spec: Spec, *adjustments: api.ContainerAdjustment) -> Spec:
-        """Return the specification that comes out, without what Go's encoder always writes."""
         answer = self.adjusted(spec, *adjustments)
         assert not answer.keys() & {"error", "panic"}, answer
         return plain(answer["spec"], spec)
 
     def update(self, request: api.UpdateContainerRequest, *answers: api.UpdateContainerResponse) -> Any:
-        """Return what the answers of as many plugins to an UpdateContainer come to."""
         answer = self.ask(
             {
                 "container": _encoded(request.container),
@@ -54,7 +51,6 @@ class Generator(Peer):
 
 
 def collected(answer: dict[str, Any]) -> api.ContainerAdjustment:
-    """Returns what the adjustments of all plugins came to."""
     return api.ContainerAdjustment.FromString(base64.b64decode(answer["adjustment"]))
 
 

@@ -80,8 +80,6 @@ class Peer:
 
 @dataclass(frozen=True)
 class Plugin:
-    """A plugin as the runtime knows it."""
-
     name: str
     pid: int
     events: int
@@ -157,7 +155,6 @@ class GoRuntime:
         self._peer.close()
 
     def kill(self) -> None:
-        """End the host as a crash would."""
         self._peer.process.kill()
 
     def play(self, op: str, **fields: object) -> Reply:
@@ -195,7 +192,6 @@ class GoRuntime:
 
     @contextmanager
     def impatient(self, milliseconds: int) -> Iterator[None]:
-        """Let requests take no longer than that."""
         self.play("limit", request_timeout_ms=milliseconds)
         yield
         self.play("limit", **PATIENT)
@@ -225,7 +221,6 @@ class Case:
     answers: Mapping[str, bytes] = field(default_factory=dict)
 
     def encode(self) -> dict[str, Any]:
-        """Return it as cmd/oracle/main.go reads it."""
         answers = {name: _base64(answer) for name, answer in self.answers.items()}
         conf = None if self.conf is None else _base64(self.conf)
         return {**vars(self), "conf": conf, "answers": answers}
@@ -242,7 +237,6 @@ class Oracle(Peer):
         super().__init__("oracle", NEWEST, *(["-conf", str(conf)] if conf else []))
 
     def outcomes(self, cases: Iterable[Case]) -> list[Outcome]:
-        """Play the cases, one after the other."""
         return [Outcome.read(self.ask(case.encode())) for case in cases]
 
 
@@ -295,7 +289,6 @@ class Chain:
         return self
 
     def requests(self, name: str) -> list[bytes]:
-        """What a plugin has got so far."""
         notes = self._notes(name)
         return notes.read_bytes().split(b"\n")[:-1] if notes.exists() else []
 

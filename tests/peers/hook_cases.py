@@ -17,8 +17,6 @@ PACKAGE = "hooks-v0.69.0"  # of go.podman.io/common
 
 
 class Package(Peer):
-    """The package, in a process of its own."""
-
     def __init__(self) -> None:
         super().__init__("hooks", PACKAGE)
 
@@ -34,7 +32,6 @@ class Case:
     extension_stages: Sequence[str] = ()
 
     def encode(self) -> dict[str, Any]:
-        """Return it as cmd/hooks/main.go reads it."""
         return {
             "directories": [
                 [{"name": to_base64(name), "content": to_base64(content)} for name, content in files]
@@ -129,7 +126,6 @@ TRUE_OR_FALSE = mostly(one_of([True, True, False]), NULL, ANYTHING)
 
 
 def current_files() -> Texts:
-    """Files of version 1.0.0."""
     strings = arrays(mostly(one_of(["a", "b=c", "é"]), STRINGS))
     timeouts = mostly(one_of([1, 0, -3, 2**63 - 1, -(2**63)]), one_of([2**63, 1.0, "1", None, -(2**63) - 1]), ANYTHING)
     hook = structs({"path": SOME_PATH}, {"args": strings, "env": strings, "timeout": timeouts})

@@ -27,8 +27,6 @@ REPLIES: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Case:
-    """An event and the answers to it of up to three plugins."""
-
     event: str
     container: api.Container
     resources: api.LinuxResources
@@ -42,7 +40,6 @@ class Case:
         return api.StopContainerRequest(container=self.container)
 
     def encode(self) -> dict[str, Any]:
-        """Return it as cmd/merge/main.go reads it."""
         return {
             "event": self.event,
             "container": as_json(self.container),

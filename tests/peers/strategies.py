@@ -119,7 +119,6 @@ def named(*names: str) -> st.SearchStrategy[bytes]:
 
 
 def result_texts() -> st.SearchStrategy[bytes]:
-    """What a legacy plugin may print."""
     texts = st.one_of(st.just(b'""'), st.just(b'""'), STRINGS, st.just(b"null"))
     entries = objects(STRINGS, st.one_of(texts, texts, ANYTHING))
     keys = named("plugin", "version", "error")

@@ -166,7 +166,6 @@ def test_podman_injects_the_samples_that_we_inject(podman: Podman, samples: Path
 
 
 def hook_file(file: Path, path: str | Path, *args: str, stages: Sequence[str] = ("precreate",)) -> None:
-    """Writes a hook for all containers."""
     hook = {"path": str(path)} | ({"args": args} if args else {})
     text = {"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": stages}
     file.parent.mkdir(exist_ok=True)

@@ -48,7 +48,6 @@ def play() -> Iterator[str]:
 
 
 def _accepted() -> Iterator[str]:
-    """Yields the wrong values that helm takes, or refuses without the key."""
     for value, key in WRONG.items():
         try:
             _rendered(value)
@@ -59,7 +58,6 @@ def _accepted() -> Iterator[str]:
 
 
 def _stale() -> Iterator[str]:
-    """Yields the manifests for kustomize that are not what the chart renders."""
     for profile in ("hooks", "legacy"):
         if _rendered(f"profile={profile}") != (KUSTOMIZE / profile / "manifests.yaml").read_text():
             yield f"deploy/kustomize/{profile} is not what the chart renders: make kustomize"

@@ -72,7 +72,6 @@ def node(*line: str | Path, given: str | None = None) -> str:
 
 
 def shell(script: str, given: str | None = None) -> str:
-    """Runs a script as the node's administrator."""
     return node("ns", "sh", "-ec", f"umask 022; {script}", given=given)
 
 
@@ -133,7 +132,6 @@ def footprint() -> set[str]:
 
 
 def hook_file(word: str, path: str = "/opt/nri/bin/mark") -> dict[str, Any]:
-    """Returns a hook file: the hook writes down a word."""
     hook = {"path": path, "args": ["mark", word]}
     return {"version": "1.0.0", "hook": hook, "stages": ["prestart"], "when": {"always": True}}
 
@@ -174,7 +172,6 @@ def container(name: str, script: str) -> dict[str, Any]:
 
 
 def apply(name: str, replicas: int) -> None:
-    """Creates a Deployment of pods with an init container and two more."""
     spec = {
         "terminationGracePeriodSeconds": 60,
         "initContainers": [container("init", "true")],
@@ -227,12 +224,10 @@ def calls(plugin: str, *names: str) -> list[list[str]]:
 
 
 def count(state: str, *names: str) -> int:
-    """Returns how often the last plugin of the chain has run in this state."""
     return sum(call[1] == state for call in calls(PLUGINS[-1], *names))
 
 
 def marks(word: str) -> Counter[str]:
-    """Returns how often the hook has written a word, by the container's id."""
     lines = (line.split() for line in (EVIDENCE / "mark").read_text().splitlines())
     return Counter(id_ for written, id_ in lines if written == word)
 

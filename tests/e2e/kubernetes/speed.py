@@ -36,7 +36,6 @@ def play() -> Iterator[str]:
 
 
 def _pods_run() -> float:
-    """Returns the seconds until the pods run. Leaves none."""
     started = time.monotonic()
     apply("timed", PODS)
     ready("timed")
