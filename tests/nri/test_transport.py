@@ -22,26 +22,24 @@ from .runtime import plugin
 ENVIRONMENT = {"NRI_PLUGIN_NAME": "env", "NRI_PLUGIN_IDX": "42", "NRI_PLUGIN_SOCKET": "3"}
 
 
-@pytest.mark.parametrize(
-    ("name", "idx", "environ", "program", "expected"),
-    [
-        pytest.param("", "", ENVIRONMENT, "/opt/nri/plugins/10-file", Identity("env", "42"), id="environment"),
-        pytest.param("asked", "07", ENVIRONMENT, "10-file", Identity("asked", "07"), id="asked for"),
-        pytest.param("asked", "", ENVIRONMENT, "10-file", Identity("asked", "42"), id="name asked for"),
-        pytest.param("", "07", ENVIRONMENT, "10-file", Identity("env", "07"), id="index asked for"),
-        pytest.param("", "", {}, "/opt/nri/plugins/10-file", Identity("file", "10"), id="file"),
-        pytest.param("", "", {}, "10-a-b", Identity("a-b", "10"), id="file with dashes"),
-        pytest.param("asked", "", {}, "10-file", Identity("asked", "10"), id="name asked for, index of the file"),
-        pytest.param("", "", {}, "/usr/bin/adapter", Identity("adapter", "00"), id="file without index"),
-        pytest.param("", "", {}, "100-x", Identity("100-x", "00"), id="file with three digits"),
-        pytest.param("", "", {}, "10-", Identity("10-", "00"), id="file with an index only"),
-        pytest.param("", "", {"NRI_PLUGIN_NAME": ""}, "10-file", Identity("file", "10"), id="empty environment"),
-    ],
-)
-def test_a_plugin_is_who_it_was_asked_to_be_or_launched_as_or_what_its_file_says(
-    name: str, idx: str, environ: dict[str, str], program: str, expected: Identity
-) -> None:
-    assert identity(name, idx, environ, program) == expected
+WHO: list[tuple[str, str, dict[str, str], str, Identity]] = [
+    ("", "", ENVIRONMENT, "/opt/nri/plugins/10-file", Identity("env", "42")),
+    ("asked", "07", ENVIRONMENT, "10-file", Identity("asked", "07")),
+    ("asked", "", ENVIRONMENT, "10-file", Identity("asked", "42")),
+    ("", "07", ENVIRONMENT, "10-file", Identity("env", "07")),
+    ("", "", {}, "/opt/nri/plugins/10-file", Identity("file", "10")),
+    ("", "", {}, "10-a-b", Identity("a-b", "10")),
+    ("asked", "", {}, "10-file", Identity("asked", "10")),
+    ("", "", {}, "/usr/bin/adapter", Identity("adapter", "00")),
+    ("", "", {}, "100-x", Identity("100-x", "00")),
+    ("", "", {}, "10-", Identity("10-", "00")),
+    ("", "", {"NRI_PLUGIN_NAME": ""}, "10-file", Identity("file", "10")),
+]
+
+
+def test_a_plugin_is_who_it_was_asked_to_be_or_launched_as_or_what_its_file_says() -> None:
+    for name, idx, environ, program, expected in WHO:
+        assert identity(name, idx, environ, program) == expected
 
 
 def test_without_other_sources_the_program_is_that_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,10 +47,10 @@ def test_without_other_sources_the_program_is_that_of_this_process(monkeypatch: 
     assert identity(environ={}) == Identity("mine", "33")
 
 
-@pytest.mark.parametrize("idx", ["1", "123", "1x", "x1", "-1", " 1", "1\n", "12\n", "\u0661\u0662"])
-def test_an_index_that_every_runtime_refuses_is_refused_at_once(idx: str) -> None:
-    with pytest.raises(RegistrationError, match="two digits"):
-        identity("name", idx, {})
+def test_an_index_that_every_runtime_refuses_is_refused_at_once() -> None:
+    for idx in ("1", "123", "1x", "x1", "-1", " 1", "1\n", "12\n", "\u0661\u0662"):
+        with pytest.raises(RegistrationError, match="two digits"):
+            identity("name", idx, {})
 
 
 def test_a_plugin_with_a_socket_in_its_environment_was_launched() -> None:
@@ -85,6 +83,15 @@ def directory() -> Iterator[Path]:
         yield Path(path)
 
 
+@pytest.fixture
+def listener(directory: Path) -> Iterator[tuple[str, socket.socket]]:
+    path = str(directory / "nri.sock")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+        yield path, listening
+
+
 def is_open(fd: int) -> bool:
     try:
         os.fstat(fd)
@@ -107,22 +114,13 @@ def test_a_launched_plugin_takes_the_socket_it_was_left_and_keeps_it_from_its_ch
     assert ours.recv(5) == b"hello"
 
 
-def test_an_external_plugin_connects_by_path(directory: Path) -> None:
-    path = str(directory / "nri.sock")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
-        listener.listen()
-        # A path that was asked for counts more than the environment.
-        for environ in ({}, {"NRI_PLUGIN_SOCKET": "999999"}):
-            fd = connect(path, environ)
-            try:
-                accepted, _ = listener.accept()
-                with accepted:
-                    accepted.sendall(b"hello")
-                    assert os.read(fd, 5) == b"hello"
-                assert not os.get_inheritable(fd)
-            finally:
-                os.close(fd)
+def test_an_external_plugin_connects_by_path(listener: tuple[str, socket.socket]) -> None:
+    path, listening = listener
+    for environ in ({}, {"NRI_PLUGIN_SOCKET": "999999"}):  # a path that was asked for counts more
+        with socket.socket(fileno=connect(path, environ)) as connected, listening.accept()[0] as accepted:
+            accepted.sendall(b"hello")
+            assert connected.recv(5) == b"hello"
+            assert not connected.get_inheritable()
 
 
 def test_without_path_and_environment_it_is_the_runtimes_well_known_socket(
@@ -243,30 +241,27 @@ def test_run_ends_with_what_the_runtime_has_against_the_plugin_or_is_wrong_with_
         (["-socket"], ("asked", "99")),
     ],
 )
-def test_runs_flags_come_before_its_arguments(directory: Path, flags: list[str], expected: tuple[str, str]) -> None:
-    path = str(directory / "nri.sock")
-    words = [*flags, path]
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
-        listener.listen()
-        program = Thread(target=run, args=(Plugin(), "asked", "99", str(directory / "absent.sock"), words))
-        program.start()
-        accepted, _ = listener.accept()
-        with accepted:
-            connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
-            (registration,) = connection.receive_data(accepted.recv(1 << 16))
-        program.join()
+def test_runs_flags_come_before_its_arguments(
+    listener: tuple[str, socket.socket], flags: list[str], expected: tuple[str, str]
+) -> None:
+    path, listening = listener
+    program = Thread(target=run, args=(Plugin(), "asked", "99", "/absent.sock", [*flags, path]))
+    program.start()
+    with listening.accept()[0] as accepted:
+        connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
+        (registration,) = connection.receive_data(accepted.recv(1 << 16))
+    program.join()
     assert isinstance(registration, Request)
     request = api.RegisterPluginRequest.FromString(registration.payload)
     assert (request.plugin_name, request.plugin_idx) == expected
 
 
-@pytest.mark.parametrize("words", [["-indx", "10"], ["file"], ["-name"]])
-def test_run_refuses_unknown_arguments(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        run(Plugin(), words=words)
-    assert ended.value.code == 2
-    assert "usage: " in capsys.readouterr().err
+def test_run_refuses_unknown_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["-indx", "10"], ["file"], ["-name"]):
+        with pytest.raises(SystemExit) as ended:
+            run(Plugin(), words=words)
+        assert ended.value.code == 2
+        assert "usage: " in capsys.readouterr().err
 
 
 def test_run_without_a_runtime_ends_with_a_line_that_names_the_socket(
