@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from adapter.commands.simulate import command
 from adapter.commands.simulate.play import Play
 from adapter.commands.simulate.script import Script
 from adapter.runtime import POD_LIFE, Flavour, read
+
+from .fixtures import Plugins
 
 Json = dict[str, Any]
 LIFE = [one.event for one in read(POD_LIFE) if one.event not in ("Configure", "Synchronize")]
@@ -56,20 +59,37 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def simulate(capfd: pytest.CaptureFixture[str]) -> Simulate:
-    return Simulate(capfd)
+def simulate(capfd: pytest.CaptureFixture[str], plugins: Plugins) -> Simulate:
+    return Simulate(capfd, plugins)
 
 
 class Simulate:
-    """Runs the command."""
+    """Writes plugins and runs the command."""
 
-    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, capfd: pytest.CaptureFixture[str], plugins: Plugins) -> None:
         self._capfd = capfd
+        self._plugins = plugins
+        self.err = ""
+        """What the last run said on stderr."""
+
+    def sets(self, name: str, key: str = "A", value: str = "1") -> Path:
+        """Returns a plugin that sets a variable of each container."""
+        return self._plugins.write(name, SETS.format(key=key, value=value))
+
+    def says(self, name: str, handler: str, what: str) -> Path:
+        """Returns a plugin that fails an event with what it is told."""
+        return self._plugins.write(name, LISTENS.format(handler=handler, what=what))
+
+    def answers(self, name: str, **handlers: str) -> Path:
+        """Returns a plugin with the bodies of handlers, in a line each."""
+        methods = [f"    def {one}(self, request, context):\n        {does}\n" for one, does in handlers.items()]
+        return self._plugins.write(name, f"class Mine(Plugin):\n{''.join(methods)}run(Mine())\n")
 
     def text(self, *words: object) -> tuple[int, str]:
         """Return exit code and output."""
         code = cli.main(["simulate", *map(str, words)])
-        return code, self._capfd.readouterr().out
+        out, self.err = self._capfd.readouterr()
+        return code, out
 
     def json(self, *words: object) -> tuple[int, list[Json]]:
         """Return exit code and the objects of the output, one a line."""
@@ -89,6 +109,10 @@ class Simulate:
 def named(lines: list[Json], event: str) -> Json:
     (found,) = [line for line in lines if line["event"] == event]
     return found
+
+
+def events_of(lines: list[Json]) -> list[str]:
+    return [line["event"] for line in lines]
 
 
 def env(spec: Json) -> list[str]:

@@ -9,49 +9,32 @@ from pathlib import Path
 
 import pytest
 
-from adapter import cli
-from adapter.commands.simulate import command
-from adapter.commands.simulate.play import Play
 from adapter.nri import events
 from adapter.runtime import read
 
 from .fixtures import Plugins
-from .simulation import LIFE, LISTENS, MANIFEST, SETS, Simulate, env, named
+from .simulation import LIFE, MANIFEST, Simulate, env, events_of, named
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/events-one-pod.jsonl"))
 
 # ---- what is played
 
 
-@pytest.mark.parametrize("dash", ["-", "--"])
-def test_without_a_script_it_is_the_life_of_a_recorded_pod(plugins: Plugins, simulate: Simulate, dash: str) -> None:
-    code, lines = simulate.json(f"{dash}plugin", plugins.write("10-a", SETS.format(key="A", value="1")))
-    assert code == 0
-    assert [line["event"] for line in lines] == ["Synchronize", *LIFE]
-    assert env(named(lines, "CreateContainer")["spec"]) == ["PATH=/bin", "HOSTNAME=vm", "FOO=bar", "A=1"]
+def test_without_a_script_it_is_the_life_of_a_recorded_pod(simulate: Simulate) -> None:
+    assert set(LIFE) <= set(events.CALLS)
+    for option in ("-plugin", "--plugin"):
+        code, lines = simulate.json(option, simulate.sets("10-a"))
+        assert (code, events_of(lines)) == (0, ["Synchronize", *LIFE])
+        assert env(named(lines, "CreateContainer")["spec"]) == ["PATH=/bin", "HOSTNAME=vm", "FOO=bar", "A=1"]
 
 
-@pytest.mark.parametrize("file", GOLDEN, ids=lambda file: str(file.parent.name))
-def test_a_recording_is_played_as_the_runtime_that_was_recorded(
-    plugins: Plugins, simulate: Simulate, file: Path
-) -> None:
-    plugin = plugins.write("10-a", LISTENS.format(handler="stop_pod_sandbox", what="'seen ' + request.pod.name"))
-    code, lines = simulate.json("-plugin", plugin, "-events", file)
-    assert code == 1
-    assert [line["event"] for line in lines[1:]] == [
-        one.event for one in read(file) if one.event not in ("Configure", "Synchronize")
-    ]
-    assert named(lines, "StopPodSandbox")["error"] == "seen p1"
-
-
-WHO = """
-class Mine(Plugin):
-    def configure(self, request, context):
-        self.who = f"{request.runtime_name} {request.runtime_version} {request.NRI_version or 'untold'}"
-    def run_pod_sandbox(self, request, context):
-        raise RuntimeError(self.who)
-run(Mine())
-"""
+def test_a_recording_is_played_as_the_runtime_that_was_recorded(simulate: Simulate) -> None:
+    plugin = simulate.says("10-a", "stop_pod_sandbox", "'seen ' + request.pod.name")
+    for file in GOLDEN:
+        code, lines = simulate.json("-plugin", plugin, "-events", file)
+        recorded = [one.event for one in read(file) if one.event not in ("Configure", "Synchronize")]
+        assert (code, events_of(lines)[1:]) == (1, recorded)
+        assert named(lines, "StopPodSandbox")["error"] == "seen p1"
 
 
 @pytest.mark.parametrize(
@@ -63,106 +46,80 @@ run(Mine())
         ("cri-o/1.36.3", "cri-o 1.36.3 untold"),
     ],
 )
-def test_a_runtime_can_be_asked_for(plugins: Plugins, simulate: Simulate, runtime: str, told: str) -> None:
-    plugin = plugins.write("10-a", WHO)
-    for events_ in ([], ["-events", GOLDEN[1]]):
-        _, lines = simulate.json("-plugin", plugin, "-runtime", runtime, *events_)
+def test_a_runtime_can_be_asked_for(simulate: Simulate, runtime: str, told: str) -> None:
+    who = "self.who = f\"{request.runtime_name} {request.runtime_version} {request.NRI_version or 'untold'}\""
+    plugin = simulate.answers("10-a", configure=who, run_pod_sandbox="raise RuntimeError(self.who)")
+    for script in ([], ["-events", GOLDEN[1]]):
+        _, lines = simulate.json("-plugin", plugin, "-runtime", runtime, *script)
         assert named(lines, "RunPodSandbox")["error"] == told
-        assert [line["event"] for line in lines] == [
-            "Synchronize", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox",
-        ], "of a pod that failed, only its end is told"  # fmt: skip
+        only_its_end = ["Synchronize", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]
+        assert events_of(lines) == only_its_end, "of a pod that failed"
 
 
-def test_the_plugins_are_told_what_there_was_before_the_recording(
-    plugins: Plugins, simulate: Simulate, tmp_path: Path
-) -> None:
-    recording = tmp_path / "events.jsonl"
+def test_the_plugins_are_told_what_there_was_before_the_recording(simulate: Simulate, tmp_path: Path) -> None:
     before = {"event": "Synchronize", "extra": {"pods": [{"id": "old"}], "containers": [{"id": "c"}]}}
-    recording.write_text(json.dumps(before) + "\n" + json.dumps({"event": "RunPodSandbox", "pod": {"id": "p"}}))
-    source = """
-    class Mine(Plugin):
-        def synchronize(self, request, context):
-            return api.SynchronizeResponse(update=[api.ContainerUpdate(container_id=request.containers[0].id)])
-        def run_pod_sandbox(self, request, context):
-            pass
-    run(Mine())
-    """
-    code, lines = simulate.json("-plugin", plugins.write("10-a", source), "-events", recording)
-    assert code == 0
-    assert lines[0]["update"] == [{"container_id": "c"}]
+    script = [before, {"event": "RunPodSandbox", "pod": {"id": "p"}}]
+    (tmp_path / "events.jsonl").write_text("\n".join(map(json.dumps, script)))
+    answer = "return api.SynchronizeResponse(update=[api.ContainerUpdate(container_id=request.containers[0].id)])"
+    plugin = simulate.answers("10-a", synchronize=answer, run_pod_sandbox="pass")
+    code, lines = simulate.json("-plugin", plugin, "-events", tmp_path / "events.jsonl")
+    assert (code, lines[0]["update"]) == (0, [{"container_id": "c"}])
 
 
-def test_a_manifest_is_played_the_life_of(plugins: Plugins, simulate: Simulate, tmp_path: Path) -> None:
+SEES = "(lambda pod, own: (pod.namespace, pod.name, own.name, own.state, *own.env))(request.pod, request.container)"
+
+
+def test_a_manifest_is_played_the_life_of_and_later_events_tell_of_the_container_as_the_plugins_made_it(
+    simulate: Simulate, tmp_path: Path
+) -> None:
     (tmp_path / "pod.yaml").write_text(MANIFEST)
-    plugin = plugins.write("10-a", SETS.format(key="MOOD", value="good"))
-    code, lines = simulate.json("-plugin", plugin, "-container", tmp_path / "pod.yaml")
-    assert code == 0
-    assert [line["event"] for line in lines[1:]] == [event for event in LIFE if "Update" not in event]
+    sets, sees = simulate.sets("10-a", "MOOD", "good"), simulate.says("20-b", "start_container", SEES)
+    code, lines = simulate.json("-plugin", sets, "-container", tmp_path / "pod.yaml")
+    assert (code, events_of(lines)[1:]) == (0, [event for event in LIFE if "Update" not in event])
     assert named(lines, "CreateContainer")["spec"]["process"] == {"args": ["/bin/server"], "env": ["MOOD=good"]}
-
-
-SEES = (
-    "request.pod.namespace, request.pod.name, request.container.name, request.container.state, *request.container.env"
-)
-
-
-def test_what_a_manifest_leaves_open_is_said_and_the_command_can_be_given(
-    plugins: Plugins, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plugin = plugins.write("10-a", LISTENS.format(handler="create_container", what="list(request.container.args)"))
-    text = MANIFEST.replace("command: [/bin/server]", "args: [-v]").encode()
-    for words, args in ([], "[]"), (["-command", "/x"], "['/x', '-v']"):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
-        assert cli.main(["simulate", "-plugin", str(plugin), "-container", "-", *words]) == 1
-        out, err = capfd.readouterr()
-        assert f"FAILED: {args}\n" in out
-        assert ("not known: the command: the image decides (-command gives it)\n" in err) is (not words)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
-    cli.main(["simulate", "-plugin", str(plugin), "-container", "-", "-o", "json"])
-    created = named([json.loads(line) for line in capfd.readouterr().out.splitlines()], "CreateContainer")
-    assert created["unknown"][1:] == ["the command: the image decides (-command gives it)"]
-
-
-def test_later_events_tell_of_the_container_as_the_plugins_made_it(
-    plugins: Plugins, simulate: Simulate, tmp_path: Path
-) -> None:
-    (tmp_path / "pod.yaml").write_text(MANIFEST)
-    sets = plugins.write("10-a", SETS.format(key="MOOD", value="good"))
-    sees = plugins.write("20-b", LISTENS.format(handler="start_container", what=f"({SEES})"))
     _, lines = simulate.json("-plugin", sees, "-plugin", sets, "-container", tmp_path / "pod.yaml")
     assert named(lines, "StartContainer")["error"] == "('default', 'web', 'main', 1, 'MOOD=good')"
 
 
-def test_of_an_oci_config_nothing_is_lost(plugins: Plugins, simulate: Simulate, tmp_path: Path) -> None:
-    spec = {
-        "ociVersion": "1.0.2",
-        "process": {"args": ["/x"], "env": ["A=0"], "cwd": "/", "oomScoreAdj": 5},
-        "linux": {"resources": {"memory": {"limit": 5}}, "maskedPaths": ["/proc/x"]},
-    }
-    (tmp_path / "config.json").write_text(json.dumps(spec))
-    source = """
-    class Mine(Plugin):
-        def create_container(self, request, context):
-            linux = request.container.linux
-            response = api.CreateContainerResponse()
-            response.adjust.linux.resources.memory.limit.value = linux.resources.memory.limit.value * 2
-            response.adjust.linux.oom_score_adj.value = linux.oom_score_adj.value * 2
-            return response
-    run(Mine())
-    """
-    code, lines = simulate.json("-plugin", plugins.write("10-a", source), "-container", tmp_path / "config.json")
-    assert code == 0
-    spec["process"]["oomScoreAdj"] = 10  # type: ignore[index]
-    spec["linux"]["resources"]["memory"]["limit"] = 10  # type: ignore[index]
-    assert named(lines, "CreateContainer")["spec"] == spec
-
-
-def test_an_nri_container_may_have_its_pod_in_a_file_of_its_own(
-    plugins: Plugins, simulate: Simulate, tmp_path: Path
+def test_what_a_manifest_leaves_open_is_said_and_the_command_can_be_given(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    plugin = simulate.says("10-a", "create_container", "list(request.container.args)")
+    text = MANIFEST.replace("command: [/bin/server]", "args: [-v]").encode()
+    open_ = "the command: the image decides (-command gives it)"
+    for words, args in ([], "[]"), (["-command", "/x"], "['/x', '-v']"):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+        code, out = simulate.text("-plugin", plugin, "-container", "-", *words)
+        assert (code, f"FAILED: {args}\n" in out) == (1, True)
+        assert (f"not known: {open_}\n" in simulate.err) is (not words)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    _, lines = simulate.json("-plugin", plugin, "-container", "-")
+    assert named(lines, "CreateContainer")["unknown"][1:] == [open_]
+
+
+def test_of_an_oci_config_nothing_is_lost(simulate: Simulate, tmp_path: Path) -> None:
+    process = {"args": ["/x"], "env": ["A=0"], "cwd": "/", "oomScoreAdj": 5}
+    linux = {"resources": {"memory": {"limit": 5}}, "maskedPaths": ["/proc/x"]}
+    spec = {"ociVersion": "1.0.2", "process": process, "linux": linux}
+    (tmp_path / "config.json").write_text(json.dumps(spec))
+    doubled = (
+        "linux, response = request.container.linux, api.CreateContainerResponse();"
+        " response.adjust.linux.resources.memory.limit.value = linux.resources.memory.limit.value * 2;"
+        " response.adjust.linux.oom_score_adj.value = linux.oom_score_adj.value * 2; return response"
+    )
+    plugin = simulate.answers("10-a", create_container=doubled)
+    code, lines = simulate.json("-plugin", plugin, "-container", tmp_path / "config.json")
+    expected = {
+        "process": {**process, "oomScoreAdj": 10},
+        "linux": {**linux, "resources": {"memory": {"limit": 10}}},
+    }
+    assert (code, named(lines, "CreateContainer")["spec"]) == (0, spec | expected)
+
+
+def test_an_nri_container_may_have_its_pod_in_a_file_of_its_own(simulate: Simulate, tmp_path: Path) -> None:
     (tmp_path / "c").write_text(json.dumps({"id": "c1", "name": "c", "env": ["A=1"]}))
     (tmp_path / "p").write_text(json.dumps({"id": "p1", "name": "p", "namespace": "ns"}))
-    sees = plugins.write("20-b", LISTENS.format(handler="start_container", what=f"({SEES})"))
+    sees = simulate.says("20-b", "start_container", SEES)
     _, lines = simulate.json("-plugin", sees, "-container", tmp_path / "c", "-pod", tmp_path / "p")
     assert named(lines, "StartContainer")["error"] == "('ns', 'p', 'c', 1, 'A=1')"
 
@@ -170,121 +127,77 @@ def test_an_nri_container_may_have_its_pod_in_a_file_of_its_own(
 # ---- what comes of it
 
 
-def test_the_json_has_an_object_a_line_of_one_shape(plugins: Plugins, simulate: Simulate) -> None:
-    source = """
-    class Mine(Plugin):
-        def create_container(self, request, context):
-            response = api.CreateContainerResponse()
-            response.adjust.linux.resources.memory.limit.value = 5
-            update = response.update.add(container_id="other", ignore_failure=True)
-            update.linux.resources.cpu.cpus = "0"
-            return response
-    run(Mine())
-    """
-    _, lines = simulate.json("-plugin", plugins.write("10-a", source))
+def test_the_json_has_an_object_a_line_of_one_shape(simulate: Simulate) -> None:
+    answer = (
+        "response = api.CreateContainerResponse(); response.adjust.linux.resources.memory.limit.value = 5;"
+        " update = response.update.add(container_id='other', ignore_failure=True);"
+        " update.linux.resources.cpu.cpus = '0'; return response"
+    )
+    _, lines = simulate.json("-plugin", simulate.answers("10-a", create_container=answer))
     for line in lines:
         with_spec = ["spec"] if line["event"] == "CreateContainer" else []
         assert list(line) == ["event", "us", "plugins", "adjust", "update", "error", *with_spec]
         assert isinstance(line["us"], int)
-    created = named(lines, "CreateContainer")
+    created, started = named(lines, "CreateContainer"), named(lines, "StartContainer")
     assert [list(plugin) for plugin in created["plugins"]] == [["name", "us", "error"]]
     assert created["us"] >= created["plugins"][0]["us"] > 0
     assert created["adjust"] == {"linux": {"resources": {"memory": {"limit": {"value": "5"}}}}}
-    assert created["update"] == [
-        {"container_id": "other", "linux": {"resources": {"cpu": {"cpus": "0"}}}, "ignore_failure": True}
-    ]
-    started = named(lines, "StartContainer")
+    update = {"container_id": "other", "linux": {"resources": {"cpu": {"cpus": "0"}}}, "ignore_failure": True}
+    assert created["update"] == [update]
     assert (started["plugins"], started["adjust"], started["update"], started["error"]) == ([], {}, [], "")
 
 
-def test_people_get_a_line_for_each_event_and_what_changed(plugins: Plugins, simulate: Simulate) -> None:
-    plugin = plugins.write("10-a", SETS.format(key="FOO", value="1"))
-    code, out = simulate.text("-plugin", plugin)
-    assert code == 0
+def test_people_get_a_line_for_each_event_and_what_changed(simulate: Simulate) -> None:
+    code, out = simulate.text("-plugin", simulate.sets("10-a", "FOO", "1"))
     lines = out.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("CreateContainer "))
-    assert "10-a" in lines[at]
-    assert lines[at].count(" ms") == 2
+    assert (code, "10-a" in lines[at], lines[at].count(" ms")) == (0, True, 2)
     assert lines[at + 1 : at + 3] == ['    - process.env[FOO]  "FOO=bar"', '    + process.env[FOO]  "FOO=1"']
     assert lines[at + 3].startswith("PostCreateContainer ")
     assert lines[at + 3].endswith("no plugin is subscribed")
     assert lines[-1] == f"{len(LIFE) + 1} events, no problems"
 
 
-def test_a_conflict_fails_the_creation_and_what_would_follow_is_not_told(plugins: Plugins, simulate: Simulate) -> None:
-    words = [
-        word for name in ("10-a", "20-b") for word in ("-plugin", plugins.write(name, SETS.format(key="X", value="1")))
-    ]
+def test_a_conflict_fails_the_creation_and_what_would_follow_is_not_told(simulate: Simulate) -> None:
+    words = [word for name in ("10-a", "20-b") for word in ("-plugin", simulate.sets(name, "X"))]
     code, lines = simulate.json(*words)
-    assert code == 1
-    assert named(lines, "CreateContainer")["error"] == 'plugins "20-b" and "10-a" both tried to set Env X'
-    assert "spec" not in named(lines, "CreateContainer")
-    assert [line["event"] for line in lines] == [
-        "Synchronize", "RunPodSandbox", "CreateContainer", "StopContainer", "RemoveContainer", "StopPodSandbox",
-        "RemovePodSandbox",
-    ]  # fmt: skip
+    conflict, created = 'plugins "20-b" and "10-a" both tried to set Env X', named(lines, "CreateContainer")
+    assert (code, created["error"], "spec" in created) == (1, conflict, False)
+    before, its_end = LIFE[: LIFE.index("CreateContainer") + 1], LIFE[LIFE.index("StopContainer") :]
+    assert events_of(lines) == ["Synchronize", *before, *its_end]
     _, out = simulate.text(*words)
-    assert '    FAILED: plugins "20-b" and "10-a" both tried to set Env X\n' in out
+    assert f"    FAILED: {conflict}\n" in out
     assert out.splitlines()[-1].startswith("PROBLEM: CreateContainer: plugins")
 
 
-def test_an_error_fails_the_event(plugins: Plugins, simulate: Simulate) -> None:
-    plugin = plugins.write("10-a", LISTENS.format(handler="start_container", what="'not today'"))
+def test_an_error_fails_the_event(simulate: Simulate) -> None:
+    plugin = simulate.says("10-a", "start_container", r"'one\n\x1b[2Jtwo é'")
     for runtime, goes_on in (("containerd/2.4.2", False), ("cri-o/1.34.0", True)):
         code, lines = simulate.json("-plugin", plugin, "-runtime", runtime)
-        assert code == 1
         started = named(lines, "StartContainer")
-        assert (started["error"], started["plugins"][0]["error"]) == ("not today", "not today")
-        assert ("PostStartContainer" in [line["event"] for line in lines]) is goes_on, "to CRI-O it is a warning"
-
-
-def test_what_a_plugin_says_stays_in_its_line(plugins: Plugins, simulate: Simulate) -> None:
-    plugin = plugins.write("10-a", LISTENS.format(handler="start_container", what="'one\\n\\x1b[2Jtwo é'"))
+        said = "one\n\x1b[2Jtwo é"
+        assert (code, started["error"], started["plugins"][0]["error"]) == (1, said, said)
+        assert ("PostStartContainer" in events_of(lines)) is goes_on, "to CRI-O it is a warning"
     _, out = simulate.text("-plugin", plugin)
-    assert "    FAILED: one\\n\\x1b[2Jtwo é\n" in out
+    assert "    FAILED: one\\n\\x1b[2Jtwo é\n" in out, "it stays in its line"
 
 
-STUCK = """
-class Mine(Plugin):
-    def start_container(self, request, context):
-        {does}
-run(Mine())
-"""
-
-
-@pytest.mark.parametrize(
-    ("does", "reason"),
-    [("os._exit(7)", "connection closed by the plugin"), ("signal.pause()", "no answer in 2 s")],
-    ids=["dies", "sleeps"],
-)
-def test_a_plugin_that_does_not_answer_is_named_and_dropped_and_the_event_goes_on(
-    plugins: Plugins, simulate: Simulate, monkeypatch: pytest.MonkeyPatch, does: str, reason: str
-) -> None:
-    monkeypatch.setattr(command, "Play", Play)  # with the runtime's own limits
-    bad = plugins.write("10-bad", STUCK.format(does=does))
-    good = plugins.write("20-good", SETS.format(key="A", value="1"))
+def test_a_plugin_that_does_not_answer_is_named_and_dropped_and_the_event_goes_on(simulate: Simulate) -> None:
+    bad, good = simulate.answers("10-bad", start_container="os._exit(7)"), simulate.sets("20-good")
     code, out = simulate.text("-plugin", bad, "-plugin", good)
-    assert code == 1
-    text = f"plugin 10-bad failed to handle StartContainer request: {reason}"
-    assert f"    10-bad: {text}\n" in out
+    text = "plugin 10-bad failed to handle StartContainer request: connection closed by the plugin"
+    assert (code, f"    10-bad: {text}\n" in out, "RemovePodSandbox" in out) == (1, True, True)
     assert out.splitlines()[-1] == f"PROBLEM: StartContainer: 10-bad: {text}", "and it is said once"
-    assert "RemovePodSandbox" in out
 
 
-def test_a_plugin_that_does_not_start_leaves_the_others_their_events(plugins: Plugins, simulate: Simulate) -> None:
-    good = plugins.write("20-good", SETS.format(key="A", value="1"))
-    code, lines = simulate.json("-plugin", "10-true=/bin/true", "-plugin", good)
-    assert code == 1
+def test_a_plugin_that_does_not_start_leaves_the_others_their_events(simulate: Simulate) -> None:
+    code, lines = simulate.json("-plugin", "10-true=/bin/true", "-plugin", simulate.sets("20-good"))
     bad, fine = lines[0]["plugins"]
-    assert bad["error"] == "plugin 10-true failed to register: connection closed by the plugin"
+    assert (code, bad["error"]) == (1, "plugin 10-true failed to register: connection closed by the plugin")
     assert (fine["name"], fine["error"]) == ("20-good", "")
     assert named(lines, "CreateContainer")["plugins"][0]["name"] == "20-good"
-
-
-def test_with_no_plugin_in_service_nothing_is_played(simulate: Simulate) -> None:
     code, out = simulate.text("-plugin", "10-true=/bin/true")
-    assert code == 1
-    assert "RunPodSandbox" not in out
+    assert (code, "RunPodSandbox" in out) == (1, False), "with none in service nothing is played"
 
 
 def test_updates_that_a_plugin_asks_for_by_itself_are_shown(plugins: Plugins, simulate: Simulate) -> None:
@@ -297,19 +210,17 @@ def test_updates_that_a_plugin_asks_for_by_itself_are_shown(plugins: Plugins, si
     raw.run(answer)
     """
     code, lines = simulate.json("-plugin", plugins.write("10-a", source))
-    assert code == 0
     asked = named(lines, "UpdateContainers")
-    assert (asked["plugins"][0]["name"], asked["update"]) == ("10-a", [{"container_id": "x"}])
+    assert (code, asked["plugins"][0]["name"], asked["update"]) == (0, "10-a", [{"container_id": "x"}])
     assert lines[lines.index(asked) - 1]["event"] == "PostCreateContainer"
 
 
 # ---- what cannot be used
 
 
-def test_what_cannot_be_used_is_named_with_file_and_line(plugins: Plugins, simulate: Simulate, tmp_path: Path) -> None:
-    plugin = plugins.write("10-a", SETS.format(key="A", value="1"))
+def test_what_cannot_be_used_is_named_with_file_and_line(simulate: Simulate, tmp_path: Path) -> None:
     file = tmp_path / "file"
-    start = ["-plugin", plugin]
+    start = ["-plugin", simulate.sets("10-a")]
     assert f"{tmp_path}/none: No such file" in simulate.refused(*start, "-events", tmp_path / "none")
     os.mkfifo(tmp_path / "fifo")
     assert f"{tmp_path}/fifo: not a regular file" in simulate.refused(*start, "-events", tmp_path / "fifo")
@@ -353,31 +264,25 @@ def test_what_cannot_be_used_is_named_with_file_and_line(plugins: Plugins, simul
         assert f"{file}{said}" in simulate.refused(*start, "-container", file)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "give -plugin, -legacy, -hooks or -socket"),
-        (["-plugin", "1-x=/bin/true"], "'1-x' is not NN-NAME"),
-        (["-plugin", "10-x=/nonexistent"], "no such program"),
-        (["-plugin", "10-x=/etc/passwd"], "not executable"),
-        (["-plugin", "10-x=/bin"], "not executable"),
-        (["-plugin", "10-x=/bin/true", "-plugin", "10-x=/bin/sh"],
-            "10-x=/bin/true: another plugin has the name 10-x, too"),
-        (["-plugin", "10-x=/bin/true", "-runtime", "docker/1"], "invalid choice: 'docker/1' (choose from "),
-        (["-plugin", "10-x=/bin/true", "-events", "a", "-container", "b"], "exclude each other"),
-        (["-plugin", "10-x=/bin/true", "-pod", "b"], "belong to -container"),
-        (["-plugin", "10-x=/bin/true", "-event", "StopContainer"], "-event belongs to -legacy"),
-        (["-legacy", "/bin/true", "-event", "x"], "-event x: not played; there are: RunPodSandbox, CreateContainer, "),
-        (["-legacy", "/nonexistent"], "-legacy /nonexistent: no such program"),
-        (["-legacy", "/etc/passwd"], "-legacy /etc/passwd: not executable"),
-        (["-hooks", "/nonexistent"], "-hooks /nonexistent: no such directory"),
-        (["-socket", "/x" * 100], "AF_UNIX path too long"),
-    ],
-    ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else "",
-)  # fmt: skip
-def test_arguments_that_make_no_sense_are_refused(simulate: Simulate, words: list[str], said: str) -> None:
-    assert said in simulate.refused(*words)
+USELESS: list[tuple[list[str], str]] = [
+    ([], "give -plugin, -legacy, -hooks or -socket"),
+    (["-plugin", "1-x=/bin/true"], "'1-x' is not NN-NAME"),
+    (["-plugin", "10-x=/nonexistent"], "no such program"),
+    (["-plugin", "10-x=/etc/passwd"], "not executable"),
+    (["-plugin", "10-x=/bin"], "not executable"),
+    (["-plugin", "10-x=/bin/true", "-plugin", "10-x=/bin/sh"], "10-x=/bin/true: another plugin has the name 10-x, too"),
+    (["-plugin", "10-x=/bin/true", "-runtime", "docker/1"], "invalid choice: 'docker/1' (choose from "),
+    (["-plugin", "10-x=/bin/true", "-events", "a", "-container", "b"], "exclude each other"),
+    (["-plugin", "10-x=/bin/true", "-pod", "b"], "belong to -container"),
+    (["-plugin", "10-x=/bin/true", "-event", "StopContainer"], "-event belongs to -legacy"),
+    (["-legacy", "/bin/true", "-event", "x"], "-event x: not played; there are: RunPodSandbox, CreateContainer, "),
+    (["-legacy", "/nonexistent"], "-legacy /nonexistent: no such program"),
+    (["-legacy", "/etc/passwd"], "-legacy /etc/passwd: not executable"),
+    (["-hooks", "/nonexistent"], "-hooks /nonexistent: no such directory"),
+    (["-socket", "/x" * 100], "AF_UNIX path too long"),
+]
 
 
-def test_every_event_has_a_line_of_its_own_name() -> None:
-    assert set(LIFE) <= set(events.CALLS)
+def test_arguments_that_make_no_sense_are_refused(simulate: Simulate) -> None:
+    for words, said in USELESS:
+        assert said in simulate.refused(*words), words

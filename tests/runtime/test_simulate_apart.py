@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
-from adapter import cli, settings
+from adapter import settings
 from adapter.commands.simulate.command import EMPTY_CONFIG
 from adapter.legacy.config import ConfigFile
 
 from .fixtures import Plugins
-from .simulation import LIFE, MANIFEST
+from .simulation import LIFE, MANIFEST, Simulate
 
 TOLD = """
 class Mine(Plugin):
@@ -25,23 +24,21 @@ run(Mine())
 """
 
 
-@pytest.mark.parametrize("name", ["00-v010-adapter", "v010-adapter"])
 @pytest.mark.parametrize("texts", [{}, {"other.conf": "x"}, {"v010-adapter.conf": "", "00-v010-adapter.conf": ""}])
 def test_an_adapter_without_a_configuration_does_not_get_the_nodes(
-    plugins: Plugins, capfd: pytest.CaptureFixture[str], tmp_path: Path, name: str, texts: dict[str, str]
+    plugins: Plugins, simulate: Simulate, tmp_path: Path, texts: dict[str, str]
 ) -> None:
     directory = tmp_path / "texts"
     directory.mkdir()
     for file, text in texts.items():
         (directory / file).write_text(text)
-    plugin = plugins.write(name, TOLD)
-    (tmp_path / "link").symlink_to(plugin)
-    for option in (plugin, f"42-mine={tmp_path}/link") if name == "v010-adapter" else (plugin,):
-        words = ["simulate", "-plugin", str(option), *(["-config", str(directory)] if texts else []), "-o", "json"]
-        assert cli.main(words) == 1
-        out, err = capfd.readouterr()
-        assert repr(EMPTY_CONFIG) in [json.loads(line)["error"] for line in out.splitlines()]
-        assert "has no configuration (-config): it runs nothing, instead of what this node has\n" in err
+    own, other = plugins.write("00-v010-adapter", TOLD), plugins.write("v010-adapter", TOLD)
+    (tmp_path / "link").symlink_to(other)
+    for option in (own, other, f"42-mine={tmp_path}/link"):
+        code, lines = simulate.json("-plugin", option, *(["-config", directory] if texts else []))
+        assert (code, repr(EMPTY_CONFIG) in [line["error"] for line in lines]) == (1, True)
+        said = "has no configuration (-config): it runs nothing, instead of what this node has\n"
+        assert said in simulate.err
 
 
 def test_that_configuration_is_one_and_there_is_nothing_in_it() -> None:
@@ -51,11 +48,9 @@ def test_that_configuration_is_one_and_there_is_nothing_in_it() -> None:
     assert own.hooks.enabled is False
 
 
-def test_others_get_no_configuration_and_nobody_says_so(plugins: Plugins, capfd: pytest.CaptureFixture[str]) -> None:
-    cli.main(["simulate", "-plugin", str(plugins.write("10-a", TOLD))])
-    out, err = capfd.readouterr()
-    assert "FAILED: ''" in out
-    assert "configuration" not in err
+def test_others_get_no_configuration_and_nobody_says_so(plugins: Plugins, simulate: Simulate) -> None:
+    _, out = simulate.text("-plugin", plugins.write("10-a", TOLD))
+    assert ("FAILED: ''" in out, "configuration" in simulate.err) == (True, False)
 
 
 PROCESSES = """
@@ -71,17 +66,14 @@ run(Mine())
 HANDLER = "    def {}(self, request, context):\n        self.state_change(request)\n"
 
 
-@pytest.mark.parametrize("described", [False, True], ids=["recorded", "described"])
 def test_what_is_played_without_a_recording_has_nobodys_pid(
-    plugins: Plugins, capfd: pytest.CaptureFixture[str], tmp_path: Path, described: bool
+    plugins: Plugins, simulate: Simulate, tmp_path: Path
 ) -> None:
     """Neither as such nor as the path of a namespace: plugins enter these."""
     (tmp_path / "pod.yaml").write_text(MANIFEST)
     names = [re.sub("(?<!^)([A-Z])", r"_\1", event).lower() for event in LIFE]
-    source = PROCESSES.format(handlers="".join(map(HANDLER.format, names)))
-    words = ["-container", str(tmp_path / "pod.yaml")] if described else []
-    code = cli.main(["simulate", "-plugin", str(plugins.write("10-a", source)), *words, "-o", "json"])
-    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
-    assert [line["error"] for line in lines if line["error"]] == []
-    assert code == 0
-    assert all(line["plugins"] for line in lines)
+    plugin = plugins.write("10-a", PROCESSES.format(handlers="".join(map(HANDLER.format, names))))
+    for words in ([], ["-container", tmp_path / "pod.yaml"]):
+        code, lines = simulate.json("-plugin", plugin, *words)
+        assert (code, [line["error"] for line in lines if line["error"]]) == (0, [])
+        assert all(line["plugins"] for line in lines)

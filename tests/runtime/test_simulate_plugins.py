@@ -14,37 +14,35 @@ from typing import Any
 
 import pytest
 
-from adapter import cli
 from adapter.commands.simulate import play
 from adapter.commands.simulate.view import BOLD, TextView
 from adapter.runtime import Runtime
 
 from .fixtures import Plugins
-from .simulation import LIFE, LISTENS, SETS, Simulate, env, named
+from .simulation import LIFE, Simulate, env, named
 
 
-def test_plugins_are_asked_in_the_order_of_their_index_under_the_names_they_are_given(
-    plugins: Plugins, simulate: Simulate
-) -> None:
-    a = plugins.write("any", SETS.format(key="A", value="1"))
-    b = plugins.write("20-b", SETS.format(key="B", value="1"))
+def plugins_of(line: dict[str, Any]) -> list[str]:
+    return [plugin["name"] for plugin in line["plugins"]]
+
+
+def test_plugins_are_asked_in_the_order_of_their_index_under_the_names_they_are_given(simulate: Simulate) -> None:
+    a, b = simulate.sets("any", "A"), simulate.sets("20-b", "B")
     code, lines = simulate.json("-plugin", b, "-plugin", f"30-late={a}", "--plugin", f"05-early={b}")
-    assert code == 1
-    assert [plugin["name"] for plugin in lines[0]["plugins"]] == ["05-early", "20-b", "30-late"]
     created = named(lines, "CreateContainer")
-    assert [plugin["name"] for plugin in created["plugins"]] == ["05-early", "20-b"]
+    assert (code, plugins_of(lines[0]), plugins_of(created)) == (
+        1,
+        ["05-early", "20-b", "30-late"],
+        ["05-early", "20-b"],
+    )
     assert created["error"] == 'plugins "20-b" and "05-early" both tried to set Env B'
-
-
-def test_a_plugin_without_an_index_gets_one_after_its_place(plugins: Plugins, simulate: Simulate) -> None:
-    a, b = (plugins.write(name, SETS.format(key=name, value="1")) for name in ("z", "a=b"))
+    # One without an index gets one after its place.
+    a, b = simulate.sets("z", "z"), simulate.sets("a=b", "a=b")
     _, lines = simulate.json("-plugin", a, "-plugin", f"05-x={b}", "-plugin", b)
-    assert [plugin["name"] for plugin in lines[0]["plugins"]] == ["05-x", "10-z", "30-a=b"]
+    assert plugins_of(lines[0]) == ["05-x", "10-z", "30-a=b"]
 
 
-def test_a_plugin_gets_its_text_from_the_directory_of_configurations(
-    plugins: Plugins, simulate: Simulate, tmp_path: Path
-) -> None:
+def test_a_plugin_gets_its_text_from_the_directory_of_configurations(simulate: Simulate, tmp_path: Path) -> None:
     """Here the adapter is the plugin, and its text names a one-shot program that changes the container."""
     program, conf, texts = tmp_path / "utc", tmp_path / "conf.json", tmp_path / "texts"
     program.write_text("""#!/bin/sh\necho '{"spec": {"process": {"env": ["TZ=UTC"]}}}'\n""")
@@ -60,14 +58,14 @@ def test_a_plugin_gets_its_text_from_the_directory_of_configurations(
     assert "no such directory" in simulate.refused("-plugin", "10-x=/bin/true", "-config", tmp_path / "none")
 
 
-def test_a_text_that_no_plugin_takes_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_text_that_no_plugin_takes_is_named(tmp_path: Path, simulate: Simulate) -> None:
     texts = tmp_path / "texts"
     texts.mkdir()
     for name in ("10-a.conf", "a.conf", "b.conf", "20-b.cfg"):
         (texts / name).write_text("")
-    cli.main(["simulate", "-plugin", "10-a=/bin/true", "-plugin", "20-b=/bin/true", "-config", str(texts)])
+    simulate.text("-plugin", "10-a=/bin/true", "-plugin", "20-b=/bin/true", "-config", texts)
     said = "no plugin takes it (10-a.conf, else a.conf; 20-b.conf, else b.conf)"
-    assert capfd.readouterr().err == f"{texts}/20-b.cfg: {said}\n{texts}/a.conf: {said}\n"
+    assert simulate.err == f"{texts}/20-b.cfg: {said}\n{texts}/a.conf: {said}\n"
 
 
 ONE_SHOT = """\
@@ -84,7 +82,7 @@ def one_shot(path: Path) -> Path:
 
 
 def test_a_one_shot_plugin_and_hooks_are_tried_without_any_configuration(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They may be anywhere, also where everybody can write."""
     for directory in ("x", "temporary"):
@@ -95,32 +93,28 @@ def test_a_one_shot_plugin_and_hooks_are_tried_without_any_configuration(
     (tmp_path / "x/a.json").write_text(json.dumps(hook))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    assert cli.main(["simulate", "-legacy", "x/utc", "-hooks", "x", "-o", "json"]) == 0
-    out, err = capfd.readouterr()
-    lines = [json.loads(line) for line in out.splitlines()]
+    code, lines = simulate.json("-legacy", "x/utc", "-hooks", "x")
+    assert code == 0
     assert named(lines, "CreateContainer")["adjust"] == {
         "env": [{"key": "TZ", "value": "UTC"}],
         "hooks": {"poststop": [{"path": "/bin/true"}]},
     }
-    assert err.count("seen create") == 1, "at no other event"
+    assert simulate.err.count("seen create") == 1, "at no other event"
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_a_one_shot_plugin_is_tried_at_the_events_that_are_asked_for(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_one_shot_plugin_is_tried_at_the_events_that_are_asked_for(tmp_path: Path, simulate: Simulate) -> None:
     program = one_shot(tmp_path / "utc")
-    words = ["-event", "StartContainer", "-event", "StopContainer"]
-    assert cli.main(["simulate", "-legacy", str(program), *words]) == 1
-    out, err = capfd.readouterr()
+    code, out = simulate.text("-legacy", program, "-event", "StartContainer", "-event", "StopContainer")
+    assert code == 1
     assert f"    FAILED: plugin: {program}: spec: the container exists already" in out
-    assert [line.rpartition(" ")[2] for line in err.splitlines() if "seen" in line] == ["create", "delete"]
+    assert [line.rpartition(" ")[2] for line in simulate.err.splitlines() if "seen" in line] == ["create", "delete"]
 
 
 @pytest.mark.usefixtures("executing")
-def test_a_launched_plugin_gets_what_a_runtime_gives_it(plugins: Plugins, simulate: Simulate) -> None:
+def test_a_launched_plugin_gets_what_a_runtime_gives_it(simulate: Simulate) -> None:
     what = "(sorted(os.environ.items()), os.readlink('/proc/self/fd/0'))"
-    plugin = plugins.write("10-a", LISTENS.format(handler="run_pod_sandbox", what=what))
+    plugin = simulate.says("10-a", "run_pod_sandbox", what)
     _, lines = simulate.json("-plugin", f"42-me={plugin}")
     environment = [("NRI_PLUGIN_IDX", "42"), ("NRI_PLUGIN_NAME", "me"), ("NRI_PLUGIN_SOCKET", "3")]
     told = named(lines, "RunPodSandbox")["error"]
@@ -156,12 +150,11 @@ def test_an_external_plugin_is_waited_for(
         return accept(runtime, timeout)
 
     monkeypatch.setattr(Runtime, "accept", start_it)
-    launched = plugins.write("10-a", SETS.format(key="A", value="1"))
-    code, lines = simulate.json("-plugin", launched, "-socket", path)
+    code, lines = simulate.json("-plugin", simulate.sets("10-a"), "-socket", path)
     (process,) = started
     process.wait()
     assert code == 0
-    assert [plugin["name"] for plugin in named(lines, "CreateContainer")["plugins"]] == ["10-a", "15-ext"]
+    assert plugins_of(named(lines, "CreateContainer")) == ["10-a", "15-ext"]
     assert env(named(lines, "CreateContainer")["spec"])[-2:] == ["A=1", "E=1"]
     assert not path.exists()
 
@@ -191,33 +184,33 @@ def test_a_missing_interpreter_is_named(plugins: Plugins, simulate: Simulate) ->
     assert lines[0]["plugins"][0]["error"] == "its interpreter '/no/such/python3': No such file or directory"
 
 
-def test_it_tells_for_which_event_it_waits(
-    plugins: Plugins, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_tells_for_which_event_it_waits(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(play, "telling", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
-    simulate.json("-plugin", plugins.write("10-a", SETS.format(key="A", value="1")))
+    simulate.json("-plugin", simulate.sets("10-a"))
     assert told == ["starting the plugins", *(f"waiting for the plugins' answers to {event}" for event in LIFE)]
 
 
-@pytest.mark.parametrize("columns", [40, 300])
-def test_details_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    out = io.StringIO()
-    TextView(out).detail("x" * 500)
-    assert len(out.getvalue()) == columns + 1
+def test_details_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in (40, 300):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        out = io.StringIO()
+        TextView(out).detail("x" * 500)
+        assert len(out.getvalue()) == columns + 1
 
 
-@pytest.mark.parametrize("variable", ["NO_COLOR", "TERM"])
-def test_whoever_wants_no_colours_gets_none(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    coloured, plain = Terminal(), Terminal()
-    TextView(coloured).line("x", BOLD)
-    monkeypatch.setenv(variable, "dumb")
-    TextView(plain).line("x", BOLD)
-    assert (coloured.getvalue(), plain.getvalue()) == ("\033[1mx\033[0m\n", "x\n")
+
+def test_whoever_wants_no_colours_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = {}
+    for variable in ("LANG", "NO_COLOR", "TERM"):
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv(variable, "dumb")
+        out = Terminal()
+        TextView(out).line("x", BOLD)
+        shown[variable] = out.getvalue()
+    assert shown == {"LANG": "\033[1mx\033[0m\n", "NO_COLOR": "x\n", "TERM": "x\n"}
