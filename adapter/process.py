@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, Self
 
 from adapter import paths
@@ -71,8 +74,43 @@ class Process:
         """What is left to be written of the request."""
         self._patience: Timer | None = None
         self._is_left = False
+        self._is_waiting = False
         self._pidfd = -1
         self._child_ends = self._spawn(program)
+
+    def wait(self, on_output: Callable[[Self], None]) -> None:
+        """Lets the program wait for its request. `on_output` is called if it writes something before."""
+        self._is_waiting = True
+        self._part_pipes()
+        for name in ("_out", "_err"):
+            self._watch_pipe(getattr(self, name), partial(self._read_early, name, on_output))
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether the program, which waits, has neither ended nor written anything, nor closed its stdout.
+
+        Its stderr may be closed: many scripts send that to a file.
+        """
+        events = select.poll()
+        for fd in (self._pidfd, self._out, self._err):
+            if fd >= 0:
+                events.register(fd, select.POLLIN)
+        return self._out >= 0 and not events.poll(0)
+
+    def serve(self, name: str, on_end: Callable[[Self], None], on_line: Callable[[str], None]) -> None:
+        """Ends the wait: `feed` must follow at once. The log calls the program by this name from now on.
+
+        `started` becomes the moment of the event.
+        """
+        self.name = name
+        self.started = self._loop.time()
+        self._stop_waiting(on_end, on_line)
+
+    def discard(self, on_end: Callable[[Self], None] = lambda _: None) -> None:
+        """Kills the program, and what it has started: none of them must see an empty stdin."""
+        self._kill_group()
+        self._stop_waiting(on_end, lambda _: None)
+        self.kill()
 
     def feed(self, request: bytes) -> None:
         """Writes the request to stdin, closes stdin, and starts to watch the program. Call this once, at once."""
@@ -244,7 +282,25 @@ class Process:
             elif self._lines == MAX_LINES + 1:
                 self._on_line(f"(more than {MAX_LINES} lines on stderr: the rest is not logged)")
 
+    def _read_early(self, name: str, on_output: Callable[[Self], None]) -> None:
+        if self._read(name):  # else the program has closed the pipe: most likely it ends
+            on_output(self)
+
+    def _stop_waiting(self, on_end: Callable[[Self], None], on_line: Callable[[str], None]) -> None:
+        self._is_waiting = False
+        self._on_end, self._on_line = on_end, on_line
+        for fd in (self._out, self._err):
+            self._loop.unwatch(fd)
+
+    def _kill_group(self) -> None:
+        """Kills all processes of the program; not after the exit: its pid may be used again."""
+        if self.status is None:
+            with suppress(OSError):
+                os.killpg(self.pid, signal.SIGKILL)
+
     def _exited(self: Self) -> None:
+        if self._is_waiting:
+            self._kill_group()
         self._reap()
         # The pipes hold the program's output now. Children that keep the pipes open are not waited for.
         self._drain(self._read_stdout)

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 from adapter import paths
 from adapter.errors import ProgramError
 from adapter.job.executed import Executed
-from adapter.job.standby_process import StandbyProcess
 from adapter.job.states import Key
 from adapter.loop import Loop, Timer
 from adapter.process import Process, Program
@@ -25,7 +24,7 @@ log = logging.getLogger(__name__)
 
 STRIKES = 3
 """Processes in a row that spoil before their request, after which a program is not started ahead until it changes."""
-DESCRIPTORS = 5
+DESCRIPTORS = 4
 """Descriptors of this process for each that stands by."""
 
 Wanted: TypeAlias = Callable[[], Iterable[tuple[Program | ProgramError, int]]]
@@ -76,7 +75,7 @@ class _Crew:
     def __init__(self, program: Program) -> None:
         """Looks at the program's files. Raises OSError."""
         self.program = program
-        self.waiting: list[StandbyProcess] = []
+        self.waiting: list[Process] = []
         self.spoilt: list[str] = []
         """How the last processes have spoilt, until one serves its event."""
         self.told: set[str] = set()
@@ -168,20 +167,18 @@ class Standby:
                 return process
         return None
 
-    def _served(self, crew: _Crew, on_end: Callable[[Process], None], process: StandbyProcess) -> None:
-        """A process has ended that has got its request."""
-        if process.unread:
-            self._spoil(crew, f"it has ended without reading its request: {process.unread}")
-        elif not crew.off:
+    def _served(self, crew: _Crew, on_end: Callable[[Process], None], process: Process) -> None:
+        """A process that stood by has served its event."""
+        if not crew.off:
             crew.spoilt.clear()
         on_end(process)
 
-    def _ended(self, crew: _Crew, process: StandbyProcess) -> None:
+    def _ended(self, crew: _Crew, process: Process) -> None:
         """A process has ended that stood by."""
         crew.waiting.remove(process)
         self._spoil(crew, f"it has ended before its request: {process.ending}")
 
-    def _wrote(self, crew: _Crew, process: StandbyProcess) -> None:
+    def _wrote(self, crew: _Crew, process: Process) -> None:
         """A process has written something that stood by."""
         crew.waiting.remove(process)
         process.discard()
@@ -240,8 +237,9 @@ class Standby:
     def _starts(self, crew: _Crew) -> bool:
         """Starts a process; returns whether that has succeeded."""
         try:
-            ended, wrote = partial(self._ended, crew), partial(self._wrote, crew)
-            crew.waiting.append(StandbyProcess(self._loop, crew.program, ended, wrote))
+            process = Process(self._loop, crew.program, partial(self._ended, crew), lambda _: None)
+            process.wait(partial(self._wrote, crew))
+            crew.waiting.append(process)
         except OSError as error:
             self._note(crew.program, error)
             return False

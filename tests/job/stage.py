@@ -10,7 +10,6 @@ import pytest
 from adapter.errors import ProgramError
 from adapter.job.runner import Runner
 from adapter.job.standby import Standby
-from adapter.job.standby_process import StandbyProcess
 from adapter.process import PATIENCE, Process, Program
 
 from ..processes import Fifo, Programs, SteppedLoop, children, impatience
@@ -88,11 +87,6 @@ def wait_for_end(pidfd: int) -> None:
     with impatience("a process does not end"):
         select.select([pidfd], [], [])
     os.close(pidfd)
-
-
-def unread(process: Process) -> str:
-    """How a process that stood by has ended without reading its request."""
-    return process.unread if isinstance(process, StandbyProcess) else ""
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:

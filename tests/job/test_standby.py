@@ -193,13 +193,13 @@ def test_half_of_the_descriptors_are_for_events(
     loop: SteppedLoop, programs: Programs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(paths, "SETTLED", -1)
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (29, 1000))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (23, 1000))
     stage = Stage(loop, programs)
     program = stage.plugin(number=100)
     stage.open(2)
     stage.event(program)
     stage.ready(2)
-    assert said(caplog) == ["no more than 2 processes stand by: there are 29 descriptors"]
+    assert said(caplog) == ["no more than 2 processes stand by: there are 23 descriptors"]
     stage.standby.close()
     stage.ready(0)
 
@@ -212,7 +212,7 @@ def test_a_start_that_fails_is_not_tried_again_for_each_process(stage: Stage, mo
         tried.append(program)
         raise OSError
 
-    monkeypatch.setattr(adapter.job.standby, "StandbyProcess", fail)
+    monkeypatch.setattr(adapter.job.standby, "Process", fail)
     wanted = [stage.plugin("one", number=100), stage.plugin("other", number=100)]
     stage.open(0)
     assert tried == wanted

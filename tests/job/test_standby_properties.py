@@ -28,12 +28,13 @@ class Life:
         self.is_open = self.is_serving = False
         self.may_start = 0
 
-    def start(self, loop: Loop, _: Program, ended: Callable[[Process], None], wrote: Callable[[Process], None]) -> Any:
+    def start(self, loop: Loop, _: Program, ended: Callable[[Process], None], __: Callable[[str], None]) -> Any:
         assert self.is_open
         assert not self.is_serving
         self.may_start -= 1
         assert not self.may_start
-        process = SimpleNamespace(started=loop.time(), is_fit=True, ended=ended, wrote=wrote, ending="dead")
+        process = SimpleNamespace(started=loop.time(), is_fit=True, ended=ended, ending="dead")
+        process.wait = lambda wrote: setattr(process, "wrote", wrote)
         process.serve = process.discard = lambda *_: self.alive.remove(process)  # which fails the second time
         self.alive.append(process)
         return process
@@ -80,7 +81,7 @@ STEPS: list[Callable[[Life], object]] = [
 def test_in_any_order(steps: list[Callable[[Life], object]]) -> None:
     with pytest.MonkeyPatch.context() as patch, closing(SteppedLoop()) as loop:
         life = Life(loop)
-        patch.setattr(standby, "StandbyProcess", life.start)
+        patch.setattr(standby, "Process", life.start)
         patch.setattr(standby, "Executed", lambda _: SimpleNamespace(is_settled=True, holds=lambda: True))
         for step in steps:
             step(life)

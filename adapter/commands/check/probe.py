@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from adapter.commands.check.report import OK, PROBLEM, Entry
 from adapter.daemon import become_daemon
 from adapter.errors import ConfigError, PluginError
-from adapter.job.standby_process import StandbyProcess
 from adapter.legacy import result
 from adapter.legacy.programs import Programs
 from adapter.loop import Loop
@@ -61,7 +60,8 @@ def with_open_stdin(program: Program) -> str:
             writes(ended)
         spoils(f"it ends before its request ({ended.ending})")
 
-    process = StandbyProcess(loop, program, ends, writes)
+    process = Process(loop, program, ends, _ignore)
+    process.wait(writes)
     _run(loop, process, WAIT)
     return next(iter(found), "")
 
@@ -69,8 +69,7 @@ def with_open_stdin(program: Program) -> str:
 def with_empty_stdin(program: Program) -> str:
     """Returns what the program does without a request, empty if it only fails."""
     loop = Loop()
-    process = StandbyProcess(loop, program, _ignore, _ignore)
-    process.serve(program.name, lambda _: loop.stop(), _ignore)
+    process = Process(loop, program, lambda _: loop.stop(), _ignore)
     process.feed(b"")
     if not _run(loop, process, END):
         return f"it does not end when its stdin is empty, within {END:g} s"
@@ -81,7 +80,7 @@ def with_empty_stdin(program: Program) -> str:
     return "" if is_error else f"it takes an empty stdin for a request: {process.ending}, no error in its result"
 
 
-def _run(loop: Loop, process: StandbyProcess, seconds: float) -> bool:
+def _run(loop: Loop, process: Process, seconds: float) -> bool:
     """Runs a program for so long at most; returns whether it has ended by then.
 
     Otherwise it is killed with what it has started, also when the user has had enough (SIGINT).
@@ -99,4 +98,4 @@ def _run(loop: Loop, process: StandbyProcess, seconds: float) -> bool:
 
 
 def _ignore(_: object) -> None:
-    """Takes a line of stderr, or what cannot come any more."""
+    """Takes a line of stderr."""
