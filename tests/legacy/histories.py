@@ -9,6 +9,7 @@ import heapq
 import json
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
 from math import inf
 from typing import Any, NoReturn
@@ -19,7 +20,8 @@ from adapter import process
 from adapter.errors import ConfigError, PluginError
 from adapter.legacy.bridge import Bridge
 from adapter.legacy.config import Config, Entry
-from adapter.legacy.job import PluginJob
+from adapter.legacy.job import PluginJob, PluginStep
+from adapter.legacy.queue import Queue
 from adapter.loop import Timer
 from adapter.nri import Context, Deferred, api
 from adapter.owner import Owner
@@ -214,6 +216,39 @@ def _bug(message: str, *arguments: object) -> NoReturn:
     raise AssertionError(message % arguments)
 
 
+class WatchedQueue(Queue):
+    """A queue whose jobs a history knows."""
+
+    def __init__(self, history: History, *callbacks: Any) -> None:
+        super().__init__(*callbacks)
+        self._history = history
+        history.add_queue(self)
+
+    def submit(self, job: PluginJob) -> None:
+        super().submit(self._history.noted(job))
+
+    @property
+    def jobs(self) -> list[PluginJob]:
+        return [job for id_ in sorted(self.ids()) for job in self.of(id_)]
+
+
+class WatchedJob(PluginJob):
+    """A job whose starts of programs a history knows."""
+
+    def __init__(self, history: History, *arguments: Any, is_awaited: bool = True) -> None:
+        self._history = history
+        self.is_awaited = is_awaited
+        super().__init__(*arguments, is_awaited=is_awaited)
+
+    def _spawn(self, step: PluginStep, on_exit: Callable[[process.Process], None]) -> process.Process:
+        assert self._history.starting is None, "two jobs start a program at once"
+        self._history.starting = self
+        try:
+            return super()._spawn(step, on_exit)
+        finally:
+            self._history.starting = None
+
+
 class History:
     """One history; `play` it, then ask what became of it."""
 
@@ -230,19 +265,27 @@ class History:
         self.settings = self._settings()
         self.conf = ConfFile()
         self._unasked: dict[PluginJob, Call] = {}
+        self.queues: dict[Bridge, WatchedQueue] = {}
+        self.starting: PluginJob | None = None
+        """The job that starts a program."""
         self.bridge = self.begin(self.clock)
         self._running: set[str] = set()
+        monkeypatch.setattr("adapter.legacy.bridge.PluginJob", partial(WatchedJob, self))
         monkeypatch.setattr("adapter.job.runner.Process", self._spawn)
         monkeypatch.setattr("adapter.job.driver.log.exception", _bug)
         monkeypatch.setattr("adapter.legacy.programs.find", self._find)
 
     def begin(self, clock: Any, owner: Owner | None = None) -> Bridge:
         """Returns the bridge of a new adapter."""
-        bridge = Bridge(clock, self.settings, owner=owner)
-        bridge._conf_json = self.conf  # type: ignore[assignment]
-        submit = bridge._queue.submit
-        bridge._queue.submit = lambda job: submit(self._noted(job))  # type: ignore[method-assign]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("adapter.legacy.bridge.ConfigFile", lambda *_, **__: self.conf)
+            patch.setattr("adapter.legacy.bridge.Queue", partial(WatchedQueue, self))
+            bridge = Bridge(clock, self.settings, owner=owner)
+        self.queues[bridge] = self._queue
         return bridge
+
+    def add_queue(self, queue: WatchedQueue) -> None:
+        self._queue = queue
 
     # What the bridge is given
 
@@ -270,8 +313,8 @@ class History:
             plugins=plugins,
         )
 
-    def _noted(self, job: PluginJob) -> PluginJob:
-        if job._job.is_answered:
+    def noted(self, job: PluginJob) -> PluginJob:
+        if isinstance(job, WatchedJob) and not job.is_awaited:
             call = Call(len(self.calls), job.event, job.target.id, job.target.sandbox_id, inf, self.clock.now)
             call.is_unasked = True
             call.answers.append((self.clock.now, None))
@@ -280,12 +323,11 @@ class History:
         return job
 
     def jobs(self) -> list[PluginJob]:
-        return self.bridge._queue._jobs
+        return self.queues[self.bridge].jobs
 
     def _find(self, type_: str, *_: object) -> str:
-        jobs = [job for job in self.jobs() if job._job.state.name.endswith("STARTING")]
-        assert len(jobs) == 1, "two jobs start a program at once"
-        call = self._unasked.get(jobs[0]) or self.calls[int(json.loads(jobs[0].target.labels)["call"])]
+        assert self.starting is not None
+        call = self._unasked.get(self.starting) or self.calls[int(json.loads(self.starting.target.labels)["call"])]
         call.tries.append(Try(call, type_, self.clock.now))
         self.trace.append(call.tries[-1])
         if self.dice.random() < 0.05:
@@ -341,7 +383,7 @@ class History:
         request = EVENTS[event](pod=message)
         if id_ in CONTAINERS:
             request.container.CopyFrom(api.Container(id=id_, pod_sandbox_id=pod))
-        jobs = set(self.bridge._queue._jobs)
+        jobs = set(self.queues[self.bridge].jobs)
         try:
             answer = self.serve(request, Context(event, within, self.clock.time, self.clock.now))
         except ConfigError as error:
@@ -351,7 +393,7 @@ class History:
                 answer.then(lambda _, error: call.answers.append((self.clock.now, error)))
             else:
                 call.answers.append((self.clock.now, None))
-        call.waits = bool(set(self.bridge._queue._jobs) - jobs - self._unasked.keys())
+        call.waits = bool(set(self.queues[self.bridge].jobs) - jobs - self._unasked.keys())
         (self._running.add if event in ("StartContainer", "RunPodSandbox") else self._running.discard)(id_)
 
     def serve(self, request: Any, context: Context) -> Any:

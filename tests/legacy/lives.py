@@ -19,10 +19,23 @@ from .histories import CONTAINERS, CREATED, PODS, RUNNING, Clock, History, Progr
 from .judge import Judge
 
 
+class Held(Owner):
+    """A lock whose process can die."""
+
+    def open(self, name: str, flags: int) -> int:
+        fd = super().open(name, flags)
+        if name == "lock":
+            self.lock = fd
+        return fd
+
+    def die(self) -> None:
+        os.close(self.lock)
+
+
 class Life:
     """The loop of one adapter: what it has asked for does not come any more when the adapter is dead."""
 
-    def __init__(self, clock: Clock, owner: Owner) -> None:
+    def __init__(self, clock: Clock, owner: Held) -> None:
         self.clock, self.owner = clock, owner
         self.is_dead = False
         self.bridge: Bridge
@@ -41,7 +54,7 @@ class Life:
         if self.is_dead:
             return
         self.is_dead = True
-        os.close(self.owner._fd)
+        self.owner.die()
         self.bridge.ledger.keep_in(None)
 
 
@@ -59,13 +72,13 @@ class Lives(History):
         super().__init__(seed, monkeypatch)
 
     def begin(self, clock: Any, owner: Owner | None = None) -> Bridge:
-        life = Life(clock, Owner(str(self.directory)))
+        life = Life(clock, Held(str(self.directory)))
         self.lives.append(life)
         life.bridge = super().begin(life, life.owner)
         return life.bridge
 
     def jobs(self) -> list[PluginJob]:
-        return [job for life in self.lives if not life.is_dead for job in life.bridge._queue._jobs]
+        return [job for life in self.lives if not life.is_dead for job in self.queues[life.bridge].jobs]
 
     def _spawn(self, loop: Any, *rest: Any) -> Program:
         program = super()._spawn(loop, *rest)

@@ -5,6 +5,8 @@ Each is a whole `Adapter`, and each event comes to one after the other, as conta
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,9 +28,10 @@ POD_STOPS = ("StopPodSandbox", "RemovePodSandbox")
 class PodProcesses:
     """In place of watched processes: the node of the history knows which pids live."""
 
-    def __init__(self, node: Surges, life: Life) -> None:
-        self.node, self.life = node, life
+    def __init__(self, node: Surges, life: Life, on_exit: Callable[[str], object]) -> None:
+        self.node, self.life, self._on_exit = node, life, on_exit
         self.watched: dict[str, int] = {}
+        node.watchers.append(self)
 
     def watch(self, id_: str, pid: int) -> None:
         self.watched.setdefault(id_, pid)
@@ -41,7 +44,16 @@ class PodProcesses:
         for id_, pid in list(self.watched.items()):
             if pid not in self.node.pids.values():
                 self.forget(id_)
-                self.life.call_soon(partial(self.life.bridge._delete_unasked, id_))
+                self.life.call_soon(partial(self._on_exit, id_))
+
+
+class Whole(Adapter):
+    """An adapter with the lock and the bridge of a life."""
+
+    def __init__(self, life: Life) -> None:
+        super().__init__(life, Settings(hooks=HooksSettings(enabled=False)), "adapter", lambda: None)  # type: ignore[arg-type]
+        self._owner = life.owner
+        self.legacy = life.bridge
 
 
 class Peer:
@@ -49,11 +61,13 @@ class Peer:
 
     def __init__(self, node: Surges, life: Life) -> None:
         self.life = life
-        self.adapter = Adapter(life, Settings(hooks=HooksSettings(enabled=False)), "adapter", lambda: None)  # type: ignore[arg-type]
-        self.adapter.__dict__.update(_owner=life.owner, legacy=life.bridge, _runtime=("containerd", "1.7.35"))
-        life.bridge.runtime_is("containerd", "1.7.35")
-        life.bridge._pods = PodProcesses(node, life)  # type: ignore[assignment]
+        self.adapter = Whole(life)
+        runtime = api.ConfigureRequest(runtime_name="containerd", runtime_version="1.7.35")
+        self.adapter.configure(runtime, Context("Configure", 2.0, life.time, life.time()))
         self.is_ending = self.is_apart = False
+
+    def serve(self, request: Any, context: Context) -> Any:
+        return getattr(self.adapter, re.sub("(?<!^)(?=[A-Z])", "_", context.method).lower())(request, context)
 
 
 class Surges(Lives):
@@ -61,12 +75,14 @@ class Surges(Lives):
 
     def __init__(self, seed: int, monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
         self.peers: list[Peer] = []
+        self.watchers: list[PodProcesses] = []
         self.pids: dict[str, int] = {}
         """The processes of the pods that live."""
         self.silent: set[str] = set()
         """Pods whose end the runtime does not announce: it was restarted since their start."""
         self._last_pid = 1
         self._cut: list[Any] = []
+        monkeypatch.setattr("adapter.legacy.bridge.PodProcesses", partial(PodProcesses, self))
         monkeypatch.setattr("adapter.plugin.gc.freeze", lambda: None)
         monkeypatch.setattr("adapter.legacy.cgroup.started", lambda pid: pid if pid in self.pids.values() else 0)
         super().__init__(seed, monkeypatch, directory)
@@ -196,9 +212,9 @@ class Surges(Lives):
 
     def end_process(self, pod: str) -> None:
         self.pids.pop(pod, None)
-        for peer in self.peers:
-            if not peer.life.is_dead:
-                peer.life.bridge._pods.look()  # type: ignore[attr-defined]
+        for watcher in self.watchers:
+            if not watcher.life.is_dead:
+                watcher.look()
 
     def listed(self) -> tuple[list[api.PodSandbox], list[api.Container]]:
         """Returns what the runtime has: pods that have ended without a pid."""
@@ -235,7 +251,7 @@ class Surges(Lives):
             if peer.life.is_dead or peer.is_apart:
                 continue
             try:
-                answer = peer.adapter._legacy(request, context)
+                answer = peer.serve(request, context)
             except ConfigError:
                 continue
             if isinstance(answer, Deferred) and not answer.done:
