@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from typing import Any
 
 import pytest
 
@@ -135,29 +137,21 @@ def test_wrong_usage_ends_with_2(words: list[str], capsys: pytest.CaptureFixture
     assert "usage: v010-adapter check" in capsys.readouterr().err
 
 
-def test_unnamed_the_default_file_is_looked_at(node: Node) -> None:
-    assert node("-o", "text")[1] == "ok default.yaml: not there: the defaults hold"
+def test_unnamed_the_file_that_the_runtime_passes_comes_first_and_then_the_default_one(node: Node) -> None:
+    def said() -> str:
+        return node("-o", "text")[1]
+
+    assert said() == "ok default.yaml: not there: the defaults hold"
     node.write("default.yaml", "x: 1")
-    assert node("-o", "text")[1].startswith("PROBLEM default.yaml:1: x: unknown key")
-
-
-@pytest.mark.parametrize("drop_in", ["10-v010-adapter.conf", "v010-adapter.conf"])
-def test_unnamed_the_file_that_the_runtime_passes_comes_first(node: Node, drop_in: str) -> None:
     (node.folder / "plugins/10-v010-adapter").symlink_to(node.program("v010-adapter"))
-    node.write("default.yaml", "x: 1")
-    node.write(f"conf.d/{drop_in}", "y: 1")
-    assert node("-o", "text")[1].startswith(f"PROBLEM conf.d/{drop_in}:1: y: unknown key")
-
-
-def test_without_a_plugin_directory_the_default_file_is_in_force(node: Node) -> None:
-    (node.folder / "plugins").rmdir()
-    node.write("default.yaml", "x: 1")
-    assert node("-o", "text")[1].startswith("PROBLEM default.yaml:1: x: unknown key")
-
-
-def test_a_default_file_that_is_no_file_is_a_problem_without_a_line(node: Node) -> None:
+    for drop_in in ("v010-adapter.conf", "10-v010-adapter.conf"):
+        node.write(f"conf.d/{drop_in}", "y: 1")
+        assert said().startswith(f"PROBLEM conf.d/{drop_in}:1: y: unknown key")
+    shutil.rmtree(node.folder / "plugins")
+    assert said().startswith("PROBLEM default.yaml:1: x: unknown key")
+    (node.folder / "default.yaml").unlink()
     (node.folder / "default.yaml").mkdir()
-    assert node("-o", "text")[1] == "PROBLEM default.yaml: not a regular file"
+    assert said() == "PROBLEM default.yaml: not a regular file"
 
 
 def test_what_runtimes_stumble_over_in_their_plugin_directory_is_named(node: Node) -> None:
@@ -174,20 +168,9 @@ def test_what_runtimes_stumble_over_in_their_plugin_directory_is_named(node: Nod
     ]
 
 
-@pytest.mark.parametrize(
-    ("entry", "text"),
-    [
-        (Entry("ok", "m"), "m"),
-        (Entry("ok", "m", "/f"), "/f: m"),
-        (Entry("ok", "m", "/f", 3), "/f:3: m"),
-        (Entry("ok", "m", "/f", 3, 4), "/f:3:4: m"),
-    ],
-)
-def test_a_place_is_written_as_compilers_do(entry: Entry, text: str) -> None:
-    assert str(entry) == text
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "no problems"), (1, "1 problem"), (2, "2 problems")])
-def test_the_summary_counts(count: int, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    report.write_text({"part": [Entry("problem", "m")] * count})
-    assert capsys.readouterr().out.splitlines()[-1] == text
+def test_a_place_is_written_as_compilers_do_and_the_summary_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    places: list[tuple[Any, ...]] = [(), ("/f",), ("/f", 3), ("/f", 3, 4)]
+    assert [str(Entry("ok", "m", *place)) for place in places] == ["m", "/f: m", "/f:3: m", "/f:3:4: m"]
+    for count, text in enumerate(["no problems", "1 problem", "2 problems"]):
+        report.write_text({"part": [Entry("problem", "m")] * count})
+        assert capsys.readouterr().out.splitlines()[-1] == text

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,45 +58,65 @@ FAULTS: list[tuple[str, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "faults"), FAULTS, ids=lambda value: str(value)[:40])
-def test_every_fault_of_an_unusable_hook_has_its_line_and_column(node: Node, text: str, faults: list[str]) -> None:
-    node.write("one/x.json", text)
-    found = node.problems()
-    assert "note one/x.json: not used" in node()
-    assert len(found) == len(faults)
-    pairs = zip(sorted(found), sorted(faults), strict=True)
-    assert all(line.startswith(f"one/x.json{fault}") for line, fault in pairs), found
+def test_every_fault_of_an_unusable_hook_has_its_line_and_column(node: Node) -> None:
+    for text, faults in FAULTS:
+        node.write("one/x.json", text)
+        found = sorted(node.problems())
+        assert "note one/x.json: not used" in node()
+        assert len(found) == len(faults), found
+        for line, fault in zip(found, sorted(faults), strict=True):
+            assert line.startswith(f"one/x.json{fault}")
 
 
-def test_what_works_but_does_not_do_what_it_seems_to_is_a_problem_of_a_hook_that_is_used(node: Node) -> None:
-    hook = {"path": "/bin/true", "env": ["HOME"]}
-    node.write("one/x.json", HOOK | {"hook": hook, "when": {"always": True, "hasBindMount": True}})
-    assert [line.split(": ", 1)[1] for line in node.problems()] == [
-        "hook.env[0]: must be KEY=VALUE",
-        "when.hasBindMount is unknown and ignored; did you mean 'hasBindMounts'?",
-    ]
-    assert "ok one/x.json: createRuntime: /bin/true" in node()
+X = "one/x.json"
+MASKS = "masks files of its name in the directories before"
+NOT_ENABLED = "the stage 'precreate' is not enabled (hooks.precreate: true enables it)"
+# fmt: off
+# Files, the problems, and other lines of the report.
+NODES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
+    "what works but does not do what it seems to is a problem of a hook that is used": (
+        {X: HOOK | {"hook": {"path": "/bin/true", "env": ["HOME"]}, "when": {"always": True, "hasBindMount": True}}},
+        [f"{X}:1:60: hook.env[0]: must be KEY=VALUE",
+        f"{X}:1:111: when.hasBindMount is unknown and ignored; did you mean 'hasBindMounts'?"],
+        [f"ok {X}: createRuntime: /bin/true"]),
+    "comments are left alone beside what is unknown": ({X: HOOK | {"//": "a comment", "_why": 1, "$schema": "x",
+        "comment": "unknown"}},
+        [f"{X}:1:165: comment is unknown and ignored; known here: version, hook, when, stages"], []),
+    "keys in another case are noted and not called missing": (
+        {X: '{"Version": "1.0.0", "HOOK": {"Path": "/bin/true"}, "stages": [], "when": {}}'}, [],
+        [f"note {X}:1:13: Version is read as 'version', but not by everybody"]),
+    "a masked file is named with the one that masks it": ({X: HOOK, "two/x.json": HOOK}, [],
+        [f"note {X}: masked by two/x.json", "ok one: 1 file, 0 hooks in force"]),
+    "a hook without its program": ({X: HOOK | {"hook": {"path": "/no/such/program"}}},
+        [f"{X}: not used: its program /no/such/program: No such file or directory"], []),
+    "other files of the directory are not looked at": ({"one/x.JSON": "{", "one/x.json.bak": "{", "one/README": "{"},
+        [], ["note one/x.JSON: not a hook file: its name does not end in .json"]),
+    "hooks that no container gets are noted": ({"one/a.json": HOOK | {"when": {}}, "one/b.json": HOOK | {"stages": []},
+        "one/c.json": HOOK | {"stages": ["prestart", "createRuntime"]}}, [],
+        ["note one/a.json: no container gets this hook: its conditions never hold",
+        "note one/b.json: no container gets this hook: it has no stages",
+        "note one/c.json: injected twice: prestart and createRuntime are the same stage"]),
+    "a name with what a terminal obeys is shown harmlessly": ({"one/\033[2J.json": "{"},
+        ["one/\\x1b[2J.json:1:2: unexpected end"], []),
+    "a name that is no text is shown as far as it is": ({"one/\udcff.json": HOOK}, [],
+        ["ok one/\\udcff.json: createRuntime: /bin/true"]),
+}
+# fmt: on
 
 
-def test_comments_are_left_alone_beside_what_is_unknown(node: Node) -> None:
-    node.write("one/x.json", HOOK | {"//": "a comment", "_why": 1, "$schema": "x", "comment": "unknown"})
-    (problem,) = node.problems()
-    assert "comment is unknown" in problem
+@pytest.mark.parametrize(("files", "problems", "lines"), NODES.values(), ids=NODES)
+def test_hook_files_are_reported(node: Node, files: dict[str, Any], problems: list[str], lines: list[str]) -> None:
+    for name, content in files.items():
+        node.write(name, content)
+    assert node.problems() == problems
+    told = node()
+    assert [line for line in lines if line not in told] == []
+    assert (node.code, "\033" in node.out) == (bool(problems), False)
 
 
-def test_keys_in_another_case_are_noted_and_not_called_missing(node: Node) -> None:
-    node.write("one/x.json", '{"Version": "1.0.0", "HOOK": {"Path": "/bin/true"}, "stages": [], "when": {}}')
-    assert node.problems() == []
-    assert "note one/x.json:1:13: Version is read as 'version', but not by everybody" in node()
-
-
-def test_a_masked_file_is_named_with_the_one_that_masks_it(node: Node) -> None:
-    node.write("one/x.json", HOOK)
-    node.write("two/x.json", HOOK)
-    lines = node()
-    assert "note one/x.json: masked by two/x.json" in lines
-    assert "ok one: 1 file, 0 hooks in force" in lines
-    assert node.code == 0
+def test_a_program_that_is_there_but_cannot_be_started_is_a_problem(node: Node) -> None:
+    node.write(X, HOOK | {"hook": {"path": str(node.write("bin/data", ""))}})
+    assert node.problems() == [f"{X}: not used: its program bin/data: not an executable file"]
 
 
 def test_files_that_mask_on_purpose_are_no_problem(node: Node) -> None:
@@ -104,26 +124,14 @@ def test_files_that_mask_on_purpose_are_no_problem(node: Node) -> None:
         node.write(f"one/{name}.json", HOOK)
     os.utime(node.write("two/x.json", ""), ns=(0, 0))
     (node.folder / "two/y.json").symlink_to("/dev/null")
-    lines = node()
-    assert "ok two/x.json: empty: masks files of its name in the directories before" in lines
-    assert "ok two/y.json: a link to /dev/null: masks files of its name in the directories before" in lines
-    assert [line for line in lines if "one/" in line] == [
+    told = [line for line in node() if "x.json" in line or "y.json" in line]
+    assert told == [
         "note one/x.json: masked by two/x.json",
         "note one/y.json: masked by two/y.json",
+        f"ok two/x.json: empty: {MASKS}",
+        f"ok two/y.json: a link to /dev/null: {MASKS}",
     ]
     assert node.code == 0
-
-
-def test_a_hook_without_its_program_is_a_problem(node: Node) -> None:
-    node.write("one/x.json", HOOK | {"hook": {"path": "/no/such/program"}})
-    (problem,) = node.problems()
-    assert problem.startswith("one/x.json: not used: ")
-    assert "/no/such/program" in problem
-
-
-def test_a_program_that_is_there_but_cannot_be_started_is_a_problem(node: Node) -> None:
-    node.write("one/x.json", HOOK | {"hook": {"path": str(node.write("bin/data", ""))}})
-    assert node.problems() == ["one/x.json: not used: its program bin/data: not an executable file"]
 
 
 def test_programs_of_hooks_are_looked_for_where_the_node_is(node: Node) -> None:
@@ -147,15 +155,6 @@ def test_a_directory_that_is_none_and_files_that_are_none_are_problems(node: Nod
     assert len([line for line in problems if line.startswith("one/x.json: ")]) == 1
 
 
-def test_other_files_of_the_directory_are_not_looked_at(node: Node) -> None:
-    for name in ("x.JSON", "x.json.bak", "README"):
-        node.write(f"one/{name}", "{")
-    assert node.problems() == []
-    assert [line for line in node() if line.startswith("note one/")] == [
-        "note one/x.JSON: not a hook file: its name does not end in .json"
-    ]
-
-
 def test_hooks_that_are_switched_off_are_not_looked_at(node: Node) -> None:
     node.settings["hooks"]["enabled"] = False
     node.write("one/x.json", "{")
@@ -166,75 +165,30 @@ def test_hooks_that_are_switched_off_are_not_looked_at(node: Node) -> None:
     assert node.code == 0
 
 
-def test_hooks_that_no_container_gets_are_noted(node: Node) -> None:
-    node.write("one/a.json", HOOK | {"when": {}})
-    node.write("one/b.json", HOOK | {"stages": []})
-    node.write("one/c.json", HOOK | {"stages": ["prestart", "createRuntime"]})
-    notes = [line for line in node() if line.startswith("note one/")]
-    assert notes == [
-        "note one/a.json: no container gets this hook: its conditions never hold",
-        "note one/b.json: no container gets this hook: it has no stages",
-        "note one/c.json: injected twice: prestart and createRuntime are the same stage",
-    ]
+C = ("x",)
+NEVER = [When(), When(always=False), When(always=False, commands=C), When(has_bind_mounts=False, always=True)]
+NEVER += [When(any_of=True), When(any_of=True, has_bind_mounts=False)]
+AT_TIMES = [When(always=True), When(commands=C), When(annotations=(("", ""),))]
+AT_TIMES += [When(any_of=True, has_bind_mounts=False, commands=C), When(any_of=True, annotations=((".*", ""),))]
 
 
-@pytest.mark.parametrize(
-    ("when", "never"),
-    [
-        (When(), True),
-        (When(always=True), False),
-        (When(always=False), True),
-        (When(always=False, commands=("x",)), True),
-        (When(has_bind_mounts=False, always=True), True),
-        (When(commands=("x",)), False),
-        (When(annotations=(("", ""),)), False),
-        (When(any_of=True), True),
-        (When(any_of=True, has_bind_mounts=False), True),
-        (When(any_of=True, has_bind_mounts=False, commands=("x",)), False),
-        (When(any_of=True, annotations=((".*", ""),)), False),
-    ],
-)
-def test_conditions_that_never_hold_are_known(when: When, never: bool) -> None:
-    assert hook_files.never(when) is never
+def test_conditions_that_never_hold_are_known() -> None:
+    assert [when for when in NEVER + AT_TIMES if hook_files.never(when)] == NEVER
 
 
-def test_a_name_with_what_a_terminal_obeys_is_shown_harmlessly(node: Node) -> None:
-    node.write("one/\033[2J.json", "{")
-    node()
-    assert "\033" not in node.out
-    assert "\\x1b[2J.json" in node.out
+INTERPRETERS = {"#!": "", "#! ": "", "#!\n": "", "#!/nowhere": "/nowhere", "#! \t/bin/sh\r\n": "/bin/sh\\r"}
 
 
-def test_a_name_that_is_no_text_is_shown_as_far_as_it_is(node: Node) -> None:
-    Path(os.fsdecode(os.fsencode(node.folder / "one") + b"/\xff.json")).write_text(json.dumps(HOOK))
-    assert node()[6:8] == ["ok one: 1 file, 1 hook in force", "ok one/\\udcff.json: createRuntime: /bin/true"]
-    assert node.code == 0
-
-
-def test_a_program_that_only_its_owner_may_start_can_be_started(tmp_path: Path) -> None:
+def test_a_program_can_be_started_by_its_owner_and_a_script_if_its_interpreter_is_there(tmp_path: Path) -> None:
+    """Spaces and arguments are no part of the interpreter."""
     file = tmp_path / "x"
-    file.write_bytes(b"\x7fELF")
-    file.chmod(stat.S_IXUSR | stat.S_IRUSR)
-    assert program.fault(str(file)) == ""
-
-
-@pytest.mark.parametrize(
-    ("line", "interpreter"),
-    [("#!", ""), ("#! ", ""), ("#!\n", ""), ("#!/nowhere", "/nowhere"), ("#! \t/bin/sh\r\n", "/bin/sh\\r")],
-)
-def test_a_script_needs_its_interpreter(tmp_path: Path, line: str, interpreter: str) -> None:
-    file = tmp_path / "x"
-    file.write_bytes(line.encode())
-    file.chmod(0o755)
-    assert program.fault(str(file)) == f"needs the interpreter '{interpreter}', which is not there"
-
-
-@pytest.mark.parametrize("line", ["#!/bin/sh", "#! \t/bin/sh\t-e\n", "#!/bin/sh -e x\r\n"])
-def test_spaces_and_arguments_are_no_part_of_the_interpreter(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "x"
-    file.write_bytes(line.encode())
-    file.chmod(0o755)
-    assert program.fault(str(file)) == ""
+    for text in ("\x7fELF", "#!/bin/sh", "#! \t/bin/sh\t-e\n", "#!/bin/sh -e x\r\n"):
+        file.write_text(text, newline="")
+        file.chmod(stat.S_IXUSR | stat.S_IRUSR | stat.S_IWUSR)
+        assert program.fault(str(file)) == "", text
+    for text, interpreter in INTERPRETERS.items():
+        file.write_text(text, newline="")
+        assert program.fault(str(file)) == f"needs the interpreter '{interpreter}', which is not there"
 
 
 def test_it_tells_which_directory_takes_long(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,13 +200,12 @@ def test_it_tells_which_directory_takes_long(node: Node, monkeypatch: pytest.Mon
     assert told == [f"checking 2 hook files in {node.folder}/one", f"checking 0 hook files in {node.folder}/two"]
 
 
-@pytest.mark.parametrize("enabled", [False, True])
-def test_precreate_hooks_are_in_order_where_they_are_enabled(node: Node, enabled: bool) -> None:
-    node.settings["hooks"]["precreate"] = enabled
+def test_precreate_hooks_are_in_order_where_they_are_enabled(node: Node) -> None:
     node.write("one/edit.json", HOOK | {"stages": ["precreate"]})
-    problems = node.problems()
-    assert ("ok one/edit.json: precreate: /bin/true" in node()) is enabled
-    assert any("the stage 'precreate' is not enabled" in problem for problem in problems) is not enabled
+    for enabled in (False, True):
+        node.settings["hooks"]["precreate"] = enabled
+        assert [NOT_ENABLED in problem for problem in node.problems()] == [True] * (not enabled)
+        assert ("ok one/edit.json: precreate: /bin/true" in node()) is enabled
 
 
 def test_a_pattern_whose_program_is_large_is_named_with_its_place(node: Node) -> None:

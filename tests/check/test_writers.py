@@ -21,13 +21,10 @@ def whole(node: Node) -> Node:
     return node
 
 
-PLACES = {
-    "conf.json": "conf.json: {} is world-writable: none of its plugins runs",
-    "bin/konfine": "konfine: bin/konfine: {} is world-writable",
-    "one": "one/a.json: not used: {} is world-writable",
+PLACES = {"conf.json": "conf.json: {} is world-writable: none of its plugins runs",
+    "bin/konfine": "konfine: bin/konfine: {} is world-writable", "one": "one/a.json: not used: {} is world-writable",
     "two/b.json": "two/b.json: not used: {} is world-writable",
-    "bin/hook": "one/a.json: not used: its program bin/hook: {} is world-writable",
-}
+    "bin/hook": "one/a.json: not used: its program bin/hook: {} is world-writable"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PLACES)
