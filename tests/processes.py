@@ -6,7 +6,7 @@ import os
 import select
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -153,6 +153,15 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def gone(*pids: int) -> None:
+    """Waits for the end of processes that are not ours to reap."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            process = os.pidfd_open(pid)
+            assert select.select([process], [], [], PATIENCE)[0], f"process {pid} does not end"
+            os.close(process)
 
 
 def children() -> list[int]:

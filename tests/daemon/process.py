@@ -326,15 +326,6 @@ def children_of(pid: int) -> dict[int, str]:
     return found
 
 
-def gone(*pids: int) -> None:
-    """Waits for the end of processes that are not ours to reap."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            process = os.pidfd_open(pid)
-            assert select.select([process], [], [], SAFETY)[0], f"process {pid} does not end"
-            os.close(process)
-
-
 def kill_tree(pid: int) -> None:
     """Kills a process and then its descendants: a guard must not start a server again."""
     below = children_of(pid)

@@ -12,9 +12,9 @@ import pytest
 from adapter import guard
 from adapter.guard import FIRST_WAIT, Launch
 from adapter.wire import Code
+from tests.processes import gone
 
 from .harness import COMMAND, Daemon, Node, start, stop
-from .process import gone
 
 
 def launch(node: Node, *, by_process: bool = False) -> Daemon:

@@ -16,9 +16,9 @@ from adapter.commands import status
 from adapter.monitoring.status import ask
 from adapter.nri import api
 from adapter.wire import Code
+from tests.processes import gone
 
 from .harness import COMMAND, LATE, OVER, POD, SAFETY, Daemon, Node, container, start, stop
-from .process import gone
 
 STANDBY = {"standby": 1}
 NOTING = """cd '{0}'

@@ -1,48 +1,83 @@
-"""A loop with a clock that stands still, and pipes; a test whose loop waits for ever fails."""
+"""A loop with a clock that a test moves, and pipes; a test whose loop waits for ever fails."""
 
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
 
 import pytest
 
 from adapter.loop import Loop
 
-from .pipes import Clock, Pipe
+from ..processes import impatience
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Pipe(NamedTuple):
+    """A pipe that is closed when the test ends."""
+
+    reader: int
+    writer: int
+
+    def ready(self) -> Pipe:
+        os.write(self.writer, b"x")
+        return self
+
+
+class Calls(list[str]):
+    """The names of callbacks, in the order of their calls."""
+
+    def note(self, name: str, then: Callable[[], object] = lambda: None) -> Callable[[], object]:
+        def callback() -> None:
+            self.append(name)
+            then()
+
+        return callback
 
 
 @pytest.fixture(autouse=True)
-def guard() -> Iterator[None]:
-    """Ends a test whose loop waits for ever."""
-    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("the loop does not stop"))
-    signal.alarm(20)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+def patience() -> Iterator[None]:
+    with impatience("the loop does not stop"):
+        yield
 
 
 @pytest.fixture
-def loop() -> Iterator[Loop]:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def loop(clock: Clock) -> Iterator[Loop]:
     loop = Loop()
-    loop.time = Clock()
+    loop.time = clock
     yield loop
     loop.close()
 
 
 @pytest.fixture
+def calls() -> Calls:
+    return Calls()
+
+
+@pytest.fixture
 def pipe() -> Iterator[Callable[[], Pipe]]:
-    fds: list[int] = []
+    made: list[Pipe] = []
 
     def make() -> Pipe:
-        made = Pipe(*os.pipe())
-        fds.extend(made)
-        return made
+        made.append(Pipe(*os.pipe()))
+        return made[-1]
 
     yield make
-    for fd in fds:
-        try:
+    for fd in (fd for one in made for fd in one):
+        with suppress(OSError):  # the test has closed it
             os.close(fd)
-        except OSError:
-            continue  # the test has closed it

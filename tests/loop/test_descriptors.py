@@ -1,4 +1,4 @@
-"""What is ready is called, and nothing else is."""
+"""What is ready is called, and nothing else is; callbacks with bugs, long work in steps, and the loop's end."""
 
 from __future__ import annotations
 
@@ -6,84 +6,50 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from adapter.loop import WRITE, Loop
+import pytest
 
-from .pipes import Calls, Pipe, note, ready
+from adapter.loop import STALL, WRITE, Loop
+
+from .conftest import Calls, Clock, Pipe
+
+Make = Callable[[], Pipe]
 
 
-def test_a_callback_is_called_while_its_descriptor_is_ready(loop: Loop, pipe: Callable[[], Pipe]) -> None:
-    watched = ready(pipe())
-    os.write(watched.writer, b"y")
-    seen = b""
+def test_what_is_ready_is_called_as_long_as_it_is_and_nothing_else_is(loop: Loop, pipe: Make, calls: Calls) -> None:
+    watched, forgotten, changed = pipe().ready().ready(), pipe().ready(), pipe()
 
     def read() -> None:
-        nonlocal seen
-        seen += os.read(watched.reader, 1)
-        if len(seen) == 2:
+        os.read(watched.reader, 1)
+        calls.append("ready")
+        if calls.count("ready") == 2:
             loop.stop()
 
     loop.watch(watched.reader, read)
+    loop.watch(pipe().reader, calls.note("silent"))
+    loop.watch(forgotten.reader, calls.note("forgotten"))
+    loop.unwatch(forgotten.reader)
+    loop.unwatch(forgotten.reader)
+    loop.watch(changed.writer, calls.note("before"))
+    loop.modify(changed.writer, calls.note("room", lambda: loop.unwatch(changed.writer)), WRITE)
     loop.run()
-    assert seen == b"xy"
-
-
-def test_a_descriptor_that_is_not_ready_is_left_alone(loop: Loop, pipe: Callable[[], Pipe]) -> None:
-    calls: Calls = []
-    loop.watch(pipe().reader, note(calls, "silent"))
-    loop.watch(ready(pipe()).reader, note(calls, "ready", loop.stop))
+    assert sorted(calls) == ["ready", "ready", "room"]
+    loop.watch(forgotten.reader, calls.note("again", loop.stop))
     loop.run()
-    assert calls == ["ready"]
+    assert calls[-1] == "again"
 
 
-def test_a_hang_up_is_something_to_read(loop: Loop, pipe: Callable[[], Pipe]) -> None:
+def test_a_hang_up_is_something_to_read(loop: Loop, pipe: Make) -> None:
     watched = pipe()
     os.close(watched.writer)
     loop.watch(watched.reader, loop.stop)
     loop.run()
+    assert loop.has_hung_up
     assert os.read(watched.reader, 1) == b""
 
 
-def test_a_descriptor_can_be_watched_for_room_to_write(loop: Loop, pipe: Callable[[], Pipe]) -> None:
-    calls: Calls = []
-    loop.watch(pipe().writer, note(calls, "room", loop.stop), WRITE)
-    loop.run()
-    assert calls == ["room"]
-
-
-def test_what_a_descriptor_is_watched_for_can_be_changed(loop: Loop, pipe: Callable[[], Pipe]) -> None:
-    calls: Calls = []
-    watched = pipe()
-    loop.watch(watched.writer, note(calls, "before"))
-    loop.modify(watched.writer, note(calls, "after", loop.stop), WRITE)
-    loop.run()
-    assert calls == ["after"]
-
-
-def test_an_unwatched_descriptor_is_left_alone(loop: Loop, pipe: Callable[[], Pipe]) -> None:
-    calls: Calls = []
-    forgotten = ready(pipe())
-    loop.watch(forgotten.reader, note(calls, "forgotten"))
-    loop.unwatch(forgotten.reader)
-    loop.unwatch(forgotten.reader)
-    loop.watch(ready(pipe()).reader, note(calls, "watched", loop.stop))
-    loop.run()
-    assert calls == ["watched"]
-
-
-def test_an_unwatched_descriptor_can_be_watched_again(loop: Loop, pipe: Callable[[], Pipe]) -> None:
-    calls: Calls = []
-    watched = ready(pipe())
-    loop.watch(watched.reader, note(calls, "before"))
-    loop.unwatch(watched.reader)
-    loop.watch(watched.reader, note(calls, "after", loop.stop))
-    loop.run()
-    assert calls == ["after"]
-
-
-def test_one_that_is_unwatched_by_a_callback_is_not_called_any_more(loop: Loop, pipe: Callable[[], Pipe]) -> None:
+def test_one_that_is_unwatched_by_a_callback_is_not_called_any_more(loop: Loop, pipe: Make, calls: Calls) -> None:
     """Both were ready at the same time."""
-    calls: Calls = []
-    pipes = [ready(pipe()), ready(pipe())]
+    pipes = [pipe().ready(), pipe().ready()]
 
     def alone() -> None:
         calls.append("one")
@@ -97,20 +63,19 @@ def test_one_that_is_unwatched_by_a_callback_is_not_called_any_more(loop: Loop, 
     assert calls == ["one"]
 
 
-def test_a_descriptors_number_that_is_used_again_inherits_no_readiness(loop: Loop, pipe: Callable[[], Pipe]) -> None:
+def test_a_descriptors_number_that_is_used_again_inherits_no_readiness(loop: Loop, pipe: Make, calls: Calls) -> None:
     """Processes that end close descriptors, and those that start after them get their numbers, within one round.
 
     A callback that relies on being ready would wait, and everything with it.
     """
-    calls: Calls = []
-    pipes = [ready(pipe()), ready(pipe())]
+    pipes = [pipe().ready(), pipe().ready()]
 
     def replace_both() -> None:
         calls.append("first")
         for old in pipes:
             loop.unwatch(old.reader)
             os.dup2(pipe().reader, old.reader, inheritable=False)
-            loop.watch(old.reader, note(calls, "nothing to read"))
+            loop.watch(old.reader, calls.note("nothing to read"))
         loop.call_soon(loop.stop)
 
     for each in pipes:
@@ -119,24 +84,97 @@ def test_a_descriptors_number_that_is_used_again_inherits_no_readiness(loop: Loo
     assert calls == ["first"]
 
 
-def test_it_stops_after_the_callback_in_hand(loop: Loop, pipe: Callable[[], Pipe]) -> None:
-    calls: Calls = []
-    for name in "ab":
-        loop.watch(ready(pipe()).reader, note(calls, name, loop.stop))
-    loop.run()
-    assert len(calls) == 1
-
-
-def test_what_was_ready_when_it_stopped_is_called_when_it_runs_again(loop: Loop, pipe: Callable[[], Pipe]) -> None:
-    calls: Calls = []
-
+def test_it_stops_after_the_callback_in_hand_and_the_others_are_called_in_the_next_run(
+    loop: Loop, pipe: Make, calls: Calls
+) -> None:
     def once(fd: int) -> None:
         loop.unwatch(fd)
         loop.stop()
 
     for name in "ab":
-        watched = ready(pipe())
-        loop.watch(watched.reader, note(calls, name, partial(once, watched.reader)))
+        watched = pipe().ready()
+        loop.watch(watched.reader, calls.note(name, partial(once, watched.reader)))
     loop.run()
+    assert len(calls) == 1
     loop.run()
     assert sorted(calls) == ["a", "b"]
+
+
+# ---- bugs
+
+
+def test_a_bug_in_a_callback_is_logged_and_costs_nobody_else_but_its_descriptor_is_watched_no_more(
+    loop: Loop, pipe: Make, calls: Calls, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stays ready: the loop would do nothing else."""
+
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    loop.call_at(0, calls.note("bad timer", broken))
+    loop.call_at(0, calls.note("timer"))
+    loop.watch(pipe().ready().reader, calls.note("bad", broken))
+    loop.watch(pipe().ready().reader, calls.note("good", lambda: loop.stop() if calls.count("good") > 3 else None))
+    loop.call_soon(calls.note("bad step", broken))
+    loop.call_soon(calls.note("step"))
+    loop.run()
+    assert calls[:2] == ["bad timer", "timer"]
+    assert [calls.count(name) for name in ("bad", "good", "bad step", "step")] == [1, 4, 1, 1]
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
+    assert all(record.exc_info and record.exc_info[0] is ZeroDivisionError for record in caplog.records)
+
+
+def test_closing_it_closes_its_descriptor() -> None:
+    before = os.listdir("/proc/self/fd")
+    loop = Loop()
+    assert len(os.listdir("/proc/self/fd")) == len(before) + 1
+    loop.close()
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+# ---- steps, and how long turns take
+
+
+def test_soon_is_after_what_is_ready_and_after_what_is_asked_earlier_and_leaves_all_others_their_turn(
+    loop: Loop, pipe: Make, calls: Calls
+) -> None:
+    loop.watch(pipe().ready().reader, calls.note("ready"))
+    loop.call_at(0, calls.note("timer"))
+    loop.call_soon(calls.note("first", lambda: loop.call_soon(calls.note("third", loop.stop))))
+    loop.call_soon(calls.note("second"))
+    loop.run()
+    assert calls == ["timer", "ready", "first", "second", "ready", "third"]
+
+
+def test_what_becomes_ready_during_a_callback_may_be_so_since_the_look_before_and_a_long_callback_is_a_stall(
+    loop: Loop, pipe: Make, clock: Clock
+) -> None:
+    first, second, since = pipe().ready(), pipe(), []
+
+    def busy() -> None:
+        os.read(first.reader, 1)
+        clock.now += 3
+        second.ready()
+
+    def late() -> None:
+        since.append(loop.ready_since)
+        loop.stop()
+
+    loop.watch(first.reader, busy)
+    loop.watch(second.reader, late)
+    loop.run()
+    assert since == [1000]
+    assert (loop.stalls, loop.longest) == (1, 3)
+
+
+def test_a_short_turn_is_no_stall(loop: Loop, pipe: Make, clock: Clock) -> None:
+    waited = pipe().ready()
+
+    def come() -> None:
+        os.read(waited.reader, 1)
+        clock.now += STALL
+        loop.call_at(0, loop.stop)
+
+    loop.watch(waited.reader, come)
+    loop.run()
+    assert loop.stalls == 0

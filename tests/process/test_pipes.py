@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from adapter.process import MAX_LINE, MAX_LINES, MAX_STDERR, MAX_STDOUT
 
 from ..processes import Fifo
@@ -17,16 +15,10 @@ LINE = "x" * 255
 # The request
 
 
-@pytest.mark.parametrize("size", [0, 1, 4096, 65536, 65537, MAX_STDOUT])
-def test_the_request_arrives_whole_and_ends(shell: Callable[..., Run], size: int) -> None:
-    request = (b"0123456789abcdef" * (size // 16 + 1))[:size]
-    assert shell("cat", request).listen().wait().process.stdout == request
-
-
-def test_a_plugin_that_never_reads_a_large_request_ends_as_any_other(shell: Callable[..., Run]) -> None:
-    run = shell("echo '{}'", b"x" * MAX_STDOUT).wait()
-    assert run.stdout == "{}\n"
-    assert run.process.status == 0
+def test_the_request_arrives_whole_and_ends(shell: Callable[..., Run]) -> None:
+    for size in (0, 1, 65536, 65537, MAX_STDOUT):
+        request = (b"0123456789abcdef" * (size // 16 + 1))[:size]
+        assert shell("cat", request).listen().wait().process.stdout == request
 
 
 def test_a_plugin_that_closes_its_stdin_goes_on(shell: Callable[..., Run], gate: Fifo) -> None:
@@ -56,17 +48,6 @@ def test_output_in_pieces_is_put_together(shell: Callable[..., Run], gate: Fifo)
     assert run.wait().stdout == '{"plugin":1}'
 
 
-def test_what_it_has_printed_can_be_asked_before_it_is_listened_to(
-    shell: Callable[..., Run], gate: Fifo, said: Fifo
-) -> None:
-    run = shell(f"echo '{{}}'; echo printed > {said}; read line < {gate}")
-    said.get()
-    assert run.stdout == "{}\n"
-    assert run.stdout == "{}\n"
-    gate.put()
-    assert run.wait().stdout == "{}\n"
-
-
 def test_a_stdout_that_was_closed_before_it_is_listened_to_does_no_harm(
     shell: Callable[..., Run], gate: Fifo, said: Fifo
 ) -> None:
@@ -81,18 +62,13 @@ def test_a_stdout_that_was_closed_before_it_is_listened_to_does_no_harm(
     assert run.wait().stdout == "{}\n"
 
 
-@pytest.mark.parametrize(("size", "too_long"), [(MAX_STDOUT, False), (MAX_STDOUT + 1, True), (5 * MAX_STDOUT, True)])
-def test_output_is_read_to_its_end_and_kept_up_to_a_mebibyte(
-    shell: Callable[..., Run], size: int, too_long: bool
-) -> None:
-    run = shell(f"head -c {size} /dev/zero").listen().wait()
-    assert run.process.too_long == too_long
-    assert min(size, MAX_STDOUT + 1) <= len(run.process.stdout) <= MAX_STDOUT + 65536
-    assert run.process.status == 0
-
-
-def test_output_that_fills_the_pipe_is_read_at_the_end_too(shell: Callable[..., Run]) -> None:
-    """It ends before it is listened to."""
+def test_output_is_read_to_its_end_and_kept_up_to_a_mebibyte(shell: Callable[..., Run]) -> None:
+    for size in (MAX_STDOUT, MAX_STDOUT + 1, 5 * MAX_STDOUT):
+        run = shell(f"head -c {size} /dev/zero").listen().wait()
+        assert run.process.too_long == (size > MAX_STDOUT)
+        assert min(size, MAX_STDOUT + 1) <= len(run.process.stdout) <= MAX_STDOUT + 65536
+        assert run.process.status == 0
+    # What fills the pipe is read at the end, too: it ends before it is listened to.
     assert len(shell("head -c 65536 /dev/zero").wait().process.stdout) == 65536
 
 
@@ -105,53 +81,36 @@ def test_stdout_and_stderr_are_kept_apart(shell: Callable[..., Run]) -> None:
 # stderr
 
 
-def test_stderr_comes_line_by_line(shell: Callable[..., Run]) -> None:
-    assert shell(r"printf 'one\ntwo\n\n  \n three \nlast' >&2").wait().lines == ["one", "two", " three", "last"]
-
-
-def test_stderr_comes_while_it_runs(shell: Callable[..., Run], gate: Fifo) -> None:
-    run = shell(f"printf 'one\\ntwo\\nthr' >&2; read line < {gate}; echo ee >&2").listen()
-    run.loop.until(lambda: len(run.lines) == 2)
-    assert run.lines == ["one", "two"]
-    gate.put()
-    assert run.wait().lines == ["one", "two", "three"]
-
-
-def test_bytes_on_stderr_that_are_no_utf_8_are_shown(shell: Callable[..., Run]) -> None:
-    assert shell(r"printf 'a\377\303b \303\251\n' >&2").wait().lines == [r"a\xff\xc3b é"]
-
-
-@pytest.mark.parametrize("listening", [True, False])
-@pytest.mark.parametrize("end", ["", "echo >&2"])
-def test_a_long_line_is_broken(shell: Callable[..., Run], end: str, listening: bool) -> None:
-    run = shell(f"head -c {3 * MAX_LINE - 100} /dev/zero | tr '\\0' x >&2; {end}")
-    lines = (run.listen() if listening else run).wait().lines
-    assert "".join(lines) == "x" * (3 * MAX_LINE - 100)
-    assert max(map(len, lines)) <= MAX_LINE
-
-
-@pytest.mark.parametrize("listening", [True, False])
-@pytest.mark.parametrize("count", [MAX_LINES, MAX_LINES + 1, 20_000])
-def test_stderr_is_logged_up_to_500_lines_that_are_not_empty(
-    shell: Callable[..., Run], count: int, listening: bool
+def test_stderr_comes_line_by_line_while_it_runs_and_bytes_that_are_no_utf_8_are_shown(
+    shell: Callable[..., Run], gate: Fifo
 ) -> None:
+    run = shell(
+        rf"printf 'one\n\n  \n two \nthr' >&2; read line < {gate}; printf 'ee\na\377\303b \303\251' >&2"
+    ).listen()
+    run.loop.until(lambda: len(run.lines) == 2)
+    assert run.lines == ["one", " two"]
+    gate.put()
+    assert run.wait().lines == ["one", " two", "three", r"a\xff\xc3b é"]
+
+
+def test_stderr_is_logged_up_to_limits_and_read_to_its_end(shell: Callable[..., Run]) -> None:
     """To write a line to the log takes the daemon's time, in which nobody is answered."""
-    run = shell(f"yes | sed G | head -n {2 * count} >&2")
-    lines = (run.listen() if listening else run).wait().lines
-    rest = [f"(more than {MAX_LINES} lines on stderr: the rest is not logged)"] if count > MAX_LINES else []
-    assert lines == ["y"] * MAX_LINES + rest
+    many = f"(more than {MAX_LINES} lines on stderr: the rest is not logged)"
+    for listening in (True, False):
 
+        def lines(script: str, listening: bool = listening) -> list[str]:
+            run = shell(script)
+            return (run.listen() if listening else run).wait().lines
 
-@pytest.mark.parametrize("size", [MAX_STDERR + 1, 3 * MAX_STDERR])
-@pytest.mark.parametrize("block", [1, 1000, 65536])
-def test_stderr_is_logged_up_to_64_kib_and_read_to_its_end(shell: Callable[..., Run], size: int, block: int) -> None:
-    blocks = -(-size // block)
-    script = f"yes {LINE} | head -c {size} | dd bs={block} count={blocks} iflag=fullblock status=none >&2"
-    lines = shell(script if block > 1 else f"yes {LINE} | head -c {size} >&2").listen().wait().lines
-    assert lines[-1] == f"(more than {MAX_STDERR} bytes on stderr: the rest is not logged)"
-    assert lines[:-1] == [LINE] * (MAX_STDERR // 256)
-
-
-def test_exactly_64_kib_of_stderr_are_not_too_much(shell: Callable[..., Run]) -> None:
-    lines = shell(f"yes {LINE} | head -c {MAX_STDERR} >&2").listen().wait().lines
-    assert lines == [LINE] * (MAX_STDERR // 256)
+        for end in ("", "echo >&2"):
+            broken = lines(f"head -c {3 * MAX_LINE - 100} /dev/zero | tr '\\0' x >&2; {end}")
+            assert "".join(broken) == "x" * (3 * MAX_LINE - 100)
+            assert max(map(len, broken)) <= MAX_LINE
+        for count in (MAX_LINES, MAX_LINES + 1, 20_000):  # of lines that are not empty
+            assert lines(f"yes | sed G | head -n {2 * count} >&2") == ["y"] * MAX_LINES + [many] * (count > MAX_LINES)
+    much = [f"(more than {MAX_STDERR} bytes on stderr: the rest is not logged)"]
+    for size, rest in ((MAX_STDERR, []), (MAX_STDERR + 1, much), (3 * MAX_STDERR, much)):
+        for block in (1000, 65536):
+            blocks = f"dd bs={block} count={-(-size // block)} iflag=fullblock status=none"
+            said = shell(f"yes {LINE} | head -c {size} | {blocks} >&2").listen().wait().lines
+            assert said == [LINE] * (MAX_STDERR // 256) + rest

@@ -20,20 +20,18 @@ from .run import Run
 # What a plugin is given
 
 
-def test_it_is_run_as_type_invoke(loop: SteppedLoop) -> None:
+def test_it_is_run_as_type_invoke_with_just_the_environment_that_was_given_where_we_run(
+    loop: SteppedLoop, shell: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """argv[0] is the type, not the path: `cat` names itself by it; its argument is a file that is not there."""
     run = Run(loop, "/bin/cat", plugin="my-type").wait()
     assert run.lines == ["my-type: invoke: No such file or directory"]
-
-
-def test_a_script_gets_one_argument(shell: Callable[..., Run]) -> None:
     assert shell('echo "$#" "$@"').wait().stdout == "1 invoke\n"
-
-
-def test_the_environment_is_exactly_what_was_given(shell: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NRI_PLUGIN_SOCKET", "3")
-    run = shell("cat /proc/$$/environ").wait()
-    assert sorted(run.stdout.split("\0")) == sorted(["PATH=/usr/bin:/bin", "A=<é>", "EMPTY=", ""])
+    environ = shell("cat /proc/$$/environ").wait().stdout.split("\0")
+    assert sorted(environ) == sorted(["PATH=/usr/bin:/bin", "A=<é>", "EMPTY=", ""])
+    monkeypatch.chdir("/usr")
+    assert shell("readlink /proc/$$/cwd").wait().stdout == "/usr\n"
 
 
 def test_descriptors_0_to_2_are_all_it_inherits(loop: SteppedLoop, programs: Programs) -> None:
@@ -52,11 +50,6 @@ def test_its_pipes_are_ordinary_ones(shell: Callable[..., Run]) -> None:
     flags = [int(line.split()[1], 8) for line in run.stdout.splitlines()]
     assert len(flags) == 3
     assert not any(flag & os.O_NONBLOCK for flag in flags)
-
-
-def test_it_runs_where_we_run(shell: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir("/usr")
-    assert shell("readlink /proc/$$/cwd").wait().stdout == "/usr\n"
 
 
 @contextmanager
@@ -87,41 +80,30 @@ LIBCS_OWN = 1 << 31 | 1 << 32
 # What cannot be started
 
 
-def broken_elf(programs: Programs) -> str:
-    return programs.write("plugin", b"\x7fELF" + b"\0" * 100)
-
-
-CANNOT = [
-    (lambda programs: programs.path("absent"), r"\] No such file or directory: "),
-    (lambda programs: programs.write("plugin", b"echo no shebang\n"), "Exec format error: .* begins with #!"),
-    (lambda programs: programs.write("plugin", b""), "Exec format error"),
-    (broken_elf, "Exec format error"),
-    (
-        lambda programs: programs.write("plugin", b"#!/no/such/interpreter\n"),
-        "its interpreter '/no/such/interpreter': No such",
-    ),
-    (lambda programs: programs.write("plugin", b"#!/bin/sh\r\n"), r"its interpreter '/bin/sh\\r': No such file"),
-    (lambda programs: programs.shell("plugin", "exit", mode=0o644), "Permission denied"),
-    (lambda programs: str(programs.folder), "Permission denied"),
-]
-
-
-@pytest.mark.parametrize(("make", "reason"), CANNOT)
-def test_what_cannot_be_started_is_an_error(
-    loop: SteppedLoop, programs: Programs, make: Callable[[Programs], str], reason: str
-) -> None:
-    path = make(programs)
-    with pytest.raises(OSError, match=reason):
-        Run(loop, path)
+def test_what_cannot_be_started_is_an_error(loop: SteppedLoop, programs: Programs) -> None:
+    for content, reason in (
+        (None, r"\] No such file or directory: "),
+        (b"echo no shebang\n", "Exec format error: .* begins with #!"),
+        (b"", "Exec format error"),
+        (b"\x7fELF" + b"\0" * 100, "Exec format error"),
+        (b"#!/no/such/interpreter\n", "its interpreter '/no/such/interpreter': No such"),
+        (b"#!/bin/sh\r\n", r"its interpreter '/bin/sh\\r': No such file"),
+    ):
+        path = programs.path("absent") if content is None else programs.write("plugin", content)
+        with pytest.raises(OSError, match=reason):
+            Run(loop, path)
+    for path in (programs.shell("plugin", "exit", mode=0o644), str(programs.folder)):
+        with pytest.raises(OSError, match="Permission denied"):
+            Run(loop, path)
 
 
 # Nothing leaks; the loop's fixture looks after each test, and here after many
 
 
-def test_hundreds_of_runs_leave_no_descriptor_and_no_child(loop: SteppedLoop, programs: Programs) -> None:
+def test_runs_leave_no_descriptor_and_no_child(loop: SteppedLoop, programs: Programs) -> None:
     good, bad = programs.shell("good", "echo '{}'; exit 1"), programs.write("bad", b"")
     before = open_descriptors()
-    for _ in range(100):
+    for _ in range(20):
         Run(loop, good).wait()
         with pytest.raises(OSError, match="Exec format error"):
             Run(loop, bad)
@@ -189,28 +171,16 @@ class FullLoop(SteppedLoop):
         super().watch(fd, callback, events)
 
 
-@pytest.fixture
-def full(loop: SteppedLoop) -> FullLoop:
-    """The loop of the test, whose end looks for what is left."""
+def test_a_program_whose_exit_or_pipes_epoll_does_not_take_is_killed(programs: Programs, loop: SteppedLoop) -> None:
+    """It would wait for ever for somebody at the other end. The loop is the one whose end looks for what is left."""
     loop.__class__ = FullLoop
     assert isinstance(loop, FullLoop)
-    return loop
-
-
-def test_a_program_whose_exit_epoll_does_not_take_is_killed_reaped_and_an_error(
-    full: FullLoop, programs: Programs
-) -> None:
+    sleeper = programs.shell("plugin", "exec sleep 1000")
     with pytest.raises(OSError, match="No space left"):
-        Run(full, programs.shell("plugin", "exec sleep 1000"))
+        Run(loop, sleeper)
     assert children() == []
-
-
-@pytest.mark.parametrize("request_", [b"x" * MAX_STDOUT, b"{}"], ids=["stdin", "the others"])
-def test_a_program_whose_pipes_epoll_does_not_take_is_killed_by_name(
-    full: FullLoop, programs: Programs, request_: bytes
-) -> None:
-    """It would wait for ever for somebody at the other end."""
-    full.room = 1
-    run = Run(full, programs.shell("plugin", "exec sleep 1000"), request_).listen()
-    assert run.wait().process.status == -signal.SIGKILL
-    assert run.lines[0] == "(a pipe cannot be watched: No space left on device: the program is killed)"
+    for request in (b"x" * MAX_STDOUT, b"{}"):  # stdin, the others
+        loop.room = 1
+        run = Run(loop, sleeper, request).listen()
+        assert run.wait().process.status == -signal.SIGKILL
+        assert run.lines[0] == "(a pipe cannot be watched: No space left on device: the program is killed)"
