@@ -51,10 +51,10 @@ class SteppedLoop(Loop):
                 self.run()
                 self._complain()
 
-    def settle(self) -> None:
+    def settle(self, turns: int = 3) -> None:
         """Runs what is ready or due, without waiting for anything."""
         self._met = lambda: False
-        for _ in range(3):
+        for _ in range(turns):
             super().call_at(self.now, self.stop)
             self.run()
             self._complain()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import select
-
 import pytest
 
 from adapter.errors import ProgramError
@@ -12,7 +9,7 @@ from adapter.job.runner import Runner
 from adapter.job.standby import Standby
 from adapter.process import PATIENCE, Process, Program
 
-from ..processes import Fifo, Programs, SteppedLoop, children, impatience
+from ..processes import Fifo, Programs, SteppedLoop, children
 
 GOOD = 'IFS= read -r line || {{ echo empty >> {0}/seen; exit 1; }}; echo "$line" >> {0}/seen; echo "{{}}"'
 """A plugin that notes what it has read, also an empty stdin."""
@@ -44,18 +41,19 @@ class Stage:
         return self.fifos[-1]
 
     def ready(self, number: int = 1) -> list[int]:
-        """Waits until so many processes stand by, and no others are there; returns their pids."""
-        self.loop.until(lambda: len(self.waiting()) == number == len(children()), f"{number} wait; {children()} are")
-        self.loop.settle()
-        assert len(self.waiting()) == number
-        return self.waiting()
+        """Waits until so many processes stand by, and no others are there; returns their pids, the oldest first."""
+        for _ in range(2):  # what is due then changes nothing
+            self.loop.until(lambda: self.waiting() == number == len(children()), f"{number} wait; {children()} are")
+            self.loop.settle()
+        assert self.waiting() == number
+        return children()
 
     def open(self, number: int = 1) -> list[int]:
         self.standby.open()
         return self.ready(number)
 
-    def waiting(self) -> list[int]:
-        return [process.pid for crew in self.standby._crews.values() for process in crew.waiting]
+    def waiting(self) -> int:
+        return sum(one["waiting"] for one in self.standby.describe().values())
 
     def begin(self, program: Program, request: bytes = b"{}\n") -> Process:
         """Lets an event come that runs the program."""
@@ -81,12 +79,6 @@ class Stage:
         """What programs have read."""
         path = self.folder / "seen"
         return path.read_text().splitlines() if path.exists() else []
-
-
-def wait_for_end(pidfd: int) -> None:
-    with impatience("a process does not end"):
-        select.select([pidfd], [], [])
-    os.close(pidfd)
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:

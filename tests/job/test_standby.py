@@ -29,18 +29,14 @@ def test_an_event_gets_a_process_that_was_there_before_it(stage: Stage) -> None:
     assert stage.runner.accounts["plugin"].runs == 2
 
 
-def test_it_gets_the_whole_request_and_the_end_of_its_stdin(stage: Stage) -> None:
+def test_it_gets_the_whole_request_and_the_end_of_its_stdin_and_its_time_counts_from_the_event(stage: Stage) -> None:
     program = stage.plugin(script="exec cat")
     stage.open()
-    request = bytes(range(256)) * 4096
-    assert stage.event(program, request).stdout == request
-
-
-def test_its_time_counts_from_the_event(stage: Stage) -> None:
-    program = stage.plugin()
-    stage.open()
     stage.loop.advance(200)
-    assert stage.begin(program).started == stage.loop.time()
+    request = bytes(range(256)) * 4096
+    process = stage.begin(program, request)
+    assert process.started == stage.loop.time()
+    assert stage.finish(process) == request
 
 
 def test_the_next_one_is_started_behind_the_answer(stage: Stage, gate: Fifo) -> None:
@@ -60,7 +56,7 @@ def test_the_next_one_is_started_behind_the_answer(stage: Stage, gate: Fifo) -> 
 def test_an_event_that_comes_meanwhile_goes_before_the_rest_of_the_starts(stage: Stage) -> None:
     stage.plugin(number=3)
     stage.standby.open()
-    stage.loop.until(lambda: len(stage.waiting()) == 1)
+    stage.loop.until(lambda: stage.waiting() == 1)
     stage.standby.event_came()
     stage.loop.settle()
     assert len(children()) == 1
@@ -97,14 +93,9 @@ def test_each_program_has_its_own(stage: Stage) -> None:
     assert stage.standby.describe() == {name: {"waiting": 1, "off": ""} for name in ("one", "other")}
 
 
-def test_a_program_that_two_hooks_have_stands_by_once(stage: Stage) -> None:
+def test_a_program_that_two_hooks_have_stands_by_once_and_a_run_counts_for_the_hook_whose_it_is(stage: Stage) -> None:
     program = stage.plugin()
     stage.wanted.append((program, 1))
-    stage.open()
-
-
-def test_a_run_counts_for_the_hook_whose_it_is(stage: Stage) -> None:
-    program = stage.plugin()
     stage.open()
     process = stage.event(program._replace(name="other hook"))
     stage.runner.note(process, Outcome.DONE)

@@ -9,7 +9,7 @@ import pytest
 
 from adapter.job.standby import STRIKES
 
-from ..processes import Fifo
+from ..processes import Fifo, children
 from .stage import GOOD, Stage, said
 
 
@@ -18,7 +18,7 @@ def test_a_process_that_dies_while_it_waits_is_replaced(stage: Stage, caplog: py
     for number in range(STRIKES + 2):
         (pid,) = stage.ready() if number else stage.open()
         os.kill(pid, signal.SIGKILL)
-        stage.loop.until(lambda pid=pid: pid not in stage.waiting())  # type: ignore[misc]
+        stage.loop.until(lambda pid=pid: pid not in children())  # type: ignore[misc]
         assert stage.event(program).pid != pid
         assert stage.event(program).status == 0  # one that has stood by
     reason = "it has ended before its request: killed by signal 9"
@@ -65,11 +65,13 @@ def test_a_process_that_has_died_unnoticed_is_not_used(stage: Stage) -> None:
     assert process.stdout == b"{}\n"
 
 
-def test_a_program_that_sends_its_stderr_elsewhere_is_fit(stage: Stage) -> None:
-    program = stage.plugin(script=f"exec 2>/dev/null; {GOOD}")
+def test_a_program_that_sends_its_stderr_elsewhere_is_fit(stage: Stage, gate: Fifo) -> None:
+    program = stage.plugin(script=f"exec 2>/dev/null; echo > {gate}; {GOOD}")
     (pid,) = stage.open()
-    (crew,) = stage.standby._crews.values()
-    stage.loop.until(lambda: crew.waiting[0]._err < 0, "stderr is not closed")
+    heard: list[str] = []
+    stage.loop.watch(gate.fd, lambda: heard.append(gate.get()))
+    stage.loop.until(lambda: bool(heard), "stderr is not closed")
+    stage.loop.unwatch(gate.fd)
     assert stage.event(program).pid == pid
 
 

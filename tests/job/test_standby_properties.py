@@ -50,9 +50,7 @@ class Life:
 
     def turn(self) -> None:
         self.may_start = 1
-        Loop.call_at(self.loop, self.loop.now, self.loop.stop)
-        self.loop.run()
-        self.loop._complain()
+        self.loop.settle(turns=1)
 
     def rest(self) -> None:
         for _ in range(WANTED + 3):
