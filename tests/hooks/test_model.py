@@ -165,6 +165,7 @@ BAD = {
     current(when='{"annotations":{"a":"b["}}'): "when.annotations.a: the pattern 'b[': missing ]: [",
     current(when='{"annotations":{"(a":"b"}}'): "when.annotations.(a: the pattern '(a': missing ): (a",
     current(when='{"commands":["a","(?=b)"]}'): "when.commands[1]: the pattern '(?=b)': invalid perl operator",
+    current(when=r'{"commands":["\\d\\C"]}'): "\\C, a single byte, is not in Go's syntax",
     current(when=r'{"commands":["\\C"]}'): "\\C, a single byte, is not in Go's syntax",
     current(when=r'{"commands":["\\pL{1000}"]}'): "more than 16384 instructions",
     current(when='{"commands":["a{1001}"]}'): "invalid repetition size",

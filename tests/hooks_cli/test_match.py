@@ -93,22 +93,17 @@ def test_the_adjustment_in_json_is_the_one_that_would_be_made(node: Node) -> Non
 
 def test_nothing_to_inject_is_an_empty_adjustment(node: Node) -> None:
     node.hook("no.json", when={"always": False})
-    assert node.json()["adjustment"] == {"hooks": {}}
-    assert node.code == 0
+    assert (node.json()["adjustment"], node.code) == ({"hooks": {}}, 0)
 
 
-def test_hooks_stand_in_the_order_of_their_injection(node: Node) -> None:
+def test_hooks_stand_in_the_order_of_their_injection_and_a_later_directory_masks_an_earlier_one(node: Node) -> None:
     for name in ("b.json", "A.json", "c.json"):
         node.hook(name)
-    assert [hook["name"] for hook in node.json()["hooks"]] == ["A.json", "b.json", "c.json"]
-
-
-def test_a_later_directory_masks_an_earlier_one(node: Node) -> None:
-    node.hook("x.json", directory="one", stages=["poststop"])
-    file = node.hook("x.json", directory="two", stages=["poststart"])
-    told = node.json(directories=("one", "two"))
-    assert [hook["file"] for hook in told["hooks"]] == [str(file)]
-    assert list(told["adjustment"]["hooks"]) == ["poststart"]
+    file = node.hook("b.json", directory="two", stages=["poststart"])
+    told = node.json(directories=("hooks.d", "two"))
+    assert [hook["name"] for hook in told["hooks"]] == ["A.json", "b.json", "c.json"]
+    assert told["hooks"][1]["file"] == str(file)
+    assert [*told["adjustment"]["hooks"]] == ["create_runtime", "poststart"]
 
 
 def test_text_says_at_a_glance_what_is_injected_and_why(node: Node) -> None:
@@ -149,15 +144,6 @@ def test_text_has_nothing_that_a_terminal_would_obey(node: Node) -> None:
     assert not any(character != "\n" and not character.isprintable() for character in node.out)
 
 
-def test_what_a_manifest_cannot_tell_is_said(node: Node) -> None:
-    node.hook("x.json")
-    manifest = node.folder / "pod.yaml"
-    manifest.write_text("apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, image: i}]}")
-    node(container=manifest)
-    assert "not known    the annotations that the kubelet and the runtime add\n" in node.out
-    assert "not known    the command: the image decides (-command gives it)\n" in node.out
-
-
 def test_a_hook_on_the_command_is_undecided_where_the_image_decides(node: Node) -> None:
     """Each of these would be decided wrongly if the container were taken to have no command."""
     commands = {"commands": ["^/bin/server$"]}
@@ -177,6 +163,8 @@ def test_a_hook_on_the_command_is_undecided_where_the_image_decides(node: Node) 
     assert len(told["adjustment"]["hooks"]["create_runtime"]) == 1
     node(container=manifest)
     assert "command      unknown: the image decides\n" in node.out
+    assert "not known    the annotations that the kubelet and the runtime add\n" in node.out
+    assert "not known    the command: the image decides (-command gives it)\n" in node.out
     assert "\nunknown  a.json  the image decides on the command (-command gives it)\nno       b.json" in node.out
     told = node.json("-command", "/bin/server", container=manifest)
     assert [hook["matched"] for hook in told["hooks"]] == [True, False, True, True, True]
@@ -194,17 +182,15 @@ def test_name_and_pod_are_passed_on(node: Node) -> None:
     assert "command      /b\n" in node.out
 
 
-@pytest.mark.parametrize("dash", ["-", "--"])
-def test_flags_may_have_one_dash_or_two(
-    node: Node, dash: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_flags_may_have_one_dash_or_two(node: Node, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     node.hook("x.json")
     config = tmp_path / "own.yaml"
     config.write_text("{}")
     given = {"container": node.container, "directory": tmp_path / "hooks.d", "name": "c", "config": config}
-    words = [word for key, value in given.items() for word in (dash + key, str(value))]
-    assert cli.main(["hooks", "match", *words]) == 0
-    assert "yes  x.json" in capsys.readouterr().out
+    for dash in ("-", "--"):
+        words = [word for key, value in given.items() for word in (dash + key, str(value))]
+        assert cli.main(["hooks", "match", *words]) == 0
+        assert "yes  x.json" in capsys.readouterr().out
 
 
 def test_without_directories_those_of_the_configuration_count(node: Node) -> None:
@@ -227,27 +213,26 @@ def test_programs_are_looked_for_where_the_node_is(node: Node) -> None:
     assert "/opt/only/on/the/node" in node.out
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["-config", "none.yaml"], "none.yaml: No such file or directory"),
-        (["-config", "bad.yaml"], "bad.yaml:1: legacy.paht: unknown key; did you mean `path`?"),
-        (["-pod", "none.json"], "none.json: No such file or directory"),
-        (["-directory", "none"], "none: No such file or directory"),
-        (["-directory", "container.json"], "container.json: Not a directory"),
-        (["-name", "x"], "container.json:1: no container is called 'x'; there are: c"),
-    ],
-)
-def test_what_cannot_be_used_is_named_and_ends_with_2(
-    node: Node, words: list[str], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+USELESS = {
+    ("-config", "none.yaml"): "none.yaml: No such file or directory",
+    ("-config", "bad.yaml"): "bad.yaml:1: legacy.paht: unknown key; did you mean `path`?",
+    ("-pod", "none.json"): "none.json: No such file or directory",
+    ("-directory", "none"): "none: No such file or directory",
+    ("-directory", "container.json"): "container.json: Not a directory",
+    ("-name", "x"): "container.json:1: no container is called 'x'; there are: c",
+}
+
+
+def test_what_cannot_be_used_is_named_and_ends_with_2(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(node.folder)
     node.hook("x.json")
     Path("bad.yaml").write_text("legacy: {paht: [/x]}")
-    assert node(*words, container=Path("container.json")) == 2
-    assert node.err.startswith(f"v010-adapter: {message}")
-    assert node.err.count("\n") == 1
-    assert node.out == ""
+    for words, message in USELESS.items():
+        assert node(*words, container=Path("container.json")) == 2
+        assert node.err.startswith(f"v010-adapter: {message}")
+        assert (node.err.count("\n"), node.out) == (1, "")
+    node.container.write_text('{"name": "c",\n"args": [}')
+    assert (node(), node.err) == (2, f"v010-adapter: {node.container}:2: unexpected '}}'\n")
 
 
 @pytest.mark.parametrize("words", [[], ["match"], ["mitch"], ["match", "-container"], ["match", "-o", "xml"]])
@@ -256,13 +241,6 @@ def test_wrong_usage_ends_with_2(words: list[str], capsys: pytest.CaptureFixture
         cli.main(["hooks", *words])
     assert ended.value.code == 2
     assert "usage: v010-adapter hooks" in capsys.readouterr().err
-
-
-def test_an_unreadable_container_is_named_with_its_line(node: Node) -> None:
-    node.hook("x.json")
-    node.container.write_text('{"name": "c",\n"args": [}')
-    assert node() == 2
-    assert node.err == f"v010-adapter: {node.container}:2: unexpected '}}'\n"
 
 
 def test_it_tells_that_it_reads_many_files(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,46 +219,40 @@ def new(**hook: object) -> dict[str, object]:
     return {"version": "1.0.0", "hook": {"path": "/x", **hook}, "stages": []}
 
 
-@pytest.mark.parametrize(
-    ("schema", "data", "accepted"),
-    [
-        (faults.HOOK_1_0_0, new(timeout=10**9), True),
-        (faults.HOOK_1_0_0, new(timeout=10**9 + 1), False),
-        (faults.HOOK_1_0_0, new(timeout=0), False),
-        (faults.HOOK_1_0_0, new(path=""), False),
-        (faults.HOOK_1_0_0, new(args=[]), True),
-        (faults.HOOK_1_0_0, new() | {"version": "1.0.1"}, False),
-        (faults.HOOK_0_1_0, {"hook": "/x", "stages": []}, True),
-        (faults.HOOK_0_1_0, {"hook": "/x", "stage": [], "version": ""}, True),
-        (faults.HOOK_0_1_0, {"hook": "/x", "stage": [], "version": "0.1.0"}, True),
-        (faults.HOOK_0_1_0, {"hook": "/x", "stage": [], "version": "0.1"}, False),
-        (faults.HOOK_0_1_0, {"hook": "/x", "stages": [], "stage": []}, False),
-        (faults.HOOK_0_1_0, {"hook": "/x", "stages": [], "cmds": [], "cmd": []}, False),
-        (faults.HOOK_0_1_0, {"hook": "/x", "stages": [], "annotations": [], "annotation": []}, False),
-        (faults.CONF, {}, True),
-        (faults.CONF, {"plugins": [{"type": "a"}, {"type": ""}]}, False),
-        (RESULT_SCHEMA, {}, True),
-        (RESULT_SCHEMA, {"state": "create", "id": "x", "pid": 7, "cgroupsPath": "/x"}, True),
-        (RESULT_SCHEMA, {"metadata": {"a": 1}}, False),
-    ],
-)
-def test_schema_and_parser_agree_at_the_edges(schema: str, data: Any, accepted: bool) -> None:
-    assert (not refusal(schema, json.dumps(data).encode())) is accepted
-    assert faults.validator(schema).is_valid(data) is accepted
+EDGES: list[tuple[str, Any, bool]] = [
+    (faults.HOOK_1_0_0, new(timeout=10**9), True),
+    (faults.HOOK_1_0_0, new(timeout=10**9 + 1), False),
+    (faults.HOOK_1_0_0, new(timeout=0), False),
+    (faults.HOOK_1_0_0, new(path=""), False),
+    (faults.HOOK_1_0_0, new(args=[]), True),
+    (faults.HOOK_1_0_0, new() | {"version": "1.0.1"}, False),
+    (faults.HOOK_0_1_0, {"hook": "/x", "stages": []}, True),
+    (faults.HOOK_0_1_0, {"hook": "/x", "stage": [], "version": ""}, True),
+    (faults.HOOK_0_1_0, {"hook": "/x", "stage": [], "version": "0.1.0"}, True),
+    (faults.HOOK_0_1_0, {"hook": "/x", "stage": [], "version": "0.1"}, False),
+    (faults.HOOK_0_1_0, {"hook": "/x", "stages": [], "stage": []}, False),
+    (faults.HOOK_0_1_0, {"hook": "/x", "stages": [], "cmds": [], "cmd": []}, False),
+    (faults.HOOK_0_1_0, {"hook": "/x", "stages": [], "annotations": [], "annotation": []}, False),
+    (faults.CONF, {}, True),
+    (faults.CONF, {"plugins": [{"type": "a"}, {"type": ""}]}, False),
+    (RESULT_SCHEMA, {}, True),
+    (RESULT_SCHEMA, {"state": "create", "id": "x", "pid": 7, "cgroupsPath": "/x"}, True),
+    (RESULT_SCHEMA, {"metadata": {"a": 1}}, False),
+]
 
 
-@pytest.mark.parametrize("text", [*(row.example for row in STRICTER), UNKNOWN, ANOTHER_CASE, NULL], ids=bytes.decode)
-def test_what_is_called_a_stricter_schema_is_one(text: bytes) -> None:
-    schema = faults.HOOK_1_0_0 if b"1.0.0" in text else faults.HOOK_0_1_0
-    assert not refusal(schema, text)
-    assert list(faults.validator(schema).iter_errors(json.loads(text)))
+def test_schema_and_parser_agree_at_the_edges() -> None:
+    for schema, data, accepted in EDGES:
+        assert (not refusal(schema, json.dumps(data).encode())) is accepted, data
+        assert faults.validator(schema).is_valid(data) is accepted, data
 
 
-@pytest.mark.parametrize(("part", "text"), BEYOND_A_SCHEMA.items())
-def test_what_is_called_beyond_a_schema_is_refused_by_the_parser_alone(part: str, text: bytes) -> None:
-    schema = faults.HOOK_1_0_0 if b"1.0.0" in text else faults.HOOK_0_1_0
-    assert re.search(part, refusal(schema, text))
-    assert not list(faults.validator(schema).iter_errors(json.loads(text)))
+def test_what_is_called_a_stricter_schema_or_beyond_one_is_that() -> None:
+    for text in [*(row.example for row in STRICTER), UNKNOWN, ANOTHER_CASE, NULL, *BEYOND_A_SCHEMA.values()]:
+        schema = faults.HOOK_1_0_0 if b"1.0.0" in text else faults.HOOK_0_1_0
+        part = next((part for part, example in BEYOND_A_SCHEMA.items() if example == text), "^$")
+        assert re.search(part, refusal(schema, text)), text
+        assert bool(list(faults.validator(schema).iter_errors(json.loads(text)))) is (part == "^$"), text
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)

@@ -1,4 +1,4 @@
-"""Several plugins' answers made into one. What is a conflict, and what the next plugin sees, without the Go peers."""
+"""Several plugins' answers made into one, field by field. tests/peers/test_merge_oracle.py asks Go about all else."""
 
 from __future__ import annotations
 
@@ -175,43 +175,6 @@ def test_a_mere_removal_of_a_mount_or_an_annotation_arrives_and_one_of_a_variabl
     assert container["linux"].keys() == {"sysctl", "resources"}
     merge = adjusted(creation(), mount("-/m"), mount("/m"))
     assert as_json(merge.adjust) == mount("-/m", "/m"), "the container's own can be set anew"
-
-
-def test_the_next_plugin_sees_the_container_as_it_is_by_then() -> None:
-    merge = adjusted(
-        creation(),
-        {
-            "args": ["run"],
-            "env": [{"key": "FOO", "value": "a=b"}],
-            "mounts": [{"destination": "/m", "source": "/a"}],
-            "annotations": {"n": "a"},
-            "rlimits": [{"type": "RLIMIT_CORE"}],
-            "hooks": {"poststop": [{"path": "/bin/true"}]},
-            **linux(
-                namespaces=[{"type": "network", "path": "/a"}],
-                resources={"memory": {"swap": {"value": "5"}}, "devices": [{"access": "rwm"}]},
-            ),
-        },
-    )
-    assert shown(merge) == {
-        "id": "ctr",
-        "args": ["run"],
-        "env": ["PATH=/bin", "FOO=a=b"],
-        "mounts": [{"destination": "/m", "source": "/a"}],
-        "annotations": {"k": "own", "n": "a"},
-        "rlimits": [{"type": "RLIMIT_CORE"}],
-        "hooks": {"poststop": [{"path": "/bin/true"}]},
-        "linux": {
-            "devices": [{"path": "/dev/own"}],
-            "namespaces": [{"type": "network", "path": "/a"}],
-            "sysctl": {"k": "own"},
-            "resources": {
-                "memory": {"limit": {"value": "1"}, "swap": {"value": "5"}},
-                "cpu": {},
-                "devices": [{"access": "rwm"}],
-            },
-        },
-    }
 
 
 def test_plugins_find_empty_messages_where_a_container_has_nothing() -> None:
