@@ -22,12 +22,10 @@ PROGRAM = Path(__file__).with_name("conformer.py")
 FOLDER = STATE / "conformer"
 CONF = Path("/etc/nri/legacy/conf.json")
 SETTINGS = f"legacy: {{config: {CONF}, plugins: {{conformer: {{events: [{', '.join(EVENTS)}]}}}}}}\n"
-LIFE = [event for event in EVENTS if not event.endswith("PodSandbox")]
-"""The events of a container that is updated once."""
+LIFE = [event for event in EVENTS if not event.endswith("PodSandbox")]  # the events of a container that is updated once
 CREATION = "CreateContainer within sandbox", "Creating container: "
 """What containerd and CRI-O log when they begin with a creation."""
-REFUSED = f"plugin: conformer: {REFUSAL}"
-"""What the adapter and the runtime say of a refused creation."""
+REFUSED = f"plugin: conformer: {REFUSAL}"  # what the adapter and the runtime say of a refused creation
 
 
 def prepare(runtime: Runtime) -> None:

@@ -15,8 +15,7 @@ EVENTS = (
 )
 # fmt: on
 """The events that all runtimes know, in the order of a life."""
-SHARES = {event: 300 + number for number, event in enumerate(EVENTS)}
-"""What the plugin asks for at each event."""
+SHARES = {event: 300 + number for number, event in enumerate(EVENTS)}  # what the plugin asks for at each event
 REFUSAL = "refused for once"
 
 

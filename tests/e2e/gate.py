@@ -10,18 +10,15 @@ from typing import BinaryIO
 
 NRI = "/run/nri/nri.sock"
 HEADER = 8
-PLUGIN_SERVICE = 1
-"""The connection on which the runtime calls the plugin, by the multiplexer's id."""
-ANSWERS = 2
-"""Answers of the plugin to the end of Synchronize, each in one frame: the first is Configure's."""
+PLUGIN_SERVICE = 1  # the connection on which the runtime calls the plugin, by the multiplexer's id
+ANSWERS = 2  # answers of the plugin to the end of Synchronize, each in one frame: the first is Configure's
 
 
 class Gate:
     def __init__(self, path: Path) -> None:
         self._listening = socket.create_server(str(path), family=socket.AF_UNIX)
         self._is_open = threading.Event()
-        self.holds = threading.Event()
-        """Set when the answer is there: the runtime waits for it."""
+        self.holds = threading.Event()  # set when the answer is there: the runtime waits for it
         threading.Thread(target=self._serve, daemon=True).start()
 
     def open(self) -> None:

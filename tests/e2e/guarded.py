@@ -16,8 +16,7 @@ from tests.e2e.rejoining import Calls, Pods, burst, judge, ran
 from tests.e2e.runtimes import Runtime
 
 PODS = 20
-SLOW = STATE / "slow"
-"""While this file exists, the plugin `sleeper` takes longer than the runtime waits."""
+SLOW = STATE / "slow"  # while this file exists, the plugin `sleeper` takes longer than the runtime waits
 SLEEPER = f"""#!/bin/sh
 [ -e {SLOW} ] && sleep 5
 echo '{{"plugin": "sleeper", "version": "0.1"}}'

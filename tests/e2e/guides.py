@@ -36,8 +36,7 @@ COMMAND = Path("/usr/local/bin/v010-adapter")
 PLUGINS = Path("/opt/nri/plugins")
 CONFIG = Path("/etc/containerd/config.toml")
 CONF = Path("/etc/nri/conf.json")
-NRI = "[plugins.'io.containerd.nri.v1.nri']"
-"""The last section of the configurations that runs use."""
+NRI = "[plugins.'io.containerd.nri.v1.nri']"  # the last section of the configurations that runs use
 ELSEWHERE = "kubectl", "-container pod.yaml", "-m venv", "/pip install"
 """What is in commands that need a cluster, or a package index."""
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)

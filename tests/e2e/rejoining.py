@@ -11,10 +11,8 @@ from tests.e2e.checks import Call
 from tests.e2e.pod import Cri, until
 from tests.e2e.runtimes import Runtime
 
-Calls = Callable[[], dict[str, list[Call]]]
-"""Returns the runs of each legacy plugin so far."""
-UNSEEN = "unseen"
-"""The pod that starts while the adapter is missing."""
+Calls = Callable[[], dict[str, list[Call]]]  # returns the runs of each legacy plugin so far
+UNSEEN = "unseen"  # the pod that starts while the adapter is missing
 BURST = [f"burst{number}" for number in range(6)]
 """The pods that start while the adapter is killed: its plugins may miss their creates."""
 

@@ -35,28 +35,21 @@ class Runtime:
     """One runtime of one version; a family says what is particular to it."""
 
     packages = build.PACKAGES_OF_ALL
-    more_recipes: tuple[build.Recipe, ...] = ()
-    """What it needs besides its own."""
+    more_recipes: tuple[build.Recipe, ...] = ()  # what it needs besides its own
     template: str
     pods_have_a_process = True
-    tells_pids = True
-    """Whether it tells the pids of containers, also of those that have ended."""
-    injects_hooks = False
-    """Whether it injects hooks of hooks.d itself."""
-    takes_every_adjustment = False
-    """Whether its NRI is 0.12.0 or later; some adjustments end older ones."""
-    leaves_refused_pods = False
-    """Whether the processes of a pod go on whose creation a plugin has refused."""
+    tells_pids = True  # whether it tells the pids of containers, also of those that have ended
+    injects_hooks = False  # whether it injects hooks of hooks.d itself
+    takes_every_adjustment = False  # whether its NRI is 0.12.0 or later; some adjustments end older ones
+    leaves_refused_pods = False  # whether the processes of a pod go on whose creation a plugin has refused
+    # Whether plugins are told the end of a container whose creation a plugin has refused.
     tells_end_of_refused = True
-    """Whether plugins are told the end of a container whose creation a plugin has refused."""
+    # Whether its NRI is later than 0.12.0; updates that are not part of an answer can stop older ones for ever.
     takes_updates_at_any_time = False
-    """Whether its NRI is later than 0.12.0; updates that are not part of an answer can stop older ones for ever."""
+    # How long it waits for a plugin's answer. With a minute, a busy machine may stand still meanwhile.
     request_timeout = "2s"
-    """How long it waits for a plugin's answer. With a minute, a busy machine may stand still meanwhile."""
-    more_config = ""
-    """Text that a run adds to the configuration."""
-    drop_ins = ""
-    """The directory of CRI-O's drop-in configurations, if it has one."""
+    more_config = ""  # text that a run adds to the configuration
+    drop_ins = ""  # the directory of CRI-O's drop-in configurations, if it has one
 
     def __init__(self, recipe: build.Recipe) -> None:
         self.recipe = recipe

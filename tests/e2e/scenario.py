@@ -164,10 +164,8 @@ class Run(NamedTuple):
     prepare: Callable[[Runtime], object]
     play: Callable[[Runtime, Syslog], Iterator[str]]
     """Starts the runtime; yields what is wrong."""
-    expected: Callable[[Runtime], Sequence[str]] = lambda _: ()
-    """Texts of errors in the log that are faults of the run."""
-    afterwards: Callable[[], Iterable[str]] = tuple
-    """Yields what is wrong when everything has ended."""
+    expected: Callable[[Runtime], Sequence[str]] = lambda _: ()  # texts of errors in the log that are faults of the run
+    afterwards: Callable[[], Iterable[str]] = tuple  # yields what is wrong when everything has ended
 
 
 def launched(settings: str, play: Callable[[Runtime, Cri, Syslog], Iterator[str]]) -> Callable[..., Iterator[str]]:

@@ -12,8 +12,7 @@ class Syslog:
 
     def __init__(self) -> None:
         Path("/dev/log").unlink(missing_ok=True)
-        self.lines: list[str] = []
-        """The lines so far, in the order they were written."""
+        self.lines: list[str] = []  # the lines so far, in the order they were written
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind("/dev/log")
         self._listener = threading.Thread(target=self._listen, daemon=True)

@@ -24,8 +24,7 @@ from tests.peers.harness import GoRuntime, Reply, golden
 
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 NAME = "00-v010-adapter"
-LIMIT = 2_000_000
-"""Microseconds that a runtime waits for a plugin by default."""
+LIMIT = 2_000_000  # microseconds that a runtime waits for a plugin by default
 STEPS = ["RunPodSandbox", "StartContainer", "StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"]
 SETTINGS = """
 legacy: {{config: {0}/conf.json, path: [{0}], lateLimit: 3, standby: {2}}}

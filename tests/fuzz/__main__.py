@@ -19,8 +19,7 @@ from pathlib import Path
 from tests.fuzz.target import TARGETS
 
 CACHE = Path(".cache/fuzz")
-MOST_SHOWN = 6000
-"""Bytes of a failing input that are printed."""
+MOST_SHOWN = 6000  # bytes of a failing input that are printed
 
 
 def main() -> int:

@@ -38,8 +38,7 @@ def json_text(text: bytes, dice: random.Random, words: Sequence[str]) -> bytes:
         return text
 
 
-_Node = tuple[Any, list[Any]]
-"""An object or array with members, and its members."""
+_Node = tuple[Any, list[Any]]  # an object or array with members, and its members
 
 
 def _nodes(node: Any) -> Iterator[_Node]:

@@ -40,12 +40,9 @@ PRINTED: tuple[object, ...] = (
     None,
 )
 OUTPUTS = (*(json.dumps(each).encode() for each in PRINTED), b"", b"\xff{", b"x" * ((1 << 20) + 1))
-ENDS = (0.0, 0.001, 1.7, 31.0, None)
-"""Seconds after its start at which a program ends; None for never."""
-REFUSED = 255
-"""A program that cannot be started."""
-SCRIPT = 8
-"""The number of programs in a script, which begins again then."""
+ENDS = (0.0, 0.001, 1.7, 31.0, None)  # seconds after its start at which a program ends; None for never
+REFUSED = 255  # A program that cannot be started
+SCRIPT = 8  # the number of programs in a script, which begins again then
 GC = ("collect", "freeze", "set_threshold", "enable")
 """What the adapter asks of the garbage collector, which must not keep what an input has made."""
 ENTRIES: tuple[dict[str, object], ...] = ({"type": "a"}, {"type": "b", "conf": {"n": 1}}, {"type": "a"}, {"type": "c"})
@@ -173,8 +170,7 @@ class Node:
         self.programs: list[Program] = []
         self.spawns = 0
         self.log = Log()
-        self.due: dict[int, str] = {}
-        """The calls of the present connection, by stream."""
+        self.due: dict[int, str] = {}  # the calls of the present connection, by stream
         self.fed: Counter[tuple[str, str]] = Counter()
         """The requests for plugin a, which stands twice in conf.json, by state and id."""
         self._listed: set[str] = set()

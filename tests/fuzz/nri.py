@@ -28,8 +28,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 REJOIN = "rejoin"
 METHODS = (*CALLS, REJOIN, "NoSuchMethod")
 TIMEOUTS = (2.0, 0.3, 0.0, 60.0, -1.0)
-WAITS = (0.0, 0.0, 0.001, 0.5, 1.95, 6.0, 40.0)
-"""Seconds that pass behind a call."""
+WAITS = (0.0, 0.0, 0.001, 0.5, 1.95, 6.0, 40.0)  # seconds that pass behind a call
 HEAD = struct.Struct(">BBBH")
 
 

@@ -55,8 +55,7 @@ class Runtime:
     ) -> None:
         self.clock = clock or Clock()
         self.stub = Stub(plugin or Plugin(), name, idx, self._receive, self.clock)
-        self.heard: list[Request | Reply] = []
-        """What the plugin asked and answered, in the order of its coming."""
+        self.heard: list[Request | Reply] = []  # what the plugin asked and answered, in the order of its coming
         self._connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
 
     def _receive(self, data: bytes) -> None:

@@ -15,8 +15,7 @@ from adapter.wire import Code
 
 from .runtime import HANDLERS, NUMBERS, Runtime, plugin
 
-OLD = ["", *HANDLERS][1:12]
-"""The events that every runtime knows."""
+OLD = ["", *HANDLERS][1:12]  # the events that every runtime knows
 REMOVE_POD_SANDBOX = 1 << 2
 
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from adapter.nri import api
 
 M = TypeVar("M", bound=Message)
-Fragment = dict[str, Any]
-"""A piece of a message as protojson; a few of them make one."""
+Fragment = dict[str, Any]  # A piece of a message as protojson; a few of them make one
 
 PLUGINS = ("00-p", "10-p", "20-p")
 REPLIES: Mapping[str, Any] = {

@@ -40,7 +40,7 @@ def test_many_concurrent_events_with_updates_deadlock_no_runtime(chain: Chain, t
     (chain.bin / "asking").write_text(f"#!/bin/sed 1d\n{json.dumps(wish)}\n")  # the fastest without a compiler
     with launched(chain, tmp_path, version, EVENTS, STATE) as runtime:
         with impatience("the runtime is stuck", 120):
-            reply = runtime.event("StartContainer", POD, CONTAINER, parallel=40, repeat=4)
+            reply = runtime.event("StartContainer", POD, CONTAINER, parallel=24, repeat=4)
             stopped = runtime.event("StopContainer", POD, {**CONTAINER, "id": "another"})
         assert (list(reply.errors), reply.names) == ([], [NAME])
         assert bool(runtime.play("updates").updates) == UNSOLICITED[version]

@@ -97,15 +97,14 @@ class Case(NamedTuple):
     options: Sequence[str] = ()
 
 
+TRACE, RECORD = "hooks.example.com/trace", "hooks.example.com/record"
 CASES = (
-    Case("plain", {"always-inject"}, ["/bin/sleep", "1"]),
     Case("shell", {"always-inject"}, ["/bin/sh", "-c", "exit"]),
     Case("mount", {"always-inject", "by-command"}, ["/bin/sh"], ["-v", "/usr:/srv:ro"]),
-    Case("nginx", {"always-inject", "old-style"}, ["/usr/sbin/nginx"]),
+    Case("nginx", {"always-inject", "old-style"}, ["/usr/sbin/nginx"], ["--annotation", f"{RECORD}=no"]),
     Case("web", {"always-inject", "old-style"}, ["/bin/sleep", "1"], ["--annotation", "any=web"]),
-    Case("traced", {"always-inject", "by-annotation"}, ["/bin/true"], ["--annotation", "hooks.example.com/trace=yes"]),
-    Case("recorded", {"always-inject", "record"}, ["/bin/true"], ["--annotation", "hooks.example.com/record=true"]),
-    Case("unrecorded", {"always-inject"}, ["/bin/true"], ["--annotation", "hooks.example.com/record=no"]),
+    Case("traced", {"always-inject", "by-annotation"}, ["/bin/true"], ["--annotation", f"{TRACE}=yes"]),
+    Case("recorded", {"always-inject", "record"}, ["/bin/true"], ["--annotation", f"{RECORD}=true"]),
 )
 
 

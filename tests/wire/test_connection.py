@@ -16,8 +16,7 @@ from adapter.wire.ttrpc import Type
 from . import frames_in, pieces, statuses
 
 LONGEST = 4 << 20
-LARGE = LONGEST - 8
-"""A payload whose response envelope, tag and length included, is less than 4 MiB, and nearly that."""
+LARGE = LONGEST - 8  # A payload whose response envelope, tag and length included, is less than 4 MiB, and nearly that
 
 
 def runtime() -> Connection:

@@ -12,8 +12,7 @@ from adapter.wire import mux
 
 from . import pieces
 
-LONGEST = (4 << 20) + 10
-"""A ttRPC message of 4 MiB and its header: what Go sends at most."""
+LONGEST = (4 << 20) + 10  # A ttRPC message of 4 MiB and its header: what Go sends at most
 PAYLOAD = bytes(range(251)) * (LONGEST // 251 + 1)
 """Its period divides no buffer's size: each byte tells where it belongs."""
 

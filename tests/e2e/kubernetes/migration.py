@@ -17,8 +17,7 @@ from . import upstream
 INSTALLED = "/opt/v010-adapter"
 GUIDE = GUIDES["from-adapter"].read_text()
 PODS = 5
-OF_A_POD = 3
-"""Containers."""
+OF_A_POD = 3  # containers
 
 
 def play() -> Iterator[str]:

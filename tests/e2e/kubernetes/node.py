@@ -23,8 +23,7 @@ EVIDENCE = K8S / "evidence"
 """What the node's programs write. The node sees it at the same path."""
 RELEASE = "nri-v010-adapter"
 IMAGE = f"localhost/{RELEASE}"
-LIMIT = 300.0
-"""Seconds that a command may take, and those that the node may take for anything."""
+LIMIT = 300.0  # seconds that a command may take, and those that the node may take for anything
 HANG, HUNG = EVIDENCE / "hang", EVIDENCE / "hung"
 """While the first exists, deletes of the plugin `slow` do not end; the second tells that there is one."""
 SHELL = f"""#!/bin/sh

@@ -13,8 +13,7 @@ from tests.e2e.pod import HarnessError
 from . import node as k8s
 
 PODS = 30
-OF_A_POD = 4
-"""What a pod has for a legacy plugin: itself, its init container, two more."""
+OF_A_POD = 4  # what a pod has for a legacy plugin: itself, its init container, two more
 
 
 def play() -> Iterator[str]:
