@@ -286,6 +286,13 @@ def test_a_disk_that_was_full_at_the_start_does_not_spoil_what_is_written_later(
     assert owed((directory / "journal").read_bytes()) == {("c2", ENTRIES[0])}
 
 
+def test_a_journal_that_is_a_link_is_left_alone_and_said(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    owner = owner_of(directory)
+    (directory / "journal").symlink_to("elsewhere")
+    assert open_journal(owner) is None
+    assert "what is owed is forgotten with this process" in caplog.text
+
+
 def test_a_directory_that_cannot_be_made_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     assert open_journal(Owner(str(tmp_path / "file" / "state"))) is None

@@ -123,3 +123,10 @@ def test_the_process_of_a_pod_that_was_gone_before_its_watch_is_not_told(
     node.loop.until(lambda: node.runs[-1] == "a delete pod", "the pod's process has ended")
     node.idle()
     assert pids(node) == [process.pid, None]
+
+
+def test_a_pod_of_which_nobody_tells_a_process_is_not_watched(node: Node) -> None:
+    rejoin(node, 0)
+    assert node.runs == ["a create pod"]
+    node.wait(node.delete_pod())
+    assert pids(node) == [None, None]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from adapter.legacy.bridge import SECOND_LOOK
+from adapter.legacy.handover import GLANCE
 from adapter.legacy.retries import FIRST_RETRY
 from adapter.nri import api
 from adapter.owner import Owner
@@ -203,6 +204,25 @@ def test_an_adapter_that_waits_and_loses_its_runtime_keeps_the_lock_that_it_take
     assert mine.take()
     bridge.take_over([], [])
     assert mine.is_held
+    bridge.ledger.keep_in(None)
+
+
+def test_an_adapter_that_shall_end_keeps_the_lock_until_the_chains_of_the_one_before_have_ended(
+    node: Node, owners: tuple[Owner, Owner]
+) -> None:
+    """The events of an id would lose their order among three."""
+    before, mine = owners
+    assert before.take()
+    before.release(["c1"])
+    bridge = node.build(mine)
+    assert mine.take()
+    bridge.take_over([], [])
+    bridge.release()
+    node.loop.advance(GLANCE)
+    assert mine.is_held
+    before.leave("c1")
+    node.loop.advance(GLANCE)
+    assert not mine.is_held
     bridge.ledger.keep_in(None)
 
 

@@ -244,14 +244,16 @@ def test_a_change_of_an_update_that_comes_too_late_is_refused_by_name(
     node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
     wish = saying(spec={"linux": {"resources": {"cpu": {"shares": 7}}}})
-    configured(node, "UpdateContainer", fail_create=False, plugins="a").plugins(a="hold; " + wish)
+    configured(node, "UpdateContainer", fail_create=False).plugins(a="hold; " + wish, b="answer")
     answer = node.handle("UpdateContainer", api.UpdateContainerRequest(pod=a_pod(), container=container()))
     node.hear("a update c1 holds")
     node.loop.advance(2.0 - RESERVE)
     node.release("a")
     node.idle()
     assert (answer.outcome, answer.reply) == ("ok", None)
-    assert "spec: it comes too late, the container is being updated without it" in caplog.text
+    assert caplog.text.count("plugin: a: spec: it comes too late, the container is being updated without it") == 1
+    assert "plugin: b" not in caplog.text, "it wishes for nothing"
+    assert node.runs == ["a update c1", "b update c1"]
 
 
 def test_a_failed_update_ends_its_chain(node: Node) -> None:
