@@ -85,16 +85,12 @@ def ran(calls: Calls, state: str, ids: tuple[str, ...] | set[str]) -> bool:
 
 def judge(calls: dict[str, list[Call]], pods: Pods, burst: Sequence[str]) -> Iterator[str]:
     for plugin, of_plugin in calls.items():
-        yield from _judge(plugin, of_plugin, pods, burst)
-
-
-def _judge(plugin: str, calls: list[Call], pods: Pods, burst: Sequence[str]) -> Iterator[str]:
-    count = Counter((call.request["id"], call.key[0]) for call in calls)
-    for name, ids in pods.ids.items():
-        right = {(0, 0)} if name == UNSEEN else {(1, 1)}
-        if name in burst:  # a plugin that was started and not fed when the adapter was killed gets a delete, too
-            right |= {(0, 0), (0, 1)}
-        for kind, id_ in zip(("pod", "container"), ids, strict=True):
-            times = count[id_, "create"], count[id_, "delete"]
-            if times not in right:
-                yield f"{plugin}, the {kind} of {name}: {times[0]} creates, {times[1]} deletes"
+        count = Counter((call.request["id"], call.key[0]) for call in of_plugin)
+        for name, ids in pods.ids.items():
+            right = {(0, 0)} if name == UNSEEN else {(1, 1)}
+            if name in burst:  # a plugin that was started and not fed when the adapter was killed gets a delete, too
+                right |= {(0, 0), (0, 1)}
+            for kind, id_ in zip(("pod", "container"), ids, strict=True):
+                times = count[id_, "create"], count[id_, "delete"]
+                if times not in right:
+                    yield f"{plugin}, the {kind} of {name}: {times[0]} creates, {times[1]} deletes"

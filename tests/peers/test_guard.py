@@ -12,8 +12,9 @@ import pytest
 
 from tests.daemon.process import children_of
 
+from . import test_runtime as runtime_tests
 from .build import VERSIONS
-from .harness import COMMAND, PATIENT, Chain, GoRuntime
+from .harness import Chain, GoRuntime
 from .test_runtime import HAS_POLICIES, LIFE, NAME, POD, ended, play, stopped
 
 
@@ -42,23 +43,17 @@ class Family:
         (pid,) = (plugin.pid for plugin in there.plugins if plugin.pid not in before)
         return pid
 
-    def close(self) -> None:
-        for fd in self.pidfds:
-            os.close(fd)
-
 
 @contextmanager
 def launched(chain: Chain, directory: Path, version: str) -> Iterator[Family]:
-    with GoRuntime(directory, version) as runtime:
-        settings = f"{chain.settings}runtime: {{socket: {runtime.socket}}}\n"
-        runtime.open(COMMAND, settings, socket=runtime.socket, **PATIENT)
-        started = runtime.play("start")
-        assert (started.error, started.names) == ("", [NAME])
+    settings = f"runtime: {{socket: {directory}/nri.sock}}\n"
+    with runtime_tests.launched(chain, directory, version, settings, socket=directory / "nri.sock") as runtime:
         family = Family(runtime)
         try:
             yield family
         finally:
-            family.close()
+            for fd in family.pidfds:
+                os.close(fd)
 
 
 def test_a_server_that_is_killed_twice_comes_back_and_serves_the_rest_of_a_life(

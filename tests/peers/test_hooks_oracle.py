@@ -45,16 +45,13 @@ def file(content: Mapping[str, Any], name: str = "a.json") -> tuple[bytes, bytes
 
 
 def hook(name: str = "a.json", **when: Any) -> tuple[bytes, bytes]:
-    content = {
-        "version": "1.0.0",
-        "hook": {"path": "/bin/true"},
-        "when": when or {"always": True},
-        "stages": ["poststop"],
-    }
-    return file(content, name)
+    return of({"path": "/bin/true"}, name, when or {"always": True})
 
 
-ALWAYS = {"always": True}
+def of(program: dict[str, Any], name: str = "a.json", when: Any = None) -> tuple[bytes, bytes]:
+    return file({"version": "1.0.0", "hook": program, "when": when or {"always": True}, "stages": ["poststop"]}, name)
+
+
 DEVIATIONS = {
     "no args": Deviation(
         "a hook with commands does not match a container without args; upstream fails the container",
@@ -85,14 +82,14 @@ DEVIATIONS = {
     "timeout": Deviation(
         "a timeout of 0 or less, or of more than 1000000000 seconds, makes a file bad",
         "runc kills such a hook at once, which fails every container that matches",
-        Case([[file({"version": "1.0.0", "hook": {"path": "/bin/true", "timeout": 0}, "when": ALWAYS, "stages": []})]]),
+        Case([[of({"path": "/bin/true", "timeout": 0})]]),
         ours="",
         theirs="a.json",
     ),
     "path": Deviation(
         "a path that is relative or longer than 4095 bytes makes a file bad",
         "runc cannot run it, which fails every container that matches",
-        Case([[file({"version": "1.0.0", "hook": {"path": "."}, "when": ALWAYS, "stages": []})]]),
+        Case([[of({"path": "."})]]),
         ours="",
         theirs="a.json",
     ),

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,10 +41,11 @@ def launched(
     version: str = NEWEST,
     settings: str = "",
     state: Mapping[str, int] | None = None,
+    **fields: Any,
 ) -> Iterator[GoRuntime]:
     """A host that has launched the adapter from its plugin directory."""
     with GoRuntime(directory, version) as runtime:
-        runtime.open(COMMAND, chain.settings + settings, **PATIENT)
+        runtime.open(COMMAND, chain.settings + settings, **PATIENT, **fields)
         runtime.play("state", **(state or {}))
         started = runtime.play("start")
         assert (started.error, started.names) == ("", [NAME])
