@@ -3,6 +3,8 @@
 Steps are separated by semicolons. An event is `create ID`, `stop ID`, `remove ID`, or `prepare ID` for CreateContainer;
 ids that begin with `pod` are sandboxes. Behind an event there may be `in POD`, `within SECONDS`, `pid PID`.
 
+    with KEY=VALUE …    the settings of the `legacy:` part; `PLUGIN.KEY` is a plugin's own
+    plugins a=SCRIPT …  makes plugins, each with one of SCRIPTS, and a conf.json that names them
     EVENT -> OUTCOME    sends an event, waits for its answer, and compares; `-` is nothing to do, `...` any rest
     EVENT is OUTCOME    compares what became of an event that was sent before; `it` is the last one
     EVENT gets OUTCOME  waits for it first
@@ -23,10 +25,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+import yaml
 
 from adapter.nri.stub import RESERVE
 from adapter.settings import PluginSettings
@@ -45,24 +49,30 @@ EVENT = re.compile(
 STATES = {"create": "create", "prepare": "create", "stop": "delete", "remove": "delete"}
 
 
-class Case(NamedTuple):
-    """A scenario: its steps, the settings of the `legacy:` part, and the plugins' scripts."""
-
-    steps: str
-    legacy: dict[str, Any]
-    plugins: dict[str, str]
-
-
-def case(steps: str, plugins: Mapping[str, str] | None = None, legacy: Mapping[str, Any] | None = None) -> Case:
-    """A scenario; settings of single plugins are given as mappings, with their events as words."""
-    settings = dict(legacy or {})
-    if "plugins" in settings:
-        settings["plugins"] = {name: PluginSettings(**_listed(of)) for name, of in settings["plugins"].items()}
-    return Case(steps, settings, dict(plugins or {}))
-
-
-def _listed(own: Mapping[str, Any]) -> dict[str, Any]:
-    return {**own} | ({"events": frozenset(own["events"].split())} if "events" in own else {})
+SCRIPTS = {
+    "answer": "answer",
+    "fail": FAIL,
+    "fail_and_work_on": f"{FAIL}; hold",
+    "fail_at_create": f'[ "$state" = delete ] && answer || {FAIL}',
+    "fail_at_delete": f'[ "$state" = create ] && answer || {FAIL}',
+    "hold": HOLD,
+    "hold_and_exit_3": "hold; exit 3",
+    "hold_and_fail_at_delete": f'[ "$state" = create ] && answer || {{ hold; {FAIL}; }}',
+    "hold_and_say_nonsense": "hold; echo nonsense",
+    "hold_at_create": '[ "$state" = delete ] || hold; answer',
+    "hold_at_create_of_c1": '[ "$state$id" = createc1 ] && hold; answer',
+    "hold_at_create_of_c1_and_pod1": 'case $id in c1|pod1) [ "$state" = delete ] || hold;; esac; answer',
+    "hold_at_create_of_pod": '[ "$state$id" = createpod ] && hold; answer',
+    "hold_at_delete": '[ "$state" = create ] || hold; answer',
+    "hold_at_delete_of_c1": '[ "$state$id" = deletec1 ] && hold; answer',
+    "hold_at_delete_of_pod": '[ "$state$id" = deletepod ] && hold; answer',
+    "hold_for_pod": '[ "$id" = pod ] && hold; answer',
+    "hold_within_its_result": """printf '{"plugin"'; hold; printf ':"a"}'""",
+    "work_on": "answer; hold",
+    "work_on_at_create": 'answer; [ "$state" = delete ] || hold',
+    "work_on_at_create_and_say_so": 'answer; [ "$state" = delete ] || hold; say ends',
+}
+"""What plugins do, by name."""
 
 
 class Player:
@@ -75,6 +85,8 @@ class Player:
         self.last = ""
         self.runs = 0
         self.steps: dict[str, Callable[[str], object]] = {
+            "with": self._with,
+            "plugins": lambda pairs: node.plugins(**{name: SCRIPTS[of] for name, of in _pairs(pairs)}),
             "let": node.release,
             "late": lambda _: node.loop.advance(LIMIT),
             "idle": lambda _: node.idle(),
@@ -89,12 +101,8 @@ class Player:
             "chain": self._chain,
         }
 
-    def play(self, case: Case) -> None:
-        if case.legacy:
-            self.node.build(**case.legacy)
-        if case.plugins:
-            self.node.plugins(**case.plugins)
-        for step in map(str.strip, case.steps.split(";")):
+    def play(self, steps: str) -> None:
+        for step in filter(None, map(str.strip, steps.split(";"))):
             try:
                 self._step(step)
             except AssertionError as error:
@@ -118,6 +126,17 @@ class Player:
             self._send(sent.groupdict())
         else:
             self.steps[word](rest)
+
+    def _with(self, pairs: str) -> None:
+        legacy: dict[str, Any] = {}
+        own: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+        for key, value in _pairs(pairs):
+            name, _, of_one = key.partition(".")
+            if of_one == "events":
+                own[name][of_one] = frozenset(value.split(","))
+            else:
+                (own[name] if of_one else legacy)[of_one or name] = yaml.safe_load(value)
+        self.node.build(plugins={name: PluginSettings(**of) for name, of in own.items()}, **legacy)
 
     def _send(self, of: dict[str, Any]) -> None:
         kind, id_, node = of["kind"], of["id"], self.node
@@ -155,12 +174,18 @@ class Player:
         self.caplog.clear()
 
     def _counts(self, counters: str) -> None:
-        assert self.node.counters == {name: int(of) for name, of in (word.split("=") for word in counters.split())}
+        assert self.node.counters == {name: int(of) for name, of in _pairs(counters)}
 
     def _chain(self, of: str) -> None:
         name, _, plugins = of.removeprefix("of ").partition(":")
         results = self.node.requests(name)[-1].get("results", [])
         assert [result["plugin"] for result in results] == plugins.split()
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    for word in text.split():
+        key, _, value = word.partition("=")
+        yield key, value
 
 
 def _is(answer: Answer, outcome: str) -> None:

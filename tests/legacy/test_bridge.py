@@ -16,80 +16,73 @@ from adapter.nri import api
 from adapter.process import PATIENCE
 
 from .node import Node, a_container, a_pod
-from .scenarios import FAIL, Player, case, done, logged
+from .scenarios import FAIL, Player, done, logged
 
-ANSWER = "answer"
-FAILING_CREATE, FAILING_DELETE = (f'[ "$state" = {good} ] && answer || {FAIL}' for good in ("delete", "create"))
 LENIENT: dict[str, Any] = {"fail_create": False}
-THREE = {"a": ANSWER, "b": ANSWER, "c": ANSWER}
+THREE = dict.fromkeys("abc", "answer")
 THREE_DELETES = "ran a create c1, b create c1, c create c1, a delete c1, b delete c1, c delete c1"
 
 
 ONCE_EACH = {
-    "every plugin runs once for a create and once for the delete, in order": case(
-        "create c1 -> ok; stop c1 -> ok; ran b create c1, a create c1, b delete c1, a delete c1; counts runs=4",
-        {"b": ANSWER, "a": ANSWER},
+    "every plugin runs once for a create and once for the delete, in order": (
+        "plugins b=answer a=answer; create c1 -> ok; stop c1 -> ok;"
+        "ran b create c1, a create c1, b delete c1, a delete c1; counts runs=4"
     ),
-    "pods and containers are served alike": case(
-        "create pod -> ok; create c1 -> ok; stop c1 -> ok; stop pod -> ok;"
-        "ran a create pod, a create c1, a delete c1, a delete pod",
-        {"a": ANSWER},
+    "pods and containers are served alike": (
+        "plugins a=answer; create pod -> ok; create c1 -> ok; stop c1 -> ok; stop pod -> ok;"
+        "ran a create pod, a create c1, a delete c1, a delete pod"
     ),
-    "without plugins there is nothing to do": case("create c1 -> -; conf; create pod -> -; stop c1 -> -"),
-    "what had no create gets no delete": case("stop c1 -> -; stop pod -> -; ran", {"a": ANSWER}),
-    "a second stop and a remove after it do nothing": case(
-        "create c1 -> ok; stop c1 -> ok; stop c1 -> -; remove c1 -> -; ran a create c1, a delete c1", {"a": ANSWER}
+    "without plugins there is nothing to do": "create c1 -> -; conf; create pod -> -; stop c1 -> -",
+    "what had no create gets no delete": "plugins a=answer; stop c1 -> -; stop pod -> -; ran",
+    "a second stop and a remove after it do nothing": (
+        "plugins a=answer; create c1 -> ok; stop c1 -> ok; stop c1 -> -; remove c1 -> -; ran a create c1, a delete c1"
     ),
-    "a remove makes up for a stop that never came": case(
-        "create pod -> ok; create c1 -> ok; remove c1 -> ok; remove pod -> ok;"
-        "ran a create pod, a create c1, a delete c1, a delete pod",
-        {"a": ANSWER},
+    "a remove makes up for a stop that never came": (
+        "plugins a=answer; create pod -> ok; create c1 -> ok; remove c1 -> ok; remove pod -> ok;"
+        "ran a create pod, a create c1, a delete c1, a delete pod"
     ),
-    "a second stop while the first is under way does nothing": case(
-        "create c1 -> ok; stop c1; a holds; stop c1 -> -; remove c1 -> -; let a; idle; ran a create c1, a delete c1",
-        {"a": '[ "$state" = create ] || hold; answer'},
+    "a second stop while the first is under way does nothing": (
+        "plugins a=hold_at_delete; create c1 -> ok; stop c1; a holds; stop c1 -> -; remove c1 -> -; let a; idle;"
+        "ran a create c1, a delete c1"
     ),
-    "a create that comes again runs again and has one delete": case(
-        "create c1 -> ok; create c1 -> ok; stop c1 -> ok; stop c1 -> -; ran a create c1, a create c1, a delete c1",
-        {"a": ANSWER},
+    "a create that comes again runs again and has one delete": (
+        "plugins a=answer; create c1 -> ok; create c1 -> ok; stop c1 -> ok; stop c1 -> -;"
+        "ran a create c1, a create c1, a delete c1"
     ),
 }
 FAILURES = {
-    "plugins of a failed create get their delete and those not started get none": case(
-        "create c1 -> plugin: b: broken; stop c1 -> ok; ran a create c1, b create c1, a delete c1, b delete c1",
-        THREE | {"b": FAILING_CREATE},
+    "plugins of a failed create get their delete and those not started get none": (
+        "plugins a=answer b=fail_at_create c=answer; create c1 -> plugin: b: broken; stop c1 -> ok;"
+        "ran a create c1, b create c1, a delete c1, b delete c1"
     ),
-    "the only plugin that cannot be started leaves nothing to delete, and no deadline": case(
+    "the only plugin that cannot be started leaves nothing to delete, and no deadline": (
         "conf absent; create c1 -> plugin: absent: not found in...; stop c1 -> -; idle; +100"
     ),
-    "a tolerated failure lets the create go on without its result": case(
-        "create c1 -> ok; logs create of container c1: plugin: b: broken (tolerated); chain of c: a; stop c1 -> ok;"
-        + THREE_DELETES,
-        THREE | {"b": FAILING_CREATE},
-        LENIENT,
+    "a tolerated failure lets the create go on without its result": (
+        "with fail_create=False; plugins a=answer b=fail_at_create c=answer; create c1 -> ok;"
+        "logs create of container c1: plugin: b: broken (tolerated); chain of c: a; stop c1 -> ok;" + THREE_DELETES
     ),
-    "a plugin that cannot be started can be tolerated": case(
-        "gone b; create c1 -> ok; ran a create c1, c create c1", THREE, LENIENT
+    "a plugin that cannot be started can be tolerated": (
+        "with fail_create=False; plugins a=answer b=answer c=answer; gone b; create c1 -> ok;"
+        "ran a create c1, c create c1"
     ),
-    "a failed delete is tolerated and the others get theirs": case(
-        "create c1 -> ok; stop c1 -> ok; logs delete of container c1: plugin: b: broken (tolerated);" + THREE_DELETES,
-        THREE | {"b": FAILING_DELETE},
+    "a failed delete is tolerated and the others get theirs": (
+        "plugins a=answer b=fail_at_delete c=answer; create c1 -> ok; stop c1 -> ok;"
+        "logs delete of container c1: plugin: b: broken (tolerated);" + THREE_DELETES
     ),
-    "a delete that must not fail fails once, for CRI-O repeats the stop, and the others get theirs": case(
-        "create c1 -> ok; stop c1 -> plugin: b: broken; stop c1 -> -;" + THREE_DELETES,
-        THREE | {"b": FAILING_DELETE},
-        {"fail_delete": True},
+    "a delete that must not fail fails once, for CRI-O repeats the stop, and the others get theirs": (
+        "with fail_delete=True; plugins a=answer b=fail_at_delete c=answer; create c1 -> ok;"
+        "stop c1 -> plugin: b: broken; stop c1 -> -;" + THREE_DELETES
     ),
-    "a plugin that has gone misses its delete and the others get theirs": case(
-        "create c1 -> ok; gone b; stop c1 -> ok;" + THREE_DELETES.replace("b delete c1, ", ""), THREE
+    "a plugin that has gone misses its delete and the others get theirs": (
+        "plugins a=answer b=answer c=answer; create c1 -> ok; gone b; stop c1 -> ok;"
+        + THREE_DELETES.replace("b delete c1, ", "")
     ),
-    "what must not fail in general fails the create": case("create c1 -> plugin: b: broken", {"b": FAIL}),
-    "what may fail by itself does not": case("create c1 -> ok", {"b": FAIL}, {"plugins": {"b": LENIENT}}),
-    "what may fail in general does not": case(
-        "create c1 -> ok", {"b": FAIL}, LENIENT | {"plugins": {"a": {"fail_create": True}}}
-    ),
-    "what must not fail by itself does": case(
-        "create c1 -> plugin: b: broken", {"b": FAIL}, LENIENT | {"plugins": {"b": {"fail_create": True}}}
+    "what must not fail in general fails the create": "plugins b=fail; create c1 -> plugin: b: broken",
+    "what may fail by itself does not": "with b.fail_create=False; plugins b=fail; create c1 -> ok",
+    "what may fail in general does not": "with fail_create=False a.fail_create=True; plugins b=fail; create c1 -> ok",
+    "what must not fail by itself does": (
+        "with fail_create=False b.fail_create=True; plugins b=fail; create c1 -> plugin: b: broken"
     ),
 }
 
@@ -325,10 +318,10 @@ def test_it_is_idle_when_no_chain_is_under_way_and_says_so_once(node: Node, play
     calls: list[str] = []
     node.bridge.when_idle(lambda: calls.append("at once"))
     assert (calls, node.busy) == (["at once"], False)
-    player.play(case("create c1; a holds", {"a": "hold; answer"}))
+    player.play("plugins a=hold; create c1; a holds")
     assert node.busy
     node.bridge.when_idle(lambda: calls.append(player.answers["create c1"].outcome))
-    player.play(case("let a; it gets ok; idle; stop c1; let a; it gets ok"))
+    player.play("let a; it gets ok; idle; stop c1; let a; it gets ok")
     assert (calls, node.busy) == (["at once", "ok"], False)
 
 

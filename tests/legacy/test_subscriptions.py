@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from adapter.legacy.uncounted import SLICE
@@ -11,41 +9,32 @@ from adapter.nri import api
 
 from .creations import configured, container, created
 from .node import Node, a_container, a_pod
-from .scenarios import Player, case
+from .scenarios import Player
 
-ANSWER = {"a": "answer"}
 BOTH = {"a": "answer", "b": "answer"}
 
 
-def listed(**events: str) -> dict[str, Any]:
-    return {"plugins": {name: {"events": of} for name, of in events.items()}}
-
-
 LISTS = {
-    "a plugin without a list of events has no turn at others": case("prepare c1 -> -", ANSWER),
-    "a list of events replaces the usual four": case(
-        "prepare c1 -> ok; create pod -> ok; create c1 -> ok; stop c1 -> ok; stop pod -> ok;"
-        "ran a create c1, b create pod, b create c1, b delete c1, b delete pod",
-        BOTH,
-        listed(a="CreateContainer"),
+    "a plugin without a list of events has no turn at others": "plugins a=answer; prepare c1 -> -",
+    "a list of events replaces the usual four": (
+        "with a.events=CreateContainer; plugins a=answer b=answer; prepare c1 -> ok; create pod -> ok;"
+        "create c1 -> ok; stop c1 -> ok; stop pod -> ok;"
+        "ran a create c1, b create pod, b create c1, b delete c1, b delete pod"
     ),
-    "a create at creation is owed its stop, and only one": case(
-        "prepare c1 -> ok; stop c1 -> ok; stop c1; remove c1; stop c2; idle; ran a create c1, a delete c1",
-        ANSWER,
-        listed(a="CreateContainer StopContainer"),
+    "a create at creation is owed its stop, and only one": (
+        "with a.events=CreateContainer,StopContainer; plugins a=answer; prepare c1 -> ok; stop c1 -> ok; stop c1;"
+        "remove c1; stop c2; idle; ran a create c1, a delete c1"
     ),
-    "a plugin that has no turn at creates gets every stop": case(
-        "stop c1 -> ok; ran a delete c1", ANSWER, listed(a="StopContainer")
+    "a plugin that has no turn at creates gets every stop": (
+        "with a.events=StopContainer; plugins a=answer; stop c1 -> ok; ran a delete c1"
     ),
-    "pods have their creates and stops likewise": case(
-        "create pod -> ok; stop pod -> ok; ran a create pod, b delete pod",
-        BOTH,
-        listed(a="RunPodSandbox", b="StopPodSandbox"),
+    "pods have their creates and stops likewise": (
+        "with a.events=RunPodSandbox b.events=StopPodSandbox; plugins a=answer b=answer; create pod -> ok;"
+        "stop pod -> ok; ran a create pod, b delete pod"
     ),
-    "what containerd runs for pods itself is left to it, whatever is listed": case(
-        "stop pod -> -; remove pod -> ok; ran a delete pod",
-        ANSWER,
-        {"sandboxes": "never"} | listed(a="StopPodSandbox RemovePodSandbox"),
+    "what containerd runs for pods itself is left to it, whatever is listed": (
+        "with sandboxes=never a.events=StopPodSandbox,RemovePodSandbox; plugins a=answer; stop pod -> -;"
+        "remove pod -> ok; ran a delete pod"
     ),
 }
 
@@ -117,7 +106,7 @@ def two(node: Node) -> Node:
 
 def test_a_running_container_gets_its_deletes_with_what_is_known_of_it(two: Node, player: Player) -> None:
     two.bridge.synchronize([a_pod()], [C1])
-    player.play(case(f"ran; {C1_DELETES}"))  # a create is not made up for
+    player.play(f"ran; {C1_DELETES}")  # a create is not made up for
     [request] = two.requests("a")
     assert (request["pid"], request["sandboxID"], request["labels"]) == (22, "pod", {"of": "pod"})
     assert request["spec"]["cgroupsPath"] == "/c1"
@@ -129,19 +118,19 @@ def test_only_running_and_paused_containers_count(two: Node, player: Player, sta
     listed = a_container("c1", pod_sandbox_id="pod", state=f"CONTAINER_{state}")
     two.bridge.synchronize([a_pod(pid=0)], [listed])
     outcome = "ok" if state in ("RUNNING", "PAUSED") else "-"
-    player.play(case(f"stop c1 -> {outcome}; stop pod -> {outcome}"))
+    player.play(f"stop c1 -> {outcome}; stop pod -> {outcome}")
     if outcome == "-":
-        player.play(case(f"create c1 -> ok; ran a create c1, b create c1; {C1_DELETES}"))
+        player.play(f"create c1 -> ok; ran a create c1, b create c1; {C1_DELETES}")
 
 
 def test_a_pod_with_a_process_counts_and_one_without_is_not_ready(two: Node, player: Player) -> None:
     two.bridge.synchronize([a_pod("pod1"), a_pod("pod2", pid=0)], [])
-    player.play(case("stop pod1 -> ok; ran a delete pod1, b delete pod1; stop pod2 -> -"))
+    player.play("stop pod1 -> ok; ran a delete pod1, b delete pod1; stop pod2 -> -")
 
 
 def test_a_container_whose_pod_is_not_told_counts(two: Node, player: Player) -> None:
     two.bridge.synchronize([], [a_container("c1", pod_sandbox_id="elsewhere", state=RUNNING)])
-    player.play(case(C1_DELETES))
+    player.play(C1_DELETES)
     assert two.requests("a")[0]["sandboxID"] in ("elsewhere", "pod")
 
 
@@ -149,20 +138,20 @@ def test_sandboxes_that_are_not_ours_do_not_count(node: Node, player: Player) ->
     node.build(sandboxes="never")
     node.plugins(a="answer")
     node.bridge.synchronize([a_pod()], [C1])
-    player.play(case("stop pod -> -; stop c1 -> ok; ran a delete c1"))
+    player.play("stop pod -> -; stop c1 -> ok; ran a delete c1")
 
 
 def test_the_plugins_of_the_moment_are_owed_the_deletes(two: Node, player: Player) -> None:
     """Those that come into conf.json later never had a create, and those that it names no more come first."""
     two.bridge.synchronize([], [C1])
-    player.play(case("plugin c; conf c a; stop c1 -> ok; ran b delete c1, a delete c1"))
+    player.play("plugin c; conf c a; stop c1 -> ok; ran b delete c1, a delete c1")
 
 
 def test_those_that_have_no_turn_at_creates_are_owed_none(node: Node, player: Player) -> None:
-    lists = listed(a="CreateContainer StopContainer", b="CreateContainer")
-    player.play(case("settle", BOTH | {"c": "answer"}, lists))
+    lists = "with a.events=CreateContainer,StopContainer b.events=CreateContainer"
+    player.play(f"{lists}; plugins a=answer b=answer c=answer")
     node.bridge.synchronize([], [C1])
-    player.play(case("stop c1 -> ok; ran a delete c1, c delete c1"))
+    player.play("stop c1 -> ok; ran a delete c1, c delete c1")
 
 
 @pytest.mark.parametrize("is_broken", [False, True])
@@ -176,15 +165,15 @@ def test_without_plugins_or_with_a_broken_conf_json_nobody_is_owed_anything(
     if is_broken:
         assert caplog.messages == [f"{node.conf_json}:1: unexpected end; no plugin can run"]
     else:
-        player.play(case("stop c1 -> -", ANSWER))
+        player.play("plugins a=answer; stop c1 -> -")
 
 
 def test_to_be_told_again_changes_nothing(two: Node, player: Player) -> None:
     """After a reconnection everything is told again."""
-    player.play(case("create c1 pid 33 -> ok; ran a create c1, b create c1"))
+    player.play("create c1 pid 33 -> ok; ran a create c1, b create c1")
     for _ in range(2):
         two.bridge.synchronize([], [a_container("c1", pod_sandbox_id="pod", state=RUNNING, pid=44)])
-    player.play(case(C1_DELETES))
+    player.play(C1_DELETES)
     assert two.requests("a")[-1]["pid"] == 33
 
 
@@ -192,7 +181,7 @@ def test_thousands_are_counted_in_slices_and_what_an_event_names_at_once(two: No
     many = [a_container(f"c{number}", pod_sandbox_id=f"p{number}", state=RUNNING) for number in range(1000)]
     two.bridge.synchronize([], many)
     assert len(two.bridge.ledger) == SLICE
-    player.play(case("stop c999 -> ok; ran a delete c999, b delete c999"))
+    player.play("stop c999 -> ok; ran a delete c999, b delete c999")
     two.loop.until(lambda: len(two.bridge.ledger) == 999, "the others count, too")
 
 
