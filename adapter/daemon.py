@@ -154,6 +154,7 @@ class Daemon:
         self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
         self._session = Session(self._loop, trunk, self._adapter, self._who, self._lost)
         self._adapter.update_containers = self._session.stub.update_containers
+        self._adapter.join_again = self._session.leave
         self._session.stub.register()
 
     def _try_later(self, error: AdapterError | None = None) -> None:
@@ -173,6 +174,8 @@ class Daemon:
     def _describe(self) -> dict[str, Any]:
         described = self._adapter.describe()
         mistakes = len(described["faults"])
+        if described["state_fault"]:
+            described["faults"].append(described["state_fault"])
         if self._openings.fault:
             described["faults"].append(self._openings.fault)
         if self.state is not State.JOINED:

@@ -25,6 +25,15 @@ class Inventory:
         """The containers that have not stopped."""
         return list(self._containers.values())
 
+    def is_news(self, event: str, request: Any) -> bool:
+        """Whether an event tells of a pod or container what neither Synchronize nor an earlier event has told."""
+        if event == "RunPodSandbox":
+            return request.pod.id not in self._pods
+        if event not in ("CreateContainer", "StartContainer"):
+            return False
+        known = self._containers.get(request.container.id)
+        return known is None or (event == "StartContainer" and known.state == api.CONTAINER_CREATED)
+
     def follow(self, event: str, request: Any) -> None:
         """Notes an event, given by the name of its method, and NRI's request."""
         if event in ("StopPodSandbox", "RemovePodSandbox"):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import math
 import os
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from adapter import state_directory
@@ -19,6 +20,8 @@ from adapter.errors import ConfigError
 from adapter.trust import Trust, strict
 
 log = logging.getLogger(__name__)
+
+FORGOTTEN = "what is owed is forgotten with this process (state.directory)"
 
 _OWNER = 0
 """The byte of the file whose lock makes the owner. Every byte behind it stands for ids of pods and containers."""
@@ -33,47 +36,104 @@ class Owner:
     def __init__(self, directory: str, trust: Trust = strict) -> None:
         """Takes the state directory, which is made if it is missing, and what decides whether it may be used.
 
-        Without one, this adapter is always the owner.
+        As long as there is none, `take` makes this adapter the owner, whatever others do.
         """
         self.directory = directory
         self._trust = trust
+        self._path = os.path.join(directory, "lock")
         self.is_held = False
         """Whether this process serves the events."""
-        self._fd = -1
+        self.on_lost: Callable[[], object] = lambda: None
+        """Called when another process has become the owner of a directory that was replaced."""
+        self.fault = ""
+        """Why the state directory cannot be used, empty if it can be."""
         self._kept: set[str] = set()
         self._token = ""
-        """What the file holds since this process became the owner: its pid, and what no other process writes."""
+        """What the file holds since this process became the owner, or since it released the lock."""
         self.last = ""
-        """The last event that this process has served. The next owner may get the same event from the runtime."""
+        """The last event that this process has got. The next owner may get the same event from the runtime."""
+        self.last_at = 0.0
+        """The moment of that event, on the clock that all processes have."""
         self.served_before = ""
         """The last event that the owner before has served, if it has released the lock."""
+        self.served_before_at = math.inf
         self._has_said = False
-        try:
-            self._fd = self.open("lock", os.O_RDWR | os.O_CREAT)
-        except ConfigError as error:
-            self.is_held = True
-            log.warning("%s: what is owed is forgotten with this process (state.directory)", error)
+        self._fd = self._opened()
 
     def open(self, name: str, flags: int) -> int:
         """Returns a descriptor of a file in the state directory. Raises ConfigError."""
         return state_directory.open_file(self.directory, name, flags, self._trust)
+
+    def _opened(self) -> int:
+        """Returns a descriptor of the lock, -1 if it cannot be opened."""
+        try:
+            fd = self.open("lock", os.O_RDWR | os.O_CREAT)
+        except ConfigError as error:
+            if not self.fault:
+                log.warning("%s: %s", error, FORGOTTEN)
+            self.fault = f"{error}: {FORGOTTEN}"
+            return -1
+        self.fault = ""
+        return fd
 
     @property
     def has_directory(self) -> bool:
         """Whether the state directory can be used."""
         return self._fd >= 0
 
+    @property
+    def _is_there(self) -> bool:
+        """Whether the lock is the file that other processes open now."""
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(self._fd))
+        except OSError:
+            return False
+
+    def keep(self) -> None:
+        """Opens the lock if it is not open, and makes it anew if somebody has removed or replaced it.
+
+        If another process has been faster, this one is not the owner any more.
+        """
+        if self._is_there or not self._open_again():
+            return
+        self.is_held = self._lock(_OWNER)
+        if self.is_held:
+            log.warning("%s was removed, replaced or unusable: it is in use again", self.directory)
+            self._write(_mark())
+        else:
+            log.error("%s was removed or replaced: another adapter serves the events now", self.directory)
+            self.on_lost()
+
+    def _open_again(self) -> bool:
+        """Opens the lock at the path in place of the one that is open; returns whether it could be opened."""
+        fd = self._opened()
+        if fd < 0:
+            return False
+        if self.has_directory:
+            os.close(self._fd)
+        self._fd = fd
+        return True
+
     def take(self) -> bool:
         """Becomes the owner if no other process is it; returns whether this process is the owner now."""
-        if not self.is_held and self._lock(_OWNER):
+        self._follow()
+        if not self.has_directory:
             self.is_held = True
-            self.served_before = self._content().partition("\n")[2]
-            self._write(f"{os.getpid()} {os.urandom(8).hex()}\n")
+        elif not self.is_held and self._lock(_OWNER):
+            self.is_held = True
+            mark, _, self.served_before = self._content().partition("\n")
+            self.served_before_at = _moment(mark)
+            self._write(_mark())
         elif not self.is_held and not self._has_said:
             self._has_said = True
             pid = self._content().partition(" ")[0]
             log.warning("%s: process %s serves the events; this one waits", self.directory, pid or "?")
         return self.is_held
+
+    def _follow(self) -> None:
+        """Opens the lock that has replaced the one which this process waits for."""
+        if self.has_directory and not (self.is_held or self._kept or self._is_there) and os.path.lexists(self._path):
+            self._open_again()
 
     def release(self, ids: Iterable[str]) -> None:
         """Lets another process serve the events, but for those of pods and containers whose chains are under way."""
@@ -83,11 +143,12 @@ class Owner:
             self._kept.add(id_)
             self._lock(_byte(id_))
         self.is_held = self._has_said = False
-        self._write(f"{self._token.partition(chr(10))[0]}\n{self.last}")
+        self._write(f"{_mark()} {self.last_at}\n{self.last}")
         self._set(fcntl.F_UNLCK, _OWNER)
 
     def take_back(self) -> bool:
         """Becomes the owner again if no other process was it since `release`; returns whether this process is it."""
+        self._follow()
         if self._token and self._lock(_OWNER):
             self.is_held = self._content() == self._token
             if not self.is_held:
@@ -113,10 +174,12 @@ class Owner:
         return os.pread(self._fd, 1000, 0).decode("utf-8", "replace")
 
     def _write(self, token: str) -> None:
-        self._token = token
-        with suppress(OSError):  # a full disk: then the lock cannot be taken back, only taken
-            os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, token.encode(), 0)
+        self._token = ""
+        text = token.encode()
+        with suppress(OSError):  # a full disk, and an empty file: then the lock cannot be taken back, only taken
+            os.pwrite(self._fd, text, 0)
+            os.ftruncate(self._fd, len(text))
+            self._token = token
 
     def _lock(self, byte: int) -> bool:
         return self._set(fcntl.F_WRLCK, byte)
@@ -137,6 +200,19 @@ class Owner:
         except OSError:
             return False  # likewise
         return int(struct.unpack(_FLOCK, answer)[0]) != fcntl.F_UNLCK
+
+
+def _moment(mark: str) -> float:
+    """Returns the moment of the last event that an owner has noted; an earlier version did not."""
+    words = mark.split()
+    with suppress(IndexError, ValueError):
+        return float(words[2])
+    return math.inf
+
+
+def _mark() -> str:
+    """Returns what no other process writes, behind the pid, which may be 1 in each container."""
+    return f"{os.getpid()} {os.urandom(8).hex()}"
 
 
 def _byte(id_: str) -> int:

@@ -72,8 +72,12 @@ class Adapter(Plugin):
         """What the runtime has sent with Synchronize, until the work on it begins."""
         self._inventory: Inventory | None = None
         """What the runtime has, as long as another adapter serves its events."""
+        self._listed_at = 0.0
+        """The moment of the last Synchronize."""
         self.update_containers: Send | None = None
         """Asks the runtime for updates of containers; the daemon sets it for each connection."""
+        self.join_again: Callable[[], object] = lambda: None
+        """Gives the connection up and makes another; the daemon sets it for each connection."""
         self.keep_configuration: Callable[[str, str], object] = lambda text, socket: None
         """Takes the runtime's configuration text, and the path of the socket in it."""
         self.configuration_errors: list[ConfigError] = []
@@ -187,13 +191,15 @@ class Adapter(Plugin):
     def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
         """Takes the pods and containers that run already; the work on them follows the answer, before any event."""
         self._on_joined()
-        self._listed = request
+        self._listed, self._listed_at = request, self._loop.time()
         self._loop.call_soon(self._settle)
 
     @cached_property
     def _owner(self) -> Owner:
         """The lock of the state directory, by default one for all adapters of this name."""
-        return Owner(self.state_directory, self._settings.legacy.trust)
+        owner = Owner(self.state_directory, self._settings.legacy.trust)
+        owner.on_lost = lambda: self._loop.call_soon(self.join_again)
+        return owner
 
     @property
     def state_directory(self) -> str:
@@ -224,6 +230,7 @@ class Adapter(Plugin):
                 *map(str, self.configuration_errors),
                 *(fault for bridge in bridges for fault in bridge.faults),
             ],
+            "state_fault": legacy.state_fault if legacy else "",
         }
 
     def _times_of(self, event: str) -> dict[str, Any]:
@@ -249,8 +256,10 @@ class Adapter(Plugin):
             return False
         owner = self._owner
         event = f"{context.method} {getattr(request, 'container', request.pod).id}"
-        before, owner.last = owner.last, event
-        if not owner.is_held and not self._becomes_owner():
+        before, owner.last, owner.last_at = owner.last, event, self._loop.time()
+        if owner.is_held:
+            self.legacy.keep_state()
+        if not owner.is_held and not self._becomes_owner(request, context.method):
             if self._inventory is not None:
                 self._inventory.follow(context.method, request)
             return False
@@ -262,17 +271,22 @@ class Adapter(Plugin):
             self.legacy.was_served(request, context)
         return not was_served
 
-    def _becomes_owner(self) -> bool:
+    def _becomes_owner(self, request: Any, event: str) -> bool:
         self._settle()
         if self._owner.is_held:
             return True
-        if self._inventory is None:  # this adapter ends; if no other serves yet, they have passed this event on to it
+        inventory, self._inventory = self._inventory, None
+        if inventory is None:  # this adapter ends; if no other serves yet, they have passed this event on to it
             self._loop.call_soon(self.release)
             return self._owner.take_back()
         if not self._owner.take_back():
             if not self._owner.take():
+                self._inventory = inventory
                 return False
-            self.legacy.take_over(self._inventory.pods, self._inventory.containers)
+            if self._owner.served_before_at < self._listed_at:
+                self._owner.served_before = ""  # this adapter did not wait then
+            is_news = inventory.is_news(event, request)
+            self.legacy.take_over(inventory.pods, inventory.containers, may_be_repeated=is_news)
         self._start_ahead()
         return True
 
@@ -318,6 +332,7 @@ class Adapter(Plugin):
         if self._owner.is_held or self._owner.take_back():
             self.legacy.synchronize(state.pods, state.containers)
         elif self._owner.take():
+            self._owner.served_before = ""  # whoever has served before, the runtime passes none of its events on
             self.legacy.take_over(state.pods, state.containers)
         else:
             self._inventory = Inventory(state.pods, state.containers)

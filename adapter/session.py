@@ -35,6 +35,10 @@ class Session:
         """Calls back when every event is answered and nothing is left to be sent, perhaps at once."""
         self.stub.when_answered(lambda: self._trunk.when_sent(callback))
 
+    def leave(self) -> None:
+        """Closes the connection, to join anew with what the runtime has then."""
+        self._give_up(AdapterError("the connection is given up, to join again"))
+
     def _receive(self, data: bytes) -> None:
         try:
             self.stub.receive_data(data, self._loop.ready_since, is_heard=not self._loop.has_hung_up)

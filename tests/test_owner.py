@@ -133,7 +133,7 @@ def test_without_a_directory_it_serves_alone_and_says_what_it_costs(
 ) -> None:
     (tmp_path / "file").write_text("")
     owner = Owner(str(tmp_path / "file" / "state"))
-    assert owner.is_held
+    assert owner.take()
     assert not owner.has_directory
     owner.release(["c1"])
     assert owner.is_held

@@ -10,7 +10,7 @@ import pytest
 
 from adapter import state_directory
 from adapter.errors import ConfigError
-from adapter.legacy.journal import open_journal
+from adapter.legacy.journal import Journal
 from adapter.owner import Owner
 from adapter.trust import Trust, off, strict
 
@@ -98,7 +98,7 @@ def test_a_planted_link_makes_an_owner_write_nowhere_and_the_log_says_why(
     (state / name).symlink_to("../victim")
     owner = Owner(str(state))
     owner.take()
-    assert open_journal(owner) is None
+    Journal(owner).read()
     assert (state.parent / "victim").read_text() == "precious"
     assert [record.getMessage() for record in caplog.records] == [
         f"{state}/{name}: Too many levels of symbolic links: "

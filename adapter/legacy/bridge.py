@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from functools import cache, partial
 from typing import Any
 
@@ -86,14 +87,26 @@ class Bridge:
         """What is wrong with conf.json."""
         return [self._conf_json.fault] if self._conf_json.error is not None else []
 
-    def take_over(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
+    @property
+    def state_fault(self) -> str:
+        """Why what is owed would be forgotten with this process, empty if it would not."""
+        return self._handover.fault
+
+    def keep_state(self) -> None:
+        """Sees to the lock and the journal. To be called at each event."""
+        self._handover.keep()
+
+    def take_over(
+        self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container], *, may_be_repeated: bool = False
+    ) -> None:
         """Goes on where the owner before has stopped, with its journal, and with what the runtime has now.
 
         To be called when this process has become the owner: after an answer to Synchronize, or before an event.
+        `may_be_repeated` is whether the owner before may have served that event.
         """
         existed = self._handover.take_over([*(pod.id for pod in pods), *(container.id for container in containers)])
         self._is_first_start = self._is_first_start and not existed
-        if self._subscriptions.end_is_told:  # else the event may be of another start of the container
+        if may_be_repeated and self._subscriptions.end_is_told:  # else it may be another start
             self._inherited = set(self.ledger.keys())
         self.synchronize(pods, containers)
 
@@ -183,6 +196,8 @@ class Bridge:
         target = self.ledger.target(id_)
         if target is None or not self._will_be_owed(id_) or not self._handover.is_owner:
             return
+        target = copy(target)
+        target.pid = 0  # it is taken from the create, if it is that process still
         event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
         if id_ not in self._retries:
             log.info("%s has gone without an event: its delete comes now", target)
@@ -302,9 +317,10 @@ class Bridge:
         if job.state == DELETE:
             earlier = self.ledger.target(job.target.id)
             if earlier is not None:
-                if earlier.started and earlier.started != cgroup.started(earlier.pid):
-                    earlier.pid = 0  # perhaps it is another process by now
+                told = job.target.pid
                 job.target.remember(earlier)
+                if not told and earlier.started and earlier.started != cgroup.started(earlier.pid):
+                    job.target.pid = 0  # perhaps it is another process by now
             job.begin(self._delete_steps(job.event, job.target, job.entries))
 
     def _delete_steps(self, event: str, target: Target, entries: Sequence[Entry]) -> list[PluginStep]:

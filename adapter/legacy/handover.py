@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from adapter.legacy.job import PluginJob
-from adapter.legacy.journal import open_journal
+from adapter.legacy.journal import Journal
 from adapter.legacy.ledger import Ledger
 from adapter.legacy.queue import Queue
 from adapter.legacy.request import Target
-from adapter.loop import Loop
+from adapter.loop import Loop, Timer
 from adapter.owner import Owner
 from adapter.proto import nri_pb2 as api
 
+CARE = 1.0
+"""Seconds between two looks at the lock and the journal: what could not be opened or written is tried again."""
 GLANCE = 0.05
 """Seconds between two looks at the chains that an earlier owner has under way."""
 
@@ -36,6 +38,7 @@ class Handover:
         self._empty_job = empty_job
         self._elsewhere: list[PluginJob] = []
         self._is_leaving = False
+        self._timer: Timer | None = None
 
     @property
     def is_owner(self) -> bool:
@@ -45,7 +48,7 @@ class Handover:
     def take_over(self, ids: Iterable[str]) -> bool:
         """Goes on with the journal of the owner before; returns whether there was one. Takes what the runtime has."""
         assert self._owner is not None  # noqa: S101 - an adapter without a lock has no one before it
-        journal = open_journal(self._owner)
+        journal = Journal(self._owner)
         self._ledger.keep_in(journal)
         for id_ in {*self._ledger.ids(), *ids}:
             if self._owner.is_elsewhere(id_):
@@ -53,7 +56,22 @@ class Handover:
                 self._elsewhere.append(self._empty_job(self._ledger.target(id_) or unknown))
                 self._queue.hold(self._elsewhere[-1])
         self._look()
-        return journal is not None and journal.existed
+        return journal.existed
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the state directory, empty if nothing is."""
+        return self._owner.fault or self._ledger.fault if self._owner is not None and self._owner.is_held else ""
+
+    def keep(self) -> None:
+        """Sees to the lock and the journal. To be called at each event, and it calls itself."""
+        if self._owner is not None and self._owner.is_held:
+            self._owner.keep()
+            self._ledger.mend()
+
+    def _go_on(self) -> None:
+        self.keep()
+        self._timer = self._loop.call_at(self._loop.time() + CARE, self._go_on) if self.is_owner else None
 
     def _look(self) -> None:
         """Lets the events go on that wait for chains of an earlier owner, as these end."""
@@ -83,6 +101,8 @@ class Handover:
     def stay(self) -> None:
         """Goes on to serve, if the lock has not been released yet."""
         self._is_leaving = False
+        if self._timer is None and self._owner is not None:
+            self._go_on()
 
     def ended(self, id_: str) -> None:
         """Lets another process have an id, if no job of the id is left."""

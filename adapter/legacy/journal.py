@@ -1,226 +1,231 @@
 """The ledger on disk, so that deletes are still owed after the adapter was killed: an append-only file of JSON lines.
 
-The first line names the format and the boot. After another boot nothing is owed, for no process has survived it.
+After another boot nothing is owed, for no process has survived it.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
 
 from adapter.errors import ConfigError, reason_of
+from adapter.legacy import records
 from adapter.legacy.config import Entry
+from adapter.legacy.records import Change, Create, Delete, without_deletes
 from adapter.legacy.request import Target
-from adapter.owner import Owner
+from adapter.owner import FORGOTTEN, Owner
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
-MOST_DEAD = 1000
-"""Records of ended lives in the file, beyond which it is written anew."""
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
-_NAMES = ("created", "sandbox", "cgroup", "type", "version")
-_NUMBERS = ("pid", "started", "number")
-
-
-class Create(NamedTuple):
-    """A create that was started: for what, and by which plugin as configured then."""
-
-    target: Target
-    entry: Entry
+MOST_DEAD = 1 << 20
+"""Bytes of ended lives in the file, beyond as many as there are of others, with which it is written anew."""
+_PIECE = 1 << 16
+"""Bytes of one write."""
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class Journal:
-    """The journal of the owner. An earlier owner may still add to it. Errors of the disk are logged, no event fails."""
+    """The journal of the owner. An earlier owner may still add to it. No event fails for an error of the disk.
 
-    def __init__(self, owner: Owner, boot: str) -> None:
-        """Reads what an earlier process has left. Raises OSError, ConfigError, and ValueError for a newer format."""
+    A file that cannot be opened, or that lacks something, is opened and written anew as soon as that is possible.
+    """
+
+    def __init__(self, owner: Owner) -> None:
+        """Takes the lock of the state directory. Opens nothing yet."""
         self._path = os.path.join(owner.directory, "journal")
         self._owner = owner
-        self._boot = boot
-        self._header = {"format": FORMAT, "boot": boot}
-        self._failed = False
-        self._fd = owner.open("journal", os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        text = self._text()
-        try:
-            self.creates, self.existed = replay(text, boot)
-        except ValueError:
-            os.close(self._fd)
-            raise
-        self._dead = text.count(b"\n") - len(self.creates)
-        self._is_torn = not text.endswith(b"\n")
+        self._boot = ""
+        self._fd = -1
+        self.existed = False
+        """Whether an earlier process of this boot has left a journal."""
+        self.fault = ""
+        """Why what is owed would be forgotten with this process; empty if it would not."""
+        self._lacks_something = False
+        """Whether the ledger has what the file has not."""
+        self._is_torn = False
         """Whether the file ends with a part of a record, which the next record must not continue."""
+        self._known = 0
+        """The bytes at the beginning of the file that have been read, or that this process has written."""
+        self._held = _Held()
+        self._ended: set[tuple[str, tuple[str, int]]] = set()
+        """The deletes that have ended while the file was not open, and that it may have as owed."""
+
+    def read(self) -> list[Change]:
+        """Returns what the file has that was not known: at first the creates without a delete."""
+        if self._fd >= 0:
+            return list(self._news())
+        self._lacks_something = True
+        if not self._owner.has_directory:
+            return []
+        try:
+            self._open()
+        except (OSError, ConfigError, ValueError) as error:
+            self._complain(error)
+            return []
+        left = without_deletes(self._news())
+        ended, self._ended = self._ended, set()
+        return [create for create in left if (create.target.id, create.entry.key) not in ended]
+
+    def _open(self) -> None:
+        with open(BOOT_ID, encoding="ascii") as file:
+            self._boot = file.read().strip()
+        fd = self._owner.open("journal", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        try:
+            with open(fd, "rb", closefd=False) as file:
+                header = file.readline()
+            self.existed = records.is_of(header, self._boot)
+        except (OSError, ValueError):
+            os.close(fd)
+            raise
+        self._fd, self._known = fd, len(header)
+        self._held = _Held(len(header))
+        self._lacks_something = not self.existed
         if not self.existed:
-            os.ftruncate(self._fd, 0)
-            self._is_torn = False
-            self._write()
+            self._known = os.fstat(fd).st_size
+
+    def _news(self) -> Iterator[Change]:
+        """Yields the changes that are behind what is known. A last line without its end is read again later."""
+        with open(self._fd, "rb", closefd=False) as file:
+            file.seek(self._known)
+            line = b"\n"
+            for line in file:
+                change = records.change(line)
+                if line.endswith(b"\n"):
+                    self._known += len(line)
+                    self._held.note(change, len(line))
+                if change is not None:
+                    yield change
+            self._is_torn = not line.endswith(b"\n")
 
     def created(self, target: Target, entry: Entry) -> None:
         """Notes a create. To be called when its process was spawned and before the process is fed."""
-        self._write(record_of(target, entry))
+        self._ended.discard((target.id, entry.key))
+        if self._fd < 0:
+            return
+        is_first = target.id not in self._held
+        if is_first and not records.is_kept(target):
+            log.warning(
+                "%s: its spec and labels have more than %d KiB: a delete after this process goes without them",
+                *(target, records.MOST_KEPT >> 10),
+            )
+        self._append(Create(target, entry), records.created(target, entry, is_first=is_first))
 
     def deleted(self, id_: str, entry: Entry) -> None:
         """Notes that the delete of a plugin has ended."""
-        self._dead += 2
-        self._write({"deleted": id_, "type": entry.type, "number": entry.number})
+        if self._fd < 0:
+            self._ended.add((id_, entry.key))
+        else:
+            self._append(Delete(id_, entry.key), records.deleted(id_, entry.key))
 
-    def compact(self, creates: Iterable[Create]) -> None:
-        """Writes the file anew with nothing but these creates, if much of it is of ended lives."""
-        if self._dead <= MOST_DEAD or not self._owner.is_held or not self._owner.is_alone:
+    def _append(self, change: Change, line: bytes) -> None:
+        text = b"\n" * self._is_torn + line
+        try:
+            written = os.write(self._fd, text)
+            self._is_torn = written < len(text)
+            if self._is_torn:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            self._complain(error)
             return
-        records = [self._header, *(record_of(*create) for create in creates)]
+        self._held.note(change, len(text))
+        end = os.lseek(self._fd, 0, os.SEEK_CUR)
+        if end - len(text) == self._known:  # else an earlier owner has written, too
+            self._known = end
+
+    @property
+    def is_to_be_written(self) -> bool:
+        """Whether the file lacks something, is not there any more, or has much that has ended."""
+        if not self._lacks_something and not self._is_there():
+            self._complain(FileNotFoundError(errno.ENOENT, "was removed"))
+        return self._lacks_something or self._held.dead > self._held.live + MOST_DEAD
+
+    def _is_there(self) -> bool:
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(self._fd))
+        except OSError:
+            return False
+
+    def write(self, creates: Iterable[Create]) -> None:
+        """Writes the file anew with nothing but these creates, unless an earlier owner may still add to it."""
+        if self._fd < 0 or not self._owner.is_held or not self._owner.is_alone:
+            return
         new = f"{self._path}.new"
         fd = -1
         try:
             fd = self._owner.open("journal.new", os.O_RDWR | os.O_CREAT | os.O_APPEND)
             os.ftruncate(fd, 0)
-            text = b"".join(map(_line, records))
-            if os.write(fd, text) < len(text):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            held = self._fill(fd, creates)
             os.rename(new, self._path)
         except (OSError, ConfigError) as error:
             self._complain(error)
+            with suppress(OSError):
+                os.unlink(new)
         else:
             self._fd, fd = fd, self._fd
-            self._is_torn = False
+            self._held, self._known = held, held.size
+            self._is_torn = self._lacks_something = False
+            if self.fault:
+                log.info("%s has all that is owed again", self._path)
+                self.fault = ""
         finally:
             if fd >= 0:
                 os.close(fd)
-        self._dead = 0  # after a failure, it is tried again as late
 
-    def read_again(self) -> list[Create]:
-        """Returns the creates without a delete that the file has now."""
-        return replay(self._text(), self._boot)[0]
+    def _fill(self, fd: int, creates: Iterable[Create]) -> _Held:
+        text = records.header(self._boot)
+        held = _Held(len(text))
+        with open(fd, "wb", buffering=_PIECE, closefd=False) as file:
+            file.write(text)
+            for create in creates:
+                line = records.created(*create, is_first=create.target.id not in held)
+                held.note(create, len(line))
+                file.write(line)
+        return held
 
     def close(self) -> None:
         """Closes the file."""
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
 
-    def _text(self) -> bytes:
-        return os.pread(self._fd, os.fstat(self._fd).st_size, 0)
-
-    def _write(self, *records: dict[str, Any]) -> None:
-        status = os.fstat(self._fd)
-        if not status.st_nlink:
-            self._complain(FileNotFoundError(errno.ENOENT, "was removed"))
-        if not status.st_size:  # a new file, or the disk was full
-            records = self._header, *records
-        line = b"\n" * self._is_torn + b"".join(map(_line, records))
-        try:
-            written = os.write(self._fd, line)
-        except OSError as error:
-            self._complain(error)
-            return
-        self._is_torn = written < len(line)
-        if self._is_torn:
-            self._complain(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-
-    def _complain(self, error: OSError | ConfigError) -> None:
-        if not self._failed:
-            text = "%s: %s: what is owed would be forgotten with this process"
-            log.error(text, self._path, reason_of(error))
-        self._failed = True
+    def _complain(self, error: OSError | ConfigError | ValueError) -> None:
+        self._lacks_something = True
+        reason = str(error) if isinstance(error, ConfigError) else f"{self._path}: {reason_of(error)}"
+        if not self.fault:
+            log.error("%s: %s", reason, FORGOTTEN)
+        self.fault = f"{reason}: {FORGOTTEN}"
 
 
-def open_journal(owner: Owner) -> Journal | None:
-    """Returns the journal in the owner's state directory, or None, with the reason in the log."""
-    if not owner.has_directory:
-        return None
-    try:
-        with open(_BOOT_ID, encoding="ascii") as file:
-            boot = file.read().strip()
-        return Journal(owner, boot)
-    except ConfigError as error:
-        log.error("%s: what is owed is forgotten with this process (state.directory)", error)
-        return None
-    except (OSError, ValueError) as error:
-        log.warning("%s: %s: what is owed is forgotten with this process", owner.directory, error)
-        return None
+class _Held:
+    """The bytes of the file, by what they are of."""
 
+    def __init__(self, size: int = 0) -> None:
+        """Takes the bytes of the first line."""
+        self.size = self.live = size
+        self._lives: dict[str, tuple[int, set[tuple[str, int]]]] = {}
+        """The ids that are owed a delete: their bytes, and by which plugins."""
 
-def replay(text: bytes, boot: str) -> tuple[list[Create], bool]:
-    """Returns the creates without a delete in a journal's text, and whether it is a journal of this boot.
+    def __contains__(self, id_: str) -> bool:
+        """Whether the file has a create of an id that is owed a delete."""
+        return id_ in self._lives
 
-    A last record that is torn is left out, as no part of a record is JSON. One that lacks only the end of its line is
-    not: with the next record it would be there again. Raises ValueError for a newer format.
-    """
-    lines = text.splitlines()
-    header = _decoded(lines[0]) if lines else {}
-    form = header.get("format")
-    if isinstance(form, int) and form > FORMAT:
-        raise ValueError(f"the journal has format {form}, this adapter knows {FORMAT}")
-    if form != FORMAT or header.get("boot") != boot:
-        return [], False
-    creates: dict[tuple[str, str, int], Create] = {}
-    for line in lines[1:]:
-        record = _decoded(line)
-        with suppress(AttributeError, KeyError, TypeError, ValueError):  # not written by an adapter
-            if "created" in record:
-                target, entry = _create(record)
-                creates[target.id, *entry.key] = Create(target, entry)
-            elif "deleted" in record:
-                creates.pop((record["deleted"], record["type"], record["number"]), None)
-    return list(creates.values()), True
+    @property
+    def dead(self) -> int:
+        """The bytes that are of no id that is owed a delete."""
+        return self.size - self.live
 
-
-def record_of(target: Target, entry: Entry) -> dict[str, Any]:
-    """Returns the record of a create, which becomes a line of the file."""
-    return {
-        "created": target.id,
-        "names": target.names,
-        "sandbox": target.sandbox_id,
-        "pid": target.pid,
-        "started": target.started,
-        "cgroup": target.cgroups_path,
-        "spec": _text(target.spec),
-        "labels": _text(target.labels),
-        "type": entry.type,
-        "number": entry.number,
-        "version": entry.version,
-        "conf": None if entry.conf is None else _text(entry.conf),
-    }
-
-
-def _create(record: dict[str, Any]) -> Create:
-    record = {"started": 0, "names": [], **record}
-    "".join([*record["names"], *(record[key] for key in _NAMES)]).encode()  # raises for other types, lone surrogates
-    if {type(record[key]) for key in _NUMBERS} != {int} or not isinstance(record["names"], list):
-        raise TypeError
-    target = Target.restored(
-        record["created"],
-        record["sandbox"],
-        record["pid"],
-        record["cgroup"],
-        spec=_bytes(record["spec"]),
-        labels=_bytes(record["labels"]),
-    )
-    target.started = record["started"]
-    target.names = tuple(record["names"])
-    conf = None if record["conf"] is None else _bytes(record["conf"])
-    return Create(target, Entry(record["type"], record["number"], record["version"], conf))
-
-
-def _text(value: bytes) -> str:
-    """Returns bytes as text that JSON can hold, whatever the bytes are."""
-    return value.decode("utf-8", "surrogateescape")
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
-
-
-def _decoded(line: bytes) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except (RecursionError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}
+    def note(self, change: Change | None, size: int) -> None:
+        """Counts a line."""
+        self.size += size
+        if isinstance(change, Create):
+            before, keys = self._lives.get(change.target.id, (0, set()))
+            self._lives[change.target.id] = before + size, keys | {change.entry.key}
+            self.live += size
+        elif change is not None and change.id in self._lives:
+            before, keys = self._lives.pop(change.id)
+            if keys - {change.key}:
+                self._lives[change.id] = before, keys - {change.key}
+            else:
+                self.live -= before

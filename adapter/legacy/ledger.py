@@ -6,10 +6,11 @@ is kept until its removal, for the runtime may tell less at a delete.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from adapter.legacy.config import Entry
-from adapter.legacy.journal import Create, Journal
+from adapter.legacy.journal import Journal
+from adapter.legacy.records import Create
 from adapter.legacy.request import Target
 
 
@@ -28,20 +29,41 @@ class Ledger:
         if self._journal is not None:
             self._journal.close()
         self._journal = journal
-        self._load(journal.creates if journal else ())
-
-    def read_again(self) -> None:
-        """Takes what an earlier owner has written to the journal meanwhile."""
-        if self._journal is not None:
-            self._load(self._journal.read_again())
-
-    def _load(self, creates: Iterable[Create]) -> None:
         self._owed = {}
         self._targets = {id_: target for id_, target in self._targets.items() if id_ in self._under_way}
-        for target, entry in creates:
-            self._targets.setdefault(target.id, target)
-            if entry not in self._under_way.get(target.id, ()):
-                self._owed[target.id] = (*self._owed.get(target.id, ()), entry)
+        self.read_again()
+        self.mend()
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the journal, empty if nothing is."""
+        return self._journal.fault if self._journal is not None else ""
+
+    def read_again(self) -> None:
+        """Takes what is new in the journal: an earlier owner writes to it, too."""
+        for change in self._journal.read() if self._journal is not None else ():
+            if isinstance(change, Create):
+                self._targets.setdefault(change.target.id, change.target)
+                if change.entry not in self._under_way.get(change.target.id, ()):
+                    self._owe(change.target.id, change.entry)
+            elif change.id in self._owed:
+                self._owed[change.id] = tuple(entry for entry in self._owed[change.id] if entry.key != change.key)
+                if not self._owed[change.id]:
+                    del self._owed[change.id]
+
+    def mend(self) -> None:
+        """Opens the journal if it is not open; writes it anew if it lacks something, or has much that has ended."""
+        if self._journal is not None and self._journal.is_to_be_written:
+            self.read_again()
+            self._journal.write(self._creates())
+
+    def _owe(self, id_: str, entry: Entry) -> bool:
+        """Notes that a plugin is owed a delete; returns whether that is news."""
+        entries = self._owed.get(id_, ())
+        is_news = all(entry.key != known.key for known in entries)
+        if is_news:
+            self._owed[id_] = (*entries, entry)
+        return is_news
 
     def __len__(self) -> int:
         """Returns the number of ids that are owed a delete."""
@@ -62,11 +84,9 @@ class Ledger:
     def add(self, target: Target, entry: Entry) -> None:
         """Notes that a plugin's create was started. A second create of the same plugin and id changes nothing."""
         self._targets.setdefault(target.id, target)
-        entries = self._owed.get(target.id, ())
-        if all(entry.key != known.key for known in entries):
-            self._owed[target.id] = (*entries, entry)
-            if self._journal is not None:
-                self._journal.created(target, entry)
+        if self._owe(target.id, entry) and self._journal is not None:
+            self._journal.created(target, entry)
+            self.mend()
 
     def take(self, id_: str) -> tuple[Entry, ...]:
         """Returns the plugins that are owed a delete, in the order of their creates, as configured then; forgets them.
@@ -86,7 +106,7 @@ class Ledger:
         self._end(id_, entry)
         if self._journal is not None:
             self._journal.deleted(id_, entry)
-            self._journal.compact(self._creates())
+            self.mend()
 
     def put_back(self, id_: str, entry: Entry) -> bool:
         """Notes that a plugin's delete could not be started; returns whether the plugin is owed it still."""

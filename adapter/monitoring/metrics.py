@@ -65,6 +65,8 @@ def families(state: Mapping[str, Any]) -> Iterator[Metric]:
     yield _gauge("owed_deletes", "Pods and containers that are owed a delete when they stop.", state["owed"])
     text = "What is wrong now in the configuration, in conf.json and in the hook files."
     yield _gauge("configuration_errors", text, state["configuration_errors"])
+    text = "Whether the deletes that are owed would be forgotten if the adapter was killed."
+    yield _gauge("state_fault", text, bool(state["state_fault"]))
     yield _gauge("loop_longest_turn_seconds", "The longest turn of the event loop.", stalls["longest"])
     yield CounterMetricFamily(f"{PREFIX}loop_stalls", "Turns of the event loop of more than 20 ms.", stalls["count"])
     yield CounterMetricFamily(f"{PREFIX}joins", "How often the adapter has joined a runtime.", state["joins"])

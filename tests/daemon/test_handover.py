@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 
-import pytest
 from google.protobuf.message import Message
 
 from adapter.nri import api
@@ -48,17 +47,12 @@ def test_when_the_first_is_killed_the_second_serves_and_owes_what_it_owed(node: 
     assert node.runs("good") == [("create", "c1"), ("create", "c2"), ("delete", "c1"), ("delete", "c2")]
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_a_create_that_the_first_has_run_before_it_was_killed_is_not_repeated(node: Node, waits: bool) -> None:
+def test_a_create_that_the_first_has_run_before_it_was_killed_is_not_repeated(node: Node) -> None:
     """The runtime passes the event on to the second, which serves by then."""
-    node.configure("good")
-    node.shared_state = "state"
-    first = node.launch()
-    second = node.launch() if waits else None
+    first, second = two(node)
     assert first.call("StartContainer", start("c1")).code == Code.OK
     first.kill()
     first.ended()
-    second = second or node.launch()
     for method, request in (("StartContainer", start("c1")), ("StopContainer", stop("c1"))):
         assert second.call(method, request).code == Code.OK
     assert node.runs("good") == [("create", "c1"), ("delete", "c1")]
@@ -130,8 +124,7 @@ def test_a_killed_and_restarted_adapter_runs_the_delete_as_its_create_was_config
     assert sorted(node.runs("good")) == [("create", "c1"), ("create", "c2"), ("delete", "c1"), ("delete", "c2")]
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_a_creation_that_was_under_way_at_sigterm_is_not_adjusted_twice(node: Node, waits: bool) -> None:
+def test_a_creation_that_was_under_way_at_sigterm_is_not_adjusted_twice(node: Node) -> None:
     """The runtime passes a creation on to the second when the first has answered: by then the second serves."""
     gate = node.gate()
     result = '{"spec": {"process": {"env": ["A=1"]}}}'
@@ -139,17 +132,13 @@ def test_a_creation_that_was_under_way_at_sigterm_is_not_adjusted_twice(node: No
     node.configure("slow")
     node.shared_state = "state"
     settings = {"plugins": {"slow": {"events": ["CreateContainer", "StopContainer"]}}}
-    first = node.launch(settings)
-    if waits:
-        second = node.launch(settings)
-        second.logged("this one waits")
+    first, second = node.launch(settings), node.launch(settings)
+    second.logged("this one waits")
     made = api.CreateContainerRequest(pod=POD, container=container("c1"))
     under_way = first.send("CreateContainer", made)
     gate.arrival()
     os.kill(first.pid, signal.SIGTERM)
     first.logged("ending on SIGTERM")
-    if not waits:
-        second = node.launch(settings)
     gate.let_on()
     adjusted = api.CreateContainerResponse.FromString(first.reply(under_way).payload).adjust
     assert [variable.key for variable in adjusted.env] == ["A"]

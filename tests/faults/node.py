@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
-from adapter.legacy.journal import replay
+from adapter.legacy import records
 from tests.daemon.process import children_of
 from tests.e2e.pod import HarnessError as Finding
 from tests.e2e.pod import until
@@ -240,7 +240,9 @@ class Node:
 
     def owed(self) -> set[str]:
         """What the journal has of creates without an ended delete."""
-        return {create.target.id for create in replay((self.directory / "state/journal").read_bytes(), BOOT)[0]}
+        lines = (self.directory / "state/journal").read_bytes().splitlines()
+        changes = [change for line in lines[1:] if (change := records.change(line))]
+        return {create.target.id for create in records.without_deletes(changes)}
 
     def log(self) -> str:
         return "\n".join(file.read_text() for file in (self.directory / "log", self.runtime.log) if file.exists())

@@ -1,12 +1,13 @@
 """Target: the bytes of the journal's file.
 
-Holds for all bytes: nothing is raised but ValueError for a newer format; each create that is replayed is one that a
+Holds for all bytes: nothing is raised; a newer format is left alone; each create that is replayed is one that a
 line notes and no later line deletes; a torn end changes nothing; what is replayed can be written, replayed again and
 asked a delete for; what is written to such a file is replayed with it.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import tempfile
@@ -16,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from adapter import gojson
-from adapter.legacy import journal, request
+from adapter.legacy import journal, records, request
 from adapter.legacy.config import Entry
-from adapter.legacy.journal import FORMAT, Create, Journal, replay
+from adapter.legacy.journal import Journal
 from adapter.legacy.ledger import Ledger
+from adapter.legacy.records import FORMAT, Create
 from adapter.legacy.request import Target as Known
 from adapter.legacy.request import of_container
 from adapter.nri import api
@@ -34,31 +36,37 @@ WORDS = (
     *("number", "version", "conf", BOOT),
 )
 NEW = "new"
+NO_SPEC = '{"resources":null}'
 ENTRIES = (Entry("a", 0, "0.1", b'{"n":1}'), Entry("a", 1, "0.1", None), Entry("b", 0, "", b'"\xff"'))
 
 
 def check(data: bytes) -> None:
     """The bytes are the file's, with this boot's header before them if the first byte is a space."""
     text = HEADER + data[1:] if data[:1] == b" " else data
+    first, *rest = list(io.BytesIO(text)) or [b""]
     try:
-        creates, existed = replay(text, BOOT)
+        is_ours = records.is_of(first, BOOT)
     except ValueError as error:
         if f"this adapter knows {FORMAT}" not in str(error):
             raise
         return
+    creates = replay(rest) if is_ours else []
     told = list(lines(text))
     for create in creates:
         is_told(create, told)
-    for torn in (text + b"\n", text + b'\n{"created":"c1"'):
-        assert written(replay(torn, BOOT)[0]) == written(creates), "a torn end counts"
-    assert existed or not creates
-    assert written(replay(HEADER + written(creates), BOOT)[0]) == written(creates)
+    assert written(replay([*rest, b'{"created":"c1"'])) == written(replay(rest)), "a torn end counts"
+    assert written(replay(written(creates).splitlines())) == written(creates)
     on_disk(text, creates)
+
+
+def replay(told: list[bytes]) -> list[Create]:
+    """What is owed after these lines."""
+    return records.without_deletes(change for line in told if (change := records.change(line)) is not None)
 
 
 def lines(text: bytes) -> Iterator[Any]:
     """What the lines say, read apart from the journal's own code."""
-    for line in text.splitlines():
+    for line in io.BytesIO(text):
         try:
             yield json.loads(line)
         except (ValueError, RecursionError):
@@ -71,8 +79,11 @@ def is_told(create: Create, told: list[Any]) -> None:
     key = [record["created"], record["type"], record["number"]]
     assert [type(part) for part in key] == [str, str, int], f"an id or a plugin of another type: {key}"
     after = -1
+    of_id = [line for line in told if isinstance(line, dict) and line.get("created") == record["created"]]
+    for name in ("names", "sandbox", "pid", "cgroup", "spec", "labels"):
+        assert record[name] in [line.get(name, []) for line in of_id] + [NO_SPEC], f"invented: {name} of {record}"
     for index, line in enumerate(told):
-        if isinstance(line, dict) and {"started": 0, "names": [], **line}.items() >= record.items():
+        if line in of_id and all(line.get(name) == record[name] for name in ("type", "number", "version", "conf")):
             after = index
     assert after >= 0, f"invented: {record}"
     deletes = [line for line in told[after + 1 :] if isinstance(line, dict) and "created" not in line]
@@ -80,14 +91,11 @@ def is_told(create: Create, told: list[Any]) -> None:
 
 
 def written(creates: list[Create]) -> bytes:
-    return b"".join(line(**journal.record_of(*create)) for create in creates)
+    """The creates as lines of a journal."""
+    return b"".join(records.created(*create, is_first=True) for create in creates)
 
 
-def line(**record: object) -> bytes:
-    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
-
-
-HEADER = line(format=FORMAT, boot=BOOT)
+HEADER = records.header(BOOT)
 
 
 @cache
@@ -96,6 +104,8 @@ def place() -> tuple[Owner, object]:
     directory = tempfile.TemporaryDirectory(prefix="fuzz-journal-")
     owner = Owner(directory.name)
     assert owner.take()
+    Path(directory.name, "boot").write_text(BOOT)
+    journal.BOOT_ID = f"{directory.name}/boot"
     return owner, directory
 
 
@@ -103,11 +113,11 @@ def on_disk(text: bytes, creates: list[Create]) -> None:
     """An adapter goes on with such a file, deletes all that is owed, and adds what it does itself."""
     owner, _ = place()
     Path(owner.directory, "journal").write_bytes(text)
-    made = Journal(owner, BOOT)
+    ledger = Ledger()
+    ledger.keep_in(Journal(owner))
     try:
-        assert written(made.creates) == written(creates)
-        ledger = Ledger()
-        ledger.keep_in(made)
+        assert not ledger.fault
+        assert sorted(ledger.keys()) == sorted((create.target.id, create.entry.key) for create in creates)
         for id_ in ledger.ids():
             target = ledger.target(id_)
             assert target is not None
@@ -119,11 +129,11 @@ def on_disk(text: bytes, creates: list[Create]) -> None:
                     assert is_json(asked), asked
                 str(target).encode("utf-8", "replace")
                 ledger.deleted(id_, entry)
-        assert made.read_again() == []
         ledger.add(known(NEW), ENTRIES[0])
-        assert written(made.read_again()) == written([Create(known(NEW), ENTRIES[0])])
+        ledger.keep_in(Journal(owner))
+        assert list(ledger.keys()) == [(NEW, ENTRIES[0].key)]
     finally:
-        made.close()
+        ledger.keep_in(None)
 
 
 def is_json(text: bytes) -> bool:
@@ -142,11 +152,11 @@ def known(id_: str) -> Known:
 def seeds() -> Iterator[bytes]:
     """Histories as the adapter writes them, one of another boot, one of a newer format, one that is torn."""
     creates = [Create(known(id_), entry) for id_ in ("c1", "c2", "pod") for entry in ENTRIES]
-    deleted = line(deleted="c1", type="a", number=0)
+    deleted = records.deleted("c1", ("a", 0))
     yield from (HEADER, b" ", b" " + written(creates[:1]), b" " + written(creates), b" " + deleted)
     yield b" " + written(creates[:2]) + deleted + written(creates[:1]) + deleted[:20]
     yield HEADER.replace(b"this", b"that") + written(creates[:1])
-    yield line(format=FORMAT + 1, boot=BOOT) + b"{}\n"
+    yield HEADER.replace(b'"format":1', b'"format":2') + b"{}\n"
 
 
 def mutate(data: bytes, dice: random.Random) -> bytes:

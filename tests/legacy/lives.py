@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,19 +16,7 @@ from adapter.owner import Owner
 
 from .histories import CONTAINERS, CREATED, PODS, RUNNING, Clock, History, Program, Try
 from .judge import Judge
-
-
-class Held(Owner):
-    """A lock whose process can die."""
-
-    def open(self, name: str, flags: int) -> int:
-        fd = super().open(name, flags)
-        if name == "lock":
-            self.lock = fd
-        return fd
-
-    def die(self) -> None:
-        os.close(self.lock)
+from .owning import Held
 
 
 class Life:

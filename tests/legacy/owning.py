@@ -1,0 +1,49 @@
+"""A process that owns a state directory, with its ledger and its journal; the death of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from adapter.legacy.journal import Journal
+from adapter.legacy.ledger import Ledger
+from adapter.owner import Owner
+
+
+class Held(Owner):
+    """A lock whose process can die."""
+
+    lock = -1
+
+    def open(self, name: str, flags: int) -> int:
+        fd = super().open(name, flags)
+        if name == "lock":
+            self.lock = fd
+        return fd
+
+    def die(self) -> None:
+        if self.lock >= 0:
+            os.close(self.lock)
+
+
+class Process:
+    """What a process becomes that takes the lock."""
+
+    def __init__(self, directory: Path) -> None:
+        self.owner, self.ledger = Held(str(directory)), Ledger()
+        assert self.owner.take()
+        self.journal = Journal(self.owner)
+        self.ledger.keep_in(self.journal)
+
+    def care(self) -> None:
+        """What happens at each event, and from time to time."""
+        self.owner.keep()
+        self.ledger.mend()
+
+    @property
+    def fault(self) -> str:
+        return self.owner.fault or self.ledger.fault
+
+    def die(self) -> None:
+        self.owner.die()
+        self.ledger.keep_in(None)
