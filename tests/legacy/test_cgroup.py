@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from adapter.legacy import cgroup
 from adapter.legacy.cgroup import expand, find_pid
 
 EXPANSIONS = [
@@ -128,6 +129,12 @@ def test_of_several_processes_it_is_the_oldest(unified: Path, processes: list[in
     for order in permutations(processes):
         put(unified / "abc", *order)
         assert find_pid("/abc", str(unified)) == processes[0]
+
+
+def test_the_oldest_need_not_have_the_lowest_pid(unified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroup, "started", {5: 300, 6: 100, 7: 200}.__getitem__)
+    put(unified / "abc", 5, 6, 7)
+    assert find_pid("/abc", str(unified)) == 6
 
 
 def test_a_process_that_has_gone_is_not_the_oldest(unified: Path, processes: list[int]) -> None:
