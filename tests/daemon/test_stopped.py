@@ -6,9 +6,11 @@ import os
 import signal
 import socket
 
+from google.protobuf.message import Message
+
 from adapter.wire import Code
 
-from .harness import SAFETY, Node, start, stop
+from .harness import SAFETY, Daemon, Node, start, stop
 from .process import children_of
 
 MANY = 500
@@ -47,20 +49,41 @@ def test_the_launched_process_does_not_kill_a_stopped_guard(node: Node) -> None:
     assert daemon.ended() == 0
 
 
-def test_creates_that_wait_in_the_connection_of_a_runtime_that_has_gone_do_not_run(
-    node: Node, listener: socket.socket
-) -> None:
+def external(node: Node, listener: socket.socket) -> Daemon:
+    """An adapter without a guard, which has run the create of a container."""
     node.configure("good")
     config = node.path / "adapter.yaml"
     config.write_text(node.settings())
-    words = ("-config", config, "-socket", node.path / "nri.sock")
-    daemon = node.external(*words, listener=listener, fresh=True).handshake()  # as a child of ours
+    words = "-config", config, "-socket", node.path / "nri.sock"
+    daemon = node.external(*words, listener=listener, fresh=True).handshake()  # a child of ours, to wait for its stop
+    assert daemon.call("StartContainer", start("c1")).code == Code.OK
+    return daemon
+
+
+def stop_while(daemon: Daemon, *calls: tuple[str, Message]) -> None:
+    """Stops the adapter, sends calls, closes the connection, and lets the adapter go on."""
     daemon.signal(signal.SIGSTOP)
     os.waitpid(daemon.pid, os.WUNTRACED)
-    daemon.send_together(*(("StartContainer", start(f"late{number}"), SAFETY) for number in range(MANY)))
+    daemon.send_together(*((method, request, SAFETY) for method, request in calls))
     daemon.hang_up()
     daemon.signal(signal.SIGCONT)
+
+
+def test_creates_that_wait_in_the_connection_of_a_runtime_that_has_gone_do_not_run(
+    node: Node, listener: socket.socket
+) -> None:
+    daemon = external(node, listener)
+    stop_while(daemon, *(("StartContainer", start(f"late{number}")) for number in range(MANY)))
     daemon.accept(listener)
     daemon.handshake()
-    node.still_serves(daemon)
-    assert len(node.runs("good")) == 2, "the two of `still_serves`"
+    assert daemon.call("StopContainer", stop("c1")).code == Code.OK
+    assert node.runs("good") == [("create", "c1"), ("delete", "c1")]
+
+
+def test_a_stop_that_waits_there_runs(node: Node, listener: socket.socket) -> None:
+    daemon = external(node, listener)
+    stop_while(daemon, ("StopContainer", stop("c1")))
+    daemon.logged("the runtime has closed the connection")
+    daemon.signal(signal.SIGTERM)
+    assert daemon.ended() == 0
+    assert node.runs("good") == [("create", "c1"), ("delete", "c1")]

@@ -89,6 +89,24 @@ def test_a_container_that_lives_again_is_not_deleted_by_the_retry(node: Node) ->
     assert node.runs[2:] == ["a delete c1"]
 
 
+def test_a_container_whose_next_create_waits_for_the_delete_is_not_deleted_by_the_retry(node: Node) -> None:
+    node.plugins(a='[ "$state" = create ] || [ -e "$0.held" ] || { : >"$0.held"; hold; }; answer', b="answer")
+    node.wait(node.create("c1"))
+    uninstall(node, "b")
+    stopped = node.delete("c1")
+    node.hear("a delete c1 holds")
+    node.configure("a")
+    again = node.create("c1")
+    node.release("a")
+    node.wait(stopped, again)
+    node.plugin("b")
+    node.loop.advance(2 * LAST_RETRY)
+    node.idle()
+    assert node.runs[2:] == ["a delete c1", "a create c1"]
+    node.wait(node.delete("c1"))
+    assert sorted(node.runs[4:]) == ["a delete c1", "b delete c1"]
+
+
 def test_the_next_event_of_the_container_is_the_retry(node: Node) -> None:
     node.plugins(a="answer")
     node.wait(node.create("c1"))
