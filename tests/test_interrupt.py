@@ -25,69 +25,58 @@ PATIENCE = 120
 """Seconds for the end: the adapter gets 12 of them."""
 
 
-class Interrupted:
-    """A command as a shell runs it: its process group gets what Ctrl-C sends."""
-
-    def __init__(self, *words: str | Path, directory: Path) -> None:
-        self._process = subprocess.Popen(
-            [COMMAND, *words],
-            env={"PATH": os.defpath, "TMPDIR": str(directory)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            process_group=0,
-        )
-
-    @property
-    def out(self) -> IO[str]:
-        assert self._process.stdout is not None
-        return self._process.stdout
-
-    @property
-    def err(self) -> IO[str]:
-        assert self._process.stderr is not None
-        return self._process.stderr
-
-    def interrupt(self) -> None:
-        os.killpg(self._process.pid, signal.SIGINT)
-
-    def end(self) -> tuple[int, str]:
-        """The exit code, and the rest of stderr."""
-        _, err = self._process.communicate(timeout=PATIENCE)
-        return self._process.returncode, err
-
-
 @contextmanager
-def started(*words: str | Path, directory: Path) -> Iterator[Interrupted]:
-    command = Interrupted(*words, directory=directory)
-    try:
-        yield command
-    finally:
-        command._process.kill()
-        command._process.wait()
-        command.out.close()
-        command.err.close()
+def started(*words: str | Path, directory: Path) -> Iterator[subprocess.Popen[str]]:
+    """A command as a shell runs it: its process group gets what Ctrl-C sends."""
+    command = subprocess.Popen(
+        [COMMAND, *words],
+        env={"PATH": os.defpath, "TMPDIR": str(directory)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
+    with command:
+        try:
+            yield command
+        finally:
+            command.kill()
+
+
+def heard(stream: IO[str] | None) -> str:
+    assert stream is not None
+    return stream.readline()
+
+
+def interrupt(command: subprocess.Popen[str]) -> None:
+    os.killpg(command.pid, signal.SIGINT)
+
+
+def end(command: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code, and the rest of stderr."""
+    _, err = command.communicate(timeout=PATIENCE)
+    return command.returncode, err
 
 
 SAID = (130, "v010-adapter: interrupted\n")
 
 
-@pytest.mark.parametrize("after", ["The life of a pod", "Synchronize", "RunPodSandbox", "CreateContainer"])
+@pytest.mark.parametrize("after", ["The life of a pod", "CreateContainer"])
 def test_a_demo_ends_the_adapter_and_its_programs_before_it_removes_their_directory(tmp_path: Path, after: str) -> None:
     with started("demo", directory=tmp_path) as demo:
-        while not demo.out.readline().startswith(after):
+        while not heard(demo.stdout).startswith(after):
             pass
-        demo.interrupt()
-        assert demo.end() == SAID
+        interrupt(demo)
+        assert end(demo) == SAID
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_simulation_that_waits_for_a_plugin_ends(tmp_path: Path) -> None:
     (tmp_path / "temporary").mkdir()
     with started("simulate", "-socket", tmp_path / "socket", directory=tmp_path / "temporary") as simulation:
-        assert "waiting for a plugin" in simulation.err.readline()
-        simulation.interrupt()
-        assert simulation.end() == SAID
+        assert "waiting for a plugin" in heard(simulation.stderr)
+        interrupt(simulation)
+        assert end(simulation) == SAID
     assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
 
 
@@ -99,8 +88,8 @@ def test_an_invocation_ends_the_plugin_and_what_it_has_started(tmp_path: Path) -
     (tmp_path / "temporary").mkdir()
     with started("invoke", plugin, directory=tmp_path / "temporary") as invocation, fifo.open() as held:
         assert held.readline() == "at work\n"
-        invocation.interrupt()
-        assert invocation.end() == SAID
+        interrupt(invocation)
+        assert end(invocation) == SAID
         assert select.select([held], [], [], PATIENCE)[0], "a process that the plugin has started is left"
         assert held.read() == ""
     assert list((tmp_path / "temporary").iterdir()) == []
@@ -131,13 +120,13 @@ def test_a_second_one_does_not_disturb_the_clean_up(tmp_path: Path) -> None:
     plugin.chmod(0o755)
     (tmp_path / "temporary").mkdir()
     with started("simulate", "-plugin", plugin, directory=tmp_path / "temporary") as simulation:
-        assert simulation.err.readline() == "at work\n"
+        assert heard(simulation.stderr) == "at work\n"
         with plugin.open() as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            simulation.interrupt()
-            assert simulation.err.readline() == "ending\n"
-            simulation.interrupt()
-        assert simulation.end() == (130, f"ended\n{SAID[1]}")
+            interrupt(simulation)
+            assert heard(simulation.stderr) == "ending\n"
+            interrupt(simulation)
+        assert end(simulation) == (130, f"ended\n{SAID[1]}")
     assert list((tmp_path / "temporary").iterdir()) == []
 
 

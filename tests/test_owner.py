@@ -13,30 +13,34 @@ import pytest
 
 from adapter.owner import Owner
 
+from .processes import open_descriptors
+
 
 class Owners:
     """Adapters that share a state directory. Open files of one process exclude each other as processes do."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.made: list[Owner] = []
+        self.made: dict[int, int] = {}
+        """Each one's descriptor, by its identity."""
 
     def new(self) -> Owner:
-        self.made.append(Owner(str(self.directory)))
-        return self.made[-1]
+        before = open_descriptors()
+        made = Owner(str(self.directory))
+        (fd,) = open_descriptors() - before
+        self.made[id(made)] = int(fd)
+        return made
 
     def kill(self, owner: Owner) -> None:
-        os.close(owner._fd)
-        self.made.remove(owner)
+        os.close(self.made.pop(id(owner)))
 
 
 @pytest.fixture
 def owners(tmp_path: Path) -> Iterator[Owners]:
     owners = Owners(tmp_path / "a" / "state")
     yield owners
-    for owner in owners.made:
-        if owner.has_directory:
-            os.close(owner._fd)
+    for fd in owners.made.values():
+        os.close(fd)
 
 
 def test_one_is_the_owner_and_the_others_say_once_who_it_is(owners: Owners, caplog: pytest.LogCaptureFixture) -> None:
@@ -48,11 +52,7 @@ def test_one_is_the_owner_and_the_others_say_once_who_it_is(owners: Owners, capl
         f"{owners.directory}: process {os.getpid()} serves the events; this one waits"
     ]
     assert (first.is_held, second.is_held) == (True, False)
-
-
-def test_the_directory_is_for_root_alone(owners: Owners) -> None:
-    owners.new()
-    assert oct(owners.directory.stat().st_mode & 0o777) == "0o700"
+    assert oct(owners.directory.stat().st_mode & 0o777) == "0o700", "for root alone"
 
 
 def test_the_death_of_the_owner_frees_the_lock_and_its_ids(owners: Owners) -> None:
@@ -96,21 +96,14 @@ def test_released_it_is_for_the_next_but_not_the_ids_whose_chains_go_on(owners: 
     assert second.is_alone
 
 
-def test_its_own_ids_are_not_elsewhere(owners: Owners) -> None:
-    first = owners.new()
-    first.take()
-    first.release(["c1"])
-    assert first.take_back()
-    assert not first.is_elsewhere("c1")
-    assert first.is_alone
-
-
 def test_it_is_taken_back_if_nobody_had_it_meanwhile(owners: Owners) -> None:
     first, second = owners.new(), owners.new()
     assert not first.take_back()
     first.take()
-    first.release(())
+    first.release(["c1"])
     assert first.take_back()
+    assert not first.is_elsewhere("c1"), "its own ids are not elsewhere"
+    assert first.is_alone
     first.release(())
     second.take()
     assert not first.take_back()

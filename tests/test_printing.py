@@ -40,38 +40,22 @@ COMMANDS = [("hooks", "match"), ("simulate", "-plugin", "10-true=/bin/true")]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_an_error_that_lists_the_containers_of_a_pod(
-    command: tuple[str, ...], pod: Path, capfd: pytest.CaptureFixture[str]
+def test_the_containers_of_a_pod_and_a_file_that_is_none_or_is_not_there(
+    command: tuple[str, ...], pod: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert r"\x1b[2J" in printed(capfd, *command, "-container", pod)
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_the_container_of_a_pod_by_its_name(
-    command: tuple[str, ...], pod: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    printed(capfd, *command, "-container", pod, "-name", EVIL)
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_a_file_that_is_no_container_or_that_is_not_there(
-    command: tuple[str, ...], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+    assert printed(capfd, *command, "-container", pod, "-name", EVIL)
     evil = tmp_path / EVIL
     assert r"\x1b[2J" in printed(capfd, *command, "-container", evil)
     evil.write_text(json.dumps({EVIL: EVIL, "id": [EVIL], "ociVersion": EVIL, "linux": EVIL}))
     assert r"\x1b[2J" in printed(capfd, *command, "-container", evil)
 
 
-@pytest.mark.parametrize(
-    "words", [("check", "-config"), ("-config",), ("hooks", "match", "-container", "x", "-config")]
-)
-def test_a_configuration_with_such_a_key_and_such_a_path(
-    words: tuple[str, ...], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_configuration_with_such_a_key_and_such_a_path(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / f"{EVIL}.yaml"
     config.write_text(json.dumps({EVIL: 1, "log": {"level": EVIL}, "legacy": {"config": f"/{EVIL}"}}))
-    assert r"\x1b[2J" in printed(capfd, *words, config)
+    for words in ("check -config", "-config", "hooks match -container x -config"):
+        assert r"\x1b[2J" in printed(capfd, *words.split(), config)
 
 
 def test_the_files_that_a_check_finds(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

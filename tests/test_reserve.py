@@ -10,24 +10,17 @@ from adapter.plugin import Adapter
 from adapter.settings import parse
 
 
-@pytest.mark.parametrize(
-    ("nri", "text", "seconds"),
-    [
-        ("v0.12.4", "", 0.1),
-        ("v0.12.5", "", 0.1),
-        ("v0.12.3", "", 0.25),
-        ("", "", 0.25),
-        ("v0.12.3", "runtime: {reserve: 0}", 0),
-        ("v0.12.5", "runtime: {reserve: 1.5}", 1.5),
+def test_it_depends_on_whether_the_runtime_keeps_late_plugins() -> None:
+    for nri, text, seconds in (
+        *(("v0.12.4", "", 0.1), ("v0.12.5", "", 0.1), ("v0.12.3", "", 0.25), ("", "", 0.25)),
+        *(("v0.12.3", "runtime: {reserve: 0}", 0), ("v0.12.5", "runtime: {reserve: 1.5}", 1.5)),
         ("v0.12.5", "runtime: {reserve: auto}", 0.1),
-    ],
-)
-def test_it_depends_on_whether_the_runtime_keeps_late_plugins(nri: str, text: str, seconds: float) -> None:
-    loop = Loop()
-    adapter = Adapter(loop, parse(text, "here")[0], "name", lambda: None)
-    adapter.configure(api.ConfigureRequest(NRI_version=nri), Context("Configure", 2, loop.time, 0))
-    loop.close()
-    assert adapter.reserve == seconds
+    ):
+        loop = Loop()
+        adapter = Adapter(loop, parse(text, "here")[0], "name", lambda: None)
+        adapter.configure(api.ConfigureRequest(NRI_version=nri), Context("Configure", 2, loop.time, 0))
+        loop.close()
+        assert adapter.reserve == seconds, (nri, text)
 
 
 @pytest.mark.parametrize(("now", "lines"), [(1.9, 0), (2.1, 1)])
