@@ -131,6 +131,9 @@ def test_the_configuration_is_the_file_that_is_given_or_the_default_and_verbose_
     assert runs.settings.log.level == "error"
     assert cli.main(["-config", str(tmp_path / "other.yaml")]) == 0
     assert runs.settings.log.level == "warning"
+    assert runs.settings.hooks.watch
+    assert cli.main(["-disableWatch"]) == 0
+    assert not runs.settings.hooks.watch
     for flag in ("-v", "-verbose", "--verbose"):
         assert cli.main([flag]) == 0
         assert runs.settings.log._asdict() == {"level": "debug", "format": "json", "target": "auto", "secrets": False}

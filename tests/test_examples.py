@@ -56,6 +56,7 @@ def installed(request: pytest.FixtureRequest, tmp_path: Path) -> PluginFile:
 
 
 every_example = pytest.mark.parametrize("installed", NAMES, indirect=True)
+one_example = pytest.mark.parametrize("installed", ["nice"], indirect=True)
 
 
 def environment() -> dict[str, str]:
@@ -102,14 +103,14 @@ def test_an_example_works_when_it_is_started_by_hand(installed: PluginFile, tmp_
     assert process.returncode == 0  # the runtime has closed the connection
 
 
-@every_example
+@one_example
 def test_an_example_works_under_simulate(installed: PluginFile) -> None:
     words = [*SIMULATE, "-plugin", str(installed.path), "-o", "json"]
     done = subprocess.run(words, stdout=subprocess.PIPE, check=True)
     assert changes(done.stdout.decode(), installed.base)
 
 
-@every_example
+@one_example
 def test_an_example_works_with_the_socket_of_simulate(installed: PluginFile, tmp_path: Path) -> None:
     socket = tmp_path / "nri.sock"
     words = [*SIMULATE, "-socket", str(socket), "-o", "json"]
@@ -131,7 +132,7 @@ def changes(output: str, name: str) -> bool:
     return bool(line["adjust"]) == (name != "injector")
 
 
-@every_example
+@one_example
 def test_an_example_without_a_runtime_ends_with_a_line(installed: PluginFile, tmp_path: Path) -> None:
     words = beside(installed, tmp_path / "absent.sock")
     done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
@@ -139,7 +140,7 @@ def test_an_example_without_a_runtime_ends_with_a_line(installed: PluginFile, tm
     assert re.fullmatch(r"\S+: no runtime at .*/absent\.sock: No such file or directory\n", done.stderr)
 
 
-@pytest.mark.parametrize("installed", ["nice"], indirect=True)
+@one_example
 def test_nice_fails_the_start_of_nasty_and_prints_the_others(installed: PluginFile, tmp_path: Path) -> None:
     with Runtime(patient()) as runtime:
         _, process = by_hand(runtime, installed, tmp_path / "nri.sock")

@@ -194,12 +194,6 @@ def test_the_last_mib_of_lines_is_kept_in_order(handler: logs.Syslog, path: Path
     assert drained(handler, path) == kept(long_lines(1500))
 
 
-def test_bytes_count_not_records(handler: logs.Syslog, path: Path) -> None:
-    handler.setFormatter(logging.Formatter())  # some other one, which makes many lines of one record
-    say(handler, "\n".join(long_lines(1500)))
-    assert drained(handler, path) == kept(long_lines(1500))
-
-
 def drained(handler: logs.Syslog, path: Path) -> list[str]:
     """All that comes when a syslog daemon starts that reads in rounds, as often as its socket is full."""
     receiver = Receiver(path)
@@ -225,18 +219,6 @@ def test_a_syslog_that_does_not_read_is_not_waited_for_and_gets_the_rest_in_orde
         handler.flush()
         found += texts(receiver.read())
     assert found == sent
-
-
-def test_a_syslog_that_never_reads_costs_the_oldest_lines(handler: logs.Syslog, receiver: Receiver) -> None:
-    lines = long_lines(5000)
-    say(handler, *lines)
-    taken = texts(receiver.read())
-    rest = []
-    while handler.pending:
-        handler.flush()
-        rest += texts(receiver.read())
-    assert taken == lines[: len(taken)]
-    assert rest == kept(lines[len(taken) :])
 
 
 def test_after_a_restart_of_syslog_lines_go_to_the_new_one_and_none_is_lost(

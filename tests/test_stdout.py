@@ -14,8 +14,8 @@ BUFFERED: dict[str, str] = {}
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 """Python writes at its end, or at each `print`."""
 HELP = ["--help", "check -h"]  # which argparse prints; unbuffered, it ignores errors
-REPORTS = ["check", "check -o json", "completion bash", "install -dry-run", "demo"]
-CASES = [(words, BUFFERED) for words in (*HELP, *REPORTS)] + [(words, UNBUFFERED) for words in REPORTS]
+REPORTS = ["check -o json", "install -dry-run", "demo"]
+CASES = [(words, BUFFERED) for words in (*HELP, *REPORTS)] + [(words, UNBUFFERED) for words in REPORTS[:1]]
 
 
 def told(stdout: int, words: str, environment: dict[str, str]) -> tuple[int, list[str]]:

@@ -51,7 +51,10 @@ MAY_IMPORT = {
     "runtime": {"container_files", "errors", "nri", "paths", "wire"},
 }
 # What would make the protocol depend on where its bytes come from and go to.
-INPUT_AND_OUTPUT = set("asyncio io logging os select selectors socket subprocess threading time".split())
+INPUT_AND_OUTPUT = {
+    *("asyncio", "io", "logging", "os", "select", "selectors"),
+    *("socket", "subprocess", "threading", "time"),
+}
 
 
 def imported(module: Path) -> Iterator[str]:

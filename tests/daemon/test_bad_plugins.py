@@ -27,13 +27,6 @@ FAILURES = {  # the script of a plugin that fails, and what is to be said about 
     "yes oops | head -c 4000000 >&2": "no result (no output), exit code 0",
     "exec <&- >&- 2>&-": "no result (no output), exit code 0",
 }
-SUCCESSES = (
-    "echo '{}'; exit 7",
-    "echo '{}'; kill -KILL $$",
-    "echo '{\"error\":null}'",
-    "echo '{\"x\":['; yes 0, | head -n 90000; echo '0]}'",
-    f"echo '{{}}'; head -c {MIB - 3} /dev/zero | tr '\\0' ' '",
-)
 
 
 def executable(content: bytes) -> Callable[[Path], object]:
@@ -73,15 +66,6 @@ def test_a_failure_fails_the_create_by_name_and_ends_its_chain_and_spoils_no_del
         daemon.logged(f"ERROR delete of container default/web/other-{number} ", reason, " (tolerated)")
         assert node.runs("good")[len(before) :] == [("create", f"other-{number}"), ("delete", f"other-{number}")]
     node.still_serves(daemon)
-
-
-def test_what_is_a_result_counts_whatever_else_the_plugin_does(node: Node) -> None:
-    daemon = node.launch()
-    node.configure("odd", "good")
-    for number, script in enumerate(SUCCESSES):
-        node.plugin("odd", script)
-        assert daemon.call("StartContainer", start(f"ctr-{number}"))[1:3] == (Code.OK, ""), script
-    assert [request["results"][0]["error"] for request in node.requests("good")] == [""] * len(SUCCESSES)
 
 
 def test_a_binary_that_cannot_be_run_fails_creates_by_name_is_owed_no_delete_and_spoils_none(node: Node) -> None:
@@ -124,38 +108,6 @@ def test_a_request_of_a_mebibyte_is_whole_for_who_reads_it_and_no_burden_for_who
     assert int((node.path / "size").read_text()) > MIB
     request = json.loads((node.path / "request").read_bytes())
     assert request["spec"]["annotations"] == {"big": "x" * MIB}
-    node.still_serves(daemon)
-
-
-def test_a_child_that_keeps_the_pipes_holds_up_nobody_once_the_plugin_has_exited(node: Node) -> None:
-    gate = node.gate()
-    node.plugin("parent", f"sh -c '{gate.script}' & echo '{{\"plugin\":\"parent\"}}'")
-    node.configure("parent", "good")
-    daemon = node.launch()
-    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
-    os.kill(gate.arrival(), 0)  # the child is still there
-    assert node.requests("good")[0]["results"][0]["plugin"] == "parent"
-    node.still_serves(daemon)
-
-
-def test_a_plugins_stderr_is_logged_by_line_with_its_name_and_bounded(node: Node) -> None:
-    node.plugin("loud", "cat >/dev/null; echo one >&2; echo two >&2; yes more | head -c 1000000 >&2; echo '{}'")
-    node.configure("loud")
-    daemon = node.launch()
-    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
-    node.still_serves(daemon)
-    said = [line.partition(" INFO loud: stderr: ")[2] for line in daemon.log if " INFO loud: stderr: " in line]
-    assert (said[:3], len(said)) == (["one", "two", "more"], 501)
-    daemon.logged("loud: stderr: (more than 500 lines on stderr: the rest is not logged)")
-
-
-def test_an_error_text_beyond_all_reason_is_cut_on_its_way_to_the_runtime(node: Node) -> None:
-    node.plugin("bad", "printf '{\"error\":\"'; head -c 900000 /dev/zero | tr '\\0' x; printf '\"}'")
-    node.configure("bad")
-    daemon = node.launch()
-    reply = daemon.call("StartContainer", start("ctr"))
-    assert (reply.code, reply.message[:17]) == (Code.UNKNOWN, "plugin: bad: xxxx")
-    assert 60_000 < len(reply.message) < 70_000
     node.still_serves(daemon)
 
 

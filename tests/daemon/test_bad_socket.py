@@ -6,11 +6,9 @@ tests/wire and tests/nri have every case without a process; here the daemon meet
 from __future__ import annotations
 
 import json
-import struct
 
 import pytest
 
-from adapter.nri import api
 from adapter.nri.events import PLUGIN, RUNTIME
 from adapter.proto import ttrpc_pb2
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, mux, ttrpc
@@ -48,31 +46,9 @@ def refusal(daemon: Daemon, stream_id: int) -> tuple[int, str]:
     return status.code, status.message
 
 
-def frame_of(daemon: Daemon, method: str, payload: bytes) -> bytes:
-    """The bytes of a call; replies before it are forgotten."""
-    daemon.replies.clear()
-    daemon.connection.call(PLUGIN, method, payload, 60)
-    return daemon.connection.data_to_send()
-
-
 def closed(daemon: Daemon) -> None:
     daemon.until(lambda: daemon.trunk is not None and daemon.trunk.fileno() < 0, "the end of the trunk")
     daemon.end_runtime()
-
-
-def test_what_means_nothing_is_ignored(node: Node, daemon: Daemon) -> None:
-    for conn_id, size in ((0, 100), (3, 0), (0xFFFFFFFF, mux.MAX_PAYLOAD)):  # a connection that there is none of
-        daemon.send_bytes(mux.HEADER.pack(conn_id, size) + b"\xff" * size)
-    daemon.send_bytes(mux.HEADER.pack(PLUGIN_SERVICE, 0) * 1000 + mux.HEADER.pack(RUNTIME_SERVICE, 0) * 1000)
-    for type_ in (0, Type.RESPONSE, 4, 255):
-        message = struct.pack(">IIBB", 3, daemon.next_stream_id(), type_, 0) + b"abc"
-        daemon.send_bytes(mux.HEADER.pack(PLUGIN_SERVICE, len(message)) + message)
-    for stream_id in (0, 1, 2, 99):  # answers that nobody waits for
-        for content in (b"", GARBAGE):
-            daemon.send_bytes(mux.frames(RUNTIME_SERVICE, ttrpc.message(stream_id, Type.RESPONSE, content)))
-    for number in (0, 15, 99, -1):  # events that are not known yet
-        assert daemon.call("StateChange", api.StateChangeEvent(event=number)).code == Code.OK  # type: ignore[arg-type]
-    node.still_serves(daemon)
 
 
 def test_an_oversized_frame_costs_the_connection_with_one_line(node: Node) -> None:
@@ -99,21 +75,6 @@ def test_an_oversized_frame_is_the_end_only_when_the_chains_under_way_have_ended
     gate.let_on()
     assert daemon.ended() == 0
     assert node.runs("slow") == [("create", "ctr")]
-
-
-def test_calls_in_pieces_and_in_one_piece_are_served(node: Node, daemon: Daemon) -> None:
-    for size in (1, 7, 9, 4096):
-        data = frame_of(daemon, "StartContainer", start(f"of-{size}", {"big": "x" * 200}).SerializeToString())
-        for begin in range(0, len(data), size):
-            daemon.send_bytes(data[begin : begin + size])
-        daemon.until(lambda: daemon.replies, "the answer")
-    message = frame_of(daemon, "StartContainer", start("one", {"big": "x" * 2000}).SerializeToString())[8:]
-    daemon.send_bytes(b"".join(mux.HEADER.pack(PLUGIN_SERVICE, 1) + bytes([byte]) for byte in message))
-    daemon.until(lambda: daemon.replies, "the answer")
-    two = b"".join(frame_of(daemon, "StartContainer", start(id_).SerializeToString())[8:] for id_ in ("two", "three"))
-    daemon.send_bytes(mux.HEADER.pack(PLUGIN_SERVICE, len(two)) + two)
-    daemon.until(lambda: len(daemon.replies) == 2, "both answers")
-    assert {id_ for _, id_ in node.runs("good")} == {"of-1", "of-7", "of-9", "of-4096", "one", "two", "three"}
 
 
 def test_a_runtime_that_goes_in_the_middle_of_a_frame_is_gone_and_that_is_all(node: Node) -> None:
@@ -160,20 +121,6 @@ def test_what_cannot_be_decoded_or_is_not_known_is_refused(node: Node, daemon: D
     for service, method in ((PLUGIN, "Explode"), (PLUGIN, ""), ("", ""), (RUNTIME, "RegisterPlugin")):
         assert daemon.reply(daemon.send(method, b"", service=service)).code == Code.UNIMPLEMENTED, (service, method)
     node.still_serves(daemon)
-
-
-def test_a_stream_id_that_is_wrong_is_refused(node: Node, daemon: Daemon) -> None:
-    for stream_id in (0, 2, 0xFFFFFFFE):
-        daemon.send_message(stream_id, envelope("StartContainer", start("ctr").SerializeToString()))
-        assert refusal(daemon, stream_id) == (Code.INVALID_ARGUMENT, f"stream id {stream_id} is even")
-    last = daemon.send("CreateContainer")
-    assert daemon.reply(last).code == Code.OK
-    for stream_id in (1, last):
-        daemon.send_message(stream_id, envelope("StartContainer", start("ctr").SerializeToString()))
-        assert refusal(daemon, stream_id) == (Code.INVALID_ARGUMENT, f"stream id {stream_id} does not increase")
-    assert refusal(daemon, daemon.send_envelope(b"x", Type.DATA))[0] == Code.INVALID_ARGUMENT
-    node.still_serves(daemon)
-    assert ("create", "ctr") not in node.runs("good")
 
 
 def test_an_undecodable_answer_to_the_registration_is_a_refusal(node: Node) -> None:

@@ -143,7 +143,7 @@ def test_wrong_configuration_from_the_runtime_is_reported_by_line_and_the_rest_o
         ("legacy: {config: '/a'", ":1: expected ',' or '}'"),
         ("log: &a {level: *a}\n", ":1: log.level: "),
         ("\x01", ": special characters are not allowed"),
-        ("legacy: " + "[" * 20_000, ""),
+        ("legacy: " + "[" * 2_000, ""),
         ('legacy: {environment: {A: "x\\0y"}}', ":1: legacy.environment"),
         ('legacy: {config: "/a\\0b"}', ":1: legacy.config"),
     ],

@@ -85,7 +85,7 @@ def test_a_runtime_that_goes_with_answers_unread_is_gone_and_that_is_all(node: N
     node.plugin("bad", LONG_ERROR)
     node.configure("bad")
     daemon = node.launch(by_process=True)
-    failed(daemon, 10)
+    failed(daemon, 5)
     daemon.end_runtime()
     assert daemon.ended() == 0
 
@@ -167,7 +167,7 @@ def test_sigterm_does_not_lose_answers_that_the_runtime_has_not_read_yet(node: N
     node.plugin("bad", LONG_ERROR)
     node.configure("bad")
     daemon = node.launch()
-    calls = failed(daemon, 10)
+    calls = failed(daemon, 5)
     daemon.signal(signal.SIGTERM)
     daemon.logged("INFO ending on SIGTERM")
     for call in calls:

@@ -90,7 +90,7 @@ def test_a_runtime_that_does_not_read_costs_no_event_and_gets_every_answer_when_
     node.plugin("bad", LONG_ERROR)
     node.configure("bad")
     daemon = node.launch()
-    calls = failed(daemon, 10)
+    calls = failed(daemon, 5)
     calls.append(daemon.send("StartContainer", start("one-more")))  # while the others' answers stand in its way
     daemon.logged("ERROR create of container default/web/one-more (one-more): ")
     for call in calls:

@@ -9,7 +9,7 @@ import pytest
 
 from adapter.nri import api
 
-from .harness import COMMAND, SAFETY, Daemon, Node
+from .harness import SAFETY, Daemon, Node
 
 CREATE_CONTAINER = 1 << 3
 
@@ -76,17 +76,6 @@ def test_hooks_that_match_are_injected_and_a_change_is_in_force_for_the_very_nex
     node.still_serves(daemon)
 
 
-def test_without_watching_a_new_file_is_not_seen(
-    node: Node, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    settings = tmp_path_factory.mktemp("own") / "adapter.yaml"
-    settings.write_text(node.settings(hooks={"directories": [str(tmp_path)]}))
-    daemon = node.spawn([COMMAND, "-disableWatch", "-config", settings]).handshake()
-    daemon.logged("registered with")
-    (tmp_path / "late.json").write_text(hook())
-    assert not created(daemon).HasField("adjust")
-
-
 def test_bad_files_are_named_once_also_while_no_container_comes_and_cost_none(node: Node, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"version": "1.0.0",')
     (tmp_path / "good.json").write_text(hook())
@@ -98,15 +87,3 @@ def test_bad_files_are_named_once_also_while_no_container_comes_and_cost_none(no
         (tmp_path / f"{name}.json").write_text("[]")
         daemon.logged(f"{name}.json")
     assert len([line for line in daemon.log if "bad.json" in line]) == 1
-
-
-@pytest.mark.deadline
-def test_while_patterns_take_seconds_to_compile_containers_are_answered_in_time(node: Node, tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(hook())
-    daemon, _ = configured(node, {"directories": [str(tmp_path)]})
-    assert created(daemon).adjust.hooks.create_runtime
-    large = [f"\\pL{{10}}{number}" for number in range(1000)]
-    (tmp_path / "b.json").write_text(hook().replace('{"always": true}', json.dumps({"commands": large})))
-    assert len(created(daemon, "c2", 1.0).adjust.hooks.create_runtime) == 1, "the hooks that were in force before"
-    daemon.logged("files are still being read", "in force before")
-    node.still_serves(daemon)

@@ -231,16 +231,6 @@ def test_a_process_that_never_reads_is_answered_for_in_time(node: Node, started:
     assert node.runs("good") == [("create", "c1")]
 
 
-def test_a_child_that_holds_the_pipes_holds_nobody_up(node: Node, started: int) -> None:
-    plugin(node, "leaves", "IFS= read -r line; sleep 1000 & echo $! >&2; echo '{}'")
-    node.configure("leaves", "good")
-    daemon = node.launch(STANDBY)
-    standing_by(daemon, started, 2)
-    assert daemon.call("StartContainer", start("c1")).code == Code.OK
-    os.kill(int(daemon.logged("leaves: stderr:").split()[-1]), signal.SIGKILL)
-    assert node.runs("good") == [("create", "c1")]
-
-
 def test_the_status_tells_how_many_there_are_and_why_there_are_none(
     node: Node, started: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,26 +102,6 @@ def test_as_json_they_are_for_machines_whatever_numbers_a_result_has(node: Node,
     node.still_serves(daemon)
 
 
-FORGED = "no\n<0>v010-adapter[1]: forged\x1b[2J\u2028"
-FORGING = f"""printf 'a\\033[2J\\r<0>b\\n\\302\\233c\\n' >&2
-cat <<'END'
-{json.dumps({"error": FORGED})}
-END"""
-
-
-@pytest.mark.parametrize("format_", ["text", "json"])
-def test_what_a_plugin_quotes_forges_no_line(node: Node, receiver: Receiver, format_: str) -> None:
-    """A plugin's error and its stderr may quote what a pod's author has written."""
-    node.plugin("quotes", FORGING)
-    node.configure("quotes")
-    daemon = launch(node, receiver.path, format=format_)
-    assert daemon.call("StartContainer", start("ctr")).message == f"plugin: quotes: {FORGED}"
-    receiver.until("create of container default/web/ctr (ctr)")
-    receiver.until(r"quotes: stderr: \x9bc" if format_ == "text" else r"quotes: stderr: \u009bc")
-    head = f"v010-adapter[{daemon.pid}]: "
-    assert all(line.isprintable() and line[4:].startswith(head) for line in receiver.waiting())
-
-
 def test_without_syslog_lines_are_kept_in_order_and_written_when_there_is_one(node: Node, path: Path) -> None:
     node.plugin("loud", "i=0; while [ $i -lt 500 ]; do echo \"line $i\" >&2; i=$((i+1)); done; echo '{}'")
     node.configure("loud")
@@ -136,21 +116,6 @@ def test_without_syslog_lines_are_kept_in_order_and_written_when_there_is_one(no
     said = [line.partition("loud: stderr: ")[2] for line in receiver.lines]
     assert [line for line in said if line] == [f"line {number}" for number in range(500)] * 2
     assert receiver.count("registered") == 1
-
-
-def test_a_restart_of_syslog_loses_no_line(node: Node, receiver: Receiver, path: Path) -> None:
-    node.configure("missing")
-    daemon = launch(node, path)
-    receiver.until("registered")
-    receiver.stop()
-    assert daemon.call("StartContainer", start("between")).code == Code.UNKNOWN
-    again = Receiver(path)
-    try:
-        assert daemon.call("StartContainer", start("after")).code == Code.UNKNOWN
-        again.until("create of container default/web/after (after)")
-    finally:
-        again.stop()
-    assert ["between" in line for line in again.lines if "create of" in line] == [True, False]
 
 
 def test_what_is_wrong_with_its_configuration_reaches_syslog(node: Node, receiver: Receiver, path: Path) -> None:
