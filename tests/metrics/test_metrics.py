@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from prometheus_client.core import Metric
 
 from adapter.daemon import Daemon
 from adapter.job.runner import Account, Outcome
+from adapter.loop import Loop
 from adapter.monitoring.metrics import PREFIX, families, serve
+from adapter.monitoring.openings import Openings
 from adapter.nri import Identity
 from adapter.settings import Settings
 from adapter.times import Histogram
@@ -32,9 +35,18 @@ BASES = ("_seconds", "_total", "_bytes")
 @cache
 def described() -> dict[str, Any]:
     """The state of an adapter that has not joined a runtime yet."""
-    daemon = Daemon(Settings(), [], Identity("v010-adapter", "00"), None, lambda: (Settings(), []))
-    daemon._loop.close()
-    return daemon._describe()
+    told: list[tuple[Loop, Callable[[], dict[str, Any]]]] = []
+
+    def openings(loop: Loop, describe: Callable[[], dict[str, Any]]) -> Openings:
+        told.append((loop, describe))
+        return Openings(loop, describe)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("adapter.daemon.Openings", openings)
+        Daemon(Settings(), [], Identity("v010-adapter", "00"), None, lambda: (Settings(), []))
+    [(loop, describe)] = told
+    loop.close()
+    return describe()
 
 
 def state() -> dict[str, Any]:
