@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeVar
@@ -55,110 +55,65 @@ def as_json(message: Message) -> dict[str, Any]:
 
 KEYS = ("a", "b")
 CHANGED = ("a", "b", "-a", "-b", "--a", "-", "")
-VALUES = ("x", "-x", "")
-NUMBERS = (1, 0)
+TEXTS = ("x", "-x", "")
+SPECIAL: Mapping[str, list[Any]] = {
+    "nri.pkg.api.v1alpha1.ContainerAdjustment.args": [["x"], ["", "y"], [""]],
+    "nri.pkg.api.v1alpha1.Container.env": [["a=1"], ["a"], ["b=x=y"], ["=", ""]],
+    "nri.pkg.api.v1alpha1.LinuxRdt.remove": [True],
+}
 
 
-def family(path: str, values: Iterable[Any]) -> list[Fragment]:
-    """The same field with each of the values."""
-    found: list[Fragment] = []
-    for value in values:
-        fragment = value
-        for name in reversed(path.split(".")):
-            fragment = {name: fragment}
-        found.append(fragment)
-    return found
-
-
-def by_key(path: str, values: Sequence[Any] = VALUES[:2], keys: Sequence[str] = CHANGED) -> list[Fragment]:
-    return family(path, ({key: value} for key, value in product(keys, values)))
-
-
-def by_name(path: str, name: str, /, keys: Sequence[str] = CHANGED, **others: Sequence[Any]) -> list[Fragment]:
-    """Lists of one element. Only the name is common to all kinds of elements."""
-    return family(
-        path,
-        ([{name: key, **dict(zip(others, values, strict=True))}] for key, *values in product(keys, *others.values())),
-    )
-
-
-def optional(path: str, values: Iterable[Any]) -> list[Fragment]:
-    return family(path, ({"value": value} for value in values))
-
-
-def numbers(path: str, of: type[Message]) -> list[Fragment]:
-    """Every field of a message that holds numbers, switches and texts."""
-    found = []
-    for field in of.DESCRIPTOR.fields:
-        if field.message_type is None:
-            found += family(f"{path}.{field.name}", VALUES[:2])
+def families(of: Any, keys: Sequence[str] = CHANGED, path: str = "") -> dict[str, list[Fragment]]:
+    """What there is to say about each field, by its path; those of `linux` and of `resources` are apart."""
+    found: dict[str, list[Fragment]] = {}
+    for field in of.fields:
+        if field.name in ("linux", "resources"):
+            found |= families(field.message_type, keys, f"{path}{field.name}.")
         else:
-            values = (True, False) if field.message_type.name == "OptionalBool" else NUMBERS
-            found += optional(f"{path}.{field.name}", values)
+            found[path + field.name] = [_wrapped(path + field.name, value) for value in _values(field, keys)]
     return found
 
 
-def resources(path: str = "") -> list[list[Fragment]]:
-    return [
-        numbers(f"{path}memory", api.LinuxMemory),
-        numbers(f"{path}cpu", api.LinuxCPU),
-        by_name(f"{path}hugepage_limits", "page_size", KEYS, limit=NUMBERS),
-        optional(f"{path}blockio_class", VALUES) + optional(f"{path}rdt_class", VALUES),
-        family(f"{path}pids.limit", NUMBERS),
-        by_name(f"{path}devices", "access", KEYS, allow=(True, False)),
-    ]
+def _wrapped(path: str, value: Any) -> Fragment:
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    fragment: Fragment = value
+    return fragment
 
 
-UNIFIED = by_key("unified", keys=KEYS)
-ADJUSTMENT = [
-    by_key("annotations"),
-    by_name("mounts", "destination", source=VALUES[:2]),
-    by_name("env", "key", value=VALUES),
-    family("args", (["x"], ["", "y"], [""])),
-    [hook for stage in api.Hooks.DESCRIPTOR.fields for hook in by_name(f"hooks.{stage.name}", "path", KEYS)],
-    by_name("rlimits", "type", KEYS, hard=NUMBERS),
-    by_name("CDI_devices", "name", KEYS),
-    by_name("linux.devices", "path", major=NUMBERS),
-    *resources("linux.resources."),
-    by_key("linux.resources.unified", keys=KEYS),
-    family("linux.cgroups_path", VALUES),
-    optional("linux.oom_score_adj", NUMBERS),
-    family("linux.io_priority.priority", NUMBERS),
-    family("linux.seccomp_policy.default_action", VALUES),
-    by_name("linux.namespaces", "type", path=VALUES[:2]),
-    by_key("linux.sysctl"),
-    by_key("linux.net_devices", [{"name": value} for value in VALUES[:2]]),
-    family("linux.scheduler.nice", NUMBERS),
-    family("linux.memory_policy.nodes", VALUES),
-    [
-        *optional("linux.rdt.clos_id", VALUES),
-        *optional("linux.rdt.schemata", ([], ["x"])),
-        *optional("linux.rdt.enable_monitoring", (True, False)),
-        *family("linux.rdt.remove", (True,)),
-    ],
-]
+def _values(field: Any, keys: Sequence[str]) -> list[Any]:
+    """Small values of a field. An element of a list is named by its first text, which is one of the keys."""
+    inner = field.message_type
+    if field.full_name in SPECIAL:
+        return SPECIAL[field.full_name]
+    if inner is None:
+        texts, switches = field.type == field.TYPE_STRING, field.type == field.TYPE_BOOL
+        values = TEXTS if texts else (True, False) if switches else (1, 0)
+        return [[value] for value in values[:1]] if field.is_repeated else list(values)
+    if inner.GetOptions().map_entry:
+        return [{key: value} for key, value in product(keys, _values(inner.fields_by_name["value"], keys)[:2])]
+    if field.is_repeated:
+        name, *others = sorted(inner.fields, key=lambda part: part.type != part.TYPE_STRING or part.is_repeated)
+        more = [{other.name: value} for other in others[:1] for value in _values(other, keys)[:2]]
+        return [[{name.name: key, **other}] for key, other in product(keys, [{}, *more])]
+    return [{part.name: value} for part in inner.fields for value in _values(part, keys)]
+
+
+ADJUSTMENT = list(families(api.ContainerAdjustment.DESCRIPTOR).values())
+MERGED = {"annotations", "mounts", "env", "args", "hooks", "rlimits", "linux"}
 CONTAINER = [
-    by_key("annotations", keys=KEYS),
-    by_name("mounts", "destination", KEYS),
-    family("env", (["a=1"], ["a"], ["b=x=y"], ["=", ""])),
-    family("args", (["z"],)),
-    by_name("hooks.poststop", "path", KEYS),
-    by_name("rlimits", "type", KEYS),
-    by_name("linux.devices", "path", KEYS),
-    *resources("linux.resources."),
-    by_name("linux.namespaces", "type", KEYS),
-    by_key("linux.sysctl", keys=KEYS),
-    by_key("linux.net_devices", [{"name": "x"}], KEYS),
-    family("linux.scheduler.priority", NUMBERS),
+    family for path, family in families(api.Container.DESCRIPTOR, KEYS).items() if path.partition(".")[0] in MERGED
 ]
+RESOURCES = families(api.LinuxResources.DESCRIPTOR, KEYS)
+UNIFIED = RESOURCES.pop("unified")
 
 
 @st.composite
-def of_families(draw: st.DrawFn, of: type[M], families: Sequence[Sequence[Fragment]], most: int) -> M:
+def of_families(draw: st.DrawFn, of: type[M], pieces: Sequence[Sequence[Fragment]], most: int) -> M:
     """A message of some pieces; there may be more to say about the same thing."""
     made = of()
     for _ in range(draw(st.integers(0, most))):
-        for fragment in draw(st.lists(st.sampled_from(draw(st.sampled_from(families))), min_size=1, max_size=2)):
+        for fragment in draw(st.lists(st.sampled_from(draw(st.sampled_from(pieces))), min_size=1, max_size=2)):
             ParseDict(fragment, made)
     return made
 
@@ -168,7 +123,7 @@ def updates(draw: st.DrawFn, ids: Sequence[str]) -> api.ContainerUpdate:
     """One update. It sets one unified key: of two, it is Go's map that decides which is claimed before a conflict."""
     update = api.ContainerUpdate(container_id=draw(st.sampled_from(ids)), ignore_failure=draw(st.booleans()))
     if draw(st.integers(0, 9)):
-        update.linux.resources.CopyFrom(draw(of_families(api.LinuxResources, resources(), 2)))
+        update.linux.resources.CopyFrom(draw(of_families(api.LinuxResources, list(RESOURCES.values()), 2)))
     if draw(st.booleans()):
         ParseDict(draw(st.sampled_from(UNIFIED)), update.linux.resources)
     return update
@@ -180,12 +135,12 @@ def cases(draw: st.DrawFn, event: str) -> Case:
     container = draw(of_families(api.Container, CONTAINER, 4))
     container.id = "ctr"
     ids = ["d", "e"] * 8 + ["ctr"] if event == "CreateContainer" else ["d", "ctr", "ctr", "ctr"]
-    requested = draw(of_families(api.LinuxResources, [*resources(), UNIFIED], 2))
-    families = draw(st.lists(st.sampled_from(ADJUSTMENT), min_size=1, max_size=4))
+    requested = draw(of_families(api.LinuxResources, [*RESOURCES.values(), UNIFIED], 2))
+    chosen = draw(st.lists(st.sampled_from(ADJUSTMENT), min_size=1, max_size=4))
     answers = []
     for _ in range(draw(st.integers(1, len(PLUGINS)))):
         answer = REPLIES[event](update=draw(st.lists(updates(ids), max_size=1 if event == "CreateContainer" else 2)))
         if event == "CreateContainer" and draw(st.integers(0, 9)):
-            answer.adjust.CopyFrom(draw(of_families(api.ContainerAdjustment, families, 3)))
+            answer.adjust.CopyFrom(draw(of_families(api.ContainerAdjustment, chosen, 3)))
         answers.append(answer)
     return Case(event, container, requested, answers)
