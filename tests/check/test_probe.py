@@ -42,14 +42,11 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("brief")
 def test_a_plugin_that_waits_and_fails_without_a_request_may_stand_by(node: Node) -> None:
-    assert verdict(node, WAITS) == ["ok plugin: may stand by: it waits for its request, and fails without one"]
+    """So may one whose result is an error, and one that ends by a signal."""
+    for script in (WAITS, 'read -r line; echo \'{"error": "no request"}\'', "read -r line; kill -9 $$"):
+        said = "ok plugin: may stand by: it waits for its request, and fails without one"
+        assert verdict(node, script) == [said]
     assert (node.folder / "runs").exists()
-
-
-@pytest.mark.usefixtures("brief")
-def test_so_may_one_whose_result_is_an_error(node: Node) -> None:
-    [line] = verdict(node, 'read -r line; echo \'{"error": "no request"}\'')
-    assert line.startswith("ok plugin: may stand by")
 
 
 EMPTY = "it takes an empty stdin for a request: exit code 0, no error in its result"
@@ -88,12 +85,6 @@ def test_a_plugin_that_does_not_end_is_killed_with_its_children(node: Node, monk
     with impatience("a child of the plugin still has its pipe"):
         assert os.read(reader, 1) == b""
     os.close(reader)
-
-
-@pytest.mark.usefixtures("brief")
-def test_a_plugin_that_ends_by_a_signal_has_ended(node: Node) -> None:
-    [line] = verdict(node, "read -r line; kill -9 $$")
-    assert line == "ok plugin: may stand by: it waits for its request, and fails without one"
 
 
 def test_a_plugin_that_is_not_there_is_a_problem(node: Node) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import pytest
 from adapter import paths
 from adapter.hooks.directory import Directories
 
-from .hookdirs import PROGRAM, Reads, hooks, in_force, later, opened, problems, relink, replace, text
+from .hookdirs import PROGRAM, Reads, hooks, in_force, later, opened, problems, replace, text
 
 GOOD, BAD, EMPTY, NULL = "good", b"{", b"", "a link to /dev/null"
 
@@ -119,45 +117,6 @@ def test_while_a_file_is_written_anew_its_last_good_version_is_in_force(tmp_path
                 assert in_force(directories) == expected, "emptied by its writer, it is not meant to hide others"
                 file.write(after[end : end + 1])
             assert in_force(directories) == {"x.json": "2" if before else "1"}
-
-
-def volume(place: Path, number: int, files: dict[str, bytes], observe: Callable[[], object]) -> None:
-    """Writes a ConfigMap's volume as the kubelet's AtomicWriter does it."""
-    place.mkdir(exist_ok=True)
-    new = place / f"..2026_11_21_{number}"
-    new.mkdir()
-    for name, content in files.items():
-        (new / name).write_bytes(content)
-    observe()
-    old = place / os.readlink(place / "..data") if number > 1 else None
-    relink(place / "..data", new.name)
-    observe()
-    for name in files:
-        if not os.path.lexists(place / name):
-            (place / name).symlink_to(f"..data/{name}")
-            observe()
-    for path in list(place.iterdir()):
-        if not path.name.startswith("..") and path.name not in files:
-            path.unlink()
-    if old:
-        shutil.rmtree(old)
-    observe()
-
-
-@pytest.mark.parametrize("observed", [False, True], ids=["looked at when done", "looked at after each step"])
-def test_a_kubernetes_volume_is_followed(tmp_path: Path, observed: bool) -> None:
-    place = tmp_path / "volume"
-    directories = opened(place)
-    updates: list[tuple[dict[str, bytes], dict[str, str]]] = [
-        ({"a.json": text(1), "b.json": text(1)}, {"a.json": "1", "b.json": "1"}),
-        ({"a.json": text(2), "c.json": text(2)}, {"a.json": "2", "c.json": "2"}),
-        ({"a.json": b"{", "c.json": text(3)}, {"a.json": "2", "c.json": "3"}),
-        ({"c.json": text(4)}, {"c.json": "4"}),
-    ]
-    for number, (files, expected) in enumerate(updates, 1):
-        volume(place, number, files, directories.current if observed else lambda: None)
-        assert in_force(directories) == expected
-    assert directories.problems == []
 
 
 MOUNTS = """

@@ -40,6 +40,17 @@ neither is one to /dev/null: mkdir d; ln d/x.json ../joint; ln joint /dev/null; 
     BAD x.json; ln joint /dev/null; BAD; IS
 a file that is changed by another of its names counts: write d/x.json; hardlink y d/x.json; open d; write y 2;
     IS x.json=2; hardlink z y; rm y; write z 3; IS x.json=3
+# A ConfigMap's volume, written as the kubelet's AtomicWriter does it: looked at after each step, and when it is done.
+a volume is followed: mkdir v; open v; write v/..1/a.json; write v/..1/b.json; IS; ln v/..data ..1; IS;
+    ln v/a.json ..data/a.json; IS a.json=1; ln v/b.json ..data/b.json; IS a.json=1 b.json=1; write v/..2/a.json 2;
+    write v/..2/c.json 2; IS a.json=1 b.json=1; ln v/..data ..2; IS a.json=2; ln v/c.json ..data/c.json;
+    IS a.json=2 c.json=2; rm v/b.json; rm v/..1; IS a.json=2 c.json=2; write v/..3/a.json {; write v/..3/c.json 3;
+    ln v/..data ..3; IS a.json=2 c.json=3; BAD a.json; rm v/..2; IS a.json=2 c.json=3; write v/..4/c.json 4;
+    ln v/..data ..4; IS c.json=4; rm v/a.json; rm v/..3; IS c.json=4; BAD
+an update as a whole is followed: mkdir v; open v; write v/..1/a.json; write v/..1/b.json; ln v/..data ..1;
+    ln v/a.json ..data/a.json; ln v/b.json ..data/b.json; IS a.json=1 b.json=1; write v/..2/a.json {;
+    write v/..2/c.json 2; ln v/..data ..2; ln v/c.json ..data/c.json; rm v/b.json; rm v/..1; IS a.json=1 c.json=2;
+    write v/..3/c.json 3; ln v/..data ..3; rm v/a.json; rm v/..2; IS c.json=3; BAD
 # Several directories.
 while an override is written for the first time it hides nothing: write a/x.json 1; mkdir b; open a b; empty b/x.json;
     IS x.json=1; write b/x.json 2; IS x.json=2
