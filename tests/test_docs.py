@@ -49,10 +49,9 @@ def timeless(output: str) -> str:
     return re.sub(r" *\b[0-9.]+ (m?s)\b", r" N \1", output)
 
 
-def pages_with(*languages: str) -> pytest.MarkDecorator:
-    """The test is for each page that has blocks in one of the languages."""
-    found = [page for page in PAGES if any(blocks(page, language) for language in languages)]
-    return pytest.mark.parametrize("page", found, ids=[str(page.relative_to(ROOT)) for page in found])
+def pages_with(*languages: str) -> list[Path]:
+    """The pages that have blocks in one of the languages."""
+    return [page for page in PAGES if any(blocks(page, language) for language in languages)]
 
 
 # ---- commands
@@ -84,7 +83,7 @@ def folder(page: Path, tmp_path: Path) -> Path:
     return clone
 
 
-@pages_with("sh")
+@pytest.mark.parametrize("page", pages_with("sh"), ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_prints_what_the_page_says(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
     here = folder(page, tmp_path)
     found = list(COMMANDS.finditer(page.read_text()))
@@ -105,10 +104,11 @@ def test_every_command_prints_what_the_page_says(page: Path, tmp_path: Path, env
         assert (done.returncode, timeless(done.stdout)) == (0, timeless(output)), block["commands"]
 
 
-@pages_with("console")
-def test_other_commands_are_for_root_on_a_node_or_tested_elsewhere(page: Path) -> None:
-    lines = "".join(blocks(page, "console")).splitlines()
-    assert [line for line in lines if not line.startswith("# ")] in ([], ["$ make demo"])  # tests/test_demo.py
+def test_other_commands_are_for_root_on_a_node_or_tested_elsewhere() -> None:
+    for page in pages_with("console"):
+        lines = "".join(blocks(page, "console")).splitlines()
+        # tests/test_demo.py has the one
+        assert [line for line in lines if not line.startswith("# ")] in ([], ["$ make demo"]), page
 
 
 def test_a_block_is_of_a_kind_that_is_looked_at() -> None:
@@ -119,20 +119,14 @@ def test_a_block_is_of_a_kind_that_is_looked_at() -> None:
 # ---- files
 
 
-@pages_with("yaml")
-def test_every_configuration_can_be_used(page: Path) -> None:
-    for text in blocks(page, "yaml"):
-        found, errors = settings.parse(text, "here")
-        assert errors == []
-        assert found != settings.Settings() or page.name == "configuration.md"
-
-
-@pages_with("toml", "json")
-def test_every_file_of_others_can_be_read(page: Path) -> None:
-    for text in blocks(page, "toml"):
-        assert tomllib.loads(text)
-    for text in blocks(page, "json"):
-        assert json.loads(text)
+def test_every_configuration_can_be_used_and_every_file_of_others_can_be_read() -> None:
+    for page in pages_with("yaml", "toml", "json"):
+        for text in blocks(page, "yaml"):
+            found, errors = settings.parse(text, "here")
+            assert errors == [], page
+            assert found != settings.Settings() or page.name == "configuration.md"
+        assert all(map(tomllib.loads, blocks(page, "toml")))
+        assert all(map(json.loads, blocks(page, "json")))
 
 
 def test_the_plugin_on_the_page_of_the_stub_is_the_example() -> None:

@@ -32,9 +32,6 @@ class Gate:
             line += os.read(self._fds[0], 1)
         return int(line)
 
-    def nobody_has_arrived(self) -> bool:
-        return not select.select([self._fds[0]], [], [], 0)[0]
-
     def let_on(self) -> None:
         """Lets one plugin go on."""
         os.write(self._fds[1], b"\n")

@@ -112,30 +112,23 @@ def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node) -> None:
     assert (watching.returncode, rest[1]) == (130, "v010-adapter: interrupted\n")
 
 
-def test_a_mistake_in_the_configuration_that_the_runtime_has_sent_is_a_fault(node: Node, told: Told) -> None:
-    node.shared_state = "state"
-    daemon = node.launch(unheard=1)
-    assert daemon.call("CreateContainer").code == Code.OK
-    code, [adapter] = told()
-    assert code == 1
-    assert [fault for fault in adapter["faults"] if "unheard: unknown key" in fault] == adapter["faults"]
-
-
 def test_a_broken_conf_json_is_a_fault_that_says_whether_the_last_good_version_is_in_force(
     node: Node, told: Told, asked: Ask
 ) -> None:
     node.write_conf("{")
-    daemon = joined(node)
+    node.shared_state = "state"
+    daemon = node.launch(unheard=1)
     assert daemon.call("StartContainer", start("c1")).code == Code.UNKNOWN
     code, [adapter] = told()
     assert code == 1
+    assert adapter["faults"].pop(0 if "unheard: unknown key" in adapter["faults"][0] else 1)
     assert adapter["faults"][0].startswith(f"{node.conf_json}:1: unexpected end; no plugin can run")
     assert "FAULT" in asked().stdout
     node.configure("good")
     assert daemon.call("StartContainer", start("c2")).code == Code.OK
     node.write_conf("{")
     assert daemon.call("StartContainer", start("c3")).code == Code.OK
-    assert told()[1][0]["faults"] == [f"{node.conf_json}:1: unexpected end; the last good version stays in force"]
+    assert f"{node.conf_json}:1: unexpected end; the last good version stays in force" in told()[1][0]["faults"]
 
 
 def test_hooks_in_force_are_shown_before_a_container_gets_them(node: Node, told: Told) -> None:
@@ -228,17 +221,12 @@ def test_the_socket_of_a_killed_adapter_is_removed_and_that_of_another_stays(nod
     assert sockets(node) == []
 
 
-def test_the_state_directory_may_have_a_long_path(node: Node, asked: Ask) -> None:
+def test_the_state_directory_may_have_a_long_path_and_only_root_may_ask(node: Node, asked: Ask) -> None:
     node.shared_state = f"{'long' * 30}/{'longer' * 30}"
     daemon = node.launch()
     assert daemon.call("CreateContainer").code == Code.OK
-    done = asked("-directory", str(node.path / node.shared_state))
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_only_root_may_ask(node: Node) -> None:
-    joined(node)
-    [path] = sockets(node)
+    assert asked("-directory", str(node.path / node.shared_state))[::2] == (0, "")
+    [path] = (node.path / node.shared_state).glob("status-*")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
