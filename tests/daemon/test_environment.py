@@ -107,25 +107,7 @@ def daemon(node: Node, config: Path) -> Daemon:
     return node.spawn(patched(f"settings.DEFAULT_PATH = {str(config)!r}")).handshake()
 
 
-def test_sighup_has_the_configuration_read_again_and_the_logs_settings_take_effect(
-    node: Node, config: Path, daemon: Daemon
-) -> None:
-    config.write_text(node.settings(log={"level": "debug"}))
-    assert reload(daemon) == "the configuration has been read again, the settings of the log are in force"
-    node.still_serves(daemon)
-    daemon.logged("DEBUG create of container default/web/proof-1 (proof-1): good: done")
-
-
-def test_sighup_names_what_needs_a_restart_each_time_until_then(node: Node, config: Path, daemon: Daemon) -> None:
-    config.write_text(node.settings({"timeout": 1}, hostRoot="/host", runtime={"failRequest": True}))
-    for _ in range(2):
-        assert reload(daemon).endswith("in force; a restart is needed for hostRoot, legacy, runtime.failRequest")
-    node.still_serves(daemon)
-    config.write_text(node.settings())
-    assert reload(daemon).endswith("in force")
-
-
-def test_sighup_with_a_wrong_file_changes_nothing_and_names_the_mistake(
+def test_sighup_has_the_configuration_read_again_names_what_needs_a_restart_and_what_is_wrong(
     node: Node, config: Path, daemon: Daemon
 ) -> None:
     config.write_text("log: {level: debug}\nunheardOf: 1\n")
@@ -134,6 +116,17 @@ def test_sighup_with_a_wrong_file_changes_nothing_and_names_the_mistake(
     assert said.endswith("(the configuration stays as it was)")
     node.still_serves(daemon)
     assert not any("DEBUG" in line for line in daemon.log)
+    changed = {"hostRoot": "/host", "runtime": {"failRequest": True}, "log": {"level": "debug"}}
+    config.write_text(node.settings({"timeout": 1}, **changed))
+    for _ in range(2):
+        assert reload(daemon) == (
+            "the configuration has been read again, the settings of the log are in force; "
+            "a restart is needed for hostRoot, legacy, runtime.failRequest"
+        )
+    node.still_serves(daemon)
+    daemon.logged("DEBUG create of container default/web/proof-2 (proof-2): good: done")
+    config.write_text(node.settings())
+    assert reload(daemon).endswith("in force")
 
 
 def test_sighup_says_so_where_the_runtime_has_sent_the_configuration(node: Node) -> None:
