@@ -17,7 +17,7 @@ from adapter.container_files import Described
 from adapter.errors import ConfigError
 from adapter.hooks.facts import Facts, facts
 
-from . import GOLDEN, POD, Files
+from . import GOLDEN, POD, Files, Json
 
 BIND = {"destination": "/srv", "type": "bind", "source": "/srv", "options": ["rbind", "ro"]}
 
@@ -26,27 +26,34 @@ def facts_of(described: Described) -> Facts:
     return facts(described.pod, described.container)
 
 
-def test_an_nri_container_with_its_pod_in_a_file_of_its_own(files: Files) -> None:
-    container = {"id": "c1", "pod_sandbox_id": "p1", "name": "c", "annotations": {"a": "1", "b": "2"}, "args": ["/x"]}
-    pod = {"id": "p1", "name": "p", "namespace": "ns", "annotations": {"b": "3"}}
-    described = files.read(container | {"mounts": [BIND]}, json.dumps(pod))
-    assert facts_of(described) == Facts({"a": "1", "b": "3"}, "/x", True)
-    assert (described.kind, described.container.id, described.pod.name) == ("an NRI container", "c1", "p")
+# fmt: off
+OWN: Json = {"id": "c1", "pod_sandbox_id": "p1", "name": "c", "annotations": {"a": "1", "b": "2"}, "args": ["/x"]}
+SPEC: Json = {"ociVersion": "1.0.2", "process": {"args": ["/x", "y"]}, "annotations": {"a": "1"}, "mounts": [BIND]}
+# The texts of container and pod, what the first is called, the container's id, the pod's name, and the facts.
+KINDS: list[tuple[str | Json, str, str, str, str, Facts]] = [
+    (OWN | {"mounts": [BIND]}, '{"id": "p1", "name": "p", "namespace": "ns", "annotations": {"b": "3"}}',
+     "an NRI container", "c1", "p", Facts({"a": "1", "b": "3"}, "/x", True)),
+    ({"id": "c", "podSandboxId": "p"}, "", "an NRI container", "c", "", Facts({}, None, False)),
+    (SPEC, "", "an OCI config.json", "", "", Facts({"a": "1"}, "/x", True)),
+    ({"ociVersion": "1.0.2", "root": {"path": "x"}}, "", "an OCI config.json", "", "", Facts({}, None, False)),
+    ({"pod": {"name": "p"}, "container": {"args": ["/x"]}}, "", "an NRI request", "", "p", Facts({}, "/x", False)),
+    ({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "command": ["/x"]}]}}, "",
+     "a Kubernetes manifest", "", "", Facts({}, "/x", False)),
+    # A pod with a file of its own replaces the one that came with the container.
+    ({"pod": {"name": "p", "annotations": {"a": "1"}}, "container": {"args": ["/x"]}},
+     '{"name": "other", "namespace": "n"}', "an NRI request", "", "other", Facts({}, "/x", False)),
+    # A pod may be given as a manifest, an event, or a message.
+    *(({"args": ["/x"]}, pod, "an NRI container", "", name, Facts({"a": "1"}, "/x", False)) for pod, name in (
+        (POD, "p"), ('{"event": "x", "pod": {"annotations": {"a": "1"}}}', ""), ('{"annotations": {"a": "1"}}', ""))),
+]
+# fmt: on
 
 
-def test_protojson_may_have_its_own_spelling(files: Files) -> None:
-    assert files.read('{"id": "c", "podSandboxId": "p"}').container.pod_sandbox_id == "p"
-
-
-def test_an_oci_config(files: Files) -> None:
-    spec = {"ociVersion": "1.0.2", "process": {"args": ["/x", "y"]}, "annotations": {"a": "1"}, "mounts": [BIND]}
-    described = files.read(spec)
-    assert described.kind == "an OCI config.json"
-    assert facts_of(described) == Facts({"a": "1"}, "/x", True)
-
-
-def test_an_oci_config_without_process_has_no_command(files: Files) -> None:
-    assert facts_of(files.read('{"ociVersion": "1.0.2", "root": {"path": "x"}}')) == Facts({}, None, False)
+def test_a_container_can_be_given_in_many_forms(files: Files) -> None:
+    for text, pod, kind, id_, name, expected in KINDS:
+        found = files.read(text, pod)
+        assert (found.kind, found.container.id, found.pod.name, facts_of(found)) == (kind, id_, name, expected)
+    assert files.read({"id": "c", "podSandboxId": "p"}).container.pod_sandbox_id == "p", "protojson's spelling"
 
 
 def test_a_recording_is_described_by_its_creation_and_each_of_its_events_can_be_given(files: Files) -> None:
@@ -68,11 +75,6 @@ def test_a_recording_is_described_by_its_creation_and_each_of_its_events_can_be_
                 assert files.refused(json.dumps(event, indent=1)) == "c:1: no container in it"
 
 
-def test_a_request_without_the_name_of_its_event(files: Files) -> None:
-    described = files.read('{"pod": {"name": "p"}, "container": {"args": ["/x"]}}')
-    assert (described.kind, described.pod.name, facts_of(described).command) == ("an NRI request", "p", "/x")
-
-
 def test_one_container_of_a_recording_with_several_is_chosen_by_name(files: Files) -> None:
     line = '{"event": "%s", "pod": {}, "container": {"name": "%s", "args": ["%s"]}}\n'
     text = line % ("StartContainer", "a", "late") + line % ("CreateContainer", "b", "/b")
@@ -91,11 +93,6 @@ def test_a_pod_manifest(files: Files) -> None:
     assert described.unknown == ("the annotations that the kubelet and the runtime add",)
 
 
-def test_a_manifest_may_be_json(files: Files) -> None:
-    manifest = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "command": ["/x"]}]}}
-    assert facts_of(files.read(manifest)) == Facts({}, "/x", False)
-
-
 def test_what_kubernetes_mounts_for_itself_is_no_bind_mount_of_the_users(files: Files) -> None:
     text = POD.replace("/v}", "/var/run/secrets/kubernetes.io/serviceaccount}")
     assert facts_of(files.read(text)).has_bind_mounts, "some volume of the user's"
@@ -108,17 +105,6 @@ def test_a_container_of_a_manifest_with_several_is_chosen_by_name(files: Files) 
     assert facts_of(files.read(text, name="i")).command == "/init"
     assert files.refused(text) == "c:8: spec: choose a container with -name; there are: c, i"
     assert files.refused(text, name="x") == "c:8: spec: no container is called 'x'; there are: c, i"
-
-
-def test_a_pod_may_be_given_as_a_manifest_an_event_or_a_message(files: Files) -> None:
-    for pod in (POD, '{"event": "x", "pod": {"annotations": {"a": "1"}}}', '{"annotations": {"a": "1"}}'):
-        assert dict(files.read('{"args": ["/x"]}', pod).pod.annotations) == {"a": "1"}
-
-
-def test_a_pod_with_a_file_of_its_own_replaces_the_one_that_came_with_the_container(files: Files) -> None:
-    text = '{"pod": {"name": "p", "annotations": {"a": "1"}}, "container": {"args": ["/x"]}}'
-    described = files.read(text, '{"name": "other", "namespace": "n"}')
-    assert (described.pod.name, dict(described.pod.annotations)) == ("other", {})
 
 
 def bombs(form: str) -> str:
