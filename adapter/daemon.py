@@ -20,6 +20,7 @@ from adapter.monitoring.service import Service
 from adapter.mount_namespace import programs
 from adapter.nri import Identity
 from adapter.plugin import Adapter
+from adapter.sanitize import bounded
 from adapter.session import Session
 from adapter.settings import Settings
 
@@ -169,18 +170,17 @@ class Daemon:
 
     def _open(self) -> None:
         """Opens what others ask the adapter at, once the settings are known and no runtime waits."""
-        self._openings.open(self._adapter.state_directory, self._adapter.metrics_listen)
+        self._openings.open(self._adapter.state_directory, self._adapter.metrics_listen, self._adapter.trust)
 
     def _describe(self) -> dict[str, Any]:
         described = self._adapter.describe()
         mistakes = len(described["faults"])
         if described["state_fault"]:
             described["faults"].append(described["state_fault"])
-        if self._openings.fault:
-            described["faults"].append(self._openings.fault)
+        described["faults"] += self._openings.faults
         if self.state is not State.JOINED:
             described["faults"].append(f"not joined with a runtime: {self._reason or self.state.name.lower()}")
-        return {
+        told = {
             "pid": os.getpid(),
             "version": __version__,
             "started": self._started,
@@ -191,6 +191,7 @@ class Daemon:
             "stalls": {"count": self._loop.stalls, "longest": self._loop.longest},
             **described,
         }
+        return dict(bounded(told))
 
     def _remind(self) -> None:
         log.info("the runtime has not configured and synchronized the adapter yet")

@@ -21,6 +21,7 @@ from adapter.nri.stub import RESERVE
 from adapter.owner import Owner
 from adapter.settings import Settings
 from adapter.times import Histogram, quantiles
+from adapter.trust import Trust
 
 if TYPE_CHECKING:
     from adapter.hooks.bridge import HookBridge
@@ -206,6 +207,11 @@ class Adapter(Plugin):
         """The state directory. systemd's RuntimeDirectory= comes first."""
         directory = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
         return directory or settings.state_directory(self._settings, self._name)
+
+    @property
+    def trust(self) -> Trust:
+        """What decides whether a file may be used."""
+        return self._settings.legacy.trust
 
     @property
     def metrics_listen(self) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 from contextlib import suppress
-from typing import Any
+from typing import Any, TextIO
 
 HIDDEN = "***"
 """Replaces the value of a variable."""
 MAX_TEXT = 256 << 10
 """Bytes of JSON text that is decoded for the log: decoding takes time from the event."""
+MAX_SHOWN = 4 << 10
+"""Bytes of one text in what an adapter tells of itself."""
 NAME_KEYS = ("key", "name")
 """Where a variable is an object, the key of its name: `key` in NRI, `name` in Kubernetes."""
 
@@ -18,6 +20,31 @@ NAME_KEYS = ("key", "name")
 def printable(text: str) -> str:
     """Returns a text with all unprintable characters escaped: line ends, control characters, lone surrogates."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def show(*lines: str, out: TextIO | None = None, style: int | None = None) -> None:
+    """Prints lines to stdout, or to `out`, in a terminal's style if there is one.
+
+    All that the commands print goes through here, or through `show_json`.
+    """
+    for text in map(printable, lines):
+        print(f"\033[{style}m{text}\033[0m" if style else text, file=out, flush=True)
+
+
+def show_json(value: Any, indent: int | None = 2) -> None:
+    """Prints a value as JSON, which escapes all control characters but the last of ASCII's."""
+    print(json.dumps(value, indent=indent).replace("\x7f", "\\u007f"), flush=True)
+
+
+def bounded(value: Any) -> Any:
+    """Returns a value for `json.dumps` with each text in it cut to MAX_SHOWN bytes, and marked if it was longer."""
+    if isinstance(value, dict):
+        return {bounded(key): bounded(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [bounded(element) for element in value]
+    if not isinstance(value, str) or len(text := value.encode("utf-8", "backslashreplace")) <= MAX_SHOWN:
+        return value
+    return f"{text[:MAX_SHOWN].decode('utf-8', 'ignore')} … ({len(text)} bytes)"
 
 
 def for_log(text: bytes, *, secrets: bool = False) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from argparse import ArgumentParser, Namespace
@@ -19,7 +18,7 @@ from adapter.hooks.directory import Directories, Problem
 from adapter.hooks.facts import facts
 from adapter.hooks.match import Decision
 from adapter.proto import nri_pb2 as api
-from adapter.sanitize import printable
+from adapter.sanitize import show, show_json
 
 STAGES = {field: stage for stage, field in inject.FIELDS.items()}
 """The stages as hook files name them, by NRI's field."""
@@ -41,9 +40,9 @@ def main(words: Sequence[str]) -> int:
     logging.getLogger("adapter").addHandler(logging.NullHandler())  # problems are in the output
     outcome = _match(options)
     if options.output == "json":
-        print(json.dumps(_as_json(outcome), indent=2))
+        show_json(_as_json(outcome))
     else:
-        print("\n".join(map(printable, _as_text(outcome))))
+        show(*_as_text(outcome))
     return arguments.FINDINGS if outcome.problems else arguments.FINE
 
 

@@ -33,6 +33,7 @@ from adapter.nri import Context, Deferred, api, runtimes
 from adapter.oci.spec import apply, spec_from
 from adapter.plugin import reserve
 from adapter.runtime import Answer, Flavour, Outcome, Recorded
+from adapter.sanitize import show_json
 from adapter.settings import PluginSettings, Settings
 
 
@@ -85,7 +86,7 @@ def main(words: Sequence[str]) -> int:
         _kill_programs()
         raise
     if options.output == "json":
-        print(json.dumps(_as_json(plugin, run), indent=2))
+        show_json(_as_json(plugin, run))
     else:
         _show(plugin, run, own.legacy.config)
     return arguments.FINDINGS if run.scene.problems() else arguments.FINE

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from adapter.sanitize import show
+
 PATIENCE = 2.0
 """Seconds after which people want to know."""
 
@@ -14,7 +16,7 @@ PATIENCE = 2.0
 @contextmanager
 def telling(doing: str) -> Iterator[None]:
     """Prints what is done inside, once, if it takes longer than PATIENCE and a terminal shows stderr."""
-    timer = threading.Timer(PATIENCE, print, (f"{doing} ...",), {"file": sys.stderr, "flush": True})
+    timer = threading.Timer(PATIENCE, show, (f"{doing} ...",), {"out": sys.stderr})
     timer.daemon = True
     if sys.stderr.isatty():
         timer.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from argparse import ArgumentParser
@@ -13,7 +12,8 @@ from adapter import settings
 from adapter.commands import arguments
 from adapter.errors import ConfigError
 from adapter.monitoring import status
-from adapter.sanitize import printable
+from adapter.sanitize import show, show_json
+from adapter.trust import Trust
 
 INTERVAL = 2.0
 """Seconds between two looks with `-watch`."""
@@ -43,51 +43,50 @@ def main(words: Sequence[str]) -> int:
         raise errors[0]
     directory = options.directory or settings.state_directory(configured, options.name)
     if not options.watch:
-        return _show(directory, options.output)
+        return _show(directory, options.output, configured.legacy.trust)
     while True:
         if sys.stdout.isatty():
             print(CLEAR, end="")
-        _show(directory, options.output)
+        _show(directory, options.output, configured.legacy.trust)
         time.sleep(INTERVAL)
 
 
-def _show(directory: str, output: str) -> int:
+def _show(directory: str, output: str, trust: Trust) -> int:
     """Prints how the adapters are; returns the exit code. Raises ConfigError."""
     try:
         adapters = list(status.ask(directory))
     except OSError as error:
         raise ConfigError(directory, error.strerror or str(error)) from None
+    if not adapters and (reason := status.refusal(directory, trust)):
+        raise ConfigError(directory, f"{reason}: an adapter cannot be asked here; its log says how it is")
     if output == "json":
-        text = json.dumps({"directory": directory, "adapters": adapters}, indent=2)
+        show_json({"directory": directory, "adapters": adapters})
     else:
-        text = "\n\n".join(map(_text, adapters))
-    if text:
-        print(text, flush=True)
+        show(*[line for adapter in adapters for line in ("", *_text(adapter))][1:])
     if not adapters:
         _say_where_to_look(directory)
         return NOBODY
-    return FAULTS if any(adapter["faults"] for adapter in adapters) else HEALTHY
+    return FAULTS if any(adapter.get("faults") for adapter in adapters) else HEALTHY
 
 
 def _say_where_to_look(directory: str) -> None:
-    print(
+    show(
         f"no adapter runs with the state directory {directory}. Where to look:",
         "  the link in /opt/nri/plugins, or the service that starts the adapter",
         "  the adapter's log, in syslog or the journal:  journalctl -t v010-adapter",
         "  the runtime's log: does it list the plugin?",
         "  v010-adapter check",
-        sep="\n",
-        file=sys.stderr,
+        out=sys.stderr,
     )
 
 
-def _text(adapter: dict[str, Any]) -> str:
+def _text(adapter: dict[str, Any]) -> list[str]:
     """Returns the lines of one adapter. After an upgrade of the command, an older adapter may still run."""
     try:
-        return "\n".join(_lines(adapter))
-    except (KeyError, TypeError):
-        running = printable(f"v010-adapter {adapter.get('version')}, pid {adapter.get('pid')}")
-        return f"{running}: another version than this command's; `-o json` shows its answer"
+        return list(_lines(adapter))
+    except (ArithmeticError, AttributeError, KeyError, OSError, TypeError, ValueError):
+        running = f"v010-adapter {adapter.get('version')}, pid {adapter.get('pid')}"
+        return [f"{running}: another version than this command's; `-o json` shows its answer"]
 
 
 def _lines(adapter: dict[str, Any]) -> Iterator[str]:
@@ -95,7 +94,7 @@ def _lines(adapter: dict[str, Any]) -> Iterator[str]:
     if "pid" in adapter:
         yield from _overview(adapter)
         yield from _tables(adapter)
-    yield from (f"  FAULT    {printable(fault)}" for fault in adapter["faults"])
+    yield from (f"  FAULT    {fault}" for fault in adapter["faults"])
 
 
 def _overview(adapter: dict[str, Any]) -> Iterator[str]:
@@ -124,11 +123,11 @@ def _tables(adapter: dict[str, Any]) -> Iterator[str]:
         counts = (account[key] for key in ("runs", "failures", "late", "killed"))
         yield _row(name, *counts, *_quantiles(account))
         if account["last_error"]:
-            yield f"      {_shown(account['failed_at'])}  {printable(account['last_error'])}"
+            yield f"      {_shown(account['failed_at'])}  {account['last_error']}"
     if adapter["standby"]:
         yield _row("STAND-BY", "WAITING")
     for name, crew in adapter["standby"].items():
-        yield _row(name, crew["waiting"]) + (f"  off: {printable(crew['off'])}" if crew["off"] else "")
+        yield _row(name, crew["waiting"]) + (f"  off: {crew['off']}" if crew["off"] else "")
     if adapter["hooks"]:
         yield _row("HOOK", "CONTAINERS")
     yield from (_row(file, number) for file, number in adapter["hooks"].items())

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from adapter.errors import ConfigError
 from adapter.loop import Loop
+from adapter.trust import Trust
 
 if TYPE_CHECKING:
     from adapter.monitoring.http_server import HttpServer
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REOPEN_AFTER = 10.0
-"""Seconds until an address for metrics is tried again: an adapter that ends may have it."""
+"""Seconds until an address is tried again that another adapter has, and the status socket that somebody has removed."""
 
 
 class Openings:
@@ -26,40 +28,63 @@ class Openings:
         self._loop = loop
         self._describe = describe
         self._is_open = False
-        self._servers: list[StatusSocket | HttpServer] = []
-        self.fault = ""
-        """Why there are no metrics and no probes, empty if they are there or not wanted."""
+        self._status: StatusSocket | None = None
+        self._metrics: HttpServer | None = None
+        self._faults: dict[str, str] = {}
 
-    def open(self, directory: str, listen: str) -> None:
+    @property
+    def faults(self) -> list[str]:
+        """Why `status` cannot ask, and why there are no metrics and no probes; empty if all is there that is wanted."""
+        return list(self._faults.values())
+
+    def open(self, directory: str, listen: str, trust: Trust) -> None:
         """Opens the socket in the state directory, and the address for metrics if there is one. Does so once."""
         if self._is_open:
             return
         self._is_open = True
+        self._keep_status(directory, trust)
+        if listen:
+            self._listen(listen)
+
+    def _keep_status(self, directory: str, trust: Trust) -> None:
+        """Opens the status socket; also again, where somebody has removed it."""
         from adapter.monitoring.status import StatusSocket  # noqa: PLC0415 - only now no runtime waits
 
         try:
-            self._servers.append(StatusSocket(self._loop, directory, self._describe))
-        except OSError as error:
-            log.warning("%s: %s: `status` cannot ask this adapter", directory, error.strerror or error)
-        if listen:
-            self._listen(listen)
+            if self._status is None or not self._status.is_there:
+                made = StatusSocket(self._loop, directory, self._describe, trust)
+                if self._status is not None:
+                    self._status.close()
+                self._status = made
+        except (OSError, ConfigError) as error:
+            place = "" if isinstance(error, ConfigError) else f"{directory}: "
+            self._fails(
+                "status", f"{place}{getattr(error, 'strerror', None) or error}", "`status` cannot ask this adapter"
+            )
+        else:
+            self._faults.pop("status", None)
+        self._loop.call_at(self._loop.time() + REOPEN_AFTER, lambda: self._keep_status(directory, trust))
 
     def _listen(self, address: str) -> None:
         from adapter.monitoring import metrics  # noqa: PLC0415 - 4 MB
 
         try:
-            self._servers.append(metrics.serve(self._loop, address, self._describe))
+            self._metrics = metrics.serve(self._loop, address, self._describe)
         except OSError as error:
-            fault = f"metrics.listen: {address}: {error.strerror or error}"
-            if fault != self.fault:
-                log.error("%s: no metrics, no probes; the adapter keeps trying", fault)
-            self.fault = fault
+            reason = f"metrics.listen: {address}: {error.strerror or error}"
+            self._fails("metrics", reason, "no metrics, no probes; the adapter keeps trying")
             self._loop.call_at(self._loop.time() + REOPEN_AFTER, lambda: self._listen(address))
         else:
-            self.fault = ""
+            self._faults.pop("metrics", None)
             log.info("metrics and probes at %s", address)
+
+    def _fails(self, what: str, reason: str, meaning: str) -> None:
+        if self._faults.get(what) != reason:
+            log.error("%s: %s", reason, meaning)
+        self._faults[what] = reason
 
     def close(self) -> None:
         """Removes the sockets."""
-        for server in self._servers:
-            server.close()
+        for server in (self._status, self._metrics):
+            if server is not None:
+                server.close()

@@ -2,82 +2,143 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
-from adapter.loop import Loop
+from adapter import state_directory
+from adapter.errors import ConfigError
+from adapter.loop import WRITE, Loop
 from adapter.monitoring.listener import Listener, listening, remove_dead
+from adapter.trust import Trust
 
 PREFIX = "status-"
 PATIENCE = 2.0
 """Seconds in which an adapter must answer."""
-LARGEST = 1 << 20
-"""Bytes of an answer."""
+LONGEST = 30.0
+"""Seconds that a connection may take: who asks may not read."""
 
 
 class StatusSocket:
     """Tells everybody who connects how the adapter is, as one JSON object."""
 
-    def __init__(self, loop: Loop, directory: str, describe: Callable[[], dict[str, Any]]) -> None:
-        """Takes the state directory, and what returns the state. Raises OSError."""
+    def __init__(self, loop: Loop, directory: str, describe: Callable[[], dict[str, Any]], trust: Trust) -> None:
+        """Takes the state directory, what returns the state, and what decides on the directory.
+
+        Raises OSError, ConfigError.
+        """
+        self._loop = loop
         self._describe = describe
-        os.makedirs(directory, mode=0o700, exist_ok=True)
-        with _sockets(directory) as paths:
-            for path in paths:
+        self._askers: dict[int, _Asker] = {}
+        name = f"{PREFIX}{os.urandom(4).hex()}"
+        self._path = os.path.join(directory, name)
+        with state_directory.opened(directory, trust) as fd:
+            for path in _sockets(fd):
                 remove_dead(path)
-        self._path = os.path.join(directory, f"{PREFIX}{os.urandom(4).hex()}")
-        with _short(directory) as short:
-            made = listening(socket.AF_UNIX, f"{short}/{os.path.basename(self._path)}")
+            made = listening(socket.AF_UNIX, f"{_short(fd)}/{name}")
+        self._status = os.lstat(self._path)
         self._listener = Listener(loop, made, self._answer)
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the socket can still be found. Raises OSError."""
+        try:
+            return os.path.samestat(os.lstat(self._path), self._status)
+        except FileNotFoundError:
+            return False
+
     def _answer(self, asker: socket.socket) -> None:
-        with asker, suppress(OSError):  # the asker has gone
-            asker.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST)
-            asker.setblocking(False)
-            asker.send(json.dumps(self._describe()).encode())
+        answer = json.dumps(self._describe()).encode()
+        fd = asker.fileno()
+        self._askers[fd] = _Asker(self._loop, asker, answer, lambda: self._askers.pop(fd))
 
     def close(self) -> None:
         """Removes the socket."""
+        for asker in list(self._askers.values()):
+            asker.close()
         self._listener.close()
         with suppress(OSError):
-            os.unlink(self._path)
+            if self.is_there:
+                os.unlink(self._path)
+
+
+class _Asker:
+    """A connection that gets an answer, as fast as the other side reads."""
+
+    def __init__(self, loop: Loop, asker: socket.socket, answer: bytes, on_end: Callable[[], object]) -> None:
+        self._loop = loop
+        self._socket = asker
+        self._unsent = memoryview(answer)
+        self._on_end = on_end
+        asker.setblocking(False)
+        loop.watch(asker.fileno(), self._send, WRITE)
+        self._limit = loop.call_at(loop.time() + LONGEST, self.close)
+
+    def _send(self) -> None:
+        try:
+            self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except BlockingIOError:
+            return
+        except OSError:  # the asker has gone
+            self.close()
+            return
+        if not self._unsent:
+            self.close()
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._limit.cancel()
+        self._loop.unwatch(self._socket.fileno())
+        self._socket.close()
+        self._on_end()
 
 
 def ask(directory: str) -> Iterator[dict[str, Any]]:
-    """Yields what the adapters with a state directory tell; one that does not answer is `{"faults": [...]}`."""
-    with _sockets(directory) as paths:
-        for path in paths:
+    """Yields what the adapters with a state directory tell; one that does not answer is `{"faults": [...]}`.
+
+    Raises OSError.
+    """
+    if not os.path.isdir(directory):
+        return
+    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for path in _sockets(fd):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
                 asked.settimeout(PATIENCE)
                 try:
                     asked.connect(path)
-                    yield json.loads(b"".join(iter(lambda: asked.recv(1 << 16), b"")))
-                except (OSError, ValueError) as error:
+                    told = json.loads(b"".join(iter(lambda: asked.recv(1 << 16), b"")))
+                    if not isinstance(told, dict):
+                        raise ValueError("no object")
+                    yield told
+                except (OSError, RecursionError, ValueError) as error:
                     if not isinstance(error, ConnectionRefusedError):  # else its adapter was killed
-                        yield {
-                            "faults": [f"{directory}/{os.path.basename(path)}: the adapter does not answer: {error}"]
-                        }
-
-
-@contextmanager
-def _short(directory: str) -> Iterator[str]:
-    """Gives a short name of a directory: the path of a socket has 107 bytes at most."""
-    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{fd}"
+                        place = f"{directory}/{os.path.basename(path)}"
+                        yield {"faults": [f"{place}: the adapter does not answer: {error}"]}
     finally:
         os.close(fd)
 
 
-@contextmanager
-def _sockets(directory: str) -> Iterator[list[str]]:
-    """Gives the paths of the sockets in a state directory; none without such a directory. Raises OSError."""
+def refusal(directory: str, trust: Trust) -> str:
+    """Returns why an adapter cannot be asked in a directory that is there; empty if it can be, or is not there."""
     if not os.path.isdir(directory):
-        yield []
-        return
-    with _short(directory) as short:
-        yield [f"{short}/{name}" for name in sorted(os.listdir(short)) if name.startswith(PREFIX)]
+        return ""
+    try:
+        with state_directory.opened(directory, trust):
+            return "" if os.access(directory, os.W_OK) else os.strerror(errno.EROFS)
+    except ConfigError as error:
+        return error.reason
+
+
+def _short(fd: int) -> str:
+    """Returns a short name of a directory: the path of a socket has 107 bytes at most."""
+    return f"/proc/self/fd/{fd}"
+
+
+def _sockets(fd: int) -> list[str]:
+    """Returns the paths of the sockets in a state directory. Raises OSError."""
+    return [f"{_short(fd)}/{name}" for name in sorted(os.listdir(_short(fd))) if name.startswith(PREFIX)]

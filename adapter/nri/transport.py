@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from adapter.errors import AdapterError, RegistrationError
 from adapter.nri.stub import Plugin, Stub
+from adapter.sanitize import printable
 
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
 READ_SIZE = 64 << 10
@@ -91,7 +92,7 @@ def run(plugin: Plugin, name: str = "", idx: str = "", path: str = "", words: Se
     try:
         _serve(plugin, identity(name, idx), connect(path))
     except AdapterError as error:
-        sys.exit(f"{os.path.basename(sys.argv[0])}: {error}")
+        sys.exit(printable(f"{os.path.basename(sys.argv[0])}: {error}"))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)

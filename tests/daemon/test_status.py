@@ -182,7 +182,7 @@ def test_a_status_that_cannot_be_asked_for_is_logged_once(node: Node, tmp_path: 
             daemon.hang_up()
             daemon.accept(listener)
     lines = [line for line in daemon.log if "`status` cannot ask" in line]
-    assert [line.partition("WARNING ")[2] for line in lines] == [
+    assert [line.partition("ERROR ")[2] for line in lines] == [
         f"{tmp_path}/file/state: Not a directory: `status` cannot ask this adapter"
     ]
 

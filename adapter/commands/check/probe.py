@@ -12,6 +12,7 @@ from adapter.legacy import result
 from adapter.legacy.programs import Programs
 from adapter.loop import Loop
 from adapter.process import Process, Program
+from adapter.sanitize import printable
 from adapter.settings import LegacySettings
 
 WAIT = 1.0
@@ -24,7 +25,7 @@ def confirm(type_: str) -> None:
     """Asks the user at the terminal before anything is run. Raises ConfigError if the answer is not yes."""
     if not sys.stdin or not sys.stdin.isatty():
         raise ConfigError("-probe", f"it runs {type_} twice, without a request: confirm that with -yes")
-    print(f"This runs {type_} twice, without a request. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    print(printable(f"This runs {type_} twice, without a request. Go on? [y/N] "), end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise ConfigError("-probe", "not confirmed; nothing was run")
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from adapter.sanitize import printable
+from adapter.sanitize import show, show_json
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 
@@ -39,19 +38,19 @@ def write_json(report: Report) -> None:
     """Prints one object: `checks` with the known fields of each entry, and the number of `problems`."""
     entries = [(part, entry._asdict()) for part, of_part in report.items() for entry in of_part]
     checks = [{"part": part, **{name: value for name, value in entry.items() if value}} for part, entry in entries]
-    print(json.dumps({"checks": checks, "problems": problems(report)}, indent=2))
+    show_json({"checks": checks, "problems": problems(report)})
 
 
 def write_text(report: Report) -> None:
     """Prints a line for each entry under the name of its part, and a summary. A part without entries is left out."""
     for part, entries in report.items():
         if entries:
-            print(part)
+            show(part)
         for entry in entries:
             status = entry.status.upper() if entry.status == PROBLEM else entry.status
-            print(f"  {status:7}  {printable(str(entry))}")
+            show(f"  {status:7}  {entry}")
     number = problems(report)
-    print(count(number, "problem") if number else "no problems")
+    show(count(number, "problem") if number else "no problems")
 
 
 def count(number: int, noun: str) -> str:

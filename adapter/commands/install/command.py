@@ -12,7 +12,7 @@ from adapter.commands.install import forms, migration
 from adapter.commands.install.forms import SERVICES, Node
 from adapter.commands.install.things import State, Thing
 from adapter.errors import AdapterError
-from adapter.sanitize import printable
+from adapter.sanitize import show
 
 TOLD = {State.MISSING: "made", State.OLD: "replaced", State.CURRENT: "is there", State.FOREIGN: "kept"}
 PLANNED = {**TOLD, State.MISSING: "would make", State.OLD: "would replace"}
@@ -39,7 +39,7 @@ def main(words: Sequence[str]) -> int:
     try:
         obstacles = list(forms.obstacles(node, wanted, others))
         for text in obstacles or (f"warning: {text}" for text in forms.warnings(node)):
-            print(f"{PROGRAM}: {printable(text)}", file=sys.stderr)
+            show(f"{PROGRAM}: {text}", out=sys.stderr)
         if obstacles:
             return arguments.FINDINGS
         for thing in [forms.configuration_file(node), *wanted]:
@@ -57,9 +57,9 @@ def _install(thing: Thing, *, dry_run: bool) -> None:
     is_wanted = state in (State.MISSING, State.OLD)
     if is_wanted and not dry_run:
         thing.make()
-    print(f"{(PLANNED if dry_run else TOLD)[state]:14}{thing.path}")
+    show(f"{(PLANNED if dry_run else TOLD)[state]:14}{thing.path}")
     if is_wanted and dry_run:
-        print(*(f"    {line}".rstrip() for line in thing.content.splitlines()), sep="\n")
+        show(*(f"    {line}".rstrip() for line in thing.content.splitlines()))
 
 
 def _tell(node: Node, *, is_external: bool) -> None:
@@ -67,17 +67,17 @@ def _tell(node: Node, *, is_external: bool) -> None:
     names = runtimes.present(node.root)
     for name in names:
         for entry in nri.check(name, node.root):
-            print(f"{entry.status:14}{printable(str(entry))}")
-    print("\nTo start it:", *_start(names, is_external=is_external), sep="\n    ")
+            show(f"{entry.status:14}{entry}")
+    show("", "To start it:", *(f"    {line}" for line in _start(names, is_external=is_external)))
     warning = "a runtime does not start if a link in its plugin directory leads nowhere"
-    print(f"\nBefore you delete the program, run `{PROGRAM} uninstall`: {warning}.")
+    show("", f"Before you delete the program, run `{PROGRAM} uninstall`: {warning}.")
     services = [SERVICES["containerd"], *([PROGRAM] if is_external else [])]
     commands = list(migration.commands(node.root, services)) if "containerd" in names else []
     if commands:
         text = (
             f"containerd 2 runs the plugins of {migration.SHARED} for pods itself. To leave all of them to the adapter:"
         )
-        print(f"\n{text}", *commands, sep="\n    ")
+        show("", text, *(f"    {line}" for line in commands))
 
 
 def _start(names: Collection[str], *, is_external: bool) -> Iterator[str]:

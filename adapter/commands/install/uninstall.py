@@ -10,6 +10,7 @@ from adapter.commands.check import runtimes
 from adapter.commands.install import forms
 from adapter.commands.install.things import State, Thing
 from adapter.errors import AdapterError
+from adapter.sanitize import show
 
 
 def parser() -> ArgumentParser:
@@ -35,7 +36,7 @@ def main(words: Sequence[str]) -> int:
     elif any(thing in removed for thing in external):
         ends = [f"systemctl stop {PROGRAM}", "systemctl daemon-reload"]
     if ends:
-        print("\nTo end the adapter that runs:", *ends, sep="\n    ")
+        show("", "To end the adapter that runs:", *(f"    {line}" for line in ends))
     return arguments.FINE
 
 
@@ -45,12 +46,12 @@ def _remove(things: Sequence[Thing], *, dry_run: bool) -> list[Thing]:
     for thing in things:
         state = thing.state()
         if state is State.FOREIGN:
-            print(f"{'kept':14}{thing.path}: not as `install` has made it")
+            show(f"{'kept':14}{thing.path}: not as `install` has made it")
         elif state is not State.MISSING:
             removed.append(thing)
             if not dry_run:
                 thing.remove()
-            print(f"{'would remove' if dry_run else 'removed':14}{thing.path}")
+            show(f"{'would remove' if dry_run else 'removed':14}{thing.path}")
     if not removed:
-        print("nothing to remove")
+        show("nothing to remove")
     return removed

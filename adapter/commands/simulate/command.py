@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -20,7 +19,7 @@ from adapter.commands.simulate.view import BOLD, TextView, as_json
 from adapter.errors import ConfigError
 from adapter.runtime.flavour import FLAVOURS, Flavour
 from adapter.runtime.launch import PluginFile, drop_in, drop_ins
-from adapter.sanitize import printable
+from adapter.sanitize import show, show_json
 
 EMPTY_CONFIG = "legacy: {config: /proc/no-conf.json}\nhooks: {enabled: false}\n"
 """A configuration of the adapter that runs nothing. Without one it would run the plugins and hooks of this node."""
@@ -33,7 +32,7 @@ def main(words: Sequence[str]) -> int:
     _check(made, options)
     events = _script(options)
     for unknown in events.unknown:
-        print(f"not known: {printable(unknown)}", file=sys.stderr)
+        show(f"not known: {unknown}", out=sys.stderr)
     flavour = FLAVOURS.get(options.runtime) or events.flavour or Flavour()
     with Scratch("v010-adapter-simulate-") as directory:
         plugins = _plugins(options.plugin, options.config)
@@ -46,7 +45,7 @@ def _play(play: Play, flavour: Flavour, options: argparse.Namespace) -> int:
     with closing(play.scenes()) as scenes:
         if options.output == "json":
             for scene in scenes:
-                print(json.dumps(as_json(scene)), flush=True)
+                show_json(as_json(scene), indent=None)
         else:
             view = TextView(sys.stdout, full=options.verbose)
             view.line(f"{flavour.name} {flavour.version}, NRI {flavour.nri}", BOLD)
@@ -142,7 +141,7 @@ def _name_unused(config: str, files: Sequence[PluginFile]) -> None:
     for name in present:
         if name not in taken:
             known = "; ".join(map(", else ".join, wanted)) or "there is none"
-            print(printable(f"{config}/{name}: no plugin takes it ({known})"), file=sys.stderr)
+            show(f"{config}/{name}: no plugin takes it ({known})", out=sys.stderr)
 
 
 def _plugin(option: str, position: int) -> PluginFile:
@@ -164,7 +163,7 @@ def _configured(file: PluginFile, config: str) -> PluginFile:
     """Adds the configuration of a plugin; an adapter without one gets EMPTY_CONFIG, and a message says so."""
     text = drop_in(Path(config), file.idx, file.base) if config else ""
     if not text and PROGRAM in (file.base, os.path.basename(os.path.realpath(file.path))):
-        name = printable(file.name)
-        print(f"{name} has no configuration (-config): it runs nothing, instead of what this node has", file=sys.stderr)
+        what = "has no configuration (-config): it runs nothing, instead of what this node has"
+        show(f"{file.name} {what}", out=sys.stderr)
         text = EMPTY_CONFIG
     return file._replace(config=text)

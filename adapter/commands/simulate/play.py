@@ -20,6 +20,7 @@ from adapter.runtime.flavour import Flavour
 from adapter.runtime.launch import PluginFile
 from adapter.runtime.plugin import Answer, Plugin
 from adapter.runtime.runtime import Outcome, Runtime
+from adapter.sanitize import show
 
 CONNECT_TIMEOUT = 60.0
 """Seconds to wait for an external plugin: a person has to start it."""
@@ -120,7 +121,7 @@ class Play:
         with telling("starting the plugins"):
             answers = [self._joined(file.name, partial(self._runtime.launch, file)) for file in self._files]
         if self._socket is not None:
-            print(f"waiting for a plugin to connect to {self._socket}", file=sys.stderr, flush=True)
+            show(f"waiting for a plugin to connect to {self._socket}", out=sys.stderr)
             answers.append(self._joined("?", partial(self._runtime.accept, CONNECT_TIMEOUT)))
         updates = [update for scene in self._unsolicited() for update in scene.outcome.update]
         return Scene(Outcome("Synchronize", answers, update=updates), time.monotonic() - started)

@@ -15,7 +15,7 @@ from google.protobuf.json_format import MessageToDict
 from adapter.commands.simulate.difference import changes
 from adapter.commands.simulate.play import Scene
 from adapter.oci.outside_spec import outside_spec
-from adapter.sanitize import printable
+from adapter.sanitize import show
 
 to_dict = partial(MessageToDict, preserving_proto_field_name=True)
 """Returns a message as protojson with the names of the proto file."""
@@ -87,8 +87,7 @@ class TextView:
 
     def line(self, text: str, style: int | None = None) -> None:
         """Writes a line. Control characters in texts of plugins are escaped."""
-        text = printable(text)
-        print(f"\033[{style}m{text}\033[0m" if self._colour and style else text, file=self._out, flush=True)
+        show(text, out=self._out, style=style if self._colour else None)
 
 
 def milliseconds(seconds: float) -> str:
