@@ -42,100 +42,74 @@ ADDABLE = st.sampled_from(["a", "b", "example.com/b", "é", "net.core.somaxconn"
 UINT64 = st.sampled_from([0, 1, 1024, (1 << 64) - 1])
 INT64 = st.sampled_from([-1, 0, 1, 1 << 40, -(1 << 63), (1 << 63) - 1])
 POSITIVE = st.sampled_from([1, 100, 1 << 30, (1 << 63) - 1])
-MOUNTS = st.fixed_dictionaries(
-    {"destination": st.sampled_from(["/data", "/data/sub", "/new", "/new/a", "/etc/x", "/"])},
-    optional={
-        "type": st.sampled_from(["bind", "tmpfs", ""]),
-        "source": WORDS,
-        "options": st.lists(st.sampled_from(["ro", "rbind", "rprivate"]), max_size=2),
-    },
-)
-RLIMITS = st.fixed_dictionaries(
-    {"type": st.sampled_from(["RLIMIT_NOFILE", "RLIMIT_CORE", "RLIMIT_AS"]), "hard": UINT64, "soft": UINT64}
-)
-DEVICES = st.fixed_dictionaries(
-    {
-        "path": st.sampled_from(["/dev/a", "/dev/b"]),
-        "type": st.sampled_from(["c", "b"]),
-        "major": INT64,
-        "minor": INT64,
-    },
-    optional={name: st.sampled_from([0, 438]) for name in ("fileMode", "uid", "gid")},
-)
-NAMESPACES = st.fixed_dictionaries(
-    {"type": st.sampled_from(["pid", "network", "ipc", "user"])}, optional={"path": st.sampled_from(["", "/a"])}
-)
-HOOKS = st.fixed_dictionaries(
-    {"path": st.sampled_from(["/bin/a", "/bin/b"])},
-    optional={"args": st.lists(WORDS, max_size=2), "env": st.lists(WORDS, max_size=2), "timeout": st.integers(0, 9)},
-)
-RULES = st.fixed_dictionaries(
-    {"allow": st.booleans()},
-    optional={"type": st.sampled_from(["a", "c"]), "major": INT64, "minor": INT64, "access": st.just("rw")},
-)
-SCHEDULERS = st.fixed_dictionaries(
-    {"policy": st.sampled_from(["SCHED_OTHER", "SCHED_FIFO", "SCHED_DEADLINE"])},
-    optional={
-        "nice": st.integers(-20, 19),
-        "priority": st.integers(0, 99),
-        "flags": st.lists(st.sampled_from(["SCHED_FLAG_RESET_ON_FORK", "SCHED_FLAG_RECLAIM"]), max_size=2),
-        "runtime": UINT64,
-        "deadline": UINT64,
-        "period": UINT64,
-    },
-)
-IO_PRIORITIES = st.fixed_dictionaries(
-    {"class": st.sampled_from(["IOPRIO_CLASS_RT", "IOPRIO_CLASS_IDLE"]), "priority": st.integers(0, 7)}
-)
-SECCOMPS = st.fixed_dictionaries(
-    {"defaultAction": st.sampled_from(["SCMP_ACT_ALLOW", "SCMP_ACT_ERRNO"])},
-    optional={
-        "architectures": st.lists(st.just("SCMP_ARCH_X86"), max_size=1),
-        "flags": st.lists(st.just("SECCOMP_FILTER_FLAG_LOG"), max_size=1),
-        "listenerPath": st.just("/a"),
-        "listenerMetadata": WORDS,
-        "syscalls": st.lists(
-            st.fixed_dictionaries(
-                {"names": st.lists(st.just("read"), min_size=1), "action": st.just("SCMP_ACT_LOG")},
-                optional={
-                    "errnoRet": st.integers(0, 9),
-                    "args": st.lists(
-                        st.fixed_dictionaries(
-                            {"index": st.integers(0, 5), "value": UINT64, "op": st.just("SCMP_CMP_EQ")},
-                            optional={"valueTwo": UINT64},
-                        ),
-                        max_size=2,
-                    ),
-                },
-            ),
-            max_size=2,
-        ),
-    },
-)
-MEMORY_POLICIES = st.fixed_dictionaries(
-    {"mode": st.sampled_from(["MPOL_BIND", "MPOL_DEFAULT"]), "nodes": st.sampled_from(["", "0-1"])},
-    optional={"flags": st.lists(st.just("MPOL_F_STATIC_NODES"), max_size=1)},
-)
-RDT = st.fixed_dictionaries(
-    {},
-    optional={
-        "closID": st.sampled_from(["", "b"]),
-        "schemata": st.lists(WORDS, max_size=2),
-        "enableMonitoring": st.booleans(),
-    },
-)
+MARK = "?"
+
+
+def objects(members: dict[str, Any]) -> st.SearchStrategy[Spec]:
+    """Objects with these members, of a list one of its values; one whose name ends in `?` may be missing."""
+    made = {name: st.sampled_from(of) if isinstance(of, list) else of for name, of in members.items()}
+    required = {name: of for name, of in made.items() if not name.endswith(MARK)}
+    optional = {name.removesuffix(MARK): of for name, of in made.items() if name.endswith(MARK)}
+    return st.fixed_dictionaries(required, optional=optional)
+
+
+def few(of: Any, least: int = 0) -> st.SearchStrategy[Any]:
+    return st.lists(st.sampled_from(of) if isinstance(of, list) else of, min_size=least, max_size=2)
+
+
+# fmt: off
+MOUNTS = objects({
+    "destination": ["/data", "/data/sub", "/new", "/new/a", "/etc/x", "/"], "type?": ["bind", "tmpfs", ""],
+    "source?": WORDS, "options?": few(["ro", "rbind", "rprivate"]),
+})
+RLIMITS = objects({"type": ["RLIMIT_NOFILE", "RLIMIT_CORE", "RLIMIT_AS"], "hard": UINT64, "soft": UINT64})
+DEVICES = objects({
+    "path": ["/dev/a", "/dev/b"], "type": ["c", "b"], "major": INT64, "minor": INT64,
+    "fileMode?": [0, 438], "uid?": [0, 438], "gid?": [0, 438],
+})
+NAMESPACES = objects({"type": ["pid", "network", "ipc", "user"], "path?": ["", "/a"]})
+HOOKS = objects({
+    "path": ["/bin/a", "/bin/b"], "args?": few(WORDS), "env?": few(WORDS), "timeout?": st.integers(0, 9),
+})
+RULES = objects({"allow": [False, True], "type?": ["a", "c"], "major?": INT64, "minor?": INT64, "access?": ["rw"]})
+SCHEDULERS = objects({
+    "policy": ["SCHED_OTHER", "SCHED_FIFO", "SCHED_DEADLINE"], "nice?": st.integers(-20, 19),
+    "priority?": st.integers(0, 99), "flags?": few(["SCHED_FLAG_RESET_ON_FORK", "SCHED_FLAG_RECLAIM"]),
+    "runtime?": UINT64, "deadline?": UINT64, "period?": UINT64,
+})
+IO_PRIORITIES = objects({"class": ["IOPRIO_CLASS_RT", "IOPRIO_CLASS_IDLE"], "priority": st.integers(0, 7)})
+ARGUMENTS = objects({"index": st.integers(0, 5), "value": UINT64, "op": ["SCMP_CMP_EQ"], "valueTwo?": UINT64})
+SYSCALLS = objects({
+    "names": few(["read"], 1), "action": ["SCMP_ACT_LOG"], "errnoRet?": st.integers(0, 9), "args?": few(ARGUMENTS),
+})
+SECCOMPS = objects({
+    "defaultAction": ["SCMP_ACT_ALLOW", "SCMP_ACT_ERRNO"], "architectures?": few(["SCMP_ARCH_X86"]),
+    "flags?": few(["SECCOMP_FILTER_FLAG_LOG"]), "listenerPath?": ["/a"], "listenerMetadata?": WORDS,
+    "syscalls?": few(SYSCALLS),
+})
+MEMORY_POLICIES = objects({
+    "mode": ["MPOL_BIND", "MPOL_DEFAULT"], "nodes": ["", "0-1"], "flags?": few(["MPOL_F_STATIC_NODES"]),
+})
+RDT = objects({"closID?": ["", "b"], "schemata?": few(WORDS), "enableMonitoring?": [False, True]})
+HUGE_PAGES = objects({"pageSize": ["2MB", "1GB"], "limit": UINT64})
+# fmt: on
+
+
+def _holder(spec: Spec, path: tuple[str, ...]) -> Any:
+    """Returns the object that holds what is at a path."""
+    target = spec
+    for key in path[:-1]:
+        target = target.setdefault(key, {})
+    return target
 
 
 def _set(*path: str, to: st.SearchStrategy[Any]) -> st.SearchStrategy[Edit]:
     def edit(value: Any) -> Edit:
         def change(spec: Spec) -> None:
-            target = spec
-            for key in path[:-1]:
-                target = target.setdefault(key, {})
             if value is ABSENT:
-                target.pop(path[-1], None)
+                _holder(spec, path).pop(path[-1], None)
             else:
-                target[path[-1]] = copied(value)
+                _holder(spec, path)[path[-1]] = copied(value)
 
         return change
 
@@ -146,31 +120,17 @@ def _member(*path: str, names: st.SearchStrategy[str], to: st.SearchStrategy[Any
     return names.flatmap(lambda name: _set(*path, name, to=to))
 
 
-def _named(*path: str, key: str, to: st.SearchStrategy[Spec], front: bool = False) -> st.SearchStrategy[Edit]:
-    def edit(element: Spec) -> Edit:
+def _listed(*path: str, key: str = "", to: st.SearchStrategy[Any]) -> st.SearchStrategy[Edit]:
+    """Replaces the element with the same member `key`, or appends one."""
+
+    def edit(element: Any) -> Edit:
         def change(spec: Spec) -> None:
-            target: Any = spec
-            for name in path[:-1]:
-                target = target.setdefault(name, {})
-            values = target.setdefault(path[-1], [])
-            found = [index for index, value in enumerate(values) if value.get(key) == element[key]]
+            values = _holder(spec, path).setdefault(path[-1], [])
+            found = [index for index, value in enumerate(values) if key and value.get(key) == element[key]]
             if found:
                 values[found[0]] = copied(element)
             else:
                 values.append(copied(element))
-
-        return change
-
-    return to.map(edit)
-
-
-def _append(*path: str, to: st.SearchStrategy[Any]) -> st.SearchStrategy[Edit]:
-    def edit(element: Any) -> Edit:
-        def change(spec: Spec) -> None:
-            target: Any = spec
-            for name in path[:-1]:
-                target = target.setdefault(name, {})
-            target[path[-1]] = [*target.get(path[-1], []), copied(element)]
 
         return change
 
@@ -212,16 +172,16 @@ GOOD_EDITS: st.SearchStrategy[Edit] = st.one_of(
     _set("annotations", to=MAYBE),
     _set("process", "args", to=st.lists(WORDS, min_size=1, max_size=3)),
     st.builds("{}={}".format, st.sampled_from(["PATH", "NEW", "é", "EMPTY"]), WORDS).map(_variable),
-    _named("process", "rlimits", key="type", to=RLIMITS),
+    _listed("process", "rlimits", key="type", to=RLIMITS),
     _set("process", "oomScoreAdj", to=st.integers(-1000, 1000)),
     _set("process", "scheduler", to=SCHEDULERS | MAYBE),
     _set("process", "ioPriority", to=IO_PRIORITIES | MAYBE),
-    _named("mounts", key="destination", to=MOUNTS),
+    _listed("mounts", key="destination", to=MOUNTS),
     st.integers(0, 9).map(_unmount),
-    _append("hooks", "createRuntime", to=HOOKS),
-    _append("hooks", "poststop", to=HOOKS),
-    _named("linux", "devices", key="path", to=DEVICES),
-    _named("linux", "namespaces", key="type", to=NAMESPACES),
+    _listed("hooks", "createRuntime", to=HOOKS),
+    _listed("hooks", "poststop", to=HOOKS),
+    _listed("linux", "devices", key="path", to=DEVICES),
+    _listed("linux", "namespaces", key="type", to=NAMESPACES),
     _set("linux", "namespaces", to=MAYBE),
     _member("linux", "sysctl", names=ADDABLE, to=WORDS | MAYBE),
     _member(
@@ -237,12 +197,8 @@ GOOD_EDITS: st.SearchStrategy[Edit] = st.one_of(
     *(_set(*CPU, name, to=INT64) for name in ("quota", "realtimeRuntime")),
     *(_set(*CPU, name, to=st.just("0-3")) for name in ("cpus", "mems")),
     _set("linux", "resources", "pids", "limit", to=st.integers(0, 9)),
-    _append("linux", "resources", "devices", to=RULES),
-    _named(
-        *("linux", "resources", "hugepageLimits"),
-        key="pageSize",
-        to=st.fixed_dictionaries({"pageSize": st.sampled_from(["2MB", "1GB"]), "limit": UINT64}),
-    ),
+    _listed("linux", "resources", "devices", to=RULES),
+    _listed("linux", "resources", "hugepageLimits", key="pageSize", to=HUGE_PAGES),
     _member("linux", "resources", "unified", names=ADDABLE, to=WORDS),
 )
 """What can be expressed, mostly: two of them together need not be."""
