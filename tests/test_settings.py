@@ -98,35 +98,7 @@ def test_a_plugins_own_number_of_processes_comes_before_that_of_all() -> None:
     assert [own.of(type_, "standby") for type_ in "abc"] == [0, 2, 2]
 
 
-DEFAULTS = Settings(
-    host_root="/",
-    legacy=LegacySettings(
-        config="/etc/nri/conf.json",
-        path=("/opt/nri/bin",),
-        sandboxes="auto",
-        fail_create=True,
-        fail_delete=False,
-        timeout=0,
-        kill_on_timeout=False,
-        late_limit=30,
-        environment={},
-        metadata_prefix="",
-        standby=0,
-        standby_max_age=300,
-        plugins={},
-        trust=trust.strict,
-    ),
-    hooks=HooksSettings(
-        enabled=None,
-        directories=("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"),
-        watch=True,
-        precreate=False,
-        fail_create=True,
-        trust=trust.strict,
-    ),
-    log=LogSettings(level="info", format="text", target="auto", secrets=False),
-    fail_request=False,
-)
+DEFAULTS = Settings()
 
 
 def test_without_keys_the_defaults_hold() -> None:

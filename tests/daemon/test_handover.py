@@ -28,23 +28,19 @@ def both(daemons: tuple[Daemon, Daemon], method: str, request: Message) -> None:
         assert daemon.call(method, request).code == Code.OK
 
 
-def test_the_second_waits_and_names_the_first(node: Node) -> None:
+def test_the_second_waits_names_the_first_and_owes_what_it_owed_when_it_is_killed(node: Node) -> None:
     first, second = two(node)
     assert f"process {first.server} serves the events; this one waits" in second.logged("serves the events")
-    both((second, first), "StartContainer", start("c1"))
-    both((first, second), "StopContainer", stop("c1"))
-    assert node.runs("good") == [("create", "c1"), ("delete", "c1")]
-
-
-def test_when_the_first_is_killed_the_second_serves_and_owes_what_it_owed(node: Node) -> None:
-    first, second = two(node)
+    both((second, first), "StartContainer", start("c0"))
+    both((first, second), "StopContainer", stop("c0"))
     both((first, second), "StartContainer", start("c1"))
     first.kill()
     assert first.ended() == -signal.SIGKILL
     assert second.call("StartContainer", start("c2")).code == Code.OK
     for id_ in ("c1", "c2"):
         assert second.call("StopContainer", stop(id_)).code == Code.OK
-    assert node.runs("good") == [("create", "c1"), ("create", "c2"), ("delete", "c1"), ("delete", "c2")]
+    creates, deletes = ([(what, f"c{number}") for number in (1, 2)] for what in ("create", "delete"))
+    assert node.runs("good") == [("create", "c0"), ("delete", "c0"), *creates, *deletes]
 
 
 def test_a_create_that_the_first_has_run_before_it_was_killed_is_not_repeated(node: Node) -> None:
