@@ -95,10 +95,30 @@ def test_an_option_that_concerns_its_mount_alone_needs_no_entry() -> None:
         assert inject("mounts", TMPFS % option, allow={"mounts": ["tmpfs"]})["adjust"], option
 
 
-def test_a_list_allows_no_removal_of_mounts() -> None:
-    annotation = BIND.replace("/host", "'-/sys'") % ("/srv", "ro")
-    with refused("mounts", 'only conf.allow "everything" allows the removal of the mount "/sys"'):
-        inject("mounts", annotation, allow={"mounts": ["ro /srv"]})
+REMOVALS = {
+    "devices": "- {path: '-/dev/x', type: c, major: 1, minor: 3}",
+    "mounts": "- {destination: '-/dev/x', source: /srv, type: bind}",
+    "network-devices": "- {hostIf: '-/dev/x', name: e}",
+    "sysctl": "'-/dev/x': 1",
+    "cdi-devices": "- '-/dev/x'",
+}
+
+
+def test_nothing_is_removed_whatever_is_allowed(subtests: pytest.Subtests) -> None:
+    """A name that begins with `-` is NRI's mark of a removal."""
+    for kind, annotation in REMOVALS.items():
+        for allow in ("everything", {kind: ["c 1:3", "rw /srv", "-/dev/x"]}):
+            with subtests.test(kind), refused(kind, '"-/dev/x" begins with `-`, which removes something in NRI'):
+                inject(kind, annotation, allow=allow)
+
+
+def test_a_long_annotation_is_refused_before_it_is_read() -> None:
+    """To refuse many quotes took the square of their number: 2 s for 250 KB, of the event's time."""
+    with refused("devices", "16385 characters, at most 16384"):
+        inject("devices", '"' * 16385, allow="everything")
+    with pytest.raises(ValueError, match="250000 characters, at most 16384"):
+        limit('"' * 250_000, allow="everything")
+    assert not inject("devices", "#" * 16384, allow="everything").get("adjust")
 
 
 def test_one_thing_too_many_fails_the_whole() -> None:
