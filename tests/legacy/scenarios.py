@@ -1,7 +1,8 @@
 """Scenarios of a node, in words: what happens, step by step, and what is seen of it.
 
-Steps are separated by semicolons. An event is `create ID`, `stop ID`, `remove ID`, or `prepare ID` for CreateContainer;
-ids that begin with `pod` are sandboxes. Behind an event there may be `in POD`, `within SECONDS`, `pid PID`.
+Steps are separated by semicolons. An event is `create ID`, `stop ID`, `remove ID`, `prepare ID` (CreateContainer),
+`begin ID` (PostStartContainer) or `update ID`; ids that begin with `pod` are sandboxes. Behind an event there may be
+`in POD`, `within SECONDS`, `pid PID`.
 
     with KEY=VALUE …    the settings of the `legacy:` part; `PLUGIN.KEY` is a plugin's own
     plugins a=SCRIPT …  makes plugins, each with one of SCRIPTS, and a conf.json that names them
@@ -15,6 +16,8 @@ ids that begin with `pod` are sandboxes. Behind an event there may be `in POD`, 
     ran a create c1, …  the runs of plugins since the last such step, and no others
     logs TEXT | TEXT    the warnings and errors since the last such step, and no others; pids are N, `;` is `,`
     counts runs=2       the counters of all plugins
+    pids a: 33 -        the pids in a plugin's requests; `-` is none
+    knows c1 …          the ids whose creates the ledger knows, and no others of c1, c2 and pod
     chain of b: a c     whose results the last request to a plugin has
     conf b a            writes conf.json
     gone a, back a      takes a plugin's program away, and brings it back
@@ -32,21 +35,23 @@ from typing import Any
 import pytest
 import yaml
 
+from adapter.nri import api
 from adapter.nri.stub import RESERVE
 from adapter.settings import PluginSettings
 
 from .creations import creating
-from .node import Answer, Node
+from .node import Answer, Node, a_container, a_pod
 
 HOLD = "hold; answer"
 FAIL = """echo '{"error":"broken"}'"""
 LIMIT = 2.0 - RESERVE
 LATE = "plugin: a: no result within 1.9 s"
 EVENT = re.compile(
-    r"(?P<kind>create|stop|remove|prepare) (?P<id>\w+)(?: in (?P<pod>\w+))?(?: within (?P<within>\S+))?"
+    r"(?P<kind>create|stop|remove|prepare|begin|update) (?P<id>\w+)(?: in (?P<pod>\w+))?(?: within (?P<within>\S+))?"
     r"(?: pid (?P<pid>\d+))?(?: -> (?P<outcome>.*))?"
 )
-STATES = {"create": "create", "prepare": "create", "stop": "delete", "remove": "delete"}
+STATES = {"stop": "delete", "remove": "delete", "update": "update"}
+MESSAGES = {"begin": api.PostStartContainerRequest, "update": api.UpdateContainerRequest}
 
 
 SCRIPTS = {
@@ -63,7 +68,8 @@ SCRIPTS = {
     "hold_at_create_of_c1": '[ "$state$id" = createc1 ] && hold; answer',
     "hold_at_create_of_c1_and_pod1": 'case $id in c1|pod1) [ "$state" = delete ] || hold;; esac; answer',
     "hold_at_create_of_pod": '[ "$state$id" = createpod ] && hold; answer',
-    "hold_at_delete": '[ "$state" = create ] || hold; answer',
+    "hold_at_first_delete": '[ "$state" = create ] || [ -e "$0.held" ] || { : >"$0.held"; hold; }; answer',
+    "hold_at_delete": '[ "$state" != delete ] || hold; answer',
     "hold_at_delete_of_c1": '[ "$state$id" = deletec1 ] && hold; answer',
     "hold_at_delete_of_pod": '[ "$state$id" = deletepod ] && hold; answer',
     "hold_for_pod": '[ "$id" = pod ] && hold; answer',
@@ -99,6 +105,8 @@ class Player:
             "logs": self._logs,
             "counts": self._counts,
             "chain": self._chain,
+            "pids": self._pids,
+            "knows": self._knows,
         }
 
     def play(self, steps: str) -> None:
@@ -145,6 +153,9 @@ class Player:
             options["pid"] = int(of["pid"])
         if kind == "prepare":
             answer = creating(node, id_, **options)
+        elif kind in MESSAGES:
+            request = MESSAGES[kind](pod=a_pod(), container=a_container(id_))
+            answer = node.handle(type(request).__name__.removesuffix("Request"), request, **options)
         elif id_.startswith("pod"):
             events: dict[str, Any] = {} if kind == "create" else {"event": f"{kind.title()}PodSandbox"}
             answer = (node.create_pod if kind == "create" else node.delete_pod)(id_, **events, **options)
@@ -161,7 +172,7 @@ class Player:
 
     def _starts(self, name: str) -> None:
         kind, id_ = self.last.split()
-        self.node.hear(f"{name} {STATES[kind]} {id_} holds")
+        self.node.hear(f"{name} {STATES.get(kind, 'create')} {id_} holds")
 
     def _ran(self, runs: str) -> None:
         now = self.node.runs
@@ -175,6 +186,14 @@ class Player:
 
     def _counts(self, counters: str) -> None:
         assert self.node.counters == {name: int(of) for name, of in _pairs(counters)}
+
+    def _pids(self, of: str) -> None:
+        name, _, pids = of.partition(":")
+        assert [str(request.get("pid", "-")) for request in self.node.requests(name)] == pids.split()
+
+    def _knows(self, ids: str) -> None:
+        ledger = self.node.bridge.ledger
+        assert [id_ for id_ in ("c1", "c2", "pod") if ledger.target(id_)] == ids.split()
 
     def _chain(self, of: str) -> None:
         name, _, plugins = of.removeprefix("of ").partition(":")
