@@ -84,12 +84,6 @@ def test_the_first_event_finds_a_process_and_so_does_each_that_follows(node: Nod
     assert node.runs("good") == [(state, id_) for id_ in ("c1", "c2") for state in ("create", "delete")]
 
 
-def test_without_it_nothing_is_started_ahead(node: Node, started: int) -> None:
-    daemon = node.launch()
-    node.still_serves(daemon)
-    assert daemon.children() == {}
-
-
 def test_a_plugin_has_its_own_number_of_processes_and_none_once_conf_json_names_it_no_more(
     node: Node, started: int
 ) -> None:
@@ -192,14 +186,6 @@ def test_a_sighup_before_the_settings_have_come_changes_nothing(node: Node, star
     daemon.configure(node.settings(STANDBY))
     assert daemon.call("Synchronize", api.SynchronizeRequest()).code == Code.OK
     standing_by(daemon, started)
-
-
-def test_the_plugins_own_events_get_them_too(node: Node, started: int) -> None:
-    daemon = node.launch({"plugins": {"good": {"standby": 1, "events": ["CreateContainer"]}}})
-    (pid,) = standing_by(daemon, started)
-    request = api.CreateContainerRequest(pod=POD, container=container("c1"))
-    assert daemon.call("CreateContainer", request).code == Code.OK
-    assert served_by(node) == [pid]
 
 
 def test_precreate_hooks_get_them_too(node: Node, started: int) -> None:
