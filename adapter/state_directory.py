@@ -66,7 +66,7 @@ def _make(directory: str, trust: Trust, mode: int) -> None:
 
 
 def _judge(place: str, status: os.stat_result, forbidden: int) -> None:
-    reason = next(foreign(place, status), "")
+    reason = next(foreign(os.path.realpath(place), status), "")
     if not reason and status.st_mode & forbidden:
         reason = "is world-writable" if status.st_mode & stat.S_IWOTH else f"is writable for group {status.st_gid}"
     if reason:

@@ -14,7 +14,8 @@ from adapter.legacy.journal import Journal
 from adapter.owner import Owner
 from adapter.trust import Trust, off, strict
 
-NOBODY = 65534
+from .test_trust_of_others import MASK, NOBODY, USER, set_acl
+
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
 
 
@@ -65,6 +66,11 @@ PREPARED: dict[str, tuple[Prepare, str, bool]] = {
     "a directory of another user": (
         lambda state: os.chown(state, NOBODY, 0),
         f"STATE: STATE belongs to user {NOBODY}",
+        False,
+    ),
+    "a directory that a user can write to by its access list": (
+        lambda state: set_acl(state, (USER, 7, NOBODY), (MASK, 7, 0)),
+        f"STATE: is writable for user {NOBODY}",
         False,
     ),
     "a link": (link, "STATE/journal: Too many levels of symbolic links", True),

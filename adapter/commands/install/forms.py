@@ -19,7 +19,7 @@ from adapter.commands.install import example
 from adapter.commands.install.things import File, Link, State, Thing
 from adapter.errors import ConfigError
 from adapter.paths import under
-from adapter.trust import judge
+from adapter.trust import interpreters, judge
 
 LINK = f"{configuration.PLUGINS}/00-{PROGRAM}"
 UNIT = configuration.UNIT
@@ -100,8 +100,9 @@ def warnings(node: Node) -> Iterator[str]:
     """Yields what would keep runtimes from starting, or give the node's root to others, or run plugins twice."""
     if node.program.startswith(VOLATILE):
         yield f"{node.program} may be gone after a reboot: a link that leads nowhere keeps the runtime from starting"
-    error, told = judge(node.program, node.root)
-    yield from (f"{reason}: its writers would be root" for reason in [error, *told] if reason)
+    for path in (node.program, *interpreters(node.program, os.defpath, node.root)):
+        error, told = judge(path, node.root)
+        yield from (f"{reason}: its writers would be root" for reason in [error, *told] if reason)
     for entry in configuration.launch(node.root):
         if entry.status == PROBLEM and not entry.file.endswith(LINK):
             yield str(entry)
