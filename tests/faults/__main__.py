@@ -21,6 +21,7 @@ from tests.e2e.pod import HarnessError as Finding
 from tests.faults.beside import owner_stopped, three
 from tests.faults.node import Node
 from tests.faults.rows import ADAPTER_FAULTS, FAULTS, kill_loop, not_started, program_fault, soak, start
+from tests.faults.state import directory_removed, disk_full, journal_at_its_bound
 from tests.peers.build import PeerMissing, peer
 
 VERSIONS = ("v0.8.0", "v0.12.0", "v0.12.5")
@@ -91,6 +92,8 @@ def plan(arguments: argparse.Namespace) -> Iterator[Rows]:
             program[f"{state}: program {what}"] = partial(not_started, what=what, state=state)
     loop: Rows = {"kill loop": partial(kill_loop, kills=arguments.kills, seed=arguments.seed)}
     apart: list[Rows] = [{what: row} for what, row in ADAPTER_FAULTS.items()]
+    apart += [{"state: disk full": disk_full}, {"state: directory removed": directory_removed}]
+    apart += [{"state: journal at its bound": journal_at_its_bound}]
     apart += [{"owner stopped": owner_stopped}, {"three adapters, 12 ends": partial(three, seed=arguments.seed)}]
     for rows in (program, *apart, loop):
         if chosen := {what: row for what, row in rows.items() if arguments.only in what}:
