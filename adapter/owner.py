@@ -89,13 +89,13 @@ class Owner:
         except OSError:
             return False
 
-    def keep(self) -> None:
+    def keep(self) -> bool:
         """Opens the lock if it is not open, and makes it anew if somebody has removed or replaced it.
 
-        If another process has been faster, this one is not the owner any more.
+        Returns whether it has done so. If another process has been faster, this one is not the owner any more.
         """
         if self._is_there or not self._open_again():
-            return
+            return False
         self.is_held = self._lock(_OWNER)
         if self.is_held:
             log.warning("%s was removed, replaced or unusable: it is in use again", self.directory)
@@ -103,6 +103,7 @@ class Owner:
         else:
             log.error("%s was removed or replaced: another adapter serves the events now", self.directory)
             self.on_lost()
+        return True
 
     def _open_again(self) -> bool:
         """Opens the lock at the path in place of the one that is open; returns whether it could be opened."""

@@ -64,13 +64,13 @@ class Handover:
         return self._owner.fault or self._ledger.fault if self._owner is not None and self._owner.is_held else ""
 
     def keep(self) -> None:
-        """Sees to the lock and the journal. To be called at each event, and it calls itself."""
-        if self._owner is not None and self._owner.is_held:
-            self._owner.keep()
+        """Sees to the lock, and to the journal if something is wrong. To be called at each event."""
+        if self._owner is not None and self._owner.is_held and (self._owner.keep() or self._ledger.fault):
             self._ledger.mend()
 
     def _go_on(self) -> None:
         self.keep()
+        self._ledger.mend()
         self._timer = self._loop.call_at(self._loop.time() + CARE, self._go_on) if self.is_owner else None
 
     def _look(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 from google.protobuf.message import Message
 
+from adapter.monitoring.status import ask
 from adapter.nri import api
 from adapter.wire import Code
 
@@ -95,6 +96,25 @@ def test_a_state_directory_that_is_removed_is_made_anew_and_no_second_adapter_se
         for id_ in ("c1", "c2"):
             assert daemon.call("StopContainer", stop(id_)).code == Code.OK
     assert node.runs("good") == [("create", "c1"), ("create", "c2"), ("delete", "c1"), ("delete", "c2")]
+
+
+def test_a_journal_that_cannot_be_written_is_a_fault_until_it_can_be(node: Node) -> None:
+    node.configure("good")
+    node.shared_state = "state"
+    state = node.path / "state"
+    daemon = node.launch()
+    daemon.logged("registered with")
+    (state / "journal.new").mkdir()
+    (state / "journal").unlink()
+    assert daemon.call("StartContainer", start("c1")).code == Code.OK
+    [told] = ask(str(state))
+    assert told["faults"] == [told["state_fault"]]
+    assert told["state_fault"].startswith(f"{state}/journal.new: ")
+    (state / "journal.new").rmdir()
+    assert daemon.call("StartContainer", start("c2")).code == Code.OK
+    [told] = ask(str(state))
+    assert (told["faults"], told["state_fault"]) == ([], "")
+    assert (state / "journal").read_bytes().count(b'"created"') == 2
 
 
 def test_an_owner_that_finds_another_in_its_place_joins_again_and_waits(node: Node, listener: socket.socket) -> None:
