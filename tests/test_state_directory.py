@@ -70,7 +70,7 @@ PREPARED: dict[str, tuple[Prepare, str, bool]] = {
     ),
     "a directory that a user can write to by its access list": (
         lambda state: set_acl(state, (USER, 7, NOBODY), (MASK, 7, 0)),
-        f"STATE: is writable for user {NOBODY}",
+        f"STATE: STATE is writable for user {NOBODY}",
         False,
     ),
     "a link": (link, "STATE/journal: Too many levels of symbolic links", True),
@@ -93,6 +93,8 @@ def test_what_somebody_has_prepared_is_refused_and_nothing_is_written(prepared: 
 
 @ROOT
 def test_another_owner_is_an_error_also_where_other_files_get_a_warning(state: Path) -> None:
+    set_acl(state, (USER, 7, NOBODY), (MASK, 7, 0))
+    assert fault(state, trust=lambda path, root: "") == f"STATE: is writable for user {NOBODY}"
     os.chown(state, NOBODY, 0)
     assert fault(state, trust=lambda path, root: "") == f"STATE: belongs to user {NOBODY}"
 
