@@ -105,7 +105,8 @@ def test_the_arguments_of_the_process_are_taken_where_none_are_given(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["10-file", "-idx", "33"])
-    assert cli.main() == 0
+    runs.exit_code = 7
+    assert cli.main() == 7, "the daemon's exit code"
     assert runs.who == Identity("file", "33")
 
 
@@ -115,11 +116,6 @@ def test_flags_are_taken_as_go_takes_them(runs: Runs) -> None:
         words = " ".join(f"{dash}{flag}{equals}{value}" for flag, value in given.items())
         assert cli.main([*run, *words.split()]) == 0
         assert (runs.who, runs.socket) == (Identity("mine", "33"), "/run/nri.sock"), words
-
-
-def test_the_daemons_exit_code_is_the_commands(runs: Runs) -> None:
-    runs.exit_code = 7
-    assert cli.main([]) == 7
 
 
 def test_the_configuration_is_the_file_that_is_given_or_the_default_and_verbose_changes_the_level_alone(

@@ -60,16 +60,6 @@ def test_the_answer_to_configure_asks_for_the_six_legacy_events_also_without_plu
     assert daemon.configure(settings) == api.ConfigureResponse(events=THE_SIX, failure_policy=policy)
 
 
-def test_it_serves_what_the_runtime_asks_before_it_answers_the_registration(node: Node) -> None:
-    daemon = node.spawn()
-    registration = daemon.request()
-    daemon.configure(node.settings())
-    assert daemon.call("Synchronize").code == Code.OK
-    node.still_serves(daemon)
-    daemon.answer(registration)
-    node.still_serves(daemon)
-
-
 def test_events_of_runtimes_before_nri_0_12_run_the_same_plugins_and_deletes_come_once(node: Node) -> None:
     node.configure("good")
     daemon, ctr = node.launch(), container("ctr")

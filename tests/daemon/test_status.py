@@ -145,14 +145,6 @@ def test_hooks_in_force_are_shown_before_a_container_gets_them(node: Node, told:
     assert adapter["hooks"] == {f"{hooks}/all.json": 1, f"{hooks}/none.json": 0}
 
 
-def test_each_adapter_with_the_directory_answers_and_says_whether_it_serves(node: Node, told: Told) -> None:
-    joined(node)
-    joined(node)
-    code, adapters = told()
-    assert code == 0
-    assert sorted(adapter["owner"] for adapter in adapters) == [False, True]
-
-
 def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: Node, asked: Ask) -> None:
     node.shared_state = "state"
     (node.path / "state").mkdir()
@@ -211,7 +203,10 @@ def test_without_an_adapter_it_says_where_to_look(node: Node, asked: Ask) -> Non
 
 
 def test_the_socket_of_a_killed_adapter_is_removed_and_that_of_another_stays(node: Node, told: Told) -> None:
-    first = joined(node)
+    first, waiting = joined(node), joined(node)
+    assert sorted(adapter["owner"] for adapter in told()[1]) == [False, True]
+    waiting.signal(signal.SIGTERM)
+    waiting.ended()
     first.kill()
     second = joined(node)
     assert [adapter["pid"] for adapter in told()[1]] == [second.server]

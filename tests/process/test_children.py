@@ -45,18 +45,14 @@ def test_a_program_has_a_process_group_of_its_own(shell: Callable[..., Run]) -> 
 
 
 def test_the_daemon_may_open_what_the_hard_limit_allows_and_programs_what_the_daemon_was_given(
-    own: Children, shell: Callable[..., Run]
+    own: Children, shell: Callable[..., Run], loop: SteppedLoop
 ) -> None:
     hard = resource.getrlimit(NOFILE)[1]
     for _ in range(2):
         assert resource.getrlimit(NOFILE) == (hard, hard)
         assert shell("ulimit -Sn; ulimit -Hn").wait().stdout == f"{SOFT}\n{hard}\n"
-
-
-def test_a_program_that_cannot_be_started_does_not_lower_the_daemons_limit(own: Children, loop: SteppedLoop) -> None:
     with pytest.raises(OSError, match="No such file"):
         Run(loop, "/no/such/program")
-    hard = resource.getrlimit(NOFILE)[1]
     assert resource.getrlimit(NOFILE) == (hard, hard)
 
 
