@@ -154,6 +154,8 @@ def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: N
         daemon.logged("keeps trying to join")
         while not sockets(node):
             assert created.read(SAFETY * 1000), "there is no status socket"
+    daemon.signal(signal.SIGHUP)
+    daemon.logged("SIGHUP")  # it listens by now
     text = asked().stdout
     assert f"pid {daemon.server}, since" in text.splitlines()[0]
     assert text.splitlines()[0].endswith(": serves no events")
