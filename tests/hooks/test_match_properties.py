@@ -60,7 +60,7 @@ FACTS = st.builds(
     command=st.none() | TEXTS,
     has_bind_mounts=st.booleans(),
 )
-REPEATED = 20
+REPEATED = 5
 """How often the same container is matched: each time the decision must be the same."""
 
 
