@@ -80,6 +80,10 @@ class Surges(Lives):
         """The processes of the pods that live."""
         self.silent: set[str] = set()
         """Pods whose end the runtime does not announce: it was restarted since their start."""
+        self._started: set[str] = set()
+        """Containers that have started, and that no event has ended."""
+        self._starts_again: set[int] = set()
+        """The starts of what an adapter that waits may know as started: in no runtime does that happen to an id."""
         self._last_pid = 1
         self._cut: list[Any] = []
         monkeypatch.setattr("adapter.legacy.bridge.PodProcesses", partial(PodProcesses, self))
@@ -204,6 +208,7 @@ class Surges(Lives):
             self.lose(peer)
 
     def happen_unseen(self, id_: str) -> None:
+        self._started.add(id_)
         if id_ in PODS:
             self.end_process(id_)
             self._running.discard(id_)
@@ -237,6 +242,12 @@ class Surges(Lives):
             if id_ not in self.pids:
                 self._last_pid += 1
                 self.pids[id_] = self._last_pid
+        if event == "RunPodSandbox" or id_ in self._started:  # pods are always listed
+            self._starts_again.add(len(self.calls))
+        if event == "StartContainer":
+            self._started.add(id_)
+        elif event.startswith(("Stop", "Remove")):
+            self._started.discard(id_)
         super().send(event, id_, within)
 
     def serve(self, request: Any, context: Context) -> Any:
@@ -269,4 +280,6 @@ class Surges(Lives):
         whole.complete(None)
 
     def runs_again(self, each: Try) -> bool:
+        if each.call.number in self._starts_again:
+            return True
         return each.call.is_delete or self.settings.plugins[each.type].events is not None
