@@ -137,7 +137,9 @@ class Journal:
 
     @property
     def is_to_be_written(self) -> bool:
-        """Whether the file lacks something, is not there any more, or has much that has ended."""
+        """Whether the owner's file lacks something, is not there any more, or has much that has ended."""
+        if not self._owner.is_held:
+            return False
         if not self._lacks_something and not self._is_there():
             self._complain(FileNotFoundError(errno.ENOENT, "was removed"))
         return self._lacks_something or self._held.dead > self._held.live + MOST_DEAD

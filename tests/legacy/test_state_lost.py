@@ -180,6 +180,20 @@ def test_who_was_slower_than_another_adapter_is_the_owner_no_more(state: Path) -
     assert life.owner.take()
 
 
+def test_who_has_released_the_lock_misses_nothing_that_its_successor_replaces(
+    state: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    life = Process(state)
+    life.ledger.add(target("c1"), A)
+    life.owner.release(())
+    after = Process(state)
+    (state / "journal").unlink()
+    after.care()
+    caplog.clear()
+    life.care()
+    assert (life.fault, caplog.records) == ("", [])
+
+
 def test_a_full_disk_does_not_keep_the_owner_from_taking_the_lock_back(state: Path) -> None:
     """Who takes it anew begins with the journal, which lacks what the disk had no room for."""
     life = Process(state)
