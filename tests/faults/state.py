@@ -14,6 +14,7 @@ from adapter.legacy import records
 from adapter.legacy.config import Entry
 from adapter.legacy.request import of_container
 from adapter.nri import api
+from tests.e2e.pod import HarnessError as Finding
 
 from .node import STEPS, Life, Node
 from .rows import Traffic, ends
@@ -46,6 +47,10 @@ def disk_full(node: Node) -> str:
             traffic.step()
         (state / "filler").unlink()
         node.plays(last, *STEPS[:2])
+        notes = node.notes()
+        created = {request.removeprefix("create:") for request in notes if request.startswith("create:")}
+        if node.owed() != (owed := {id_ for id_ in created if not notes[f"delete:{id_}"]}):
+            raise Finding(f"the journal has {node.owed()}, owed are {owed}")
         node.kill()
         node.rejoins()
         traffic.finish()
@@ -54,12 +59,15 @@ def disk_full(node: Node) -> str:
 
 
 def directory_removed(node: Node) -> str:
+    """An adapter that is started then waits: nothing runs twice."""
     life, other = Life.make("a"), Life.make("b")
     node.plays(life, *STEPS[:2])
     shutil.rmtree(node.directory / "state")
-    node.plays(other, *STEPS[:2])
-    node.kill()
-    node.rejoins()
+    node.plays(other, "RunPodSandbox")
+    node.start_external("01")
+    node.names = ["00-v010-adapter", "01-v010-adapter"]
+    node.until(lambda: node.runtime.play("plugins").names == node.names, "the second adapter")
+    node.plays(other, "StartContainer")
     for each in (life, other):
         node.plays(each, *STEPS[2:])
     return ends(node, life, other)
