@@ -6,7 +6,7 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.json_format import ParseDict
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from adapter.errors import NotAdjustable
@@ -48,6 +48,8 @@ def of_value(field: FieldDescriptor) -> Values:
     return ODD if kind is None else st.one_of(st.deferred(lambda: messages(kind)), ODD)
 
 
+@example({"annotations": {"a": 5}})
+@example({"annotations": {"a": "b"}, "linux": {"netDevices": {"a": {"nmae": "b"}}}})
 @given(messages(api.ContainerAdjustment.DESCRIPTOR))
 def test_an_adjustment_is_taken_or_refused_with_its_place_in_words_of_ours(value: Any) -> None:
     refusal = ""
