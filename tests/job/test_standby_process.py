@@ -37,10 +37,11 @@ def test_a_process_that_dies_while_it_waits_is_replaced(stage: Stage, caplog: py
 def test_after_three_in_a_row_there_is_no_stand_by_until_the_program_changes(
     stage: Stage, script: str, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    program = stage.plugin(script=script)
+    program = stage.plugin(script=f"echo start >> {{0}}/seen; {script}")
     stage.standby.open()
     stage.loop.until(lambda: stage.standby.describe() == {"plugin": {"waiting": 0, "off": reason}})
     stage.ready(0)
+    assert stage.seen == ["start"] * STRIKES
     stage.event(program)
     stage.ready(0)
     stage.loop.advance(1000)
