@@ -265,7 +265,7 @@ class Adapter(Plugin):
         before, owner.last, owner.last_at = owner.last, event, self._loop.time()
         if owner.is_held:
             self.legacy.keep_state()
-        if not owner.is_held and not self._becomes_owner(request, context.method):
+        if not owner.is_held and not self._becomes_owner(context.method, request):
             if self._inventory is not None:
                 self._inventory.follow(context.method, request)
             return False
@@ -277,8 +277,8 @@ class Adapter(Plugin):
             self.legacy.was_served(request, context)
         return not was_served
 
-    def _becomes_owner(self, request: Any, event: str) -> bool:
-        self._settle()
+    def _becomes_owner(self, event: str, request: Any) -> bool:
+        self._settle(event, request)
         if self._owner.is_held:
             return True
         inventory, self._inventory = self._inventory, None
@@ -289,12 +289,19 @@ class Adapter(Plugin):
             if not self._owner.take():
                 self._inventory = inventory
                 return False
-            if self._owner.served_before_at < self._listed_at:
-                self._owner.served_before = ""  # this adapter did not wait then
-            is_news = inventory.is_news(event, request)
-            self.legacy.take_over(inventory.pods, inventory.containers, may_be_repeated=is_news)
+            self._take_over(inventory, event, request)
         self._start_ahead()
         return True
+
+    def _take_over(self, inventory: Inventory, event: str, request: Any) -> None:
+        """Goes on where the owner before has stopped. `event` is the one that comes now, empty at Synchronize.
+
+        That owner may have served the event only if this adapter had joined by then.
+        """
+        if not event or self._owner.served_before_at < self._listed_at:
+            self._owner.served_before = ""
+        is_news = inventory.is_news(event, request)
+        self.legacy.take_over(inventory.pods, inventory.containers, may_be_repeated=is_news)
 
     def _start_ahead(self) -> None:
         """Starts what is to stand by: this adapter serves the events from now on."""
@@ -330,7 +337,7 @@ class Adapter(Plugin):
         """Returns the names of the pods and containers that are owed a delete."""
         return self.legacy.owed() if "legacy" in self.__dict__ else []
 
-    def _settle(self) -> None:
+    def _settle(self, event: str = "", request: Any = None) -> None:
         state, self._listed = self._listed, None
         if state is None:
             return  # done already, for an event has come before
@@ -338,8 +345,7 @@ class Adapter(Plugin):
         if self._owner.is_held or self._owner.take_back():
             self.legacy.synchronize(state.pods, state.containers)
         elif self._owner.take():
-            self._owner.served_before = ""  # whoever has served before, the runtime passes none of its events on
-            self.legacy.take_over(state.pods, state.containers)
+            self._take_over(Inventory(state.pods, state.containers), event, request)
         else:
             self._inventory = Inventory(state.pods, state.containers)
         if self._owner.is_held:
