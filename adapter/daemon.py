@@ -154,7 +154,7 @@ class Daemon:
         self._enter(State.JOINING)
         self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
         self._session = Session(self._loop, trunk, self._adapter, self._who, self._lost)
-        self._adapter.update_containers = self._session.stub.update_containers
+        self._adapter.send_updates = self._session.stub.update_containers
         self._adapter.join_again = self._session.leave
         self._session.stub.register()
 

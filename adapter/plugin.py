@@ -75,7 +75,7 @@ class Adapter(Plugin):
         """What the runtime has, as long as another adapter serves its events."""
         self._listed_at = 0.0
         """The moment of the last Synchronize."""
-        self.update_containers: Send | None = None
+        self.send_updates: Send | None = None
         """Asks the runtime for updates of containers; the daemon sets it for each connection."""
         self.join_again: Callable[[], object] = lambda: None
         """Gives the connection up and makes another; the daemon sets it for each connection."""
@@ -102,7 +102,7 @@ class Adapter(Plugin):
         """Tells the bridge which runtime this is, and how it takes updates."""
         bridge.runtime_is(*self._runtime)
         can_send = self._runtime.nri >= runtimes.UPDATES_AT_ANY_TIME
-        bridge.updates.send = self.update_containers if can_send else None
+        bridge.updates.send = self.send_updates if can_send else None
 
     @cached_property
     def hooks(self) -> HookBridge:

@@ -2,13 +2,29 @@
 
 >>> from adapter.nri import Context, Plugin, api, run
 
-Pass an instance of a subclass of `Plugin` to `run`. A program with an event loop uses `Stub`. `api` has NRI's messages.
+Pass an instance of a subclass of `Plugin` to `run`, or await `serve` on asyncio's loop. A program with another kind
+of loop uses `Stub`. `api` has NRI's messages.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from adapter.nri.deferred import Answer, Deferred
-from adapter.nri.stub import Context, Plugin, Stub
-from adapter.nri.transport import DEFAULT_SOCKET, Identity, connect, identity, launched, run
+from adapter.nri.stub import Context, Handled, Plugin, Stub
+from adapter.nri.transport import DEFAULT_SOCKET, Identity, connect, identity, launched
 from adapter.proto import nri_pb2 as api
 
-__all__ = ["DEFAULT_SOCKET", "Answer", "Context", "Deferred", "Identity", "Plugin", "Stub"]
-__all__ += ["api", "connect", "identity", "launched", "run"]
+if TYPE_CHECKING:
+    from adapter.nri.serving import run, serve
+    from adapter.nri.updating import Updating
+
+__all__ = ["DEFAULT_SOCKET", "Answer", "Context", "Deferred", "Handled", "Identity", "Plugin", "Stub", "Updating"]
+__all__ += ["api", "connect", "identity", "launched", "run", "serve"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what a program with a loop of its own, as the adapter, does without."""
+    if name not in ("Updating", "run", "serve"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from adapter.nri import serving  # noqa: PLC0415
+
+    return getattr(serving, name)

@@ -15,7 +15,7 @@ class Deferred(Generic[T]):
 
     def __init__(self) -> None:
         self._outcome: tuple[T | None, Exception | None] | None = None
-        self._listener: Callable[[T | None, Exception | None], None] | None = None
+        self._listener: Callable[[T | None, Exception | None], object] | None = None
         self._lock = Lock()
 
     def complete(self, reply: T | None = None) -> None:
@@ -31,7 +31,7 @@ class Deferred(Generic[T]):
         """Whether it has been completed."""
         return self._outcome is not None
 
-    def then(self, listener: Callable[[T | None, Exception | None], None]) -> None:
+    def then(self, listener: Callable[[T | None, Exception | None], object]) -> None:
         """Calls `listener(reply, error)` once: at the completion, or now if the reply is complete."""
         with self._lock:
             self._listener = listener

@@ -55,6 +55,16 @@ class Runtime(NamedTuple):
         """What this runtime does otherwise than others."""
         return _HABITS.get(self.name, Habits())
 
+    @property
+    def refuses_updates(self) -> str:
+        """Why containers cannot be updated at any time, outside of an answer; empty if they can."""
+        if self.nri < UPDATES_AT_ANY_TIME:
+            first = ".".join(map(str, UPDATES_AT_ANY_TIME))
+            return (
+                f"{self.name} {self.version} may deadlock over updates outside of an answer, as any before NRI {first}"
+            )
+        return self.habits.no_updates
+
 
 _FIRST_WITH_0_11 = {"containerd": (2, 2), "cri-o": (1, 36)}
 """By the name of a runtime, its first version with NRI 0.11 (their go.mod); those before count as the oldest."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -20,7 +20,12 @@ from adapter.nri.deferred import Answer, Deferred
 from adapter.proto import nri_pb2 as api
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
+if TYPE_CHECKING:
+    from adapter.nri.updating import Updating
+
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 NRI_VERSION = "v0.12.5"
 """The NRI version of proto/nri.proto; runtimes only log it."""
@@ -33,6 +38,10 @@ MAX_STATE = 64 << 20
 """Maximum bytes of the parts of a Synchronize."""
 UPDATES_PER_CALL = 3 << 20
 """Bytes of updates in one message; more updates go into further messages."""
+
+
+Handled: TypeAlias = Answer[T] | Coroutine[Any, Any, T | None]
+"""What a handler returns: an `Answer`, or the coroutine of an `async def` handler."""
 
 
 class Context:
@@ -68,88 +77,112 @@ class Context:
 class Plugin:
     """An NRI plugin. A subclass is subscribed to the events whose handlers it overrides.
 
-    A handler gets NRI's request message and returns the response, a `Deferred`, or None. An exception becomes the error
-    of the call: a `CallError` has its own status, any other exception has UNKNOWN and the exception's text.
+    A handler gets NRI's request message and the call's `Context`. It returns the response, a `Deferred`, or None for an
+    empty response. An exception becomes the error of the call: a `CallError` has its own status, any other exception
+    has UNKNOWN and the exception's text. Under `serve`, handlers and hooks may be `async def`.
     """
 
     reserve = RESERVE
     """Seconds before a call's deadline at which `Context.due` is."""
     failure_policy = api.FailurePolicy(keep_connected=True)
     """Tells the runtime (NRI >= 0.12.4) what to do when no answer comes in time."""
+    ask_for_updates: Callable[[Iterable[api.ContainerUpdate]], Updating] | None = None
+    """Set by `run` and `serve` while they have a connection; `update_containers` calls it."""
 
-    def configure(self, request: api.ConfigureRequest, context: Context) -> api.ConfigureResponse | None:
+    def update_containers(self, updates: Iterable[api.ContainerUpdate]) -> Updating:
+        """Asks the runtime, at any time and from any thread, to update containers. Returns what failed, later.
+
+        A handler does not wait for that: the runtime may take updates between two events only. Updates that belong to
+        an event go into the response of `create_container`, `update_container` or `stop_container`.
+
+        Raises AdapterError where the plugin has not joined a runtime, and where the runtime takes no such updates or
+        may deadlock over them (NRI <= 0.12.0), MessageTooLarge for one update of more than 4 MiB.
+        """
+        if self.ask_for_updates is None:
+            raise AdapterError("the plugin has not joined a runtime that could update containers")
+        return self.ask_for_updates(updates)
+
+    def on_join(self) -> Coroutine[Any, Any, None] | None:
+        """The plugin has joined a runtime: its answer to Synchronize is on the way, events follow."""
+
+    def on_disconnect(self, reason: str) -> Coroutine[Any, Any, None] | None:
+        """The connection of a plugin that had joined is gone. `reason` is empty if the runtime has closed it."""
+
+    def configure(self, request: api.ConfigureRequest, context: Context) -> Handled[api.ConfigureResponse]:
         """The runtime describes itself. `events` in the response replaces the subscription by overriding."""
 
-    def synchronize(self, request: api.SynchronizeRequest, context: Context) -> Answer[api.SynchronizeResponse]:
+    def synchronize(self, request: api.SynchronizeRequest, context: Context) -> Handled[api.SynchronizeResponse]:
         """The existing pods and containers, all parts joined. Called once, before the first event."""
 
-    def shutdown(self) -> None:
+    def shutdown(self) -> Coroutine[Any, Any, None] | None:
         """The runtime shuts down. Current runtimes never call this."""
 
-    def run_pod_sandbox(self, request: api.RunPodSandboxRequest, context: Context) -> Answer[api.RunPodSandboxResponse]:
+    def run_pod_sandbox(
+        self, request: api.RunPodSandboxRequest, context: Context
+    ) -> Handled[api.RunPodSandboxResponse]:
         """A pod's sandbox was started."""
 
     def update_pod_sandbox(
         self, request: api.UpdatePodSandboxRequest, context: Context
-    ) -> Answer[api.UpdatePodSandboxResponse]:
+    ) -> Handled[api.UpdatePodSandboxResponse]:
         """A pod's resources are about to change. Only from runtimes that report NRI 0.12 or later."""
 
     def post_update_pod_sandbox(
         self, request: api.PostUpdatePodSandboxRequest, context: Context
-    ) -> Answer[api.PostUpdatePodSandboxResponse]:
+    ) -> Handled[api.PostUpdatePodSandboxResponse]:
         """A pod's resources have changed. Availability as of update_pod_sandbox."""
 
     def stop_pod_sandbox(
         self, request: api.StopPodSandboxRequest, context: Context
-    ) -> Answer[api.StopPodSandboxResponse]:
+    ) -> Handled[api.StopPodSandboxResponse]:
         """A pod's sandbox was stopped."""
 
     def remove_pod_sandbox(
         self, request: api.RemovePodSandboxRequest, context: Context
-    ) -> Answer[api.RemovePodSandboxResponse]:
+    ) -> Handled[api.RemovePodSandboxResponse]:
         """A pod is removed."""
 
     def create_container(
         self, request: api.CreateContainerRequest, context: Context
-    ) -> Answer[api.CreateContainerResponse]:
+    ) -> Handled[api.CreateContainerResponse]:
         """A container is about to be created; the response may adjust it and update others."""
 
     def post_create_container(
         self, request: api.PostCreateContainerRequest, context: Context
-    ) -> Answer[api.PostCreateContainerResponse]:
+    ) -> Handled[api.PostCreateContainerResponse]:
         """A container was created."""
 
     def start_container(
         self, request: api.StartContainerRequest, context: Context
-    ) -> Answer[api.StartContainerResponse]:
+    ) -> Handled[api.StartContainerResponse]:
         """A created container is about to start; its process exists and waits."""
 
     def post_start_container(
         self, request: api.PostStartContainerRequest, context: Context
-    ) -> Answer[api.PostStartContainerResponse]:
+    ) -> Handled[api.PostStartContainerResponse]:
         """A container was started."""
 
     def update_container(
         self, request: api.UpdateContainerRequest, context: Context
-    ) -> Answer[api.UpdateContainerResponse]:
+    ) -> Handled[api.UpdateContainerResponse]:
         """A container's resources are about to change; the response may change how."""
 
     def post_update_container(
         self, request: api.PostUpdateContainerRequest, context: Context
-    ) -> Answer[api.PostUpdateContainerResponse]:
+    ) -> Handled[api.PostUpdateContainerResponse]:
         """A container's resources have changed."""
 
-    def stop_container(self, request: api.StopContainerRequest, context: Context) -> Answer[api.StopContainerResponse]:
+    def stop_container(self, request: api.StopContainerRequest, context: Context) -> Handled[api.StopContainerResponse]:
         """A container has ended; the response may update others."""
 
     def remove_container(
         self, request: api.RemoveContainerRequest, context: Context
-    ) -> Answer[api.RemoveContainerResponse]:
+    ) -> Handled[api.RemoveContainerResponse]:
         """A container is removed."""
 
     def validate_container_adjustment(
         self, request: api.ValidateContainerAdjustmentRequest, context: Context
-    ) -> Answer[api.ValidateContainerAdjustmentResponse]:
+    ) -> Handled[api.ValidateContainerAdjustmentResponse]:
         """Plugins have adjusted a container; the response may reject it. Availability as of update_pod_sandbox."""
 
     def answered(self, context: Context) -> None:
@@ -241,7 +274,7 @@ class Stub:
             if done is not None:
                 done(failed, error)
 
-        for batch in _batches(updates):
+        for batch in batches(updates):
             self._call("UpdateContainers", api.UpdateContainersRequest(update=batch), answered, self.request_timeout)
 
     def when_answered(self, callback: Callable[[], object]) -> None:
@@ -291,14 +324,18 @@ class Stub:
 
     def _handle(self, call: events.Call, message: Any, payload: bytes, context: Context) -> Any:
         if call.event:
-            return getattr(self._plugin, call.handler)(message, context)
+            return self._run(call.handler, message, context)
         if call.method == "StateChange":
             return self._state_change(message, context)
         if call.method == "Configure":
             return self._configure(message, context)
         if call.method == "Synchronize":
             return self._synchronize(message, payload, context)
-        return self._plugin.shutdown()
+        return self._run(call.handler)
+
+    def _run(self, handler: str, *arguments: Any) -> Any:
+        """Calls a handler of the plugin; returns what that has returned."""
+        return getattr(self._plugin, handler)(*arguments)
 
     def _state_change(self, change: api.StateChangeEvent, context: Context) -> Any:
         """Serves an event of NRI <= 0.11 by the handler of the dedicated call; ignores an unknown event."""
@@ -308,14 +345,25 @@ class Stub:
         context.method = call.method
         known = call.request.DESCRIPTOR.fields_by_name
         fields = {field.name: part for field, part in change.ListFields() if field.name in known}
-        return getattr(self._plugin, call.handler)(call.request(**fields), context)
+        return self._run(call.handler, call.request(**fields), context)
 
-    def _configure(self, request: api.ConfigureRequest, context: Context) -> api.ConfigureResponse:
+    def _configure(self, request: api.ConfigureRequest, context: Context) -> Answer[api.ConfigureResponse]:
         if request.registration_timeout > 0:
             self.registration_timeout = request.registration_timeout / 1000
         if request.request_timeout > 0:
             self.request_timeout = request.request_timeout / 1000
-        response = self._plugin.configure(request, context) or api.ConfigureResponse()
+        answer = self._run("configure", request, context)
+        if isinstance(answer, Deferred):
+            return answer.followed_by(lambda response: self._subscribe(request, response))
+        return self._subscribe(request, answer)
+
+    def _subscribe(
+        self, request: api.ConfigureRequest, response: api.ConfigureResponse | None
+    ) -> api.ConfigureResponse:
+        """Completes the answer to Configure: the events of the handlers, as far as the runtime knows them."""
+        if response is None:
+            response = api.ConfigureResponse()
+        _check("Configure", response)
         wanted = response.events or self._plugin.subscription()
         known = events.KNOWN_SINCE_0_10 if request.NRI_version else events.KNOWN_TO_ALL
         # An empty mask would mean every event. RemovePodSandbox is the rarest event.
@@ -336,7 +384,7 @@ class Stub:
         self._parts.clear()
         whole.more = False
         self.synchronized = True
-        return self._plugin.synchronize(whole, context)
+        return self._run("synchronize", whole, context)
 
     def _settle(self, request: Request, context: Context, reply: Any, error: Exception | None) -> None:
         self._answer(request, context, reply, error)
@@ -344,16 +392,19 @@ class Stub:
         self._tell_if_answered()
 
     def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> None:
-        self._write_answer(request, reply, error)
+        self._write_answer(request, context, reply, error)
         self._plugin.answered(context)
 
-    def _write_answer(self, request: Request, reply: Any, error: Exception | None) -> None:
-        if error is None and reply is not None and not isinstance(reply, Message):
-            error = TypeError(f"the handler returned a {type(reply).__name__}")
+    def _write_answer(self, request: Request, context: Context, reply: Any, error: Exception | None) -> None:
+        if error is None and reply is not None:
+            try:
+                _check(context.method, reply)
+            except TypeError as wrong:
+                error = wrong
         if error is not None:
             code, text = status_of(error)
             if not isinstance(error, AdapterError):
-                log.error("%s: %s", request.method, text, exc_info=error)
+                log.error("%s: %s", context.method, text, exc_info=error)
             self._refuse(request, code, text)
             return
         try:
@@ -375,6 +426,13 @@ class Stub:
                 self._write(data)
 
 
+def _check(method: str, reply: object) -> None:
+    """Raises TypeError if a handler's reply is not the response of its call."""
+    call = events.CALLS[method]
+    if not isinstance(reply, call.response):
+        raise TypeError(f"{call.handler} has returned a {type(reply).__name__}, not {call.response.DESCRIPTOR.name}")
+
+
 def status_of(error: Exception) -> tuple[int, str]:
     """Returns the ttRPC status for an exception of a handler.
 
@@ -386,7 +444,8 @@ def status_of(error: Exception) -> tuple[int, str]:
     return Code.UNKNOWN, str(error) or type(error).__name__
 
 
-def _batches(updates: Iterable[api.ContainerUpdate]) -> Iterator[list[api.ContainerUpdate]]:
+def batches(updates: Iterable[api.ContainerUpdate]) -> Iterator[list[api.ContainerUpdate]]:
+    """Yields the updates in parts, each of which fits an UpdateContainers call."""
     batch: list[api.ContainerUpdate] = []
     size = 0
     for update in updates:

@@ -1,4 +1,4 @@
-"""Connects a plugin with its runtime through the inherited socket or the runtime's socket, and runs simple plugins."""
+"""Who a plugin is, and how it connects with its runtime: through the inherited socket or the runtime's."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from adapter.errors import AdapterError, RegistrationError
-from adapter.nri.stub import Plugin, Stub
-from adapter.sanitize import printable
+from adapter.errors import RegistrationError
 
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
-READ_SIZE = 64 << 10
+"""Where runtimes listen for plugins, unless they are configured otherwise."""
 
 
 class Identity(NamedTuple):
@@ -76,45 +73,3 @@ def _inherited(number: str) -> int:
     except (ValueError, OverflowError, OSError) as error:
         raise RegistrationError(f"NRI_PLUGIN_SOCKET={number}: {getattr(error, 'strerror', None) or error}") from None
     return fd
-
-
-def run(plugin: Plugin, name: str = "", idx: str = "", path: str = "", words: Sequence[str] | None = None) -> None:
-    """Runs a plugin as the whole program, until the runtime closes the connection.
-
-    For `name`, `idx` and `path` see `identity` and `connect`. `words` are the program's arguments, by default those of
-    the command line; in them, `-name NAME`, `-idx NN` and `-socket PATH` override the first three. Raises SystemExit:
-    with a line of text when there is no runtime, or when the runtime refuses the plugin or breaks the protocol; with
-    code 2 for other arguments; with code 130 for Ctrl-C.
-    """
-    words = sys.argv[1:] if words is None else words
-    if words:
-        name, idx, path = _flags(words, name, idx, path)
-    try:
-        _serve(plugin, identity(name, idx), connect(path))
-    except AdapterError as error:
-        sys.exit(printable(f"{os.path.basename(sys.argv[0])}: {error}"))
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
-
-
-def _flags(words: Sequence[str], name: str, idx: str, path: str) -> tuple[str, str, str]:
-    import argparse  # not for a launched plugin  # noqa: PLC0415
-
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    option = parser.add_argument
-    option("-name", "--name", default=name, help="name to register with")
-    option("-idx", "--idx", metavar="NN", default=idx, help="index to register with, two digits")
-    option("-socket", "--socket", metavar="PATH", default=path, help=f"the runtime's NRI socket ({DEFAULT_SOCKET})")
-    options = parser.parse_args(words)
-    return options.name, options.idx, options.socket
-
-
-def _serve(plugin: Plugin, own: Identity, fd: int) -> None:
-    import socket  # as above  # noqa: PLC0415
-
-    with socket.socket(fileno=fd) as trunk, suppress(ConnectionError):
-        stub = Stub(plugin, own.name, own.idx, trunk.sendall)
-        stub.register()
-        while data := trunk.recv(READ_SIZE):
-            stub.receive_data(data)

@@ -1,6 +1,7 @@
 """An embedded NRI runtime: calls plugins as containerd does, without containers.
 
-`Runtime` launches and accepts plugins and relays events to them; `read` reads events from a recording.
+`Runtime` launches and accepts plugins and relays events to them; `read` reads events from a recording. `node` has a
+runtime for tests of plugins, the fixture `nri_runtime` of pytest.
 """
 
 from adapter.runtime.flavour import FLAVOURS, Flavour

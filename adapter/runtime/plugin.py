@@ -9,7 +9,7 @@ import re
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, cast
 
@@ -101,19 +101,24 @@ class Plugin:
                 raise CallError(Code.UNKNOWN, f"invalid plugin events: {unknown:#x}")
         self.events = response.events or self._flavour.valid_events
 
-    def synchronize(self, request: api.SynchronizeRequest) -> None:
-        """Sends the state of the node in one message. Raises RegistrationError."""
+    def synchronize(self, parts: Sequence[api.SynchronizeRequest]) -> None:
+        """Sends the state of the node, in one message or more. Raises RegistrationError."""
+        deadline = time.monotonic() + self._flavour.request_timeout
         with self._joining("synchronize"):
-            answer = self._call(events.CALLS["Synchronize"], request, self._flavour.request_timeout)
-        updates = cast(api.SynchronizeResponse, answer).update
-        if updates:
-            self._updates.append((self.name, list(updates)))
+            for number, part in enumerate(parts, 1):
+                part.more = number < len(parts)
+                answer = self._call(events.CALLS["Synchronize"], part, deadline - time.monotonic())
+                response = cast(api.SynchronizeResponse, answer)
+                if part.more and (response.update or not response.more):
+                    raise CallError(Code.UNKNOWN, "it does not handle a Synchronize in parts")
+        if response.update:
+            self._updates.append((self.name, list(response.update)))
 
-    def relay(self, call: events.Call, request: Message) -> Answer:
-        """Relays an event. A plugin that does not answer in time is closed."""
+    def relay(self, call: events.Call, request: Message, timeout: float | None = None) -> Answer:
+        """Relays an event. A plugin that does not answer in `timeout` seconds is closed; by default the flavour's."""
         started = time.monotonic()
         try:
-            answer = Answer(self.name, self._event(call, request))
+            answer = Answer(self.name, self._event(call, request, timeout or self._flavour.request_timeout))
         except CallError as error:
             answer = Answer(self.name, error=error.message, fails=True)
         except (Late, Lost) as error:
@@ -144,9 +149,8 @@ class Plugin:
             self.close(f"it failed to {step}: {error}")
             raise RegistrationError(f"plugin {self.name or '?'} failed to {step}: {error}") from None
 
-    def _event(self, call: events.Call, request: Message) -> Message:
+    def _event(self, call: events.Call, request: Message, timeout: float) -> Message:
         """Sends an event as a call of its own or, for plugins that do not implement it, as StateChange."""
-        timeout = self._flavour.request_timeout
         deadline = time.monotonic() + timeout
         if call.method in ALWAYS_DEDICATED or not self.state_change:
             try:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Self, cast
 
 from google.protobuf.message import Message
 
@@ -55,6 +55,8 @@ class Runtime(AbstractContextManager["Runtime"]):
         self.pods: list[api.PodSandbox] = []
         self.containers: list[api.Container] = []
         """The state of the node for Synchronize."""
+        self.objects_per_part = 0
+        """How many pods or containers a Synchronize has before it goes on in another message; 0: all."""
         self.connected: list[Plugin] = []
         """All plugins that were ever connected; `closed` says why a connection has ended."""
         self.updates: Updates = []
@@ -67,6 +69,9 @@ class Runtime(AbstractContextManager["Runtime"]):
     def plugins(self) -> list[Plugin]:
         """The plugins in service, in the order in which they are called."""
         return sorted((one for one in self.connected if one.events and not one.closed), key=lambda one: one.name[:2])
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
@@ -93,15 +98,19 @@ class Runtime(AbstractContextManager["Runtime"]):
             raise Late(f"no plugin connected in {timeout:g} s") from None
         return self._join(Plugin(trunk, self.flavour, self.updates), "")
 
-    def event(self, method: str, request: Message) -> Outcome:
-        """Relays an event, given by the name of its method, to every plugin that is subscribed to it, in order."""
+    def event(self, method: str, request: Message, timeout: float | None = None) -> Outcome:
+        """Relays an event, given by the name of its method, to every plugin that is subscribed to it, in order.
+
+        Each has `timeout` seconds to answer, by default those of the flavour. Raises TypeError for another event's
+        request.
+        """
         call = events.CALLS[method]
         if not isinstance(request, call.request) or not call.event:
             raise TypeError(f"{method} with a {request.DESCRIPTOR.name}")
         outcome, merge = Outcome(method), Merge(request)
-        self._relay(call, outcome, merge)
+        self._relay(call, outcome, merge, timeout)
         if isinstance(request, api.CreateContainerRequest) and not outcome.error:
-            outcome.error = self._validate(request, merge)
+            outcome.error = self._validate(request, merge, timeout)
         if not outcome.error:
             outcome.adjust, outcome.update, outcome.request = merge.adjust, merge.update, merge.request
         return outcome
@@ -139,13 +148,24 @@ class Runtime(AbstractContextManager["Runtime"]):
         self.connected.append(plugin)
         plugin.register()
         plugin.configure(config)
-        plugin.synchronize(api.SynchronizeRequest(pods=self.pods, containers=self.containers))
+        plugin.synchronize(list(self._state_in_parts()))
         return plugin
 
-    def _relay(self, call: events.Call, outcome: Outcome, merge: Merge) -> None:
+    def _state_in_parts(self) -> Iterator[api.SynchronizeRequest]:
+        """Yields the state of the node: pods first, then containers."""
+        size = self.objects_per_part
+        if not size:
+            yield api.SynchronizeRequest(pods=self.pods, containers=self.containers)
+            return
+        for start in range(0, len(self.pods), size):
+            yield api.SynchronizeRequest(pods=self.pods[start : start + size])
+        for start in range(0, max(1, len(self.containers)), size):  # the last part may be empty
+            yield api.SynchronizeRequest(containers=self.containers[start : start + size])
+
+    def _relay(self, call: events.Call, outcome: Outcome, merge: Merge, timeout: float | None) -> None:
         """Calls the plugins one after the other; each gets the request with the changes of the earlier ones."""
         for plugin in self._subscribers(call):
-            answer = plugin.relay(call, merge.request)
+            answer = plugin.relay(call, merge.request, timeout)
             outcome.answers.append(answer)
             if answer.fails:
                 outcome.error = answer.error
@@ -157,7 +177,7 @@ class Runtime(AbstractContextManager["Runtime"]):
             if outcome.error:
                 return
 
-    def _validate(self, request: api.CreateContainerRequest, merge: Merge) -> str:
+    def _validate(self, request: api.CreateContainerRequest, merge: Merge, timeout: float | None) -> str:
         """Calls the validators with the merged adjustment; returns why one rejects it, empty if none does."""
         call = events.CALLS["ValidateContainerAdjustment"]
         validation = api.ValidateContainerAdjustmentRequest(
@@ -169,7 +189,7 @@ class Runtime(AbstractContextManager["Runtime"]):
             plugins=[api.PluginInstance(name=one.name[3:], index=one.name[:2]) for one in self.plugins],
         )
         for plugin in self._subscribers(call):
-            answer = plugin.relay(call, validation)
+            answer = plugin.relay(call, validation, timeout)
             reply = cast(api.ValidateContainerAdjustmentResponse | None, answer.reply)
             if reply is None:
                 return f"validator plugin {plugin.name} failed: {answer.error}"

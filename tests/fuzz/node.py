@@ -185,7 +185,7 @@ class Node:
         self.due = {}
         self._answered = 0
         runtime = Runtime(self.adapter, clock=self.loop.time)
-        self.adapter.update_containers = runtime.stub.update_containers
+        self.adapter.send_updates = runtime.stub.update_containers
         runtime.stub.register()
         return runtime
 

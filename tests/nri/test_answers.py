@@ -79,12 +79,17 @@ def test_an_error_of_any_text_is_answered(text: str) -> None:
 
 def test_a_handler_that_returns_what_is_no_message_has_failed() -> None:
     reply = Runtime(plugin(start_container=lambda *_: True)).call("StartContainer")
-    assert (reply.code, reply.message) == (Code.UNKNOWN, "the handler returned a bool")
+    assert (reply.code, reply.message) == (
+        Code.UNKNOWN,
+        "start_container has returned a bool, not StartContainerResponse",
+    )
     deferred = Deferred[Any]()
     runtime = later(deferred)
     runtime.send("StartContainer")
     deferred.complete("done")
-    assert runtime.replies == [Reply(1, Code.UNKNOWN, "the handler returned a str", b"")]
+    assert runtime.replies == [
+        Reply(1, Code.UNKNOWN, "start_container has returned a str, not StartContainerResponse", b"")
+    ]
 
 
 def test_an_unknown_method_or_service_is_unimplemented_and_named_in_proportion() -> None:
@@ -113,16 +118,16 @@ def test_an_answer_of_nearly_4_mib_is_sent_and_a_larger_one_becomes_an_error() -
     def create(*_: object) -> api.CreateContainerResponse:
         return api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=["x" * size[0]]))
 
-    deferred = Deferred[api.CreateContainerResponse]()
-    runtime = Runtime(plugin(create_container=create, start_container=lambda *_: deferred))
+    deferred = Deferred[api.StopContainerResponse]()
+    runtime = Runtime(plugin(create_container=create, stop_container=lambda *_: deferred))
     assert runtime.call("CreateContainer").code == Code.OK
     size[0] = ttrpc.MAX_LENGTH
     reply = runtime.call("CreateContainer")
     assert (reply.code, reply.message[:17]) == (Code.RESOURCE_EXHAUSTED, "CreateContainer: ")
-    runtime.send("StartContainer")
-    deferred.complete(create())
+    runtime.send("StopContainer")
+    deferred.complete(api.StopContainerResponse(update=[api.ContainerUpdate(container_id="x" * size[0])]))
     assert runtime.replies[-1].code == Code.RESOURCE_EXHAUSTED
-    assert runtime.call("StopContainer").code == Code.OK
+    assert runtime.call("StartContainer").code == Code.OK
 
 
 # ---- answers that come later

@@ -1,0 +1,266 @@
+"""Serves a plugin on asyncio's loop: its handlers may be coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import time
+from collections import deque
+from collections.abc import Coroutine, Generator, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from threading import get_ident
+from typing import Any, cast
+
+from adapter.errors import AdapterError, CallError
+from adapter.nri.deferred import Deferred
+from adapter.nri.serving import Joining, Session, is_sigterm_free
+from adapter.nri.stub import Context, Plugin
+from adapter.nri.transport import Identity
+from adapter.wire import Code
+
+log = logging.getLogger(__name__)
+
+BLOCKED = 0.1
+"""Seconds for which a handler may hold the loop up before the log names it."""
+GRACE = 10.0
+"""Seconds that cancelled coroutines get to end."""
+
+
+async def serve(plugin: Plugin, own: Identity, joining: Joining) -> None:
+    """Serves a runtime on the running loop, one connection after the other; `adapter.nri.serve` describes it."""
+    tasks = Tasks()
+    serving = asyncio.get_running_loop().create_task(_serve(plugin, own, joining, tasks))
+    with _cancelled_by_sigterm(serving):
+        try:
+            await serving
+        finally:
+            await tasks.cancel()
+
+
+async def _serve(plugin: Plugin, own: Identity, joining: Joining, tasks: Tasks) -> None:
+    while True:
+        fd = joining.connect()
+        if fd is not None and not joining.goes_on(*await _serve_connection(plugin, own, fd, tasks)):
+            return
+        await asyncio.sleep(joining.pause())
+
+
+async def _serve_connection(plugin: Plugin, own: Identity, fd: int, tasks: Tasks) -> tuple[bool, AdapterError | None]:
+    """Serves one connection until it is gone; returns whether the plugin had joined, and the error that ended it."""
+    trunk = Trunk()
+    session = AsyncSession(plugin, own, trunk, tasks)
+    await asyncio.get_running_loop().create_connection(lambda: trunk, sock=socket.socket(fileno=fd))
+    error: BaseException | None = None
+    try:
+        session.register()
+        error = await trunk.gone
+    except BaseException as end:
+        error = end
+        raise
+    finally:
+        trunk.close()
+        session.lost(error)
+        await tasks.hooks()
+    if error is not None and not isinstance(error, AdapterError):
+        raise error
+    return session.has_joined, error
+
+
+@contextmanager
+def _cancelled_by_sigterm(serving: asyncio.Task[None]) -> Iterator[None]:
+    """A block that ends in good order when SIGTERM comes, unless the program handles that signal itself."""
+    if not is_sigterm_free():
+        yield
+        return
+    told: list[bool] = []
+
+    def end() -> None:
+        told.append(serving.cancel("SIGTERM"))
+
+    serving.get_loop().add_signal_handler(signal.SIGTERM, end)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not any(told):
+            raise
+    finally:
+        serving.get_loop().remove_signal_handler(signal.SIGTERM)
+
+
+class Trunk(asyncio.Protocol):
+    """The connection's bytes: to the session, and from any thread to the runtime."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()
+        self._out: deque[bytes] = deque()
+        """Bytes to send, in order; the session adds them in one thread at a time."""
+        self._transport: asyncio.Transport | None = None
+        self.gone: asyncio.Future[Exception | None] = self._loop.create_future()
+        """Done when the connection is gone, with the error for which it was given up."""
+        self.session: Session | None = None
+
+    def write(self, data: bytes) -> None:
+        """Sends bytes."""
+        self._out.append(data)
+        if get_ident() == self._thread:
+            self._flush()
+        else:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._flush)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Sends what was written before."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        """Passes bytes on; an error ends the connection."""
+        try:
+            if self.session is not None and not self.gone.done():
+                self.session.receive_data(data)
+        except Exception as error:
+            self._end(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The runtime has closed the connection, or `close` has."""
+        self._end(None)
+
+    def _end(self, error: Exception | None) -> None:
+        if not self.gone.done():
+            self.gone.set_result(error)
+        self.close()
+
+    def _flush(self) -> None:
+        while self._out and self._transport is not None:
+            data = self._out.popleft()
+            if not self._transport.is_closing():
+                self._transport.write(data)
+
+
+class AsyncSession(Session):
+    """A connection of `serve`: a handler's coroutine becomes a task that completes the answer."""
+
+    def __init__(self, plugin: Plugin, own: Identity, trunk: Trunk, tasks: Tasks) -> None:
+        super().__init__(plugin, own, trunk.write)
+        trunk.session = self
+        self._tasks = tasks
+
+    def _run(self, handler: str, *arguments: Any) -> Any:
+        with named_if_it_blocks(handler):
+            answer = super()._run(handler, *arguments)
+        if not isinstance(answer, Coroutine):
+            return answer
+        context = arguments[-1] if arguments and isinstance(arguments[-1], Context) else None
+        return self._tasks.start(handler, answer, context)
+
+    def hook(self, name: str, *arguments: Any) -> Any:
+        """Calls a hook; the error of its coroutine is logged when that ends."""
+        done = super().hook(name, *arguments)
+        if isinstance(done, Deferred):
+            done.then(partial(_log_failure, name))
+        return done
+
+
+class Tasks:
+    """The coroutines of handlers and hooks, of all connections: one outlives its connection, not `serve`."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, handler: str, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> Deferred[Any]:
+        """Starts the coroutine of a handler; returns what it will answer, at the latest when the context says."""
+        answer: Deferred[Any] = Deferred()
+        began = time.monotonic()
+        task = self._loop.create_task(Steps(handler, coroutine), name=handler)
+        self._tasks.add(task)
+        if context is not None:
+            late = self._loop.call_later(max(0.0, context.due - began), _answer_for, handler, answer, context)
+            task.add_done_callback(lambda _: late.cancel())
+        task.add_done_callback(partial(self._ended, answer, began))
+        return answer
+
+    async def hooks(self) -> None:
+        """Waits until the coroutine of `on_disconnect` has ended."""
+        left = [task for task in self._tasks if task.get_name() == "on_disconnect"]
+        if left:
+            await asyncio.wait(left, timeout=GRACE)
+
+    async def cancel(self) -> None:
+        """Cancels all, and waits until they have ended; names those that do not."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            _, busy = await asyncio.wait(self._tasks, timeout=GRACE)
+            for task in busy:
+                log.warning("%s goes on %g s after it was cancelled: it is left", task.get_name(), GRACE)
+
+    def _ended(self, answer: Deferred[Any], began: float, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        handler = task.get_name()
+        error = None if task.cancelled() else task.exception()
+        if answer.done:
+            seconds = time.monotonic() - began
+            log.warning("%s has ended after %.1f s, behind its answer", handler, seconds, exc_info=error)
+        elif error is None and not task.cancelled():
+            answer.complete(task.result())
+        else:
+            answer.fail(error if isinstance(error, Exception) else CallError(Code.UNKNOWN, f"{handler} was cancelled"))
+
+
+class Steps(Coroutine[Any, Any, Any]):
+    """The coroutine of a handler; the log names it when it blocks the loop."""
+
+    def __init__(self, handler: str, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._handler = handler
+        self._coroutine = coroutine
+
+    def send(self, value: Any) -> Any:
+        """Lets it go on."""
+        with named_if_it_blocks(self._handler):
+            return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Lets it go on with an error."""
+        with named_if_it_blocks(self._handler):
+            return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        """Ends it, if it has never begun."""
+        self._coroutine.close()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._coroutine.__await__()
+
+
+@contextmanager
+def named_if_it_blocks(handler: str) -> Iterator[None]:
+    """A step of a handler; the log names the handler if nothing else could run for too long."""
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds = time.monotonic() - began
+        if seconds >= BLOCKED:
+            log.warning("%s has blocked the loop for %.1f s", handler, seconds)
+
+
+def _log_failure(hook: str, _: object, error: Exception | None) -> None:
+    if error is not None:
+        log.error("%s has failed", hook, exc_info=error)
+
+
+def _answer_for(handler: str, answer: Deferred[Any], context: Context) -> None:
+    """Answers a call in place of its handler, which is late."""
+    error = CallError(Code.DEADLINE_EXCEEDED, f"{handler} has not answered in {context.elapsed():.1f} s")
+    log.warning("%s: the runtime gets this error, and the handler goes on", error)
+    answer.fail(error)

@@ -1,0 +1,76 @@
+"""Updates of containers that no event has asked for, and the runtime's answer to them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from threading import Event, get_ident
+from typing import TYPE_CHECKING, Any
+
+from adapter.nri.deferred import Deferred
+from adapter.proto import nri_pb2 as api
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+Failed = list[api.ContainerUpdate]
+
+
+class Updating(Deferred[Failed]):
+    """The answer to `Plugin.update_containers`: the updates that have failed.
+
+    A coroutine awaits it, a thread of the program's own calls `result`, anybody else `then`: one of these, once. All
+    raise CallError, or give it to the listener, where the runtime refuses a call, and AdapterError where the connection
+    is lost.
+    """
+
+    def __init__(self, calls: int, server: int) -> None:
+        """Takes the number of calls in which the updates go out, and the thread that serves the runtime."""
+        super().__init__()
+        self._missing = calls
+        self._failed: Failed = []
+        self._server = server
+        if not calls:
+            self.complete(self._failed)
+
+    def answered(self, failed: Failed, error: Exception | None) -> None:
+        """Takes the answer to one of the calls."""
+        self._missing -= 1
+        self._failed += failed
+        if error is not None:
+            self.fail(error)
+        elif not self._missing:
+            self.complete(self._failed)
+
+    def result(self, timeout: float | None = None) -> Failed:
+        """Waits for the answer, for at most `timeout` seconds, and returns the updates that have failed.
+
+        Raises TimeoutError after that time, and RuntimeError in the thread that serves the runtime.
+        """
+        if get_ident() == self._server:
+            raise RuntimeError("this thread serves the runtime: it would wait for what it has to read itself")
+        completed = Event()
+        self.then(lambda *_: completed.set())
+        if not completed.wait(timeout):
+            raise TimeoutError(f"the runtime has not answered the updates in {timeout:g} s")
+        return self._answer()
+
+    def __await__(self) -> Generator[Any, None, Failed]:
+        import asyncio  # only for those who use it  # noqa: PLC0415
+
+        loop = asyncio.get_running_loop()
+        completed: Future[None] = loop.create_future()
+        self.then(lambda *_: loop.call_soon_threadsafe(_wake, completed))
+        yield from completed
+        return self._answer()
+
+    def _answer(self) -> Failed:
+        """Returns what has failed, or raises the error, once there is an outcome."""
+        failed, error = self._outcome or (None, None)
+        if error is not None:
+            raise error
+        return failed or []
+
+
+def _wake(waiting: Future[None]) -> None:
+    if not waiting.done():  # it may be cancelled
+        waiting.set_result(None)

@@ -1,0 +1,24 @@
+"""The pytest fixture `nri_runtime`. Every run of pytest loads this module where the package is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from adapter.runtime.node import Node
+
+
+@pytest.fixture
+def nri_runtime(request: pytest.FixtureRequest) -> Iterator[Node]:
+    """An `adapter.runtime.node.Node` without plugins, stopped after the test.
+
+    It plays containerd 2.4.2, or what the test is parametrized with:
+    `@pytest.mark.parametrize("nri_runtime", ["containerd/1.7.35", "cri-o/1.36.3"], indirect=True)`.
+    """
+    from adapter.runtime.node import Node  # not for those who do not use it  # noqa: PLC0415
+
+    with Node(getattr(request, "param", "")) as node:
+        yield node

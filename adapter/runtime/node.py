@@ -1,0 +1,200 @@
+"""A node for the tests of a plugin: launches the plugin or runs it in this process, and plays the events of a pod.
+
+The fixture `nri_runtime` of pytest is a `Node`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import re
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from typing import Any, NamedTuple, cast
+
+from google.protobuf.message import Message
+
+from adapter import nri
+from adapter.errors import AdapterError
+from adapter.nri import events
+from adapter.runtime.flavour import FLAVOURS, Flavour
+from adapter.runtime.launch import PluginFile
+from adapter.runtime.plugin import Plugin
+from adapter.runtime.recording import POD_LIFE, read
+from adapter.runtime.runtime import Outcome, Runtime
+
+PATIENCE = 60.0
+"""Seconds that a plugin has for everything, unless a test says otherwise: a slow machine fails no test."""
+HANDSHAKE = ("Configure", "Synchronize")
+
+
+class Latency(NamedTuple):
+    """How long the runtime has waited for the answers of a handler: their number, and percentiles in seconds."""
+
+    answers: int
+    p50: float
+    p99: float
+
+
+class Node(Runtime):
+    """A runtime for tests. A context manager that stops the plugins at the end."""
+
+    def __init__(self, flavour: Flavour | str = "") -> None:
+        """Takes the runtime to play: a flavour, or a name of `FLAVOURS` such as `cri-o/1.36.3`.
+
+        By default that is containerd 2.4.2. Plugins have 60 s to answer. What launched plugins print goes to stderr.
+        """
+        played = flavour if isinstance(flavour, Flavour) else FLAVOURS[flavour or "containerd/2.4.2"]
+        super().__init__(replace(played, registration_timeout=PATIENCE, request_timeout=PATIENCE), output=2)
+        self._directory = tempfile.TemporaryDirectory(prefix="nri-")  # its path fits a socket's address
+        self._running: list[InProcess] = []
+        self._seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self.socket = Path(self._directory.name, "nri.sock")
+        """The runtime's socket. What connects there is taken into service by `accept`."""
+        self.listen(self.socket)
+
+    def add(
+        self,
+        plugin: nri.Plugin | os.PathLike[str] | str,
+        *,
+        name: str = "",
+        idx: str = "",
+        config: str = "",
+        reconnect: bool = False,
+    ) -> Plugin:
+        """Takes a plugin into service, and returns it as the runtime sees it.
+
+        A path is launched, with the text `config` as its configuration; a path that ends in `.py` by this Python. An
+        instance is run by `serve` in a thread of this process; with `reconnect` it joins again when `accept` is called.
+        `name` and `idx` are by default those of the file name `NN-NAME`, else `10` and the name of the file or class.
+
+        Raises RegistrationError where the plugin does not register, and OSError for a path that cannot be launched.
+        """
+        if not isinstance(plugin, nri.Plugin):
+            return self.launch(self._file(Path(plugin).absolute(), name, idx, config))
+        own = nri.identity(name or type(plugin).__name__, idx or "10", {})
+        self._running.append(InProcess(plugin, own, self.socket, reconnect))
+        return self.accept()
+
+    def accept(self, timeout: float = PATIENCE) -> Plugin:
+        """Waits for a plugin that connects to `socket`, also again. Raises Late and RegistrationError."""
+        return super().accept(timeout)
+
+    def lose(self) -> None:
+        """Closes all connections with plugins, as a runtime that ends; launched plugins are killed."""
+        for plugin in self.plugins:
+            plugin.close("the runtime has closed the connection")
+
+    def event(
+        self, method: str, request: Message | None = None, timeout: float | None = None, **fields: Any
+    ) -> Outcome:
+        """Plays an event, such as `CreateContainer`, and returns what came of it.
+
+        Without a request the event is that of a recorded pod. Keywords then replace fields of its container, or of its
+        pod where the event has no container; `pod` is a dictionary of fields of a container's pod. Keywords that are
+        fields of the request itself (`linux_resources`) replace those. A plugin that does not answer in `timeout`
+        seconds is dropped, as by a runtime. Raises ValueError for a field that there is not.
+        """
+        outcome = super().event(method, request or recorded(method, **fields), timeout)
+        for answer in outcome.answers:
+            self._seconds[answer.plugin, events.CALLS[method].handler].append(answer.seconds)
+        return outcome
+
+    def play(self, pod: Mapping[str, Any] | None = None, **fields: Any) -> dict[str, Outcome]:
+        """Plays the life of a pod with one container; returns what came of each event, by its name.
+
+        `pod` has fields of the pod, keywords are fields of the container. An event that fails ends nothing.
+        """
+        return {
+            method: self.event(method, pod=pod, **fields)
+            if "container" in request.DESCRIPTOR.fields_by_name
+            else self.event(method, **(pod or {}))
+            for method, request in LIFE.items()
+        }
+
+    def latencies(self, plugin: str = "") -> dict[str, Latency]:
+        """Returns how long each handler has taken, by its name; of one plugin `NN-NAME`, or of all together."""
+        found: dict[str, list[float]] = defaultdict(list)
+        for (name, handler), seconds in self._seconds.items():
+            if plugin in ("", name):
+                found[handler] += seconds
+        return {handler: _latency(sorted(seconds)) for handler, seconds in found.items()}
+
+    def stop(self) -> None:
+        """Ends all plugins."""
+        super().stop()
+        for running in self._running:
+            running.end()
+        self._directory.cleanup()
+
+    def _file(self, path: Path, name: str, idx: str, config: str) -> PluginFile:
+        named = re.fullmatch(r"(\d\d)-(.+)", path.stem if path.suffix == ".py" else path.name)
+        base = name or (named[2] if named else path.stem)
+        program = path
+        if path.suffix == ".py":
+            program = Path(self._directory.name, f"{len(self.connected)}-{path.stem}")
+            program.write_text(
+                f"#!{sys.executable}\nimport runpy\nrunpy.run_path({str(path)!r}, run_name='__main__')\n"
+            )
+            program.chmod(0o755)
+        return PluginFile(program, idx or (named[1] if named else "10"), base, config)
+
+
+class InProcess:
+    """A plugin that runs on a loop of its own, in a thread of this process."""
+
+    def __init__(self, plugin: nri.Plugin, own: nri.Identity, socket: Path, reconnect: bool) -> None:
+        self._loop = asyncio.new_event_loop()
+        serving = nri.serve(plugin, own.name, own.idx, str(socket), reconnect=reconnect)
+        self._task = self._loop.create_task(serving)
+        self._thread = Thread(target=self._run, name=own.name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with suppress(asyncio.CancelledError, AdapterError):  # the runtime has its own words for what it refuses
+            self._loop.run_until_complete(self._task)
+        self._loop.close()
+
+    def end(self) -> None:
+        """Cancels the plugin, and waits for it."""
+        with suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(self._task.cancel)
+        self._thread.join(PATIENCE)
+
+
+LIFE: dict[str, Message] = {one.event: one.request for one in read(POD_LIFE) if one.event not in HANDSHAKE}
+"""The requests of a recorded pod's life, by event."""
+
+
+def recorded(method: str, pod: Mapping[str, Any] | None = None, **fields: Any) -> Message:
+    """Returns the request of an event of the recorded pod, with these fields; see `Node.event`."""
+    request = cast(Any, events.CALLS[method].request())
+    known = request.DESCRIPTOR.fields_by_name
+    likely = LIFE.get(method) or LIFE["StartContainer"]
+    for field, value in likely.ListFields():
+        if field.name in known:
+            getattr(request, field.name).CopyFrom(value)
+    subject = request.container if "container" in known else request.pod
+    _replace(request.pod, pod or {})
+    for name, value in fields.items():
+        _replace(request if name in known else subject, {name: value})
+    return cast(Message, request)
+
+
+def _replace(message: Message, fields: Mapping[str, Any]) -> None:
+    for name in fields:
+        message.ClearField(name)
+    message.MergeFrom(type(message)(**fields))
+
+
+def _latency(seconds: list[float]) -> Latency:
+    """Takes sorted seconds."""
+    p50, p99 = (seconds[math.ceil(part * len(seconds)) - 1] for part in (0.5, 0.99))
+    return Latency(len(seconds), p50, p99)
