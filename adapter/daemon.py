@@ -103,7 +103,8 @@ class Daemon:
         self._has_runtime_ended = False
         self._is_told_to_end = False
         self._reread = reread
-        self._adapter = Adapter(self._loop, own, who.name, self._joined)
+        self._runtime_pid = 0
+        self._adapter = Adapter(self._loop, own, who.name, self._joined, lambda: self._runtime_pid)
         self._adapter.configuration_errors = errors
         if launch is not None:
             self._take(launch, own)
@@ -153,6 +154,7 @@ class Daemon:
     def _join(self, trunk: int) -> None:
         self._enter(State.JOINING)
         self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
+        self._runtime_pid = guard.peer(trunk)
         self._session = Session(self._loop, trunk, self._adapter, self._who, self._lost)
         self._adapter.send_updates = self._session.stub.update_containers
         self._adapter.join_again = self._session.leave

@@ -32,7 +32,7 @@ class Launch:
 
     def __init__(self, trunk: int) -> None:
         """Takes the descriptor of the socket that the runtime passed on. Raises OSError."""
-        self.runtime = _peer(trunk)
+        self.runtime = peer(trunk)
         """The runtime's pid."""
         self.pidfd = os.pidfd_open(self.runtime)
         self.killed_by = 0
@@ -71,9 +71,9 @@ class Launch:
             trunk = nri.connect(self.socket)
         except RegistrationError as error:
             raise RegistrationError(f"{refusal}: {error}") from None
-        if (peer := _peer(trunk)) != self.runtime:
+        if (other := peer(trunk)) != self.runtime:
             os.close(trunk)
-            raise RegistrationError(f"{refusal}: process {peer} listens at {self.socket}")
+            raise RegistrationError(f"{refusal}: process {other} listens at {self.socket}")
         return trunk
 
 
@@ -184,7 +184,7 @@ def _end_of(child: int, options: int) -> tuple[int, bool]:
             return (code, True) if code >= 0 else (128 - code, was_asked)
 
 
-def _peer(fd: int) -> int:
+def peer(fd: int) -> int:
     """Returns the pid of the process that has made the other end of a socket, or listens there. Raises OSError."""
     import _socket  # the rest of `socket` costs 4 ms  # noqa: PLC0415
 

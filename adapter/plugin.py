@@ -58,14 +58,17 @@ def reserve(own: Settings, nri: runtimes.Version) -> float:
 class Adapter(Plugin):
     """Hands each of the runtime's events to the bridges that serve it."""
 
-    def __init__(self, loop: Loop, own: Settings, name: str, on_joined: Callable[[], object]) -> None:
+    def __init__(
+        self, loop: Loop, own: Settings, name: str, on_joined: Callable[[], object], pid: Callable[[], int] = lambda: 0
+    ) -> None:
         """Takes the loop, the settings that hold unless the runtime sends some, and the plugin's name.
 
-        `on_joined` is called at Synchronize.
+        `on_joined` is called at Synchronize; `pid` returns the pid of the runtime, 0 if that is not known.
         """
         self._loop = loop
         self._name = name
         self._on_joined = on_joined
+        self._runtime_pid = pid
         self._settings = own
         self._is_configured_by_runtime = False
         self._runtime = runtimes.Runtime()
@@ -100,7 +103,7 @@ class Adapter(Plugin):
 
     def _introduce(self, bridge: Bridge) -> None:
         """Tells the bridge which runtime this is, and how it takes updates."""
-        bridge.runtime_is(*self._runtime)
+        bridge.runtime_is(*self._runtime, pid=self._runtime_pid())
         can_send = self._runtime.nri >= runtimes.UPDATES_AT_ANY_TIME
         bridge.updates.send = self.send_updates if can_send else None
 
@@ -152,6 +155,15 @@ class Adapter(Plugin):
             log.warning("%s: legacy plugins run at CreateContainer or not at all", habits.no_ends)
         if habits.no_hooks and self._settings.hooks.enabled is None:
             log.info("hooks are off: %s (hooks.enabled)", habits.no_hooks)
+        if without_effect := self._without_effect():
+            log.warning("%s", without_effect)
+
+    def _without_effect(self) -> str:
+        """Returns what is configured and has no effect with this runtime."""
+        if not self._settings.fail_request or self._runtime.nri >= runtimes.LATE_PLUGINS_STAY or not self._runtime.name:
+            return ""
+        name, version, _ = self._runtime
+        return f"runtime.failRequest has no effect: the NRI of {name} {version} is older than 0.12.4"
 
     def reload(self, read: settings.Read) -> None:
         """Reads the configuration file again and applies the log's settings: others are in use by what they configure.
@@ -236,6 +248,7 @@ class Adapter(Plugin):
                 *map(str, self.configuration_errors),
                 *(fault for bridge in bridges for fault in bridge.faults),
             ],
+            "notes": list(filter(None, [self._without_effect(), legacy.sandboxes if legacy else ""])),
             "state_fault": legacy.state_fault if legacy else "",
         }
 

@@ -94,6 +94,7 @@ def _lines(adapter: dict[str, Any]) -> Iterator[str]:
     if "pid" in adapter:
         yield from _overview(adapter)
         yield from _tables(adapter)
+    yield from (f"  note     {note}" for note in adapter.get("notes", ()))
     yield from (f"  FAULT    {fault}" for fault in adapter["faults"])
 
 

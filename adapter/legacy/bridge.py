@@ -53,8 +53,9 @@ class Bridge:
         self._loop = loop
         self._settings = settings
         self._conf_json = ConfigFile(settings.config, trust=settings.trust)
-        self._sandboxes = Sandboxes(loop, settings, host_root)
+        self._host_root = host_root
         self._runtime = Runtime()
+        self._sandboxes = Sandboxes(settings, host_root, self._runtime)
         programs = Programs(settings.path, settings.environment, settings.trust)
         self._services = Services(self.runner, programs, self.ledger, settings.late_limit, set(), {})
         self.updates = PendingUpdates(loop)
@@ -75,10 +76,11 @@ class Bridge:
         self._absent: set[str] = set()
         """The ids that are owed a delete, and that the last Synchronize has not listed."""
 
-    def runtime_is(self, name: str, version: str, nri: Version = OLDEST) -> None:
-        """Learns which runtime this is."""
+    def runtime_is(self, name: str, version: str, nri: Version = OLDEST, *, pid: int = 0) -> None:
+        """Learns which runtime this is, and its pid, 0 if that is not known."""
         self._runtime = Runtime(name, version, nri)
-        self._sandboxes.runtime_is(name, version)
+        self._sandboxes = Sandboxes(self._settings, self._host_root, self._runtime, pid)
+        self._loop.call_soon(self._sandboxes.tell)  # the runtime waits for the answer
         self._subscriptions.end_is_told = not self._runtime.habits.no_ends
         self.updates.refusal = self._runtime.habits.no_updates
 
@@ -86,6 +88,11 @@ class Bridge:
     def faults(self) -> list[str]:
         """What is wrong with conf.json."""
         return [self._conf_json.fault] if self._conf_json.error is not None else []
+
+    @property
+    def sandboxes(self) -> str:
+        """Who runs the plugins for pods and why, empty without a conf.json."""
+        return self._sandboxes.describe()
 
     @property
     def state_fault(self) -> str:

@@ -33,8 +33,10 @@ def find(
             continue
         except OSError as error:
             raise PluginError(type_, f"{candidate}: {error.strerror}") from None
-        if not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o111:
+        if not stat.S_ISREG(status.st_mode):
             raise PluginError(type_, f"{candidate} is not an executable file")
+        if not status.st_mode & 0o111:
+            raise PluginError(type_, f"{candidate} is not an executable file: chmod +x {candidate}")
         reason = fault(candidate, status)
         if reason:
             raise PluginError(type_, f"{candidate}: {reason}")

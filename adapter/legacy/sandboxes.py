@@ -1,18 +1,23 @@
-"""Who runs the legacy plugins for pods: containerd from 2.0 on does so itself, for those of its own conf.json."""
+"""Who runs the legacy plugins for pods: some versions of containerd themselves run those of their own conf.json."""
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
-import re
+from functools import cached_property
+from typing import NamedTuple
 
 from adapter.legacy.request import Target
 from adapter.legacy.subscriptions import ORIGINAL
-from adapter.loop import Loop
+from adapter.nri.runtimes import Runtime
 from adapter.paths import under
 from adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
 log = logging.getLogger(__name__)
+
+CHUNK = 1 << 20
+"""Bytes of an executable that are read at a time."""
 
 
 def is_runtimes_own(conf_json: str, host_root: str) -> bool:
@@ -23,33 +28,82 @@ def is_runtimes_own(conf_json: str, host_root: str) -> bool:
         return False
 
 
+def names_conf_json(pid: int) -> bool:
+    """Whether the executable of a process contains the path of conf.json. A pid of 0 is unknown. Raises OSError."""
+    if not pid:
+        raise OSError(errno.ESRCH, "its process is in another pid namespace")
+    sought = DEFAULT_CONF_JSON.encode()
+    text = b""
+    with open(f"/proc/{pid}/exe", "rb", buffering=0) as executable:
+        while chunk := executable.read(CHUNK):
+            text = text[1 - len(sought) :] + chunk
+            if sought in text:
+                return True
+    return False
+
+
+class Evidence(NamedTuple):
+    """Whether a runtime itself runs the plugins of its conf.json for pods, and how that is known."""
+
+    runs: bool
+    why: str
+    is_known: bool = True
+
+
+def evidence(runtime: Runtime, pid: int) -> Evidence:
+    """Returns what is known of a runtime and its process. If nobody has measured the version, the executable tells."""
+    name = f"{runtime.name} {runtime.version}"
+    if runtime.runs_plugins_for_pods is not None:
+        runs = runtime.runs_plugins_for_pods
+        return Evidence(runs, f"{name} {'runs' if runs else 'does not run'} them itself")
+    try:
+        runs = names_conf_json(pid)
+    except OSError as error:
+        why = f"whether {name} runs them itself is not known, its executable cannot be read: {error.strerror}"
+        return Evidence(False, f"{why} (legacy.sandboxes)", is_known=False)
+    return Evidence(runs, f"the executable of {name} {'contains' if runs else 'does not contain'} {DEFAULT_CONF_JSON}")
+
+
 class Sandboxes:
     """Decides whether the events of pods are left to the runtime."""
 
-    def __init__(self, loop: Loop, settings: LegacySettings, host_root: str) -> None:
-        self._loop = loop
+    def __init__(self, settings: LegacySettings, host_root: str, runtime: Runtime, pid: int = 0) -> None:
+        """Takes the settings, where the node's files are, the runtime, and its pid, 0 if that is not known."""
         self._settings = settings
         self._host_root = host_root
-        self._runtime_runs_plugins = False
+        self._runtime = runtime
+        self._pid = pid
 
-    def runtime_is(self, name: str, version: str) -> None:
-        """Learns which runtime this is.
-
-        Measured with containerd 2.0.14 to 2.4.2; 1.7 does not run the plugins, and no other runtime ever did.
-        """
-        major = re.match(r"v?(\d+)\.", version)
-        self._runtime_runs_plugins = name == "containerd" and (major is None or int(major[1]) > 1)
-        if self.are_left:
-            text = f"sandboxes are left to {name} {version}, which runs the plugins in {self._settings.config} for them"
-            self._loop.call_soon(lambda: log.info("%s", text))  # the runtime waits for the answer
+    @cached_property
+    def _evidence(self) -> Evidence:
+        return evidence(self._runtime, self._pid)
 
     @property
     def are_left(self) -> bool:
         """Whether the runtime reads the very same conf.json and runs its plugins for pods."""
         if self._settings.sandboxes != "auto":
             return self._settings.sandboxes == "never"
-        return self._runtime_runs_plugins and is_runtimes_own(self._settings.config, self._host_root)
+        return is_runtimes_own(self._settings.config, self._host_root) and self._evidence.runs
 
     def is_left(self, event: str, target: Target) -> bool:
         """Whether an event is left to the runtime."""
         return target.is_sandbox and event in ORIGINAL and self.are_left
+
+    def describe(self) -> str:
+        """Returns who runs the plugins for pods and why, empty without a conf.json."""
+        config, configured = self._settings.config, self._settings.sandboxes
+        if not os.path.exists(config):
+            return ""
+        if configured != "auto":
+            why = f"legacy.sandboxes: {configured}"
+        elif is_runtimes_own(config, self._host_root):
+            why = self._evidence.why
+        else:
+            why = f"no runtime reads {config}"
+        return f"plugins for pods are {'left to the runtime' if self.are_left else 'run by the adapter'}: {why}"
+
+    def tell(self) -> None:
+        """Logs who runs the plugins for pods, unless that is configured."""
+        if self._settings.sandboxes == "auto" and (told := self.describe()):
+            is_known = not is_runtimes_own(self._settings.config, self._host_root) or self._evidence.is_known
+            log.log(logging.INFO if is_known else logging.WARNING, "%s", told)

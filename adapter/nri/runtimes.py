@@ -42,6 +42,9 @@ _HABITS = {
     ),
 }
 
+_RUNS_PLUGINS_FOR_PODS: dict[Version, bool] = {(1, 7): False, **dict.fromkeys([(2, minor) for minor in range(5)], True)}
+"""Whether a version of containerd runs the plugins of its conf.json for pods; measured with 1.7.35, 2.0.14 to 2.4.2."""
+
 
 class Runtime(NamedTuple):
     """A runtime: its name in lower case, its version as it writes it, and its version of NRI."""
@@ -64,6 +67,13 @@ class Runtime(NamedTuple):
                 f"{self.name} {self.version} may deadlock over updates outside of an answer, as any before NRI {first}"
             )
         return self.habits.no_updates
+
+    @property
+    def runs_plugins_for_pods(self) -> bool | None:
+        """Whether it runs the plugins of its conf.json for pods itself; None if this version has not been measured."""
+        if self.name != "containerd":
+            return False
+        return _RUNS_PLUGINS_FOR_PODS.get(_numbers(self.version)[:2])
 
 
 _FIRST_WITH_0_11 = {"containerd": (2, 2), "cri-o": (1, 36)}

@@ -14,7 +14,9 @@ from tests.check.node import HOOK, Node
 
 
 def test_a_node_in_order_has_a_line_for_everything_and_no_problems(node: Node) -> None:
-    node.write("conf.json", {"version": "0.1", "plugins": [{"type": "konfine"}, {"type": "konfine", "conf": {}}]})
+    node.write(
+        "conf.json", {"version": "0.1", "plugins": [{"type": "konfine", "conf": 1}, {"type": "konfine", "conf": {}}]}
+    )
     node.program("konfine")
     node.write("one/a.json", HOOK)
     node.write("two/b.json", HOOK | {"stages": ["createContainer", "poststop"]})

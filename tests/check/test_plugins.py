@@ -77,11 +77,26 @@ def test_a_program_that_cannot_be_started_is_a_problem(node: Node) -> None:
     problems = node.problems()
     assert problems[0].startswith("none: not found in bin:")
     assert problems[1:] == [
-        "data: bin/data is not an executable file",
+        "data: bin/data is not an executable file: chmod +x bin/data",
         "script: bin/script needs the interpreter '/no/such/interpreter', which is not there",
         "text: bin/text is neither a binary nor a script that begins with #!",
         "/no/such: not found",
         "directory: bin/directory is not an executable file",
+    ]
+
+
+def test_what_is_odd_about_a_plugin_that_can_be_started_is_noted(node: Node) -> None:
+    """A second entry that an installer has appended; a type that only the system has a program for."""
+    node.write("conf.json", {"plugins": [{"type": "a", "conf": {}}, {"type": "sh"}, {"type": "b"}, {"type": "a"}]})
+    node.program("a")
+    node.program("b")
+    told = [line for line in node() if any(f" {type_}: " in line for type_ in ("a", "b", "sh"))]
+    assert told == [
+        "ok a: runs bin/a",
+        "note a: plugins[3] has no conf, another entry has one: it fails if it needs one",
+        "ok sh: runs /usr/bin/sh without conf",
+        "note sh: /usr/bin/sh may be a program of the system: there is no sh in bin",
+        "ok b: runs bin/b without conf",
     ]
 
 
@@ -95,5 +110,5 @@ def test_the_events_of_a_plugin_that_has_not_the_usual_ones_are_shown(node: Node
     node.program("b")
     node.write("conf.json", {"plugins": [{"type": "a"}, {"type": "b"}]})
     node.settings["legacy"]["plugins"] = {"a": {"events": ["UpdateContainer", "CreateContainer"]}, "b": {"events": []}}
-    assert "ok a: runs bin/a at CreateContainer, UpdateContainer" in node()
-    assert "ok b: runs bin/b at no event" in node()
+    assert "ok a: runs bin/a without conf at CreateContainer, UpdateContainer" in node()
+    assert "ok b: runs bin/b without conf at no event" in node()

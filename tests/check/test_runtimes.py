@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
+
 import pytest
 
 from adapter.commands.check import runtimes
+from adapter.legacy import sandboxes as sandboxes_module
 from tests.check.node import HOOK, Node
 
 
@@ -45,18 +49,38 @@ def test_whose_hooks_are_injected_on_crio_is_said(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sandboxes", "says"), [("auto", "leaves pods to it"), ("always", "are run twice"), ("never", "")]
+    ("sandboxes", "so"),
+    [
+        ("auto", "so the adapter leaves pods to it"),
+        ("always", "so with legacy.sandboxes: always they are run twice"),
+        ("never", ""),
+    ],
 )
 def test_who_runs_plugins_for_pods_on_containerd_is_said(
-    node: Node, sandboxes: str, says: str, monkeypatch: pytest.MonkeyPatch
+    node: Node, sandboxes: str, so: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_plugins(node)
     node.settings["legacy"] |= {"sandboxes": sandboxes, "onFailure": "ignore"}
     assert node.caveats() == []  # this conf.json is not the one that containerd reads
-    monkeypatch.setattr(runtimes, "DEFAULT_CONF_JSON", str(node.folder / "conf.json"))
-    monkeypatch.setattr("adapter.legacy.sandboxes.DEFAULT_CONF_JSON", str(node.folder / "conf.json"))
-    told = node.caveats()
-    assert [says in line and line.startswith("containerd: from 2.0 on") for line in told] == [True] * bool(says)
+    for module in (runtimes, sandboxes_module):
+        monkeypatch.setattr(module, "DEFAULT_CONF_JSON", str(node.folder / "conf.json"))
+    runs = f"from 2.0 on it runs the plugins there for pods itself, {so}"
+    node.write("containerd", "")
+    unread = "if its executable contains conf.json (here it cannot be read: Connection refused)"
+    assert node.caveats() == [f"containerd: {unread}, {runs}"] * bool(so)
+    (node.folder / "containerd").unlink()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(node.folder / "containerd"))
+        listener.listen()
+        none = "its executable does not contain conf.json: it runs no plugins for pods, the adapter does"
+        assert node.caveats() == [f"containerd: {none}"] * bool(so)
+        monkeypatch.setattr(runtimes, "names_conf_json", lambda pid: pid == os.getpid())
+        assert node.caveats() == [f"containerd: its executable contains conf.json: {runs}"] * bool(so)
+
+
+def test_a_setting_without_effect_is_noted(node: Node) -> None:
+    node.settings["runtime"]["failRequest"] = True
+    assert node.caveats() == [runtimes.FAIL_REQUEST]
 
 
 def test_events_that_an_older_runtime_does_not_tell_are_said(node: Node) -> None:

@@ -40,7 +40,10 @@ def executable(content: bytes) -> Callable[[Path], object]:
 FORMAT = "{path}: Exec format error: neither a binary for this machine nor a script that begins with #!"
 UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda path: path, "not found in "),
-    "not executable": (lambda path: path.write_text("#!/bin/sh\necho '{}'\n"), "{path} is not an executable file"),
+    "not executable": (
+        lambda path: path.write_text("#!/bin/sh\necho '{}'\n"),
+        "{path} is not an executable file: chmod +x {path}",
+    ),
     "a FIFO": (lambda path: os.mkfifo(path, 0o777), "{path} is not an executable file"),
     "a loop of links": (lambda path: path.symlink_to(path), "{path}: Too many levels of symbolic links"),
     "of a wrong format": (executable(b"\x7fELF but not really"), FORMAT),

@@ -95,6 +95,30 @@ def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Node, 
     assert told()[1][0]["owed"] == 0
 
 
+def test_it_notes_who_runs_plugins_for_pods_and_what_has_no_effect(node: Node, told: Told, asked: Ask) -> None:
+    """The runtime is this process: a containerd that nobody has measured, and an executable without the path."""
+    own = node.path / "root/etc/nri/conf.json"
+    own.parent.mkdir(parents=True)
+    os.link(node.conf_json, own)
+    node.shared_state = "state"
+    settings = node.settings({"sandboxes": "auto"}, hostRoot=f"{node.path}/root", runtime={"failRequest": True})
+    for nri, without_effect in (("v0.12.4", []), ("v0.12.3", ["runtime.failRequest has no effect"])):
+        daemon = node.spawn()
+        daemon.registration()
+        daemon.configure(settings, "containerd", "2.5.0", nri)
+        assert daemon.call("Synchronize").code == Code.OK
+        assert daemon.call("CreateContainer").code == Code.OK
+        code, [adapter] = told()
+        pods = "plugins for pods are run by the adapter: the executable of containerd 2.5.0 does not contain"
+        said = [*without_effect, f"{pods} /etc/nri/conf.json"]
+        assert (code, [note.partition(":")[0] for note in adapter["notes"]]) == (0, [s.partition(":")[0] for s in said])
+        for line in said:
+            assert line in asked().stdout
+            daemon.logged(line)
+        daemon.kill()
+        daemon.ended()
+
+
 def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node) -> None:
     node.configure("good")
     daemon = joined(node)

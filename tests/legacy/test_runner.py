@@ -73,7 +73,7 @@ def test_what_is_not_executable_is_an_error_and_no_other_takes_its_place(folders
     program(folders[1] / "konfine")
     for mode in (0o644, 0o600, 0o000):
         path = program(folders[0] / "konfine", mode)
-        assert refusal("konfine", folders) == f"plugin: konfine: {path} is not an executable file"
+        assert refusal("konfine", folders) == f"plugin: konfine: {path} is not an executable file: chmod +x {path}"
     for mode in (0o100, 0o010, 0o001):  # anybody's right to execute makes an executable
         path = program(folders[0] / "konfine", mode)
         assert find("konfine", names(folders)) == path

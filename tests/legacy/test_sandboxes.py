@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adapter.legacy.bridge import Bridge
-from adapter.legacy.sandboxes import is_runtimes_own
+from adapter.legacy.sandboxes import CHUNK, is_runtimes_own
 from adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
 from .node import Node
@@ -62,14 +63,11 @@ def host(node: Node) -> Host:
     return Host(node)
 
 
-CONTAINERD = {  # and whether it runs sandboxes itself
-    **dict.fromkeys(
-        ["2.4.2", "v2.4.2", "2.4.2+unknown", "v2.0.14", "2.0.0-rc.1", "v3.0.0-beta.1", "10.1.0", "garbage", "unknown"],
-        True,
-    ),
-    **dict.fromkeys(["", "dev-2025"], True),
-    **dict.fromkeys(["1.7.35", "v1.7.35", "1.7.35+unknown", "v1.7.0-beta.2", "1.20.1"], False),
+MEASURED = {  # and whether it runs the plugins for pods itself
+    **dict.fromkeys(["2.4.2", "v2.4.2", "2.4.2+unknown", "2.3.4-k3s1", "v2.0.14", "2.0.0-rc.1"], True),
+    **dict.fromkeys(["1.7.35", "v1.7.35", "1.7.35+unknown", "v1.7.0-beta.2"], False),
 }
+UNMEASURED = ["2.5.0", "v3.0.0-beta.1", "10.1.0", "1.20.1", "garbage", "", "dev-2025", "2.4"]
 OTHERS = [
     *(("cri-o", version) for version in ("1.34.0", "2.0.0", "")),
     ("", ""),
@@ -78,15 +76,74 @@ OTHERS = [
 ]
 
 
-def test_with_the_runtimes_own_conf_json_sandboxes_are_left_to_a_containerd_from_2_0_on(host: Host) -> None:
+@pytest.fixture
+def runtime(tmp_path: Path) -> Iterator[Callable[[bytes], int]]:
+    """Starts processes whose executables end with given bytes; returns their pids."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(text: bytes) -> int:
+        program = tmp_path / f"runtime{len(started)}"
+        program.write_bytes(Path("/bin/cat").read_bytes() + text)
+        program.chmod(0o755)
+        process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"it runs")
+        process.stdin.flush()
+        os.read(process.stdout.fileno(), 1)  # so the pid has this executable
+        program.unlink()  # an upgrade has removed it
+        return process.pid
+
+    yield start
+    for process in started:
+        process.communicate()
+
+
+def test_with_the_runtimes_own_conf_json_pods_are_left_to_a_containerd_known_to_run_plugins_for_them(
+    host: Host, runtime: Callable[[bytes], int]
+) -> None:
     host.bridge()
     assert host.ours(), "before the runtime is known"
-    for version, itself in CONTAINERD.items():
-        host.bridge().runtime_is("containerd", version)
-        assert host.ours() is not itself, version
+    pid = runtime(DEFAULT_CONF_JSON.encode())
+    for version, itself in MEASURED.items():
+        for its in (pid, 0):
+            host.bridge().runtime_is("containerd", version, pid=its)
+            assert host.ours() is not itself, version
     for name, version in OTHERS:
-        host.bridge().runtime_is(name, version)
+        host.bridge().runtime_is(name, version, pid=pid)
         assert host.ours(), name
+
+
+def test_of_a_version_that_nobody_has_measured_the_executable_tells(
+    host: Host, runtime: Callable[[bytes], int], caplog: pytest.LogCaptureFixture
+) -> None:
+    size = Path("/bin/cat").stat().st_size
+    across = b" " * (-size % CHUNK - len(DEFAULT_CONF_JSON) // 2) + DEFAULT_CONF_JSON.encode() + b"/usr/lib"
+    for text, level, why in (
+        (b"/etc/nri/conf.jso", logging.INFO, f"does not contain {DEFAULT_CONF_JSON}"),
+        (b"/etc/nri/conf.json", logging.INFO, f"contains {DEFAULT_CONF_JSON}"),
+        (across, logging.INFO, f"contains {DEFAULT_CONF_JSON}"),
+        (None, logging.WARNING, "cannot be read: its process is in another pid namespace (legacy.sandboxes)"),
+    ):
+        pid = 0 if text is None else runtime(text)
+        for version in UNMEASURED[: 1 if text is across else None]:
+            caplog.clear()
+            host.bridge().runtime_is("containerd", version, pid=pid)
+            assert host.ours() is (DEFAULT_CONF_JSON.encode() not in (text or b"")), (version, text)
+            host.node.loop.settle()
+            (told,) = [record for record in caplog.records if "plugins for pods" in record.message]
+            assert (told.levelno, told.message.endswith(why)) == (level, True), told.message
+            assert host.node.bridge.sandboxes == told.message
+
+
+def test_an_executable_is_read_only_if_it_decides(host: Host) -> None:
+    """A pid that is not there would be found out, and nothing is told of a conf.json that is not there."""
+    host.bridge(host.another()).runtime_is("containerd", "2.5.0", pid=-1)
+    assert host.ours()
+    assert host.node.bridge.sandboxes.endswith(f"are run by the adapter: no runtime reads {host.another()}")
+    host.another().unlink()
+    assert host.node.bridge.sandboxes == ""
 
 
 def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_always_ours(host: Host) -> None:
@@ -143,16 +200,17 @@ def test_the_host_root_is_where_the_runtimes_file_is_looked_for(tmp_path: Path) 
     assert [is_runtimes_own(str(own), root) for root in (str(tmp_path), f"{tmp_path}/", "/")] == [True, True, False]
 
 
-def test_that_sandboxes_are_left_is_logged_once_and_that_they_are_ours_is_not(
+def test_who_runs_plugins_for_pods_is_logged_once_unless_it_is_configured(
     host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
-    host.bridge().runtime_is("containerd", "1.7.35")
-    assert host.ours()
-    host.node.loop.settle()
-    assert "are left to" not in caplog.text
-    caplog.clear()
-    host.bridge().runtime_is("containerd", "2.4.2")
-    assert [host.ours() for _ in range(3)] == [False] * 3
-    host.node.loop.settle()
-    [said] = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
-    assert all(word in said for word in ("containerd 2.4.2", "sandboxes", str(host.conf_json)))
+    for sandboxes, version, told in (
+        ("auto", "2.4.2", ["plugins for pods are left to the runtime: containerd 2.4.2 runs them itself"]),
+        ("auto", "1.7.35", ["plugins for pods are run by the adapter: containerd 1.7.35 does not run them itself"]),
+        ("never", "2.4.2", []),
+    ):
+        caplog.clear()
+        host.bridge(sandboxes=sandboxes).runtime_is("containerd", version)
+        assert len({host.ours() for _ in range(3)}) == 1
+        host.node.loop.settle()
+        assert [record.message for record in caplog.records if "for pods" in record.message] == told
+    assert host.node.bridge.sandboxes == "plugins for pods are left to the runtime: legacy.sandboxes: never"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -71,11 +72,25 @@ def programs(settings: LegacySettings, conf: Config) -> Iterator[Entry]:
             continue
         with node:
             fault = program.fault(path)
-        running = Entry(OK, f"{type_}: runs {path}{_events(settings, type_)}")
-        yield Entry(PROBLEM, f"{path} {fault}" if path == type_ else f"{type_}: {path} {fault}") if fault else running
+        if fault:
+            yield Entry(PROBLEM, f"{path} {fault}" if path == type_ else f"{type_}: {path} {fault}")
+            continue
+        yield from _running(settings, conf, type_, path)
     for type_ in settings.plugins:
         if settings.config and type_ not in types:
             yield Entry(NOTE, f"{type_}: has settings, but is not in {settings.config}")
+
+
+def _running(settings: LegacySettings, conf: Config, type_: str, path: str) -> Iterator[Entry]:
+    """Yields what can be started for a plugin, and what is odd about it."""
+    bare = [place for place, entry in enumerate(conf.entries) if entry.type == type_ and entry.conf is None]
+    has_conf = any(entry.type == type_ and entry.conf is not None for entry in conf.entries)
+    yield Entry(OK, f"{type_}: runs {path}{'' if has_conf else ' without conf'}{_events(settings, type_)}")
+    for place in bare if has_conf else ():
+        yield Entry(NOTE, f"{type_}: plugins[{place}] has no conf, another entry has one: it fails if it needs one")
+    if path != type_ and os.path.dirname(path) not in settings.path:
+        where = ":".join(settings.path)
+        yield Entry(NOTE, f"{type_}: {path} may be a program of the system: there is no {type_} in {where}")
 
 
 def _events(settings: LegacySettings, type_: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Collection, Iterator
 
+from adapter import guard
 from adapter.commands.check import configuration, nri, validator
 from adapter.commands.check.report import NOTE, OK, Entry
 from adapter.legacy.config import Config
-from adapter.legacy.sandboxes import is_runtimes_own
+from adapter.legacy.sandboxes import is_runtimes_own, names_conf_json
 from adapter.paths import under
 from adapter.settings import DEFAULT_CONF_JSON, Settings
 
@@ -18,6 +20,12 @@ DOCKER = (
     """ not at all; NRI is off, to switch it on: "nri-opts": {"enable": true} in /etc/docker/daemon.json"""
 )
 POD_UPDATES = {"UpdatePodSandbox", "PostUpdatePodSandbox"}
+CONNECT_TIMEOUT = 2.0
+"""Seconds within which a runtime accepts a connection."""
+FAIL_REQUEST = (
+    "runtime.failRequest has no effect with an NRI older than 0.12.4:"
+    " containerd 2.4 has 0.12.3, CRI-O 1.36 0.11, Docker 29 0.12.3"
+)
 SOCKETS = {"containerd": "/run/containerd/containerd.sock", "CRI-O": "/run/crio/crio.sock"}
 
 
@@ -33,6 +41,8 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Entry
     for runtime, caveat in _caveats(config, conf_json, hooks=hooks):
         if runtime in names:
             yield Entry(NOTE, f"{runtime}: {caveat}")
+    if config.fail_request:
+        yield Entry(NOTE, FAIL_REQUEST)
     if conf_json.entries or hooks:
         for runtime in names:
             yield from validator.check(runtime, config.host_root, configuration.names(config.host_root))
@@ -47,12 +57,33 @@ def present(host_root: str) -> Collection[str]:
     return [name for name, socket in SOCKETS.items() if os.path.exists(under(host_root, socket))] or SOCKETS
 
 
+def _pods(config: Settings) -> str:
+    """Returns who runs the plugins of containerd's own conf.json for pods, as far as known without the version."""
+    auto, always = "so the adapter leaves pods to it", "so with legacy.sandboxes: always they are run twice"
+    result = auto if config.legacy.sandboxes == "auto" else always
+    runs = f"from 2.0 on it runs the plugins there for pods itself, {result}"
+    try:
+        is_named = names_conf_json(_listener(under(config.host_root, SOCKETS["containerd"])))
+    except OSError as error:
+        doubt = f"if its executable contains {DEFAULT_CONF_JSON} (here it cannot be read: {error.strerror or error})"
+        return f"{doubt}, {runs}"
+    if is_named:
+        return f"its executable contains {DEFAULT_CONF_JSON}: {runs}"
+    return f"its executable does not contain {DEFAULT_CONF_JSON}: it runs no plugins for pods, the adapter does"
+
+
+def _listener(path: str) -> int:
+    """Returns the pid of the process that listens at a socket, 0 if it is in another pid namespace. Raises OSError."""
+    with socket.socket(socket.AF_UNIX) as asked:
+        asked.settimeout(CONNECT_TIMEOUT)
+        asked.connect(path)
+        return guard.peer(asked.fileno())
+
+
 def _caveats(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[tuple[str, str]]:
     legacy = config.legacy
-    runs_pods = f"from 2.0 on it runs the plugins of {DEFAULT_CONF_JSON} for pods itself"
     if conf_json.entries and legacy.sandboxes != "never" and is_runtimes_own(legacy.config, config.host_root):
-        auto, always = "so the adapter leaves pods to it", "so with legacy.sandboxes: always they are run twice"
-        yield "containerd", f"{runs_pods}, {auto if legacy.sandboxes == 'auto' else always}"
+        yield "containerd", _pods(config)
     fails = [legacy.plugins[entry.type].fail_create for entry in conf_json.entries if entry.type in legacy.plugins]
     if conf_json.entries and (legacy.fail_create or True in fails):
         yield "CRI-O", "a failed create fails a pod, but a container starts all the same, with a warning in its log"

@@ -24,7 +24,8 @@ def plugin(directory: Path, programs: Sequence[str], events: Sequence[str], hook
     """
     for program in programs:
         if not os.path.isfile(program) or not os.access(program, os.X_OK):
-            raise ConfigError(f"-legacy {program}", "not executable" if os.path.exists(program) else "no such program")
+            reason = f"not executable: chmod +x {program}" if os.path.isfile(program) else "no such program"
+            raise ConfigError(f"-legacy {program}", reason)
     for hooks_d in hooks:
         if not os.path.isdir(hooks_d):
             raise ConfigError(f"-hooks {hooks_d}", "no such directory")
