@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from adapter.nri import Context, Deferred, api
+from adapter.nri import api
 from adapter.runtime import Plugin, PluginFile, Runtime
-from examples import asynchronous
+from adapter.runtime.node import Node
 
 from .runtime.fixtures import CONTAINER, POD, patient
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-LISTENS = "dra_driver"
-"""The example that adjusts nothing."""
-NAMES = sorted({path.stem for path in EXAMPLES.glob("*.py")} - {LISTENS})
+LISTENS, STAYS = "dra_driver", "agent"
+"""The example that adjusts nothing, and the one that outlives its runtime."""
+NAMES = sorted({path.stem for path in EXAMPLES.glob("*.py")} - {LISTENS, STAYS})
 FIRST_LINE = "#!/opt/v010-adapter/bin/python3 -I\n"
 ASKING = api.PodSandbox(id="pod", name="p", namespace="default", annotations={"hooks.example.com/record": "yes"})
 SIMULATE = [sys.executable, "-P", str(Path(__file__).with_name("patient.py")), "simulate"]
@@ -70,7 +68,7 @@ def created(runtime: Runtime, name: str) -> object:
 
 def test_every_example_is_expected_something_of_and_can_be_executed() -> None:
     assert list(EXPECTED) == NAMES
-    assert all(os.access(EXAMPLES / f"{name}.py", os.X_OK) for name in [*NAMES, LISTENS])
+    assert all(os.access(EXAMPLES / f"{name}.py", os.X_OK) for name in [*NAMES, LISTENS, STAYS])
 
 
 @every_example
@@ -192,14 +190,25 @@ def test_the_hook_of_a_security_agent_is_injected_into_every_container(tmp_path:
     }
 
 
-def test_asynchronous_fails_a_container_in_time_when_its_program_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    errors: list[Exception | None] = []
-
-    async def late() -> None:
-        answer: Deferred[api.CreateContainerResponse] = Deferred()
-        answer.then(lambda reply, error: errors.append(error))
-        await asynchronous.complete(answer, Context("CreateContainer", 0.2, time.monotonic, time.monotonic()))
-
-    monkeypatch.setattr(asynchronous, "PROGRAM", ("/bin/sleep", "600"))
-    asyncio.run(asyncio.wait_for(late(), 60))
-    assert [type(error) for error in errors] == [TimeoutError]
+def test_the_agent_mounts_what_pods_ask_for_under_one_runtime_after_the_other(
+    nri_runtime: Node, tmp_path: Path
+) -> None:
+    words = ["-I", str(EXAMPLES / "agent.py"), "-socket", str(nri_runtime.socket), "-store", str(tmp_path)]
+    asking: dict[str, Any] = {"id": "p", "annotations": {"data.example.com/name": "model"}}
+    with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as process:
+        for _ in range(2):
+            nri_runtime.accept()
+            created = nri_runtime.play(asking)["CreateContainer"].adjust
+            assert created
+            assert [(one.source, one.destination) for one in created.mounts] == [(f"{tmp_path}/model", "/data")]
+            assert (tmp_path / "model").is_dir()
+            assert nri_runtime.event("CreateContainer").adjust == api.ContainerAdjustment()
+            nri_runtime.pods = [api.PodSandbox(**asking)]
+            nri_runtime.lose()
+        nri_runtime.accept()
+        process.terminate()
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    joined = "joined: {} pods have data\nleft: {}\n".format
+    gone = "the runtime has gone"
+    assert output == joined(0, gone) + joined(1, gone) + joined(1, "SIGTERM")

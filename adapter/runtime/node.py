@@ -79,7 +79,7 @@ class Node(Runtime):
         """
         if not isinstance(plugin, nri.Plugin):
             return self.launch(self._file(Path(plugin).absolute(), name, idx, config))
-        own = nri.identity(name or type(plugin).__name__, idx or "10", {})
+        own = nri.identity(name or type(plugin).__name__.lower(), idx or "10", {})
         self._running.append(InProcess(plugin, own, self.socket, reconnect))
         return self.accept()
 

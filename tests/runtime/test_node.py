@@ -1,0 +1,149 @@
+"""The fixture `nri_runtime`: what authors of plugins test with."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter.errors import RegistrationError
+from adapter.nri import Context, Plugin, api
+from adapter.runtime import FLAVOURS
+from adapter.runtime.node import LIFE, Node
+
+BOTH_GENERATIONS = pytest.mark.parametrize("nri_runtime", ["containerd/1.7.35", "containerd/2.4.2"], indirect=True)
+
+
+class Sets(Plugin):
+    """Sets a variable of each container, and remembers what it has seen."""
+
+    def __init__(self, value: str = "") -> None:
+        self.value = value
+        self.seen: list[Any] = []
+
+    def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
+        self.seen.append(request)
+
+    async def create_container(
+        self, request: api.CreateContainerRequest, context: Context
+    ) -> api.CreateContainerResponse:
+        self.seen.append(request)
+        response = api.CreateContainerResponse()
+        response.adjust.env.add(key="MOOD", value=self.value)
+        return response
+
+    def post_start_container(self, request: api.PostStartContainerRequest, context: Context) -> None:
+        self.seen.append(request)
+
+
+@BOTH_GENERATIONS
+def test_a_pods_life_and_single_events_reach_an_instance_in_either_generation(nri_runtime: Node) -> None:
+    plugin = Sets("fine")
+    made = nri_runtime.add(plugin)
+    assert (made.name, made.state_change) == ("10-sets", nri_runtime.flavour.nri == "v0.8.0")
+    outcomes = nri_runtime.play({"name": "web"}, env=["A=1"])
+    assert list(outcomes) == list(LIFE)
+    adjust = outcomes["CreateContainer"].adjust
+    assert adjust
+    assert [(one.key, one.value) for one in adjust.env] == [("MOOD", "fine")]
+    _, created, started = plugin.seen
+    assert (created.pod.name, list(created.container.env), started.container.env) == ("web", ["A=1"], ["A=1"])
+    nri_runtime.event("CreateContainer", pod={"annotations": {"a": "b"}}, name="main", linux={"sysctl": {"x": "1"}})
+    one = plugin.seen[-1]
+    assert (one.container.name, one.container.linux.sysctl, one.pod.annotations) == ("main", {"x": "1"}, {"a": "b"})
+    with pytest.raises(ValueError, match="nmae"):
+        nri_runtime.event("CreateContainer", nmae="main")
+    latencies = nri_runtime.latencies()
+    assert latencies["create_container"].answers == 2
+    assert 0 < latencies["create_container"].p50 <= latencies["create_container"].p99
+    assert nri_runtime.latencies("11-other") == {}
+
+
+def test_every_event_can_be_played_and_fields_of_its_request_replaced(nri_runtime: Node) -> None:
+    class All(Plugin):
+        def update_container(self, request: api.UpdateContainerRequest, context: Context) -> None:
+            self.shares = request.linux_resources.cpu.shares.value
+
+    plugin = All()
+    nri_runtime.add(plugin)
+    nri_runtime.event("UpdateContainer", linux_resources={"cpu": {"shares": {"value": 7}}})
+    assert plugin.shares == 7
+    for method in ("UpdatePodSandbox", "PostUpdatePodSandbox", "ValidateContainerAdjustment", "PostCreateContainer"):
+        assert nri_runtime.event(method).error == ""
+    assert nri_runtime.event("RunPodSandbox", name="web").request.pod.name == "web"  # type: ignore[union-attr]
+
+
+def test_a_synchronize_in_parts_is_one_for_the_plugin(nri_runtime: Node) -> None:
+    nri_runtime.objects_per_part = 3
+    for pods, containers in ((7, 4), (0, 0), (3, 0), (0, 3)):
+        nri_runtime.pods = [api.PodSandbox(id=f"p{number}") for number in range(pods)]
+        nri_runtime.containers = [api.Container(id=f"c{number}") for number in range(containers)]
+        plugin = Sets()
+        nri_runtime.add(plugin)
+        (request,) = plugin.seen
+        assert list(request.pods) == nri_runtime.pods
+        assert list(request.containers) == nri_runtime.containers
+
+
+def test_answers_are_merged_and_a_conflict_fails_the_event(nri_runtime: Node) -> None:
+    nri_runtime.add(Sets("good"))
+    nri_runtime.add(Sets("bad"), idx="20", name="other")
+    error = nri_runtime.event("CreateContainer").error
+    assert "10-sets" in error
+    assert "20-other" in error
+
+
+@pytest.mark.deadline
+def test_a_coroutine_that_is_late_fails_its_event_and_stays_and_a_lost_connection_is_joined_again(
+    nri_runtime: Node,
+) -> None:
+    class Late(Sets):
+        reserve = 30.0  # seconds; at most half of the time to answer
+
+        async def stop_container(self, request: api.StopContainerRequest, context: Context) -> None:
+            await asyncio.Event().wait()
+
+    plugin = Late()
+    made = nri_runtime.add(plugin, reconnect=True)
+    assert "stop_container has not answered in" in nri_runtime.event("StopContainer", timeout=3).error
+    assert not made.closed
+    nri_runtime.lose()
+    assert nri_runtime.accept().name == made.name
+    assert nri_runtime.event("CreateContainer").answers
+
+
+def test_a_plugin_that_is_refused_or_does_not_start_is_an_error(nri_runtime: Node, tmp_path: Path) -> None:
+    with pytest.raises(RegistrationError, match="two digits"):
+        nri_runtime.add(Sets(), idx="1")
+    with pytest.raises(RegistrationError, match="invalid plugin name"):
+        nri_runtime.add(Sets(), name="a b")
+    (tmp_path / "bad.py").write_text("raise SystemExit(1)")
+    with pytest.raises(RegistrationError, match="failed to register"):
+        nri_runtime.add(tmp_path / "bad.py")
+    with pytest.raises(OSError, match="absent"):
+        nri_runtime.add(tmp_path / "absent")
+
+
+def test_a_file_is_launched_under_the_name_that_it_has(nri_runtime: Node, tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples/nice.py"
+    (tmp_path / "44-kind.py").symlink_to(example)
+    for file, name in ((example, "10-nice"), (tmp_path / "44-kind.py", "44-kind")):
+        assert nri_runtime.add(file).name == name
+
+
+def test_only_known_runtimes_are_played() -> None:
+    with pytest.raises(KeyError, match="runc"):
+        Node("runc/1")
+    assert "containerd/2.4.2" in FLAVOURS
+
+
+def test_pytest_loads_next_to_nothing_for_those_who_do_not_use_the_fixture() -> None:
+    code = (
+        "import sys, pytest; before = set(sys.modules); import adapter.pytest_plugin; print(*set(sys.modules) - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == {"adapter", "adapter.pytest_plugin"}
