@@ -70,7 +70,10 @@ def _command(words: list[str], launch: Launch | None) -> int:
 
 @contextmanager
 def _written() -> Iterator[None]:
-    """Writes what is printed inside to stdout. Raises AdapterError if it cannot, BrokenPipeError if nobody reads it."""
+    """Writes what is printed inside to stdout. Raises AdapterError if it cannot, BrokenPipeError if nobody reads it.
+
+    An OSError of a file, such as a loop of links, becomes an AdapterError, too.
+    """
     try:
         try:
             yield
@@ -78,7 +81,9 @@ def _written() -> Iterator[None]:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except OSError as error:
-        if error.filename is not None or error.errno not in UNWRITABLE:
+        if error.filename is not None:  # of a file that the command reads or makes
+            raise AdapterError(f"{error.filename}: {error.strerror}") from None
+        if error.errno not in UNWRITABLE:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes stdout again at its end
         if error.errno == errno.EPIPE:

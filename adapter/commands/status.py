@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import time
 from argparse import ArgumentParser
@@ -10,7 +12,7 @@ from typing import Any
 
 from adapter import settings
 from adapter.commands import arguments
-from adapter.errors import ConfigError
+from adapter.errors import ConfigError, reason_of
 from adapter.monitoring import status
 from adapter.sanitize import show, show_json
 from adapter.trust import Trust
@@ -54,11 +56,12 @@ def main(words: Sequence[str]) -> int:
 def _show(directory: str, output: str, trust: Trust) -> int:
     """Prints how the adapters are; returns the exit code. Raises ConfigError."""
     try:
-        adapters = list(status.ask(directory))
-    except OSError as error:
-        raise ConfigError(directory, error.strerror or str(error)) from None
-    if not adapters and (reason := status.refusal(directory, trust)):
-        raise ConfigError(directory, f"{reason}: an adapter cannot be asked here; its log says how it is")
+        adapters = list(status.ask(directory, trust))
+        if not adapters and os.path.isdir(directory) and not os.access(directory, os.W_OK):
+            raise ConfigError(directory, os.strerror(errno.EROFS))
+    except (OSError, ConfigError) as error:
+        reason = f"{reason_of(error)}: an adapter cannot be asked here; its log says how it is"
+        raise ConfigError(directory, reason) from None
     if output == "json":
         show_json({"directory": directory, "adapters": adapters})
     else:

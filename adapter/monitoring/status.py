@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import socket
@@ -11,10 +10,9 @@ from contextlib import suppress
 from typing import Any
 
 from adapter import state_directory
-from adapter.errors import ConfigError
 from adapter.loop import WRITE, Loop
 from adapter.monitoring.listener import Listener, listening, remove_dead
-from adapter.trust import Trust
+from adapter.trust import Trust, strict
 
 PREFIX = "status-"
 PATIENCE = 2.0
@@ -97,15 +95,14 @@ class _Asker:
         self._on_end()
 
 
-def ask(directory: str) -> Iterator[dict[str, Any]]:
+def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:
     """Yields what the adapters with a state directory tell; one that does not answer is `{"faults": [...]}`.
 
-    Raises OSError.
+    Nobody is asked in a directory that no adapter would use: anybody may answer there. Raises OSError, ConfigError.
     """
     if not os.path.isdir(directory):
         return
-    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with state_directory.opened(directory, trust) as fd:
         for path in _sockets(fd):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
                 asked.settimeout(PATIENCE)
@@ -119,19 +116,6 @@ def ask(directory: str) -> Iterator[dict[str, Any]]:
                     if not isinstance(error, ConnectionRefusedError):  # else its adapter was killed
                         place = f"{directory}/{os.path.basename(path)}"
                         yield {"faults": [f"{place}: the adapter does not answer: {error}"]}
-    finally:
-        os.close(fd)
-
-
-def refusal(directory: str, trust: Trust) -> str:
-    """Returns why an adapter cannot be asked in a directory that is there; empty if it can be, or is not there."""
-    if not os.path.isdir(directory):
-        return ""
-    try:
-        with state_directory.opened(directory, trust):
-            return "" if os.access(directory, os.W_OK) else os.strerror(errno.EROFS)
-    except ConfigError as error:
-        return error.reason
 
 
 def _short(fd: int) -> str:

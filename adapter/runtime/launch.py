@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from adapter import paths
-from adapter.errors import ConfigError
+from adapter.errors import ConfigError, reason_of
 
 SOCKET_FD = 3
 UNUSED_FD = 10
@@ -66,11 +66,11 @@ def drop_in(config: Path, idx: str, base: str) -> str:
     """Returns a plugin's text in the drop-in directory, empty if there is none. Raises ConfigError."""
     for file in (config / name for name in drop_ins(idx, base)):
         try:
-            return paths.text(file.read_bytes(), str(file))
+            return paths.text(paths.read(str(file), paths.MAX_GIVEN)[0], str(file))
         except FileNotFoundError:
             continue
-        except OSError as error:
-            raise ConfigError(str(file), f"cannot be read: {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            raise ConfigError(str(file), f"cannot be read: {reason_of(error)}") from None
     return ""
 
 

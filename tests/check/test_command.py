@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from adapter.commands.check import command, report
+from adapter import cli
+from adapter.commands.check import command, configuration, nri, report, runtimes
 from adapter.commands.check.report import Entry
 from tests.check.node import HOOK, Node
 
@@ -176,3 +178,16 @@ def test_a_place_is_written_as_compilers_do_and_the_summary_counts(capsys: pytes
     for count, text in enumerate(["no problems", "1 problem", "2 problems"]):
         report.write_text({"part": [Entry("problem", "m")] * count})
         assert capsys.readouterr().out.splitlines()[-1] == text
+
+
+def test_a_loop_of_links_below_the_nodes_root_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What cannot be followed ends the command: to follow it outside of that root would be wrong."""
+    config = tmp_path / "own.yaml"
+    config.write_text(f"hostRoot: {tmp_path}")
+    for name in (configuration.PLUGINS, configuration.UNIT, nri.CONTAINERD, nri.CRIO_DROP_INS, runtimes.DOCKER_SOCKET):
+        loop = tmp_path / name[1:]
+        loop.parent.mkdir(parents=True, exist_ok=True)
+        loop.symlink_to(name)
+        assert cli.main(["check", "-config", str(config)]) == 1, name
+        assert capsys.readouterr().err == f"v010-adapter: {loop}: Too many levels of symbolic links\n"
+        loop.unlink()

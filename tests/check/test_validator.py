@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from adapter.commands.check import nri, validator
@@ -95,14 +97,19 @@ def test_a_file_that_cannot_be_understood_or_read_is_named(node: Node) -> None:
     wrong = ["plugins = 3", f"{table}3", f"{table}'abc'", "imports = [3]"]
     for text, reason in (
         (b"imports = [", "Invalid value (at end of document)"),
-        (b"\xff", "not UTF-8"),
+        (b"a = " + b"[" * 5000, "nested too deeply"),
         *((text.encode(), "a value has the wrong type") for text in wrong),
     ):
         node.write("more.toml", text)
         assert node.problems() == [f"more.toml: {reason}: containerd may not start"]
+    node.write("more.toml", b"\xff")
+    assert node.problems() == ["more.toml:1: no text: the byte 0xff is not UTF-8: containerd may not start"]
+    (node.folder / "more.toml").unlink()
+    os.mkfifo(node.folder / "more.toml")
+    assert node.problems() == ["more.toml: not a regular file: containerd may not start"]
     (node.folder / "config.toml").unlink()
     (node.folder / "config.toml").mkdir()
-    assert node.problems() == ["config.toml: Is a directory: containerd may not start"]
+    assert node.problems() == ["config.toml: not a regular file: containerd may not start"]
 
 
 def test_the_files_are_below_the_hosts_root(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ def test_escapes_in_any_field_are_shown_as_such(
     shown = 0
     for told in hostile(describing):
         if isinstance(told, dict):
-            monkeypatch.setattr(status, "ask", lambda directory, told=told: iter([told]))
+            monkeypatch.setattr(status, "ask", lambda *_, told=told: iter([told]))
             for options in ((), ("-o", "json")):
                 assert cli.main(["status", "-directory", str(tmp_path), *options]) in (0, 1)
                 out, err = capfd.readouterr()
@@ -95,6 +95,20 @@ def test_what_is_no_object_is_no_answer(tmp_path: Path, capsys: pytest.CaptureFi
             out = capsys.readouterr().out
             assert "does not answer" in out
             assert all(line.isprintable() for line in out.split("\n"))
+
+
+def test_nobody_is_asked_in_a_directory_where_anybody_may_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.chmod(0o777)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "status-1"))
+        listener.listen()
+        assert cli.main(["status", "-directory", str(tmp_path)]) == 2
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert f"{tmp_path} is world-writable: an adapter cannot be asked here" in capsys.readouterr().err
 
 
 def test_a_hostile_journal_is_shown_and_logged_as_text(node: Node) -> None:
@@ -244,9 +258,3 @@ def test_a_read_only_state_directory_is_named(tmp_path: Path) -> None:
         pytest.skip(f"nothing can be mounted here: {ran.stderr}")
     said = f"v010-adapter: {tmp_path}: Read-only file system: an adapter cannot be asked here; its log says how it is\n"
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", said)
-
-
-def test_a_state_directory_that_no_adapter_uses_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tmp_path.chmod(0o777)
-    assert cli.main(["status", "-directory", str(tmp_path)]) == 2
-    assert f"{tmp_path} is world-writable: an adapter cannot be asked here" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from glob import glob
 from typing import Any, NamedTuple
 
+from adapter import paths
 from adapter.commands.check import configuration
 from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry
 from adapter.errors import ConfigError
@@ -150,10 +151,9 @@ def _crio(host_root: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _load(file: str, host_root: str) -> dict[str, Any]:
     try:
-        with open(under(host_root, file), "rb") as opened:
-            return tomllib.load(opened)
-    except UnicodeDecodeError:
-        raise ConfigError(file, "not UTF-8") from None
+        return tomllib.loads(paths.text(paths.read(under(host_root, file), paths.MAX_GIVEN)[0], file))
+    except RecursionError:
+        raise ConfigError(file, "nested too deeply") from None
     except (OSError, ValueError) as error:
         raise ConfigError(file, getattr(error, "strerror", None) or str(error)) from None
 

@@ -11,7 +11,6 @@ from adapter.commands.check import nri, runtimes
 from adapter.commands.install import forms, migration
 from adapter.commands.install.forms import SERVICES, Node
 from adapter.commands.install.things import State, Thing
-from adapter.errors import AdapterError
 from adapter.sanitize import show
 
 TOLD = {State.MISSING: "made", State.OLD: "replaced", State.CURRENT: "is there", State.FOREIGN: "kept"}
@@ -30,24 +29,19 @@ def parser() -> ArgumentParser:
 
 
 def main(words: Sequence[str]) -> int:
-    """Runs the command; returns 0, or 1 if something is in the way. Raises AdapterError."""
+    """Runs the command; returns 0, or 1 if something is in the way. Raises OSError, ConfigError."""
     options = parser().parse_args(words)
     node = forms.node(options.root)
     wanted, others = forms.launched(node), forms.external(node)
     if options.external:
         wanted, others = others, wanted
-    try:
-        obstacles = list(forms.obstacles(node, wanted, others))
-        for text in obstacles or (f"warning: {text}" for text in forms.warnings(node)):
-            show(f"{PROGRAM}: {text}", out=sys.stderr)
-        if obstacles:
-            return arguments.FINDINGS
-        for thing in [forms.configuration_file(node), *wanted]:
-            _install(thing, dry_run=options.dry_run)
-    except OSError as error:
-        if error.filename is None:  # stdout's
-            raise
-        raise AdapterError(f"{error.filename}: {error.strerror}") from None
+    obstacles = list(forms.obstacles(node, wanted, others))
+    for text in obstacles or (f"warning: {text}" for text in forms.warnings(node)):
+        show(f"{PROGRAM}: {text}", out=sys.stderr)
+    if obstacles:
+        return arguments.FINDINGS
+    for thing in [forms.configuration_file(node), *wanted]:
+        _install(thing, dry_run=options.dry_run)
     _tell(node, is_external=options.external)
     return arguments.FINE
 

@@ -9,7 +9,6 @@ from adapter.commands import PROGRAM, arguments
 from adapter.commands.check import runtimes
 from adapter.commands.install import forms
 from adapter.commands.install.things import State, Thing
-from adapter.errors import AdapterError
 from adapter.sanitize import show
 
 
@@ -20,16 +19,11 @@ def parser() -> ArgumentParser:
 
 
 def main(words: Sequence[str]) -> int:
-    """Runs the command; returns 0. Raises AdapterError."""
+    """Runs the command; returns 0. Raises OSError, ConfigError."""
     options = parser().parse_args(words)
     node = forms.node(options.root)
     launched, external = forms.launched(node), forms.external(node)
-    try:
-        removed = _remove([*launched, *external, forms.configuration_file(node)], dry_run=options.dry_run)
-    except OSError as error:
-        if error.filename is None:  # stdout's
-            raise
-        raise AdapterError(f"{error.filename}: {error.strerror}") from None
+    removed = _remove([*launched, *external, forms.configuration_file(node)], dry_run=options.dry_run)
     ends: Sequence[str] = ()
     if any(thing in removed for thing in launched):
         ends = [f"systemctl restart {forms.services(runtimes.present(node.root))}"]
