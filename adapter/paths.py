@@ -121,7 +121,7 @@ def first_line(path: str) -> list[str] | None:
     """Returns the words of a script's first line behind `#!`, None for any other file. Raises OSError."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         return None  # to open it may take for ever
-    with open(path, "rb") as file:
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # it may be another one now
         start = file.read(FIRST_LINE)
     line = start[2:].replace(b"\0", b"\n").split(b"\n")[0]  # Linux ends it at a NUL character, too
     words = line.replace(b"\t", b" ").split(b" ")  # a carriage return belongs to the name

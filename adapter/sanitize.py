@@ -32,8 +32,8 @@ def show(*lines: str, out: TextIO | None = None, style: int | None = None) -> No
 
 
 def show_json(value: Any, indent: int | None = 2) -> None:
-    """Prints a value as JSON, which escapes all control characters but the last of ASCII's."""
-    print(json.dumps(value, indent=indent).replace("\x7f", "\\u007f"), flush=True)
+    """Prints a value as JSON in ASCII, which escapes all control characters."""
+    print(json.dumps(value, indent=indent), flush=True)
 
 
 def bounded(value: Any) -> Any:

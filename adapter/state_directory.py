@@ -33,6 +33,8 @@ def open_file(directory: str, name: str, flags: int, trust: Trust = strict) -> i
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
                 raise ConfigError(place, "not a regular file")
+            if status.st_nlink > 1:
+                raise ConfigError(place, "a hard link: the file has another name")
             if trust is not off:
                 _judge(place, status, stat.S_IWGRP | stat.S_IWOTH)  # the adapter makes them for itself alone
         except ConfigError:

@@ -8,10 +8,13 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+
+from adapter.commands.simulate.scratch import Scratch
 
 ROOT = Path(__file__).parents[1]
 COMMAND = str(Path(sys.executable).with_name("v010-adapter"))
@@ -118,3 +121,12 @@ def test_no_sample_and_no_example_runs_them_also_if_it_lies_there(program: Path,
         assert not ran(planted, [str(copy), *(["-h"] if "examples" in program.parts else [])])
     finally:
         copy.unlink()
+
+
+def test_programs_are_never_written_to_the_current_directory(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner could put others in their place. Python takes it if /tmp is full."""
+    monkeypatch.chdir(planted)
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", os.getcwd())
+    with Scratch("made-") as directory:
+        assert Path(directory).parent == Path("/tmp")  # noqa: S108 - the subject

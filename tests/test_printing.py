@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,13 @@ def test_what_a_recording_tells(tmp_path: Path, capfd: pytest.CaptureFixture[str
     recording = tmp_path / "events.jsonl"
     recording.write_text(json.dumps({"event": EVIL, "pod": {"id": EVIL}}))
     assert r"\x1b[2J" in printed(capfd, "simulate", "-plugin", "10-true=/bin/true", "-events", recording)
+
+
+def test_arguments_that_a_shell_has_made_of_names_in_a_directory(capfd: pytest.CaptureFixture[str]) -> None:
+    for words in (["check", EVIL], ["-once", EVIL], ["status", "-o", EVIL], [EVIL]):
+        with suppress(SystemExit):
+            cli.main(words)
+        out, err = capfd.readouterr()
+        assert r"\x1b[2J" in err
+        assert all(line.isprintable() for line in (out + err).split("\n"))
+        assert "v010-adapter: all is well" not in err.split("\n")

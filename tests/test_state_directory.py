@@ -74,6 +74,11 @@ PREPARED: dict[str, tuple[Prepare, str, bool]] = {
         False,
     ),
     "a link": (link, "STATE/journal: Too many levels of symbolic links", True),
+    "a hard link": (
+        lambda state: os.link(state.parent / "victim", state / "journal"),
+        "STATE/journal: a hard link: the file has another name",
+        True,
+    ),
     "no regular file": (lambda state: os.mkfifo(state / "journal"), "STATE/journal: not a regular file", True),
     "a file that anybody can write": (moded(0o666), "STATE/journal: is world-writable", False),
     "a file that a group can write": (moded(0o660), "STATE/journal: is writable for group 0", False),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter import trust
+from adapter import paths, trust
 from adapter.errors import PluginError
 from adapter.hooks.directory import Directories
 from adapter.legacy.programs import Programs
@@ -131,6 +131,17 @@ def test_a_script_without_its_interpreter_is_no_matter_of_trust(place: Place) ->
     assert place.faults() == [""]
     place.write("program", "#!/usr/bin/env -i no-such-shell\n")
     assert place.faults() == [""]
+
+
+def test_a_program_that_becomes_a_fifo_while_it_is_looked_at_holds_nobody_up(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = place.write("program", "#!/bin/sh\n")
+    seen = program.stat()
+    program.unlink()
+    os.mkfifo(program)
+    monkeypatch.setattr(os, "stat", lambda path: seen)
+    assert paths.first_line(str(program)) is None
 
 
 def test_below_another_root_the_interpreter_is_that_of_the_other_root(place: Place) -> None:

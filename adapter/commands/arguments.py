@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from typing import NoReturn
 
 from adapter import settings
 from adapter.commands import PROGRAM
+from adapter.sanitize import printable
 
 FINE, FINDINGS = 0, 1
 """The exit codes of most commands."""
 
 
+class Parser(ArgumentParser):
+    """Names what a shell has made of `*` in a directory of others, in errors, as text on one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Prints the message with how the command is used, and ends the process."""
+        super().error(printable(message))
+
+
 def parser(command: str, description: str, epilog: str | None = None) -> ArgumentParser:
     """Returns the parser of a command, which has `-h` only. Flags have one dash or two, as Go's have."""
     prog = f"{PROGRAM} {command}"
-    return ArgumentParser(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
+    return Parser(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
 
 
 def add_config(parser: ArgumentParser) -> None:

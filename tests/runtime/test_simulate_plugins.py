@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -56,6 +57,8 @@ def test_a_plugin_gets_its_text_from_the_directory_of_configurations(simulate: S
     assert code == 0
     assert named(lines, "CreateContainer")["adjust"]["env"] == [{"key": "TZ", "value": "UTC"}]
     assert "no such directory" in simulate.refused("-plugin", "10-x=/bin/true", "-config", tmp_path / "none")
+    os.mkfifo(texts / "x.conf")
+    assert "not a regular file" in simulate.refused("-plugin", "10-x=/bin/true", "-config", texts)
 
 
 def test_a_text_that_no_plugin_takes_is_named(tmp_path: Path, simulate: Simulate) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +12,16 @@ from adapter.errors import AdapterError
 
 
 class Scratch(TemporaryDirectory[str]):
-    """A temporary directory. SIGINT waits while it is made and while it is removed."""
+    """A temporary directory. SIGINT waits while it is made and while it is removed.
+
+    It is never in the current directory, which is Python's choice when /tmp is full: programs in it are run.
+    """
 
     def __init__(self, prefix: str) -> None:
         """Takes what its name begins with. Raises AdapterError if it cannot be made."""
         try:
             with _undisturbed():
-                super().__init__(prefix=prefix)
+                super().__init__(prefix=prefix, dir=os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - sticky
         except OSError as error:
             raise AdapterError(f"{error.filename or 'TMPDIR'}: {error.strerror}") from None
 
