@@ -131,7 +131,7 @@ PRINTS = {("commands/check/probe.py", "confirm"), ("sanitize.py", "show"), ("san
 OWN_TEXT = {
     ("cli.py", "_complain"): "printable",
     ("guard.py", "main"): "a text of its own",
-    ("nri/transport.py", "run"): "a text of its own",
+    ("nri/serving.py", "run"): "a text of its own",
     ("commands/completion.py", "main"): "a script",
     ("commands/status.py", "main"): "clears the screen",
 }
