@@ -89,13 +89,16 @@ class Owner:
         except OSError:
             return False
 
-    def keep(self) -> bool:
+    def keep(self) -> None:
         """Opens the lock if it is not open, and makes it anew if somebody has removed or replaced it.
 
-        Returns whether it has done so. If another process has been faster, this one is not the owner any more.
+        If another process has been faster, this one is not the owner any more.
         """
-        if self._is_there or not self._open_again():
-            return False
+        if self._is_there:
+            self.fault = ""
+            return
+        if not self._open_again():
+            return
         self.is_held = self._lock(_OWNER)
         if self.is_held:
             log.warning("%s was removed, replaced or unusable: it is in use again", self.directory)
@@ -103,7 +106,6 @@ class Owner:
         else:
             log.error("%s was removed or replaced: another adapter serves the events now", self.directory)
             self.on_lost()
-        return True
 
     def _open_again(self) -> bool:
         """Opens the lock at the path in place of the one that is open; returns whether it could be opened."""
@@ -172,7 +174,10 @@ class Owner:
         return not (self.has_directory and self._is_locked(_OWNER + 1, 0))
 
     def _content(self) -> str:
-        return os.pread(self._fd, 1000, 0).decode("utf-8", "replace")
+        try:
+            return os.pread(self._fd, 1000, 0).decode("utf-8", "replace")
+        except OSError:
+            return ""
 
     def _write(self, token: str) -> None:
         self._token = ""

@@ -37,7 +37,7 @@ def open_file(directory: str, name: str, flags: int, trust: Trust = strict) -> i
                 raise ConfigError(place, "a hard link: the file has another name")
             if trust is not off:
                 _judge(place, status, stat.S_IWGRP | stat.S_IWOTH)  # the adapter makes them for itself alone
-        except ConfigError:
+        except (OSError, ConfigError):
             os.close(fd)
             raise
         return fd
@@ -51,7 +51,8 @@ def opened(directory: str, trust: Trust = strict) -> Iterator[int]:
         fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if trust is not off:
-            _judge(directory, os.fstat(fd), stat.S_IWOTH)
+            with _named(directory):
+                _judge(directory, os.fstat(fd), stat.S_IWOTH)
         yield fd
     finally:
         os.close(fd)

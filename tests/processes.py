@@ -59,6 +59,11 @@ class SteppedLoop(Loop):
             self.run()
             self._complain()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no timer runs."""
+        return all(timer.callback is None for *_, timer in self._timers)
+
     def _complain(self) -> None:
         if self._bugs:
             raise self._bugs.pop()

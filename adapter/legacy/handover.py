@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 
 from adapter.legacy.job import PluginJob
@@ -13,8 +14,10 @@ from adapter.loop import Loop, Timer
 from adapter.owner import Owner
 from adapter.proto import nri_pb2 as api
 
+log = logging.getLogger(__name__)
+
 CARE = 1.0
-"""Seconds between two looks at the lock and the journal: what could not be opened or written is tried again."""
+"""Seconds until what could not be opened or written is tried again."""
 GLANCE = 0.05
 """Seconds between two looks at the chains that an earlier owner has under way."""
 
@@ -49,6 +52,7 @@ class Handover:
         """Goes on with the journal of the owner before; returns whether there was one. Takes what the runtime has."""
         assert self._owner is not None  # noqa: S101 - an adapter without a lock has no one before it
         journal = Journal(self._owner)
+        journal.on_fault = self._try_later
         self._ledger.keep_in(journal)
         for id_ in {*self._ledger.ids(), *ids}:
             if self._owner.is_elsewhere(id_):
@@ -64,25 +68,34 @@ class Handover:
         return self._owner.fault or self._ledger.fault if self._owner is not None and self._owner.is_held else ""
 
     def keep(self) -> None:
-        """Sees to the lock, and to the journal if something is wrong. To be called at each event."""
-        if self._owner is not None and self._owner.is_held and (self._owner.keep() or self._ledger.fault):
+        """Sees to the lock and the journal. To be called at each event: while nothing is wrong, no timer runs."""
+        if self._owner is not None and self._owner.is_held:
+            self._owner.keep()
             self._ledger.mend()
+        self._try_later()
 
-    def _go_on(self) -> None:
+    def _try_later(self) -> None:
+        if self._timer is None and self.fault:
+            self._timer = self._loop.call_at(self._loop.time() + CARE, self._try_again)
+
+    def _try_again(self) -> None:
+        self._timer = None
         self.keep()
-        self._ledger.mend()
-        self._timer = self._loop.call_at(self._loop.time() + CARE, self._go_on) if self.is_owner else None
 
     def _look(self) -> None:
         """Lets the events go on that wait for chains of an earlier owner, as these end."""
         assert self._owner is not None  # noqa: S101 - likewise
-        for job in self._elsewhere[:]:
-            if not self._owner.is_elsewhere(job.target.id):
-                self._elsewhere.remove(job)
-                self._ledger.read_again()
-                self._queue.let_go(job)
-        self._ledger.read_again()
-        if not self._owner.is_alone:
+        is_alone = self._owner.is_alone
+        ended = [job for job in self._elsewhere if is_alone or not self._owner.is_elsewhere(job.target.id)]
+        try:
+            self._ledger.read_again()
+            self._ledger.mend()
+        except Exception:  # they wait for this
+            log.exception("a bug: the journal has not been read")
+        for job in ended:
+            self._elsewhere.remove(job)
+            self._queue.let_go(job)
+        if not is_alone:
             self._loop.call_at(self._loop.time() + GLANCE, self._look)
         elif self._is_leaving:
             self.release()
@@ -101,8 +114,7 @@ class Handover:
     def stay(self) -> None:
         """Goes on to serve, if the lock has not been released yet."""
         self._is_leaving = False
-        if self._timer is None and self._owner is not None:
-            self._go_on()
+        self.keep()
 
     def ended(self, id_: str) -> None:
         """Lets another process have an id, if no job of the id is left."""

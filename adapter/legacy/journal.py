@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from adapter.errors import ConfigError, reason_of
@@ -43,29 +43,47 @@ class Journal:
         """Whether an earlier process of this boot has left a journal."""
         self.fault = ""
         """Why what is owed would be forgotten with this process; empty if it would not."""
+        self.on_fault: Callable[[], object] = lambda: None
+        """Called when something has gone wrong."""
         self._lacks_something = False
         """Whether the ledger has what the file has not."""
+        self._is_read = False
+        """Whether the ledger has all that earlier owners have written."""
         self._is_torn = False
         """Whether the file ends with a part of a record, which the next record must not continue."""
         self._known = 0
         """The bytes at the beginning of the file that have been read, or that this process has written."""
+        self._own: set[int] = set()
+        """Where records of this process begin behind these bytes. To be passed over: the ledger knows more by now."""
         self._held = _Held()
         self._ended: set[tuple[str, tuple[str, int]]] = set()
         """The deletes that have ended while the file was not open, and that it may have as owed."""
 
     def read(self) -> list[Change]:
         """Returns what the file has that was not known: at first the creates without a delete."""
-        if self._fd >= 0:
-            return list(self._news())
+        if self._fd < 0:
+            return self._first()
+        news: list[Change] = []
+        try:
+            for change in self._news():
+                news.append(change)  # noqa: PERF402 - those before an error count
+        except OSError as error:
+            self._complain(error)
+            self._is_read = False
+        return news
+
+    def _first(self) -> list[Change]:
         self._lacks_something = True
         if not self._owner.has_directory:
             return []
         try:
             self._open()
+            left = without_deletes(self._news())
         except (OSError, ConfigError, ValueError) as error:
             self._complain(error)
+            self.close()
             return []
-        left = without_deletes(self._news())
+        self._lacks_something = not self.existed or self._is_torn
         ended, self._ended = self._ended, set()
         return [create for create in left if (create.target.id, create.entry.key) not in ended]
 
@@ -81,24 +99,28 @@ class Journal:
             os.close(fd)
             raise
         self._fd, self._known = fd, len(header)
-        self._held = _Held(len(header))
-        self._lacks_something = not self.existed
+        self._held, self._own = _Held(len(header)), set()
         if not self.existed:
             self._known = os.fstat(fd).st_size
 
     def _news(self) -> Iterator[Change]:
-        """Yields the changes that are behind what is known. A last line without its end is read again later."""
+        """Yields the changes by others behind what is known. A last line without its end is read again later."""
         with open(self._fd, "rb", closefd=False) as file:
-            file.seek(self._known)
+            at = file.seek(self._known)
             line = b"\n"
             for line in file:
-                change = records.change(line)
+                is_own = at in self._own
+                change = None if is_own else records.change(line)
+                at += len(line)
                 if line.endswith(b"\n"):
-                    self._known += len(line)
-                    self._held.note(change, len(line))
+                    self._known = at
+                    self._own.discard(at - len(line))
+                    if not is_own:
+                        self._held.note(change, len(line))
                 if change is not None:
                     yield change
-            self._is_torn = not line.endswith(b"\n")
+        self._is_torn = not line.endswith(b"\n")
+        self._is_read = True
 
     def created(self, target: Target, entry: Entry) -> None:
         """Notes a create. To be called when its process was spawned and before the process is fed."""
@@ -124,6 +146,11 @@ class Journal:
         text = b"\n" * self._is_torn + line
         try:
             written = os.write(self._fd, text)
+            end = os.lseek(self._fd, 0, os.SEEK_CUR)
+            if end - len(text) == self._known:
+                self._known = end
+            else:  # an earlier owner has written, too, or a record is torn
+                self._own.add(end - written + self._is_torn)
             self._is_torn = written < len(text)
             if self._is_torn:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -131,9 +158,6 @@ class Journal:
             self._complain(error)
             return
         self._held.note(change, len(text))
-        end = os.lseek(self._fd, 0, os.SEEK_CUR)
-        if end - len(text) == self._known:  # else an earlier owner has written, too
-            self._known = end
 
     @property
     def is_to_be_written(self) -> bool:
@@ -141,18 +165,19 @@ class Journal:
         if not self._owner.is_held:
             return False
         if not self._lacks_something and not self._is_there():
-            self._complain(FileNotFoundError(errno.ENOENT, "was removed"))
+            self._complain(FileNotFoundError(errno.ENOENT, "was removed or cut off"))
         return self._lacks_something or self._held.dead > self._held.live + MOST_DEAD
 
     def _is_there(self) -> bool:
         try:
-            return os.path.samestat(os.stat(self._path), os.fstat(self._fd))
+            status = os.stat(self._path)
+            return os.path.samestat(status, os.fstat(self._fd)) and status.st_size >= self._known
         except OSError:
             return False
 
     def write(self, creates: Iterable[Create]) -> None:
         """Writes the file anew with nothing but these creates, unless an earlier owner may still add to it."""
-        if self._fd < 0 or not self._owner.is_held or not self._owner.is_alone:
+        if self._fd < 0 or not self._is_read or not self._owner.is_held or not self._owner.is_alone:
             return
         new = f"{self._path}.new"
         fd = -1
@@ -167,7 +192,7 @@ class Journal:
                 os.unlink(new)
         else:
             self._fd, fd = fd, self._fd
-            self._held, self._known = held, held.size
+            self._held, self._known, self._own = held, held.size, set()
             self._is_torn = self._lacks_something = False
             if self.fault:
                 log.info("%s has all that is owed again", self._path)
@@ -191,13 +216,17 @@ class Journal:
         """Closes the file."""
         if self._fd >= 0:
             os.close(self._fd)
+            self._fd = -1
 
     def _complain(self, error: OSError | ConfigError | ValueError) -> None:
         self._lacks_something = True
-        reason = str(error) if isinstance(error, ConfigError) else f"{self._path}: {reason_of(error)}"
+        place = getattr(error, "filename", None)
+        place = place if isinstance(place, str) else self._path
+        reason = str(error) if isinstance(error, ConfigError) else f"{place}: {reason_of(error)}"
         if not self.fault:
             log.error("%s: %s", reason, FORGOTTEN)
         self.fault = f"{reason}: {FORGOTTEN}"
+        self.on_fault()
 
 
 class _Held:

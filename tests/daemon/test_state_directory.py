@@ -118,7 +118,7 @@ def test_a_journal_that_cannot_be_written_is_a_fault_until_it_can_be(node: Node)
 
 
 def test_an_owner_that_finds_another_in_its_place_joins_again_and_waits(node: Node, listener: socket.socket) -> None:
-    """Its directory was removed, and an adapter that was started then was faster than its next look."""
+    """Its directory was removed, and an adapter that was started then was faster than its next event."""
     node.configure("good")
     node.shared_state = "state"
     config = node.path / "adapter.yaml"
@@ -134,6 +134,7 @@ def test_an_owner_that_finds_another_in_its_place_joins_again_and_waits(node: No
     second.logged("registered with")
     assert second.call("StartContainer", start("c2")).code == Code.OK
     first.signal(signal.SIGCONT)
+    assert first.call("StartContainer", start("c2")).code == Code.OK
     first.logged("another adapter serves the events now")
     first.accept(listener)
     first.handshake()

@@ -215,10 +215,10 @@ class Node:
     def finish(self) -> None:
         self.loop.advance(100)
         self.judge()
-        for _ in range(40):
+        for _ in range(100):
             while self.programs:
                 self.programs.pop().end(0)
-            self.loop.advance(50)  # longer than a chain waits for a late program; the adapter wakes each second
+            self.loop.advance(1000)
         idle: list[bool] = []
         self.adapter.when_idle(lambda: idle.append(True))
         assert idle, "something is under way still"

@@ -229,8 +229,9 @@ def test_what_an_earlier_owner_adds_meanwhile_is_taken_and_not_cut_off(directory
     with (directory / "journal").open("ab") as earlier:
         earlier.write(part[:20])
         earlier.flush()
-        first.die()
+        first.owner.release(["c1"])
         second = Process(directory)
         earlier.write(part[20:] + records.deleted("c1", ENTRIES[0].key))
     second.ledger.read_again()
     assert second.ledger.ids() == ["c2"]
+    first.die()

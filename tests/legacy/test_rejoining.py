@@ -10,6 +10,7 @@ import pytest
 
 from adapter.legacy.bridge import SECOND_LOOK
 from adapter.legacy.handover import GLANCE
+from adapter.legacy.ledger import Ledger
 from adapter.legacy.retries import FIRST_RETRY
 from adapter.nri import api
 from adapter.owner import Owner
@@ -371,3 +372,33 @@ def test_the_next_adapter_owes_what_a_killed_one_owed(node: Node) -> None:
     request = node.requests("a")[-1]
     assert (request["pid"], request["conf"], request["labels"]) == (33, "of the create", {"of": "pod"})
     end(node, second)
+
+
+def test_events_that_wait_for_an_earlier_owner_go_on_though_the_journal_cannot_be_read(
+    node: Node, owners: tuple[Owner, Owner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.plugins(a="answer")
+    before, mine = owners
+    assert before.take()
+    before.release(["c1"])
+    assert mine.take()
+    bridge = node.build(mine)
+    bridge.take_over([], [a_container("c1", pod_sandbox_id="pod", state=CREATED)])
+    started = node.create("c1")
+    node.loop.settle()
+    assert node.runs == []
+
+    def fail(_: Ledger) -> None:
+        raise RuntimeError("a fault")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "read_again", fail)
+        node.loop.advance(GLANCE)
+        before.leave("c1")
+        node.loop.advance(GLANCE)
+        node.wait(started)
+    assert node.runs == ["a create c1"]
+    node.wait(node.delete("c1"))
+    node.idle()
+    assert node.loop.is_idle
+    bridge.ledger.keep_in(None)

@@ -167,6 +167,28 @@ def test_a_directory_that_cannot_be_made_anew_is_told_until_it_can_be(state: Pat
     assert after_a_kill(state, life) == {"c1": ["a"]}
 
 
+def test_a_directory_that_is_there_again_is_in_order(state: Path) -> None:
+    life = Process(state)
+    life.ledger.add(target("c1"), A)
+    away = state.rename(state.with_suffix(".away"))
+    state.touch()
+    life.care()
+    assert life.fault
+    state.unlink()
+    away.rename(state)
+    life.care()
+    assert life.fault == ""
+    assert after_a_kill(state, life) == {"c1": ["a"]}
+
+
+def test_a_journal_that_somebody_has_cut_off_is_written_anew(state: Path) -> None:
+    life = Process(state)
+    life.ledger.add(target("c1"), A)
+    (state / "journal").write_bytes(b"")
+    life.care()
+    assert after_a_kill(state, life) == {"c1": ["a"]}
+
+
 def test_who_was_slower_than_another_adapter_is_the_owner_no_more(state: Path) -> None:
     life = Process(state)
     lost: list[bool] = []
@@ -226,16 +248,30 @@ def serving(node: Node) -> Iterator[tuple[Node, Path]]:
     node.bridge.ledger.keep_in(None)
 
 
-def test_without_events_a_timer_sees_to_the_state(serving: tuple[Node, Path]) -> None:
+def test_what_an_event_finds_wrong_a_timer_sees_to_without_events_and_none_runs_while_nothing_is_wrong(
+    serving: tuple[Node, Path],
+) -> None:
     node, state = serving
+    assert node.loop.is_idle
     shutil.rmtree(state)
     state.touch()
-    node.loop.advance(2 * CARE)
+    node.bridge.keep_state()
     assert node.bridge.state_fault.startswith(f"{state}: ")
     state.unlink()
     node.loop.advance(2 * CARE)
     assert node.bridge.state_fault == ""
     assert b'"created":"c1"' in (state / "journal").read_bytes()
+    assert node.loop.is_idle
+
+
+def test_what_a_write_finds_wrong_a_timer_sees_to(serving: tuple[Node, Path]) -> None:
+    node, state = serving
+    with full(state):
+        node.wait(node.create("c2"))
+    assert node.bridge.state_fault
+    node.loop.advance(2 * CARE)
+    assert (node.bridge.state_fault, node.loop.is_idle) == ("", True)
+    node.wait(node.delete("c2"))
 
 
 def test_what_a_delete_asks_with_is_not_what_the_ledger_keeps(
@@ -250,7 +286,7 @@ def test_what_a_delete_asks_with_is_not_what_the_ledger_keeps(
     (node.folder / "a").rename(node.folder / "away")
     node.wait(node.delete("c1"))
     (state / "journal").unlink()
-    node.loop.advance(2 * CARE)  # it is written anew
+    node.bridge.keep_state()  # it is written anew
     assert b'"pid":22,"started":5' in (state / "journal").read_bytes()
     (node.folder / "away").rename(node.folder / "a")
     node.wait(node.delete("c1"))
