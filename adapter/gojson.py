@@ -242,6 +242,21 @@ def compact(text: bytes) -> bytes:
     return escape(_TO_COMPACT.sub(rb"\1", text))
 
 
+def indented(text: bytes) -> bytes:
+    """Returns a valid value as Go's json.Indent does, with two spaces a level: its own text otherwise."""
+    result: list[bytes] = []
+    level, before = 0, b""
+    for match in _TOKEN.finditer(_TO_COMPACT.sub(rb"\1", text)):
+        token = match[0]
+        level -= token in (b"}", b"]")
+        if before in (b"{", b"[", b",") or token in (b"}", b"]"):
+            result.append(b"" if before + token in (b"{}", b"[]") else b"\n" + b"  " * level)
+        level += token in (b"{", b"[")
+        result.append(b": " if token == b":" else token)
+        before = token
+    return b"".join(result)
+
+
 def escape(text: bytes) -> bytes:
     """Returns JSON text with the characters escaped that Go escapes; they occur in strings only."""
     for character, escaped in _HTML:
@@ -315,6 +330,8 @@ def _end_of_value(text: bytes, position: int) -> int:
             match = _match(text, position)
             position = match.end()
             if match["mark"] == b",":
+                if text.startswith((b"}", b"]"), _skip_space(text, position)):
+                    raise JSONError("a trailing comma", text, position - 1)
                 position = _key(text, position) if closers[-1] == b"}" else position
                 break
             if match["mark"] != closers[-1]:

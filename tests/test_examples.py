@@ -185,7 +185,7 @@ def test_the_hook_of_a_security_agent_is_injected_into_every_container(tmp_path:
     line = simulated("-hooks", tmp_path / "hooks.d")
     hooks = line["adjust"]["hooks"]
     assert {stage: [(hook["path"], hook["args"][0]) for hook in hooks[stage]] for stage in hooks} == {
-        "poststart": [(str(own), program)],
+        "create_runtime": [(str(own), program)],
         "poststop": [(str(own), program)],
     }
 

@@ -6,6 +6,7 @@ import logging
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from adapter import container_files, settings
@@ -13,15 +14,17 @@ from adapter.commands import arguments
 from adapter.commands.progress import telling
 from adapter.container_files import Described
 from adapter.errors import ConfigError
-from adapter.hooks import inject
+from adapter.hooks import inject, keys
 from adapter.hooks.directory import Directories, Problem
 from adapter.hooks.facts import facts
-from adapter.hooks.match import Decision
+from adapter.hooks.match import Commands, Condition, Decision
 from adapter.proto import nri_pb2 as api
 from adapter.sanitize import show, show_json
 
 STAGES = {field: stage for stage, field in inject.FIELDS.items()}
 """The stages as hook files name them, by NRI's field."""
+UNDECIDED = 3
+"""The exit code if it is not known whether the container gets some hook."""
 VERDICTS = {True: "yes", False: "no", None: "unknown"}
 
 
@@ -43,7 +46,9 @@ def main(words: Sequence[str]) -> int:
         show_json(_as_json(outcome))
     else:
         show(*_as_text(outcome))
-    return arguments.FINDINGS if outcome.problems else arguments.FINE
+    if outcome.problems:
+        return arguments.FINDINGS
+    return UNDECIDED if any(one.matched is None for one in outcome.decisions) else arguments.FINE
 
 
 def parser() -> ArgumentParser:
@@ -51,7 +56,8 @@ def parser() -> ArgumentParser:
     parser = arguments.parser(
         "hooks",
         "Shows which hooks a container gets, and why not the others.",
-        container_files.FORMS,
+        f"{container_files.FORMS} Exit codes: 0 it is known which hooks the container gets, 1 some hook file cannot be "
+        f"used, 2 unusable arguments, {UNDECIDED} some hook is undecided.",
     )
     parser.usage = "v010-adapter hooks match [-h] -container FILE [OPTION ...]"
     option = parser.add_argument
@@ -79,9 +85,28 @@ def _match(options: Namespace) -> Outcome:
     directories = Directories(places, config.host_root, watch=False, precreate=config.hooks.precreate)
     known = facts(described.pod, described.container)
     with telling("reading the hook files"):
-        decisions = directories.current().explain(known, command_is_known=described.command_is_known)
+        decisions = directories.current().explain(known, partial(_unknown, described))
     adjustment = inject.adjustment(decision.named for decision in decisions if decision.matched)
     return Outcome(described, decisions, directories.problems, adjustment or api.ContainerAdjustment())
+
+
+def _unknown(described: Described, condition: Condition) -> str:
+    """Returns why it is not known whether a condition holds, empty if it is known."""
+    if isinstance(condition, Commands):
+        return "" if described.command_is_known else "the image decides on the command (-command gives it)"
+    if isinstance(condition, tuple) and container_files.PODS_ANNOTATIONS in described.unknown:
+        return "the pod's annotations are not known (-pod gives them)"
+    if isinstance(condition, tuple) and container_files.ADDED_ANNOTATIONS in described.unknown:
+        return "the kubelet or the runtime may add such an annotation" if keys.may_be_added(condition[0]) else ""
+    return ""
+
+
+def _hint(described: Described, decision: Decision) -> str:
+    """Returns that a hook asks for an annotation that only another runtime has, empty if it does not."""
+    runtime = keys.runtime_of(described.container.annotations)
+    patterns = () if decision.matched else (key for key, _ in decision.named.hook.when.annotations)
+    found = filter(None, map(keys.foreign, patterns))
+    return next((str(one) for one in found if one.runtime != runtime), "")
 
 
 def _as_json(outcome: Outcome) -> dict[str, Any]:
@@ -92,6 +117,7 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
             "matched": decision.matched,
             "reason": decision.reason,
             "stages": list(decision.named.hook.stages),
+            **({"hint": hint} if (hint := _hint(outcome.described, decision)) else {}),
         }
         for decision in outcome.decisions
     ]
@@ -132,9 +158,12 @@ def _container_as_text(described: Described) -> Iterator[str]:
 def _decisions_as_text(outcome: Outcome) -> Iterator[str]:
     width = max((len(one.named.file) for one in outcome.decisions), default=0)
     verdicts = max([3, *(len(VERDICTS[one.matched]) for one in outcome.decisions)])
-    for named, matched, reason in outcome.decisions:
+    for decision in outcome.decisions:
+        named, matched, reason = decision
         stages = f"{', '.join(named.hook.stages) or 'no stage'}: " if matched else ""
         yield f"{VERDICTS[matched]:{verdicts}}  {named.file:{width}}  {stages}{reason}"
+        if hint := _hint(outcome.described, decision):
+            yield f"{'':{verdicts}}  {'':{width}}  {hint}"
     yield from (f"{'BAD':{verdicts}}  {problem.path}: {problem.reason}" for problem in outcome.problems)
     if not outcome.decisions and not outcome.problems:
         yield "no hooks are there"

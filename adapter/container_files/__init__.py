@@ -10,12 +10,12 @@ from functools import partial
 from typing import TypeAlias
 
 from adapter.container_files import config, document, inspected, manifest, nri
-from adapter.container_files.described import IMAGE_DECIDES, PODS_ANNOTATIONS, Described
+from adapter.container_files.described import ADDED_ANNOTATIONS, IMAGE_DECIDES, PODS_ANNOTATIONS, Described
 from adapter.container_files.document import Value
 from adapter.errors import ConfigError
 from adapter.proto import nri_pb2 as api
 
-__all__ = ["FORMS", "IMAGE_DECIDES", "Described", "read"]
+__all__ = ["ADDED_ANNOTATIONS", "FORMS", "IMAGE_DECIDES", "PODS_ANNOTATIONS", "Described", "read"]
 
 FORMS = """\
 FILE is JSON or YAML, - is stdin. It holds a container of NRI's, recorded events, an OCI config.json, Kubernetes
@@ -113,7 +113,8 @@ def _pod(value: Value) -> api.PodSandbox:
 
 
 def _of_config(value: Value) -> Described:
-    return Described("an OCI config.json", api.PodSandbox(), config.container(value), spec=value.data)
+    container = config.container(value)
+    return Described("an OCI config.json", api.PodSandbox(), container, config.unknown(container), value.data)
 
 
 def _of_tool(described: Described) -> tuple[str, Callable[[], Described]]:
@@ -161,4 +162,6 @@ def _of_event(event: Value) -> Described:
 
 
 def _of_container(value: Value) -> Described:
-    return Described("an NRI container", api.PodSandbox(), nri.message(value, api.Container()))
+    container = nri.message(value, api.Container())
+    unknown = (PODS_ANNOTATIONS,) if container.pod_sandbox_id else ()
+    return Described("an NRI container", api.PodSandbox(), container, unknown)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from adapter.container_files.described import PODS_ANNOTATIONS
 from adapter.container_files.document import Value
 from adapter.errors import NotAdjustable
 from adapter.oci import resources, spec
@@ -15,6 +16,8 @@ from adapter.oci.shapes import Shape, shape
 from adapter.oci.values import read
 from adapter.proto import nri_pb2 as api
 
+CONTAINERDS = "io.kubernetes.cri."
+"""What the keys of containerd's annotations begin with; its containers of pods have some."""
 _OOM_SCORE_ADJ = Shape(api.LinuxContainer, {"oomScoreAdj": shape(api.LinuxContainer).fields["oomScoreAdj"]}, "")
 
 
@@ -31,6 +34,11 @@ def container(config: Value) -> api.Container:
         user=_object(USER, process["user"]) if process["user"].data else None,
         linux=_linux(config["linux"], process),
     )
+
+
+def unknown(container: api.Container) -> tuple[str, ...]:
+    """Returns what the specification of a container does not tell: containerd leaves the pod's annotations out."""
+    return (PODS_ANNOTATIONS,) if any(key.startswith(CONTAINERDS) for key in container.annotations) else ()
 
 
 def _linux(linux: Value, process: Value) -> api.LinuxContainer:

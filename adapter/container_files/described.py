@@ -11,6 +11,9 @@ IMAGE_DECIDES = "the command: the image decides (-command gives it)"
 PODS_ANNOTATIONS = "the annotations of the pod (-pod gives them)"
 """What is unknown where a tool shows a container without its pod."""
 
+ADDED_ANNOTATIONS = "the annotations that the kubelet and the runtime add"
+"""What is unknown of a container that no runtime has made yet."""
+
 
 class Described(NamedTuple):
     """A container with its pod. `kind` is the kind of the file, `unknown` lists what the file does not tell."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from adapter.container_files import config
-from adapter.container_files.described import PODS_ANNOTATIONS, Described
+from adapter.container_files.described import Described
 from adapter.container_files.document import Value
 from adapter.proto import nri_pb2 as api
 
@@ -53,7 +53,7 @@ def _of_spec(tool: str, spec: Value, id_: str, name: str, labels: Value, sandbox
         namespace=labels["io.kubernetes.pod.namespace"].text,
         uid=labels["io.kubernetes.pod.uid"].text,
     )
-    return Described(tool, pod, container, (PODS_ANNOTATIONS,), spec.data)
+    return Described(tool, pod, container, config.unknown(container), spec.data)
 
 
 def _podman(value: Value) -> Described:

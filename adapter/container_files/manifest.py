@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from adapter.container_files import quantity
-from adapter.container_files.described import IMAGE_DECIDES, Described
+from adapter.container_files.described import ADDED_ANNOTATIONS, IMAGE_DECIDES, Described
 from adapter.container_files.document import Value
 from adapter.proto import nri_pb2 as api
 
@@ -44,7 +44,7 @@ def containers(pod: Value) -> Iterator[Value]:
 def container(template: Value, pod: api.PodSandbox, value: Value, command: str) -> Described:
     """Returns a container of a Pod or of a template of one; `command` is its image's entrypoint. Raises ConfigError."""
     args = value["command"].texts or ([command] if command else [])
-    unknown = ["the annotations that the kubelet and the runtime add", *_unknown_variables(value)]
+    unknown = [ADDED_ANNOTATIONS, *_unknown_variables(value)]
     if not args:
         unknown.append(IMAGE_DECIDES)
     volumes = {volume["name"].text: volume for volume in template["spec"]["volumes"]}

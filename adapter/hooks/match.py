@@ -5,7 +5,7 @@ Source: go.podman.io/common/pkg/hooks, hooks.go (Manager.Hooks) and 1.0.0/when.g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, KeysView, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Set
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
@@ -23,7 +23,6 @@ ALWAYS, BIND_MOUNTS = "always is true", "the container has bind mounts"
 NOT_ALWAYS, NO_BIND_MOUNTS = "always is false", "hasBindMounts is false"
 NO_CONDITION = "no condition is given, so it never matches"
 """The last three conditions never hold."""
-UNKNOWN_COMMAND = "the image decides on the command (-command gives it)"
 
 
 class Commands(NamedTuple):
@@ -117,13 +116,13 @@ class Matcher:
         holding = self._find(facts).keys()
         return [rule.named for rule in self._rules if rule.holds(holding)]
 
-    def explain(self, facts: Facts, *, command_is_known: bool = True) -> list[Decision]:
+    def explain(self, facts: Facts, unknown: Callable[[Condition], str] = lambda _: "") -> list[Decision]:
         """Returns the decision on every hook, in order, with its reason.
 
-        A command that is unknown is not in the facts, and may match any pattern.
+        `unknown` returns why it is not known whether a condition holds that does not hold by the facts, empty if it is.
         """
         found = self._find(facts)
-        return [_decision(rule, facts, found, command_is_known=command_is_known) for rule in self._rules]
+        return [_decision(rule, facts, found, unknown) for rule in self._rules]
 
     def _find(self, facts: Facts) -> dict[Condition, str]:
         """Returns the conditions that hold, each with the key of the annotation or the pattern of the command."""
@@ -167,12 +166,14 @@ def _conditions(when: When) -> Iterator[Condition]:
         yield Commands(tuple(when.commands))
 
 
-def _decision(rule: _Rule, facts: Facts, found: Mapping[Condition, str], *, command_is_known: bool) -> Decision:
+def _decision(
+    rule: _Rule, facts: Facts, found: Mapping[Condition, str], unknown: Callable[[Condition], str]
+) -> Decision:
     matched = rule.holds(found.keys())
-    unknown = set() if command_is_known else {one for one in rule.conditions if isinstance(one, Commands)}
-    if unknown and not matched and rule.holds(found.keys() | unknown):
-        return Decision(rule.named, None, UNKNOWN_COMMAND)
-    decisive = [one for one in rule.conditions if (one in found) == matched and one not in unknown]
+    open_ = {one: why for one in rule.conditions if one not in found and (why := unknown(one))}
+    if open_ and not matched and rule.holds(found.keys() | open_.keys()):
+        return Decision(rule.named, None, " and ".join(dict.fromkeys(open_.values())))
+    decisive = [one for one in rule.conditions if (one in found) == matched and one not in open_]
     reasons = [_reason(condition, facts, found.get(condition)) for condition in decisive]
     return Decision(rule.named, matched, " and ".join(reasons))
 

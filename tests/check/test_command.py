@@ -92,7 +92,7 @@ def test_json_has_every_line_with_its_place(node: Node) -> None:
     assert problems[0] == {
         "part": "hooks",
         "status": "problem",
-        "message": "hook.path: must be a string, not 5",
+        "message": "not used: hook.path: must be a string, not 5",
         "file": str(node.folder / "one/a.json"),
         "line": 2,
         "column": 19,

@@ -7,7 +7,7 @@ from tests.check.node import Node
 # fmt: off
 FAULTS: dict[str, list[str]] = {
     "": ["conf.json:1:1: the file is empty"],
-    '{"plugins": [\n  {"type": "a",}]}': ["conf.json:2:16: a key in quotes is missing"],
+    '{"plugins": [\n  {"type": "a",}]}': ["conf.json:2:15: a trailing comma"],
     '{"plugins": [{"typ": "konfine"}]}': [
         "conf.json:1:14: plugins[0].type is missing",
         "conf.json:1:22: plugins[0].typ is unknown and ignored; did you mean 'type'?"],

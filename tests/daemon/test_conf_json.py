@@ -28,10 +28,10 @@ def test_a_broken_file_fails_creates_with_file_and_line_unless_failures_are_igno
     for settings, code in (({}, Code.UNKNOWN), ({"onFailure": "ignore"}, Code.OK)):
         daemon = node.launch(settings)
         reply = daemon.call("StartContainer", start("ctr"))
-        text = f"{node.conf_json}:5: unexpected ']' (no plugin can run)"
+        text = f"{node.conf_json}:4: a trailing comma (no plugin can run)"
         assert (reply.code, reply.message) == (code, text if code else "")
         assert daemon.call("StopContainer", stop("ctr")).code == Code.OK
-        daemon.logged("ERROR", f" {node.conf_json}:5: unexpected ']'")
+        daemon.logged("ERROR", f" {node.conf_json}:4: a trailing comma")
 
 
 def test_what_is_wrong_with_a_file_costs_nothing_while_there_is_a_good_version(node: Node) -> None:
@@ -45,7 +45,12 @@ def test_what_is_wrong_with_a_file_costs_nothing_while_there_is_a_good_version(n
         else:
             node.write_conf(text)
         assert daemon.call("StartContainer", start(f"ctr-{number}")).code == Code.OK
-    for reason in (":5: unexpected ']'", ":1: nested too deeply", f": {(1 << 20) + 15} bytes", ": not a regular file"):
+    for reason in (
+        ":4: a trailing comma",
+        ":1: nested too deeply",
+        f": {(1 << 20) + 15} bytes",
+        ": not a regular file",
+    ):
         daemon.logged(f" ERROR {node.conf_json}{reason}", "; the last good version stays in force")
     assert len(node.runs("good")) == 5
     node.still_serves(daemon)

@@ -62,7 +62,7 @@ def install_agent() -> None:
     program = Path(json.loads(AGENT.read_text())["hook"]["path"])
     program.parent.mkdir()
     text = f"""#!/bin/sh
-echo "{{\\"arguments\\": \\"$*\\", \\"config\\": \\"$XDG_CONFIG_HOME\\", \\"state\\": $(cat)}}" >>{states("agent")}
+echo "{{\\"arguments\\": \\"$*\\", \\"state\\": $(cat)}}" >>{states("agent")}
 """
     program.write_text(text)
     program.chmod(0o755)
@@ -75,7 +75,7 @@ def _agents_differences(container: str) -> Iterator[str]:
     if phases != [(container, False), (container, True)]:
         yield f"the agent's hook has run for {ran}"
     for one in ran:
-        if one["arguments"].split() != hook["args"][1:] or f"XDG_CONFIG_HOME={one['config']}" not in hook["env"]:
+        if one["arguments"].split() != hook["args"][1:]:
             yield f"the agent's hook has got {one}"
 
 

@@ -105,7 +105,7 @@ def test_what_is_no_hook_file_is_a_problem_and_harms_nothing(
 
 def test_a_problem_has_the_whole_path_and_the_line(place: Path) -> None:
     (place / "x.json").write_bytes(b'{\n "version": "1.0.0",\n}')
-    problem = Problem(str(place / "x.json"), "line 3, column 1: a key in quotes is missing")
+    problem = Problem(str(place / "x.json"), "line 2, column 20: a trailing comma")
     assert opened(place).problems == [problem]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from adapter.hooks import keys
 from tests.peers.test_hooks_oracle import DEVIATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,3 +28,8 @@ def test_the_deviations_from_podman_are_those_that_the_oracle_shows() -> None:
     rows = [f"| {each.what} | {each.why.split('. tests/')[0]} |" for each in DEVIATIONS.values()]
     table = PAGE[PAGE.index("What differs from podman") :].split("\n\n")[1]
     assert table.splitlines()[2:] == rows
+
+
+def test_the_guide_has_the_keys_that_check_and_hooks_match_know() -> None:
+    guide = (ROOT / "docs/migration/podman-and-cri-o.md").read_text()
+    assert tuple(re.findall(r"^\|.*\| `(io\.\S+)` \| `(io\.\S+)` \|$", guide, re.MULTILINE)) == keys.SAME

@@ -25,6 +25,7 @@ from adapter.hooks.match import Matcher, Named, order
 from adapter.hooks.model import Hook, When, parse
 from adapter.hooks.patterns import MAX_PROGRAM, Patterns, fault
 from adapter.hooks.steps import finish
+from tests.hooks.real_files import CONTAINERS, FILES, installed
 
 from .hook_cases import SUBJECTS, Case, Package, as_json, cases, from_base64, patterns
 
@@ -219,6 +220,13 @@ def test_the_same_files_are_good_and_the_same_hooks_match_and_are_injected_in_th
     assert not (failing and generated.args)
     with mock.patch.object(decode, "SECONDS", range(-(1 << 63), 1 << 63)):  # see DEVIATIONS
         assert ours(generated, failing) == theirs(answer), answer["errors"]
+
+
+def test_files_of_other_projects_match_alike(package: Package) -> None:
+    files = [file(installed(content), f"{name}.json") for name, (content, *_) in FILES.items()]
+    for facts in CONTAINERS.values():
+        case = Case([files], facts.annotations, [facts.command or ""], facts.has_bind_mounts, ["precreate"])
+        assert ours(case) == theirs(package.ask(case.encode()))
 
 
 @given(generated=st.lists(patterns(), min_size=1, max_size=100, unique=True))

@@ -44,7 +44,7 @@ def _check(file: str, probed: str) -> Report:
     config, entries = configuration.read(file)
     programs.use(config.mount_namespace)
     conf_json, of_plugins = plugins.read(config.legacy)
-    hooks = hook_files.HookFiles(config.hooks, config.host_root)
+    hooks = hook_files.HookFiles(config.hooks, config.host_root, runtimes.present(config.host_root))
     report = {
         "configuration": [*entries, *configuration.launch(config.host_root)],
         "legacy plugins": [*of_plugins, *plugins.programs(config.legacy, conf_json)],

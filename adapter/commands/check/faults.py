@@ -25,6 +25,8 @@ CONF = "legacy/schemas/conf.json"
 by_place = attrgetter("line", "column", "message")
 """Returns the sort key of the entries of one file."""
 
+_PLACEHOLDER = re.compile(r"\{\{.*?\}\}|@[A-Za-z_]\w*@|__[A-Za-z]\w*?__", re.ASCII | re.DOTALL)
+"""What somebody should have replaced in a template, in the usual notations."""
 _TYPES = {
     "array": "an array",
     "boolean": "true or false",
@@ -49,6 +51,32 @@ def find(text: bytes, file: str, schema: str = "") -> list[Entry]:
         for path, message, status in _faults(error)
     }
     return sorted(entries, key=by_place)
+
+
+def placeholders(text: bytes, file: str) -> list[Entry]:
+    """Returns an entry for each place of a JSON text with a placeholder that nobody has replaced."""
+    try:
+        texts = list(_texts(json.loads(text.decode("utf-8", "replace")), ()))
+    except (ValueError, RecursionError):
+        return []
+    found = [(path, match[0]) for path, one in texts if (match := _PLACEHOLDER.search(one))]
+    return [
+        Entry(PROBLEM, f"{gojson.path_name(path)}: {name} is a placeholder that nobody has replaced", file, *place)
+        for path, name in dict(found).items()
+        for place in [gojson.position(text, gojson.locate(text, path))]
+    ]
+
+
+def _texts(value: Any, path: Steps) -> Iterator[tuple[Steps, str]]:
+    """Yields every string in a value, keys included, with its path."""
+    if isinstance(value, str):
+        yield path, value
+    for step, member in (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    ):
+        if isinstance(step, str):
+            yield (*path, step), step
+        yield from _texts(member, (*path, step))
 
 
 def _schema_of_hook(data: Any) -> str:

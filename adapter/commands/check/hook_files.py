@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from adapter import gojson
 from adapter.commands.check import faults, program
 from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry, count
 from adapter.commands.progress import telling
 from adapter.errors import ConfigError
-from adapter.hooks import model, patterns
+from adapter.hooks import keys, model, patterns
 from adapter.hooks.decode import Document, HookError
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import Facts
@@ -28,8 +28,10 @@ LARGE = 1000
 class HookFiles:
     """All files of the hooks directories; `in_force` has the hooks that are used, by their files' paths."""
 
-    def __init__(self, settings: HooksSettings, host_root: str) -> None:
+    def __init__(self, settings: HooksSettings, host_root: str, runtimes: Collection[str]) -> None:
+        """Takes the root directory of the hooks' programs, and the runtimes of the node."""
         self._host_root = host_root
+        self._runtimes = runtimes
         self._precreate = settings.precreate
         self._directories = () if settings.enabled is False else settings.directories
         self._trust = settings.trust
@@ -82,43 +84,53 @@ class HookFiles:
         except (OSError, ConfigError) as error:
             yield Entry(PROBLEM, self._reasons.get(printable(file)) or str(error), file)
         except HookError as error:
-            yield from _all_faults(text, file, [error])
-            yield Entry(NOTE, "not used", file)
+            yield from _unused(_faults(text, file, [error]))
         else:
             if hook is None:
                 yield Entry(OK, f"empty: {masks}", file)
             elif errors:
-                yield from _all_faults(text, file, errors)
-                yield from self._program(file, hook)
-                yield Entry(NOTE, "not used", file)
+                found = _faults(text, file, errors)
+                yield from _unused([*found, *self._program(file, hook, found)])
             else:
                 yield from self._good(file, text, hook)
 
     def _good(self, file: str, text: bytes, hook: Hook) -> Iterator[Entry]:
         """Yields the entries on a file that can be parsed."""
-        yield from faults.find(text, file)
+        found = _faults(text, file)
         for pattern in dict.fromkeys(model.patterns_of(hook.when)):
             size = patterns.compiled(pattern).programsize
             if size > LARGE:
                 slow = f"the pattern {pattern!r} has {size} instructions, more than {LARGE}: slow for long annotations"
                 error = Document(text).error(slow, pattern)
-                yield Entry(PROBLEM, error.reason, file, error.line, error.column)
+                found.append(Entry(PROBLEM, error.reason, file, error.line, error.column))
         if printable(file) not in self.in_force:
             reason = self._reasons.get(printable(file))
-            masked = Entry(NOTE, f"masked by {self._mask(file)}", file)
-            yield Entry(PROBLEM, f"not used: {reason}", file) if reason else masked
+            if reason is None:
+                yield from [*found, Entry(NOTE, f"masked by {self._mask(file)}", file)]
+            else:
+                yield from _unused(found if _is_about_path(found) else [Entry(PROBLEM, reason, file), *found])
             return
+        yield from found
         stages = ", ".join(hook.stages)
-        yield from list(self._program(file, hook)) or [Entry(OK, f"{stages}: {hook.path}", file)]
+        yield from list(self._program(file, hook, found)) or [Entry(OK, f"{stages}: {hook.path}", file)]
+        yield from self._foreign_keys(file, text, hook)
         if not stages or never(hook.when):
             why = "its conditions never hold" if stages else "it has no stages"
             yield Entry(NOTE, f"no container gets this hook: {why}", file)
         if {"prestart", "createRuntime"} <= set(hook.stages):
             yield Entry(NOTE, "injected twice: prestart and createRuntime are the same stage", file)
 
-    def _program(self, file: str, hook: Hook) -> Iterator[Entry]:
-        """Yields why the program of a file's hook cannot be started."""
-        fault = program.fault(hook.path, self._host_root)
+    def _foreign_keys(self, file: str, text: bytes, hook: Hook) -> Iterator[Entry]:
+        """Yields each pattern for keys that only another runtime than those of the node has."""
+        for pattern, _ in hook.when.annotations:
+            key = keys.foreign(pattern)
+            if key is not None and key.other in self._runtimes:
+                error = Document(text).error(f"{key}", pattern)
+                yield Entry(NOTE, error.reason, file, error.line, error.column)
+
+    def _program(self, file: str, hook: Hook, found: Sequence[Entry]) -> Iterator[Entry]:
+        """Yields why the hook's program cannot be started, unless a fault that was found is about its path."""
+        fault = not _is_about_path(found) and program.fault(hook.path, self._host_root)
         if fault:
             yield Entry(PROBLEM, f"its program {hook.path} {fault}", file)
 
@@ -142,15 +154,29 @@ def never(when: When) -> bool:
     return False in (when.always, when.has_bind_mounts) or all(condition is None for condition in conditions)
 
 
-def _all_faults(text: bytes, file: str, errors: Sequence[HookError]) -> list[Entry]:
-    """Returns every fault of a file; `errors` are those that the parser has found."""
+def _is_about_path(found: Sequence[Entry]) -> bool:
+    """Whether one of the problems is about the path of the hook's program, in either version of the format."""
+    return any(entry.status == PROBLEM and entry.message.startswith(("hook.path: ", "hook: ")) for entry in found)
+
+
+def _unused(found: Sequence[Entry]) -> Iterator[Entry]:
+    """Yields the entries on a file that is not used; the first problem says so."""
+    first = next(entry for entry in found if entry.status == PROBLEM)
+    for entry in found:
+        yield entry._replace(message=f"not used: {entry.message}") if entry is first else entry
+
+
+def _faults(text: bytes, file: str, errors: Sequence[HookError] = ()) -> list[Entry]:
+    """Returns every fault of a file, one for each place; `errors` are those that the parser has found."""
     found = {Entry(PROBLEM, error.reason, file, error.line, error.column) for error in errors}
     try:
         gojson.document(text)
     except gojson.JSONError:
         return list(found)
-    entries = faults.find(text, file)
-    places = {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
+    unreplaced = faults.placeholders(text, file)
+    places = {(entry.line, entry.column) for entry in unreplaced}
+    entries = [entry for entry in faults.find(text, file) if (entry.line, entry.column) not in places]
+    places |= {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
     # An error without a place is a missing key, which the schema finds, too.
     new = [entry for entry in found if (entry.line, entry.column) not in places and (entry.line or not places)]
-    return sorted([*entries, *new], key=faults.by_place)
+    return sorted([*unreplaced, *entries, *new], key=faults.by_place)

@@ -1,0 +1,88 @@
+"""Hook files that other projects install, written anew from their facts, and the containers that get the hooks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import json_format
+
+from adapter.hooks.facts import Facts, facts
+from adapter.proto import nri_pb2 as api
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+
+
+def recorded(runtime: str) -> Facts:
+    lines = map(json.loads, (GOLDEN / runtime / "events-one-pod.jsonl").read_text().splitlines())
+    created = next(line for line in lines if line.get("event") == "CreateContainer")
+    pod, container = (json_format.ParseDict(created[key], to, ignore_unknown_fields=True)
+        for key, to in (("pod", api.PodSandbox()), ("container", api.Container())))  # fmt: skip
+    return facts(pod, container)  # type: ignore[arg-type]
+
+
+# By a letter: of containerd, of CRI-O, of podman with what hooks ask for, and one with systemd in it.
+CONTAINERS = {
+    "c": recorded("containerd-2.4.2"),
+    "o": recorded("cri-o-1.36.3"),
+    "p": Facts(
+        {
+            "io.containers.trace-syscall": "of:/tmp/profile.json",
+            "com.hooks.mpi.enabled": "true",
+            "org.containers.qm.device.audio": "yes",
+            "com.launchplatform.oci-hooks.mount-chown.data.path": "/data",
+        },
+        "/usr/bin/solver",
+        has_bind_mounts=True,
+    ),
+    "s": Facts({"com-hooks.mpi.enabled": "true", "io.containers.trace-syscalls": "x"}, "/usr/sbin/init", False),
+}
+
+
+def new(when: dict[str, Any], *stages: str, **hook: Any) -> dict[str, Any]:
+    return {"version": "1.0.0", "hook": {"path": "/usr/bin/x", **hook}, "when": when, "stages": list(stages)}
+
+
+def old(**keys: Any) -> dict[str, Any]:
+    return {"hook": "/usr/bin/x", **keys}
+
+
+ALWAYS = {"always": True}
+ANY = ALWAYS | {"commands": [".*"]}
+MOUNT_CHOWN = r"com\.launchplatform\.oci-hooks\.mount-chown\.([^.]+)\.path"
+# The file, the letters of the containers that get the hook, and the placeholders that it has as a template.
+# fmt: off
+FILES: dict[str, tuple[dict[str, Any], str, list[str]]] = {
+    "nvidia": (new(ANY, "prestart", args=["x", "prestart"], env=["PATH=/usr/sbin:/usr/bin:/sbin:/bin"]), "cops", []),
+    # containerd's sandboxes are of the type `sandbox`, and a pod's annotations are its containers'.
+    "nvidia, the first": (old(arguments=["prestart"], annotations=["sandbox"], stage=["prestart"]), "c", []),
+    "nvidia, with mounts": (old(hasbindmounts=True, stage=["prestart"]), "p", []),
+    "habana": (new(ANY, "prestart", args=["x", "prestart"]), "cops", []),
+    "oci-seccomp-bpf-hook": (new({"annotations": {r"^io\.containers\.trace-syscall$": ".*"}}, "prestart",
+        path="__HOOK_BIN_DIR__/oci-seccomp-bpf-hook", args=["oci-seccomp-bpf-hook", "-s"]), "p", ["__HOOK_BIN_DIR__"]),
+    "oci-systemd-hook": (old(cmd=[".*/init$", ".*/systemd$"], stages=["prestart", "poststop"]), "s", []),
+    "oci-umount": (old(version="0.1.0", hasbindmounts=True, arguments=["--debug"], stages=["prestart"]), "p", []),
+    "oci-register-machine": (old(cmd=[".*"], stages=["prestart", "poststop"]), "cops", []),
+    "gadget-prestart": (new(ALWAYS, "prestart", path="/opt/hooks/oci/prestart.sh"), "cops", []),
+    "gadget-poststop": (new(ALWAYS, "poststop", path="/opt/hooks/oci/poststop.sh"), "cops", []),
+    "kubearmor": (new(ALWAYS, "createRuntime", "poststop", args=["/usr/bin/x", "--runtime-socket", "unix:///r"]),
+        "cops", []),
+    "tetragon": (new(ALWAYS, "createContainer", args=["x", "create-container", "--fail-allow-namespaces", "kube"]),
+        "cops", []),
+    # Its dots match any character.
+    "sarus": (new({"annotations": {"^com.hooks.mpi.enabled$": "^true$"}}, "createContainer",
+        path="@INSTALL_PATH@/bin/mpi_hook", env=["LDCONFIG_PATH=/sbin/ldconfig", "MPI_LIBS=@MPI_LIBS@"]),
+        "ps", ["@INSTALL_PATH@", "@MPI_LIBS@"]),
+    "podman-hpc": (new(ALWAYS, "prestart", args=["x", "/etc/plug.yaml"], env=["XLOG_PLUGIN=/tmp/log"]), "cops", []),
+    "qm": (new({"annotations": {r"^org\.containers\.qm\.device\..*$": "^(true|1|yes)$"}}, "precreate"), "p", []),
+    "low-latency": (new(ALWAYS, "prestart", args=["x", "{{.RPSMask}}"]), "cops", ["{{.RPSMask}}"]),
+    "mount_chown": (new({"annotations": {MOUNT_CHOWN: "(.+)"}}, "createContainer"), "p", []),
+}
+# fmt: on
+
+
+def installed(content: dict[str, Any]) -> dict[str, Any]:
+    """Returns a file with a program that exists."""
+    hook = content["hook"]
+    return content | {"hook": "/bin/true" if isinstance(hook, str) else hook | {"path": "/bin/true"}}
