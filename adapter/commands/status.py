@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import sys
 import time
-from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from adapter import settings
 from adapter.commands import arguments
+from adapter.commands.progress import telling
 from adapter.errors import ConfigError, reason_of
 from adapter.monitoring import status
 from adapter.sanitize import show, show_json
@@ -19,6 +22,8 @@ from adapter.trust import Trust
 
 INTERVAL = 2.0
 """Seconds between two looks with `-watch`."""
+PAUSE = 0.5
+"""Seconds between two looks with `-wait`."""
 CLEAR = "\x1b[H\x1b[2J"
 """Makes a terminal show nothing but what follows."""
 HEALTHY, FAULTS, NOBODY = 0, 1, 3
@@ -26,12 +31,18 @@ HEALTHY, FAULTS, NOBODY = 0, 1, 3
 
 def parser() -> ArgumentParser:
     """Returns the parser of the command's arguments."""
-    text = "Exit codes: 0 all is well, 1 faults, 2 unusable arguments or configuration, 3 no adapter runs."
+    text = (
+        "Exit codes: 0 all is well, 1 faults, or none has joined in time, 2 unusable arguments or configuration, "
+        "3 no adapter runs."
+    )
     parser = arguments.parser("status", "Shows how the running adapters are.", text)
     option = parser.add_argument
     option("-name", "--name", default="v010-adapter", help="the name that the adapter registers (v010-adapter)")
     option("-directory", "--directory", metavar="DIR", default="", help="the state directory (/run/nri-NAME)")
-    option("-watch", "--watch", action="store_true", help=f"look again every {INTERVAL:g} s, until Ctrl-C")
+    how_often = parser.add_mutually_exclusive_group().add_argument
+    how_often("-watch", "--watch", action="store_true", help=f"look again every {INTERVAL:g} s, until Ctrl-C")
+    wait = "first wait until an adapter has joined a runtime, at most so long"
+    how_often("-wait", "--wait", metavar="SECONDS", type=_seconds, default=0, help=wait)
     arguments.add_config(parser)
     arguments.add_output(parser)
     return parser
@@ -44,17 +55,49 @@ def main(words: Sequence[str]) -> int:
     if errors and options.config:
         raise errors[0]
     directory = options.directory or settings.state_directory(configured, options.name)
+    ask = partial(_ask, directory, configured.legacy.trust)
     if not options.watch:
-        return _show(directory, options.output, configured.legacy.trust)
+        adapters, is_in_time = _awaited(ask, options.wait)
+        code = _show(directory, adapters, options.output)
+        return code if is_in_time else code or FAULTS
     while True:
         if sys.stdout.isatty():
             print(CLEAR, end="")
-        _show(directory, options.output, configured.legacy.trust)
+        _show(directory, ask(), options.output)
         time.sleep(INTERVAL)
 
 
-def _show(directory: str, output: str, trust: Trust) -> int:
-    """Prints how the adapters are; returns the exit code. Raises ConfigError."""
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds < math.inf:
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return seconds
+
+
+def _awaited(ask: Callable[[], list[dict[str, Any]]], seconds: float) -> tuple[list[dict[str, Any]], bool]:
+    """Returns what the adapters tell, and whether one had joined within the seconds; 0 does not wait for that.
+
+    Raises ConfigError.
+    """
+    end = time.monotonic() + seconds
+    with telling("waiting for an adapter that has joined a runtime"):
+        while True:
+            adapters = ask()
+            if not seconds or any(adapter.get("state") == "joined" for adapter in adapters):
+                return adapters, True
+            rest = end - time.monotonic()
+            if rest <= 0:
+                break
+            time.sleep(min(PAUSE, rest))
+    show(f"no adapter has joined a runtime within {seconds:g} s", out=sys.stderr)
+    return adapters, False
+
+
+def _ask(directory: str, trust: Trust) -> list[dict[str, Any]]:
+    """Returns what the adapters tell. Raises ConfigError."""
     try:
         adapters = list(status.ask(directory, trust))
         if not adapters and os.path.isdir(directory) and not os.access(directory, os.W_OK):
@@ -62,6 +105,11 @@ def _show(directory: str, output: str, trust: Trust) -> int:
     except (OSError, ConfigError) as error:
         reason = f"{reason_of(error)}: an adapter cannot be asked here; its log says how it is"
         raise ConfigError(directory, reason) from None
+    return adapters
+
+
+def _show(directory: str, adapters: list[dict[str, Any]], output: str) -> int:
+    """Prints how the adapters are; returns the exit code."""
     if output == "json":
         show_json({"directory": directory, "adapters": adapters})
     else:

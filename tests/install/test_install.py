@@ -181,7 +181,6 @@ TWICE = "legacy plugins or hooks run twice, with it and with this adapter"
 WARNINGS = {
     ("20-other", "/nowhere/other"): "a link that leads nowhere: no runtime starts",
     ("other", "/bin/sh"): "an executable whose name is not NN-NAME: no runtime starts",
-    ("10-v010-adapter", PROGRAM): TWICE,
     ("90-hook-injector", PROGRAM): TWICE,
 }
 

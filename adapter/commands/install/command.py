@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from adapter.commands import PROGRAM, arguments
 from adapter.commands.check import nri, runtimes
 from adapter.commands.install import forms, migration
 from adapter.commands.install.forms import SERVICES, Node
 from adapter.commands.install.things import State, Thing
-from adapter.sanitize import show
+from adapter.sanitize import show, show_json
 
 TOLD = {State.MISSING: "made", State.OLD: "replaced", State.CURRENT: "is there", State.FOREIGN: "kept"}
-PLANNED = {**TOLD, State.MISSING: "would make", State.OLD: "would replace"}
+PLANNED = {"made": "would make", "replaced": "would replace", "removed": "would remove"}
+"""What a dry run says of a change."""
+
+
+class Step(NamedTuple):
+    """What has become of a thing, or would become of it in a dry run."""
+
+    thing: Thing
+    result: str
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything changes."""
+        return self.result in PLANNED
 
 
 def parser() -> ArgumentParser:
@@ -25,35 +40,66 @@ def parser() -> ArgumentParser:
     made = forms.parser("install", text)
     text = "as a service of systemd, beside the runtime; without it the runtime launches the adapter"
     made.add_argument("-external", "--external", action="store_true", help=text)
+    text = f"the adapter's place among the node's NRI plugins, two digits (as installed; {forms.INDEX} at first)"
+    made.add_argument("-idx", "--idx", metavar="NN", type=_index, help=text)
+    arguments.add_output(made)
     return made
+
+
+def _index(text: str) -> str:
+    if not re.fullmatch("[0-9]{2}", text, re.ASCII):
+        raise ArgumentTypeError(f"{text!r} is not two digits")
+    return text
 
 
 def main(words: Sequence[str]) -> int:
     """Runs the command; returns 0, or 1 if something is in the way. Raises OSError, ConfigError."""
     options = parser().parse_args(words)
-    node = forms.node(options.root)
-    wanted, others = forms.launched(node), forms.external(node)
-    if options.external:
-        wanted, others = others, wanted
+    node = forms.node(options.root, options.idx)
+    links, service, superseded = forms.launched(node), forms.external(node), forms.superseded(node)
+    wanted, others = (service, [*links, *superseded]) if options.external else (links, service)
     obstacles = list(forms.obstacles(node, wanted, others))
-    for text in obstacles or (f"warning: {text}" for text in forms.warnings(node)):
+    warnings = [] if obstacles else list(forms.warnings(node))
+    for text in obstacles or (f"warning: {text}" for text in warnings):
         show(f"{PROGRAM}: {text}", out=sys.stderr)
-    if obstacles:
-        return arguments.FINDINGS
-    for thing in [forms.configuration_file(node), *wanted]:
-        _install(thing, dry_run=options.dry_run)
-    _tell(node, is_external=options.external)
-    return arguments.FINE
+    steps = iter(()) if obstacles else _steps([forms.configuration_file(node), *wanted], superseded, options.dry_run)
+    if options.output == "json":
+        show_json({"problems": obstacles, "warnings": warnings, **_described(node, list(steps), options)})
+    elif not obstacles:
+        for step in steps:
+            _show(step, dry_run=options.dry_run)
+        _tell(node, is_external=options.external)
+    return arguments.FINDINGS if obstacles else arguments.FINE
 
 
-def _install(thing: Thing, *, dry_run: bool) -> None:
-    state = thing.state()
-    is_wanted = state in (State.MISSING, State.OLD)
-    if is_wanted and not dry_run:
-        thing.make()
-    show(f"{(PLANNED if dry_run else TOLD)[state]:14}{thing.path}")
-    if is_wanted and dry_run:
-        show(*(f"    {line}".rstrip() for line in thing.content.splitlines()))
+def _steps(wanted: Sequence[Thing], superseded: Sequence[Thing], dry_run: bool) -> Iterator[Step]:
+    """Makes what is wanted, removes what that supersedes, and yields each step. Raises OSError."""
+    for thing in wanted:
+        step = Step(thing, TOLD[thing.state()])
+        if step.is_change and not dry_run:
+            thing.make()
+        yield step
+    for thing in superseded:
+        if not dry_run:
+            thing.remove()
+        yield Step(thing, "removed")
+
+
+def _show(step: Step, *, dry_run: bool) -> None:
+    show(f"{PLANNED.get(step.result, step.result) if dry_run else step.result:14}{step.thing.path}")
+    if dry_run and step.result in TOLD.values() and step.is_change:
+        show(*(f"    {line}".rstrip() for line in step.thing.content.splitlines()))
+
+
+def _described(node: Node, steps: Sequence[Step], options: Namespace) -> dict[str, Any]:
+    """Returns what has changed, whether NRI is on, and the commands that come next, for other programs."""
+    names = runtimes.present(node.root)
+    return {
+        "changed": any(step.is_change for step in steps),
+        "things": [{"path": step.thing.path, "result": step.result, "changed": step.is_change} for step in steps],
+        "nri": [{"status": entry.status, "text": str(entry)} for name in names for entry in nri.check(name, node.root)],
+        "next": list(_start(names, is_external=options.external)),
+    }
 
 
 def _tell(node: Node, *, is_external: bool) -> None:

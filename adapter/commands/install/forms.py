@@ -8,10 +8,11 @@ import shutil
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from adapter import settings
+from adapter import paths, settings
 from adapter.commands import PROGRAM, arguments
 from adapter.commands.check import configuration, program
 from adapter.commands.check.report import PROBLEM
@@ -21,7 +22,8 @@ from adapter.errors import ConfigError
 from adapter.paths import under
 from adapter.trust import interpreters, judge
 
-LINK = f"{configuration.PLUGINS}/00-{PROGRAM}"
+INDEX = "00"
+"""The index of a new installation."""
 UNIT = configuration.UNIT
 WANTED = f"/etc/systemd/system/multi-user.target.wants/{PROGRAM}.service"
 """The link by which systemd starts the service at boot, as `systemctl enable` makes it."""
@@ -33,10 +35,11 @@ SERVICES = {"containerd": "containerd", "CRI-O": "crio"}
 
 
 class Node(NamedTuple):
-    """Where the adapter is installed: the root directory, and there the path of the command."""
+    """Where the adapter is installed: the root directory, there the path of the command; and with which index."""
 
     root: str
     program: str
+    idx: str = INDEX
 
 
 def parser(command: str, description: str) -> ArgumentParser:
@@ -49,13 +52,45 @@ def parser(command: str, description: str) -> ArgumentParser:
     return made
 
 
-def node(root: str) -> Node:
-    """Returns the node below a directory, with this command as the program. Raises ConfigError."""
+def node(root: str, idx: str | None = None) -> Node:
+    """Returns the node below a directory, with this command as the program. Raises ConfigError, OSError.
+
+    Without an index, an adapter that is installed keeps its own.
+    """
     path = os.path.realpath(shutil.which(sys.argv[0]) or sys.argv[0])
     if os.path.basename(path) != PROGRAM:
         raise ConfigError(sys.argv[0], f"run the installed command, by its path: .../bin/{PROGRAM}")
     inside = os.path.realpath(root).rstrip("/") + "/"
-    return Node(root, path.replace(inside, "/", 1) if path.startswith(inside) else path)
+    inner = path.replace(inside, "/", 1) if path.startswith(inside) else path
+    return Node(root, inner, idx or next(_indexes(root), INDEX))
+
+
+def _indexes(root: str) -> Iterator[str]:
+    """Yields the indexes that the adapter is installed with. Raises OSError."""
+    yield from (os.path.basename(link)[:2] for link in _links(root))
+    with suppress(FileNotFoundError, ValueError):
+        text = paths.read(under(root, UNIT), paths.MAX_GIVEN)[0].decode("utf-8", "replace")
+        yield from re.findall(r"^ExecStart=.* -idx ([0-9]{2}) ", text, re.MULTILINE)
+
+
+def _links(root: str) -> list[str]:
+    """Returns the links from which runtimes launch the adapter, whatever their index. Raises OSError."""
+    plugins = under(root, configuration.PLUGINS)
+    names = sorted(os.listdir(plugins)) if os.path.isdir(plugins) else []
+    links = [f"{configuration.PLUGINS}/{name}" for name in names if re.fullmatch(rf"[0-9]{{2}}-{PROGRAM}", name)]
+    return [link for link in links if _is_ours(root, link)]
+
+
+def _is_ours(root: str, link: str) -> bool:
+    """Whether a link leads to this program, or to one that is gone. Raises OSError.
+
+    The program is a script. Upstream's has the same name and is none.
+    """
+    place = under(root, link, follow=False)
+    if not os.path.islink(place) or os.path.basename(os.readlink(place)) != PROGRAM:
+        return False
+    program = under(root, link)
+    return not os.path.exists(program) or paths.interpreter(program) is not None
 
 
 def services(names: Iterable[str]) -> str:
@@ -70,7 +105,16 @@ def configuration_file(node: Node) -> Thing:
 
 def launched(node: Node) -> list[Thing]:
     """Returns what makes runtimes launch the adapter."""
-    return [Link(node.root, LINK, node.program)]
+    return [Link(node.root, _link(node), node.program)]
+
+
+def superseded(node: Node) -> list[Thing]:
+    """Returns the links with other indexes: runtimes would launch the adapter twice. Raises OSError."""
+    return [Link(node.root, link, node.program) for link in _links(node.root) if link != _link(node)]
+
+
+def _link(node: Node) -> str:
+    return f"{configuration.PLUGINS}/{node.idx}-{PROGRAM}"
 
 
 def external(node: Node) -> list[Thing]:
@@ -78,7 +122,8 @@ def external(node: Node) -> list[Thing]:
     template = Path(__file__).with_name(f"{PROGRAM}.service").read_text()
     header = template.split("\n")[0]
     quoted = f'"{node.program.replace("%", "%%")}"'
-    unit = File(node.root, UNIT, template.replace("{program}", quoted), lambda text: text.startswith(header))
+    text = template.replace("{program}", quoted).replace("{idx}", node.idx)
+    unit = File(node.root, UNIT, text, lambda text: text.startswith(header))
     return [unit, Link(node.root, WANTED, UNIT)]
 
 
@@ -103,10 +148,11 @@ def warnings(node: Node) -> Iterator[str]:
     for path in (node.program, *interpreters(node.program, os.defpath, node.root)):
         error, told = judge(path, node.root)
         yield from (f"{reason}: its writers would be root" for reason in [error, *told] if reason)
+    ours = [_link(node), *_links(node.root)]
     for entry in configuration.launch(node.root):
-        if entry.status == PROBLEM and not entry.file.endswith(LINK):
+        if entry.status == PROBLEM and not entry.file.endswith(tuple(ours)):
             yield str(entry)
     plugins = under(node.root, configuration.PLUGINS)
     for name in sorted(os.listdir(plugins)) if os.path.isdir(plugins) else []:
-        if OTHERS.fullmatch(name) and f"{configuration.PLUGINS}/{name}" != LINK:
+        if OTHERS.fullmatch(name) and f"{configuration.PLUGINS}/{name}" not in ours:
             yield f"{configuration.PLUGINS}/{name}: legacy plugins or hooks run twice, with it and with this adapter"

@@ -22,7 +22,7 @@ def main(words: Sequence[str]) -> int:
     """Runs the command; returns 0. Raises OSError, ConfigError."""
     options = parser().parse_args(words)
     node = forms.node(options.root)
-    launched, external = forms.launched(node), forms.external(node)
+    launched, external = [*forms.launched(node), *forms.superseded(node)], forms.external(node)
     removed = _remove([*launched, *external, forms.configuration_file(node)], dry_run=options.dry_run)
     ends: Sequence[str] = ()
     if any(thing in removed for thing in launched):
