@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from .plugins import Shell, event, execute, run, sample
 
 LONG = "a" * 250_000
@@ -23,3 +26,11 @@ def test_a_line_of_the_log_has_the_beginning_of_each_name() -> None:
     line = run("logger", request).stderr
     assert line.count("a" * 512) == 4
     assert len(line) < 2300
+
+
+def test_a_run_of_backslashes_is_passed_over_as_any_other_text(shell: Shell, tmp_path: Path) -> None:
+    """An expression that looks for their end from each of them takes hours."""
+    request = event({"key": "\\" * 250_000 + "x"}) | {"conf": {"directory": str(tmp_path)}}
+    execute("dump", request, **shell)
+    [file] = tmp_path.glob("*.json")
+    assert json.loads(file.read_bytes()) == request
