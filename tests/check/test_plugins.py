@@ -94,8 +94,7 @@ def test_what_is_odd_about_a_plugin_that_can_be_started_is_noted(node: Node) -> 
     assert told == [
         "ok a: runs bin/a",
         "note a: plugins[3] has no conf, another entry has one: it fails if it needs one",
-        "ok sh: runs /usr/bin/sh without conf",
-        "note sh: /usr/bin/sh may be a program of the system: there is no sh in bin",
+        "note sh: runs /usr/bin/sh without conf, perhaps another program: there is no sh in bin",
         "ok b: runs bin/b without conf",
     ]
 

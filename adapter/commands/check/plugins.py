@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -85,12 +84,13 @@ def _running(settings: LegacySettings, conf: Config, type_: str, path: str) -> I
     """Yields what can be started for a plugin, and what is odd about it."""
     bare = [place for place, entry in enumerate(conf.entries) if entry.type == type_ and entry.conf is None]
     has_conf = any(entry.type == type_ and entry.conf is not None for entry in conf.entries)
-    yield Entry(OK, f"{type_}: runs {path}{'' if has_conf else ' without conf'}{_events(settings, type_)}")
+    running = f"{type_}: runs {path}{'' if has_conf else ' without conf'}{_events(settings, type_)}"
+    if path in (type_, *(f"{directory}/{type_}" for directory in settings.path)):
+        yield Entry(OK, running)
+    else:
+        yield Entry(NOTE, f"{running}, perhaps another program: there is no {type_} in {':'.join(settings.path)}")
     for place in bare if has_conf else ():
         yield Entry(NOTE, f"{type_}: plugins[{place}] has no conf, another entry has one: it fails if it needs one")
-    if path != type_ and os.path.dirname(path) not in settings.path:
-        where = ":".join(settings.path)
-        yield Entry(NOTE, f"{type_}: {path} may be a program of the system: there is no {type_} in {where}")
 
 
 def _events(settings: LegacySettings, type_: str) -> str:

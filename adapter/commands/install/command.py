@@ -114,9 +114,8 @@ def _tell(node: Node, *, is_external: bool) -> None:
     services = [SERVICES["containerd"], *([PROGRAM] if is_external else [])]
     commands = list(migration.commands(node.root, services)) if "containerd" in names else []
     if commands:
-        text = (
-            f"containerd 2 runs the plugins of {migration.SHARED} for pods itself. To leave all of them to the adapter:"
-        )
+        runs = f"containerd 2.0 to 2.4 run the plugins of {migration.SHARED} for pods themselves"
+        text = f"{runs}. To leave all of them to the adapter:"
         show("", text, *(f"    {line}" for line in commands))
 
 
