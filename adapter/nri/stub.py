@@ -57,7 +57,9 @@ class Context:
         The clock is time.monotonic except in tests.
         """
         self.method = method
+        """The name of the call or event, such as `StartContainer`."""
         self.deadline = came + timeout
+        """When the runtime stops waiting, in seconds on the clock."""
         self.due = self.deadline - min(reserve, max(timeout, 0) / 2)
         """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
         self.is_heard = True

@@ -16,10 +16,12 @@ DEFAULT_SOCKET = "/var/run/nri/nri.sock"
 
 
 class Identity(NamedTuple):
-    """The name and the index (`idx`, two digits) under which a plugin registers."""
+    """The name and the index under which a plugin registers."""
 
     name: str
+    """Letters, digits and `_.+-`."""
     idx: str
+    """Two digits; plugins with lower ones are called first."""
 
 
 def identity(name: str = "", idx: str = "", environ: Mapping[str, str] | None = None, program: str = "") -> Identity:

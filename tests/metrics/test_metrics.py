@@ -213,7 +213,6 @@ def test_the_table_of_metrics_in_the_documentation_is_the_codes(metrics: list[Me
     for metric in metrics:
         labels = sorted({label for sample in metric.samples for label in sample.labels} - {"le"})
         name = metric.name + ("_total" if metric.type == "counter" else "")
-        rows.append(
-            f"| `{name}` | {metric.type} |{' ' + ', '.join(labels) if labels else ''} | {metric.documentation} |"
-        )
+        kind = f"{metric.type} by {', '.join(labels)}" if labels else metric.type
+        rows.append(f"| `{name}` | {kind} | {metric.documentation} |")
     assert "\n".join(rows) in (ROOT / "docs/operations.md").read_text(), "\n".join(rows)
