@@ -143,14 +143,15 @@ class Journal:
             self._append(Delete(id_, entry.key), records.deleted(id_, entry.key))
 
     def _append(self, change: Change, line: bytes) -> None:
-        text = b"\n" * self._is_torn + line
+        begins_anew = self._is_torn or not (self._owner.is_held and self._owner.is_alone)
+        text = b"\n" * begins_anew + line  # what the other process has written may be torn
         try:
             written = os.write(self._fd, text)
             end = os.lseek(self._fd, 0, os.SEEK_CUR)
             if end - len(text) == self._known:
                 self._known = end
-            else:  # an earlier owner has written, too, or a record is torn
-                self._own.add(end - written + self._is_torn)
+            elif written > begins_anew:  # an earlier owner has written, too, or a record is torn
+                self._own.add(end - written + begins_anew)
             self._is_torn = written < len(text)
             if self._is_torn:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

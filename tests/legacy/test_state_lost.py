@@ -216,6 +216,28 @@ def test_who_has_released_the_lock_misses_nothing_that_its_successor_replaces(
     assert (life.fault, caplog.records) == ("", [])
 
 
+def test_a_record_that_the_disk_has_torn_spoils_none_of_another_adapter_that_writes_behind_it(state: Path) -> None:
+    """Neither those of the owner, nor those of the one before, whose chains go on."""
+    before = Process(state)
+    for id_ in ("c1", "c2"):
+        before.ledger.add(target(id_), A)
+    (under_way,) = before.ledger.take("c1")
+    before.owner.release(["c1", "c3"])
+    after = Process(state)
+    with full(state):
+        after.ledger.add(target("c4"), A)
+    before.ledger.deleted("c1", under_way)
+    with full(state):
+        before.ledger.add(target("c5"), A)  # this one is lost: only the owner can write the journal anew
+    after.ledger.add(target("c6"), A)
+    before.ledger.add(target("c3"), A)
+    before.die()
+    after.ledger.read_again()
+    assert sorted(after.ledger.ids()) == ["c2", "c3", "c4", "c6"]
+    after.care()
+    assert after_a_kill(state, after) == {id_: ["a"] for id_ in ("c2", "c3", "c4", "c6")}
+
+
 def test_a_full_disk_does_not_keep_the_owner_from_taking_the_lock_back(state: Path) -> None:
     """Who takes it anew begins with the journal, which lacks what the disk had no room for."""
     life = Process(state)
