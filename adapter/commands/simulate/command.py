@@ -36,8 +36,9 @@ def main(words: Sequence[str]) -> int:
     flavour = FLAVOURS.get(options.runtime) or events.flavour or Flavour()
     with Scratch("v010-adapter-simulate-") as directory:
         plugins = _plugins(options.plugin, options.config)
-        if options.legacy or options.hooks:
-            plugins.append(trial.plugin(Path(directory), options.legacy, _events(options, events), options.hooks))
+        if options.legacy or options.hooks or options.conf:
+            at = _events(options, events)
+            plugins.append(trial.plugin(Path(directory), options.legacy, at, options.hooks, options.conf))
         return _play(Play(events, flavour, plugins, options.socket), flavour, options)
 
 
@@ -80,6 +81,8 @@ def parser() -> argparse.ArgumentParser:
     option("-legacy", "--legacy", metavar="PROGRAM", action="append", default=[], help=text)
     text = "event at which -legacy runs; may be repeated (CreateContainer)"
     option("-event", "--event", metavar="EVENT", action="append", default=[], help=text)
+    text = "a conf.json: its one-shot plugins run, each with its `conf`, as pods and containers start and stop"
+    option("-conf", "--conf", metavar="FILE", default="", help=text)
     text = "directory of OCI hooks to try, as the adapter injects them; may be repeated"
     option("-hooks", "--hooks", metavar="DIR", action="append", default=[], help=text)
     text = "directory of the plugins' configurations: NN-NAME.conf, else NAME.conf"
@@ -101,8 +104,10 @@ def _without_v(flavour: str) -> str:
 
 def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Exits if the arguments contradict each other."""
-    if not (options.plugin or options.legacy or options.hooks or options.socket):
-        parser.error("no plugin: give -plugin, -legacy, -hooks or -socket")
+    if not (options.plugin or options.legacy or options.conf or options.hooks or options.socket):
+        parser.error("no plugin: give -plugin, -legacy, -conf, -hooks or -socket")
+    if options.legacy and options.conf:
+        parser.error("-legacy and -conf exclude each other")
     if options.event and not options.legacy:
         parser.error("-event belongs to -legacy")
     if options.events and options.container:

@@ -9,17 +9,22 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from adapter import paths
 from adapter.commands import PROGRAM
 from adapter.errors import ConfigError
+from adapter.legacy import config
 from adapter.runtime.launch import PluginFile
 
 IDX = "00"
 MAIN = "import sys; from adapter.guard import main; sys.exit(main())"
 
 
-def plugin(directory: Path, programs: Sequence[str], events: Sequence[str], hooks: Sequence[str]) -> PluginFile:
+def plugin(
+    directory: Path, programs: Sequence[str], events: Sequence[str], hooks: Sequence[str], conf: str = ""
+) -> PluginFile:
     """Returns an adapter that runs these programs at these events, and injects the hooks of these directories.
 
+    With `conf`, it runs the programs of that conf.json instead, at the events of a configuration without `events`.
     Its files are written to `directory`. Raises ConfigError for what cannot be tried.
     """
     for program in programs:
@@ -29,15 +34,16 @@ def plugin(directory: Path, programs: Sequence[str], events: Sequence[str], hook
     for hooks_d in hooks:
         if not os.path.isdir(hooks_d):
             raise ConfigError(f"-hooks {hooks_d}", "no such directory")
-    paths = list(map(os.path.abspath, programs))
+    absolute = list(map(os.path.abspath, programs))
     conf_json = directory / "conf.json"
-    conf_json.write_text(json.dumps({"version": "0.1", "plugins": [{"type": path} for path in paths]}))
+    listed = json.dumps({"version": "0.1", "plugins": [{"type": path} for path in absolute]}).encode()
+    conf_json.write_bytes(_list(conf) if conf else listed)
     own = {
         "trust": "off",
         "legacy": {
             "config": str(conf_json),
             "sandboxes": "always",
-            "plugins": {path: {"events": list(events)} for path in paths},
+            "plugins": {path: {"events": list(events)} for path in absolute},
         },
         "hooks": {
             "enabled": bool(hooks),
@@ -46,6 +52,13 @@ def plugin(directory: Path, programs: Sequence[str], events: Sequence[str], hook
         },
     }
     return PluginFile(program_of(directory), IDX, PROGRAM, json.dumps(own))  # JSON is YAML
+
+
+def _list(conf: str) -> bytes:
+    """Returns the text of a conf.json in which there is no mistake. Raises ConfigError."""
+    text = paths.given(conf)
+    config.parse(text, conf)
+    return text
 
 
 def program_of(directory: Path) -> Path:
