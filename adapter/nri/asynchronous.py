@@ -214,7 +214,11 @@ class Tasks:
         elif error is None and not task.cancelled():
             answer.complete(task.result())
         else:
-            answer.fail(error if isinstance(error, Exception) else CallError(Code.UNKNOWN, f"{handler} was cancelled"))
+            answer.fail(error if isinstance(error, Exception) else Cancelled(Code.UNKNOWN, f"{handler} was cancelled"))
+
+
+class Cancelled(CallError):
+    """The answer of a coroutine that was cancelled: by itself, or at the end."""
 
 
 class Steps(Coroutine[Any, Any, Any]):
@@ -255,7 +259,7 @@ def named_if_it_blocks(handler: str) -> Iterator[None]:
 
 
 def _log_failure(hook: str, _: object, error: Exception | None) -> None:
-    if error is not None:
+    if error is not None and not isinstance(error, Cancelled):
         log.error("%s has failed", hook, exc_info=error)
 
 

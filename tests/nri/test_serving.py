@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from adapter.errors import AdapterError, CallError, RegistrationError
-from adapter.nri import Context, Plugin, api, run, serve, serving
+from adapter.nri import Context, Plugin, api, asynchronous, run, serve, serving
 from adapter.nri.events import PLUGIN
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
@@ -236,6 +237,33 @@ def test_a_late_coroutine_goes_on_and_is_cancelled_at_the_end(path: str, caplog:
         assert seen[3:] == ["begun", "left"]
 
     play(path, scenario)
+
+
+def test_what_ignores_its_cancellation_is_named_and_a_hook_may_work_until_the_end(
+    path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asynchronous, "GRACE", LATE)
+
+    async def scenario(host: Host) -> None:
+        begun = asyncio.Event()
+
+        async def stubborn(*_: object) -> None:
+            begun.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await never_ends()
+            await never_ends()
+
+        task = serving_(plugin(start_container=stubborn, on_join=never_ends), host.path)
+        peer = await host.accept()
+        await peer.join()
+        peer.send("StartContainer")
+        await begun.wait()
+        await ended(task)
+
+    play(path, scenario)
+    assert [record.getMessage() for record in caplog.records if record.name == asynchronous.__name__] == [
+        "start_container goes on 0.01 s after it was cancelled: it is left"
+    ]
 
 
 def test_a_sync_handler_that_takes_longer_than_the_runtime_waits_is_named_by_run(
