@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TextIO
 
@@ -22,13 +23,13 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def show(*lines: str, out: TextIO | None = None, style: int | None = None) -> None:
-    """Prints lines to stdout, or to `out`, in a terminal's style if there is one.
+def show(*lines: str, out: TextIO | None = None, paint: Callable[[str], str] | None = None) -> None:
+    """Prints lines to stdout, or to `out`; `paint` adds the colours to a line that is safe.
 
     All that the commands print goes through here, or through `show_json`.
     """
     for text in map(printable, lines):
-        print(f"\033[{style}m{text}\033[0m" if style else text, file=out, flush=True)
+        print(paint(text) if paint else text, file=out, flush=True)
 
 
 def show_json(value: Any, indent: int | None = 2) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from typing import NoReturn
 
 from adapter import settings
-from adapter.commands import PROGRAM
+from adapter.commands import PROGRAM, colours
 from adapter.sanitize import printable
 
 FINE, FINDINGS = 0, 1
@@ -48,7 +50,23 @@ def add_output(parser: ArgumentParser) -> None:
     parser.add_argument(*names, metavar="FORMAT", choices=("text", "json"), default="text", help=text)
 
 
+def add_color(parser: ArgumentParser) -> None:
+    """Adds the flag that decides on colours."""
+    text = "colours: auto (the default: on a terminal, unless NO_COLOR is set), always or never"
+    parser.add_argument("-color", "--color", metavar="WHEN", choices=colours.WHEN, default=colours.AUTO, help=text)
+
+
+def paint(options: Namespace) -> Callable[[str], str] | None:
+    """Returns what colours the lines of a command on stdout, None without colours."""
+    return colours.by_word if colours.are_wanted(sys.stdout, options.color) else None
+
+
 def add_verbose(parser: ArgumentParser) -> None:
     """Adds the flag that shows everything in full."""
     text = "give every request and result in full"
     parser.add_argument("-v", "-verbose", "--verbose", action="store_true", help=text)
+
+
+def count(number: int, noun: str) -> str:
+    """Returns a number with its noun."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

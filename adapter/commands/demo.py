@@ -14,11 +14,12 @@ from typing import Any, NamedTuple, cast
 
 import adapter
 from adapter.commands import PROGRAM, arguments
+from adapter.commands.colours import BOLD, DIM, GREEN, RED
 from adapter.commands.simulate import trial
 from adapter.commands.simulate.play import Play, Scene
 from adapter.commands.simulate.scratch import Scratch
 from adapter.commands.simulate.script import Script, pod_life
-from adapter.commands.simulate.view import BOLD, DIM, GREEN, RED, TextView, milliseconds
+from adapter.commands.simulate.view import TextView, milliseconds
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import facts
 from adapter.hooks.match import Decision
@@ -56,6 +57,7 @@ def parser() -> ArgumentParser:
         "Simulates the life of a pod, recorded on containerd, with the adapter, sample plugins and sample hooks. "
         "Needs neither root nor a container runtime, and writes to a temporary directory only.",
     )
+    arguments.add_color(parser)
     arguments.add_verbose(parser)
     return parser
 
@@ -65,7 +67,7 @@ def main(words: Sequence[str]) -> int:
     options = parser().parse_args(words)
     with Scratch("v010-adapter-demo-") as directory:
         demo = Demo(Path(directory))
-        _show(demo, options.verbose)
+        _show(demo, options.verbose, options.color)
     return 1 if demo.problems else 0
 
 
@@ -154,8 +156,8 @@ def _log_line(line: str) -> Json:
     return record
 
 
-def _show(demo: Demo, verbose: bool) -> None:
-    view = TextView(sys.stdout, full=verbose)
+def _show(demo: Demo, verbose: bool, color: str) -> None:
+    view = TextView(sys.stdout, full=verbose, color=color)
     view.line("The life of a pod, with the legacy plugins and hooks of this repository under v010-adapter", BOLD)
     with closing(demo.steps()) as steps:
         for step in steps:

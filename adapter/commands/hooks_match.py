@@ -45,7 +45,7 @@ def main(words: Sequence[str]) -> int:
     if options.output == "json":
         show_json(_as_json(outcome))
     else:
-        show(*_as_text(outcome))
+        show(*_as_text(outcome), paint=arguments.paint(options))
     if outcome.problems:
         return arguments.FINDINGS
     return UNDECIDED if any(one.matched is None for one in outcome.decisions) else arguments.FINE
@@ -68,6 +68,7 @@ def parser() -> ArgumentParser:
     option("-directory", "--directory", metavar="DIR", action="append", default=[], help=text)
     arguments.add_config(parser)
     arguments.add_output(parser)
+    arguments.add_color(parser)
     return parser
 
 

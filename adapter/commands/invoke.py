@@ -16,12 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adapter import settings
+from adapter import gojson, settings
 from adapter.commands import arguments
+from adapter.commands.colours import DIM
 from adapter.commands.simulate import script
 from adapter.commands.simulate.play import Scene
 from adapter.commands.simulate.scratch import Scratch
-from adapter.commands.simulate.view import DIM, TextView, as_json, milliseconds
+from adapter.commands.simulate.view import TextView, as_json, milliseconds
 from adapter.daemon import become_daemon
 from adapter.errors import ConfigError
 from adapter.legacy import request
@@ -64,6 +65,7 @@ def parser() -> ArgumentParser:
     parser.add_argument("-event", "--event", metavar="FILE", default="", help="the event; - is stdin")
     arguments.add_config(parser)
     arguments.add_output(parser)
+    arguments.add_color(parser)
     return parser
 
 
@@ -88,7 +90,7 @@ def main(words: Sequence[str]) -> int:
     if options.output == "json":
         show_json(_as_json(plugin, run))
     else:
-        _show(plugin, run, own.legacy.config)
+        _show(plugin, run, own.legacy.config, options.color)
     return arguments.FINDINGS if run.scene.problems() else arguments.FINE
 
 
@@ -230,20 +232,30 @@ def _decoded(text: bytes) -> Any:
         return text.decode("utf-8", "backslashreplace")
 
 
-def _show(plugin: Plugin, run: Run, conf_json: str) -> None:
-    view = TextView(sys.stdout, full=True)
+def _show(plugin: Plugin, run: Run, conf_json: str, color: str) -> None:
+    view = TextView(sys.stdout, full=True, color=color)
     if not plugin.is_configured:
         view.line(f"{plugin.entry.type} is not in {conf_json}: the daemon does not run it", DIM)
     fields, answer = run.heard.fields, run.scene.outcome.answers[0]
     if fields:
         for name in ("request", "result"):
-            view.line(f"{name:9} {fields[name].decode('utf-8', 'backslashreplace').rstrip()}")
+            for number, line in enumerate(_shown(fields[name])):
+                view.line(f"{'' if number else name:9} {line}")
     for name, lines in (("stderr", run.heard.stderr), ("log", run.heard.log)):
         for line in lines:
             view.line(f"{name:9} {line}")
     view.line(f"{'ending':9} {fields.get('ending', 'not started')} after {milliseconds(answer.seconds)}")
     view.line(f"{'outcome':9} {_fate(run.scene.outcome.error, answer.error)}")
     view.show(run.scene)
+
+
+def _shown(text: bytes) -> list[str]:
+    """Returns the lines of a request or a result: one, or for a terminal those of indented JSON."""
+    lines = [text]
+    if sys.stdout.isatty():
+        with suppress(gojson.JSONError):
+            lines = gojson.indented(gojson.document(text)).split(b"\n")
+    return [line.decode("utf-8", "backslashreplace").rstrip() for line in lines]
 
 
 def _fate(error: str, error_of_plugin: str) -> str:

@@ -5,27 +5,31 @@ from __future__ import annotations
 import errno
 import math
 import os
+import shutil
 import sys
 import time
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from adapter import settings
 from adapter.commands import arguments
+from adapter.commands.arguments import count
 from adapter.commands.progress import telling
 from adapter.errors import ConfigError, reason_of
 from adapter.monitoring import status
 from adapter.sanitize import show, show_json
+from adapter.times import BOUNDS
 from adapter.trust import Trust
 
 INTERVAL = 2.0
 """Seconds between two looks with `-watch`."""
 PAUSE = 0.5
 """Seconds between two looks with `-wait`."""
-CLEAR = "\x1b[H\x1b[2J"
-"""Makes a terminal show nothing but what follows."""
+OTHER_SCREEN, OWN_SCREEN, CLEAR = "\033[?1049h", "\033[?1049l", "\033[H\033[J"
+"""Make a terminal leave its screen and its scrollback as they are, come back to them, and show only what follows."""
 HEALTHY, FAULTS, NOBODY = 0, 1, 3
 
 
@@ -45,6 +49,7 @@ def parser() -> ArgumentParser:
     how_often("-wait", "--wait", metavar="SECONDS", type=_seconds, default=0, help=wait)
     arguments.add_config(parser)
     arguments.add_output(parser)
+    arguments.add_color(parser)
     return parser
 
 
@@ -56,15 +61,28 @@ def main(words: Sequence[str]) -> int:
         raise errors[0]
     directory = options.directory or settings.state_directory(configured, options.name)
     ask = partial(_ask, directory, configured.legacy.trust)
-    if not options.watch:
-        adapters, is_in_time = _awaited(ask, options.wait)
-        code = _show(directory, adapters, options.output)
-        return code if is_in_time else code or FAULTS
-    while True:
-        if sys.stdout.isatty():
-            print(CLEAR, end="")
-        _show(directory, ask(), options.output)
-        time.sleep(INTERVAL)
+    if options.watch:
+        _watch(
+            lambda height: _show(directory, ask(), options, height),
+            on_screen=options.output == "text" and sys.stdout.isatty(),
+        )
+    adapters, is_in_time = _awaited(ask, options.wait)
+    code = _show(directory, adapters, options)
+    return code if is_in_time else code or FAULTS
+
+
+def _watch(look: Callable[[int | None], int], *, on_screen: bool) -> NoReturn:
+    """Looks until Ctrl-C; on a screen of its own, if there is one. What was seen last is shown again at the end."""
+    print(OTHER_SCREEN if on_screen else "", end="", flush=True)
+    try:
+        while True:
+            print(CLEAR if on_screen else "", end="")
+            look(shutil.get_terminal_size().lines - 1 if on_screen else None)
+            time.sleep(INTERVAL)
+    finally:
+        print(OWN_SCREEN if on_screen else "", end="", flush=True)
+        if on_screen:
+            look(None)
 
 
 def _seconds(text: str) -> float:
@@ -108,12 +126,17 @@ def _ask(directory: str, trust: Trust) -> list[dict[str, Any]]:
     return adapters
 
 
-def _show(directory: str, adapters: list[dict[str, Any]], output: str) -> int:
-    """Prints how the adapters are; returns the exit code."""
-    if output == "json":
+def _show(directory: str, adapters: list[dict[str, Any]], options: Namespace, height: int | None = None) -> int:
+    """Prints how the adapters are, as text in `height` lines at most; returns the exit code."""
+    if options.output == "json":
         show_json({"directory": directory, "adapters": adapters})
     else:
-        show(*[line for adapter in adapters for line in ("", *_text(adapter))][1:])
+        lines = [line for adapter in adapters for line in ("", *_text(adapter))][1:]
+        if options.watch:
+            lines = [f"{_shown(time.time())}, looks every {INTERVAL:g} s", "", *lines]
+        if height is not None and len(lines) > height:
+            lines[height - 1 :] = [f"... {len(lines) - height + 1} more lines"]
+        show(*lines, paint=arguments.paint(options))
     if not adapters:
         _say_where_to_look(directory)
         return NOBODY
@@ -144,9 +167,10 @@ def _lines(adapter: dict[str, Any]) -> Iterator[str]:
     """Yields the lines of one adapter."""
     if "pid" in adapter:
         yield from _overview(adapter)
-        yield from _tables(adapter)
     yield from (f"  note     {note}" for note in adapter.get("notes", ()))
     yield from (f"  FAULT    {fault}" for fault in adapter["faults"])
+    if "pid" in adapter:
+        yield from _tables(adapter)
 
 
 def _overview(adapter: dict[str, Any]) -> Iterator[str]:
@@ -159,30 +183,39 @@ def _overview(adapter: dict[str, Any]) -> Iterator[str]:
         yield f"  runtime  {runtime['name']} {runtime['version']} (NRI {runtime['nri']}), {adapter['state']}"
     if adapter["joins"]:
         yield f"  joined   {_shown(adapter['joined'])}, joins so far: {adapter['joins']}"
-    yield f"  owed     {adapter['owed']} deletes"
-    yield f"  loop     {stalls['count']} stalls, longest turn {stalls['longest'] * 1000:.0f} ms"
+    yield f"  owed     {count(adapter['owed'], 'delete')}"
+    yield f"  loop     {count(stalls['count'], 'stall')}, longest turn {stalls['longest'] * 1000:.0f} ms"
 
 
 def _tables(adapter: dict[str, Any]) -> Iterator[str]:
-    """Yields a row for each event, each program with its last error, and each hook; no head without rows."""
-    if adapter["events"]:
-        yield _row("EVENT", "ANSWERS", "", "LATE", "", "P50 ms", "P99 ms")
-    for name, event in adapter["events"].items():
+    """Yields the rows of all tables, a blank line before each; a table without rows has no head."""
+    tables = {
+        ("EVENT", "ANSWERS", "", "LATE", "", "P50 ms", "P99 ms"): _events(adapter["events"]),
+        ("PROGRAM", "RUNS", "FAILED", "LATE", "KILLED", "P50 ms", "P99 ms"): _programs(adapter["programs"]),
+        ("STAND-BY", "WAITING"): _standby(adapter["standby"]),
+        ("HOOK", "CONTAINERS"): [_row(file, f"{number:10}") for file, number in adapter["hooks"].items()],
+    }
+    for head, rows in tables.items():
+        yield from ("", _row(*head), *rows) if (rows := list(rows)) else ()
+
+
+def _events(events: dict[str, Any]) -> Iterator[str]:
+    for name, event in events.items():
         yield _row(name, sum(event["times"]["counts"]), "", event["late"], "", *_quantiles(event))
-    if adapter["programs"]:
-        yield _row("PROGRAM", "RUNS", "FAILED", "LATE", "KILLED", "P50 ms", "P99 ms")
-    for name, account in adapter["programs"].items():
+
+
+def _programs(programs: dict[str, Any]) -> Iterator[str]:
+    """Yields a row for each program, and its last error."""
+    for name, account in programs.items():
         counts = (account[key] for key in ("runs", "failures", "late", "killed"))
         yield _row(name, *counts, *_quantiles(account))
         if account["last_error"]:
-            yield f"      {_shown(account['failed_at'])}  {account['last_error']}"
-    if adapter["standby"]:
-        yield _row("STAND-BY", "WAITING")
-    for name, crew in adapter["standby"].items():
+            yield f"    FAILED {_shown(account['failed_at'])}  {account['last_error']}"
+
+
+def _standby(standby: dict[str, Any]) -> Iterator[str]:
+    for name, crew in standby.items():
         yield _row(name, crew["waiting"]) + (f"  off: {crew['off']}" if crew["off"] else "")
-    if adapter["hooks"]:
-        yield _row("HOOK", "CONTAINERS")
-    yield from (_row(file, number) for file, number in adapter["hooks"].items())
 
 
 def _row(name: str, *columns: object) -> str:
@@ -190,8 +223,15 @@ def _row(name: str, *columns: object) -> str:
 
 
 def _quantiles(times: dict[str, Any]) -> list[str]:
-    """Returns p50 and p99 in milliseconds."""
-    return ["-" if times[key] is None else f"{times[key] * 1000:.2f}" for key in ("p50", "p99")]
+    """Returns the bounds in milliseconds of the buckets with p50 and p99."""
+    return ["-" if times[key] is None else _bound(times[key]) for key in ("p50", "p99")]
+
+
+def _bound(seconds: float) -> str:
+    """Returns the bound of a duration's bucket: a duration that is estimated from buckets is no more precise."""
+    if seconds >= BOUNDS[-1]:
+        return f">{BOUNDS[-1] * 1000:g}"
+    return f"<{BOUNDS[bisect_left(BOUNDS, seconds)] * 1000:g}"
 
 
 def _shown(moment: float) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from adapter.commands.check import runtimes
 from adapter.legacy import sandboxes as sandboxes_module
-from tests.check.node import HOOK, Node
+from tests.check.node import HOOK, REQUIRED, Node
 
 
 def with_plugins(node: Node, **plugins: dict[str, str]) -> None:
@@ -20,7 +20,6 @@ def with_plugins(node: Node, **plugins: dict[str, str]) -> None:
 
 CRIO_STARTS = "CRI-O: a failed create fails a pod, but a container starts all the same, with a warning in its log"
 CRIO_INJECTS = "CRI-O: it injects hooks itself, so the adapter does not (hooks.enabled: auto)"
-REJECTS = "a runtime whose reject_oci_hook_adjustment is set fails every container that gets a hook"
 
 
 def test_where_a_failure_is_only_a_warning_that_is_said(node: Node) -> None:
@@ -41,9 +40,27 @@ def test_only_the_runtime_that_is_there_is_told_of(node: Node) -> None:
     assert node.caveats() == [CRIO_STARTS]
 
 
+def test_without_sockets_the_runtimes_that_are_configured_count(node: Node) -> None:
+    with_plugins(node)
+    assert node.caveats() == [CRIO_STARTS]
+    (node.folder / "crio.conf").unlink()
+    assert node.caveats() == []
+    (node.folder / "config.toml").unlink()
+    assert node.caveats() == ["no runtime is here: no containerd, no CRI-O"]
+
+
+def test_a_validator_that_rejects_hooks_is_a_problem_where_hooks_are(node: Node) -> None:
+    (node.folder / "crio.conf").unlink()
+    node.write("config.toml", f"{REQUIRED}reject_oci_hook_adjustment = true\n")
+    assert node.problems() == []
+    node.write("one/x.json", HOOK)
+    text = "containerd: default_validator.reject_oci_hook_adjustment fails every container that gets a hook"
+    assert node.problems() == [f"config.toml: {text}"]
+
+
 def test_whose_hooks_are_injected_on_crio_is_said(node: Node) -> None:
     node.write("one/x.json", HOOK)
-    assert node.caveats() == [CRIO_INJECTS, REJECTS]
+    assert node.caveats() == [CRIO_INJECTS]
     node.settings["hooks"]["enabled"] = True
     assert "injected twice" in node.caveats()[0]
 

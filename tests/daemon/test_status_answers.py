@@ -133,7 +133,7 @@ OWN_TEXT = {
     ("guard.py", "main"): "a text of its own",
     ("nri/serving.py", "run"): "a text of its own",
     ("commands/completion.py", "main"): "a script",
-    ("commands/status.py", "main"): "clears the screen",
+    ("commands/status.py", "_watch"): "clears the screen",
 }
 
 

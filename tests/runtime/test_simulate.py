@@ -265,7 +265,7 @@ def test_what_cannot_be_used_is_named_with_file_and_line(simulate: Simulate, tmp
 
 
 USELESS: list[tuple[list[str], str]] = [
-    ([], "give -plugin, -legacy, -hooks or -socket"),
+    ([], "give -plugin, -legacy, -conf, -hooks or -socket"),
     (["-plugin", "1-x=/bin/true"], "'1-x' is not NN-NAME"),
     (["-plugin", "10-x=/nonexistent"], "no such program"),
     (["-plugin", "10-x=/etc/passwd"], "not executable"),

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from adapter.commands.colours import BOLD
 from adapter.commands.simulate import play
-from adapter.commands.simulate.view import BOLD, TextView
+from adapter.commands.simulate.view import TextView
 from adapter.runtime import Runtime
 
 from .fixtures import Plugins

@@ -21,6 +21,7 @@ def parser() -> ArgumentParser:
     option("-yes", "--yes", action="store_true", help="do not ask before a plugin is run")
     arguments.add_config(parser)
     arguments.add_output(parser)
+    arguments.add_color(parser)
     return parser
 
 
@@ -31,8 +32,10 @@ def main(words: Sequence[str]) -> int:
     if options.probe and not options.yes:
         probe.confirm(options.probe)
     found = _check(options.config, options.probe)
-    write = report.write_json if options.output == "json" else report.write_text
-    write(found)
+    if options.output == "json":
+        report.write_json(found)
+    else:
+        report.write_text(found, arguments.paint(options))
     return arguments.FINDINGS if report.problems(found) else arguments.FINE
 
 

@@ -7,8 +7,9 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 
 from adapter import gojson
+from adapter.commands.arguments import count
 from adapter.commands.check import faults, program
-from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry, count
+from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry
 from adapter.commands.progress import telling
 from adapter.errors import ConfigError
 from adapter.hooks import keys, model, patterns

@@ -84,6 +84,11 @@ def main_file(name: str) -> str:
     return CONTAINERD if name == "containerd" else CRIO
 
 
+def places(name: str) -> list[str]:
+    """Returns the paths of a runtime's configuration; it has one of them at least, unless all its defaults hold."""
+    return [CONTAINERD] if name == "containerd" else [CRIO, CRIO_DROP_INS]
+
+
 def _table(keys: tuple[str, ...]) -> str:
     """Returns the name of a table as TOML has it."""
     return ".".join(f"'{key}'" if "." in key else key for key in keys)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from adapter import gojson
+from adapter.commands.arguments import count
 from adapter.commands.check import faults, program
-from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry, count
+from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry
 from adapter.errors import ConfigError, PluginError
 from adapter.legacy import config
 from adapter.legacy.config import Config

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from adapter.commands.arguments import count
 from adapter.sanitize import show, show_json
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
@@ -41,18 +42,13 @@ def write_json(report: Report) -> None:
     show_json({"checks": checks, "problems": problems(report)})
 
 
-def write_text(report: Report) -> None:
+def write_text(report: Report, paint: Callable[[str], str] | None = None) -> None:
     """Prints a line for each entry under the name of its part, and a summary. A part without entries is left out."""
     for part, entries in report.items():
         if entries:
             show(part)
         for entry in entries:
             status = entry.status.upper() if entry.status == PROBLEM else entry.status
-            show(f"  {status:7}  {entry}")
+            show(f"  {status:7}  {entry}", paint=paint)
     number = problems(report)
     show(count(number, "problem") if number else "no problems")
-
-
-def count(number: int, noun: str) -> str:
-    """Returns a number with its noun."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,10 +1,10 @@
-"""What depends on the runtime: on the runtimes whose sockets exist, or on all runtimes if there is no such socket."""
+"""What depends on the runtime: on each runtime that is there."""
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from adapter import guard
 from adapter.commands.check import configuration, nri, validator
@@ -36,6 +36,8 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Entry
         yield Entry(OK, "a runtime serves NRI here", config.socket)
     else:
         yield Entry(NOTE, "not there: no runtime serves NRI here", config.socket)
+    if not names:
+        yield Entry(NOTE, f"no runtime is here: no {', no '.join(SOCKETS.values())}")
     for runtime in names:
         yield from nri.check(runtime, config.host_root)
     for runtime, caveat in _caveats(config, conf_json, hooks=hooks):
@@ -45,16 +47,18 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Entry
         yield Entry(NOTE, FAIL_REQUEST)
     if conf_json.entries or hooks:
         for runtime in names:
-            yield from validator.check(runtime, config.host_root, configuration.names(config.host_root))
+            yield from validator.check(runtime, config.host_root, configuration.names(config.host_root), hooks=hooks)
     if os.path.exists(under(config.host_root, DOCKER_SOCKET)):
         yield Entry(NOTE, DOCKER)
-    if hooks:
-        yield Entry(NOTE, "a runtime whose reject_oci_hook_adjustment is set fails every container that gets a hook")
 
 
 def present(host_root: str) -> Collection[str]:
-    """Returns the names of the runtimes that may run on a node: those whose sockets exist, all without a socket."""
-    return [name for name, socket in SOCKETS.items() if os.path.exists(under(host_root, socket))] or SOCKETS
+    """Returns the names of the runtimes of a node: those whose sockets exist, else those that are configured."""
+
+    def having(places: Callable[[str], Iterable[str]]) -> list[str]:
+        return [name for name in SOCKETS if any(os.path.exists(under(host_root, place)) for place in places(name))]
+
+    return having(lambda name: [SOCKETS[name]]) or having(nri.places)
 
 
 def _pods(config: Settings) -> str:

@@ -5,26 +5,33 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from adapter.commands.check import nri
-from adapter.commands.check.report import NOTE, OK, Entry
+from adapter.commands.check.report import NOTE, OK, PROBLEM, Entry
 from adapter.errors import ConfigError
 
 _KEYS = {
-    "containerd": ("2.2", "required_plugins", "enable"),
-    "CRI-O": ("1.36", "nri_validator_required_plugins", "nri_enable_default_validator"),
+    "containerd": ("2.2", "required_plugins", "enable", "reject_oci_hook_adjustment"),
+    "CRI-O": (
+        "1.36",
+        "nri_validator_required_plugins",
+        "nri_enable_default_validator",
+        "nri_validator_reject_oci_hook_adjustment",
+    ),
 }
 """By runtime: its first version with the validator, and the keys of default_validator that decide."""
 
 
-def check(runtime: str, host_root: str, names: Collection[str]) -> Iterator[Entry]:
-    """Yields the entry on a runtime's configuration, none if that cannot be read.
+def check(runtime: str, host_root: str, names: Collection[str], *, hooks: bool) -> Iterator[Entry]:
+    """Yields the entries on a runtime's configuration, none if that cannot be read.
 
-    `names` are those by which a validator knows the adapter.
+    `names` are those by which a validator knows the adapter, `hooks` is whether any hooks are in force.
     """
     try:
         settings = nri.read(runtime, host_root)["default_validator"]
     except ConfigError:  # nri.check tells
         return
-    (since, required, enable), file = _KEYS[runtime], nri.main_file(runtime)
+    (since, required, enable, reject), file = _KEYS[runtime], nri.main_file(runtime)
+    if hooks and settings.get(enable) is True and settings.get(reject) is True:
+        yield Entry(PROBLEM, f"{runtime}: default_validator.{reject} fails every container that gets a hook", file)
     also_created = f"{runtime}: containers are also created while the adapter is missing: default_validator"
     listed = settings.get(required)
     if not isinstance(listed, list) or not any(name in listed for name in names):

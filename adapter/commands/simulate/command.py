@@ -9,13 +9,15 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import BinaryIO
 
 from adapter import container_files
 from adapter.commands import PROGRAM, arguments
+from adapter.commands.colours import BOLD
 from adapter.commands.simulate import script, trial
-from adapter.commands.simulate.play import Play
+from adapter.commands.simulate.play import STDERR, Play
 from adapter.commands.simulate.scratch import Scratch
-from adapter.commands.simulate.view import BOLD, TextView, as_json
+from adapter.commands.simulate.view import TextView, as_json
 from adapter.errors import ConfigError
 from adapter.runtime.flavour import FLAVOURS, Flavour
 from adapter.runtime.launch import PluginFile, drop_in, drop_ins
@@ -39,19 +41,34 @@ def main(words: Sequence[str]) -> int:
         if options.legacy or options.hooks or options.conf:
             at = _events(options, events)
             plugins.append(trial.plugin(Path(directory), options.legacy, at, options.hooks, options.conf))
-        return _play(Play(events, flavour, plugins, options.socket), flavour, options)
+        with (Path(directory) / "messages").open("w+b") as messages:
+            is_apart = options.output == "json" or not _is_one_terminal()
+            play = Play(events, flavour, plugins, options.socket, STDERR if is_apart else messages.fileno())
+            return _play(play, flavour, options, messages)
 
 
-def _play(play: Play, flavour: Flavour, options: argparse.Namespace) -> int:
+def _is_one_terminal() -> bool:
+    """Whether what plugins print would come between the lines of stdout: on a terminal, or with 2>&1."""
+    try:
+        return os.path.sameopenfile(1, 2)
+    except OSError:  # one of them is closed
+        return False
+
+
+def _play(play: Play, flavour: Flavour, options: argparse.Namespace, messages: BinaryIO) -> int:
+    """Plays; `messages` is where the plugins print, if their lines are to be kept out of the table."""
     with closing(play.scenes()) as scenes:
         if options.output == "json":
             for scene in scenes:
                 show_json(as_json(scene), indent=None)
         else:
-            view = TextView(sys.stdout, full=options.verbose)
+            view = TextView(sys.stdout, full=options.verbose, color=options.color)
             view.line(f"{flavour.name} {flavour.version}, NRI {flavour.nri}", BOLD)
-            for scene in scenes:
-                view.show(scene)
+            try:
+                for scene in scenes:
+                    view.show(scene)
+            finally:
+                view.messages(messages)
             view.close(play.problems)
     return arguments.FINDINGS if play.problems else arguments.FINE
 
@@ -94,6 +111,7 @@ def parser() -> argparse.ArgumentParser:
     text = f"the runtime to play: {', '.join(FLAVOURS)}"
     option("-runtime", "--runtime", metavar="NAME/VERSION", type=_without_v, choices=FLAVOURS, help=text)
     arguments.add_output(parser)
+    arguments.add_color(parser)
     arguments.add_verbose(parser)
     return parser
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 NAME_KEYS = ("destination", "path", "type", "pageSize", "name")
 """Keys that name an element of a list."""
+_MODE = re.compile(r'("fileMode": )([0-9]+)')
 WHOLE = ("args",)
 """Lists that are compared as a whole."""
 
@@ -32,7 +34,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for key, member in value.items():
             if "." in key:  # an annotation or a sysctl
-                yield f"{path}[{key}]", json.dumps(member, ensure_ascii=False)
+                yield f"{path}[{key}]", _shown(member)
             else:
                 yield from _leaves(member, f"{path}.{key}" if path else key)
     elif isinstance(value, list) and not path.endswith(WHOLE):
@@ -41,9 +43,15 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
             name = _name(element, number)
             count[name] += 1
             suffix = f"#{count[name]}" if count[name] > 1 else ""
-            yield f"{path}[{name}]{suffix}", json.dumps(element, ensure_ascii=False)
+            yield f"{path}[{name}]{suffix}", _shown(element)
     else:
-        yield path, json.dumps(value, ensure_ascii=False)
+        yield path, _shown(value)
+
+
+def _shown(value: Any) -> str:
+    """Returns a value as JSON, but the mode of a device as an octal number: so people write it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return _MODE.sub(lambda match: f"{match[1]}0{int(match[2]):o}", text)
 
 
 def _name(element: Any, number: int) -> str:

@@ -26,6 +26,8 @@ CONNECT_TIMEOUT = 60.0
 """Seconds to wait for an external plugin: a person has to start it."""
 LAST_WORK = 12.0
 """Seconds for a plugin to end when the play is interrupted: the adapter takes up to 10."""
+END = 1.0
+"""Seconds for a plugin to end after the play."""
 PAUSE = 0.01
 """Seconds between events, in which unsolicited updates are received."""
 EVENTS_AFTER_FAILURE = {
@@ -93,6 +95,7 @@ class Play:
             for plugin in self._runtime.connected:
                 if plugin.closed and plugin.name not in failed_plugins:
                     self.problems.append(f"plugin {plugin.name} is gone: {plugin.closed}")
+            self._runtime.end_plugins(END)  # one that joins again would tell of a runtime that is gone
         except BaseException:  # Ctrl-C, or nobody wants the next scene: programs of plugins may still write files
             self._runtime.end_plugins(LAST_WORK)
             raise

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from google.protobuf.json_format import MessageToDict
 
+from adapter.commands import colours
+from adapter.commands.colours import BOLD, DIM, GREEN, RED
 from adapter.commands.simulate.difference import changes
 from adapter.commands.simulate.play import Scene
 from adapter.oci.outside_spec import outside_spec
@@ -24,7 +25,6 @@ EVENT_COLUMN, TIME_COLUMN = 28, 10
 MARGIN = "    "
 WIDE = 160
 """Columns where neither a terminal nor COLUMNS says how many there are."""
-RED, GREEN, DIM, BOLD = 31, 32, 2, 1
 
 
 def as_json(scene: Scene) -> dict[str, Any]:
@@ -47,11 +47,11 @@ def as_json(scene: Scene) -> dict[str, Any]:
 class TextView:
     """Lines for a terminal, coloured unless the terminal or the user refuses colours."""
 
-    def __init__(self, out: TextIO, *, full: bool = False) -> None:
-        """Takes the stream to write to. With `full`, long lines are not cut."""
+    def __init__(self, out: TextIO, *, full: bool = False, color: str = colours.AUTO) -> None:
+        """Takes the stream to write to, and whether colours are wanted. With `full`, long lines are not cut."""
         self._out = out
         self._events = 0
-        self._colour = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self._colour = colours.are_wanted(out, color)
         self._width = sys.maxsize if full else shutil.get_terminal_size((WIDE, 24)).columns
 
     def show(self, scene: Scene) -> None:
@@ -80,6 +80,15 @@ class TextView:
         if not problems:
             self.line(f"{self._events} events, no problems", GREEN)
 
+    def messages(self, file: BinaryIO) -> None:
+        """Shows what plugins have printed into a file."""
+        file.seek(0)
+        for number, line in enumerate(file):
+            if not number:
+                self.line("")
+                self.line("messages of the plugins", BOLD)
+            self.line(MARGIN + line.decode("utf-8", "backslashreplace").rstrip(), DIM)
+
     def detail(self, text: str, style: int | None = None) -> None:
         """Writes an indented line, cut at the width of the terminal."""
         room = self._width - len(MARGIN)
@@ -87,7 +96,7 @@ class TextView:
 
     def line(self, text: str, style: int | None = None) -> None:
         """Writes a line. Control characters in texts of plugins are escaped."""
-        show(text, out=self._out, style=style if self._colour else None)
+        show(text, out=self._out, paint=partial(colours.painted, style=style) if style and self._colour else None)
 
 
 def milliseconds(seconds: float) -> str:

@@ -1,0 +1,33 @@
+"""Colours of what needs the eye, on terminals of users who do not refuse them."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TextIO
+
+RED, GREEN, YELLOW, DIM, BOLD = 31, 32, 33, 2, 1
+WHEN = AUTO, ALWAYS, NEVER = "auto", "always", "never"
+_WORDS = {"PROBLEM": RED, "BAD": RED, "FAULT": RED, "FAILED": RED, "unknown": YELLOW, "not known": YELLOW}
+_FIRST = re.compile(rf"^ *({'|'.join(_WORDS)})\b")
+
+
+def are_wanted(out: TextIO, when: str = AUTO) -> bool:
+    """Whether `out` gets colours: with `auto` a terminal, unless NO_COLOR is set (no-color.org) or TERM is dumb."""
+    if when != AUTO:
+        return when == ALWAYS
+    return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def painted(text: str, style: int) -> str:
+    """Returns a printable text in a style."""
+    return f"\033[{style}m{text}\033[0m"
+
+
+def by_word(line: str) -> str:
+    """Returns a printable line in which the first word is coloured if it needs the eye."""
+    match = _FIRST.match(line)
+    if match is None:
+        return line
+    start, end = match.span(1)
+    return line[:start] + painted(match[1], _WORDS[match[1]]) + line[end:]

@@ -1,0 +1,190 @@
+"""What people see on a terminal: colours, the tables of `status`, what simulate and invoke print."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter import gojson
+from adapter.commands import colours, status
+from adapter.commands.simulate.difference import changes
+from adapter.times import BOUNDS
+
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAM = str(Path(sys.executable).with_name("v010-adapter"))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("out", "environment", "when", "wanted"),
+    [
+        (Terminal(), {}, "auto", True),
+        (Terminal(), {"NO_COLOR": "1"}, "auto", False),
+        (Terminal(), {"NO_COLOR": ""}, "auto", True),
+        (Terminal(), {"TERM": "dumb"}, "auto", False),
+        (Terminal(), {}, "never", False),
+        (io.StringIO(), {}, "auto", False),
+        (io.StringIO(), {"NO_COLOR": "1"}, "always", True),
+    ],
+)
+def test_colours_are_for_terminals_of_users_who_want_them(
+    out: io.StringIO, environment: dict[str, str], when: str, wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert colours.are_wanted(out, when) is wanted
+
+
+def test_the_first_word_is_coloured_if_it_needs_the_eye() -> None:
+    assert colours.by_word("  PROBLEM  x: PROBLEM") == "  \033[31mPROBLEM\033[0m  x: PROBLEM"
+    assert colours.by_word("unknown  x") == "\033[33munknown\033[0m  x"
+    for line in ("", "  ok  PROBLEM", "UNKNOWN", "BADLY", "no   x"):
+        assert colours.by_word(line) == line
+
+
+def test_json_is_indented_with_its_own_text() -> None:
+    text = b'{"a": [1.10, {}, [ ], {"b:": "{, \\" }"}], "c":null}'
+    lines = gojson.indented(text).decode().split("\n")
+    assert lines[:5] == ["{", '  "a": [', "    1.10,", "    {},", "    [],"]
+    assert lines[6:] == ['      "b:": "{, \\" }"', "    }", "  ],", '  "c": null', "}"]
+    assert json.loads(gojson.indented(text)) == json.loads(text)
+
+
+def test_the_mode_of_a_device_is_octal() -> None:
+    device = {"path": "/dev/x", "fileMode": 0o660, "major": 1}
+    [(_, _, text)] = changes({}, {"linux": {"devices": [device]}, "env": []})
+    assert text == '{"path": "/dev/x", "fileMode": 0660, "major": 1}'
+    assert changes({}, {"a": '"fileMode": 9'}) == [("+", "a", json.dumps('"fileMode": 9'))]
+
+
+# status
+
+TIMES = {"times": {"counts": [1] * (len(BOUNDS) + 1)}, "late": 0}
+ADAPTER: dict[str, Any] = {
+    **{"version": "1", "pid": 7, "owner": True, "state": "joined", "started": 0, "joins": 0, "owed": 1},
+    "runtime": {"name": "containerd", "version": "v2", "nri": "0.12.3"},
+    "stalls": {"count": 1, "longest": 0.02},
+    "events": {"StartContainer": TIMES | {"p50": 0.00081, "p99": 1.99},
+        "StopContainer": TIMES | {"p50": None, "p99": 50.0}},
+    "programs": {"a": {"runs": 1, "failures": 1, "late": 0, "killed": 0, "p50": 0.5, "p99": 0.51, "failed_at": 0,
+        "last_error": "x"}},
+    **{"standby": {}, "hooks": {"/h/x.json": 3}, "notes": [], "faults": ["broken"]},
+}  # fmt: skip
+SHOWN = """\
+v010-adapter 1, pid 7, since 1970-01-01T00:00:00Z: serves the events
+  runtime containerd v2 (NRI 0.12.3), joined
+  owed 1 delete
+  loop 1 stall, longest turn 20 ms
+  FAULT broken
+
+  EVENT ANSWERS LATE P50 ms P99 ms
+  StartContainer 19 0 <1 <2000
+  StopContainer 19 0 - >50000
+
+  PROGRAM RUNS FAILED LATE KILLED P50 ms P99 ms
+  a 1 1 0 0 <500 <1000
+    FAILED 1970-01-01T00:00:00Z x
+
+  HOOK CONTAINERS
+  /h/x.json 3
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    """A state directory with an adapter."""
+
+    def answer() -> None:
+        while not done.is_set():
+            with listener.accept()[0] as asker:
+                asker.sendall(json.dumps(ADAPTER).encode())
+
+    done = threading.Event()
+    tmp_path.chmod(0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "status-1"))
+        listener.listen()
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield tmp_path
+        done.set()
+        with socket.socket(socket.AF_UNIX) as last:
+            last.connect(str(tmp_path / "status-1"))
+            thread.join()
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"(?<=\S) +", " ", text.replace("\r", ""))
+
+
+def test_status_has_sections_and_no_false_precision(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status.main(["-directory", str(directory)]) == 1
+    assert squeezed(capsys.readouterr().out) == SHOWN
+
+
+def on_terminal(words: list[str], enough: str = "") -> str:
+    """Returns what a command prints on a terminal; it is interrupted when it has printed `enough`."""
+    main, side = pty.openpty()
+    env = os.environ | {"TERM": "xterm", "LINES": "50", "COLUMNS": "160"}
+    env.pop("NO_COLOR", None)
+    run = subprocess.Popen([PROGRAM, *words], stdin=side, stdout=side, stderr=side, cwd=ROOT, env=env)
+    os.close(side)
+    text = ""
+    with os.fdopen(main, "rb", 0) as screen, suppress(OSError):  # the other side will be closed
+        while data := screen.read(1 << 16):
+            text += data.decode()
+            if enough and enough in text:
+                run.send_signal(signal.SIGINT)
+                enough = ""
+    run.wait()
+    return text
+
+
+def test_watch_leaves_the_scrollback_alone_and_says_when_it_looked(directory: Path) -> None:
+    text = on_terminal(["status", "-watch", "-directory", str(directory)], "/h/x.json")
+    own, _, after = text.partition("\033[?1049l")
+    assert own.startswith("\033[?1049h\033[H\033[J")
+    assert not re.search(r"\033\[[23]J", text)
+    assert "\033[31mFAULT\033[0m" in own
+    for part in (own, after):
+        assert re.search(r"\d\d:\d\d:\d\dZ, looks every 2 s\r\n\r\nv010-adapter 1, pid 7", part)
+    assert after.rstrip().endswith("v010-adapter: interrupted")
+
+
+def test_simulate_keeps_what_plugins_print_out_of_its_table() -> None:
+    text = squeezed(on_terminal(["simulate", "-legacy", "examples/gpu-config", "-color", "never"]))
+    table, _, rest = text.partition("\n\nmessages of the plugins\n")
+    assert " INFO " not in table
+    assert " INFO registered with containerd" in rest
+    assert "start without it" not in text
+    assert re.search(r"\n\n\d+ events, no problems\n$", rest)
+
+
+def test_invoke_indents_a_request_on_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("#!/bin/sh\ncat >/dev/null; echo '{}'\n")
+    (tmp_path / "a").chmod(stat.S_IRWXU)
+    (tmp_path / "own.yaml").write_text(json.dumps({"trust": "off", "legacy": {"path": [str(tmp_path)]}}))
+    text = on_terminal(["invoke", "a", "-config", str(tmp_path / "own.yaml")])
+    assert 'request   {\r\n            "version": ' in text
+    assert "\r\nresult    {}\r\nending " in text
