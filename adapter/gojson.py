@@ -28,9 +28,7 @@ _TOKEN = re.compile(
 )
 _BLANK = re.compile(_SPACE)
 _TO_COMPACT = re.compile(rb"(" + _STRING + rb")|[ \t\n\r]+")
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 _FOLDED = {0x17F: "s", 0x212A: "k"}
 _KINDS = {b"{": "an object", b"[": "an array", b'"': "a string", b"t": "a boolean", b"f": "a boolean", b"n": "null"}
@@ -221,8 +219,7 @@ def string(text: bytes) -> str:
     body = text[1:-1].decode("utf-8", "replace each byte")
     if "\\" not in body:
         return body
-    unescaped = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _SHORT.get(m[2], m[2]), body)
-    return _sound(unescaped)
+    return _sound(_decode(f'"{body}"'))
 
 
 def fold(key: str) -> str:

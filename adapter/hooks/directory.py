@@ -33,14 +33,15 @@ class Problem(NamedTuple):
     reason: str
 
 
-_Program: TypeAlias = tuple[str, str, bool]
+Program: TypeAlias = tuple[str, str, bool]
 """The path of a hook's program, its variable PATH, and whether the program runs on the node.
 
 startContainer hooks run in the container; upstream requires them on the node, too.
 """
 
 
-def _program(hook: Hook) -> _Program:
+def program_of(hook: Hook) -> Program:
+    """Returns what a hook runs, and where."""
     search = [variable.removeprefix("PATH=") for variable in hook.env if variable.startswith("PATH=")]
     return hook.path, (search or [os.defpath])[-1], set(hook.stages) != {"startContainer"}
 
@@ -110,7 +111,7 @@ class Directories:
         self._now = now
         self._trust = trust
         self._trusted = Trusted(trust)
-        self._faults: dict[_Program, str] = {}
+        self._faults: dict[Program, str] = {}
         """Why programs cannot be run, as of the last reading; empty for programs that can."""
         self._is_read = False
 
@@ -140,12 +141,12 @@ class Directories:
                     self.files_read += 1
                     yield from file.read(self._now, patience, self._trust, precreate=self._precreate)
         hooks = (file.hook.hook for directory in self._directories for file in directory.files.values() if file.hook)
-        self._faults = {program: self._fault(program) for program in set(map(_program, hooks))}
+        self._faults = {program: self._fault(program) for program in set(map(program_of, hooks))}
         self._report()
         yield from self._put_in_force()
         self._is_read = True
 
-    def _fault(self, program: _Program) -> str:
+    def _fault(self, program: Program) -> str:
         path, search, runs_on_node = program
         try:
             status = paths.status(path, self._host_root)
@@ -160,7 +161,7 @@ class Directories:
         return reason and f"its program {printable(path)}: {reason}"
 
     def _fault_of(self, file: HookFile) -> str:
-        return self._faults[_program(file.hook.hook)] if file.hook else ""
+        return self._faults[program_of(file.hook.hook)] if file.hook else ""
 
     def _put_in_force(self) -> Steps[None]:
         by_name: dict[str, Named | None] = {}

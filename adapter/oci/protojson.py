@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from adapter.errors import NotAdjustable
+from adapter.errors import NotAdjustable, nearest
 from adapter.gojson import kind
 from adapter.oci import limits
 from adapter.oci.limits import element, inside
@@ -41,9 +40,9 @@ def _check(message: Descriptor, value: object, place: str) -> None:
     for name, member in is_object(value, place).items():
         where = inside(place, name)
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, n=1)
             known = ", ".join(field.json_name for field in message.fields)
-            raise NotAdjustable(where, f"unknown; did you mean `{near[0]}`?" if near else f"unknown; known: {known}")
+            near = nearest(name, fields)
+            raise NotAdjustable(where, f"unknown; did you mean `{near}`?" if near else f"unknown; known: {known}")
         if member is not None:
             _check_field(fields[name], member, where)
 

@@ -77,3 +77,11 @@ def test_where_nobody_looks_or_nothing_is_in_use_it_is_said_or_nothing_is(whole:
     assert lines[lines.index("trust") + 1 : lines.index("runtime")] == [
         "note off: files and programs are used whoever can write to them"
     ]
+
+
+def test_an_interpreter_is_looked_for_in_the_path_of_its_hook(whole: Node) -> None:
+    program = whole.program("hook", "#!/usr/bin/env shell\n")
+    whole.program("shell").chmod(0o775)
+    hook = {"path": str(program), "env": [f"PATH={whole.folder}/bin"]}
+    whole.write("one/a.json", {**HOOK, "hook": hook})
+    assert f"note bin/shell is writable for group {os.getegid()}" in whole()

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapter import gojson
-from adapter.legacy.result import Result, ResultError, is_complete, parse
+from adapter.legacy.result import MOST_COMPARED, Result, ResultError, is_complete, parse
 
 OTHER_SHAPE = b'{"plugin":"p","version":"v","state":"create","id":"i","pid":-1,"cgroupsPath":"/a","metadata":{"k":"v"}}'
 """The body that README-v0.1.0 shows."""
@@ -174,3 +174,9 @@ def test_any_bytes_are_a_result_or_a_result_error(output: bytes) -> None:
         return
     assert said
     assert "\n" not in said
+
+
+def test_of_many_unknown_keys_only_the_first_are_compared_with_the_known_ones() -> None:
+    many = ", ".join(f'"k{number}": 1' for number in range(MOST_COMPARED - 1))
+    assert parse(f'{{{many}, "erorr": ""}}'.encode()).typos == (("erorr", "error"),)
+    assert parse(f'{{{many}, "k": 1, "erorr": ""}}'.encode()).typos == ()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
+import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.json_format import ParseDict
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adapter.errors import NotAdjustable
+from adapter.errors import LONGEST, NotAdjustable
 from adapter.oci import protojson
 from adapter.proto import nri_pb2 as api
 
@@ -62,3 +64,18 @@ def test_an_adjustment_is_taken_or_refused_with_its_place_in_words_of_ours(value
         assert not any(words in refusal for words in ("parse", "nri.pkg.api", "expected"))
     else:
         assert taken == ParseDict(value, api.ContainerAdjustment())
+
+
+def test_a_long_unknown_key_is_compared_with_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte would keep the event loop for a second."""
+    compared: list[str] = []
+
+    def compare(word: str, *_: object, **__: object) -> list[str]:
+        compared.append(word)
+        return []
+
+    monkeypatch.setattr(difflib, "get_close_matches", compare)
+    for length in (LONGEST, LONGEST + 1):
+        with pytest.raises(NotAdjustable, match="unknown; known: annotations, "):
+            protojson.parse({"x" * length: 1}, "adjust")
+    assert compared == ["x" * LONGEST]

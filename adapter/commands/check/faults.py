@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import adapter
 from adapter import gojson
 from adapter.commands.check.report import NOTE, PROBLEM, Entry
 from adapter.container_files.document import Path as Steps
+from adapter.errors import nearest
 
 HOOK_1_0_0 = "hooks/schemas/hook-1.0.0.json"
 HOOK_0_1_0 = "hooks/schemas/hook-0.1.0.json"
@@ -115,8 +115,8 @@ def _unknown_key(path: Steps, key: str, known: list[str]) -> tuple[str, str]:
     by_fold = {gojson.fold(spelling): spelling for spelling in known}
     if gojson.fold(key) in by_fold:
         return f"{gojson.path_name(path)} is read as {by_fold[gojson.fold(key)]!r}, but not by everybody", NOTE
-    similar = difflib.get_close_matches(gojson.fold(key), by_fold, n=1)
-    hint = f"did you mean {by_fold[similar[0]]!r}?" if similar else f"known here: {', '.join(known)}"
+    similar = nearest(gojson.fold(key), by_fold)
+    hint = f"did you mean {by_fold[similar]!r}?" if similar else f"known here: {', '.join(known)}"
     return f"{gojson.path_name(path)} is unknown and ignored; {hint}", PROBLEM
 
 

@@ -14,7 +14,7 @@ from adapter.commands.progress import telling
 from adapter.errors import ConfigError
 from adapter.hooks import keys, model, patterns
 from adapter.hooks.decode import Document, HookError
-from adapter.hooks.directory import Directories
+from adapter.hooks.directory import Directories, program_of
 from adapter.hooks.facts import Facts
 from adapter.hooks.model import Hook, When
 from adapter.legacy.config import read
@@ -60,7 +60,8 @@ class HookFiles:
         yield from ((file, "/") for directory in self._directories for file in _files(directory))
         for hook in self.in_force.values():
             yield hook.path, self._host_root
-            yield from ((file, self._host_root) for file in interpreters(hook.path, os.defpath, self._host_root))
+            _, search, _ = program_of(hook)
+            yield from ((file, self._host_root) for file in interpreters(hook.path, search, self._host_root))
 
     def _directory(self, directory: str, files: Sequence[str]) -> Entry:
         if directory in self._reasons:
