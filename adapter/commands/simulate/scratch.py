@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
-from adapter.errors import AdapterError
-
 
 class Scratch(TemporaryDirectory[str]):
     """A temporary directory. SIGINT waits while it is made and while it is removed.
@@ -18,12 +16,9 @@ class Scratch(TemporaryDirectory[str]):
     """
 
     def __init__(self, prefix: str) -> None:
-        """Takes what its name begins with. Raises AdapterError if it cannot be made."""
-        try:
-            with _undisturbed():
-                super().__init__(prefix=prefix, dir=os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - sticky
-        except OSError as error:
-            raise AdapterError(f"{error.filename or 'TMPDIR'}: {error.strerror}") from None
+        """Takes what its name begins with. Raises OSError if it cannot be made."""
+        with _undisturbed():
+            super().__init__(prefix=prefix, dir=os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - sticky
 
     def cleanup(self) -> None:
         """Removes the directory."""
