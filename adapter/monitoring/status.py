@@ -100,7 +100,9 @@ def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:
 
     Nobody is asked in a directory that no adapter would use: anybody may answer there. Raises OSError, ConfigError.
     """
-    if not os.path.isdir(directory):
+    try:
+        os.stat(directory)
+    except FileNotFoundError:
         return
     with state_directory.opened(directory, trust) as fd:
         for path in _sockets(fd):

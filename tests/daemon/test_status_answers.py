@@ -111,6 +111,15 @@ def test_nobody_is_asked_in_a_directory_where_anybody_may_answer(
     assert f"{tmp_path} is world-writable: an adapter cannot be asked here" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("place", ["file", "file/state"])
+def test_where_there_can_be_no_directory_or_it_cannot_be_seen_is_not_where_nobody_runs(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert cli.main(["status", "-directory", str(tmp_path / place)]) == 2
+    assert "Not a directory: an adapter cannot be asked here" in capsys.readouterr().err
+
+
 def test_a_hostile_journal_is_shown_and_logged_as_text(node: Node) -> None:
     node.shared_state = "state"
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
