@@ -23,6 +23,7 @@ import pytest
 from adapter import gojson
 from adapter.commands import colours, status
 from adapter.commands.simulate.difference import changes
+from adapter.commands.simulate.view import TextView
 from adapter.times import BOUNDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,6 +55,13 @@ def test_colours_are_for_terminals_of_users_who_want_them(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert colours.are_wanted(out, when) is wanted
+
+
+def test_a_line_of_a_view_is_as_wanted() -> None:
+    for when, text in (("always", "\033[1mx\033[0m\n"), ("never", "x\n")):
+        out = io.StringIO()
+        TextView(out, color=when).line("x", colours.BOLD)
+        assert out.getvalue() == text
 
 
 def test_the_first_word_is_coloured_if_it_needs_the_eye() -> None:

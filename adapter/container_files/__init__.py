@@ -156,12 +156,15 @@ def _of_events(documents: Sequence[Value]) -> Iterator[tuple[str, Callable[[], D
 
 def _of_event(event: Value) -> Described:
     kind = f"a recorded {event['event'].text}" if event["event"].text else "an NRI request"
-    return Described(
-        kind, nri.message(event["pod"], api.PodSandbox()), nri.message(event["container"], api.Container())
-    )
+    pod, container = nri.message(event["pod"], api.PodSandbox()), nri.message(event["container"], api.Container())
+    return Described(kind, pod, container, () if event["pod"].keys else _without_pod(container))
 
 
 def _of_container(value: Value) -> Described:
     container = nri.message(value, api.Container())
-    unknown = (PODS_ANNOTATIONS,) if container.pod_sandbox_id else ()
-    return Described("an NRI container", api.PodSandbox(), container, unknown)
+    return Described("an NRI container", api.PodSandbox(), container, _without_pod(container))
+
+
+def _without_pod(container: api.Container) -> tuple[str, ...]:
+    """Returns what is unknown of a container that comes without its pod."""
+    return (PODS_ANNOTATIONS,) if container.pod_sandbox_id else ()

@@ -46,7 +46,7 @@ def test_without_sockets_the_runtimes_that_are_configured_count(node: Node) -> N
     (node.folder / "crio.conf").unlink()
     assert node.caveats() == []
     (node.folder / "config.toml").unlink()
-    assert node.caveats() == ["no runtime is here: no containerd, no CRI-O"]
+    assert node.caveats() == ["neither containerd nor CRI-O is here: no containerd, no CRI-O"]
 
 
 def test_a_validator_that_rejects_hooks_is_a_problem_where_hooks_are(node: Node) -> None:

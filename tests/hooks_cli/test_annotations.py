@@ -42,6 +42,7 @@ ANNOTATIONS = {
     "a bundle of containerd": (spec(CONTAINERDS), None, {"note": "yes"}, None, 3, ""),
     "a bundle of podman": (spec({"a": "b"}), None, {"note": "yes"}, False, 0, ""),
     "an NRI container of a pod": ({"name": "c", "args": ["/c"], "podSandboxId": "1"}, None, {"note": ""}, None, 3, ""),
+    "an event without a pod": ({"container": {"name": "c", "podSandboxId": "1"}}, None, {"note": ""}, None, 3, ""),
     "a manifest has what its author asks for": (POD, None, {"^kn": "no"}, False, 0, ""),
     "a manifest lacks what is added": (POD, None, {"^io[.]kubernetes[.]cri[.]sandbox": "x"}, None, 3,
         "io.kubernetes.cri.sandbox-name is a key of containerd; CRI-O has io.kubernetes.pod.name"),

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from adapter.commands.colours import BOLD
 from adapter.commands.simulate import play
 from adapter.commands.simulate.view import TextView
 from adapter.runtime import Runtime
@@ -201,20 +200,3 @@ def test_details_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) ->
         out = io.StringIO()
         TextView(out).detail("x" * 500)
         assert len(out.getvalue()) == columns + 1
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_whoever_wants_no_colours_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = {}
-    for variable in ("LANG", "NO_COLOR", "TERM"):
-        monkeypatch.delenv("NO_COLOR", raising=False)
-        monkeypatch.setenv("TERM", "xterm")
-        monkeypatch.setenv(variable, "dumb")
-        out = Terminal()
-        TextView(out).line("x", BOLD)
-        shown[variable] = out.getvalue()
-    assert shown == {"LANG": "\033[1mx\033[0m\n", "NO_COLOR": "x\n", "TERM": "x\n"}

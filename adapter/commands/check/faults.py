@@ -25,8 +25,8 @@ CONF = "legacy/schemas/conf.json"
 by_place = attrgetter("line", "column", "message")
 """Returns the sort key of the entries of one file."""
 
-_PLACEHOLDER = re.compile(r"\{\{.*?\}\}|@[A-Za-z_]\w*@|__[A-Za-z]\w*?__", re.ASCII | re.DOTALL)
-"""What somebody should have replaced in a template, in the usual notations."""
+_PLACEHOLDER = re.compile(r"\{\{.*?\}\}|@[A-Za-z_]\w*@|__(?!pycache|main|init)[A-Za-z]\w*?__", re.ASCII | re.DOTALL)
+"""What somebody should have replaced in a template, in the usual notations; Python's own names are none."""
 _TYPES = {
     "array": "an array",
     "boolean": "true or false",

@@ -37,7 +37,7 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Entry
     else:
         yield Entry(NOTE, "not there: no runtime serves NRI here", config.socket)
     if not names:
-        yield Entry(NOTE, f"no runtime is here: no {', no '.join(SOCKETS.values())}")
+        yield Entry(NOTE, f"neither {' nor '.join(SOCKETS)} is here: no {', no '.join(SOCKETS.values())}")
     for runtime in names:
         yield from nri.check(runtime, config.host_root)
     for runtime, caveat in _caveats(config, conf_json, hooks=hooks):
