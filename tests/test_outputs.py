@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from adapter import gojson
+from adapter import cli, gojson
 from adapter.commands import colours, status
 from adapter.commands.simulate.difference import changes
 from adapter.commands.simulate.view import TextView
@@ -69,6 +69,20 @@ def test_the_first_word_is_coloured_if_it_needs_the_eye() -> None:
     assert colours.by_word("unknown  x") == "\033[33munknown\033[0m  x"
     for line in ("", "  ok  PROBLEM", "UNKNOWN", "BADLY", "no   x"):
         assert colours.by_word(line) == line
+
+
+@pytest.mark.parametrize(("command", "word"), [("check", "PROBLEM"), ("hooks match -container {}/c.json", "BAD")])
+def test_color_decides(command: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (
+        ("x.json", "{"),
+        ("own.yaml", f"hooks: {{directories: [{tmp_path}]}}"),
+        ("c.json", '{"args": []}'),
+    ):
+        (tmp_path / name).write_text(text)
+    for when in ("always", "never"):
+        words = [*command.format(tmp_path).split(), "-config", str(tmp_path / "own.yaml"), "-color", when]
+        assert cli.main(words) == cli.FINDINGS
+        assert (f"\033[31m{word}\033[0m" in capsys.readouterr().out) is (when == "always")
 
 
 def test_json_is_indented_with_its_own_text() -> None:

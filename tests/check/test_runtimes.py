@@ -52,6 +52,7 @@ def test_without_sockets_the_runtimes_that_are_configured_count(node: Node) -> N
 def test_a_validator_that_rejects_hooks_is_a_problem_where_hooks_are(node: Node) -> None:
     (node.folder / "crio.conf").unlink()
     node.write("config.toml", f"{REQUIRED}reject_oci_hook_adjustment = true\n")
+    with_plugins(node)
     assert node.problems() == []
     node.write("one/x.json", HOOK)
     text = "containerd: default_validator.reject_oci_hook_adjustment fails every container that gets a hook"
