@@ -114,7 +114,7 @@ BAD = [
     (rb'{"plugins":[{"type":"a\u0000b"}]}', 1, "plugins[0].type", "NUL"),
     (b'{"plugins":[{"type":"a/b"}]}', 1, "plugins[0].type", "must be a name or an absolute path"),
     (b'{"plugins":[{"type":"a"},\n{"type":"./b"}]}', 2, "plugins[1].type", "absolute path"),
-    (b'{"plugins":[\n{"type":"a"},\n]}', 3, "", "unexpected ']'"),
+    (b'{"plugins":[\n{"type":"a"},\n]}', 2, "", "a trailing comma"),
     (b'{"plugins":[\n{"type":"a"}\n', 3, "", "unexpected end"),
     (b'{"version":"0.1"\n"plugins":[]}', 2, "", "comma"),
     (b'{"plugins":[\n{"type":"a,\n"conf":1}]}', 2, "", "string without end"),
