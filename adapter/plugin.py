@@ -226,8 +226,8 @@ class Adapter(Plugin):
         return self._settings.legacy.trust
 
     @property
-    def metrics_listen(self) -> str:
-        """Where metrics are served; empty for nowhere."""
+    def metrics_listen(self) -> tuple[str, ...]:
+        """Where metrics are served."""
         return self._settings.metrics_listen
 
     def describe(self) -> dict[str, Any]:

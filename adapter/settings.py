@@ -99,7 +99,7 @@ class Settings(NamedTuple):
     socket: str = DEFAULT_SOCKET
     reserve: float | None = None
     state_directory: str = ""
-    metrics_listen: str = ""
+    metrics_listen: tuple[str, ...] = ()
 
 
 Read: TypeAlias = Callable[[], tuple[Settings, list[ConfigError]]]
@@ -187,7 +187,7 @@ def _settings(values: dict[str, Any]) -> Settings:
         log=LogSettings(**values.get("log", {})),
         **_fields(values.get("runtime", {})),
         state_directory=values.get("state", {}).get("directory", ""),
-        metrics_listen=values.get("metrics", {}).get("listen", ""),
+        metrics_listen=values.get("metrics", {}).get("listen", ()),
     )
 
 
@@ -273,9 +273,15 @@ def _is_address(value: Any) -> bool:
     return port.isascii() and port.isdecimal() and 0 < int(port) < 1 << 16
 
 
+def _addresses(value: Any) -> list[Any]:
+    """Returns the addresses of a value: a list, or one address; an empty text is none."""
+    return value if isinstance(value, list) else [] if value == "" else [value]
+
+
 _listen = _must(
-    "unix:/PATH, or an IP address and a port (127.0.0.1:8891, [::1]:8891)",
-    lambda value: value == "" or _is_address(value),
+    "unix:/PATH, or an IP address and a port (127.0.0.1:8891, [::1]:8891), or a list of these",
+    lambda value: all(map(_is_address, _addresses(value))),
+    lambda value: tuple(_addresses(value)),
 )
 
 
@@ -354,7 +360,7 @@ SCHEMA: dict[str, Any] = {
         "failRequest": Key(_boolean, "false", "NRI >= 0.12.4: fail an event that the adapter does not answer"),
     },
     "state": {"directory": Key(_path, "/run/nri-v010-adapter", "the journal and the lock; by default /run/nri-NAME")},
-    "metrics": {"listen": Key(_listen, '""', "e.g. 127.0.0.1:8891, unix:/PATH: metrics and probes; empty: nowhere")},
+    "metrics": {"listen": Key(_listen, '""', "e.g. 127.0.0.1:8891, [unix:/PATH, '[::]:8891']: metrics and probes")},
     "log": {
         "level": Key(
             _one_of("debug", "info", "warning", "error"),

@@ -1,9 +1,9 @@
-"""Where others ask the adapter how it is: the status socket, and the address of metrics and probes."""
+"""Where others ask the adapter how it is: the status socket, and the addresses of metrics and probes."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from adapter.errors import ConfigError
@@ -29,7 +29,7 @@ class Openings:
         self._describe = describe
         self._is_open = False
         self._status: StatusSocket | None = None
-        self._metrics: HttpServer | None = None
+        self._metrics: list[HttpServer] = []
         self._faults: dict[str, str] = {}
 
     @property
@@ -37,14 +37,14 @@ class Openings:
         """Why `status` cannot ask, and why there are no metrics and no probes; empty if all is there that is wanted."""
         return list(self._faults.values())
 
-    def open(self, directory: str, listen: str, trust: Trust) -> None:
-        """Opens the socket in the state directory, and the address for metrics if there is one. Does so once."""
+    def open(self, directory: str, listen: Iterable[str], trust: Trust) -> None:
+        """Opens the socket in the state directory, and the addresses for metrics. Does so once."""
         if self._is_open:
             return
         self._is_open = True
         self._keep_status(directory, trust)
-        if listen:
-            self._listen(listen)
+        for address in listen:
+            self._listen(address)
 
     def _keep_status(self, directory: str, trust: Trust) -> None:
         """Opens the status socket; also again, where somebody has removed it."""
@@ -69,13 +69,13 @@ class Openings:
         from adapter.monitoring import metrics  # noqa: PLC0415 - 4 MB
 
         try:
-            self._metrics = metrics.serve(self._loop, address, self._describe)
+            self._metrics.append(metrics.serve(self._loop, address, self._describe))
         except OSError as error:
             reason = f"metrics.listen: {address}: {error.strerror or error}"
-            self._fails("metrics", reason, "no metrics, no probes; the adapter keeps trying")
+            self._fails(address, reason, "no metrics, no probes there; the adapter keeps trying")
             self._loop.call_at(self._loop.time() + REOPEN_AFTER, lambda: self._listen(address))
         else:
-            self._faults.pop("metrics", None)
+            self._faults.pop(address, None)
             log.info("metrics and probes at %s", address)
 
     def _fails(self, what: str, reason: str, meaning: str) -> None:
@@ -85,6 +85,6 @@ class Openings:
 
     def close(self) -> None:
         """Removes the sockets."""
-        for server in (self._status, self._metrics):
+        for server in (self._status, *self._metrics):
             if server is not None:
                 server.close()

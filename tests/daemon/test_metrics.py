@@ -115,6 +115,17 @@ def test_an_address_that_cannot_be_had_is_said_and_the_adapter_works(node: Node)
     node.still_serves(daemon)
 
 
+def test_of_two_addresses_each_is_served_whatever_becomes_of_the_other(node: Node) -> None:
+    listen = [f"unix:{node.path}/none/metrics.sock", f"unix:{node.path}/one.sock", f"unix:{node.path}/metrics.sock"]
+    daemon = node.launch(metrics={"listen": listen})
+    daemon.logged("metrics and probes at ", listen[2])
+    assert page(node.path / "one.sock", "/healthz") == page(node.path / "metrics.sock", "/healthz") == (200, "ok\n")
+    assert [line for line in daemon.log if f"ERROR metrics.listen: {listen[0]}: " in line]
+    daemon.signal(signal.SIGTERM)
+    assert daemon.ended() == 0
+    assert not list(node.path.glob("*.sock"))
+
+
 def test_an_address_that_becomes_free_is_taken(node: Node) -> None:
     first, path = launched(node)
     second = node.spawn(patched("from adapter.monitoring import openings", "openings.REOPEN_AFTER = 0.01"))

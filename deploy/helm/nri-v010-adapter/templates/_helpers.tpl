@@ -18,10 +18,17 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ .Values.hooks.configMap | default (printf "%s-hooks" .Release.Name) }}
 {{- end }}
 
+{{/* A list has a name of its own, so that a change is a rollout. */}}
 {{- define "adapter.legacyMap" -}}
 {{- if .Values.legacy.configMap }}{{ .Values.legacy.configMap }}
-{{- else if .Values.legacy.conf }}{{ .Release.Name }}-legacy
+{{- else if .Values.legacy.conf }}{{ .Release.Name }}-legacy-{{ toJson .Values.legacy.conf | sha256sum | trunc 10 }}
 {{- end }}
+{{- end }}
+
+{{/* Where metrics are served: by default, nowhere outside of a node whose network the pod shares. */}}
+{{- define "adapter.metricsAddress" -}}
+{{- $address := .Values.metrics.address | default (eq .Values.profile "legacy" | ternary "127.0.0.1" "0.0.0.0") }}
+{{- contains ":" $address | ternary (printf "[%s]" $address) $address }}:{{ .Values.metrics.port }}
 {{- end }}
 
 {{/* The adapter's configuration: what the profile needs, then .Values.config. The node's files are below /host. */}}
@@ -33,18 +40,14 @@ hooks:
     - /host/etc/containers/oci/hooks.d
     - /etc/nri-hooks.d
 metrics:
-  listen: {{ .Values.metrics.enabled | ternary (printf "0.0.0.0:%v" .Values.metrics.port) "unix:/run/probe/socket" | quote }}
+  listen:
+    - unix:/run/probe/socket
+    {{- if .Values.metrics.enabled }}
+    - {{ include "adapter.metricsAddress" . | quote }}
+    {{- end }}
 {{- if eq .Values.profile "legacy" }}
 legacy:
   config: {{ include "adapter.legacyMap" . | empty | ternary "/host/etc/nri/conf.json" "/etc/nri-legacy/conf.json" }}
 mountNamespace: /proc/1/ns/mnt
-{{- end }}
-{{- end }}
-
-{{- define "adapter.probe" -}}
-{{- if .metrics.enabled -}}
-httpGet: {path: /{{ .page }}, port: metrics}
-{{- else -}}
-exec: {command: [probe, {{ .page }}]}
 {{- end }}
 {{- end }}
