@@ -1,4 +1,4 @@
-"""The Helm chart's files. `python -m tests.deploy.chart` prints the table of values in its README."""
+"""The Helm chart's files. `python -m tests.deploy.chart` writes what others determine: formats, and the table."""
 
 from __future__ import annotations
 
@@ -9,12 +9,20 @@ from typing import Any
 
 import yaml
 
+import adapter
+
 CHART = Path(__file__).resolve().parents[2] / "deploy/helm/nri-v010-adapter"
+
+
+README, SCHEMA = CHART / "README.md", CHART / "values.schema.json"
+FORMATS = {"hook100": "hooks/schemas/hook-1.0.0.json", "hook010": "hooks/schemas/hook-0.1.0.json"}
+FORMATS |= {"conf": "legacy/schemas/conf.json"}
+"""The formats of the files that the values have in them, by their names in the schema of the values."""
 
 
 def schema() -> dict[str, Any]:
     """Returns the schema of the values."""
-    loaded: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+    loaded: dict[str, Any] = json.loads(SCHEMA.read_text())
     return loaded
 
 
@@ -22,6 +30,24 @@ def values() -> dict[str, Any]:
     """Returns the default values."""
     loaded: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
     return loaded
+
+
+def formats() -> dict[str, Any]:
+    """Returns the adapter's schemas of files, as a part of the schema of the values."""
+    package = Path(adapter.__file__).parent
+    return {name: _part(json.loads((package / file).read_text()), name) for name, file in FORMATS.items()}
+
+
+def _part(of: Any, name: str) -> Any:
+    """Returns a schema for helm, which reads draft 7 and Go's regular expressions, under a name in `definitions`."""
+    if isinstance(of, dict):
+        left_out = ("$schema", "$id", "errorMessage")
+        return {key: _part(value, name) for key, value in of.items() if key not in left_out}
+    if isinstance(of, list):
+        return [_part(value, name) for value in of]
+    if isinstance(of, str):
+        return of.replace("#/$defs/", f"#/definitions/{name}/$defs/").replace("\\u0000", "\\x00")
+    return of
 
 
 def table() -> str:
@@ -39,5 +65,13 @@ def _rows(of: Mapping[str, Any], defaults: Mapping[str, Any], path: str = "") ->
             yield from _rows(value, defaults[key], f"{path}{key}.")
 
 
+def _write() -> None:
+    whole = schema()
+    whole["definitions"] |= formats()
+    SCHEMA.write_text(json.dumps(whole, indent=2) + "\n")
+    text = README.read_text()
+    README.write_text(text[: text.index("| value |")] + table() + "\n")
+
+
 if __name__ == "__main__":
-    print(table())
+    _write()

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
 import jsonschema
 import pytest
 import yaml
 
-from adapter import __version__
+from adapter import __version__, settings
+from adapter.nri.events import BY_EVENT
+from tests.test_docs import DOCS, blocks
+from tests.test_settings import VALUES
 
-from .chart import CHART, schema, table, values
+from .chart import CHART, formats, schema, table, values
+
+KUSTOMIZE = CHART.parents[1] / "kustomize"
+HOOK = {"version": "1.0.0", "hook": {"path": "/usr/bin/trace"}, "when": {"always": True}, "stages": ["prestart"]}
+OLD_HOOK = {"hook": "/usr/bin/trace", "stage": ["prestart"], "cmds": [".*"]}
+CONF = {"version": "0.1", "plugins": [{"type": "clearcfs"}, {"type": "konfine", "conf": {"any": [1]}}]}
+OF_THE_CHART = {"hostRoot", "mountNamespace", "runtime.socket", "state.directory", "metrics.listen"}
+"""Keys of the adapter's configuration that the chart sets: with others, its mounts or its probes do not work."""
 
 WRONG: list[tuple[dict[str, object], str]] = [  # values, and what the error names
     ({"profile": "all"}, "profile"),
@@ -21,6 +36,26 @@ WRONG: list[tuple[dict[str, object], str]] = [  # values, and what the error nam
     ({"updateStrategy": {"maxNodes": 0}}, "maxNodes"),
     ({"updateStrategy": {"maxNodes": "some"}}, "maxNodes"),
     ({"terminationGracePeriodSeconds": 5}, "terminationGracePeriodSeconds"),
+    ({"stateDirectory": "/"}, "stateDirectory"),
+    ({"stateDirectory": "/run/.."}, "stateDirectory"),
+    ({"nri": {"socketDirectory": "/"}}, "socketDirectory"),
+    ({"config": {"nosuch": 1}}, "nosuch"),
+    ({"config": {"legacy": {"onFailure": "never"}}}, "onFailure"),
+    ({"config": {"hostRoot": "/other"}}, "hostRoot"),
+    ({"config": {"mountNamespace": "/proc/self/ns/mnt"}}, "mountNamespace"),
+    ({"config": {"state": {"directory": "/run/other"}}}, "state"),
+    ({"config": {"metrics": {"listen": "127.0.0.1:1"}}}, "metrics"),
+    ({"config": {"runtime": {"socket": "/run/nri.sock"}}}, "socket"),
+    ({"resources": {"limit": {"cpu": 1}}}, "limit"),
+    ({"resources": {"limits": {"cpu": "lots"}}}, "cpu"),
+    ({"profile": "legacy", "legacy": {"conf": {"plugins": "x"}}}, "plugins"),
+    ({"profile": "legacy", "legacy": {"conf": {"plugins": [{"typ": "x"}]}}}, "typ"),
+    ({"hooks": {"files": {"x.json": {**HOOK, "stages": ["start"]}}}}, "stages"),
+    ({"hooks": {"files": {"x.json": {**OLD_HOOK, "hook": "trace"}}}}, "hook"),
+    ({"hooks": {"nodeDirectories": ["usr"]}}, "nodeDirectories"),
+    ({"hooks": {"nodeDirectories": ["/usr/.."]}}, "nodeDirectories"),
+    ({"metrics": {"address": "localhost"}}, "address"),
+    ({"profile": "legacy", "metrics": {"enabled": True, "podMonitor": True, "address": ""}}, "address"),
 ]
 
 
@@ -32,12 +67,81 @@ def test_a_wrong_value_is_named() -> None:
 
 
 def test_the_default_values_and_what_belongs_together_are_valid() -> None:
-    legacy: dict[str, object] = {"profile": "legacy", "legacy": {"conf": {"version": "0.1"}}}
+    legacy: dict[str, object] = {"profile": "legacy", "legacy": {"conf": CONF}}
     monitored = {"metrics": {"enabled": True, "podMonitor": True, "alerts": True}}
-    for right in ({}, legacy, monitored, {"updateStrategy": {"maxNodes": "100%"}}):
+    of_node = {"profile": "legacy", "metrics": {"enabled": True, "podMonitor": True, "address": "::"}}
+    hooks: dict[str, object] = {"hooks": {"files": {"a.json": HOOK, "old.json": OLD_HOOK}, "nodeDirectories": ["/"]}}
+    enough: dict[str, object] = {"resources": {"requests": {"cpu": 0.5, "memory": "32Mi"}, "limits": {"cpu": "2"}}}
+    for right in ({}, legacy, monitored, of_node, hooks, enough, {"updateStrategy": {"maxNodes": "100%"}}):
         merged = values() | right
         jsonschema.validate(merged, schema())
         assert merged.keys() == values().keys(), right
+
+
+def allows(key: str, value: Any) -> bool:
+    """Whether the chart takes a value of a key of the adapter's configuration."""
+    for name in reversed(key.split(".")):
+        value = {name: value}
+    try:
+        jsonschema.validate(values() | {"config": value}, schema())
+    except jsonschema.ValidationError:
+        return False
+    return True
+
+
+def as_json(texts: Iterable[str]) -> Iterator[Any]:
+    """Yields the values of YAML texts that helm passes on as they are: its numbers are float64."""
+    for text in texts:
+        with suppress(yaml.YAMLError, ValueError):
+            value = yaml.safe_load(text)
+            is_large = isinstance(value, int) and abs(value) > 1 << 53
+            if not is_large and json.loads(json.dumps(value, allow_nan=False, ensure_ascii=False).encode()) == value:
+                yield value
+
+
+def test_the_chart_takes_the_configurations_that_the_adapter_takes() -> None:
+    for key, texts in VALUES.items():
+        for is_good, of in zip((True, False), texts, strict=True):
+            for value in as_json(of):
+                assert allows(key, value) is (is_good and key not in OF_THE_CHART), (key, value)
+
+
+def test_the_chart_takes_each_of_the_events_at_which_a_plugin_may_run() -> None:
+    for event in ("Configure", *(call.method for call in BY_EVENT.values())):
+        is_taken = settings.parse(f"legacy: {{plugins: {{a: {{events: [{event}]}}}}}}", "x")[1] == []
+        assert allows("legacy.plugins.a.events", [event]) is is_taken, event
+
+
+def test_the_formats_of_files_in_the_chart_are_the_adapters() -> None:
+    """`python -m tests.deploy.chart` writes them."""
+    assert {name: schema()["definitions"][name] for name in formats()} == formats()
+
+
+def test_the_values_in_the_documentation_are_valid() -> None:
+    found = [given for text in blocks(DOCS / "kubernetes.md", "yaml") if "profile" in (given := yaml.safe_load(text))]
+    assert found
+    for given in found:
+        jsonschema.validate(values() | given, schema())
+
+
+def test_the_pods_in_the_documentation_are_those_of_their_daemonset_and_mount_its_volumes() -> None:
+    found = [given for text in blocks(DOCS / "kubernetes.md", "yaml") if "kind" in (given := yaml.safe_load(text))]
+    assert found
+    for given in found:
+        spec = given["spec"]
+        assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
+        pod = spec["template"]["spec"]
+        mounted = {mount["name"] for container in pod["initContainers"] for mount in container["volumeMounts"]}
+        assert mounted == {volume["name"] for volume in pod["volumes"]}
+
+
+def test_in_the_profile_hooks_the_pod_does_not_see_the_whole_node() -> None:
+    """It is root: it could read the kubelet's keys."""
+    objects = yaml.safe_load_all((KUSTOMIZE / "hooks/manifests.yaml").read_text())
+    (pod,) = (one["spec"]["template"]["spec"] for one in objects if one["kind"] == "DaemonSet")
+    seen = {volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
+    assert seen == {"/var/run/nri", "/run/nri-v010-adapter", *values()["hooks"]["nodeDirectories"]}
+    assert "/" not in seen
 
 
 def test_the_table_of_values_is_the_schemas() -> None:

@@ -19,6 +19,10 @@ WRONG = {
     "metrics.port=http": "port",
     "updateStrategy.maxNode=1": "maxNode",
     "legacy.conf.version=0.1": "/profile",  # in the profile `hooks`
+    "config.state.directory=/run/other": "state",
+    "profile=legacy,legacy.conf.plugins=x": "/plugins",
+    r"hooks.files.x\.json.hook=trace": "/hook",
+    "resources.limits.cpu=lots": "/cpu",
 }
 """Wrong values, each with the key that helm must name."""
 

@@ -122,7 +122,9 @@ def install(path: str, text: str, mode: str = "755") -> None:
 
 def footprint() -> set[str]:
     """Returns what an adapter could leave on the node: files, mounts, processes."""
-    places = "find /etc/nri /opt/nri /etc/containers /usr/share/containers /run/nri* -not -type s 2>/dev/null"
+    places = (
+        "find /etc/nri /opt/nri /etc/containers /usr/share/containers /run/nri* -not -type s -not -type d 2>/dev/null"
+    )
     processes = "ps -eo args | grep -E 'v010-adapter|/opt/nri/' | grep -v grep"
     return set(shell(f"{places} || true; grep v010 /proc/mounts || true; {processes} || true").splitlines())
 
