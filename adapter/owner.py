@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from adapter import state_directory
-from adapter.errors import ConfigError
+from adapter.errors import ConfigError, reason_of
 from adapter.trust import Trust, strict
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Owner:
         self.served_before = ""
         """The last event that the owner before has served, if it has released the lock."""
         self.served_before_at = math.inf
-        self._has_said = False
+        self._has_said = self._has_no_locks = False
         self._fd = self._opened()
 
     def open(self, name: str, flags: int) -> int:
@@ -195,8 +195,12 @@ class Owner:
             fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, kind, os.SEEK_SET, byte, 1, 0))
         except (BlockingIOError, PermissionError):
             return False
-        except OSError:
-            return True  # a file system without such locks
+        except OSError as error:  # a file system without such locks
+            if not self._has_no_locks:
+                self._has_no_locks = True
+                log.warning(
+                    "%s: no lock: %s; an adapter beside this one serves the events, too", self._path, reason_of(error)
+                )
         return True
 
     def _is_locked(self, start: int, length: int) -> bool:

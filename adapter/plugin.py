@@ -8,6 +8,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from math import isinf
 from typing import TYPE_CHECKING, Any
 
 from adapter import creation, logs, settings
@@ -309,9 +310,10 @@ class Adapter(Plugin):
     def _take_over(self, inventory: Inventory, event: str, request: Any) -> None:
         """Goes on where the owner before has stopped. `event` is the one that comes now, empty at Synchronize.
 
-        That owner may have served the event only if this adapter had joined by then.
+        That owner may have served it, or the first one after Synchronize, only if this adapter had joined by then.
         """
-        if not event or self._owner.served_before_at < self._listed_at:
+        served_at = self._owner.served_before_at
+        if served_at < self._listed_at or (not event and isinf(served_at)):  # an earlier version has told no moment
             self._owner.served_before = ""
         is_news = inventory.is_news(event, request)
         self.legacy.take_over(inventory.pods, inventory.containers, may_be_repeated=is_news)

@@ -166,8 +166,8 @@ def test_a_full_disk_costs_no_ownership(owners: Owners, monkeypatch: pytest.Monk
     assert second.take()
 
 
-def test_where_the_file_system_has_no_locks_nothing_is_elsewhere(
-    owners: Owners, monkeypatch: pytest.MonkeyPatch
+def test_where_the_file_system_has_no_locks_nothing_is_elsewhere_and_the_log_says_what_it_costs(
+    owners: Owners, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> bytes:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
@@ -179,3 +179,6 @@ def test_where_the_file_system_has_no_locks_nothing_is_elsewhere(
     assert not first.is_elsewhere("c1")
     first.release(["c1"])
     assert first.take_back()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{owners.directory}/lock: no lock: No locks available; an adapter beside this one serves the events, too"
+    ]

@@ -84,6 +84,9 @@ class Surges(Lives):
         """Containers that have started, and that no event has ended."""
         self._starts_again: set[int] = set()
         """The starts of what an adapter that waits may know as started: in no runtime does that happen to an id."""
+        self._passed_on: set[int] = set()
+        """The events within which the adapter that had them was killed or dropped, and those like the one before."""
+        self._last_sent = ""
         self._last_pid = 1
         self._cut: list[Any] = []
         monkeypatch.setattr("adapter.legacy.bridge.PodProcesses", partial(PodProcesses, self))
@@ -174,11 +177,12 @@ class Surges(Lives):
     def cut(self) -> None:
         """Calls of connections that have ended have no answer; the event goes to the next adapter."""
         waiting, self._cut = self._cut, []
-        for peer, go_on in waiting:
+        for peer, number, go_on in waiting:
             if peer.life.is_dead or peer.is_apart:
+                self._passed_on.add(number)
                 go_on()
             else:
-                self._cut.append((peer, go_on))
+                self._cut.append((peer, number, go_on))
 
     def drop(self) -> None:
         """The runtime drops a connection, and the adapter learns it later, perhaps after events."""
@@ -244,6 +248,9 @@ class Surges(Lives):
                 self.pids[id_] = self._last_pid
         if event == "RunPodSandbox" or id_ in self._started:  # pods are always listed
             self._starts_again.add(len(self.calls))
+        if f"{event} {id_}" == self._last_sent:
+            self._passed_on.add(len(self.calls))
+        self._last_sent = f"{event} {id_}"
         if event == "StartContainer":
             self._started.add(id_)
         elif event.startswith(("Stop", "Remove")):
@@ -271,15 +278,15 @@ class Surges(Lives):
                 def go_on(*_: object, went: list[bool] = went, rest: list[Peer] = peers[number + 1 :]) -> None:
                     if not went:
                         went.append(True)
-                        self._cut = [each for each in self._cut if each[1] is not go_on]
+                        self._cut = [each for each in self._cut if each[-1] is not go_on]
                         self._deliver(request, context, rest, whole)
 
-                self._cut.append((peer, go_on))
+                self._cut.append((peer, int(request.pod.labels["call"]), go_on))
                 answer.then(go_on)
                 return
         whole.complete(None)
 
     def runs_again(self, each: Try) -> bool:
-        if each.call.number in self._starts_again:
-            return True
+        if each.call.number in self._starts_again & self._passed_on:
+            return True  # whether the owner has run it or died before it, nobody knows
         return each.call.is_delete or self.settings.plugins[each.type].events is not None

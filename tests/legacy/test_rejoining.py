@@ -12,11 +12,13 @@ from adapter.legacy.bridge import SECOND_LOOK
 from adapter.legacy.handover import GLANCE
 from adapter.legacy.ledger import Ledger
 from adapter.legacy.retries import FIRST_RETRY
-from adapter.nri import api
+from adapter.nri import Context, api
 from adapter.owner import Owner
-from adapter.settings import PluginSettings
+from adapter.plugin import Adapter
+from adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
 
-from .node import Node, a_container, a_pod
+from ..processes import SteppedLoop
+from .node import Answer, Node, a_container, a_pod
 
 RUNNING, CREATED, STOPPED = api.CONTAINER_RUNNING, api.CONTAINER_CREATED, api.CONTAINER_STOPPED
 
@@ -406,3 +408,47 @@ def test_events_that_wait_for_an_earlier_owner_go_on_though_the_journal_cannot_b
     node.idle()
     assert node.loop.is_idle
     bridge.ledger.keep_in(None)
+
+
+def test_an_event_that_came_after_synchronize_and_before_the_work_on_it_is_not_run_again(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner before has served it and released the lock: the lock is free when the work on Synchronize begins."""
+    monkeypatch.setattr("adapter.plugin.gc.freeze", lambda: None)
+    node.plugins(a="answer")
+    legacy = LegacySettings(config=str(node.conf_json), path=(str(node.folder),))
+    own = Settings(state_directory=str(node.folder / "shared"), legacy=legacy, hooks=HooksSettings(enabled=False))
+    started = api.StartContainerRequest(pod=a_pod("pod"), container=a_container("c1"))
+    listed = api.SynchronizeRequest(containers=[a_container("c1", state=RUNNING)])  # started before, too
+
+    loops = [SteppedLoop(), SteppedLoop()]
+
+    def context(event: str) -> Context:
+        return Context(event, 2.0, node.loop.time, node.loop.time())
+
+    def joined(loop: SteppedLoop) -> Adapter:
+        adapter = Adapter(loop, own, "adapter", lambda: None)
+        runtime = api.ConfigureRequest(runtime_name="containerd", runtime_version="1.7.35")
+        adapter.configure(runtime, context("Configure"))
+        adapter.synchronize(listed, context("Synchronize"))
+        return adapter
+
+    def start(adapter: Adapter, loop: SteppedLoop) -> None:
+        answer = Answer(adapter.start_container(started, context("StartContainer")))
+        loop.until(lambda: not answer.pending, "no answer comes")
+
+    adapters = [joined(loops[0])]
+    loops[0].settle()
+    adapters.append(joined(loops[1]))
+    start(adapters[0], loops[0])
+    adapters[0].release()
+    loops[1].settle()
+    start(adapters[1], loops[1])
+    assert node.runs == ["a create c1"]
+    start(adapters[1], loops[1])
+    assert node.runs == ["a create c1"] * 2, "the runtime starts it once more"
+    for adapter, loop in zip(adapters, loops, strict=True):
+        adapter.release()
+        loop.close()
+        adapter.legacy.ledger.keep_in(None)
+        os.close(adapter._owner._fd)
