@@ -81,4 +81,4 @@ def test_the_coroutine_on_the_page_answers(nri_runtime: Node) -> None:
 
 def test_the_lines_that_install_nothing_else_name_the_package_and_protobuf() -> None:
     (lines,) = [block for block in blocks(DOCS / "stub.md", "console") if "pip" in block]
-    assert lines == "# pip install --no-deps nri-v010-adapter\n# pip install protobuf\n"
+    assert lines == "# pip install protobuf\n# pip install --no-deps nri-v010-adapter\n"

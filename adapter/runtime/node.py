@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -125,7 +125,7 @@ class Node(Runtime):
         for (name, handler), seconds in self._seconds.items():
             if plugin in ("", name):
                 found[handler] += seconds
-        return {handler: _latency(sorted(seconds)) for handler, seconds in found.items()}
+        return {handler: latency(seconds) for handler, seconds in found.items()}
 
     def stop(self) -> None:
         """Ends all plugins."""
@@ -194,7 +194,8 @@ def _replace(message: Message, fields: Mapping[str, Any]) -> None:
     message.MergeFrom(type(message)(**fields))
 
 
-def _latency(seconds: list[float]) -> Latency:
-    """Takes sorted seconds."""
-    p50, p99 = (seconds[math.ceil(part * len(seconds)) - 1] for part in (0.5, 0.99))
+def latency(seconds: Sequence[float]) -> Latency:
+    """Returns the percentiles of some times, each of which is one of them."""
+    ordered = sorted(seconds)
+    p50, p99 = (ordered[math.ceil(part * len(ordered)) - 1] for part in (0.5, 0.99))
     return Latency(len(seconds), p50, p99)

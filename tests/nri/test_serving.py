@@ -379,7 +379,7 @@ def test_a_plugin_joins_again_however_the_runtime_goes_until_it_is_refused(
 
 def test_without_reconnect_serve_ends_as_run_does(path: str) -> None:
     async def scenario(host: Host) -> None:
-        made = Told()
+        made = ToldLater()
         for last, error in ((b"", ""), (NO_FRAME, "a frame of")):
             task = serving_(made, host.path)
             peer = await host.accept()
@@ -390,8 +390,31 @@ def test_without_reconnect_serve_ends_as_run_does(path: str) -> None:
                     await task
             else:
                 await task
+            assert made.told[0] == "joined"
+            assert re.match(error, made.told[1].partition(": ")[2])
+            assert len(made.told) == 2
+            made.told.clear()
         with pytest.raises(RegistrationError, match="no runtime at"):
             await serve(made, "mine", "10", host.path + "x")
+
+    play(path, scenario)
+
+
+def test_a_plugin_whose_synchronize_fails_has_not_joined(path: str) -> None:
+    class Fails(Told):
+        def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
+            raise ValueError("no")
+
+    async def scenario(host: Host) -> None:
+        made = Fails()
+        task = serving_(made, host.path)
+        peer = await host.accept()
+        peer.answer(await peer.hear(Request))
+        assert (await peer.call("Configure")).code == Code.OK
+        assert (await peer.call("Synchronize")).message == "no"
+        peer.close()
+        await task
+        assert made.told == []
 
     play(path, scenario)
 
@@ -481,6 +504,12 @@ def test_a_running_plugin_asks_for_updates_and_hears_what_failed(path: str) -> N
         peer.answer(await peer.hear(Request), refusal="no such container")
         with pytest.raises(CallError, match="no such container"):
             await in_thread
+        large = [api.ContainerUpdate(container_id=one * (2 << 20)) for one in "xy"]
+        in_two_calls = asyncio.ensure_future(awaited(made, large))
+        for one in ("x", "y"):
+            failed = api.UpdateContainersResponse(failed=updates(one))
+            peer.answer(await peer.hear(Request), failed.SerializeToString())
+        assert await in_two_calls == updates("x", "y")
         unanswered = made.update_containers(updates("d"))
         with pytest.raises(RuntimeError, match="this thread serves the runtime"):
             unanswered.result()
@@ -492,6 +521,8 @@ def test_a_running_plugin_asks_for_updates_and_hears_what_failed(path: str) -> N
         with pytest.raises(AdapterError, match="the connection with the runtime is gone"):
             await lost
         await task
+        with pytest.raises(AdapterError, match="has not joined"):
+            made.update_containers([])
 
     play(path, scenario)
 

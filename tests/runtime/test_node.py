@@ -13,7 +13,9 @@ import pytest
 from adapter.errors import RegistrationError
 from adapter.nri import Context, Plugin, api
 from adapter.runtime import FLAVOURS
-from adapter.runtime.node import LIFE, Node
+from adapter.runtime.node import LIFE, Node, latency
+
+from .fixtures import WILLING, Plugins
 
 BOTH_GENERATIONS = pytest.mark.parametrize("nri_runtime", ["containerd/1.7.35", "containerd/2.4.2"], indirect=True)
 
@@ -87,6 +89,18 @@ def test_a_synchronize_in_parts_is_one_for_the_plugin(nri_runtime: Node) -> None
         (request,) = plugin.seen
         assert list(request.pods) == nri_runtime.pods
         assert list(request.containers) == nri_runtime.containers
+
+
+def test_a_plugin_that_takes_a_part_for_the_whole_is_refused(nri_runtime: Node, plugins: Plugins) -> None:
+    nri_runtime.objects_per_part = 1
+    nri_runtime.pods = [api.PodSandbox(id="a"), api.PodSandbox(id="b")]
+    with pytest.raises(RegistrationError, match="does not handle a Synchronize in parts"):
+        nri_runtime.add(plugins.write("10-raw", WILLING.format(events=1)))
+
+
+def test_half_of_the_answers_took_at_most_p50() -> None:
+    assert latency(range(100, 0, -1)) == (100, 50, 99)
+    assert latency([7]) == (1, 7, 7)
 
 
 def test_answers_are_merged_and_a_conflict_fails_the_event(nri_runtime: Node) -> None:
