@@ -31,6 +31,7 @@ def play() -> Iterator[str]:
     yield from _accepted()
     yield from _stale()
     yield from _monitoring()
+    yield from _rollouts()
     k8s.say("helm refuses wrong values; the kustomizations are the chart's")
     before = k8s.footprint()
     files = {"unprivileged.json": k8s.hook_file("unprivileged")}
@@ -75,6 +76,22 @@ def _monitoring() -> Iterator[str]:
         yield "there is no PodMonitor"
     if objects["PrometheusRule"]["spec"] != yaml.safe_load(ALERTS.read_text()):
         yield "the PrometheusRule does not have the alerts"
+
+
+def _rollouts() -> Iterator[str]:
+    """Yields what would end a pod before the next one is ready, or bring a list of plugins to all nodes at once."""
+    pods = []
+    for plugin in ("first", "second"):
+        values = f"profile=legacy,metrics.enabled=true,legacy.conf.plugins[0].type={plugin}"
+        objects = yaml.safe_load_all(_rendered(values))
+        (spec,) = (one["spec"] for one in objects if one["kind"] == "DaemonSet")
+        if spec["updateStrategy"]["rollingUpdate"] != {"maxUnavailable": 0, "maxSurge": 1}:
+            yield f"with metrics an update is {spec['updateStrategy']}"
+        pods.append(spec["template"])
+        if any("ports" in container for container in pods[-1]["spec"]["containers"]):
+            yield "a port of the node is declared: it keeps the next pod away"
+    if pods[0] == pods[1]:
+        yield "another list of plugins is no rollout"
 
 
 def _rendered(values: str) -> str:
