@@ -6,7 +6,8 @@ the OCI runtime specification's Go types; of the choice of NRI's fields: plugins
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from adapter import gojson
@@ -15,6 +16,9 @@ from adapter.legacy.result import Result
 from adapter.log_lines import subject
 from adapter.oci.resources import resources_from
 from adapter.proto import nri_pb2 as api
+
+KEPT, KEPT_LENGTH = 64, 512
+"""How many different resources are kept as JSON, and the most bytes of one: many containers of a node have the same."""
 
 
 class Target:
@@ -61,7 +65,7 @@ class Target:
     def labels(self) -> bytes:
         """The request's `labels` as JSON: those of the pod."""
         if self._pod is not None:
-            self._labels, self._pod = gojson.dumps(_sorted(self._pod.labels)), None
+            self._labels, self._pod = gojson.marshalled(gojson.string_map(self._pod.labels)), None
         return self._labels
 
     def let_go_of_messages(self) -> None:
@@ -116,7 +120,7 @@ def encode(
     if target.pid:
         head += f'"pid":{target.pid},'
     text = b"{" if entry.conf is None else b'{"conf":%b,' % entry.conf
-    text += gojson.escape(head.encode("utf-8", "replace"))
+    text += gojson.marshalled(head)
     text += b'"spec":' + (extension.spec if extension else target.spec)
     if target.labels != b"{}":
         text += b',"labels":' + target.labels
@@ -129,16 +133,22 @@ def encode(
 
 def _spec(message: api.PodSandbox | api.Container) -> bytes:
     linux = message.linux
-    spec: dict[str, object] = {"resources": resources_from(linux.resources) if linux.HasField("resources") else None}
+    spec = '{"resources":' + (_resources(linux.resources) if linux.HasField("resources") else "null")
     if linux.namespaces:
-        spec["namespaces"] = _sorted({namespace.type: namespace.path for namespace in linux.namespaces})
+        paths = {namespace.type: namespace.path for namespace in linux.namespaces}
+        spec += ',"namespaces":' + gojson.string_map(paths)
     if linux.cgroups_path:
-        spec["cgroupsPath"] = linux.cgroups_path
+        spec += ',"cgroupsPath":' + gojson.quote(linux.cgroups_path)
     if message.annotations:
-        spec["annotations"] = _sorted(message.annotations)
-    return gojson.dumps(spec)
+        spec += ',"annotations":' + gojson.string_map(message.annotations)
+    return gojson.marshalled(spec + "}")
 
 
-def _sorted(strings: Mapping[str, str]) -> dict[str, str]:
-    """Returns a map in the order of Go's encoder: by key."""
-    return {key: strings[key] for key in sorted(strings)}
+def _resources(resources: api.LinuxResources) -> str:
+    serialized = resources.SerializeToString()
+    return _kept(serialized) if len(serialized) <= KEPT_LENGTH else gojson.encode(resources_from(resources))
+
+
+@lru_cache(KEPT)
+def _kept(serialized: bytes) -> str:
+    return gojson.encode(resources_from(api.LinuxResources.FromString(serialized)))

@@ -51,10 +51,11 @@ class Result(NamedTuple):
 
     def encode(self) -> bytes:
         """Returns the JSON for `results` in the requests of later plugins: the original client's keys only."""
-        data: dict[str, object] = {"plugin": self.plugin, "version": self.version, "error": self.error}
+        quote = gojson.quote
+        text = f'{{"plugin":{quote(self.plugin)},"version":{quote(self.version)},"error":{quote(self.error)}'
         if self.metadata:
-            data["metadata"] = dict(sorted(self.metadata.items()))
-        return gojson.dumps(data)
+            text += f',"metadata":{gojson.string_map(self.metadata)}'
+        return gojson.marshalled(text + "}")
 
 
 def parse(output: bytes) -> Result:

@@ -12,7 +12,7 @@ from google.protobuf.json_format import ParseDict
 
 from adapter.legacy import config, result
 from adapter.legacy.config import Entry
-from adapter.legacy.request import Target, encode, of_container, of_pod
+from adapter.legacy.request import KEPT_LENGTH, Target, encode, of_container, of_pod
 from adapter.legacy.result import Result
 from adapter.nri import api
 from adapter.oci.resources import resources_from
@@ -310,6 +310,23 @@ def test_what_the_runtime_did_not_fill_is_not_there_and_what_is_empty_or_zero_is
         assert compact(written).endswith(f":{zero}}}}}"), field
     for limit, pids in ((1, {"limit": 1}), (0, {"limit": 0}), (-1, {})):  # unlimited pids have no limit
         assert resources_from(resources(f'{{"pids": {{"limit": {limit}}}}}'))["pids"] == pids
+
+
+def test_resources_that_come_again_are_written_once_unless_they_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+
+    def counted(message: api.LinuxResources) -> dict[str, object]:
+        written.append(message)
+        return resources_from(message)
+
+    monkeypatch.setattr("adapter.legacy.request.resources_from", counted)
+    unified = {"written": "once"}
+    for length, times in ((0, 1), (KEPT_LENGTH - 30, 1), (KEPT_LENGTH, 3)):
+        written.clear()
+        linux = api.LinuxContainer(resources=api.LinuxResources(unified=unified | {"long": "x" * length}))
+        for text in [of_container(container(linux), pod()).spec for _ in range(3)]:
+            assert json.loads(text)["resources"]["unified"] == {**unified, "long": "x" * length}
+        assert len(written) == times, length
 
 
 def complete() -> Target:
