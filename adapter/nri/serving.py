@@ -171,7 +171,7 @@ class Session(Stub):
         finally:
             context = arguments[-1] if arguments else None
             if isinstance(context, Context) and context.remaining() < 0:
-                text = "%s has taken %.1f s, longer than the runtime waits: events have waited, too"
+                text = "%s has taken %.1f s, longer than the runtime waits, which may drop the plugin"
                 log.warning(text, handler, context.elapsed())
 
     def _configure(self, request: api.ConfigureRequest, context: Context) -> Any:
