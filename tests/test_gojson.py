@@ -226,6 +226,10 @@ def test_dumps_keeps_order_and_leaves_no_space() -> None:
     assert gojson.dumps(data) == '{"b":[1,true,null,"\\u003cé\\u003e"],"a":{"x":{}}}'.encode()
 
 
+def test_a_lone_surrogate_which_no_bytes_can_have_is_replaced() -> None:
+    assert gojson.dumps({"\ud800": "<\udfff\u2028"}) == rb'{"?":"\u003c?\u2028"}'
+
+
 def test_keys_are_compared_as_go_folds_them() -> None:
     assert {gojson.fold(key) for key in ("PLUGINS", "Plugins", "plugin\u017f", "PLUGIN\u017f")} == {"plugins"}
 
