@@ -16,14 +16,14 @@ from collections.abc import Callable
 log = logging.getLogger(__name__)
 
 STALL = 0.02
-"""Seconds of callbacks without a look at the descriptors that count as a stall."""
+"""A turn of the loop that takes longer than this, in seconds, is a stall."""
 READ = select.EPOLLIN
 HANG_UP = select.EPOLLHUP
 WRITE = select.EPOLLOUT
 LONGEST_WAIT = 86400
 """Seconds of one wait at most: epoll takes no more than 24 days."""
 FEW_TIMERS = 100
-"""Cancelled timers are not searched for among fewer timers."""
+"""With fewer timers than this, the heap is not compacted."""
 
 
 class Timer:

@@ -308,7 +308,7 @@ class Adapter(Plugin):
         return True
 
     def _take_over(self, inventory: Inventory, event: str, request: Any) -> None:
-        """Goes on where the owner before has stopped. `event` is the one that comes now, empty at Synchronize.
+        """Resumes where the previous owner stopped. `event` is the event that comes now, empty at Synchronize.
 
         That owner may have served it, or the first one after Synchronize, only if this adapter had joined by then.
         """

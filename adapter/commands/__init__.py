@@ -22,7 +22,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "run": Command("adapter.cli", "joins the runtime; the default"),
     "check": Command("adapter.commands.check.command", "whether what is configured would work"),
-    "status": Command("adapter.commands.status", "how the running adapters are"),
+    "status": Command("adapter.commands.status", "shows the state of running adapters"),
     "install": Command("adapter.commands.install.command", "makes the runtime, or systemd, start the adapter"),
     "uninstall": Command("adapter.commands.install.uninstall", "undoes that"),
     "hooks": Command(
@@ -31,7 +31,7 @@ COMMANDS = {
     "invoke": Command("adapter.commands.invoke", "runs one legacy plugin by hand as the daemon would"),
     "simulate": Command("adapter.commands.simulate.command", "plays the life of a pod to any NRI plugins"),
     "demo": Command("adapter.commands.demo", "plays the life of a pod with the sample plugins and hooks"),
-    "completion": Command("adapter.commands.completion", "a script by which the shell completes all this"),
+    "completion": Command("adapter.commands.completion", "prints a shell-completion script"),
 }
 WITHOUT_A_RUNTIME = "demo", "simulate", "check"
 """What somebody can do who has no runtime."""

@@ -39,7 +39,7 @@ def parser() -> ArgumentParser:
         "Exit codes: 0 all is well, 1 faults, or none has joined in time, 2 unusable arguments or configuration, "
         "3 no adapter runs."
     )
-    parser = arguments.parser("status", "Shows how the running adapters are.", text)
+    parser = arguments.parser("status", "Shows the state of running adapters.", text)
     option = parser.add_argument
     option("-name", "--name", default="v010-adapter", help="the name that the adapter registers (v010-adapter)")
     option("-directory", "--directory", metavar="DIR", default="", help="the state directory (/run/nri-NAME)")

@@ -106,7 +106,7 @@ class Bridge:
     def take_over(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container], *, may_be_repeated: bool = False
     ) -> None:
-        """Goes on where the owner before has stopped, with its journal, and with what the runtime has now.
+        """Resumes from the previous owner's journal and the runtime's current state.
 
         To be called when this process has become the owner: after an answer to Synchronize, or before an event.
         `may_be_repeated` is whether the owner before may have served that event.

@@ -91,7 +91,7 @@ class Ledger:
     def take(self, id_: str) -> tuple[Entry, ...]:
         """Returns the plugins that are owed a delete, in the order of their creates, as configured then; forgets them.
 
-        The deletes are now the caller's business, who says when each has ended, or that it could not be started.
+        The caller must report how each delete ended, or that it could not be started.
         """
         entries = self._owed.pop(id_, ())
         if entries:
