@@ -90,7 +90,8 @@ class Host:
 
     def close(self) -> None:
         self._server.close()
-        os.unlink(self.path)
+        with contextlib.suppress(FileNotFoundError):  # since Python 3.13 the server removes it
+            os.unlink(self.path)
 
     async def accept(self) -> Peer:
         return await self._peers.get()
