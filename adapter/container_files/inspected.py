@@ -20,7 +20,9 @@ def _crictl(value: Value) -> Described:
     if not spec.keys:
         raise info.error("no runtimeSpec in it")
     id_, name = status["id"].text, status["metadata"]["name"].text
-    return _of_spec("crictl inspect", spec, id_, name, status["labels"], info["sandboxID"].text)
+    found = _of_spec("crictl inspect", spec, id_, name, status["labels"], info["sandboxID"].text)
+    found.container.annotations.update(status["annotations"].named_texts)  # containerd's specification lacks them
+    return found
 
 
 def crictl_pod(value: Value) -> api.PodSandbox:
