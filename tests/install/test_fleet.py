@@ -75,8 +75,27 @@ def test_a_plugin_of_the_same_name_that_is_not_this_program_stays(node: Node) ->
     link = node.link("opt/nri/plugins/10-v010-adapter", "/opt/upstream/v010-adapter")
     assert set(results(node)) == {YAML, LINK}
     assert "run twice" in node.err
+    assert node("install", "-idx", "10") == 1
+    assert "10-v010-adapter is there, and not from an installation of the adapter" in node.err
     node("uninstall")
-    assert link.is_symlink()
+    assert os.readlink(link) == "/opt/upstream/v010-adapter"
+
+
+def test_upstreams_link_with_the_default_index_is_in_the_way_and_stays(node: Node) -> None:
+    node.write("opt/upstream/v010-adapter", "\x7fELF")
+    link = node.link(LINK, "/opt/upstream/v010-adapter")
+    assert node("install") == 1
+    assert node("uninstall") == 0
+    assert os.readlink(link) == "/opt/upstream/v010-adapter"
+
+
+def test_a_node_on_which_no_runtime_is_found_is_told_how_to_restart_any(node: Node) -> None:
+    (node.root / "run/containerd/containerd.sock").unlink()
+    results(node)
+    command = "systemctl restart containerd    # or crio"
+    assert json.loads(node.out)["next"][0] == command
+    node("uninstall")
+    assert node.out.endswith(f"\n    {command}\n")
 
 
 @pytest.mark.parametrize("index", ["7", "007", "x0", ""])

@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -78,24 +78,12 @@ def _links(root: str) -> list[str]:
     plugins = under(root, configuration.PLUGINS)
     names = sorted(os.listdir(plugins)) if os.path.isdir(plugins) else []
     links = [f"{configuration.PLUGINS}/{name}" for name in names if re.fullmatch(rf"[0-9]{{2}}-{PROGRAM}", name)]
-    return [link for link in links if _is_ours(root, link)]
+    return [link for link in links if Link(root, link, PROGRAM).state() is State.OLD]
 
 
-def _is_ours(root: str, link: str) -> bool:
-    """Whether a link leads to this program, or to one that is gone. Raises OSError.
-
-    The program is a script. Upstream's has the same name and is none.
-    """
-    place = under(root, link, follow=False)
-    if not os.path.islink(place) or os.path.basename(os.readlink(place)) != PROGRAM:
-        return False
-    program = under(root, link)
-    return not os.path.exists(program) or paths.interpreter(program) is not None
-
-
-def services(names: Iterable[str]) -> str:
-    """Returns the units of runtimes, one of which runs on the node, for a command that people copy."""
-    return "    # or ".join(SERVICES[name] for name in names)
+def services(names: Collection[str]) -> str:
+    """Returns the units of runtimes, one of which runs on the node, for a command that people copy; of all for none."""
+    return "    # or ".join(SERVICES[name] for name in names or SERVICES)
 
 
 def configuration_file(node: Node) -> Thing:

@@ -14,6 +14,8 @@ from adapter.paths import under
 
 DIRECTORIES = "/opt/nri/plugins", "/opt/nri", "/etc/nri", "/etc/systemd/system/multi-user.target.wants"
 """The directories that installations make, the inner ones first. They are removed when nothing is left in them."""
+_ELF = b"\x7fELF"
+"""The first bytes of a binary."""
 
 
 class State(Enum):
@@ -62,7 +64,7 @@ class Thing(ABC):
 
 @dataclass(frozen=True)
 class Link(Thing):
-    """A symbolic link. A link to any file of the same name is an adapter's."""
+    """A symbolic link. A link to any file of the same name is an adapter's, unless it is a binary: upstream's."""
 
     target: str
 
@@ -76,7 +78,15 @@ class Link(Thing):
         target = os.readlink(self.place) if os.path.islink(self.place) else ""
         if target == self.target:
             return State.CURRENT
-        return State.OLD if os.path.basename(target) == os.path.basename(self.target) else State.FOREIGN
+        is_ours = os.path.basename(target) == os.path.basename(self.target) and not self._leads_to_binary()
+        return State.OLD if is_ours else State.FOREIGN
+
+    def _leads_to_binary(self) -> bool:
+        file = under(self.root, self.path)
+        if not os.path.isfile(file):
+            return False
+        with open(file, "rb") as opened:
+            return opened.read(len(_ELF)) == _ELF
 
     def make(self) -> None:
         os.makedirs(os.path.dirname(self.place), 0o755, exist_ok=True)
