@@ -76,7 +76,8 @@ DEVIATIONS = {
         theirs="a.json",
     ),
     "size": Deviation(
-        f"a pattern that compiles to more than {MAX_PROGRAM:,} RE2 instructions invalidates its file; Go's limit is 3 million",
+        f"a pattern that compiles to more than {MAX_PROGRAM:,} RE2 instructions invalidates its file; "
+        "Go's limit is 3 million",
         "such a program takes seconds of each container that has long annotations",
         patterns=[r"(a|b|\pL){40}q", r"\pL{100}", ".{0,1000}" * 8],
     ),
