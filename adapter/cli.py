@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from adapter.errors import AdapterError, ConfigError, RegistrationError, unknown
 
@@ -37,6 +37,7 @@ def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -
     so that the daemon starts quickly: a runtime waits for it. A guard gives `launch` to its servers.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    sys.stdout, sys.stderr = _opened(sys.stdout), _opened(sys.stderr)
     try:
         return _command(words, launch) if words else _run(Options(), launch)
     except AdapterError as error:
@@ -48,6 +49,11 @@ def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -
         if _to_syslog(bug):
             return FINDINGS
         raise
+
+
+def _opened(stream: TextIO | None) -> TextIO:
+    """Returns a stream of the process, one to /dev/null if the caller has closed it: Python has none then."""
+    return open(os.devnull, "w", encoding="utf-8") if stream is None else stream
 
 
 def _command(words: list[str], launch: Launch | None) -> int:

@@ -45,3 +45,16 @@ def test_a_full_disk_is_one_line(words: str, environment: dict[str, str]) -> Non
     full = os.open("/dev/full", os.O_WRONLY)
     assert told(full, words, environment) == (1, ["v010-adapter: stdout: No space left on device"])
     os.close(full)
+
+
+@pytest.mark.parametrize("words", ["check", "status -wait 0.1", "demo"])
+def test_a_stream_that_the_caller_has_closed_changes_nothing_else(words: str, tmp_path: Path) -> None:
+    def done(redirection: str) -> subprocess.CompletedProcess[str]:
+        shell = ["/bin/sh", "-c", f'exec "$0" "$@" {redirection}', str(COMMAND), *words.split()]
+        shell += ["-directory", str(tmp_path)] if words.startswith("status") else []
+        return subprocess.run(shell, capture_output=True, text=True, check=False, timeout=120)
+
+    whole, without_stdout, without_stderr = done(""), done(">&-"), done("2>&-")
+    assert without_stdout.returncode == without_stderr.returncode == whole.returncode
+    assert (without_stdout.stdout, without_stdout.stderr.count("\n")) == ("", whole.stderr.count("\n"))
+    assert (without_stderr.stderr, without_stderr.stdout.count("\n")) == ("", whole.stdout.count("\n"))
