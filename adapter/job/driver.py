@@ -208,6 +208,8 @@ class Driver(ABC, Generic[S]):
             return
         self._count_late()
         running, reason = self._step if self._process is not None else None, self._lateness()
+        if self._process is not None and self._slowest and self._slowest[0] > self._seconds(self._process):
+            reason += f": {self._slowness()}"
         actions = self._job.time_is_up(reason)
         if self._job.state is not State.ENDED:
             log.warning("%s: %s; it goes on behind the answer", self, running.error(reason) if running else reason)
@@ -274,9 +276,15 @@ class Driver(ABC, Generic[S]):
 
     def _lateness(self) -> str:
         if self._process is not None:
-            return f"no result within {self._runner.loop.time() - self._process.started:.1f} s"
-        if self._slowest is None:
-            return self._lateness_before()
+            return f"no result within {self._seconds(self._process):.1f} s"
+        return self._slowness() if self._slowest else self._lateness_before()
+
+    def _seconds(self, process: Process) -> float:
+        return self._runner.loop.time() - process.started
+
+    def _slowness(self) -> str:
+        """Returns which program has taken the most time, and what bounds it."""
+        assert self._slowest is not None  # noqa: S101 - the caller has looked
         seconds, step = self._slowest
         return f"{step.name} took {seconds:.1f} s ({step.limit})"
 

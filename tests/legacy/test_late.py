@@ -67,6 +67,13 @@ ALONE = {
         "it is plugin: b: not run: a took 1.9 s (legacy.plugins.a.timeout); idle;"
         "ran a create c1"
     ),
+    "a late plugin's error names the one before it that took more time": (
+        "plugins a=hold b=hold; create c1; a holds; +1.5; let a; b holds; +0.4;"
+        "it is plugin: b: no result within 0.4 s: a took 1.5 s (legacy.plugins.a.timeout)"
+    ),
+    "a late plugin's error does not name one that took less time": (
+        "plugins a=hold b=hold; create c1; a holds; +0.5; let a; b holds; +1.4; it is plugin: b: no result within 1.4 s"
+    ),
     "a failure that was printed counts though the plugin works on": (
         "plugins a=fail_and_work_on b=answer; create c1; a holds; late; it is plugin: a: broken; ran a create c1"
     ),
