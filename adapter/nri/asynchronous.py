@@ -8,10 +8,10 @@ import signal
 import socket
 import time
 from collections import deque
-from collections.abc import Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from threading import get_ident
+from threading import current_thread, get_ident, main_thread
 from typing import Any, cast
 
 from adapter.errors import AdapterError, CallError
@@ -27,6 +27,8 @@ BLOCKED = 0.1
 """Seconds for which a handler may hold the loop up before the log names it."""
 GRACE = 10.0
 """Seconds that cancelled coroutines get to end."""
+ENDED_BY_SIGTERM: list[Callable[[], None]] = []
+"""Ends each `serve` of the main thread's loop; the first sets the signal's handler, the last removes it."""
 
 
 async def serve(plugin: Plugin, own: Identity, joining: Joining) -> None:
@@ -72,7 +74,8 @@ async def _serve_connection(plugin: Plugin, own: Identity, fd: int, tasks: Tasks
 @contextmanager
 def _cancelled_by_sigterm(serving: asyncio.Task[None]) -> Iterator[None]:
     """A block that ends in good order when SIGTERM comes, unless the program handles that signal itself."""
-    if not is_sigterm_free():
+    is_ours = bool(ENDED_BY_SIGTERM) and current_thread() is main_thread()
+    if not is_ours and not is_sigterm_free():
         yield
         return
     told: list[bool] = []
@@ -80,28 +83,39 @@ def _cancelled_by_sigterm(serving: asyncio.Task[None]) -> Iterator[None]:
     def end() -> None:
         told.append(serving.cancel("SIGTERM"))
 
-    serving.get_loop().add_signal_handler(signal.SIGTERM, end)
+    if not is_ours:
+        serving.get_loop().add_signal_handler(signal.SIGTERM, _end_all)
+    ENDED_BY_SIGTERM.append(end)
     try:
         yield
     except asyncio.CancelledError:
         if not any(told):
             raise
     finally:
-        serving.get_loop().remove_signal_handler(signal.SIGTERM)
+        ENDED_BY_SIGTERM.remove(end)
+        if not ENDED_BY_SIGTERM:
+            serving.get_loop().remove_signal_handler(signal.SIGTERM)
+
+
+def _end_all() -> None:
+    for end in tuple(ENDED_BY_SIGTERM):
+        end()
 
 
 class Trunk(asyncio.Protocol):
     """The connection's bytes: to the session, and from any thread to the runtime."""
+
+    session: Session
+    """Set before the connection is."""
+    _transport: asyncio.Transport
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
         self._out: deque[bytes] = deque()
         """Bytes to send, in order; the session adds them in one thread at a time."""
-        self._transport: asyncio.Transport | None = None
         self.gone: asyncio.Future[Exception | None] = self._loop.create_future()
         """Done when the connection is gone, with the error for which it was given up."""
-        self.session: Session | None = None
 
     def write(self, data: bytes) -> None:
         """Sends bytes."""
@@ -114,18 +128,16 @@ class Trunk(asyncio.Protocol):
 
     def close(self) -> None:
         """Closes the connection."""
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Sends what was written before."""
+        """Takes what sends the bytes; nothing is written before."""
         self._transport = cast(asyncio.Transport, transport)
-        self._flush()
 
     def data_received(self, data: bytes) -> None:
         """Passes bytes on; an error ends the connection."""
         try:
-            if self.session is not None and not self.gone.done():
+            if not self.gone.done():
                 self.session.receive_data(data)
         except Exception as error:
             self._end(error)
@@ -140,7 +152,7 @@ class Trunk(asyncio.Protocol):
         self.close()
 
     def _flush(self) -> None:
-        while self._out and self._transport is not None:
+        while self._out:
             data = self._out.popleft()
             if not self._transport.is_closing():
                 self._transport.write(data)

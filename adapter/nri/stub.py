@@ -100,9 +100,10 @@ class Plugin:
         Raises AdapterError where the plugin has not joined a runtime, and where the runtime takes no such updates or
         may deadlock over them (NRI <= 0.12.0), MessageTooLarge for one update of more than 4 MiB.
         """
-        if self.ask_for_updates is None:
+        ask = self.ask_for_updates  # a lost connection sets it to None in another thread
+        if ask is None:
             raise AdapterError("the plugin has not joined a runtime that could update containers")
-        return self.ask_for_updates(updates)
+        return ask(updates)
 
     def on_join(self) -> Coroutine[Any, Any, None] | None:
         """The plugin has joined a runtime: its answer to Synchronize is on the way, events follow."""
@@ -393,11 +394,13 @@ class Stub:
         self._unanswered.discard(request.stream_id)
         self._tell_if_answered()
 
-    def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> None:
-        self._write_answer(request, context, reply, error)
+    def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> bool:
+        """Answers a call; returns whether with the reply, not with an error."""
+        is_reply = self._write_answer(request, context, reply, error)
         self._plugin.answered(context)
+        return is_reply
 
-    def _write_answer(self, request: Request, context: Context, reply: Any, error: Exception | None) -> None:
+    def _write_answer(self, request: Request, context: Context, reply: Any, error: Exception | None) -> bool:
         if error is None and reply is not None:
             try:
                 _check(context.method, reply)
@@ -408,13 +411,15 @@ class Stub:
             if not isinstance(error, AdapterError):
                 log.error("%s: %s", context.method, text, exc_info=error)
             self._refuse(request, code, text)
-            return
+            return False
         try:
             with self._lock:
                 self._connection.respond(request.stream_id, b"" if reply is None else reply.SerializeToString())
                 self._write(self._connection.data_to_send())
         except MessageTooLarge as too_large:
             self._refuse(request, Code.RESOURCE_EXHAUSTED, f"{request.method}: {too_large}")
+            return False
+        return True
 
     def _refuse(self, request: Request, code: int, text: str) -> None:
         with self._lock:

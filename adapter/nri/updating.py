@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import logging
+from collections.abc import Callable, Generator
 from threading import Event, get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from adapter.proto import nri_pb2 as api
 
 if TYPE_CHECKING:
     from asyncio import Future
+
+log = logging.getLogger(__name__)
 
 Failed = list[api.ContainerUpdate]
 
@@ -31,6 +34,17 @@ class Updating(Deferred[Failed]):
         self._server = server
         if not calls:
             self.complete(self._failed)
+
+    def then(self, listener: Callable[[Failed | None, Exception | None], object]) -> None:
+        """Calls `listener(failed, error)` once: now if the answer is there. What it raises is logged."""
+
+        def called(failed: Failed | None, error: Exception | None) -> None:
+            try:
+                listener(failed, error)
+            except Exception:  # it would end the connection
+                log.exception("the listener of an update has failed")
+
+        super().then(called)
 
     def answered(self, failed: Failed, error: Exception | None) -> None:
         """Takes the answer to one of the calls."""

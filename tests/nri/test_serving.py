@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -420,6 +423,59 @@ def test_a_plugin_whose_synchronize_fails_has_not_joined(path: str) -> None:
     play(path, scenario)
 
 
+def test_a_plugin_whose_synchronize_returns_the_wrong_type_has_not_joined(path: str) -> None:
+    async def scenario(host: Host) -> None:
+        made = Told()
+        made.synchronize = lambda *_: 5  # type: ignore[assignment, method-assign]
+        task = serving_(made, host.path)
+        peer = await host.accept()
+        peer.answer(await peer.hear(Request))
+        await peer.call("Configure")
+        assert "synchronize has returned a int" in (await peer.call("Synchronize")).message
+        peer.close()
+        await task
+        assert made.told == []
+
+    play(path, scenario)
+
+
+def test_a_synchronize_that_ends_behind_its_connection_leaves_the_next_connection_alone(path: str) -> None:
+    async def scenario(host: Host) -> None:
+        begun, gate = asyncio.Event(), asyncio.Event()
+
+        class Slow(Told):
+            async def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
+                if not begun.is_set():
+                    begun.set()
+                    await gate.wait()
+
+            def answered(self, context: Context) -> None:
+                if gate.is_set():
+                    has_ended.set()
+
+        has_ended = asyncio.Event()
+        made = Slow()
+        task = serving_(made, host.path, reconnect=True)
+        peer = await host.accept()
+        peer.answer(await peer.hear(Request))
+        await peer.call("Configure")
+        peer.send("Synchronize")
+        await begun.wait()
+        peer.close()
+        peer = await host.accept()
+        await peer.join()
+        assert (await peer.call("StopContainer")).code == Code.OK
+        gate.set()
+        await has_ended.wait()
+        asking = asyncio.ensure_future(awaited(made, updates("a")))
+        peer.answer(await peer.hear(Request))
+        assert await asking == []
+        assert made.told == ["joined"]
+        await ended(task)
+
+    play(path, scenario)
+
+
 def test_the_waits_between_attempts_grow_to_two_seconds_and_begin_anew_after_a_join(path: str) -> None:
     joining = serving.Joining(path, reconnect=True)
     assert joining.connect() is None
@@ -476,6 +532,36 @@ def test_sigterm_ends_a_plugin_that_waits_for_a_runtime_and_one_that_serves(path
         host.close()
         assert "returned" in await terminated(b"keeps trying to join")
         await host.open()
+
+    play(path, scenario)
+
+
+TWO = """\
+import asyncio, sys
+sys.path.insert(0, {root!r})
+from adapter.nri import Plugin, serve
+async def both():
+    await asyncio.gather(*(serve(Plugin(), name, "10", {path!r}, reconnect=True) for name in "ab"))
+asyncio.run(both())
+print("returned")
+"""
+
+
+def test_sigterm_ends_all_that_one_loop_serves(path: str) -> None:
+    async def scenario(host: Host) -> None:
+        text = TWO.format(root=str(ROOT), path=host.path)
+        child = await asyncio.create_subprocess_exec(sys.executable, "-I", "-c", text, stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        try:
+            peers = [await host.accept() for _ in "ab"]
+            for peer in peers:
+                await peer.join()
+            child.send_signal(signal.SIGTERM)
+            assert await child.stdout.read() == b"returned\n"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
 
     play(path, scenario)
 
@@ -557,6 +643,101 @@ def test_updates_are_refused_with_the_reason_where_the_runtime_cannot_take_them(
         await ended(task)
 
     play(path, scenario)
+
+
+@pytest.mark.parametrize("threaded", [True, False])
+def test_a_listener_that_raises_is_logged_and_the_plugin_lives(
+    path: str, threaded: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def start(*_: object) -> None:
+        made.update_containers(updates("a")).then(lambda *_: 1 / 0)
+
+    made = plugin(start_container=start)
+
+    async def scenario(host: Host) -> None:
+        words = (made, "mine", "10", host.path)
+        task = asyncio.ensure_future(asyncio.to_thread(run, *words, []) if threaded else serve(*words))
+        peer = await host.accept()
+        await peer.join()
+        assert (await peer.call("StartContainer")).code == Code.OK
+        peer.answer(await peer.hear(Request))
+        assert (await peer.call("StopContainer")).code == Code.OK
+        peer.close()
+        await task
+
+    play(path, scenario)
+    assert "the listener of an update has failed" in caplog.text
+
+
+def test_updates_that_are_asked_for_while_the_connection_is_lost_fail(path: str) -> None:
+    async def scenario(host: Host) -> None:
+        begun, gone = threading.Event(), threading.Event()
+
+        def wanted() -> Iterator[api.ContainerUpdate]:
+            begun.set()
+            assert gone.wait(PATIENCE)
+            yield from updates("a")
+
+        made = plugin(on_disconnect=lambda _: gone.set())
+        task = serving_(made, host.path)
+        peer = await host.accept()
+        await peer.join()
+        await until_joined(made, [])
+        asking = asyncio.ensure_future(asyncio.to_thread(lambda: made.update_containers(wanted()).result(LATE)))
+        await asyncio.to_thread(begun.wait)
+        peer.close()
+        await task
+        with pytest.raises(AdapterError, match="the connection with the runtime is gone"):
+            await asking
+
+    play(path, scenario)
+
+
+def test_a_connection_that_is_lost_at_the_moment_of_asking_is_no_bug() -> None:
+    class Going(Plugin):
+        @property
+        def ask_for_updates(self) -> Any:  # type: ignore[override]
+            return asks.pop(0)
+
+    asks: list[Any] = [lambda updates: updates, None]
+    assert Going().update_containers([]) == []  # type: ignore[comparison-overlap]
+
+
+def test_an_answer_that_is_there_at_once_is_not_kept(path: str) -> None:
+    async def scenario(host: Host) -> None:
+        made = plugin()
+        task = serving_(made, host.path)
+        await (await host.accept()).join()
+        await until_joined(made, [])
+        answer = weakref.ref(made.update_containers([]))
+        gc.collect()
+        assert answer() is None
+        await ended(task)
+
+    play(path, scenario)
+
+
+def test_the_loops_thread_alone_writes_to_the_connection() -> None:
+    written: list[tuple[bytes, int]] = []
+
+    class Transport(asyncio.Transport):
+        def write(self, data: bytes | bytearray | memoryview) -> None:
+            written.append((bytes(data), threading.get_ident()))
+
+        def is_closing(self) -> bool:
+            return False
+
+    async def scenario() -> asynchronous.Trunk:
+        trunk = asynchronous.Trunk()
+        trunk.connection_made(Transport())
+        await asyncio.to_thread(trunk.write, b"a")
+        trunk.write(b"b")
+        return trunk
+
+    trunk = asyncio.run(scenario())
+    assert written == [(b"a", threading.get_ident()), (b"b", threading.get_ident())]
+    asyncio.run(asyncio.to_thread(trunk.write, b"c"))  # the trunk's loop is closed
+    assert len(written) == 2
 
 
 # ---- what it costs
