@@ -222,7 +222,7 @@ class Tasks:
         error = None if task.cancelled() else task.exception()
         if answer.done:
             seconds = time.monotonic() - began
-            log.warning("%s has ended after %.1f s, behind its answer", handler, seconds, exc_info=error)
+            log.warning("%s has ended after %.1f s, after its answer", handler, seconds, exc_info=error)
         elif error is None and not task.cancelled():
             answer.complete(task.result())
         else:

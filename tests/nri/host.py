@@ -1,0 +1,141 @@
+"""A runtime in the test's own loop, for plugins that `run` and `serve` serve."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from adapter.nri import Plugin, api, serve
+from adapter.nri.events import PLUGIN
+from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
+
+from ..processes import PATIENCE
+
+NEW, OLD = ("containerd", "v2.4.2", "v0.12.3"), ("containerd", "2.2.1", "")
+OVER = 1e-9
+"""Seconds of a call whose time is over when it comes."""
+
+
+class Peer:
+    """A runtime's end of a trunk."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writer = writer
+        self._reader = reader
+        self._connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
+        self._heard: list[Request | Reply] = []
+
+    async def hear(self, kind: type[Any], stream_id: int = 0) -> Any:
+        """Waits for a request, or for the reply to a call."""
+        while True:
+            for one in self._heard:
+                if isinstance(one, kind) and stream_id in (0, one.stream_id):
+                    self._heard.remove(one)
+                    return one
+            data = await self._reader.read(1 << 16)
+            assert data, "the plugin has closed the connection"
+            self._heard += self._connection.receive_data(data)
+
+    def send(self, method: str, request: Any = None, timeout: float = PATIENCE) -> int:
+        payload = b"" if request is None else request.SerializeToString()
+        stream_id = self._connection.call(PLUGIN, method, payload, timeout)
+        self.writer.write(self._connection.data_to_send())
+        return stream_id
+
+    async def call(self, method: str, request: Any = None, timeout: float = PATIENCE) -> Reply:
+        reply: Reply = await self.hear(Reply, self.send(method, request, timeout))
+        return reply
+
+    def answer(self, request: Request, payload: bytes = b"", refusal: str = "") -> None:
+        if refusal:
+            self._connection.fail(request.stream_id, Code.UNKNOWN, refusal)
+        else:
+            self._connection.respond(request.stream_id, payload)
+        self.writer.write(self._connection.data_to_send())
+
+    async def join(self, runtime: tuple[str, str, str] = NEW) -> None:
+        self.answer(await self.hear(Request))
+        name, version, nri = runtime
+        known = api.ConfigureRequest(runtime_name=name, runtime_version=version, NRI_version=nri)
+        for method, request in (("Configure", known), ("Synchronize", None)):
+            assert (await self.call(method, request)).code == Code.OK
+
+    def close(self, last: bytes = b"") -> None:
+        self.writer.write(last)
+        self.writer.close()
+
+
+class Host:
+    """A runtime that listens, and comes and goes."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._peers: asyncio.Queue[Peer] = asyncio.Queue()
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_unix_server(lambda *both: self._peers.put_nowait(Peer(*both)), self.path)
+
+    def close(self) -> None:
+        self._server.close()
+        with contextlib.suppress(FileNotFoundError):  # since Python 3.13 the server removes it
+            os.unlink(self.path)
+
+    async def accept(self) -> Peer:
+        return await self._peers.get()
+
+
+def play(path: str, scenario: Callable[[Host], Coroutine[Any, Any, None]]) -> None:
+    """Runs a scenario with a runtime."""
+
+    async def whole() -> None:
+        host = Host(path)
+        await host.open()
+        try:
+            await asyncio.wait_for(scenario(host), PATIENCE)
+        finally:
+            host.close()
+
+    asyncio.run(whole())
+
+
+async def ended(task: asyncio.Future[Any]) -> None:
+    """Cancels what is served."""
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def served(made: Plugin, path: str, *, reconnect: bool = False) -> asyncio.Task[None]:
+    return asyncio.create_task(serve(made, "mine", "10", path, reconnect=reconnect))
+
+
+@contextlib.contextmanager
+def logged(text: str) -> Iterator[asyncio.Event]:
+    """An event that is set when the log has a line with this text, from whatever thread."""
+    loop, seen = asyncio.get_running_loop(), asyncio.Event()
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if text in record.getMessage():
+                loop.call_soon_threadsafe(seen.set)
+
+    listener = Listener()
+    logging.getLogger().addHandler(listener)
+    try:
+        yield seen
+    finally:
+        logging.getLogger().removeHandler(listener)
+
+
+def updates(*ids: str) -> list[api.ContainerUpdate]:
+    return [api.ContainerUpdate(container_id=one) for one in ids]
+
+
+async def awaited(made: Plugin, wanted: list[api.ContainerUpdate]) -> list[api.ContainerUpdate]:
+    return await made.update_containers(wanted)
