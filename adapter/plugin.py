@@ -18,7 +18,7 @@ from adapter.inventory import Inventory
 from adapter.loop import Loop
 from adapter.nri import Answer, Context, Deferred, Plugin, api, runtimes
 from adapter.nri.events import mask
-from adapter.nri.stub import RESERVE
+from adapter.nri.plugin import RESERVE
 from adapter.owner import Owner
 from adapter.settings import Settings
 from adapter.times import Histogram, quantiles

@@ -9,7 +9,8 @@ of loop uses `Stub`. `api` has NRI's messages.
 from typing import TYPE_CHECKING, Any
 
 from adapter.nri.deferred import Answer, Deferred
-from adapter.nri.stub import Context, Handled, Plugin, Stub
+from adapter.nri.plugin import Context, Handled, Plugin
+from adapter.nri.stub import Stub
 from adapter.nri.transport import DEFAULT_SOCKET, Identity, connect, identity, launched
 from adapter.proto import nri_pb2 as api
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from adapter.errors import AdapterError, CallError, RegistrationError
 from adapter.nri import events, runtimes
-from adapter.nri.stub import Context, Plugin, Stub, batches
+from adapter.nri.plugin import Context, Plugin
+from adapter.nri.stub import Stub, batches
 from adapter.nri.transport import DEFAULT_SOCKET, Identity, connect, identity, launched
 from adapter.nri.updating import Updating
 from adapter.proto import nri_pb2 as api

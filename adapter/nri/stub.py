@@ -1,4 +1,4 @@
-"""The plugin side of NRI. A plugin is a subclass of `Plugin`; a `Stub` connects it with the wire protocol.
+"""A plugin's session with a runtime: a `Stub` connects a `Plugin` with the wire protocol.
 
 The stub does no input or output: it takes bytes, and passes bytes to a function.
 """
@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from adapter.errors import AdapterError, CallError, MessageTooLarge, RegistrationError
 from adapter.nri import events
 from adapter.nri.deferred import Answer, Deferred
+from adapter.nri.plugin import Context, Plugin
 from adapter.proto import nri_pb2 as api
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
 if TYPE_CHECKING:
-    from adapter.nri.updating import Updating
+    pass
 
 log = logging.getLogger(__name__)
 
@@ -32,172 +33,10 @@ NRI_VERSION = "v0.12.5"
 DEFAULT_REGISTRATION_TIMEOUT = 5.0
 DEFAULT_REQUEST_TIMEOUT = 2.0
 """Seconds; for runtimes that report no timeouts (NRI <= 0.6)."""
-RESERVE = 0.1
-"""Seconds before a call's deadline at which the answer should be sent at the latest."""
 MAX_STATE = 64 << 20
 """Maximum bytes of the parts of a Synchronize."""
 UPDATES_PER_CALL = 3 << 20
 """Bytes of updates in one message; more updates go into further messages."""
-
-
-Handled: TypeAlias = Answer[T] | Coroutine[Any, Any, T | None]
-"""What a handler returns: an `Answer`, or the coroutine of an `async def` handler."""
-
-
-class Context:
-    """The method and the deadline of a call."""
-
-    __slots__ = ("_came", "_clock", "deadline", "due", "is_heard", "method")
-
-    def __init__(
-        self, method: str, timeout: float, clock: Callable[[], float], came: float, reserve: float = RESERVE
-    ) -> None:
-        """Takes the method's name, the call's seconds, and when it came on `clock`; `reserve` are seconds too.
-
-        The clock is time.monotonic except in tests.
-        """
-        self.method = method
-        """The name of the call or event, such as `StartContainer`."""
-        self.deadline = came + timeout
-        """When the runtime stops waiting, in seconds on the clock."""
-        self.due = self.deadline - min(reserve, max(timeout, 0) / 2)
-        """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
-        self.is_heard = True
-        """Whether the runtime can hear the answer: it has not closed the connection."""
-        self._came = came
-        self._clock = clock
-
-    def elapsed(self) -> float:
-        """Returns the seconds since the call came."""
-        return self._clock() - self._came
-
-    def remaining(self) -> float:
-        """Returns the seconds until the deadline; negative after it."""
-        return self.deadline - self._clock()
-
-
-class Plugin:
-    """An NRI plugin. A subclass is subscribed to the events whose handlers it overrides.
-
-    A handler gets NRI's request message and the call's `Context`. It returns the response, a `Deferred`, or None for an
-    empty response. An exception becomes the error of the call: a `CallError` has its own status, any other exception
-    has UNKNOWN and the exception's text. Under `serve`, handlers and hooks may be `async def`.
-    """
-
-    reserve = RESERVE
-    """Seconds before a call's deadline at which `Context.due` is."""
-    failure_policy = api.FailurePolicy(keep_connected=True)
-    """Tells the runtime (NRI >= 0.12.4) what to do when no answer comes in time."""
-    ask_for_updates: Callable[[Iterable[api.ContainerUpdate]], Updating] | None = None
-    """Set by `run` and `serve` while they have a connection; `update_containers` calls it."""
-
-    def update_containers(self, updates: Iterable[api.ContainerUpdate]) -> Updating:
-        """Asks the runtime, at any time and from any thread, to update containers. Returns what failed, later.
-
-        A handler does not wait for that: the runtime may take updates between two events only. Updates that belong to
-        an event go into the response of `create_container`, `update_container` or `stop_container`.
-
-        Raises AdapterError where the plugin has not joined a runtime, and where the runtime takes no such updates or
-        may deadlock over them (NRI <= 0.12.0), MessageTooLarge for one update of more than 4 MiB.
-        """
-        ask = self.ask_for_updates  # a lost connection sets it to None in another thread
-        if ask is None:
-            raise AdapterError("the plugin has not joined a runtime that could update containers")
-        return ask(updates)
-
-    def on_join(self) -> Coroutine[Any, Any, None] | None:
-        """The plugin has joined a runtime: its answer to Synchronize is on the way, events follow."""
-
-    def on_disconnect(self, reason: str) -> Coroutine[Any, Any, None] | None:
-        """The connection of a plugin that had joined is gone. `reason` is empty if the runtime has closed it."""
-
-    def configure(self, request: api.ConfigureRequest, context: Context) -> Handled[api.ConfigureResponse]:
-        """The runtime describes itself. `events` in the response replaces the subscription by overriding."""
-
-    def synchronize(self, request: api.SynchronizeRequest, context: Context) -> Handled[api.SynchronizeResponse]:
-        """The existing pods and containers, all parts joined. Called once, before the first event."""
-
-    def shutdown(self) -> Coroutine[Any, Any, None] | None:
-        """The runtime shuts down. Current runtimes never call this."""
-
-    def run_pod_sandbox(
-        self, request: api.RunPodSandboxRequest, context: Context
-    ) -> Handled[api.RunPodSandboxResponse]:
-        """A pod's sandbox was started."""
-
-    def update_pod_sandbox(
-        self, request: api.UpdatePodSandboxRequest, context: Context
-    ) -> Handled[api.UpdatePodSandboxResponse]:
-        """A pod's resources are about to change. Only from runtimes that report NRI 0.12 or later."""
-
-    def post_update_pod_sandbox(
-        self, request: api.PostUpdatePodSandboxRequest, context: Context
-    ) -> Handled[api.PostUpdatePodSandboxResponse]:
-        """A pod's resources have changed. Availability as of update_pod_sandbox."""
-
-    def stop_pod_sandbox(
-        self, request: api.StopPodSandboxRequest, context: Context
-    ) -> Handled[api.StopPodSandboxResponse]:
-        """A pod's sandbox was stopped."""
-
-    def remove_pod_sandbox(
-        self, request: api.RemovePodSandboxRequest, context: Context
-    ) -> Handled[api.RemovePodSandboxResponse]:
-        """A pod is removed."""
-
-    def create_container(
-        self, request: api.CreateContainerRequest, context: Context
-    ) -> Handled[api.CreateContainerResponse]:
-        """A container is about to be created; the response may adjust it and update others."""
-
-    def post_create_container(
-        self, request: api.PostCreateContainerRequest, context: Context
-    ) -> Handled[api.PostCreateContainerResponse]:
-        """A container was created."""
-
-    def start_container(
-        self, request: api.StartContainerRequest, context: Context
-    ) -> Handled[api.StartContainerResponse]:
-        """A created container is about to start; its process exists and waits."""
-
-    def post_start_container(
-        self, request: api.PostStartContainerRequest, context: Context
-    ) -> Handled[api.PostStartContainerResponse]:
-        """A container was started."""
-
-    def update_container(
-        self, request: api.UpdateContainerRequest, context: Context
-    ) -> Handled[api.UpdateContainerResponse]:
-        """A container's resources are about to change; the response may change how."""
-
-    def post_update_container(
-        self, request: api.PostUpdateContainerRequest, context: Context
-    ) -> Handled[api.PostUpdateContainerResponse]:
-        """A container's resources have changed."""
-
-    def stop_container(self, request: api.StopContainerRequest, context: Context) -> Handled[api.StopContainerResponse]:
-        """A container has ended; the response may update others."""
-
-    def remove_container(
-        self, request: api.RemoveContainerRequest, context: Context
-    ) -> Handled[api.RemoveContainerResponse]:
-        """A container is removed."""
-
-    def validate_container_adjustment(
-        self, request: api.ValidateContainerAdjustmentRequest, context: Context
-    ) -> Handled[api.ValidateContainerAdjustmentResponse]:
-        """Plugins have adjusted a container; the response may reject it. Availability as of update_pod_sandbox."""
-
-    def answered(self, context: Context) -> None:
-        """The answer to a call has been written. Called in the thread that has completed the answer."""
-
-    def subscription(self) -> int:
-        """Returns the event mask of the handlers that this class overrides."""
-        return events.mask(
-            call.method
-            for call in events.BY_EVENT.values()
-            if getattr(type(self), call.handler) is not getattr(Plugin, call.handler)
-        )
 
 
 class Stub:

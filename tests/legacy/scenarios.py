@@ -36,7 +36,7 @@ import pytest
 import yaml
 
 from adapter.nri import api
-from adapter.nri.stub import RESERVE
+from adapter.nri.plugin import RESERVE
 from adapter.settings import PluginSettings
 
 from .creations import creating

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from adapter.nri import api
-from adapter.nri.stub import RESERVE
+from adapter.nri.plugin import RESERVE
 from adapter.settings import PluginSettings
 
 from .creations import configured, created, creating, saying
