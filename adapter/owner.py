@@ -15,8 +15,8 @@ import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from adapter import state_directory
 from adapter.errors import ConfigError, reason_of
+from adapter.state_directory import Identity, identity, open_file
 from adapter.trust import Trust, strict
 
 log = logging.getLogger(__name__)
@@ -58,16 +58,18 @@ class Owner:
         """The last event that the owner before has served, if it has released the lock."""
         self.served_before_at = math.inf
         self._has_said = self._has_no_locks = False
+        self._identity = 0, 0
+        """Which file the open lock is."""
         self._fd = self._opened()
 
-    def open(self, name: str, flags: int) -> int:
-        """Returns a descriptor of a file in the state directory. Raises ConfigError."""
-        return state_directory.open_file(self.directory, name, flags, self._trust)
+    def open(self, name: str, flags: int) -> tuple[int, Identity]:
+        """Returns a descriptor of a file in the state directory, and which file it is. Raises ConfigError."""
+        return open_file(self.directory, name, flags, self._trust)
 
     def _opened(self) -> int:
         """Returns a descriptor of the lock, -1 if it cannot be opened."""
         try:
-            fd = self.open("lock", os.O_RDWR | os.O_CREAT)
+            fd, self._identity = self.open("lock", os.O_RDWR | os.O_CREAT)
         except ConfigError as error:
             if not self.fault:
                 log.warning("%s: %s", error, FORGOTTEN)
@@ -85,7 +87,7 @@ class Owner:
     def _is_there(self) -> bool:
         """Whether the lock is the file that other processes open now."""
         try:
-            return os.path.samestat(os.stat(self._path), os.fstat(self._fd))
+            return identity(os.stat(self._path)) == self._identity
         except OSError:
             return False
 

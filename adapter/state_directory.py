@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TypeAlias
 
 from adapter.errors import ConfigError, reason_of
 from adapter.trust import Trust, foreign, off, strict
@@ -20,8 +21,17 @@ MODE_ABOVE = 0o755
 """The mode of missing directories above the state directory."""
 
 
-def open_file(directory: str, name: str, flags: int, trust: Trust = strict) -> int:
-    """Returns a descriptor of a regular file, which gets the mode 0600 if `flags` make it.
+Identity: TypeAlias = tuple[int, int]
+"""Which file it is: device and inode. No other file has the same as long as this one is open."""
+
+
+def identity(status: os.stat_result) -> Identity:
+    """Returns which file a status is of."""
+    return status.st_dev, status.st_ino
+
+
+def open_file(directory: str, name: str, flags: int, trust: Trust = strict) -> tuple[int, Identity]:
+    """Returns a descriptor of a regular file, which gets the mode 0600 if `flags` make it, and which file it is.
 
     The flags must not have O_TRUNC: a file is judged when it is open. Raises ConfigError.
     """
@@ -40,7 +50,7 @@ def open_file(directory: str, name: str, flags: int, trust: Trust = strict) -> i
         except (OSError, ConfigError):
             os.close(fd)
             raise
-        return fd
+        return fd, identity(status)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def state(tmp_path: Path) -> Path:
 def fault(state: Path, name: str = "journal", trust: Trust = strict) -> str:
     """Why a file of the state directory is not opened, without the paths."""
     try:
-        os.close(state_directory.open_file(str(state), name, os.O_RDWR | os.O_CREAT, trust))
+        os.close(state_directory.open_file(str(state), name, os.O_RDWR | os.O_CREAT, trust)[0])
     except ConfigError as error:
         return str(error).replace(f"{state}", "STATE")
     return ""

@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "container_files": {"errors", "gojson", "oci", "paths", "proto"},
     "legacy": {
         *("errors", "gojson", "job", "log_lines", "loop", "mount_namespace", "nri", "oci", "owner", "paths", "process"),
-        *("proto", "settings", "trust"),
+        *("proto", "settings", "state_directory", "trust"),
     },
     "hooks": {
         *("creation", "errors", "gojson", "job", "loop", "mount_namespace", "nri", "oci", "paths", "process", "proto"),

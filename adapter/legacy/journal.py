@@ -17,6 +17,7 @@ from adapter.legacy.config import Entry
 from adapter.legacy.records import Change, Create, Delete, without_deletes
 from adapter.legacy.request import Target
 from adapter.owner import FORGOTTEN, Owner
+from adapter.state_directory import identity
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ class Journal:
         self._owner = owner
         self._boot = ""
         self._fd = -1
+        self._identity = 0, 0
+        """Which file the open journal is."""
         self.existed = False
         """Whether an earlier process of this boot has left a journal."""
         self.fault = ""
@@ -90,7 +93,7 @@ class Journal:
     def _open(self) -> None:
         with open(BOOT_ID, encoding="ascii") as file:
             self._boot = file.read().strip()
-        fd = self._owner.open("journal", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        fd, which = self._owner.open("journal", os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             with open(fd, "rb", closefd=False) as file:
                 header = file.readline()
@@ -98,7 +101,7 @@ class Journal:
         except (OSError, ValueError):
             os.close(fd)
             raise
-        self._fd, self._known = fd, len(header)
+        self._fd, self._identity, self._known = fd, which, len(header)
         self._held, self._own = _Held(len(header)), set()
         if not self.existed:
             self._known = os.fstat(fd).st_size
@@ -172,7 +175,7 @@ class Journal:
     def _is_there(self) -> bool:
         try:
             status = os.stat(self._path)
-            return os.path.samestat(status, os.fstat(self._fd)) and status.st_size >= self._known
+            return identity(status) == self._identity and status.st_size >= self._known
         except OSError:
             return False
 
@@ -183,7 +186,7 @@ class Journal:
         new = f"{self._path}.new"
         fd = -1
         try:
-            fd = self._owner.open("journal.new", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            fd, which = self._owner.open("journal.new", os.O_RDWR | os.O_CREAT | os.O_APPEND)
             os.ftruncate(fd, 0)
             held = self._fill(fd, creates)
             os.rename(new, self._path)
@@ -193,6 +196,7 @@ class Journal:
                 os.unlink(new)
         else:
             self._fd, fd = fd, self._fd
+            self._identity = which
             self._held, self._known, self._own = held, held.size, set()
             self._is_torn = self._lacks_something = False
             if self.fault:

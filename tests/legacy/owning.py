@@ -8,6 +8,7 @@ from pathlib import Path
 from adapter.legacy.journal import Journal
 from adapter.legacy.ledger import Ledger
 from adapter.owner import Owner
+from adapter.state_directory import Identity
 
 
 class Held(Owner):
@@ -15,11 +16,11 @@ class Held(Owner):
 
     lock = -1
 
-    def open(self, name: str, flags: int) -> int:
-        fd = super().open(name, flags)
+    def open(self, name: str, flags: int) -> tuple[int, Identity]:
+        opened = super().open(name, flags)
         if name == "lock":
-            self.lock = fd
-        return fd
+            self.lock = opened[0]
+        return opened
 
     def die(self) -> None:
         if self.lock >= 0:
