@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 GRACE = 10.0
 """Seconds that chains under way get at the end."""
 LINGER = 0.1
-"""Seconds for which an adapter that is asked to end serves on. While it was the owner, the adapters before it may have
-passed on an event that comes only now."""
+"""Seconds for which an adapter that is asked to end still serves: the runtime may have offered an event to a waiting
+adapter, which left it to this one, and passes it to this one only now."""
 FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0
 """Seconds between two attempts to join: each wait is twice the one before."""
 REMINDER = 10.0

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 FORGOTTEN = "what is owed is forgotten with this process (state.directory)"
 
 _OWNER = 0
-"""The byte of the file whose lock makes the owner. Every byte behind it stands for ids of pods and containers."""
+"""The byte of the file whose lock makes the owner. Each byte after it stands for ids of pods and containers."""
 _IDS = 1 << 32
 _FLOCK = "hhqqi0q"
 """The C structure flock of 64-bit machines: type, whence, start, length, pid."""
@@ -34,9 +34,9 @@ class Owner:
     """The right to serve events. Locks are of this open file (F_OFD_SETLK), so they end with the process."""
 
     def __init__(self, directory: str, trust: Trust = strict) -> None:
-        """Takes the state directory, which is made if it is missing, and what decides whether it may be used.
+        """Takes the state directory, which is made if it is missing, and the policy that judges it.
 
-        As long as there is none, `take` makes this adapter the owner, whatever others do.
+        While the directory cannot be used, `take` makes this adapter the owner, whatever other adapters do.
         """
         self.directory = directory
         self._trust = trust
@@ -49,7 +49,7 @@ class Owner:
         """Why the state directory cannot be used, empty if it can be."""
         self._kept: set[str] = set()
         self._token = ""
-        """What the file holds since this process became the owner, or since it released the lock."""
+        """What this process last wrote to the file."""
         self.last = ""
         """The last event that this process has got. The next owner may get the same event from the runtime."""
         self.last_at = 0.0
@@ -92,9 +92,9 @@ class Owner:
             return False
 
     def keep(self) -> None:
-        """Opens the lock if it is not open, and makes it anew if somebody has removed or replaced it.
+        """Opens the lock again if it could not be opened before, or was removed or replaced.
 
-        If another process has been faster, this one is not the owner any more.
+        If another process has taken the new lock, this process is no longer the owner.
         """
         if self._is_there:
             self.fault = ""
@@ -136,7 +136,7 @@ class Owner:
         return self.is_held
 
     def _follow(self) -> None:
-        """Opens the lock that has replaced the one which this process waits for."""
+        """Opens the file that has replaced the lock for which this process waits."""
         if self.has_directory and not (self.is_held or self._kept or self._is_there) and os.path.lexists(self._path):
             self._open_again()
 
@@ -215,7 +215,7 @@ class Owner:
 
 
 def _moment(mark: str) -> float:
-    """Returns the moment of the last event that an owner has noted; an earlier version did not."""
+    """Returns the moment of the owner's last event, infinity for an owner of a version that wrote none."""
     words = mark.split()
     with suppress(IndexError, ValueError):
         return float(words[2])
@@ -223,7 +223,7 @@ def _moment(mark: str) -> float:
 
 
 def _mark() -> str:
-    """Returns what no other process writes, behind the pid, which may be 1 in each container."""
+    """Returns the pid, and a random number: in containers, every adapter may have pid 1."""
     return f"{os.getpid()} {os.urandom(8).hex()}"
 
 

@@ -78,7 +78,7 @@ class Adapter(Plugin):
         self._inventory: Inventory | None = None
         """What the runtime has, as long as another adapter serves its events."""
         self._listed_at = 0.0
-        """The moment of the last Synchronize."""
+        """When the last Synchronize came."""
         self.send_updates: Send | None = None
         """Asks the runtime for updates of containers; the daemon sets it for each connection."""
         self.join_again: Callable[[], object] = lambda: None

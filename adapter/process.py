@@ -79,7 +79,7 @@ class Process:
         self._child_ends = self._spawn(program)
 
     def wait(self, on_output: Callable[[Self], None]) -> None:
-        """Lets the program wait for its request. `on_output` is called if it writes something before."""
+        """Lets the program wait for its request. `on_output` is called if the program writes something before that."""
         self._is_waiting = True
         self._part_pipes()
         for name in ("_out", "_err"):

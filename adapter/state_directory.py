@@ -1,8 +1,8 @@
 """Opens the files of a state directory. Who can write to one of them has plugins run as root, or root write elsewhere.
 
-So nothing is opened or made before the directory is judged, no link in it is followed, and what was opened is judged
-itself. More is an error here than for other files: another owner, and a directory that anybody can write to, also a
-sticky one.
+So the directory is judged before anything in it is opened or made, links in it are not followed, and each open file is
+judged too. The rules are stricter than for other files: another owner is an error, and so is a world-writable
+directory, even with the sticky bit.
 """
 
 from __future__ import annotations

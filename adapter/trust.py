@@ -102,7 +102,7 @@ def off(path: str, root: str = "/") -> str:
 
 
 class Trusted:
-    """The programs that were found good; decides again only when the status of one of the executed files has changed.
+    """The programs that were judged good. A program is judged again when one of its files has changed.
 
     The interpreters of a script are executed, too.
     """

@@ -1,4 +1,4 @@
-"""Colours of what needs the eye, on terminals of users who do not refuse them."""
+"""Colours for words that report a problem, on terminals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def painted(text: str, style: int) -> str:
 
 
 def by_word(line: str) -> str:
-    """Returns a printable line in which the first word is coloured if it needs the eye."""
+    """Returns a printable line. Its first word is coloured if it reports a problem."""
     match = _FIRST.match(line)
     if match is None:
         return line

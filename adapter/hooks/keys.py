@@ -13,7 +13,7 @@ from adapter.hooks.patterns import compiled
 
 CONTAINERD, CRIO = "containerd", "CRI-O"
 PREFIXES = {CONTAINERD: "io.kubernetes.cri.", CRIO: "io.kubernetes.cri-o."}
-"""What the keys of a runtime begin with; each of its containers has some."""
+"""The prefix of a runtime's keys; each of its containers has such keys."""
 SAME = (
     ("io.kubernetes.cri.container-name", "io.kubernetes.container.name"),
     ("io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"),
@@ -43,7 +43,7 @@ _OTHERS = (
 
 
 class Foreign(NamedTuple):
-    """A key that only one runtime has, and what the other calls the same."""
+    """A key of one runtime, and the other runtime's key for the same thing."""
 
     runtime: str
     key: str
@@ -62,7 +62,7 @@ def may_be_added(pattern: str) -> bool:
 
 
 def runtime_of(annotations: Iterable[str]) -> str:
-    """Returns the runtime of a container with these keys of annotations, empty if they do not tell."""
+    """Returns the runtime that has added some of these annotation keys, empty if none has."""
     keys = tuple(annotations)
     return next((name for name, prefix in PREFIXES.items() if any(key.startswith(prefix) for key in keys)), "")
 

@@ -100,7 +100,7 @@ class Bridge:
         return self._handover.fault
 
     def keep_state(self) -> None:
-        """Sees to the lock and the journal. To be called at each event."""
+        """Checks and repairs the lock and the journal. Call it at each event."""
         self._handover.keep()
 
     def take_over(

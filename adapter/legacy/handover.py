@@ -49,7 +49,7 @@ class Handover:
         return self._owner is None or self._owner.is_held
 
     def take_over(self, ids: Iterable[str]) -> bool:
-        """Goes on with the journal of the owner before; returns whether there was one. Takes what the runtime has."""
+        """Resumes from the previous owner's journal; returns whether there was one. `ids` are the runtime's."""
         assert self._owner is not None  # noqa: S101 - an adapter without a lock has no one before it
         journal = Journal(self._owner)
         journal.on_fault = self._try_later
@@ -68,7 +68,7 @@ class Handover:
         return self._owner.fault or self._ledger.fault if self._owner is not None and self._owner.is_held else ""
 
     def keep(self) -> None:
-        """Sees to the lock and the journal. To be called at each event: while nothing is wrong, no timer runs."""
+        """Checks and repairs the lock and the journal. Call it at each event: a timer runs only during a fault."""
         if self._owner is not None and self._owner.is_held:
             self._owner.keep()
             self._ledger.mend()
@@ -83,14 +83,14 @@ class Handover:
         self.keep()
 
     def _look(self) -> None:
-        """Lets the events go on that wait for chains of an earlier owner, as these end."""
+        """Starts the events that wait for an earlier owner's chains, as these end."""
         assert self._owner is not None  # noqa: S101 - likewise
         is_alone = self._owner.is_alone
         ended = [job for job in self._elsewhere if is_alone or not self._owner.is_elsewhere(job.target.id)]
         try:
             self._ledger.read_again()
             self._ledger.mend()
-        except Exception:  # they wait for this
+        except Exception:  # the events must not wait for ever
             log.exception("a bug: the journal has not been read")
         for job in ended:
             self._elsewhere.remove(job)

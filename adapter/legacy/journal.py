@@ -22,7 +22,7 @@ from adapter.state_directory import identity
 log = logging.getLogger(__name__)
 
 MOST_DEAD = 1 << 20
-"""Bytes of ended lives in the file, beyond as many as there are of others, with which it is written anew."""
+"""The file is written anew when ended lives take this many bytes more than the others."""
 _PIECE = 1 << 16
 """Bytes of one write."""
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -31,7 +31,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 class Journal:
     """The journal of the owner. An earlier owner may still add to it. No event fails for an error of the disk.
 
-    A file that cannot be opened, or that lacks something, is opened and written anew as soon as that is possible.
+    A file that cannot be opened is tried again, and an incomplete file is written anew, as soon as possible.
     """
 
     def __init__(self, owner: Owner) -> None:
@@ -47,7 +47,7 @@ class Journal:
         self.fault = ""
         """Why what is owed would be forgotten with this process; empty if it would not."""
         self.on_fault: Callable[[], object] = lambda: None
-        """Called when something has gone wrong."""
+        """Called at each fault."""
         self._lacks_something = False
         """Whether the ledger has what the file has not."""
         self._is_read = False
@@ -57,19 +57,19 @@ class Journal:
         self._known = 0
         """The bytes at the beginning of the file that have been read, or that this process has written."""
         self._own: set[int] = set()
-        """Where records of this process begin behind these bytes. To be passed over: the ledger knows more by now."""
+        """Offsets of this process's own records after these bytes. Reading skips them: the ledger has them."""
         self._held = _Held()
         self._ended: set[tuple[str, tuple[str, int]]] = set()
-        """The deletes that have ended while the file was not open, and that it may have as owed."""
+        """The deletes that ended while the file was not open: the file may still list them as owed."""
 
     def read(self) -> list[Change]:
-        """Returns what the file has that was not known: at first the creates without a delete."""
+        """Returns the changes that have not been read. The first call returns the creates without a delete."""
         if self._fd < 0:
             return self._first()
         news: list[Change] = []
         try:
             for change in self._news():
-                news.append(change)  # noqa: PERF402 - those before an error count
+                news.append(change)  # noqa: PERF402 - the changes before an error count
         except OSError as error:
             self._complain(error)
             self._is_read = False
@@ -107,7 +107,7 @@ class Journal:
             self._known = os.fstat(fd).st_size
 
     def _news(self) -> Iterator[Change]:
-        """Yields the changes by others behind what is known. A last line without its end is read again later."""
+        """Yields the changes of other processes that have not been read. An incomplete last line is read later."""
         with open(self._fd, "rb", closefd=False) as file:
             at = file.seek(self._known)
             line = b"\n"
@@ -165,7 +165,7 @@ class Journal:
 
     @property
     def is_to_be_written(self) -> bool:
-        """Whether the owner's file lacks something, is not there any more, or has much that has ended."""
+        """Whether the owner must write the file anew: it is incomplete, gone, or mostly about ended lives."""
         if not self._owner.is_held:
             return False
         if not self._lacks_something and not self._is_there():

@@ -25,7 +25,7 @@ class Ledger:
         self._journal: Journal | None = None
 
     def keep_in(self, journal: Journal | None) -> None:
-        """Goes on with what a journal has, and writes to it; without one, goes on with nothing."""
+        """Resumes from a journal, and writes to it; without one, starts empty."""
         if self._journal is not None:
             self._journal.close()
         self._journal = journal
@@ -40,7 +40,7 @@ class Ledger:
         return self._journal.fault if self._journal is not None else ""
 
     def read_again(self) -> None:
-        """Takes what is new in the journal: an earlier owner writes to it, too."""
+        """Takes the changes that an earlier owner has written to the journal."""
         for change in self._journal.read() if self._journal is not None else ():
             if isinstance(change, Create):
                 self._targets.setdefault(change.target.id, change.target)
@@ -52,7 +52,7 @@ class Ledger:
                     del self._owed[change.id]
 
     def mend(self) -> None:
-        """Opens the journal if it is not open; writes it anew if it lacks something, or has much that has ended."""
+        """Opens the journal if it is not open; writes it anew if it is incomplete or mostly about ended lives."""
         if self._journal is not None and self._journal.is_to_be_written:
             self.read_again()
             self._journal.write(self._creates())

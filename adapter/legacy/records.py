@@ -1,4 +1,4 @@
-"""The lines of the journal, and what they amount to. Pure.
+"""The lines of the journal: writing them, reading them, and the creates without a delete. Pure.
 
 The first line names the format and the boot. Each other line is a create, or the end of a delete. Only the first create
 of an id has its spec and labels: those after it are of the same pod or container.
@@ -16,9 +16,9 @@ from adapter.legacy.request import Target
 
 FORMAT = 1
 MOST_KEPT = 32 << 10
-"""Bytes of a spec with its labels, beyond which both are left out: whoever makes a pod decides how large they are."""
+"""Maximum bytes of spec and labels together. A larger pair is left out: pod authors choose its size."""
 _LONG = 3 * MOST_KEPT
-"""Bytes that they have in the file at most: é, for one, has two bytes, and six characters in JSON."""
+"""Maximum bytes of the pair in the file: the two bytes of é become six in JSON."""
 _NO_SPEC, _NO_LABELS = b'{"resources":null}', b"{}"
 _NAMES = ("created", "sandbox", "cgroup", "type", "version")
 _NUMBERS = ("pid", "started", "number")
@@ -87,9 +87,9 @@ def deleted(id_: str, key: tuple[str, int]) -> bytes:
 
 
 def change(line: bytes) -> Change | None:
-    """Returns what a line says; None if no adapter has written it.
+    """Returns the change in a line, None if no adapter has written the line.
 
-    A line that is torn is no JSON. One that lacks only its end is: with the next record it would be there again.
+    A torn line is not JSON. A line that lacks only its newline is JSON, and counts.
     """
     record = _decoded(_without_excess(line))
     with suppress(AttributeError, KeyError, TypeError, ValueError):
@@ -102,7 +102,7 @@ def change(line: bytes) -> Change | None:
 
 
 def without_deletes(changes: Iterable[Change]) -> list[Create]:
-    """Returns the creates without a delete. Those of one id have one target: the first, with the first pid known."""
+    """Returns the creates without a delete. All creates of an id get the first target, with the first known pid."""
     lives: dict[str, dict[tuple[str, int], Create]] = {}
     for made in changes:
         if isinstance(made, Delete):

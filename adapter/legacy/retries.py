@@ -12,10 +12,10 @@ FIRST_RETRY, LAST_RETRY = 10.0, 600.0
 
 
 class Retries:
-    """The pods and containers whose deletes are tried again. Each has one timer, however many plugins it is owed to."""
+    """The pods and containers whose deletes are tried again. Each id has one timer for all its plugins."""
 
     def __init__(self, loop: Loop, retry: Callable[[str], object]) -> None:
-        """Takes what tries all deletes that an id is owed."""
+        """`retry` is called with an id, and tries all deletes that the id is owed."""
         self._loop = loop
         self._retry = retry
         self._waits: dict[str, float] = {}
@@ -26,14 +26,14 @@ class Retries:
         return id_ in self._waits
 
     def begin(self, id_: str) -> None:
-        """Tries the deletes of an id later, if nothing happens to the id before."""
+        """Sets the timer of an id. `cancel` stops it."""
         self.cancel(id_)
         wait = self._waits.get(id_, FIRST_RETRY)
         self._waits[id_] = min(2 * wait, LAST_RETRY)
         self._timers[id_] = self._loop.call_at(self._loop.time() + wait, partial(self._retry, id_))
 
     def cancel(self, id_: str) -> None:
-        """Does not try again: the id lives, or its deletes are tried now."""
+        """Stops the timer: the id lives, or its deletes are tried now."""
         if (timer := self._timers.pop(id_, None)) is not None:
             timer.cancel()
 

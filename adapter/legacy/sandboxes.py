@@ -43,7 +43,7 @@ def names_conf_json(pid: int) -> bool:
 
 
 class Evidence(NamedTuple):
-    """Whether a runtime itself runs the plugins of its conf.json for pods, and how that is known."""
+    """Whether a runtime itself runs the plugins of its conf.json for pods, and why that is believed."""
 
     runs: bool
     why: str
@@ -51,7 +51,7 @@ class Evidence(NamedTuple):
 
 
 def evidence(runtime: Runtime, pid: int) -> Evidence:
-    """Returns what is known of a runtime and its process. If nobody has measured the version, the executable tells."""
+    """Returns the evidence about a runtime: its version in the table of measured versions, else its executable."""
     name = f"{runtime.name} {runtime.version}"
     if runtime.runs_plugins_for_pods is not None:
         runs = runtime.runs_plugins_for_pods
@@ -68,7 +68,7 @@ class Sandboxes:
     """Decides whether the events of pods are left to the runtime."""
 
     def __init__(self, settings: LegacySettings, host_root: str, runtime: Runtime, pid: int = 0) -> None:
-        """Takes the settings, where the node's files are, the runtime, and its pid, 0 if that is not known."""
+        """Takes the settings, the root of the node's files, the runtime, and its pid (0: unknown)."""
         self._settings = settings
         self._host_root = host_root
         self._runtime = runtime

@@ -1,4 +1,4 @@
-"""Where others ask the adapter how it is: the status socket, and the addresses of metrics and probes."""
+"""The sockets that show the adapter's state: for `status`, for metrics and for probes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REOPEN_AFTER = 10.0
-"""Seconds until an address is tried again that another adapter has, and the status socket that somebody has removed."""
+"""Seconds between two attempts to listen at an address that is in use, and between two looks at the status socket."""
 
 
 class Openings:
@@ -34,7 +34,7 @@ class Openings:
 
     @property
     def faults(self) -> list[str]:
-        """Why `status` cannot ask, and why there are no metrics and no probes; empty if all is there that is wanted."""
+        """Why `status`, metrics or probes do not work; empty if all work."""
         return list(self._faults.values())
 
     def open(self, directory: str, listen: Iterable[str], trust: Trust) -> None:
@@ -47,7 +47,7 @@ class Openings:
             self._listen(address)
 
     def _keep_status(self, directory: str, trust: Trust) -> None:
-        """Opens the status socket; also again, where somebody has removed it."""
+        """Opens the status socket, again if somebody has removed it."""
         from adapter.monitoring.status import StatusSocket  # noqa: PLC0415 - only now no runtime waits
 
         try:

@@ -28,7 +28,7 @@ BLOCKED = 0.1
 GRACE = 10.0
 """Seconds that cancelled coroutines get to end."""
 ENDED_BY_SIGTERM: list[Callable[[], None]] = []
-"""Ends each `serve` of the main thread's loop; the first sets the signal's handler, the last removes it."""
+"""Ends each `serve` of the main thread's loop. The first `serve` sets the handler of SIGTERM, the last removes it."""
 
 
 async def serve(plugin: Plugin, own: Identity, joining: Joining) -> None:
@@ -73,7 +73,7 @@ async def _serve_connection(plugin: Plugin, own: Identity, fd: int, tasks: Tasks
 
 @contextmanager
 def _cancelled_by_sigterm(serving: asyncio.Task[None]) -> Iterator[None]:
-    """A block that ends in good order when SIGTERM comes, unless the program handles that signal itself."""
+    """A block that SIGTERM ends without an error, unless the program handles SIGTERM itself."""
     is_ours = bool(ENDED_BY_SIGTERM) and current_thread() is main_thread()
     if not is_ours and not is_sigterm_free():
         yield
@@ -183,14 +183,14 @@ class AsyncSession(Session):
 
 
 class Tasks:
-    """The coroutines of handlers and hooks, of all connections: one outlives its connection, not `serve`."""
+    """The coroutines of handlers and hooks. A coroutine may outlive its connection, but not `serve`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start(self, handler: str, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> Deferred[Any]:
-        """Starts the coroutine of a handler; returns what it will answer, at the latest when the context says."""
+        """Starts the coroutine of a handler; returns its answer, which comes at `context.due` at the latest."""
         answer: Deferred[Any] = Deferred()
         began = time.monotonic()
         task = self._loop.create_task(Steps(handler, coroutine), name=handler)
@@ -208,13 +208,13 @@ class Tasks:
             await asyncio.wait(left, timeout=GRACE)
 
     async def cancel(self) -> None:
-        """Cancels all, and waits until they have ended; names those that do not."""
+        """Cancels all coroutines; waits at most GRACE seconds for their end; logs the names of the rest."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             _, busy = await asyncio.wait(self._tasks, timeout=GRACE)
             for task in busy:
-                log.warning("%s goes on %g s after it was cancelled: it is left", task.get_name(), GRACE)
+                log.warning("%s still runs %g s after it was cancelled: it is left", task.get_name(), GRACE)
 
     def _ended(self, answer: Deferred[Any], began: float, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -230,28 +230,28 @@ class Tasks:
 
 
 class Cancelled(CallError):
-    """The answer of a coroutine that was cancelled: by itself, or at the end."""
+    """The answer of a cancelled coroutine."""
 
 
 class Steps(Coroutine[Any, Any, Any]):
-    """The coroutine of a handler; the log names it when it blocks the loop."""
+    """The coroutine of a handler. The log names the handler if a step blocks the loop."""
 
     def __init__(self, handler: str, coroutine: Coroutine[Any, Any, Any]) -> None:
         self._handler = handler
         self._coroutine = coroutine
 
     def send(self, value: Any) -> Any:
-        """Lets it go on."""
+        """Runs the next step."""
         with named_if_it_blocks(self._handler):
             return self._coroutine.send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Lets it go on with an error."""
+        """Runs the next step with an error."""
         with named_if_it_blocks(self._handler):
             return self._coroutine.throw(*error)
 
     def close(self) -> None:
-        """Ends it, if it has never begun."""
+        """Closes a coroutine that has not begun."""
         self._coroutine.close()
 
     def __await__(self) -> Generator[Any, Any, Any]:
@@ -260,7 +260,7 @@ class Steps(Coroutine[Any, Any, Any]):
 
 @contextmanager
 def named_if_it_blocks(handler: str) -> Iterator[None]:
-    """A step of a handler; the log names the handler if nothing else could run for too long."""
+    """Logs a handler's name if this step takes BLOCKED seconds or more."""
     began = time.monotonic()
     try:
         yield
@@ -278,5 +278,5 @@ def _log_failure(hook: str, _: object, error: Exception | None) -> None:
 def _answer_for(handler: str, answer: Deferred[Any], context: Context) -> None:
     """Answers a call in place of its handler, which is late."""
     error = CallError(Code.DEADLINE_EXCEEDED, f"{handler} has not answered in {context.elapsed():.1f} s")
-    log.warning("%s: the runtime gets this error, and the handler goes on", error)
+    log.warning("%s: the runtime gets this error, and the handler continues", error)
     answer.fail(error)

@@ -41,7 +41,7 @@ class Context:
         self.due = self.deadline - min(reserve, max(timeout, 0) / 2)
         """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
         self.is_heard = True
-        """Whether the runtime can hear the answer: it has not closed the connection."""
+        """Whether the runtime has not closed the connection, and so gets the answer."""
         self._came = came
         self._clock = clock
 

@@ -70,7 +70,7 @@ class Runtime(NamedTuple):
 
     @property
     def runs_plugins_for_pods(self) -> bool | None:
-        """Whether it runs the plugins of its conf.json for pods itself; None if this version has not been measured."""
+        """Whether the runtime itself runs the plugins of its conf.json for pods; None for versions not measured."""
         if self.name != "containerd":
             return False
         return _RUNS_PLUGINS_FOR_PODS.get(_numbers(self.version)[:2])

@@ -21,9 +21,8 @@ Failed = list[api.ContainerUpdate]
 class Updating(Deferred[Failed]):
     """The answer to `Plugin.update_containers`: the updates that have failed.
 
-    A coroutine awaits it, a thread of the program's own calls `result`, anybody else `then`: one of these, once. All
-    raise CallError, or give it to the listener, where the runtime refuses a call, and AdapterError where the connection
-    is lost.
+    Use one of these, once: await it in a coroutine, call `result` in a thread of your own, or `then` with a listener.
+    The error is a CallError if the runtime refuses a call, and an AdapterError if the connection is lost.
     """
 
     def __init__(self, calls: int, server: int) -> None:
@@ -61,7 +60,7 @@ class Updating(Deferred[Failed]):
         Raises TimeoutError after that time, and RuntimeError in the thread that serves the runtime.
         """
         if get_ident() == self._server:
-            raise RuntimeError("this thread serves the runtime: it would wait for what it has to read itself")
+            raise RuntimeError("this thread serves the runtime, and cannot wait for an answer that it has to read")
         completed = Event()
         self.then(lambda *_: completed.set())
         if not completed.wait(timeout):

@@ -164,7 +164,7 @@ def test_what_ignores_its_cancellation_is_named_and_a_hook_may_work_until_the_en
 
     play(path, scenario)
     assert [record.getMessage() for record in caplog.records if record.name == asynchronous.__name__] == [
-        "start_container goes on 0 s after it was cancelled: it is left"
+        "start_container still runs 0 s after it was cancelled: it is left"
     ]
 
 
