@@ -101,8 +101,9 @@ def test_it_notes_who_runs_plugins_for_pods_and_what_has_no_effect(node: Node, t
     own.parent.mkdir(parents=True)
     os.link(node.conf_json, own)
     node.shared_state = "state"
-    settings = node.settings({"sandboxes": "auto"}, hostRoot=f"{node.path}/root", runtime={"failRequest": True})
-    for nri, without_effect in (("v0.12.4", []), ("v0.12.3", ["runtime.failRequest has no effect"])):
+    no_effect = ["runtime.failRequest has no effect"]
+    for fails, nri, without_effect in ((True, "v0.12.4", []), (True, "v0.12.3", no_effect), (False, "v0.12.3", [])):
+        settings = node.settings({"sandboxes": "auto"}, hostRoot=f"{node.path}/root", runtime={"failRequest": fails})
         daemon = node.spawn()
         daemon.registration()
         daemon.configure(settings, "containerd", "2.5.0", nri)
