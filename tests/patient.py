@@ -2,7 +2,7 @@
 
 import sys
 
-from adapter import cli
+from adapter.cli import command_line as cli
 from adapter.runtime.flavour import Flavour
 
 *names, _, _ = Flavour.__init__.__defaults__ or ()

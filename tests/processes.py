@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.loop import READ, Loop, Timer
+from adapter.base.loop import READ, Loop, Timer
 
 PATIENCE = 60
 """Seconds, by the real clock, after which a test that waits for something has failed."""

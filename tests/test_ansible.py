@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from adapter.commands import COMMANDS
+from adapter.cli.commands import COMMANDS
 
 ROLE = Path(__file__).parents[1] / "examples/ansible/roles/v010_adapter"
 TASKS = (ROLE / "tasks/main.yml").read_text()

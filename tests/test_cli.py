@@ -17,10 +17,13 @@ from typing import Any
 
 import pytest
 
-from adapter import __version__, cli, daemon, nri, settings
-from adapter.commands import COMMANDS, demo, overview
+from adapter import __version__, nri, settings
+from adapter.cli import command_line as cli
+from adapter.cli import demo
+from adapter.cli.commands import COMMANDS, overview
+from adapter.daemon import daemon
+from adapter.daemon.guard import Launch
 from adapter.errors import AdapterError, ConfigError, RegistrationError
-from adapter.guard import Launch
 from adapter.nri import Identity
 from adapter.nri.stub import NRI_VERSION
 from adapter.settings import Settings
@@ -248,7 +251,7 @@ def test_once_without_a_runtime_it_ends() -> None:
 
 
 NEEDLESS = """argparse asyncio jsonschema multiprocessing prometheus_client re2 socket subprocess yaml adapter.runtime
-adapter.commands.arguments adapter.commands difflib platform shtab"""
+adapter.cli.arguments adapter.cli.commands difflib platform shtab"""
 
 
 def test_a_launched_daemon_loads_nothing_that_it_does_not_need_before_it_registers() -> None:
@@ -258,7 +261,7 @@ def test_a_launched_daemon_loads_nothing_that_it_does_not_need_before_it_registe
         [COMMAND], env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
     )
     loaded = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines() if line.startswith("import time:")}
-    assert {"adapter.daemon", "adapter.nri.stub"} <= loaded
+    assert {"adapter.daemon.daemon", "adapter.nri.stub"} <= loaded
     assert loaded & {*NEEDLESS.split()} == set()
 
 
@@ -351,5 +354,5 @@ def test_help_of_the_daemon_loads_no_other_command() -> None:
         [sys.executable, "-X", "importtime", COMMAND, "-h"], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0
-    assert "adapter.commands" in done.stderr
+    assert "adapter.cli.commands" in done.stderr
     assert not any(module in done.stderr for module in ("commands.check", "adapter.runtime", "shtab", "jsonschema"))

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from adapter import cli
-from adapter.commands import COMMANDS, completion
+from adapter.cli import command_line as cli
+from adapter.cli import completion
+from adapter.cli.commands import COMMANDS
 from tests.debian import missing
 
 CASES = {

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from adapter import cli
-from adapter.commands import demo
-from adapter.commands.simulate.view import as_json
+from adapter.cli import command_line as cli
+from adapter.cli import demo
+from adapter.cli.simulate.view import as_json
 from adapter.hooks import inject
 from adapter.nri import api
 from adapter.runtime import POD_LIFE, read

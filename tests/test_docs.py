@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from adapter import commands, settings
-from adapter.commands.check import configuration, nri, validator
-from adapter.commands.check.report import OK
-from adapter.commands.install import example
+from adapter import settings
+from adapter.cli import commands
+from adapter.cli.check import configuration, nri, validator
+from adapter.cli.check.report import OK
+from adapter.cli.install import example
 
 from .legacy.deviations import DEVIATIONS
 

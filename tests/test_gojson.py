@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adapter import gojson
+from adapter.base import gojson
 
 DEEP = 10_000
 

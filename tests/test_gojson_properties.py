@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from adapter import gojson
+from adapter.base import gojson
 
 quick = settings(deadline=None, max_examples=100)
 

@@ -17,8 +17,9 @@ from typing import IO, Any
 
 import pytest
 
-from adapter import cli, guard
-from adapter.commands.simulate.scratch import Scratch
+from adapter.cli import command_line as cli
+from adapter.cli import entry
+from adapter.cli.simulate.scratch import Scratch
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
 PATIENCE = 120
@@ -163,7 +164,7 @@ def test_no_command_shows_where_it_was(monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.setattr(sys, "argv", ["v010-adapter", "check"])
     before = signal.getsignal(signal.SIGINT)
     try:
-        assert guard.main() == 130
+        assert entry.main() == 130
     finally:
         signal.signal(signal.SIGINT, before)
     assert capsys.readouterr() == ("", SAID[1])
@@ -171,7 +172,7 @@ def test_no_command_shows_where_it_was(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 def test_sigint_that_is_ignored_stays_so() -> None:
     """A shell script that runs the command in the background ignores SIGINT."""
-    code = "import signal; from adapter import guard; guard.main(); print(signal.getsignal(signal.SIGINT).name)"
+    code = "import signal; from adapter.cli import entry; entry.main(); print(signal.getsignal(signal.SIGINT).name)"
     done = subprocess.run(
         ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", code, "completion", "bash"],
         capture_output=True,

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from adapter import gojson, logs, process, trunk
+from adapter.base import gojson, trunk
+from adapter.base.gojson import MAX_DEPTH, MAX_PLAIN_DEPTH, MAX_VALUES
 from adapter.errors import AdapterError
-from adapter.gojson import MAX_DEPTH, MAX_PLAIN_DEPTH, MAX_VALUES
 from adapter.hooks import file, model
-from adapter.job import runner
 from adapter.legacy import config, result
+from adapter.monitoring import logs
 from adapter.nri import stub
+from adapter.programs import process, runner
 
 HOOK = b'{"version":"1.0.0","hook":{"path":"/a"},"when":{"always":true},"stages":["poststop"],"more":%b}'
 READERS: dict[str, tuple[Callable[[bytes], Any], bytes, int]] = {

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter import logs
-from adapter.log_lines import TextFormatter
+from adapter.monitoring import logs
+from adapter.monitoring.log_lines import TextFormatter
 from adapter.settings import LogSettings
 from tests.processes import impatience
 
@@ -291,7 +291,7 @@ def test_setting_up_again_takes_the_place_of_what_was_and_keeps_what_was_not_wri
 
 AUTO = """
 import logging, sys
-from adapter import logs
+from adapter.monitoring import logs
 from adapter.settings import LogSettings
 logs.setup(LogSettings(target="auto"), syslog=sys.argv[1])
 logging.getLogger().info("hello")

@@ -20,11 +20,12 @@ from typing import Any
 
 import pytest
 
-from adapter import cli, gojson
-from adapter.commands import colours, status
-from adapter.commands.simulate.difference import changes
-from adapter.commands.simulate.view import TextView
-from adapter.times import BOUNDS
+from adapter.base import gojson
+from adapter.base.times import BOUNDS
+from adapter.cli import colours, status
+from adapter.cli import command_line as cli
+from adapter.cli.simulate.difference import changes
+from adapter.cli.simulate.view import TextView
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = str(Path(sys.executable).with_name("v010-adapter"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.owner import Owner
+from adapter.host.owner import Owner
 
 from .processes import open_descriptors
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter import cli
+from adapter.cli import command_line as cli
 
 EVIL = "a\x1b[2J\x1b]0;title\x07\nv010-adapter: all is well\r\x9b31m\u2028\u202e"
 

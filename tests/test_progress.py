@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from adapter.commands import progress
+from adapter.cli import progress
 
 
 @pytest.fixture(autouse=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from adapter.loop import Loop
+from adapter.base.loop import Loop
+from adapter.daemon.router import Adapter
 from adapter.nri import Context, api
-from adapter.plugin import Adapter
 from adapter.settings import parse
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adapter.sanitize import MAX_TEXT, for_log, printable
+from adapter.base.sanitize import MAX_TEXT, for_log, printable
 
 DANGEROUS = [
     chr(code) for code in [*range(32), *range(127, 160), 0x2028, 0x2029, 0x200E, 0x202E, 0xD800, 0xDFFF, 0xFEFF]

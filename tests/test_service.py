@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from adapter.loop import Loop
+from adapter.base.loop import Loop
 from adapter.monitoring.service import Service
 
 

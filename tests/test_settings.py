@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from adapter import settings, trust
+from adapter import settings
+from adapter.host import trust
 from adapter.settings import HooksSettings, LegacySettings, LogSettings, PluginSettings, Settings, parse, read
 
 FULL = """\

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from adapter import state_directory
 from adapter.errors import ConfigError
-from adapter.legacy.journal import Journal
-from adapter.owner import Owner
-from adapter.trust import Trust, off, strict
+from adapter.host import state_directory
+from adapter.host.owner import Owner
+from adapter.host.trust import Trust, off, strict
+from adapter.owed.journal import Journal
 
 from .test_trust_of_others import MASK, NOBODY, USER, set_acl
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import adapter
@@ -11,45 +13,13 @@ import adapter
 ROOT = Path(adapter.__file__).parent
 MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 
-# What a package, or a module, may import of ours besides itself. What has no line here stands above all of these: it
-# may import everything, and none of these may import it.
-MAY_IMPORT = {
-    "errors": set(),
-    "gojson": set(),
-    "proto": set(),
-    "loop": set(),
-    "monitoring": {"errors", "loop", "sanitize", "state_directory", "times", "trunk", "trust"},
-    "times": set(),
-    "paths": {"errors"},
-    "children": set(),
-    "mount_namespace": {"errors"},
-    "process": {"children", "loop", "mount_namespace", "paths"},
-    "trunk": {"loop"},
-    "job": {"errors", "loop", "mount_namespace", "nri", "paths", "process", "times"},
-    "settings": {"errors", "mount_namespace", "nri", "paths", "settings_reader", "trust"},
-    "settings_reader": {"errors"},
-    "sanitize": set(),
-    "trust": {"paths", "sanitize"},
-    "log_lines": {"sanitize"},
-    "logs": {"errors", "log_lines", "settings"},
-    "wire": {"errors", "proto"},
-    "nri": {"errors", "proto", "sanitize", "wire"},
-    "oci": {"errors", "gojson", "proto"},
-    "creation": {"log_lines", "nri"},
-    "inventory": {"proto"},
-    "owner": {"errors", "state_directory", "trust"},
-    "state_directory": {"errors", "trust"},
-    "container_files": {"errors", "gojson", "oci", "paths", "proto"},
-    "legacy": {
-        *("errors", "gojson", "job", "log_lines", "loop", "mount_namespace", "nri", "oci", "owner", "paths", "process"),
-        *("proto", "settings", "state_directory", "trust"),
-    },
-    "hooks": {
-        *("creation", "errors", "gojson", "job", "loop", "mount_namespace", "nri", "oci", "paths", "process", "proto"),
-        *("sanitize", "settings", "trust"),
-    },
-    "runtime": {"container_files", "errors", "nri", "paths", "wire"},
-}
+# From the bottom to the top: a package imports only what stands before it. `errors` is below all of them.
+ORDER = (
+    *("errors", "base", "proto", "wire", "nri", "oci", "host", "settings", "monitoring", "programs"),
+    *("legacy", "owed", "hooks", "daemon", "container_files", "runtime", "pytest_plugin", "cli"),
+)
+STRANGERS = {"hooks": {"legacy", "owed"}, "runtime": {"daemon"}, "container_files": {"daemon"}}
+"""Packages that stand before others and are none of their business."""
 # What would make the protocol depend on where its bytes come from and go to.
 INPUT_AND_OUTPUT = {
     *("asyncio", "io", "logging", "os", "select", "selectors"),
@@ -74,12 +44,33 @@ def package(name: str) -> str:
 
 
 def test_a_module_imports_only_what_stands_below_it() -> None:
-    parts = {module.parts[0].removesuffix(".py") for module in MODULES}
-    assert set(MAY_IMPORT) <= parts
+    parts = {module.parts[0].removesuffix(".py") for module in MODULES} - {"__init__"}
+    assert parts == set(ORDER)
     for module in MODULES:
         own = module.parts[0].removesuffix(".py")
-        if own in MAY_IMPORT:
-            assert {package(name) for name in imported(module)} - {"", own} <= MAY_IMPORT[own], module
+        if own in ORDER:
+            below = set(ORDER[: ORDER.index(own) + 1]) - STRANGERS.get(own, set())
+            assert {package(name) for name in imported(module)} - {""} <= below, module
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    names = {
+        ".".join(["adapter", *module.with_suffix("").parts]).removesuffix(".__init__"): module for module in MODULES
+    }
+    graph = {
+        name: {
+            found for found in map(partial(module_of, names), imported(module)) if found not in ("", name, "adapter")
+        }
+        for name, module in names.items()
+    }
+    TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def module_of(names: Mapping[str, Path], name: str) -> str:
+    """The module that a dotted name is, or is in; empty for others' modules."""
+    while name and name not in names:
+        name = name.rpartition(".")[0]
+    return name
 
 
 def test_the_wire_does_no_input_and_no_output() -> None:

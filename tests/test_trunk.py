@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from adapter.trunk import READ_SIZE, Trunk
+from adapter.base.trunk import READ_SIZE, Trunk
 
 from .processes import SteppedLoop
 

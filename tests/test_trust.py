@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter import paths, trust
-from adapter.trust import Verdict, judge
+from adapter.host import paths, trust
+from adapter.host.trust import Verdict, judge
 
 NOBODY, ADM = 65534, 4
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users and mount")
@@ -198,7 +198,7 @@ def test_a_mounted_config_map_is_good_also_on_the_same_file_system_if_it_is_read
     tmp_path.mkdir()
     config_map(tmp_path / "volume")
     (tmp_path / "hooks.d").mkdir()
-    judged = f"from adapter.trust import judge; print(judge('{tmp_path}/hooks.d/x.json').error)"
+    judged = f"from adapter.host.trust import judge; print(judge('{tmp_path}/hooks.d/x.json').error)"
     script = 'mount --bind "$1/volume" "$1/hooks.d" && mount -o "remount,bind,$4" "$1/hooks.d" && exec "$2" -c "$3"'
     mode = "ro" if is_read_only else "rw"
     words = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, judged, mode]

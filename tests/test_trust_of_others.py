@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from adapter import paths, trust
 from adapter.errors import PluginError
 from adapter.hooks.directory import Directories
-from adapter.legacy.programs import Programs
-from adapter.trust import judge
+from adapter.host import paths, trust
+from adapter.host.trust import judge
+from adapter.programs.find import Programs
 
 USER, GROUP_OBJ, GROUP, MASK = 2, 4, 8, 16
 NOBODY = 65534

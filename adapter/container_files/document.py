@@ -9,8 +9,9 @@ from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from adapter import gojson, paths
+from adapter.base import gojson
 from adapter.errors import ConfigError, yaml_error
+from adapter.host import paths
 
 if TYPE_CHECKING:
     import yaml

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from adapter.creation import Creation, keep, subject_of
+from adapter.base.loop import Loop
 from adapter.hooks import inject
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import facts
+from adapter.hooks.match import Named
 from adapter.hooks.reader import HookReader
-from adapter.loop import Loop
-from adapter.nri import Deferred
+from adapter.nri import Answer, api
+from adapter.nri.events import subject_of
 from adapter.nri.runtimes import Runtime
 from adapter.settings import HooksSettings
 
 if TYPE_CHECKING:
-    from adapter.job.runner import Account, Runner
-    from adapter.job.standby import Standby
-    from adapter.process import Program
+    from adapter.programs.process import Program
+    from adapter.programs.runner import Account, Runner
+    from adapter.programs.standby import Standby
 
 log = logging.getLogger(__name__)
 
@@ -63,39 +64,53 @@ class HookBridge:
         self._runtime = runtime
         self._reader.start()
 
-    def inject(self, creation: Creation) -> Deferred[None] | None:
-        """Injects the hooks that match the container as the runtime sent it."""
-        reading = self._reader.update(creation.context.due)
+    def inject(
+        self, request: api.CreateContainerRequest, response: api.CreateContainerResponse, due: float
+    ) -> Answer[Sequence[Named]]:
+        """Adds the hooks that match the container, as the runtime sent it, to the response; returns these hooks.
+
+        They are read again first if the files have changed, until `due` on the loop's clock at the latest.
+        """
+        reading = self._reader.update(due)
         if reading is not None:
-            return reading.followed_by(lambda _: self._inject(creation))
-        self._inject(creation)
-        return None
+            return reading.followed_by(lambda _: self._inject(request, response))
+        return self._inject(request, response)
 
-    def _inject(self, creation: Creation) -> None:
-        request, matcher = creation.request, self._directories.matcher
-        creation.hooks = matcher.match(facts(request.pod, request.container, with_mounts=matcher.looks_at_mounts))
-        adjustment = inject.adjustment(creation.hooks)
+    def _inject(self, request: api.CreateContainerRequest, response: api.CreateContainerResponse) -> Sequence[Named]:
+        matcher = self._directories.matcher
+        matching = matcher.match(facts(request.pod, request.container, with_mounts=matcher.looks_at_mounts))
+        adjustment = inject.adjustment(matching)
         if adjustment is not None:
-            creation.response.adjust.MergeFrom(adjustment)
-        if creation.hooks:
-            self._loop.call_soon(lambda: self._note(creation))  # after the answer, for which the runtime waits
+            response.adjust.MergeFrom(adjustment)
+        if matching:
+            self._loop.call_soon(lambda: self._note(matching, request))  # after the answer: the runtime waits for it
+        return matching
 
-    def precreate(self, creation: Creation) -> Deferred[None] | None:
-        """Runs the container's precreate hooks on the container with all adjustments so far."""
-        hooks = [named for named in creation.hooks if "precreate" in named.hook.stages]
+    def precreate(
+        self,
+        matching: Sequence[Named],
+        request: api.CreateContainerRequest,
+        response: api.CreateContainerResponse,
+        due: float,
+    ) -> Answer[api.CreateContainerResponse]:
+        """Runs the precreate hooks among those that match, on the container as the response has adjusted it.
+
+        Returns the response with their edits, by `due` at the latest. It fails with the PrecreateError of a hook.
+        """
+        hooks = [named for named in matching if "precreate" in named.hook.stages]
         if not hooks:
-            return None
+            return response
         from adapter.hooks import precreate  # noqa: PLC0415 - only for precreate hooks: it loads processes and jobs
-        from adapter.job.runner import Runner  # noqa: PLC0415 - likewise
+        from adapter.programs.runner import Runner  # noqa: PLC0415 - likewise
 
         policy = precreate.Policy(self._settings.fail_create, self._host_root, self._runtime)
         if self._runner is None:
             self._runner = Runner(self._loop)
             self._runner.standby = self.standby
-        edits = precreate.Edits(self._runner, hooks, creation.request, creation.response, policy)
+        edits = precreate.Edits(self._runner, hooks, request, response, policy)
         edits.go()
-        edits.answer_by(creation.context.due)
-        return keep(creation, edits.answer)
+        edits.answer_by(due)
+        return edits.answer
 
     def standing_by(self) -> Iterator[tuple[Program, int]]:
         """Yields the programs of precreate hooks that should stand by now, with their number."""
@@ -107,7 +122,6 @@ class HookBridge:
             if "precreate" in named.hook.stages:
                 yield precreate.program(named, self._host_root), self._settings.standby
 
-    def _note(self, creation: Creation) -> None:
-        self.injected.update(named.path for named in creation.hooks)
-        names = ", ".join(named.file for named in creation.hooks)
-        log.info("hooks for %s: %s", subject_of(creation.request), names)
+    def _note(self, matching: Sequence[Named], request: api.CreateContainerRequest) -> None:
+        self.injected.update(named.path for named in matching)
+        log.info("hooks for %s: %s", subject_of(request), ", ".join(named.file for named in matching))

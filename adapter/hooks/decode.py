@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from adapter import gojson
+from adapter.base import gojson
 
 LEVELS = 4
 """Depth of a hook file: the file, `when`, `annotations`, a value. A value that is deeper has the wrong type."""

@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from adapter import paths
+from adapter.base.sanitize import printable
 from adapter.errors import reason_of
 from adapter.hooks.file import GONE, PATIENCE, HookFile
 from adapter.hooks.match import Matcher, Named
 from adapter.hooks.model import Hook
 from adapter.hooks.steps import Steps, finish
-from adapter.sanitize import printable
-from adapter.trust import Trust, Trusted, strict
+from adapter.host import paths
+from adapter.host.trust import Trust, Trusted, strict
 
 log = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ import os
 import stat
 from collections.abc import Callable
 
-from adapter import paths
+from adapter.base.sanitize import printable
 from adapter.errors import reason_of
 from adapter.hooks.decode import HookError
 from adapter.hooks.match import Named
 from adapter.hooks.model import parse_in_steps
 from adapter.hooks.steps import Steps
-from adapter.sanitize import printable
-from adapter.trust import Trust
+from adapter.host import paths
+from adapter.host.trust import Trust
 
 log = logging.getLogger(__name__)
 

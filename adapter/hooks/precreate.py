@@ -10,23 +10,23 @@ import json
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from adapter import gojson
-from adapter.creation import subject_of
+from adapter.base import gojson
 from adapter.errors import NotAdjustable, PrecreateError
 from adapter.hooks.match import Named
-from adapter.job import chain
-from adapter.job.chain import Chain, Ends, Failure
-from adapter.job.driver import Driver, complaint
-from adapter.job.runner import Runner
-from adapter.mount_namespace import programs
+from adapter.host.mount_namespace import programs
+from adapter.host.paths import under
 from adapter.nri import api
+from adapter.nri.events import subject_of
 from adapter.nri.runtimes import Runtime
 from adapter.oci.fields_by_version import refuse_unknown
 from adapter.oci.outside_spec import outside_spec
 from adapter.oci.spec import adjustment, apply, spec_from
 from adapter.oci.values import Spec
-from adapter.paths import under
-from adapter.process import Process, Program
+from adapter.programs import chain
+from adapter.programs.chain import Chain, Ends, Failure
+from adapter.programs.driver import Driver, complaint
+from adapter.programs.process import Process, Program
+from adapter.programs.runner import Runner
 
 
 class Policy(NamedTuple):

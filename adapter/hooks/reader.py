@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from adapter.base.loop import Loop
 from adapter.hooks.directory import Directories
 from adapter.hooks.steps import Steps
-from adapter.loop import Loop
 from adapter.nri import Deferred
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from adapter import gojson
+from adapter.base import gojson
 from adapter.errors import NotAdjustable
 from adapter.legacy.pending_updates import PendingUpdates
 from adapter.legacy.request import Extension, Target

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from adapter import gojson, paths
+from adapter.base import gojson
 from adapter.errors import ConfigError
-from adapter.trust import Trust, strict
+from adapter.host import paths
+from adapter.host.trust import Trust, strict
 
 log = logging.getLogger(__name__)
 

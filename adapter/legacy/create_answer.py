@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from adapter import gojson
+from adapter.base import gojson
 from adapter.legacy.answer import AnswerBuilder, plain, refuse
 from adapter.legacy.pending_updates import PendingUpdates
 from adapter.legacy.request import Target

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
+from adapter.base.loop import Loop
 from adapter.errors import CallError
-from adapter.loop import Loop
 from adapter.proto import nri_pb2 as api
 
 log = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from adapter import gojson
+from adapter.base import gojson
+from adapter.base.sanitize import subject
 from adapter.legacy.config import Entry
 from adapter.legacy.result import Result
-from adapter.log_lines import subject
 from adapter.oci.resources import resources_from
 from adapter.proto import nri_pb2 as api
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from adapter import gojson
+from adapter.base import gojson
 from adapter.errors import nearest
 
 _TEXTS = ("plugin", "version", "error")

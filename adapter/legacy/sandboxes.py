@@ -8,10 +8,10 @@ import os
 from functools import cached_property
 from typing import NamedTuple
 
+from adapter.host.paths import under
 from adapter.legacy.request import Target
 from adapter.legacy.subscriptions import ORIGINAL
 from adapter.nri.runtimes import Runtime
-from adapter.paths import under
 from adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
 log = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from adapter.job.chain import Policy
 from adapter.legacy.config import Entry
+from adapter.programs.chain import Policy
 from adapter.settings import LegacySettings, PluginSettings
 
 CREATE, UPDATE, DELETE = "create", "update", "delete"

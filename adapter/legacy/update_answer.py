@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adapter import gojson
+from adapter.base import gojson
 from adapter.errors import NotAdjustable
 from adapter.legacy.answer import AnswerBuilder, container_update, plain, refuse
 from adapter.legacy.pending_updates import PendingUpdates, merge

@@ -12,9 +12,9 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import NamedTuple
 
-from adapter.loop import Loop
+from adapter.base.loop import Loop
+from adapter.base.trunk import Trunk
 from adapter.monitoring.listener import Listener, listening, remove_dead
-from adapter.trunk import Trunk
 
 MAX_REQUEST = 8 << 10
 """Bytes of a request with its header fields."""

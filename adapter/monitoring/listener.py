@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 
-from adapter.loop import Loop, Timer
+from adapter.base.loop import Loop, Timer
 
 PAUSE = 1.0
 """Seconds until connections are accepted again."""

@@ -15,10 +15,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
-from adapter.loop import Loop
+from adapter.base.loop import Loop
+from adapter.base.sanitize import printable
+from adapter.base.times import BOUNDS
 from adapter.monitoring.http_server import HttpServer, Response
-from adapter.sanitize import printable
-from adapter.times import BOUNDS
 
 PREFIX = "v010_adapter_"
 _BUCKETS = (*map(str, BOUNDS), "+Inf")
@@ -118,6 +118,6 @@ def _counter(name: str, text: str, label: str, values: Mapping[str, float]) -> M
 
 
 def _add(family: HistogramMetricFamily, labels: Iterable[str], times: Mapping[str, Any]) -> None:
-    """Adds an `adapter.times.Histogram`; in Prometheus, each bucket has the smaller ones in it."""
+    """Adds an `adapter.base.times.Histogram`; in Prometheus, each bucket has the smaller ones in it."""
     buckets = list(zip(_BUCKETS, accumulate(times["counts"]), strict=True))
     family.add_metric([*map(printable, labels)], buckets, times["seconds"])

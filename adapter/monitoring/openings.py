@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from adapter.base.loop import Loop
 from adapter.errors import ConfigError
-from adapter.loop import Loop
-from adapter.trust import Trust
+from adapter.host.trust import Trust
 
 if TYPE_CHECKING:
     from adapter.monitoring.http_server import HttpServer

@@ -6,7 +6,7 @@ import os
 from collections.abc import MutableMapping
 from contextlib import suppress
 
-from adapter.loop import Loop
+from adapter.base.loop import Loop
 
 
 class Service:

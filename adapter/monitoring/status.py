@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from adapter import state_directory
-from adapter.loop import WRITE, Loop
+from adapter.base.loop import WRITE, Loop
+from adapter.host import state_directory
+from adapter.host.trust import Trust, strict
 from adapter.monitoring.listener import Listener, listening, remove_dead
-from adapter.trust import Trust, strict
 
 PREFIX = "status-"
 PATIENCE = 2.0

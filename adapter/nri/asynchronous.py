@@ -17,7 +17,7 @@ from typing import Any, cast
 from adapter.errors import AdapterError, CallError
 from adapter.nri.deferred import Deferred
 from adapter.nri.plugin import Context, Plugin
-from adapter.nri.serving import Joining, Session, is_sigterm_free
+from adapter.nri.session import Joining, Session, is_sigterm_free
 from adapter.nri.transport import Identity
 from adapter.wire import Code
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from threading import Lock
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -71,3 +71,19 @@ class Deferred(Generic[T]):
 
 Answer: TypeAlias = T | Deferred[T] | None
 """What a handler returns: its response, a Deferred response, or None for an empty response."""
+
+
+def in_turn(steps: Generator[Answer[Any], Any, T], reply: Any = None) -> Answer[T]:
+    """Runs steps that yield an answer each and get its reply; returns what they return, at once or later.
+
+    After an answer that fails, the steps end, and so does the whole with the same error.
+    """
+    try:
+        while True:
+            answer = steps.send(reply)
+            if isinstance(answer, Deferred):
+                return answer.followed_by(lambda later: in_turn(steps, later))
+            reply = answer
+    except StopIteration as end:
+        whole: T = end.value
+        return whole

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
+from adapter.base.sanitize import subject
 from adapter.proto import nri_pb2
 
 PLUGIN = "nri.pkg.api.v1alpha1.Plugin"
@@ -50,3 +51,9 @@ BY_EVENT: dict[int, Call] = {call.event: call for call in CALLS.values() if call
 def mask(methods: Iterable[str]) -> int:
     """Returns the event mask of methods such as `StartContainer`; the bit of event N is N-1."""
     return sum({1 << (CALLS[method].event - 1) for method in methods})
+
+
+def subject_of(request: nri_pb2.CreateContainerRequest) -> str:
+    """Returns the name of a container that is being created, for the log."""
+    container, pod = request.container, request.pod
+    return subject("container", container.id, pod.namespace, pod.name, container.name)

@@ -8,8 +8,8 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
+from adapter.base.gojson import kind
 from adapter.errors import NotAdjustable, nearest
-from adapter.gojson import kind
 from adapter.oci import limits
 from adapter.oci.limits import element, inside
 from adapter.oci.values import is_list, is_object

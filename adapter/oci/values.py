@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from adapter.gojson import kind
+from adapter.base.gojson import kind
 from adapter.oci.limits import ILL_TYPED, NOWHERE, inside
 from adapter.oci.shapes import Field, Shape
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adapter import paths
 from adapter.errors import ConfigError, reason_of
+from adapter.host import paths
 
 SOCKET_FD = 3
 UNUSED_FD = 10

@@ -62,9 +62,9 @@ def main() -> None:
 
 
 def _daemon(runtime: Runtime) -> None:
-    from adapter import cli  # noqa: PLC0415
-    from adapter.children import Children, children  # noqa: PLC0415
-    from adapter.trunk import Trunk  # noqa: PLC0415
+    from adapter.base.trunk import Trunk  # noqa: PLC0415
+    from adapter.cli import command_line as cli  # noqa: PLC0415
+    from adapter.programs.children import Children, children  # noqa: PLC0415
 
     write = Trunk.write
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.commands.check import configuration, nri, runtimes
+from adapter.cli.check import configuration, nri, runtimes
 from tests.check.node import REQUIRED, REQUIRED_OF_CRIO, Node
 
 

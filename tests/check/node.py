@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adapter import cli
+from adapter.cli import command_line as cli
 
 HOOK = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"always": True}, "stages": ["createRuntime"]}
 REQUIRED = """\

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from adapter import cli
-from adapter.commands.check import command, configuration, nri, report, runtimes
-from adapter.commands.check.report import Entry
+from adapter.cli import command_line as cli
+from adapter.cli.check import command, configuration, nri, report, runtimes
+from adapter.cli.check.report import Entry
 from tests.check.node import HOOK, Node
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adapter.commands.check import hook_files, program
+from adapter.cli.check import hook_files, program
 from adapter.hooks.model import When
 from tests.check.node import HOOK, Node
 

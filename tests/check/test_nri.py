@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.commands.check import nri
+from adapter.cli.check import nri
 from tests.check.node import Node
 
 REAL = Path(__file__).parent / "configurations"

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from adapter.commands.check import probe
+from adapter.cli.check import probe
 from tests.check.node import Node
 from tests.processes import impatience
 

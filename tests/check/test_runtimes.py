@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from adapter.commands.check import runtimes
+from adapter.cli.check import runtimes
 from adapter.legacy import sandboxes as sandboxes_module
 from tests.check.node import HOOK, REQUIRED, Node
 

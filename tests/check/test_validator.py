@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from adapter.commands.check import nri, validator
+from adapter.cli.check import nri, validator
 from tests.check.node import HOOK, REQUIRED, REQUIRED_OF_CRIO, Node
 
 OK = ["config.toml: containerd >= 2.2 creates no container while the adapter is missing"]

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from adapter import container_files, paths
+from adapter import container_files
 from adapter.container_files import Described
 from adapter.errors import ConfigError
+from adapter.host import paths
 
 from . import Files, Json
 

@@ -17,22 +17,25 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-MAIN = "import sys; from adapter.guard import main; sys.exit(main())"
+MAIN = "import sys; from adapter.cli.entry import main; sys.exit(main())"
 MODULES = (
-    *(
-        "cli",
-        "commands.invoke",
-        "daemon",
-        "guard",
-        "hooks.bridge",
-        "hooks.precreate",
-        "job.standby",
-        "legacy.bridge",
-        "logs",
-        "plugin",
-    ),
-    *("legacy.create_answer", "legacy.update_answer", "monitoring.http_server", "monitoring.metrics"),
-    *("monitoring.status", "settings", "settings_reader"),
+    "base.gojson",
+    "cli.command_line",
+    "cli.entry",
+    "cli.invoke",
+    "daemon.bridge",
+    "daemon.daemon",
+    "daemon.router",
+    "hooks.bridge",
+    "hooks.precreate",
+    "legacy.create_answer",
+    "legacy.update_answer",
+    "monitoring.http_server",
+    "monitoring.logs",
+    "monitoring.metrics",
+    "monitoring.status",
+    "programs.standby",
+    "settings.reader",
 )
 
 

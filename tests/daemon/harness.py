@@ -174,8 +174,15 @@ class Node:
 
 def patched(*statements: str) -> list[str]:
     """The command with something of it changed beforehand: what no argument of the command can change."""
-    code = ["import functools, sys", "from adapter import cli, daemon, logs, settings", *statements]
-    return [sys.executable, "-c", "\n".join([*code, "sys.exit(cli.main([]))"])]
+    code = [
+        "import functools, sys",
+        "from adapter import settings",
+        "from adapter.cli import command_line",
+        "from adapter.daemon import daemon",
+        "from adapter.monitoring import logs",
+        *statements,
+    ]
+    return [sys.executable, "-c", "\n".join([*code, "sys.exit(command_line.main([]))"])]
 
 
 def slow(node: Node, gate: Gate, name: str = "slow", when: str = "*") -> None:

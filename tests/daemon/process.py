@@ -349,7 +349,7 @@ def spawn(
     given = dict(fds) if writing < 0 else {2: writing, **fds}
     words = [str(argument) for argument in argv]
     environ = {**environ, **MEASURED}
-    is_guarded = "NRI_PLUGIN_SOCKET" in environ and not any("cli.main(" in word for word in words)
+    is_guarded = "NRI_PLUGIN_SOCKET" in environ and not any("command_line.main(" in word for word in words)
     try:
         if words[0] == str(COMMAND) and not fresh:
             return Daemon(forks().spawn(MAIN, words, environ, given), trunk, reading, forks().reap, is_guarded)

@@ -55,7 +55,7 @@ def test_events_of_all_kinds_leave_no_descriptor_and_no_process_behind(node: Nod
 
 COUNT = """
 import gc
-from adapter.plugin import Adapter
+from adapter.daemon.router import Adapter
 
 def count(*_):
     gc.collect()

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from adapter import guard
-from adapter.guard import FIRST_WAIT, Launch
+from adapter.daemon import guard
+from adapter.daemon.guard import FIRST_WAIT, Launch
 from adapter.wire import Code
 from tests.processes import gone
 
@@ -150,10 +150,12 @@ def guarding_nothing(node: Node, waits: str) -> Daemon:
     """Launches an adapter whose servers are all killed at once, and whose guard waits otherwise."""
     code = f"""
 import os, sys
-from adapter import cli, guard
+from adapter.cli import command_line as cli
+from adapter.cli import entry
+from adapter.daemon import guard
 cli.main = lambda launch: (os.write(2, b"here\\n"), os.kill(os.getpid(), 9))
 {waits}
-sys.exit(guard.main())"""
+sys.exit(entry.main())"""
     return node.spawn([sys.executable, "-c", code], by_process=True)
 
 

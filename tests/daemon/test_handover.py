@@ -74,7 +74,7 @@ def test_at_sigterm_the_second_serves_but_for_the_chains_under_way(node: Node) -
 def test_at_sigterm_the_first_still_serves_the_event_that_the_second_has_passed_on_to_it(node: Node) -> None:
     node.configure("good")
     node.shared_state = "state"
-    first = node.spawn(patched("from adapter import daemon", "daemon.LINGER = 3600")).handshake(node.settings())
+    first = node.spawn(patched("from adapter.daemon import daemon", "daemon.LINGER = 3600")).handshake(node.settings())
     second = node.launch()
     assert second.call("StartContainer", start("c1")).code == Code.OK
     os.kill(first.pid, signal.SIGTERM)
@@ -86,7 +86,7 @@ def test_at_sigterm_the_first_still_serves_the_event_that_the_second_has_passed_
 
 def test_what_stopped_while_nobody_served_gets_its_delete_when_the_second_takes_over(node: Node) -> None:
     first, _ = two(node)
-    at_once = patched("from adapter.legacy import bridge", "bridge.SECOND_LOOK = 0.0")
+    at_once = patched("from adapter.daemon import bridge", "bridge.SECOND_LOOK = 0.0")
     second = node.spawn(at_once).handshake(node.settings(log={"level": "debug"}))
     both((first, second), "StartContainer", start("c1"))
     for pid in (first.guard, first.server):  # it has the lock, and serves nothing

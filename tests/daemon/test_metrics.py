@@ -93,7 +93,7 @@ def test_a_wedged_loop_answers_no_probe(node: Node) -> None:
     gate = node.gate()
     daemon = node.spawn(
         patched(
-            "from adapter.plugin import Adapter",
+            "from adapter.daemon.router import Adapter",
             f"wedge = lambda self, read: __import__('subprocess').run(['sh', '-c', {gate.script!r}])",
             "Adapter.reload = wedge",
         )
@@ -145,6 +145,6 @@ def test_nothing_of_it_is_loaded_by_default(node: Node) -> None:
     daemon.signal(signal.SIGTERM)
     assert daemon.ended() == 0
     (modules,) = (line for line in daemon.log if line.startswith("["))
-    assert "'adapter.plugin'" in modules
+    assert "'adapter.daemon.router'" in modules
     for name in ("prometheus_client", "adapter.monitoring.http_server", "adapter.monitoring.metrics"):
         assert f"'{name}'" not in modules

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.commands import status
+from adapter.cli import status
 from adapter.monitoring.status import ask
 from adapter.nri import api
 from adapter.wire import Code

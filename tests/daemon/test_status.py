@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import pytest
 from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 
-from adapter import cli
-from adapter.commands import status
+from adapter.cli import command_line as cli
+from adapter.cli import status
 from adapter.errors import ConfigError
 from adapter.wire import Code
 from tests.processes import impatience

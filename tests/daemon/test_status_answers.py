@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 import adapter
-from adapter import cli
+from adapter.base.sanitize import MAX_SHOWN, bounded
+from adapter.cli import command_line as cli
+from adapter.host.trust import strict
 from adapter.monitoring import status
 from adapter.monitoring.openings import REOPEN_AFTER, Openings
 from adapter.monitoring.status import LONGEST, StatusSocket
-from adapter.sanitize import MAX_SHOWN, bounded
-from adapter.trust import strict
 from adapter.wire import Code
 
 from ..processes import SteppedLoop, open_descriptors
@@ -136,13 +136,13 @@ def test_a_hostile_journal_is_shown_and_logged_as_text(node: Node) -> None:
     assert all(line.isprintable() for line in daemon.log)
 
 
-PRINTS = {("commands/check/probe.py", "confirm"), ("sanitize.py", "show"), ("sanitize.py", "show_json")}
+PRINTS = {("cli/check/probe.py", "confirm"), ("base/sanitize.py", "show"), ("base/sanitize.py", "show_json")}
 OWN_TEXT = {
-    ("cli.py", "_complain"): "printable",
-    ("guard.py", "main"): "a text of its own",
+    ("cli/command_line.py", "_complain"): "printable",
+    ("cli/entry.py", "main"): "a text of its own",
     ("nri/serving.py", "run"): "a text of its own",
-    ("commands/completion.py", "main"): "a script",
-    ("commands/status.py", "_watch"): "clears the screen",
+    ("cli/completion.py", "main"): "a script",
+    ("cli/status.py", "_watch"): "clears the screen",
 }
 
 

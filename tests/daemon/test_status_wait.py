@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adapter import cli
+from adapter.cli import command_line as cli
 from adapter.monitoring import status
 
 from .harness import Node

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
-from adapter.legacy import records
+from adapter.owed import records
 from tests.daemon.process import children_of
 from tests.e2e.pod import HarnessError as Finding
 from tests.e2e.pod import until
@@ -36,10 +36,11 @@ log: {{target: stderr}}
 # The back-off is short, and the log goes to a file: a runtime connects stderr with /dev/null.
 COMMAND = """#!{1}
 import os, sys
-from adapter import guard
+from adapter.cli import entry
+from adapter.daemon import guard
 os.dup2(os.open("{0}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
 guard.LONGEST_WAIT = 0.2
-sys.exit(guard.main())
+sys.exit(entry.main())
 """
 # The file `fault` has the state and id of a request, and what to do at it. It may have come while the program stood by.
 PLUGIN = """#!/bin/sh

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from adapter.legacy import records
 from adapter.legacy.config import Entry
 from adapter.legacy.request import of_container
 from adapter.nri import api
+from adapter.owed import records
 from tests.e2e.pod import HarnessError as Finding
 
 from .node import STEPS, Life, Node

@@ -16,16 +16,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from adapter import gojson
-from adapter.legacy import journal, records, request
+from adapter.base import gojson
+from adapter.host.owner import Owner
+from adapter.legacy import request
 from adapter.legacy.config import Entry
-from adapter.legacy.journal import Journal
-from adapter.legacy.ledger import Ledger
-from adapter.legacy.records import FORMAT, Create
 from adapter.legacy.request import Target as Known
 from adapter.legacy.request import of_container
 from adapter.nri import api
-from adapter.owner import Owner
+from adapter.owed import journal, records
+from adapter.owed.journal import Journal
+from adapter.owed.ledger import Ledger
+from adapter.owed.records import FORMAT, Create
 
 from . import mutations
 from .target import Target

@@ -17,14 +17,15 @@ from unittest.mock import patch
 
 from google.protobuf.message import DecodeError
 
-from adapter import plugin, settings
+from adapter import settings
+from adapter.daemon import router as plugin
+from adapter.daemon.router import Adapter
 from adapter.errors import AdapterError
-from adapter.log_lines import JsonFormatter, TextFormatter
+from adapter.host.trust import off
+from adapter.monitoring.log_lines import JsonFormatter, TextFormatter
 from adapter.nri import api
 from adapter.nri.events import CALLS
-from adapter.plugin import Adapter
 from adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
-from adapter.trust import off
 from adapter.wire import Code
 
 from ..legacy.histories import Clock
@@ -255,8 +256,8 @@ def node(script: bytes, level: int) -> Iterator[Node]:
         stack.callback(made.close)
         stack.enter_context(patch.object(plugin, "gc", SimpleNamespace(**dict.fromkeys(GC, lambda *_: None))))
         stack.enter_context(
-            patch("adapter.job.runner.Process", lambda _, program, on_end, __: Program(made, program.name, on_end))
+            patch("adapter.programs.runner.Process", lambda _, program, on_end, __: Program(made, program.name, on_end))
         )
-        stack.enter_context(patch("adapter.legacy.programs.find", lambda type_, *_: type_))
+        stack.enter_context(patch("adapter.programs.find.find", lambda type_, *_: type_))
         stack.enter_context(patch.multiple(log, propagate=False, level=level, handlers=[made.log]))
         yield made

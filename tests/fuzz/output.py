@@ -13,7 +13,7 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor
 
-from adapter import gojson
+from adapter.base import gojson
 from adapter.errors import NotAdjustable
 from adapter.hooks import precreate
 from adapter.legacy import request, result

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from adapter import trust
+from adapter.base.loop import READ, Loop
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import Facts
 from adapter.hooks.match import Matcher
-from adapter.loop import READ, Loop
+from adapter.host import trust
 
 PROGRAM = "/bin/sh"
 NOBODY = Facts({}, None, False)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from adapter import paths
-from adapter.creation import Creation
 from adapter.hooks.bridge import HookBridge
-from adapter.nri import Context, api
+from adapter.host import paths
+from adapter.nri import api
 from adapter.nri.runtimes import Runtime
 from adapter.settings import HooksSettings
 
@@ -32,10 +31,13 @@ def bridge(loop: Watching, place: Path) -> HookBridge:
     return hooks
 
 
-def creation(mounts: Sequence[api.Mount] = ()) -> Creation:
+Creating = tuple[api.CreateContainerRequest, api.CreateContainerResponse, float]
+
+
+def creation(mounts: Sequence[api.Mount] = ()) -> Creating:
     pod = api.PodSandbox(namespace="default", name="web")
     request = api.CreateContainerRequest(pod=pod, container=api.Container(id="c", name="nginx", mounts=mounts))
-    return Creation(request, Context("CreateContainer", 2.0, lambda: 0.0, 0.0))
+    return request, api.CreateContainerResponse(), 2.0
 
 
 @pytest.mark.parametrize("other", ['{"always": true}', '{"commands": ["x"]}'])
@@ -45,8 +47,8 @@ def test_mounts_are_looked_at_if_any_hook_asks_for_them(tmp_path: Path, other: s
     hooks = bridge(Watching(), tmp_path)
     mounted, bare = creation(mounts=[api.Mount(destination="/data", source="/srv", type="bind")]), creation()
     for one in (mounted, bare):
-        assert hooks.inject(one) is None
-    injected = [[hook.args[1] for hook in one.response.adjust.hooks.create_runtime] for one in (mounted, bare)]
+        hooks.inject(*one)
+    injected = [[hook.args[1] for hook in response.adjust.hooks.create_runtime] for _, response, _ in (mounted, bare)]
     assert injected == ([["1", "1"], ["1"]] if "always" in other else [["1"], []])
 
 
@@ -58,7 +60,7 @@ def test_the_log_names_the_container_that_gets_hooks_and_they_are_counted(
     hooks = bridge(loop, tmp_path)
     caplog.set_level("INFO")
     for _ in range(2):
-        hooks.inject(creation())
+        hooks.inject(*creation())
     loop.turn()
     assert caplog.messages == ["hooks for container default/web/nginx (c): a.json"] * 2
     assert hooks.containers == {str(tmp_path / "a.json"): 2}

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter import paths
 from adapter.hooks.directory import Directories
+from adapter.host import paths
 
 from .hookdirs import PROGRAM, Reads, hooks, in_force, later, opened, problems, replace, text
 

@@ -18,8 +18,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from adapter import paths
 from adapter.hooks.directory import Directories
+from adapter.host import paths
 
 from .hookdirs import in_force, text
 

@@ -13,9 +13,9 @@ from adapter.errors import AdapterError
 from adapter.hooks import precreate
 from adapter.hooks.match import Named
 from adapter.hooks.model import Hook, When
-from adapter.job.runner import Runner
 from adapter.nri import api
-from adapter.process import PATIENCE
+from adapter.programs.process import PATIENCE
+from adapter.programs.runner import Runner
 
 from ..processes import Programs, SteppedLoop, children, open_descriptors
 
@@ -260,6 +260,6 @@ def test_a_failure_is_told_with_the_container_and_counts_with_the_runs_of_the_ho
 def test_a_bug_that_its_output_meets_fails_the_hook(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("adapter.gojson.plain", lambda *_: 1 // 0)
+    monkeypatch.setattr("adapter.base.gojson.plain", lambda *_: 1 // 0)
     assert "its result meets a bug of the adapter" in run(ECHO).error
     assert "ZeroDivisionError" in caplog.text

@@ -260,7 +260,7 @@ sys.addaudithook(lambda event, _: started.append(event) if event in {"subprocess
     "os.posix_spawn", "os.system"} else None)
 from adapter.hooks.directory import Directories
 from adapter.hooks.reader import HookReader
-from adapter.loop import Loop
+from adapter.base.loop import Loop
 HookReader(Loop(), Directories(["/no/such/place"], watch=False)).start()
 assert "inotify_simple" not in sys.modules
 HookReader(Loop(), Directories(["/no/such/place"])).start()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adapter.commands.check import faults
+from adapter.cli.check import faults
 from adapter.hooks.match import Matcher, Named
 from adapter.hooks.model import parse
 from tests.hooks.real_files import CONTAINERS, FILES, installed

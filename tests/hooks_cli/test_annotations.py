@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adapter.commands.check import hook_files
+from adapter.cli.check import hook_files
 from adapter.settings import HooksSettings
 from tests.hooks_cli.test_match import Node, node
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from adapter import cli
+from adapter.cli import command_line as cli
 from adapter.hooks import inject
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import Facts
@@ -246,6 +246,6 @@ def test_wrong_usage_ends_with_2(words: list[str], capsys: pytest.CaptureFixture
 def test_it_tells_that_it_reads_many_files(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.hook("x.json")
     told: list[str] = []
-    monkeypatch.setattr("adapter.commands.hooks_match.telling", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
+    monkeypatch.setattr("adapter.cli.hooks_match.telling", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
     assert node() == 0
     assert told == ["reading the hook files"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.commands.check import faults
+from adapter.cli.check import faults
 from adapter.hooks import model
 from tests.samples import busybox
 

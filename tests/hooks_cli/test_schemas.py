@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import adapter
-from adapter import gojson
-from adapter.commands.check import faults
+from adapter.base import gojson
+from adapter.cli.check import faults
 from adapter.errors import ConfigError
 from adapter.hooks import model
 from adapter.hooks.decode import HookError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter import cli
+from adapter.cli import command_line as cli
 from tests.daemon.process import COMMAND
 
 PROGRAM = "/opt/v010-adapter/bin/v010-adapter"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from adapter import settings
-from adapter.commands.install import example
+from adapter.cli.install import example
 from adapter.settings import Settings, parse
 
 LINES = example.text().removeprefix(example.HEADER).strip().splitlines()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from adapter import settings
-from adapter.commands.install import example
+from adapter.cli.install import example
 from tests.processes import impatience
 
 from .conftest import LINK, PROGRAM, UNIT, WANTED, YAML, Node

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.paths import under
+from adapter.host.paths import under
 
 from .conftest import LINK, UNIT, WANTED, YAML, Node
 

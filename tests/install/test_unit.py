@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter.commands.install import forms
-from adapter.commands.install.forms import Node
+from adapter.cli.install import forms
+from adapter.cli.install.forms import Node
 from adapter.wire import Code
 from tests.daemon import harness
 from tests.daemon.process import COMMAND, SAFETY, Daemon, spawn

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from adapter import paths
+from adapter.host import paths
 
 from ..processes import Programs, SteppedLoop, children
 from .stage import Stage

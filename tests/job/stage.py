@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from adapter.errors import ProgramError
-from adapter.job.runner import Runner
-from adapter.job.standby import Standby
-from adapter.process import PATIENCE, Process, Program
+from adapter.programs.process import PATIENCE, Process, Program
+from adapter.programs.runner import Runner
+from adapter.programs.standby import Standby
 
 from ..processes import Fifo, Programs, SteppedLoop, children
 

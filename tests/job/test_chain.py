@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from adapter.errors import PluginError
-from adapter.job.chain import Chain, Ends, Policy
-from adapter.job.driver import quoted
+from adapter.programs.chain import Chain, Ends, Policy
+from adapter.programs.driver import quoted
 
 NAMES = "abcd"
 FAIL, IGNORE = True, False

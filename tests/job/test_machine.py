@@ -11,9 +11,9 @@ from typing import NamedTuple
 import pytest
 
 from adapter.errors import LocalProtocolError, PluginError
-from adapter.job.chain import Chain, Ends, Failure, Policy
-from adapter.job.machine import Job
-from adapter.job.states import Action, Actions, State
+from adapter.programs.chain import Chain, Ends, Failure, Policy
+from adapter.programs.machine import Job
+from adapter.programs.states import Action, Actions, State
 
 HISTORIES = 500
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import adapter.job.standby
-from adapter import paths
+import adapter.programs.standby
 from adapter.errors import PluginError
-from adapter.job.runner import Outcome
-from adapter.process import Program
+from adapter.host import paths
+from adapter.programs.process import Program
+from adapter.programs.runner import Outcome
 
 from ..processes import Fifo, Programs, SteppedLoop, children
 from .stage import GOOD, Stage, said
@@ -203,7 +203,7 @@ def test_a_start_that_fails_is_not_tried_again_for_each_process(stage: Stage, mo
         tried.append(program)
         raise OSError
 
-    monkeypatch.setattr(adapter.job.standby, "Process", fail)
+    monkeypatch.setattr(adapter.programs.standby, "Process", fail)
     wanted = [stage.plugin("one", number=100), stage.plugin("other", number=100)]
     stage.open(0)
     assert tried == wanted

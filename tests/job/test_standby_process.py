@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from adapter.job.standby import STRIKES
+from adapter.programs.standby import STRIKES
 
 from ..processes import Fifo, children
 from .stage import GOOD, Stage, said

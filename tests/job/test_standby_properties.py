@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapter.job import standby
-from adapter.loop import Loop
-from adapter.process import Process, Program
+from adapter.base.loop import Loop
+from adapter.programs import standby
+from adapter.programs.process import Process, Program
 from tests.processes import SteppedLoop
 
 PROGRAM, WANTED = Program("plugin", "/plugin", ("plugin",), {}), 4

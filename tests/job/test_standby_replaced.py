@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from adapter import paths
+from adapter.host import paths
 
 from ..processes import Fifo, Programs, gone
 from .stage import GOOD, Stage, said

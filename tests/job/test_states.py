@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from adapter.errors import LocalProtocolError
-from adapter.job.chain import Chain, Ends
-from adapter.job.machine import Job
-from adapter.job.states import TRANSITIONS, Action, Input, State
+from adapter.programs.chain import Chain, Ends
+from adapter.programs.machine import Job
+from adapter.programs.states import TRANSITIONS, Action, Input, State
 
 ALL = [
     (state, input_, transition)

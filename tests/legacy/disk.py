@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import adapter.host.paths
 import adapter.legacy.config
-import adapter.paths
 from adapter.legacy.config import ConfigFile
 
 TYPES = '{"version":"0.1","plugins":[%s]}'
@@ -65,7 +65,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
 
 def pretend(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> None:
     """Gives the modules that look at the file other functions of `os`, and nobody else."""
-    for module in (adapter.legacy.config, adapter.paths):
+    for module in (adapter.legacy.config, adapter.host.paths):
         monkeypatch.setattr(module, "os", SimpleNamespace(**{**vars(os), **functions}))
 
 

@@ -16,15 +16,15 @@ from typing import Any, NoReturn
 
 import pytest
 
-from adapter import process
+from adapter.base.loop import Timer
+from adapter.daemon.bridge import Bridge
+from adapter.daemon.plugin_job import PluginJob, PluginStep
+from adapter.daemon.queue import Queue
 from adapter.errors import ConfigError, PluginError
-from adapter.legacy.bridge import Bridge
+from adapter.host.owner import Owner
 from adapter.legacy.config import Config, Entry
-from adapter.legacy.job import PluginJob, PluginStep
-from adapter.legacy.queue import Queue
-from adapter.loop import Timer
 from adapter.nri import Context, Deferred, api
-from adapter.owner import Owner
+from adapter.programs import process
 from adapter.settings import LegacySettings, PluginSettings
 
 OK = b"{}"
@@ -270,16 +270,16 @@ class History:
         """The job that starts a program."""
         self.bridge = self.begin(self.clock)
         self._running: set[str] = set()
-        monkeypatch.setattr("adapter.legacy.bridge.PluginJob", partial(WatchedJob, self))
-        monkeypatch.setattr("adapter.job.runner.Process", self._spawn)
-        monkeypatch.setattr("adapter.job.driver.log.exception", _bug)
-        monkeypatch.setattr("adapter.legacy.programs.find", self._find)
+        monkeypatch.setattr("adapter.daemon.bridge.PluginJob", partial(WatchedJob, self))
+        monkeypatch.setattr("adapter.programs.runner.Process", self._spawn)
+        monkeypatch.setattr("adapter.programs.driver.log.exception", _bug)
+        monkeypatch.setattr("adapter.programs.find.find", self._find)
 
     def begin(self, clock: Any, owner: Owner | None = None) -> Bridge:
         """Returns the bridge of a new adapter."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("adapter.legacy.bridge.ConfigFile", lambda *_, **__: self.conf)
-            patch.setattr("adapter.legacy.bridge.Queue", partial(WatchedQueue, self))
+            patch.setattr("adapter.daemon.bridge.ConfigFile", lambda *_, **__: self.conf)
+            patch.setattr("adapter.daemon.bridge.Queue", partial(WatchedQueue, self))
             bridge = Bridge(clock, self.settings, owner=owner)
         self.queues[bridge] = self._queue
         return bridge

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from adapter.legacy.bridge import Bridge
-from adapter.legacy.job import PluginJob
-from adapter.loop import Timer
+from adapter.base.loop import Timer
+from adapter.daemon.bridge import Bridge
+from adapter.daemon.plugin_job import PluginJob
+from adapter.host.owner import Owner
 from adapter.nri import api
-from adapter.owner import Owner
 
 from .histories import CONTAINERS, CREATED, PODS, RUNNING, Clock, History, Program, Try
 from .judge import Judge

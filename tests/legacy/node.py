@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from adapter.legacy.bridge import Bridge
+from adapter.daemon.bridge import Bridge
+from adapter.host.owner import Owner
 from adapter.nri import Context, Deferred, api
-from adapter.owner import Owner
 from adapter.settings import LegacySettings
 
 from ..processes import Fifo, Programs, SteppedLoop, children

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from adapter.legacy.journal import Journal
-from adapter.legacy.ledger import Ledger
-from adapter.owner import Owner
-from adapter.state_directory import Identity
+from adapter.host.owner import Owner
+from adapter.host.state_directory import Identity
+from adapter.owed.journal import Journal
+from adapter.owed.ledger import Ledger
 
 
 class Held(Owner):

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from adapter.daemon import GRACE
+from adapter.daemon.daemon import GRACE
+from adapter.daemon.router import Adapter
 from adapter.errors import ConfigError
 from adapter.nri import Context, Deferred, api
-from adapter.plugin import Adapter
 from adapter.settings import HooksSettings, Settings
 
 from .histories import CONTAINERS, PODS, Try
@@ -89,9 +89,9 @@ class Surges(Lives):
         self._last_sent = ""
         self._last_pid = 1
         self._cut: list[Any] = []
-        monkeypatch.setattr("adapter.legacy.bridge.PodProcesses", partial(PodProcesses, self))
-        monkeypatch.setattr("adapter.plugin.gc.freeze", lambda: None)
-        monkeypatch.setattr("adapter.legacy.cgroup.started", lambda pid: pid if pid in self.pids.values() else 0)
+        monkeypatch.setattr("adapter.daemon.bridge.PodProcesses", partial(PodProcesses, self))
+        monkeypatch.setattr("adapter.daemon.router.gc.freeze", lambda: None)
+        monkeypatch.setattr("adapter.host.cgroup.started", lambda pid: pid if pid in self.pids.values() else 0)
         super().__init__(seed, monkeypatch, directory)
         self.peers.append(Peer(self, self.lives[-1]))
 

@@ -9,13 +9,13 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from hypothesis.strategies import SearchStrategy
 
+from adapter.base.loop import Loop
 from adapter.errors import NotAdjustable
 from adapter.legacy import request, result
 from adapter.legacy.answer import AnswerBuilder
 from adapter.legacy.create_answer import CreateAnswerBuilder
 from adapter.legacy.pending_updates import PendingUpdates
 from adapter.legacy.update_answer import UpdateAnswerBuilder
-from adapter.loop import Loop
 from adapter.nri import api
 from adapter.nri.runtimes import Runtime
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from adapter.errors import ConfigError
-from adapter.legacy import cgroup
+from adapter.host import cgroup
 from adapter.nri import api
-from adapter.process import PATIENCE
+from adapter.programs.process import PATIENCE
 
 from .node import Node, a_container, a_pod
 from .scenarios import FAIL, Player, done, logged

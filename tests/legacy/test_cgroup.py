@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter.legacy import cgroup
-from adapter.legacy.cgroup import expand, find_pid
+from adapter.host import cgroup
+from adapter.host.cgroup import expand, find_pid
 
 EXPANSIONS = [
     # cgroupfs: a path

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from adapter.errors import ConfigError
+from adapter.host.paths import SETTLED
 from adapter.legacy.config import MAX_SIZE, ConfigFile
-from adapter.paths import SETTLED
 
 from .disk import SECOND, Disk, errors, infos, naming, pretend
 

@@ -12,7 +12,7 @@ def fail(*_: object) -> None:
     raise RuntimeError("a fault")
 
 
-POINTS = ("programs.Programs.spawn", "request.encode", "result.parse", "ledger.Ledger.add")
+POINTS = ("programs.find.Programs.spawn", "legacy.request.encode", "legacy.result.parse", "owed.ledger.Ledger.add")
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -20,7 +20,7 @@ def test_a_fault_fails_the_plugin_and_the_next_event_of_the_id_does_not_wait(
     node: Node, player: Player, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(f"adapter.legacy.{point}", fail)
+        patched.setattr(f"adapter.{point}", fail)
         player.play("plugins a=answer; create c1 -> plugin: a: ...")
     assert not node.busy
     player.play("create c1 -> ok")

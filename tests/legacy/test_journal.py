@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapter.legacy import journal, records
 from adapter.legacy.config import Entry
-from adapter.legacy.records import Change, without_deletes
 from adapter.legacy.request import Target, encode, of_container
 from adapter.nri import api
+from adapter.owed import journal, records
+from adapter.owed.records import Change, without_deletes
 
 from .owning import Process
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from adapter.legacy import journal, records
 from adapter.legacy.config import Entry
-from adapter.legacy.ledger import Ledger
-from adapter.legacy.records import MOST_KEPT
 from adapter.legacy.request import Target, encode, of_container
 from adapter.nri import api
+from adapter.owed import journal, records
+from adapter.owed.ledger import Ledger
+from adapter.owed.records import MOST_KEPT
 
 from ..test_docs import DOCS
 from .owning import Process

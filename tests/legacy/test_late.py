@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adapter.job.runner import Outcome
+from adapter.programs.runner import Outcome
 
 from ..processes import children, is_running
 from .node import Node

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from adapter.legacy.config import Entry
-from adapter.legacy.ledger import Ledger
 from adapter.legacy.request import Target, of_container
 from adapter.nri import api
+from adapter.owed.ledger import Ledger
 
 
 def target(id_: str, pid: int = 1) -> Target:

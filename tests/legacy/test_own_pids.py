@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from adapter.legacy import cgroup
+from adapter.host import cgroup
 from adapter.nri import api
 
 from .node import Node, a_container, a_pod

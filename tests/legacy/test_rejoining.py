@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from adapter.legacy.bridge import SECOND_LOOK
-from adapter.legacy.handover import GLANCE
-from adapter.legacy.ledger import Ledger
-from adapter.legacy.retries import FIRST_RETRY
+from adapter.daemon.bridge import SECOND_LOOK
+from adapter.daemon.handover import GLANCE
+from adapter.daemon.router import Adapter
+from adapter.host.owner import Owner
 from adapter.nri import Context, api
-from adapter.owner import Owner
-from adapter.plugin import Adapter
+from adapter.owed.ledger import Ledger
+from adapter.owed.retries import FIRST_RETRY
 from adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
 
 from ..processes import SteppedLoop
@@ -156,7 +156,7 @@ def test_the_pid_of_a_pod_that_has_ended_is_not_taken_for_it_when_it_is_used_aga
     node.bridge.synchronize([], [])
     node.wait(node.create_pod(pid=os.getpid()))
     node.bridge.synchronize([living_pod()], [])
-    monkeypatch.setattr("adapter.legacy.cgroup.started", lambda _: 7)
+    monkeypatch.setattr("adapter.host.cgroup.started", lambda _: 7)
     node.bridge.synchronize([a_pod(pid=0)], [])
     node.idle()
     assert node.runs == ["a create pod"], "the watch of its process goes on"
@@ -414,7 +414,7 @@ def test_an_event_that_came_after_synchronize_and_before_the_work_on_it_is_not_r
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The owner before has served it and released the lock: the lock is free when the work on Synchronize begins."""
-    monkeypatch.setattr("adapter.plugin.gc.freeze", lambda: None)
+    monkeypatch.setattr("adapter.daemon.router.gc.freeze", lambda: None)
     node.plugins(a="answer")
     legacy = LegacySettings(config=str(node.conf_json), path=(str(node.folder),))
     own = Settings(state_directory=str(node.folder / "shared"), legacy=legacy, hooks=HooksSettings(enabled=False))

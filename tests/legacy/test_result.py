@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapter import gojson
+from adapter.base import gojson
 from adapter.legacy.result import MOST_COMPARED, Result, ResultError, is_complete, parse
 
 OTHER_SHAPE = b'{"plugin":"p","version":"v","state":"create","id":"i","pid":-1,"cgroupsPath":"/a","metadata":{"k":"v"}}'

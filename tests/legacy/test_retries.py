@@ -6,12 +6,12 @@ import logging
 
 import pytest
 
-from adapter.legacy.bridge import Bridge
-from adapter.legacy.handover import Handover
-from adapter.legacy.job import PluginJob
-from adapter.legacy.ledger import Ledger
-from adapter.legacy.pod_processes import PodProcesses
-from adapter.legacy.retries import FIRST_RETRY, LAST_RETRY
+from adapter.daemon.bridge import Bridge
+from adapter.daemon.handover import Handover
+from adapter.daemon.plugin_job import PluginJob
+from adapter.owed.ledger import Ledger
+from adapter.owed.pods import PodProcesses
+from adapter.owed.retries import FIRST_RETRY, LAST_RETRY
 
 from .node import Node
 

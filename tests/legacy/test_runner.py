@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from adapter.errors import PluginError
-from adapter.job.runner import MAX_LEFT, Runner
-from adapter.legacy import programs as plugins
-from adapter.legacy.programs import SYSTEM_PATH, find
-from adapter.process import Process
+from adapter.programs import find as plugins
+from adapter.programs.find import SYSTEM_PATH, find
+from adapter.programs.process import Process
+from adapter.programs.runner import MAX_LEFT, Runner
 
 from ..processes import Fifo, Programs, SteppedLoop, is_running
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from adapter.legacy.bridge import Bridge
+from adapter.daemon.bridge import Bridge
 from adapter.legacy.sandboxes import CHUNK, is_runtimes_own
 from adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from adapter import owner, state_directory
-from adapter.legacy import journal
+from adapter.host import owner, state_directory
 from adapter.legacy.config import Entry
 from adapter.legacy.request import Target
 from adapter.nri import api
+from adapter.owed import journal
 
 from ..conftest import CI
 from ..processes import open_descriptors

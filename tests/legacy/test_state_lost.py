@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from adapter.daemon.handover import CARE
+from adapter.host.owner import Owner
 from adapter.legacy.config import Entry
-from adapter.legacy.handover import CARE
 from adapter.legacy.request import Target
 from adapter.nri import api
-from adapter.owner import Owner
 
 from ..processes import open_descriptors
 from .node import Node
@@ -304,7 +304,7 @@ def test_what_a_delete_asks_with_is_not_what_the_ledger_keeps(
     known = node.bridge.ledger.target("c1")
     assert known is not None
     known.started = 5
-    monkeypatch.setattr("adapter.legacy.cgroup.started", lambda _: 0)
+    monkeypatch.setattr("adapter.host.cgroup.started", lambda _: 0)
     (node.folder / "a").rename(node.folder / "away")
     node.wait(node.delete("c1"))
     (state / "journal").unlink()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from adapter.legacy.uncounted import SLICE
 from adapter.nri import api
+from adapter.owed.first_start import SLICE
 
 from .creations import configured, container, created
 from .node import Node, a_container, a_pod
@@ -83,7 +83,7 @@ def test_a_missed_stop_is_made_up_for_by_a_removal_that_is_listed_itself(node: N
 
 
 def test_before_there_is_a_container_its_process_is_not_looked_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adapter.legacy.cgroup.find_pid", lambda path: 77)
+    monkeypatch.setattr("adapter.host.cgroup.find_pid", lambda path: 77)
     configured(node, "CreateContainer", "StartContainer").plugins(a="answer")
     created(node)
     node.wait(node.create("c1", pid=0))

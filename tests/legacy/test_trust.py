@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter import trust
 from adapter.errors import ConfigError
+from adapter.host import trust
 
 from .node import Node
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from adapter.loop import Loop
+from adapter.base.loop import Loop
 
 from ..processes import impatience
 

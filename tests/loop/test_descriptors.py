@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from adapter.loop import STALL, WRITE, Loop
+from adapter.base.loop import STALL, WRITE, Loop
 
 from .conftest import Calls, Clock, Pipe
 

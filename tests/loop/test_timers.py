@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from adapter.loop import FEW_TIMERS, Loop, Timer
+from adapter.base.loop import FEW_TIMERS, Loop, Timer
 
 from .conftest import Calls, Clock, Pipe
 

@@ -14,14 +14,14 @@ import pytest
 import yaml
 from prometheus_client.core import Metric
 
-from adapter.daemon import Daemon
-from adapter.job.runner import Account, Outcome
-from adapter.loop import Loop
+from adapter.base.loop import Loop
+from adapter.base.times import Histogram
+from adapter.daemon.daemon import Daemon
 from adapter.monitoring.metrics import PREFIX, families, serve
 from adapter.monitoring.openings import Openings
 from adapter.nri import Identity
+from adapter.programs.runner import Account, Outcome
 from adapter.settings import Settings
-from adapter.times import Histogram
 from tests.debian import find, missing
 
 from ..processes import SteppedLoop
@@ -42,7 +42,7 @@ def described() -> dict[str, Any]:
         return Openings(loop, describe)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("adapter.daemon.Openings", openings)
+        patch.setattr("adapter.daemon.daemon.Openings", openings)
         Daemon(Settings(), [], Identity("v010-adapter", "00"), None, lambda: (Settings(), []))
     [(loop, describe)] = told
     loop.close()

@@ -207,5 +207,6 @@ def test_the_stub_imports_protobuf_and_the_standard_library_alone_and_no_asyncio
     parts = {tuple(name.split(".")[:2]) for name in found}
     assert {part for part in parts if part[0] == "google"} <= {("google",), ("google", "protobuf"), ("google", "_upb")}
     ours = {part[1] for part in parts if part[0] == "adapter" and len(part) > 1}
-    assert ours == {"errors", "nri", "proto", "sanitize", "wire"}
+    assert ours == {"base", "errors", "nri", "proto", "wire"}
+    assert {name for name in found if name.startswith("adapter.base.")} == {"adapter.base.sanitize"}
     assert not {"asyncio", "socket", "argparse", "inspect", "signal"} & found

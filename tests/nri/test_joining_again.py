@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from adapter.errors import AdapterError, RegistrationError
-from adapter.nri import Context, Plugin, api, run, serve, serving
+from adapter.nri import Context, Plugin, api, run, serve, session
 from adapter.wire import Code, Request
 
 from .host import Host, awaited, ended, logged, play, served, updates
@@ -194,7 +194,7 @@ def test_a_synchronize_that_ends_after_its_connection_leaves_the_next_connection
 
 
 def test_the_waits_between_attempts_grow_to_two_seconds_and_begin_anew_after_a_join(path: str) -> None:
-    joining = serving.Joining(path, reconnect=True)
+    joining = session.Joining(path, reconnect=True)
     assert joining.connect() is None
     waits = [joining.pause() for _ in range(7)]
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
@@ -206,8 +206,8 @@ def test_the_waits_between_attempts_grow_to_two_seconds_and_begin_anew_after_a_j
 
 def test_a_launched_plugin_does_not_join_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NRI_PLUGIN_SOCKET", "3")
-    assert not serving.Joining("", reconnect=True).again
-    assert serving.Joining("/some/nri.sock", reconnect=True).again
+    assert not session.Joining("", reconnect=True).again
+    assert session.Joining("/some/nri.sock", reconnect=True).again
 
 
 KINDS = {"run": "def", "serve": "async def"}

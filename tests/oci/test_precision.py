@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapter import gojson
+from adapter.base import gojson
 from adapter.oci.patch import merged
 from adapter.oci.precision import settled
 from adapter.oci.spec import adjustment, resources_to

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from adapter import cli
+from adapter.cli import command_line as cli
 from tests.daemon.forks import ran
 from tests.runtime.simulation import patience  # noqa: F401 - a fixture
 

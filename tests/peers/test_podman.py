@@ -21,9 +21,9 @@ from adapter.hooks import inject, precreate
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import facts
 from adapter.hooks.match import Named
-from adapter.job.runner import Runner
 from adapter.nri import api
 from adapter.oci.spec import apply, spec_from
+from adapter.programs.runner import Runner
 from tests.debian import missing
 from tests.e2e.build import BuildError, install_packages
 from tests.processes import SteppedLoop

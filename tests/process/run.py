@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from adapter.process import PATIENCE, Process, Program
+from adapter.programs.process import PATIENCE, Process, Program
 
 from ..processes import SteppedLoop
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from adapter import children as module
-from adapter import process
-from adapter.children import NOFILE, Children
+from adapter.programs import children as module
+from adapter.programs import process
+from adapter.programs.children import NOFILE, Children
 
 from ..processes import SteppedLoop, children
 from .run import Run

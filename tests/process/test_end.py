@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from adapter.process import MAX_STDOUT
+from adapter.programs.process import MAX_STDOUT
 
 from ..processes import Fifo, gone, is_running
 from .run import Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from adapter.process import MAX_LINE, MAX_LINES, MAX_STDERR, MAX_STDOUT
+from adapter.programs.process import MAX_LINE, MAX_LINES, MAX_STDERR, MAX_STDOUT
 
 from ..processes import Fifo
 from .run import Run

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from adapter.loop import READ
-from adapter.process import MAX_STDOUT
+from adapter.base.loop import READ
+from adapter.programs.process import MAX_STDOUT
 
 from ..processes import Programs, SteppedLoop, children, is_running, open_descriptors
 from .run import Run

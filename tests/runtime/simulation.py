@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from adapter import cli
-from adapter.commands.simulate import command
-from adapter.commands.simulate.play import Play
-from adapter.commands.simulate.script import Script
+from adapter.cli import command_line as cli
+from adapter.cli.simulate import command
+from adapter.cli.simulate.play import Play
+from adapter.cli.simulate.script import Script
 from adapter.runtime import POD_LIFE, Flavour, read
 
 from .fixtures import Plugins

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from adapter.commands.simulate.difference import changes
+from adapter.cli.simulate.difference import changes
 
 Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter import cli
+from adapter.cli import command_line as cli
 from adapter.runtime import FLAVOURS, Plugin, Runtime, read
 from tests.peers.harness import require
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adapter import settings
-from adapter.commands.simulate.command import EMPTY_CONFIG
+from adapter.cli.simulate.command import EMPTY_CONFIG
 from adapter.legacy.config import ConfigFile
 
 from .fixtures import Plugins

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from adapter.commands.simulate import play
-from adapter.commands.simulate.view import TextView
+from adapter.cli.simulate import play
+from adapter.cli.simulate.view import TextView
 from adapter.runtime import Runtime
 
 from .fixtures import Plugins

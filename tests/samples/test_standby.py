@@ -5,8 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from adapter.commands.check.probe import with_empty_stdin, with_open_stdin
-from adapter.process import Program
+from adapter.cli.check.probe import with_empty_stdin, with_open_stdin
+from adapter.programs.process import Program
 
 from .plugins import PATH, SAMPLES
 

@@ -1,0 +1,112 @@
+"""Makes text from plugins, pods and files safe to show: no control characters, no values of containers' variables."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TextIO
+
+HIDDEN = "***"
+"""Replaces the value of a variable."""
+MAX_TEXT = 256 << 10
+"""Bytes of JSON text that is decoded for the log: decoding takes time from the event."""
+MAX_SHOWN = 4 << 10
+"""Bytes of one text in what an adapter tells of itself."""
+NAME_KEYS = ("key", "name")
+"""Where a variable is an object, the key of its name: `key` in NRI, `name` in Kubernetes."""
+
+
+def printable(text: str) -> str:
+    """Returns a text with all unprintable characters escaped: line ends, control characters, lone surrogates."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def show(*lines: str, out: TextIO | None = None, paint: Callable[[str], str] | None = None) -> None:
+    """Prints lines to stdout, or to `out`; `paint` adds the colours to a line that is safe.
+
+    All that the commands print goes through here, or through `show_json`.
+    """
+    for text in map(printable, lines):
+        print(paint(text) if paint else text, file=out, flush=True)
+
+
+def show_json(value: Any, indent: int | None = 2) -> None:
+    """Prints a value as JSON in ASCII, which escapes all control characters."""
+    print(json.dumps(value, indent=indent), flush=True)
+
+
+def bounded(value: Any) -> Any:
+    """Returns a value for `json.dumps` with each text in it cut to MAX_SHOWN bytes, and marked if it was longer."""
+    if isinstance(value, dict):
+        return {bounded(key): bounded(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [bounded(element) for element in value]
+    if not isinstance(value, str) or len(text := value.encode("utf-8", "backslashreplace")) <= MAX_SHOWN:
+        return value
+    return f"{text[:MAX_SHOWN].decode('utf-8', 'ignore')} … ({len(text)} bytes)"
+
+
+def for_log(text: bytes, *, secrets: bool = False) -> Any:
+    """Returns JSON text decoded; other text as a string. The result is what `json.dumps` takes.
+
+    Without `secrets`, the values of variables in every `env` are hidden, also in JSON inside a string. Text that is not
+    JSON may have variables anywhere: only its size is returned.
+    """
+    try:
+        if len(text) > MAX_TEXT:
+            raise ValueError("too long")
+        value = _decode(text.decode("utf-8", "replace"))
+        return value if secrets else _redacted(value)
+    except (ValueError, RecursionError):
+        if secrets:
+            return text.decode("utf-8", "replace")
+        return f"({len(text)} bytes)" if text else ""
+
+
+def _redacted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _names(member) if key.lower() == "env" else _redacted(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_redacted(element) for element in value]
+    if isinstance(value, str) and value.lstrip().startswith(("{", "[", '"')):
+        with suppress(ValueError):  # if it is no JSON, unlike kubectl's last-applied annotation
+            return json.dumps(_redacted(_decode(value)))
+    return value
+
+
+def _names(env: Any) -> Any:
+    """Returns the value of an `env` key with the names of its variables only."""
+    if isinstance(env, dict):
+        return dict.fromkeys(env, HIDDEN)
+    if isinstance(env, list):
+        return [_name(variable) for variable in env]
+    return env and HIDDEN
+
+
+def _name(variable: Any) -> Any:
+    if isinstance(variable, str):
+        name, equals, value = variable.partition("=")
+        return f"{name}{equals}{value and HIDDEN}"
+    if isinstance(variable, dict):
+        return {
+            key: member if key.lower() in NAME_KEYS and isinstance(member, str) else HIDDEN
+            for key, member in variable.items()
+        }
+    return variable and HIDDEN
+
+
+def _float(text: str) -> float | str:
+    """Returns a number, or its text where a float cannot hold it: JSON has no infinity."""
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
+_decode = json.JSONDecoder(strict=False, parse_float=_float, parse_constant=str).decode
+
+
+def subject(kind: str, id_: str, *names: str) -> str:
+    """Returns what a line is about: `container NAMESPACE/POD/NAME (ID)`. Names that are not known are left out."""
+    name = "/".join(filter(None, names))
+    return f"{kind} {name} ({id_})" if name else f"{kind} {id_}"

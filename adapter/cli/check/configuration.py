@@ -1,0 +1,91 @@
+"""The adapter's own configuration, and the directory from which runtimes launch it."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+
+from adapter import settings
+from adapter.cli.check.report import NOTE, OK, PROBLEM, Entry
+from adapter.cli.commands import PROGRAM
+from adapter.errors import ConfigError
+from adapter.host.paths import under
+from adapter.settings import Settings
+
+PLUGINS = "/opt/nri/plugins"
+DROP_INS = "/etc/nri/conf.d"
+UNIT = f"/etc/systemd/system/{PROGRAM}.service"
+"""The service of systemd that `install -external` makes."""
+
+
+def read(file: str) -> tuple[Settings, list[Entry]]:
+    """Returns the settings in a file, by default in the file that is in force, and the entries on the file.
+
+    Raises ConfigError for a named file that cannot be read.
+    """
+    path = file or _drop_in() or settings.DEFAULT_PATH
+    config, errors = settings.read(path if file or os.path.lexists(path) else "")
+    if file and not config.file:
+        raise errors[0]
+    if errors:
+        return config, list(map(_problem, errors))
+    return config, [Entry(OK, "in order" if os.path.exists(path) else "not there: the defaults hold", path)]
+
+
+def launch(host_root: str) -> list[Entry]:
+    """Returns the entries on who starts the adapter.
+
+    That is the directory from which runtimes launch plugins, where one bad name affects all plugins, or systemd.
+    """
+    directory = under(host_root, PLUGINS)
+    problems = [
+        Entry(PROBLEM, reason, f"{directory}/{name}")
+        for name in _names(host_root)
+        if (reason := _fault(host_root, f"{PLUGINS}/{name}"))
+    ]
+    links = _links(host_root)
+    if links:
+        return [*problems, Entry(OK, f"the adapter is launched as {', '.join(links)}", directory)]
+    if os.path.exists(under(host_root, UNIT)):
+        return [*problems, Entry(OK, "systemd starts the adapter", UNIT)]
+    return [*problems, Entry(NOTE, "the adapter is not in there: runtimes do not launch it by themselves", directory)]
+
+
+def names(host_root: str) -> set[str]:
+    """Returns the names by which runtimes know the adapter, with and without an index."""
+    links = _links(host_root) or [f"00-{PROGRAM}"]
+    return {name for link in links for name in (link, link.partition("-")[2])}
+
+
+def _problem(error: ConfigError) -> Entry:
+    file, _, line = error.place.rpartition(":")
+    place = (file, int(line)) if file and line.isdigit() else (error.place, 0)
+    return Entry(PROBLEM, error.reason, *place)
+
+
+def _drop_in() -> str:
+    """Returns the file whose text a runtime that launches the adapter passes to it, empty if there is none."""
+    candidates = [f"{DROP_INS}/{name}.conf" for link in _links("/") for name in (link, link.partition("-")[2])]
+    return next(filter(os.path.isfile, candidates), "")
+
+
+def _links(host_root: str) -> list[str]:
+    """Returns the names by which the adapter is in the directory of plugins."""
+    files = [(name, os.path.realpath(under(host_root, f"{PLUGINS}/{name}"))) for name in _names(host_root)]
+    return [name for name, file in files if os.path.exists(file) and os.path.basename(file) == PROGRAM]
+
+
+def _names(host_root: str) -> list[str]:
+    directory = under(host_root, PLUGINS)
+    return sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+
+
+def _fault(host_root: str, path: str) -> str:
+    """Returns why runtimes would refuse to start; containerd/nri adaptation.go, discoverPlugins."""
+    mode = os.lstat(under(host_root, path, follow=False)).st_mode
+    if stat.S_ISDIR(mode) or not mode & 0o111:
+        return ""
+    if not re.fullmatch(r"[0-9]{2}-.+", os.path.basename(path)):
+        return "an executable whose name is not NN-NAME: no runtime starts"
+    return "" if os.path.exists(under(host_root, path)) else "a link that leads nowhere: no runtime starts"

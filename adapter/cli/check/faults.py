@@ -1,0 +1,132 @@
+"""The faults that a JSON Schema finds in a file, each with its line and column."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+import adapter
+from adapter.base import gojson
+from adapter.cli.check.report import NOTE, PROBLEM, Entry
+from adapter.container_files.document import Path as Steps
+from adapter.errors import nearest
+
+HOOK_1_0_0 = "hooks/schemas/hook-1.0.0.json"
+HOOK_0_1_0 = "hooks/schemas/hook-0.1.0.json"
+CONF = "legacy/schemas/conf.json"
+
+by_place = attrgetter("line", "column", "message")
+"""Returns the sort key of the entries of one file."""
+
+_PLACEHOLDER = re.compile(r"\{\{.*?\}\}|@[A-Za-z_]\w*@|__(?!pycache|main|init)[A-Za-z]\w*?__", re.ASCII | re.DOTALL)
+"""What somebody should have replaced in a template, in the usual notations; Python's own names are none."""
+_TYPES = {
+    "array": "an array",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "object": "an object",
+    "string": "a string",
+}
+
+
+def find(text: bytes, file: str, schema: str = "") -> list[Entry]:
+    """Returns the faults of a valid JSON text, from its top to its end; what Go ignores is a note.
+
+    Without a schema, the text is a hook file, and its version tells the schema.
+    """
+    try:
+        data = json.loads(text.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):  # a value that Python cannot represent
+        return [Entry(NOTE, "larger or deeper than can be checked", file)]
+    entries = {
+        Entry(status, message, file, *gojson.position(text, gojson.locate(text, path)))
+        for error in validator(schema or _schema_of_hook(data)).iter_errors(data)
+        for path, message, status in _faults(error)
+    }
+    return sorted(entries, key=by_place)
+
+
+def placeholders(text: bytes, file: str) -> list[Entry]:
+    """Returns an entry for each place of a JSON text with a placeholder that nobody has replaced."""
+    try:
+        texts = list(_texts(json.loads(text.decode("utf-8", "replace")), ()))
+    except (ValueError, RecursionError):
+        return []
+    found = [(path, match[0]) for path, one in texts if (match := _PLACEHOLDER.search(one))]
+    return [
+        Entry(PROBLEM, f"{gojson.path_name(path)}: {name} is a placeholder that nobody has replaced", file, *place)
+        for path, name in dict(found).items()
+        for place in [gojson.position(text, gojson.locate(text, path))]
+    ]
+
+
+def _texts(value: Any, path: Steps) -> Iterator[tuple[Steps, str]]:
+    """Yields every string in a value, keys included, with its path."""
+    if isinstance(value, str):
+        yield path, value
+    for step, member in (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    ):
+        if isinstance(step, str):
+            yield (*path, step), step
+        yield from _texts(member, (*path, step))
+
+
+def _schema_of_hook(data: Any) -> str:
+    fields = {gojson.fold(key): value for key, value in data.items()} if isinstance(data, dict) else {}
+    version = fields.get("version") or ""
+    # A file without a version is an old one, unless its hook is an object: then the author forgot the version.
+    old = version == "0.1.0" or (version == "" and not isinstance(fields.get("hook"), dict))
+    return HOOK_0_1_0 if old else HOOK_1_0_0
+
+
+@cache
+def validator(schema: str) -> jsonschema.Draft202012Validator:
+    """Returns the validator of one of the schemas above."""
+    path = Path(adapter.__file__).parent / schema
+    return jsonschema.Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _faults(error: Any) -> Iterator[tuple[Steps, str, str]]:
+    """Yields the path, the message and the status of each fault in an error of jsonschema."""
+    path = tuple(error.absolute_path)
+    if error.validator == "additionalProperties":
+        known, comments = error.schema["properties"], "|".join(error.schema["patternProperties"])
+        for key in error.instance:
+            if key not in known and not re.search(comments, key):
+                yield ((*path, key), *_unknown_key((*path, key), key, list(known)))
+    elif error.validator == "required":
+        given = {gojson.fold(key) for key in error.instance}  # Go reads keys in any case
+        for key in error.validator_value:
+            if gojson.fold(key) not in given:
+                yield path, f"{gojson.path_name((*path, key))} is missing", PROBLEM
+    else:
+        yield path, f"{gojson.path_name(path)}: {_reason(error)}" if path else _reason(error), PROBLEM
+
+
+def _unknown_key(path: Steps, key: str, known: list[str]) -> tuple[str, str]:
+    by_fold = {gojson.fold(spelling): spelling for spelling in known}
+    if gojson.fold(key) in by_fold:
+        return f"{gojson.path_name(path)} is read as {by_fold[gojson.fold(key)]!r}, but not by everybody", NOTE
+    similar = nearest(gojson.fold(key), by_fold)
+    hint = f"did you mean {by_fold[similar]!r}?" if similar else f"known here: {', '.join(known)}"
+    return f"{gojson.path_name(path)} is unknown and ignored; {hint}", PROBLEM
+
+
+def _reason(error: Any) -> str:
+    if error.validator == "type":
+        actual = json.dumps(error.instance)
+        shown = actual if actual[0] in "-0123456789" else gojson.kind(actual.encode())
+        return f"must be {_TYPES[error.validator_value]}, not {shown}"
+    if error.validator == "enum":
+        return f"{json.dumps(error.instance)} is none of {', '.join(filter(None, error.validator_value))}"
+    if error.validator == "const":
+        return f"must be {error.validator_value!r}"
+    return str(error.schema.get("errorMessage", error.message))

@@ -1,0 +1,174 @@
+"""The runtimes' own configuration of NRI, drop-ins included: whether NRI is on, and who may join."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator
+from glob import glob
+from typing import Any, NamedTuple
+
+from adapter.cli.check import configuration
+from adapter.cli.check.report import NOTE, OK, PROBLEM, Entry
+from adapter.errors import ConfigError
+from adapter.host import paths
+from adapter.host.paths import under
+
+CONTAINERD = "/etc/containerd/config.toml"
+CRIO, CRIO_DROP_INS = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
+NRI = "io.containerd.nri.v1.nri"
+ON_BY_DEFAULT = 3
+"""The version of containerd's configuration files that only containerd 2 reads, where NRI is on by default."""
+_TIMEOUTS = ("plugin_registration_timeout", "plugin_request_timeout")
+
+
+class _Runtime(NamedTuple):
+    """What a runtime calls its settings of NRI."""
+
+    table: tuple[str, str]
+    switch: str
+    on: bool
+    connections: str
+    plugins: str
+    timeouts: tuple[str, ...]
+    default: str
+    """What holds without the switch."""
+    hint: str
+    """How to switch NRI on."""
+
+
+RUNTIMES = {
+    "containerd": _Runtime(
+        ("plugins", NRI),
+        *("disable", False, "disable_connections", "plugin_path", _TIMEOUTS),
+        "on since containerd 2.0, off in 1.7",
+        f"disable = false under [plugins.'{NRI}']",
+    ),
+    "CRI-O": _Runtime(
+        ("crio", "nri"),
+        *("enable_nri", True, "nri_disable_connections", "nri_plugin_dir", tuple(f"nri_{name}" for name in _TIMEOUTS)),
+        "on since CRI-O 1.30, off before",
+        f"enable_nri = true under [crio.nri], for example in {CRIO_DROP_INS}/10-nri.conf",
+    ),
+}
+
+
+def check(name: str, host_root: str) -> Iterator[Entry]:
+    """Yields whether NRI is on in a runtime, how to switch it on, and what keeps adapters from joining."""
+    runtime, file = RUNTIMES[name], main_file(name)
+    try:
+        settings = read(name, host_root)
+        misplaced = [(path, key) for path, config in _files(name, host_root) for key in _misplaced(config, runtime)]
+    except ConfigError as error:
+        yield Entry(PROBLEM, f"{error.reason}: {name} may not start", error.place)
+        return
+    switch, directory = settings.get(runtime.switch), settings.get(runtime.plugins) or configuration.PLUGINS
+    if switch is None:
+        yield Entry(NOTE, f"{name}: NRI is {runtime.default}; to switch it on: {runtime.hint}", file)
+    elif switch is runtime.on:
+        yield Entry(OK, f"{name}: NRI is on", file)
+    else:
+        yield Entry(PROBLEM, f"{name}: NRI is off; to switch it on: {runtime.hint}", file)
+    if settings.get(runtime.connections) is True:
+        text = "only an adapter that it has launched can join, and cannot join again"
+        yield Entry(NOTE, f"{name}: {runtime.connections} is set: {text}", file)
+    if directory != configuration.PLUGINS:
+        yield Entry(NOTE, f"{name}: it launches the plugins in {directory}, not in {configuration.PLUGINS}", file)
+    for path, key in misplaced:
+        right = next(own for own in runtime.timeouts if own.endswith(key.rpartition(".")[2].removeprefix("nri_")))
+        yield Entry(PROBLEM, f"{name}: it ignores {key}; it reads {right} in [{_table(runtime.table)}]", path)
+
+
+def main_file(name: str) -> str:
+    """Returns the path of a runtime's main configuration file."""
+    return CONTAINERD if name == "containerd" else CRIO
+
+
+def places(name: str) -> list[str]:
+    """Returns the paths of a runtime's configuration; it has one of them at least, unless all its defaults hold."""
+    return [CONTAINERD] if name == "containerd" else [CRIO, CRIO_DROP_INS]
+
+
+def _table(keys: tuple[str, ...]) -> str:
+    """Returns the name of a table as TOML has it."""
+    return ".".join(f"'{key}'" if "." in key else key for key in keys)
+
+
+def _misplaced(table: dict[str, Any], runtime: _Runtime, *at: str) -> Iterator[str]:
+    """Yields the keys that look like NRI's timeouts and are not where the runtime reads them."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _misplaced(value, runtime, *at, key)
+        elif key.endswith(_TIMEOUTS) and (at != runtime.table or key not in runtime.timeouts):
+            yield _table((*at, key))
+
+
+def read(name: str, host_root: str) -> dict[str, Any]:
+    """Returns a runtime's table of NRI, with containerd's table `default_validator`. Raises ConfigError.
+
+    A later file overrides; `disabled_plugins` adds up (containerd, cmd/containerd/server/config, mergeConfig).
+    """
+    settings: dict[str, Any] = {"default_validator": {}}
+    is_disabled, version = False, 0
+    for file, config in _files(name, host_root):
+        try:
+            is_disabled = is_disabled or NRI in config.get("disabled_plugins", [])
+            version = max(version, config.get("version", 0))
+            first, second = RUNTIMES[name].table
+            settings = _merged(settings, config.get(first, {}).get(second, {}))
+        except (AttributeError, TypeError):
+            raise ConfigError(file, "a value has the wrong type") from None
+    if is_disabled:
+        settings["disable"] = True
+    elif version >= ON_BY_DEFAULT:
+        settings.setdefault("disable", False)
+    return settings
+
+
+def _files(name: str, host_root: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    return (_containerd if name == "containerd" else _crio)(host_root)
+
+
+def _containerd(host_root: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields containerd's files, imported ones last (containerd, cmd/containerd/server/config, LoadConfigWithPlugins).
+
+    containerd's default configuration imports `conf.d`, but only if an administrator has written it to the file.
+    """
+    files = [CONTAINERD] if os.path.exists(under(host_root, CONTAINERD)) else []
+    for file in files:  # the list grows
+        config = _load(file, host_root)
+        try:
+            patterns = [os.path.join(os.path.dirname(file), path).lstrip("/") for path in config.get("imports", [])]
+        except TypeError:
+            raise ConfigError(file, "a value has the wrong type") from None
+        yield file, config
+        found = [f"/{name}" for path in patterns for name in glob(path, root_dir=host_root, include_hidden=True)]
+        files += [name for name in sorted(found) if name not in files]
+
+
+def _crio(host_root: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields CRI-O's files, then all files below its drop-in directory (cri-o, pkg/config, UpdateFromPath)."""
+    below = sorted(glob("**", root_dir=under(host_root, CRIO_DROP_INS), recursive=True, include_hidden=True))
+    for file in [CRIO, *(f"{CRIO_DROP_INS}/{name}" for name in below)]:
+        if os.path.isfile(under(host_root, file)):
+            yield file, _load(file, host_root)
+
+
+def _load(file: str, host_root: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(paths.text(paths.read(under(host_root, file), paths.MAX_GIVEN)[0], file))
+    except RecursionError:
+        raise ConfigError(file, "nested too deeply") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(file, getattr(error, "strerror", None) or str(error)) from None
+
+
+def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Returns a table with the values of a later one. Raises TypeError if a value is a table in one of them only."""
+    merged = dict(old)
+    for name, value in new.items():
+        before = old.get(name, value)
+        if isinstance(before, dict) != isinstance(value, dict):
+            raise TypeError(name)
+        merged[name] = _merged(before, value) if isinstance(value, dict) else value
+    return merged

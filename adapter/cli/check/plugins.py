@@ -1,0 +1,100 @@
+"""The legacy plugins: conf.json, and the programs that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from adapter.base import gojson
+from adapter.cli.arguments import count
+from adapter.cli.check import faults, program
+from adapter.cli.check.report import NOTE, OK, PROBLEM, Entry
+from adapter.errors import ConfigError, PluginError
+from adapter.host.mount_namespace import programs as node
+from adapter.legacy import config
+from adapter.legacy.config import Config
+from adapter.programs.find import Programs
+from adapter.settings import LegacySettings
+
+
+def read(settings: LegacySettings) -> tuple[Config, list[Entry]]:
+    """Returns the configured legacy plugins, and the entries on their file, which may be unknown."""
+    file = settings.config
+    if not file:
+        return Config(), [Entry(NOTE, "not checked: legacy.config has an error")]
+    try:
+        text, _ = config.read(file)
+    except FileNotFoundError:
+        return Config(), [Entry(OK, "not there: no legacy plugins", file)]
+    except (OSError, ConfigError) as error:
+        return Config(), [Entry(PROBLEM, error.reason if isinstance(error, ConfigError) else str(error.strerror), file)]
+    untrusted = settings.trust(file, "/")
+    if untrusted:
+        return Config(), [Entry(PROBLEM, f"{untrusted}: none of its plugins runs", file)]
+    try:
+        _, end = gojson.value(text)
+    except gojson.JSONError as error:
+        reason = error.reason if text.strip() else "the file is empty"
+        return Config(), [Entry(PROBLEM, reason, file, error.line, error.column)]
+    entries = faults.find(text[:end], file, faults.CONF)
+    if text[end:].strip(b" \t\r\n"):
+        entries.append(Entry(NOTE, "the text behind the first JSON value is ignored", file))
+    try:
+        conf = config.parse(text, file)
+    except ConfigError as error:
+        if not any(entry.status == PROBLEM for entry in entries):  # none of them is why
+            entries.append(Entry(PROBLEM, error.reason, error.place))
+        return _usable(text, file), [*entries, Entry(NOTE, "none of its plugins runs", file)]
+    return conf, [*entries, Entry(OK, count(len(conf.entries), "plugin"), file)]
+
+
+def _usable(text: bytes, file: str) -> Config:
+    """Returns the plugins without a fault, of a file that has one: their programs are checked all the same."""
+    whole, _ = gojson.value(text)
+    members = gojson.members(whole) if whole.startswith(b"{") else []
+    arrays = [member.value for member in members if gojson.fold(member.key) == "plugins"]
+    entries: list[config.Entry] = []
+    for element in (element for array in arrays if array.startswith(b"[") for element in gojson.elements(array)):
+        with suppress(ConfigError):
+            entries += config.parse(b'{"plugins": [%b]}' % element.value, file).entries
+    return Config(entries=tuple(entries))
+
+
+def programs(settings: LegacySettings, conf: Config) -> Iterator[Entry]:
+    """Yields, for each plugin, whether its program can be started; and settings of plugins that are not in the file."""
+    finder = Programs(settings.path, settings.environment, settings.trust)
+    types = dict.fromkeys(entry.type for entry in conf.entries)
+    for type_ in types:
+        try:
+            path = finder.find(type_)
+        except PluginError as error:
+            yield Entry(PROBLEM, f"{type_}: {error.reason}")
+            continue
+        with node:
+            fault = program.fault(path)
+        if fault:
+            yield Entry(PROBLEM, f"{path} {fault}" if path == type_ else f"{type_}: {path} {fault}")
+            continue
+        yield from _running(settings, conf, type_, path)
+    for type_ in settings.plugins:
+        if settings.config and type_ not in types:
+            yield Entry(NOTE, f"{type_}: has settings, but is not in {settings.config}")
+
+
+def _running(settings: LegacySettings, conf: Config, type_: str, path: str) -> Iterator[Entry]:
+    """Yields what can be started for a plugin, and what is odd about it."""
+    bare = [place for place, entry in enumerate(conf.entries) if entry.type == type_ and entry.conf is None]
+    has_conf = any(entry.type == type_ and entry.conf is not None for entry in conf.entries)
+    running = f"{type_}: runs {path}{'' if has_conf else ' without conf'}{_events(settings, type_)}"
+    if path in (type_, *(f"{directory}/{type_}" for directory in settings.path)):
+        yield Entry(OK, running)
+    else:
+        yield Entry(NOTE, f"{running}, perhaps another program: there is no {type_} in {':'.join(settings.path)}")
+    for place in bare if has_conf else ():
+        yield Entry(NOTE, f"{type_}: plugins[{place}] has no conf, another entry has one: it fails if it needs one")
+
+
+def _events(settings: LegacySettings, type_: str) -> str:
+    """Returns the events that are configured for a plugin, empty for the usual four."""
+    events = settings.plugins[type_].events if type_ in settings.plugins else None
+    return "" if events is None else f" at {', '.join(sorted(events)) or 'no event'}"

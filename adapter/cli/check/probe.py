@@ -1,0 +1,102 @@
+"""Whether a legacy plugin may stand by: starts it with an open stdin, and then with an empty one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from adapter.base.loop import Loop
+from adapter.base.sanitize import printable
+from adapter.cli.check.report import OK, PROBLEM, Entry
+from adapter.daemon.daemon import become_daemon
+from adapter.errors import ConfigError, PluginError
+from adapter.legacy import result
+from adapter.programs.find import Programs
+from adapter.programs.process import Process, Program
+from adapter.settings import LegacySettings
+
+WAIT = 1.0
+"""Seconds that the plugin must wait for its request."""
+END = 10.0
+"""Seconds in which the plugin must end without one."""
+
+
+def confirm(type_: str) -> None:
+    """Asks the user at the terminal before anything is run. Raises ConfigError if the answer is not yes."""
+    if not sys.stdin or not sys.stdin.isatty():
+        raise ConfigError("-probe", f"it runs {type_} twice, without a request: confirm that with -yes")
+    print(printable(f"This runs {type_} twice, without a request. Go on? [y/N] "), end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise ConfigError("-probe", "not confirmed; nothing was run")
+
+
+def check(settings: LegacySettings, type_: str) -> Iterator[Entry]:
+    """Yields what speaks against the plugin's stand-by, or one entry that nothing does."""
+    become_daemon()
+    try:
+        program = Programs(settings.path, settings.environment, settings.trust).program(type_)
+        faults = [fault for fault in (with_open_stdin(program), with_empty_stdin(program)) if fault]
+    except PluginError as error:
+        faults = [error.reason]
+    except OSError as error:
+        faults = [f"{program.path}: {error.strerror}"]
+    yield from (Entry(PROBLEM, f"{type_}: {fault}: it must not stand by") for fault in faults)
+    if not faults:
+        yield Entry(OK, f"{type_}: may stand by: it waits for its request, and fails without one")
+
+
+def with_open_stdin(program: Program) -> str:
+    """Returns what the program does before its request, empty if it waits."""
+    loop, found = Loop(), list[str]()
+
+    def spoils(reason: str) -> None:
+        found.append(reason)
+        loop.stop()
+
+    def writes(_: Process) -> None:
+        spoils("it writes before its request")
+
+    def ends(ended: Process) -> None:
+        if ended.stdout:
+            writes(ended)
+        spoils(f"it ends before its request ({ended.ending})")
+
+    process = Process(loop, program, ends, _ignore)
+    process.wait(writes)
+    _run(loop, process, WAIT)
+    return next(iter(found), "")
+
+
+def with_empty_stdin(program: Program) -> str:
+    """Returns what the program does without a request, empty if it only fails."""
+    loop = Loop()
+    process = Process(loop, program, lambda _: loop.stop(), _ignore)
+    process.feed(b"")
+    if not _run(loop, process, END):
+        return f"it does not end when its stdin is empty, within {END:g} s"
+    try:
+        is_error = bool(result.parse(process.stdout).error)
+    except result.ResultError:
+        is_error = process.status != 0
+    return "" if is_error else f"it takes an empty stdin for a request: {process.ending}, no error in its result"
+
+
+def _run(loop: Loop, process: Process, seconds: float) -> bool:
+    """Runs a program for so long at most; returns whether it has ended by then.
+
+    Otherwise it is killed with what it has started, also when the user has had enough (SIGINT).
+    """
+    loop.call_at(loop.time() + seconds, loop.stop)
+    try:
+        loop.run()
+    finally:
+        has_ended = process.status is not None
+        process.discard(lambda _: loop.stop())
+    if not has_ended:
+        loop.run()
+    loop.close()
+    return has_ended
+
+
+def _ignore(_: object) -> None:
+    """Takes a line of stderr."""

@@ -1,0 +1,54 @@
+"""The entries of a check, for people or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from adapter.base.sanitize import show, show_json
+from adapter.cli.arguments import count
+
+OK, NOTE, PROBLEM = "ok", "note", "problem"
+
+
+class Entry(NamedTuple):
+    """One result: its status, and its place if it has one (a line or column of 0: none)."""
+
+    status: str
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        """Returns `FILE:LINE:COLUMN: MESSAGE`, as far as known."""
+        place = ":".join([self.file, *(str(number) for number in (self.line, self.column) if number)])
+        return f"{place}: {self.message}" if self.file else self.message
+
+
+Report = Mapping[str, Sequence[Entry]]
+"""The entries by the part of the configuration that they belong to."""
+
+
+def problems(report: Report) -> int:
+    """Returns the number of problems."""
+    return sum(entry.status == PROBLEM for entries in report.values() for entry in entries)
+
+
+def write_json(report: Report) -> None:
+    """Prints one object: `checks` with the known fields of each entry, and the number of `problems`."""
+    entries = [(part, entry._asdict()) for part, of_part in report.items() for entry in of_part]
+    checks = [{"part": part, **{name: value for name, value in entry.items() if value}} for part, entry in entries]
+    show_json({"checks": checks, "problems": problems(report)})
+
+
+def write_text(report: Report, paint: Callable[[str], str] | None = None) -> None:
+    """Prints a line for each entry under the name of its part, and a summary. A part without entries is left out."""
+    for part, entries in report.items():
+        if entries:
+            show(part)
+        for entry in entries:
+            status = entry.status.upper() if entry.status == PROBLEM else entry.status
+            show(f"  {status:7}  {entry}", paint=paint)
+    number = problems(report)
+    show(count(number, "problem") if number else "no problems")

@@ -1,0 +1,104 @@
+"""What depends on the runtime: on each runtime that is there."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from adapter.cli.check import configuration, nri, validator
+from adapter.cli.check.report import NOTE, OK, Entry
+from adapter.daemon import guard
+from adapter.host.paths import under
+from adapter.legacy.config import Config
+from adapter.legacy.sandboxes import is_runtimes_own, names_conf_json
+from adapter.settings import DEFAULT_CONF_JSON, Settings
+
+DOCKER_SOCKET = "/run/docker.sock"
+DOCKER = (
+    "Docker: it tells of the creation of containers only, and takes no hooks: legacy plugins run at CreateContainer or"
+    """ not at all; NRI is off, to switch it on: "nri-opts": {"enable": true} in /etc/docker/daemon.json"""
+)
+POD_UPDATES = {"UpdatePodSandbox", "PostUpdatePodSandbox"}
+CONNECT_TIMEOUT = 2.0
+"""Seconds within which a runtime accepts a connection."""
+FAIL_REQUEST = (
+    "runtime.failRequest has no effect with an NRI older than 0.12.4:"
+    " containerd 2.4 has 0.12.3, CRI-O 1.36 0.11, Docker 29 0.12.3"
+)
+SOCKETS = {"containerd": "/run/containerd/containerd.sock", "CRI-O": "/run/crio/crio.sock"}
+
+
+def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Entry]:
+    """Yields what to expect of the runtimes; `hooks` is whether any hooks are in force."""
+    names = present(config.host_root)
+    if os.path.exists(config.socket):
+        yield Entry(OK, "a runtime serves NRI here", config.socket)
+    else:
+        yield Entry(NOTE, "not there: no runtime serves NRI here", config.socket)
+    if not names:
+        yield Entry(NOTE, f"neither {' nor '.join(SOCKETS)} is here: no {', no '.join(SOCKETS.values())}")
+    for runtime in names:
+        yield from nri.check(runtime, config.host_root)
+    for runtime, caveat in _caveats(config, conf_json, hooks=hooks):
+        if runtime in names:
+            yield Entry(NOTE, f"{runtime}: {caveat}")
+    if config.fail_request:
+        yield Entry(NOTE, FAIL_REQUEST)
+    if conf_json.entries or hooks:
+        for runtime in names:
+            yield from validator.check(runtime, config.host_root, configuration.names(config.host_root), hooks=hooks)
+    if os.path.exists(under(config.host_root, DOCKER_SOCKET)):
+        yield Entry(NOTE, DOCKER)
+
+
+def present(host_root: str) -> Collection[str]:
+    """Returns the names of the runtimes of a node: those whose sockets exist, else those that are configured."""
+
+    def having(places: Callable[[str], Iterable[str]]) -> list[str]:
+        return [name for name in SOCKETS if any(os.path.exists(under(host_root, place)) for place in places(name))]
+
+    return having(lambda name: [SOCKETS[name]]) or having(nri.places)
+
+
+def _pods(config: Settings) -> str:
+    """Returns who runs the plugins of containerd's own conf.json for pods, as far as known without the version."""
+    auto, always = "so the adapter leaves pods to it", "so with legacy.sandboxes: always they are run twice"
+    result = auto if config.legacy.sandboxes == "auto" else always
+    runs = f"from 2.0 on it runs the plugins there for pods itself, {result}"
+    try:
+        is_named = names_conf_json(_listener(under(config.host_root, SOCKETS["containerd"])))
+    except OSError as error:
+        doubt = f"if its executable contains {DEFAULT_CONF_JSON} (here it cannot be read: {error.strerror or error})"
+        return f"{doubt}, {runs}"
+    if is_named:
+        return f"its executable contains {DEFAULT_CONF_JSON}: {runs}"
+    return f"its executable does not contain {DEFAULT_CONF_JSON}: it runs no plugins for pods, the adapter does"
+
+
+def _listener(path: str) -> int:
+    """Returns the pid of the process that listens at a socket, 0 if it is in another pid namespace. Raises OSError."""
+    with socket.socket(socket.AF_UNIX) as asked:
+        asked.settimeout(CONNECT_TIMEOUT)
+        asked.connect(path)
+        return guard.peer(asked.fileno())
+
+
+def _caveats(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[tuple[str, str]]:
+    legacy = config.legacy
+    if conf_json.entries and legacy.sandboxes != "never" and is_runtimes_own(legacy.config, config.host_root):
+        yield "containerd", _pods(config)
+    fails = [legacy.plugins[entry.type].fail_create for entry in conf_json.entries if entry.type in legacy.plugins]
+    if conf_json.entries and (legacy.fail_create or True in fails):
+        yield "CRI-O", "a failed create fails a pod, but a container starts all the same, with a warning in its log"
+    for name, plugin in legacy.plugins.items():
+        for event in sorted(POD_UPDATES.intersection(plugin.events or ())):
+            for runtime, old in (("containerd", "before 2.3"), ("CRI-O", "up to 1.36")):
+                yield (
+                    runtime,
+                    f"{old} it tells the adapter no {event}: the plugin {name} needs a newer one for its events",
+                )
+    if hooks and config.hooks.enabled is None:
+        yield "CRI-O", "it injects hooks itself, so the adapter does not (hooks.enabled: auto)"
+    elif hooks:
+        yield "CRI-O", "it injects the hooks of its own hooks_dir, too; hooks that are in both are injected twice"

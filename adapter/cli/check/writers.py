@@ -1,0 +1,42 @@
+"""Who else can write to what is configured. What is world-writable, and so not used, is reported where it belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from adapter.cli.check.hook_files import HookFiles
+from adapter.cli.check.report import NOTE, Entry
+from adapter.errors import PluginError
+from adapter.host.mount_namespace import programs
+from adapter.host.trust import interpreters, judge, off
+from adapter.legacy.config import Config
+from adapter.programs.find import Programs
+from adapter.settings import Settings
+
+
+def check(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[Entry]:
+    """Yields each warning about a file, or about a directory above it, once."""
+    if config.legacy.trust is off:
+        yield Entry(NOTE, "off: files and programs are used whoever can write to them")
+        return
+    warnings = dict.fromkeys(
+        warning for path, root in _paths(config, conf_json, hooks) for warning in judge(path, root).warnings
+    )
+    yield from (Entry(NOTE, warning) for warning in warnings)
+
+
+def _paths(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[tuple[str, str]]:
+    """Yields the configured files and programs, each with its root directory."""
+    if config.file:
+        yield config.file, "/"
+    if config.legacy.config:
+        yield config.legacy.config, "/"
+    finder = Programs(config.legacy.path, config.legacy.environment, off)
+    for entry in conf_json.entries:
+        try:
+            path, root = finder.find(entry.type), config.host_root if programs.is_foreign else "/"
+        except PluginError:
+            continue
+        yield path, root
+        yield from ((file, root) for file in interpreters(path, finder.path, root))
+    yield from hooks.paths()

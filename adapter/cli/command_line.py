@@ -1,0 +1,221 @@
+"""The command line: commands, flags and exit codes."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import io
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+from adapter.errors import AdapterError, ConfigError, RegistrationError, unknown
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+    from adapter.daemon.guard import Launch
+    from adapter.nri import Identity
+    from adapter.settings import Settings
+
+FINDINGS = 1
+USAGE = 2
+ABOUT_ALL = "-h", "--help", "-version", "--version"
+UNWRITABLE = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""Errors of stdout that are not the command's own."""
+
+
+def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -> int:
+    """Runs the command that the arguments name, `run` without one; returns its exit code.
+
+    0: success; 1: findings or a failure; 2: unusable arguments or configuration. Each command imports its own modules,
+    so that the daemon starts quickly: a runtime waits for it. A guard gives `launch` to its servers.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    sys.stdout, sys.stderr = _opened(sys.stdout), _opened(sys.stderr)
+    try:
+        return _command(words, launch) if words else _run(Options(), launch)
+    except AdapterError as error:
+        _complain(error)
+        return USAGE if isinstance(error, ConfigError) else FINDINGS
+    except BrokenPipeError:  # stdout was closed, as by `| head`
+        return FINDINGS
+    except Exception as bug:
+        if _to_syslog(bug):
+            return FINDINGS
+        raise
+
+
+def _opened(stream: TextIO | None) -> TextIO:
+    """Returns a stream of the process, one to /dev/null if the caller has closed it: Python has none then."""
+    return open(os.devnull, "w", encoding="utf-8") if stream is None else stream
+
+
+def _command(words: list[str], launch: Launch | None) -> int:
+    """Runs the command that the first word names. A flag there is one of `run`, or asks about the whole."""
+    from adapter.cli import commands  # noqa: PLC0415 - not for a launched plugin
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # not every locale has every letter
+    name = words[0]
+    if name in ABOUT_ALL:
+        with _written():
+            commands.overview().parse_args([name])
+    if name == "run" or name.startswith("-"):
+        return _run(Options(**vars(parser().parse_args(words[name == "run" :]))), launch)
+    if name not in commands.COMMANDS:
+        raise ConfigError(name, unknown("command", name, commands.COMMANDS))
+    with _written():
+        return int(import_module(commands.COMMANDS[name].module).main(words[1:]))
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """Writes what is printed inside to stdout. Raises AdapterError if it cannot, BrokenPipeError if nobody reads it.
+
+    An OSError of a file, such as a loop of links, becomes an AdapterError, too.
+    """
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None:  # of a file that the command reads or makes
+            raise AdapterError(f"{error.filename}: {error.strerror}") from None
+        if error.errno not in UNWRITABLE:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes stdout again at its end
+        if error.errno == errno.EPIPE:
+            raise
+        raise AdapterError(f"stdout: {error.strerror}") from None
+
+
+def _complain(error: AdapterError) -> None:
+    """Prints an error to stderr, or logs it to syslog."""
+    from adapter.base import sanitize  # noqa: PLC0415
+
+    if not _to_syslog(error):
+        text = sanitize.printable(str(error))
+        print(f"v010-adapter: {text}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
+
+
+def _to_syslog(error: Exception) -> bool:
+    """Logs an error to syslog when stderr is /dev/null, as in a launched plugin; returns whether it is."""
+    from adapter import settings  # noqa: PLC0415
+    from adapter.monitoring import logs  # noqa: PLC0415
+
+    if not logs.stderr_is_null():
+        return False
+    logs.setup(settings.LogSettings())
+    bug = None if isinstance(error, AdapterError) else error
+    logs.log.error("%s%s", "a bug: " if bug else "", error, exc_info=bug)
+    for _ in range(50 if bug else 0):  # a syslog socket may queue only ten lines, and the process ends
+        time.sleep(0.01)
+        logs.flush()
+    return True
+
+
+class Options(NamedTuple):
+    """The flags of `run`."""
+
+    idx: str = ""
+    name: str = ""
+    socket: str = ""
+    config: str = ""
+    once: bool = False
+    verbose: bool = False
+    disableWatch: bool = False  # noqa: N815 - the flag's name
+
+
+def parser() -> ArgumentParser:
+    """Returns the parser of the flags of `run`. What is not given is left to the defaults of Options."""
+    from argparse import SUPPRESS  # noqa: PLC0415 - not for a launched plugin
+
+    from adapter.cli import arguments  # noqa: PLC0415 - likewise
+
+    text = "Runs legacy NRI v0.1.0 plugins, and injects OCI hooks, under today's container runtimes."
+    parser = arguments.parser("run", text)
+    parser.argument_default = SUPPRESS
+    option = parser.add_argument
+    option("-idx", "--idx", metavar="NN", help="index to register with, two digits")
+    option("-name", "--name", help="name to register with")
+    sockets = ("-socket", "--socket", "-socket-path", "--socket-path")
+    option(*sockets, metavar="PATH", help="the runtime's NRI socket (/var/run/nri/nri.sock)")
+    arguments.add_config(parser)
+    option("-once", "--once", action="store_true", help="end when the connection is lost")
+    arguments.add_verbose(parser)
+    option("-disableWatch", "--disableWatch", action="store_true", help="read hook files once, at the start")
+    return parser
+
+
+def _configuration(options: Options) -> tuple[Settings, list[ConfigError]]:
+    """Returns the settings in the configuration file and in the flags, and the errors of the file."""
+    from adapter import settings  # noqa: PLC0415
+
+    configured, errors = settings.read(options.config)
+    if options.disableWatch:
+        configured = configured._replace(hooks=configured.hooks._replace(watch=False))
+    if options.verbose:
+        configured = configured._replace(log=configured.log._replace(level="debug"))
+    return configured, errors
+
+
+def _run(options: Options, launch: Launch | None) -> int:
+    gc.disable()  # no garbage yet, and a runtime waits; the plugin enables it
+    from adapter import nri  # noqa: PLC0415
+    from adapter.daemon import daemon  # noqa: PLC0415
+
+    configured, errors = _configuration(options)
+    if options.config:
+        options = options._replace(config=os.path.abspath(options.config))  # the daemon goes to `/`
+    reread = partial(_configuration, options)
+    if errors and not nri.launched():
+        for error in errors[:-1]:
+            _complain(error)
+        raise errors[-1]
+    identity = _identity(options)
+    if nri.launched() and not options.socket:
+        trunk = nri.connect() if launch is None or not launch.killed_by else None
+        connect, when_lost = launch.connect if launch else None, 0
+    else:
+        path = options.socket or configured.socket
+        # A service waits for its runtime. At a terminal, the user gets an error.
+        trunk = _connect(path) if options.once or sys.stderr.isatty() else None
+        connect, when_lost = None if options.once else partial(nri.connect, path), FINDINGS
+        launch = None  # with -socket, another runtime than the one that launched this
+    daemon.prepare(configured, errors)
+    return daemon.Daemon(configured, errors, identity, connect, reread, when_lost, launch).run(trunk)
+
+
+def _identity(options: Options) -> Identity:
+    """Returns the name and the index to register with. Raises ConfigError."""
+    from adapter import nri  # noqa: PLC0415
+
+    try:
+        return nri.identity(options.name, options.idx)
+    except RegistrationError as error:
+        raise ConfigError("-idx" if options.idx else "NRI_PLUGIN_IDX", str(error)) from None
+
+
+def _connect(path: str) -> int:
+    """Returns a descriptor connected to the runtime.
+
+    Raises RegistrationError, which tells a user at a terminal what needs no runtime.
+    """
+    from adapter import nri  # noqa: PLC0415
+
+    try:
+        return nri.connect(path)
+    except RegistrationError as error:
+        if sys.stderr.isatty():
+            from adapter.cli import commands  # noqa: PLC0415
+
+            error.add_note(commands.next_steps())
+        raise

@@ -1,0 +1,66 @@
+"""The commands of `v010-adapter`, and the command line as a whole."""
+
+from __future__ import annotations
+
+import platform
+from argparse import ArgumentParser
+from importlib import import_module
+from typing import NamedTuple
+
+from adapter import __version__
+
+PROGRAM = "v010-adapter"
+
+
+class Command(NamedTuple):
+    """A command: the module that has its `parser` and its `main`, and what it does in one line."""
+
+    module: str
+    line: str
+
+
+COMMANDS = {
+    "run": Command("adapter.cli.command_line", "joins the runtime; the default"),
+    "check": Command("adapter.cli.check.command", "whether what is configured would work"),
+    "status": Command("adapter.cli.status", "shows the state of running adapters"),
+    "install": Command("adapter.cli.install.command", "makes the runtime, or systemd, start the adapter"),
+    "uninstall": Command("adapter.cli.install.uninstall", "undoes that"),
+    "hooks": Command("adapter.cli.hooks_match", "`hooks match`: which hooks a container gets, and why not the others"),
+    "invoke": Command("adapter.cli.invoke", "runs one legacy plugin by hand as the daemon would"),
+    "simulate": Command("adapter.cli.simulate.command", "plays the life of a pod to any NRI plugins"),
+    "demo": Command("adapter.cli.demo", "plays the life of a pod with the sample plugins and hooks"),
+    "completion": Command("adapter.cli.completion", "prints a shell-completion script"),
+}
+WITHOUT_A_RUNTIME = "demo", "simulate", "check"
+"""What somebody can do who has no runtime."""
+
+
+def overview(*, in_full: bool = False) -> ArgumentParser:
+    """Returns the parser of the whole command line, for help and for completion.
+
+    It knows the arguments of the commands only `in_full`: each command's modules are imported for that.
+    """
+    from adapter.nri.stub import NRI_VERSION  # noqa: PLC0415 - not for an error message
+
+    whole = _parser("run")
+    whole.prog = PROGRAM
+    whole.usage = "v010-adapter [run] [OPTION ...]\n       v010-adapter COMMAND [-h] [OPTION ...]"
+    version = f"{PROGRAM} {__version__}, Python {platform.python_version()}, NRI {NRI_VERSION}"
+    whole.add_argument("-version", "--version", action="version", version=version)
+    text = f"`{PROGRAM} COMMAND -h` explains it"
+    commands = whole.add_subparsers(title="commands", metavar="COMMAND", prog=PROGRAM, help=text)
+    for name, command in COMMANDS.items():
+        parents = [_parser(name)] if in_full else []
+        commands.add_parser(name, help=command.line, parents=parents, add_help=False)
+    return whole
+
+
+def next_steps() -> str:
+    """Returns what somebody without a runtime can do, a line for each command."""
+    lines = [f"v010-adapter {name:8}  {COMMANDS[name].line}" for name in WITHOUT_A_RUNTIME]
+    return "\n".join(["These commands need no runtime (-h explains each):", *lines])
+
+
+def _parser(name: str) -> ArgumentParser:
+    parser: ArgumentParser = import_module(COMMANDS[name].module).parser()
+    return parser

@@ -1,0 +1,52 @@
+"""The command `completion`: prints a script by which a shell completes the command line."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+import shtab
+
+from adapter.cli import arguments, commands
+
+SHELLS = "bash", "zsh", "fish"
+KINDS = {"FILE": shtab.FILE, "PATH": shtab.FILE, "[NN-NAME=]PATH": shtab.FILE, "DIR": shtab.DIRECTORY}
+"""What completes the value of a flag, by the value's name in the help."""
+
+
+def parser() -> ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    parser = arguments.parser(
+        "completion",
+        "Prints a script by which a shell completes commands, flags and files.",
+        "For the shell's start-up file: `source <(v010-adapter completion bash)`, likewise zsh; "
+        "for fish: `v010-adapter completion fish | source`.",
+    )
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
+    return parser
+
+
+def main(words: Sequence[str]) -> int:
+    """Prints the script for a shell; returns 0."""
+    print(script(parser().parse_args(words).shell))
+    return 0
+
+
+def script(shell: str) -> str:
+    """Returns the script for one of SHELLS."""
+    whole = commands.overview(in_full=True)
+    _mark(whole)
+    text: str = shtab.complete(whole, shell)
+    # In fish, a flag with one dash and several letters is `-o`; shtab writes `-s`, which is for one letter.
+    return re.sub(r" -s (\w{2,})", r" -o \1", text) if shell == "fish" else text
+
+
+def _mark(parser: ArgumentParser) -> None:
+    """Marks the flags, also those of subcommands, whose values are files or directories."""
+    for action in parser._actions:  # argparse has no public list
+        if action.metavar in KINDS:
+            action.complete = KINDS[action.metavar]  # type: ignore[attr-defined]
+        for choice in action.choices.values() if isinstance(action.choices, dict) else ():
+            if isinstance(choice, ArgumentParser):
+                _mark(choice)

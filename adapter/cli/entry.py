@@ -1,0 +1,45 @@
+"""The entry point of the program. It imports nothing large: a launched adapter is forked first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from adapter.daemon.guard import guarded
+
+INTERRUPTED = 130
+"""The exit code after SIGINT, as shells have it."""
+
+
+def main() -> int:
+    """Runs the command, below a guard if a runtime launched it; returns the exit code."""
+    _write_paths_in_utf8()
+    launch = guarded() if "NRI_PLUGIN_SOCKET" in os.environ and _is_daemon(sys.argv[1:2]) else None
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else the caller wants SIGINT ignored
+        signal.signal(signal.SIGINT, _interrupt)
+    try:
+        from adapter.cli.command_line import main as command  # noqa: PLC0415 - not before the forks
+
+        return command(launch=launch)
+    except KeyboardInterrupt:
+        print("v010-adapter: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _write_paths_in_utf8() -> None:
+    """Starts Python anew if it writes paths in another encoding than UTF-8, in which configuration files have them."""
+    if sys.getfilesystemencoding() != "utf-8":
+        if sys.stdout is not None:  # which keeps its encoding
+            os.environ.setdefault("PYTHONIOENCODING", sys.stdout.encoding)
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
+
+
+def _interrupt(*_: object) -> None:
+    """Ends the command; a second SIGINT does not disturb the clean-up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _is_daemon(words: list[str]) -> bool:
+    return not words or words[0] == "run" or words[0].startswith("-")

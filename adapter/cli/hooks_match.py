@@ -1,0 +1,170 @@
+"""`v010-adapter hooks match`: which hooks of hooks.d a container gets, and why not the others."""
+
+from __future__ import annotations
+
+import logging
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from adapter import container_files, settings
+from adapter.base.sanitize import show, show_json
+from adapter.cli import arguments
+from adapter.cli.progress import telling
+from adapter.container_files import Described
+from adapter.errors import ConfigError
+from adapter.hooks import inject, keys
+from adapter.hooks.directory import Directories, Problem
+from adapter.hooks.facts import facts
+from adapter.hooks.match import Commands, Condition, Decision
+from adapter.proto import nri_pb2 as api
+
+STAGES = {field: stage for stage, field in inject.FIELDS.items()}
+"""The stages as hook files name them, by NRI's field."""
+UNDECIDED = 3
+"""The exit code if it is not known whether the container gets some hook."""
+VERDICTS = {True: "yes", False: "no", None: "unknown"}
+
+
+class Outcome(NamedTuple):
+    """The decisions on a container, the hook files that cannot be used, and the adjustment."""
+
+    described: Described
+    decisions: list[Decision]
+    problems: list[Problem]
+    adjustment: api.ContainerAdjustment
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs `hooks` with these arguments; returns the exit code. Raises ConfigError."""
+    options = parser().parse_args(words)
+    logging.getLogger("adapter").addHandler(logging.NullHandler())  # problems are in the output
+    outcome = _match(options)
+    if options.output == "json":
+        show_json(_as_json(outcome))
+    else:
+        show(*_as_text(outcome), paint=arguments.paint(options))
+    if outcome.problems:
+        return arguments.FINDINGS
+    return UNDECIDED if any(one.matched is None for one in outcome.decisions) else arguments.FINE
+
+
+def parser() -> ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    parser = arguments.parser(
+        "hooks",
+        "Shows which hooks a container gets, and why not the others.",
+        f"{container_files.FORMS} Exit codes: 0 it is known which hooks the container gets, 1 some hook file cannot be "
+        f"used, 2 unusable arguments, {UNDECIDED} some hook is undecided.",
+    )
+    parser.usage = "v010-adapter hooks match [-h] -container FILE [OPTION ...]"
+    option = parser.add_argument
+    option("match", choices=["match"], metavar="match", help="the only command of `hooks` so far")
+    option("-container", "--container", metavar="FILE", required=True, help="the container")
+    arguments.add_choice_of_container(parser)
+    text = "directory of hook files; several in order of increasing preference (those of the configuration)"
+    option("-directory", "--directory", metavar="DIR", action="append", default=[], help=text)
+    arguments.add_config(parser)
+    arguments.add_output(parser)
+    arguments.add_color(parser)
+    return parser
+
+
+def _match(options: Namespace) -> Outcome:
+    config, errors = settings.read(options.config)
+    if errors:
+        raise errors[0]
+    described = container_files.read(options.container, options.pod, options.name, options.command)
+    for directory in options.directory:
+        try:
+            os.listdir(directory)
+        except OSError as error:
+            raise ConfigError(directory, error.strerror or str(error)) from None
+    places = options.directory or config.hooks.directories
+    directories = Directories(places, config.host_root, watch=False, precreate=config.hooks.precreate)
+    known = facts(described.pod, described.container)
+    with telling("reading the hook files"):
+        decisions = directories.current().explain(known, partial(_unknown, described))
+    adjustment = inject.adjustment(decision.named for decision in decisions if decision.matched)
+    return Outcome(described, decisions, directories.problems, adjustment or api.ContainerAdjustment())
+
+
+def _unknown(described: Described, condition: Condition) -> str:
+    """Returns why it is not known whether a condition holds, empty if it is known."""
+    if isinstance(condition, Commands):
+        return "" if described.command_is_known else "the image decides on the command (-command gives it)"
+    if isinstance(condition, tuple) and container_files.PODS_ANNOTATIONS in described.unknown:
+        return "the pod's annotations are not known (-pod gives them)"
+    if isinstance(condition, tuple) and container_files.ADDED_ANNOTATIONS in described.unknown:
+        return "the kubelet or the runtime may add such an annotation" if keys.may_be_added(condition[0]) else ""
+    return ""
+
+
+def _hint(described: Described, decision: Decision) -> str:
+    """Returns that a hook asks for an annotation that only another runtime has, empty if it does not."""
+    runtime = keys.runtime_of(described.container.annotations)
+    patterns = () if decision.matched else (key for key, _ in decision.named.hook.when.annotations)
+    found = filter(None, map(keys.foreign, patterns))
+    return next((str(one) for one in found if one.runtime != runtime), "")
+
+
+def _as_json(outcome: Outcome) -> dict[str, Any]:
+    hooks = [
+        {
+            "file": decision.named.path,
+            "name": decision.named.file,
+            "matched": decision.matched,
+            "reason": decision.reason,
+            "stages": list(decision.named.hook.stages),
+            **({"hint": hint} if (hint := _hint(outcome.described, decision)) else {}),
+        }
+        for decision in outcome.decisions
+    ]
+    errors = [{"file": problem.path, "error": problem.reason} for problem in outcome.problems]
+    injected = {field.name: list(map(_hook, hooks)) for field, hooks in outcome.adjustment.hooks.ListFields()}
+    unknown = list(outcome.described.unknown)
+    return {"hooks": hooks, "errors": errors, "unknown": unknown, "adjustment": {"hooks": injected}}
+
+
+def _hook(hook: api.Hook) -> dict[str, Any]:
+    """Returns a hook as Go's encoding/json and protojson both read it: numbers are numbers."""
+    lists = {"args": list(hook.args), "env": list(hook.env)}
+    timeout = {"timeout": {"value": hook.timeout.value}} if hook.HasField("timeout") else {}
+    return {"path": hook.path, **{name: texts for name, texts in lists.items() if texts}, **timeout}
+
+
+def _as_text(outcome: Outcome) -> Iterator[str]:
+    """Yields lines for people."""
+    yield from _container_as_text(outcome.described)
+    yield ""
+    yield from _decisions_as_text(outcome)
+    yield ""
+    injected = outcome.adjustment.hooks.ListFields()
+    yield "injected, in this order:" if injected else "nothing is injected"
+    for field, hooks in injected:
+        yield from (f"{STAGES[field.name]:15}  {' '.join([hook.path, *hook.args[1:]])}" for hook in hooks)
+
+
+def _container_as_text(described: Described) -> Iterator[str]:
+    known = facts(described.pod, described.container)
+    yield f"container    {described.name or 'without a name'}, from {described.kind}"
+    yield f"command      {known.command or ('none' if described.command_is_known else 'unknown: the image decides')}"
+    yield f"annotations  {len(known.annotations)}"
+    yield f"bind mounts  {'yes' if known.has_bind_mounts else 'none but those of the runtime'}"
+    yield from (f"not known    {unknown}" for unknown in described.unknown)
+
+
+def _decisions_as_text(outcome: Outcome) -> Iterator[str]:
+    width = max((len(one.named.file) for one in outcome.decisions), default=0)
+    verdicts = max([3, *(len(VERDICTS[one.matched]) for one in outcome.decisions)])
+    for decision in outcome.decisions:
+        named, matched, reason = decision
+        stages = f"{', '.join(named.hook.stages) or 'no stage'}: " if matched else ""
+        yield f"{VERDICTS[matched]:{verdicts}}  {named.file:{width}}  {stages}{reason}"
+        if hint := _hint(outcome.described, decision):
+            yield f"{'':{verdicts}}  {'':{width}}  {hint}"
+    yield from (f"{'BAD':{verdicts}}  {problem.path}: {problem.reason}" for problem in outcome.problems)
+    if not outcome.decisions and not outcome.problems:
+        yield "no hooks are there"

@@ -1,0 +1,128 @@
+"""The command `install`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from adapter.base.sanitize import show, show_json
+from adapter.cli import arguments
+from adapter.cli.check import nri, runtimes
+from adapter.cli.commands import PROGRAM
+from adapter.cli.install import forms, migration
+from adapter.cli.install.forms import SERVICES, Node
+from adapter.cli.install.things import State, Thing
+
+TOLD = {State.MISSING: "made", State.OLD: "replaced", State.CURRENT: "is there", State.FOREIGN: "kept"}
+PLANNED = {"made": "would make", "replaced": "would replace", "removed": "would remove"}
+"""What a dry run says of a change."""
+
+
+class Step(NamedTuple):
+    """What has become of a thing, or would become of it in a dry run."""
+
+    thing: Thing
+    result: str
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything changes."""
+        return self.result in PLANNED
+
+
+def parser() -> ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    text = (
+        "Makes the runtime, or systemd, start the adapter, and tells what is left to do. Running it again does no harm."
+    )
+    made = forms.parser("install", text)
+    text = "as a service of systemd, beside the runtime; without it the runtime launches the adapter"
+    made.add_argument("-external", "--external", action="store_true", help=text)
+    text = f"the adapter's place among the node's NRI plugins, two digits (as installed; {forms.INDEX} at first)"
+    made.add_argument("-idx", "--idx", metavar="NN", type=_index, help=text)
+    arguments.add_output(made)
+    return made
+
+
+def _index(text: str) -> str:
+    if not re.fullmatch("[0-9]{2}", text, re.ASCII):
+        raise ArgumentTypeError(f"{text!r} is not two digits")
+    return text
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs the command; returns 0, or 1 if something is in the way. Raises OSError, ConfigError."""
+    options = parser().parse_args(words)
+    node = forms.node(options.root, options.idx)
+    links, service, superseded = forms.launched(node), forms.external(node), forms.superseded(node)
+    wanted, others = (service, [*links, *superseded]) if options.external else (links, service)
+    obstacles = list(forms.obstacles(node, wanted, others))
+    warnings = [] if obstacles else list(forms.warnings(node))
+    for text in obstacles or (f"warning: {text}" for text in warnings):
+        show(f"{PROGRAM}: {text}", out=sys.stderr)
+    steps = iter(()) if obstacles else _steps([forms.configuration_file(node), *wanted], superseded, options.dry_run)
+    if options.output == "json":
+        show_json({"problems": obstacles, "warnings": warnings, **_described(node, list(steps), options)})
+    elif not obstacles:
+        for step in steps:
+            _show(step, dry_run=options.dry_run)
+        _tell(node, is_external=options.external)
+    return arguments.FINDINGS if obstacles else arguments.FINE
+
+
+def _steps(wanted: Sequence[Thing], superseded: Sequence[Thing], dry_run: bool) -> Iterator[Step]:
+    """Makes what is wanted, removes what that supersedes, and yields each step. Raises OSError."""
+    for thing in wanted:
+        step = Step(thing, TOLD[thing.state()])
+        if step.is_change and not dry_run:
+            thing.make()
+        yield step
+    for thing in superseded:
+        if not dry_run:
+            thing.remove()
+        yield Step(thing, "removed")
+
+
+def _show(step: Step, *, dry_run: bool) -> None:
+    show(f"{PLANNED.get(step.result, step.result) if dry_run else step.result:14}{step.thing.path}")
+    if dry_run and step.result in TOLD.values() and step.is_change:
+        show(*(f"    {line}".rstrip() for line in step.thing.content.splitlines()))
+
+
+def _described(node: Node, steps: Sequence[Step], options: Namespace) -> dict[str, Any]:
+    """Returns what has changed, whether NRI is on, and the commands that come next, for other programs."""
+    names = runtimes.present(node.root)
+    return {
+        "changed": any(step.is_change for step in steps),
+        "things": [{"path": step.thing.path, "result": step.result, "changed": step.is_change} for step in steps],
+        "nri": [{"status": entry.status, "text": str(entry)} for name in names for entry in nri.check(name, node.root)],
+        "next": list(_start(names, is_external=options.external)),
+    }
+
+
+def _tell(node: Node, *, is_external: bool) -> None:
+    """Prints whether NRI is on, and the commands that come next."""
+    names = runtimes.present(node.root)
+    for name in names:
+        for entry in nri.check(name, node.root):
+            show(f"{entry.status:14}{entry}")
+    show("", "To start it:", *(f"    {line}" for line in _start(names, is_external=is_external)))
+    warning = "a runtime does not start if a link in its plugin directory leads nowhere"
+    show("", f"Before you delete the program, run `{PROGRAM} uninstall`: {warning}.")
+    services = [SERVICES["containerd"], *([PROGRAM] if is_external else [])]
+    commands = list(migration.commands(node.root, services)) if "containerd" in names else []
+    if commands:
+        runs = f"containerd 2.0 to 2.4 run the plugins of {migration.SHARED} for pods themselves"
+        text = f"{runs}. To leave all of them to the adapter:"
+        show("", text, *(f"    {line}" for line in commands))
+
+
+def _start(names: Collection[str], *, is_external: bool) -> Iterator[str]:
+    if is_external:
+        yield from ("systemctl daemon-reload", f"systemctl restart {PROGRAM}")
+    else:
+        yield f"systemctl restart {forms.services(names)}"
+    yield from (f"{PROGRAM} check", f"{PROGRAM} status")

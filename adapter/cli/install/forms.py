@@ -1,0 +1,148 @@
+"""The two forms of an installation: a link from which the runtime launches the adapter, and a service of systemd."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from argparse import ArgumentParser
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from adapter import settings
+from adapter.cli import arguments
+from adapter.cli.check import configuration, program
+from adapter.cli.check.report import PROBLEM
+from adapter.cli.commands import PROGRAM
+from adapter.cli.install import example
+from adapter.cli.install.things import File, Link, State, Thing
+from adapter.errors import ConfigError
+from adapter.host import paths
+from adapter.host.paths import under
+from adapter.host.trust import interpreters, judge
+
+INDEX = "00"
+"""The index of a new installation."""
+UNIT = configuration.UNIT
+WANTED = f"/etc/systemd/system/multi-user.target.wants/{PROGRAM}.service"
+"""The link by which systemd starts the service at boot, as `systemctl enable` makes it."""
+OTHERS = re.compile(rf"[0-9]{{2}}-(?:{PROGRAM}|hook-injector)")
+"""The names of upstream's plugins that do the same."""
+VOLATILE = "/tmp/", "/var/tmp/", "/run/", "/dev/"  # noqa: S108 - what is there is gone after a while
+SERVICES = {"containerd": "containerd", "CRI-O": "crio"}
+"""The runtimes' units."""
+
+
+class Node(NamedTuple):
+    """Where the adapter is installed: the root directory, there the path of the command; and with which index."""
+
+    root: str
+    program: str
+    idx: str = INDEX
+
+
+def parser(command: str, description: str) -> ArgumentParser:
+    """Returns a parser with the arguments that both commands have."""
+    made = arguments.parser(command, description)
+    text = "show what would be done, and do nothing"
+    made.add_argument("-dry-run", "--dry-run", dest="dry_run", action="store_true", help=text)
+    text = "the directory that has the files of the node (/)"
+    made.add_argument("-root", "--root", metavar="DIR", default="/", type=os.path.abspath, help=text)
+    return made
+
+
+def node(root: str, idx: str | None = None) -> Node:
+    """Returns the node below a directory, with this command as the program. Raises ConfigError, OSError.
+
+    Without an index, an adapter that is installed keeps its own.
+    """
+    path = os.path.realpath(shutil.which(sys.argv[0]) or sys.argv[0])
+    if os.path.basename(path) != PROGRAM:
+        raise ConfigError(sys.argv[0], f"run the installed command, by its path: .../bin/{PROGRAM}")
+    inside = os.path.realpath(root).rstrip("/") + "/"
+    inner = path.replace(inside, "/", 1) if path.startswith(inside) else path
+    return Node(root, inner, idx or next(_indexes(root), INDEX))
+
+
+def _indexes(root: str) -> Iterator[str]:
+    """Yields the indexes that the adapter is installed with. Raises OSError."""
+    yield from (os.path.basename(link)[:2] for link in _links(root))
+    with suppress(FileNotFoundError, ValueError):
+        text = paths.read(under(root, UNIT), paths.MAX_GIVEN)[0].decode("utf-8", "replace")
+        yield from re.findall(r"^ExecStart=.* -idx ([0-9]{2}) ", text, re.MULTILINE)
+
+
+def _links(root: str) -> list[str]:
+    """Returns the links from which runtimes launch the adapter, whatever their index. Raises OSError."""
+    plugins = under(root, configuration.PLUGINS)
+    names = sorted(os.listdir(plugins)) if os.path.isdir(plugins) else []
+    links = [f"{configuration.PLUGINS}/{name}" for name in names if re.fullmatch(rf"[0-9]{{2}}-{PROGRAM}", name)]
+    return [link for link in links if Link(root, link, PROGRAM).state() is State.OLD]
+
+
+def services(names: Collection[str]) -> str:
+    """Returns the units of runtimes, one of which runs on the node, for a command that people copy; of all for none."""
+    return "    # or ".join(SERVICES[name] for name in names or SERVICES)
+
+
+def configuration_file(node: Node) -> Thing:
+    """Returns the configuration file, which both forms have."""
+    return File(node.root, settings.DEFAULT_PATH, example.text(), example.is_ours)
+
+
+def launched(node: Node) -> list[Thing]:
+    """Returns what makes runtimes launch the adapter."""
+    return [Link(node.root, _link(node), node.program)]
+
+
+def superseded(node: Node) -> list[Thing]:
+    """Returns the links with other indexes: runtimes would launch the adapter twice. Raises OSError."""
+    return [Link(node.root, link, node.program) for link in _links(node.root) if link != _link(node)]
+
+
+def _link(node: Node) -> str:
+    return f"{configuration.PLUGINS}/{node.idx}-{PROGRAM}"
+
+
+def external(node: Node) -> list[Thing]:
+    """Returns what makes systemd start the adapter."""
+    template = Path(__file__).with_name(f"{PROGRAM}.service").read_text()
+    header = template.split("\n")[0]
+    quoted = f'"{node.program.replace("%", "%%")}"'
+    text = template.replace("{program}", quoted).replace("{idx}", node.idx)
+    unit = File(node.root, UNIT, text, lambda text: text.startswith(header))
+    return [unit, Link(node.root, WANTED, UNIT)]
+
+
+def obstacles(node: Node, wanted: Sequence[Thing], others: Sequence[Thing]) -> Iterator[str]:
+    """Yields why the wanted form cannot be installed. Raises OSError."""
+    path = under(node.root, node.program)
+    fault = program.fault(path) if node.root == "/" else "" if os.path.exists(path) else "is not there"
+    if fault:
+        yield f"{path} {fault}" + ("" if node.root == "/" else f": install the command below {node.root} first")
+    for thing in wanted:
+        if thing.state() is State.FOREIGN:
+            yield f"{thing.path} is there, and not from an installation of the adapter"
+    for thing in others:
+        if thing.state() in (State.CURRENT, State.OLD):
+            yield f"{thing.path} is there: the adapter would run twice; run `{PROGRAM} uninstall` first"
+
+
+def warnings(node: Node) -> Iterator[str]:
+    """Yields what would keep runtimes from starting, or give the node's root to others, or run plugins twice."""
+    if node.program.startswith(VOLATILE):
+        yield f"{node.program} may be gone after a reboot: a link that leads nowhere keeps the runtime from starting"
+    for path in (node.program, *interpreters(node.program, os.defpath, node.root)):
+        error, told = judge(path, node.root)
+        yield from (f"{reason}: its writers would be root" for reason in [error, *told] if reason)
+    ours = [_link(node), *_links(node.root)]
+    for entry in configuration.launch(node.root):
+        if entry.status == PROBLEM and not entry.file.endswith(tuple(ours)):
+            yield str(entry)
+    plugins = under(node.root, configuration.PLUGINS)
+    for name in sorted(os.listdir(plugins)) if os.path.isdir(plugins) else []:
+        if OTHERS.fullmatch(name) and f"{configuration.PLUGINS}/{name}" not in ours:
+            yield f"{configuration.PLUGINS}/{name}: legacy plugins or hooks run twice, with it and with this adapter"

@@ -1,0 +1,265 @@
+"""`v010-adapter invoke TYPE`: runs one legacy plugin by hand as the daemon would, and shows what becomes of its result.
+
+The bridge itself runs the plugin, with a conf.json that names no other one. What the log has of the run is shown.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from adapter import settings
+from adapter.base import gojson
+from adapter.base.loop import Loop
+from adapter.base.sanitize import show_json
+from adapter.cli import arguments
+from adapter.cli.colours import DIM
+from adapter.cli.simulate import script
+from adapter.cli.simulate.play import Scene
+from adapter.cli.simulate.scratch import Scratch
+from adapter.cli.simulate.view import TextView, as_json, milliseconds
+from adapter.daemon.bridge import Bridge
+from adapter.daemon.daemon import become_daemon
+from adapter.daemon.router import reserve
+from adapter.errors import ConfigError
+from adapter.legacy import request
+from adapter.legacy.config import Config, ConfigFile, Entry
+from adapter.legacy.subscriptions import DELETE, ORIGINAL, STATES, Subscriptions
+from adapter.nri import Context, Deferred, api, runtimes
+from adapter.oci.spec import apply, spec_from
+from adapter.runtime import Answer, Flavour, Outcome, Recorded
+from adapter.settings import PluginSettings, Settings
+
+
+class Plugin(NamedTuple):
+    """A legacy plugin, and whether conf.json names it."""
+
+    entry: Entry
+    is_configured: bool
+
+
+class Run(NamedTuple):
+    """What came of an event at which one plugin ran, and what the log has of it."""
+
+    scene: Scene
+    heard: _Heard
+
+
+def parser() -> ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    parser = arguments.parser(
+        "invoke",
+        "Runs one legacy plugin by hand as the daemon would: shows its request, its result, the time, the exit code, "
+        "and what would become of it.",
+        "FILE has recorded events, one JSON object per line; the first one counts at which the plugin runs. Without a "
+        "file, the event is that of a pod that was recorded on containerd, without its processes.",
+    )
+    parser.add_argument("type", metavar="TYPE", help="the plugin: its type in conf.json, or the path of a program")
+    parser.add_argument("-event", "--event", metavar="FILE", default="", help="the event; - is stdin")
+    arguments.add_config(parser)
+    arguments.add_output(parser)
+    arguments.add_color(parser)
+    return parser
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs `invoke` with these arguments; returns the exit code. Raises ConfigError."""
+    options = parser().parse_args(words)
+    heard = _Heard()
+    logging.getLogger("adapter").addHandler(heard)
+    logging.getLogger("adapter").setLevel(logging.DEBUG)
+    own, errors = settings.read(options.config)
+    if errors:
+        raise errors[0]
+    plugin = _plugin(own, options.type)
+    life = script.recorded(Path(options.event)) if options.event else script.pod_life()
+    call = _call(own, plugin.entry, life.events)
+    become_daemon()
+    try:
+        run = _invoke(own, plugin.entry, call, life.flavour or Flavour(), heard)
+    except KeyboardInterrupt:
+        _kill_programs()
+        raise
+    if options.output == "json":
+        show_json(_as_json(plugin, run))
+    else:
+        _show(plugin, run, own.legacy.config, options.color)
+    return arguments.FINDINGS if run.scene.problems() else arguments.FINE
+
+
+def _plugin(own: Settings, type_: str) -> Plugin:
+    """Returns the plugin as it is configured, else without a configuration. Raises ConfigError."""
+    config: Config = ConfigFile(own.legacy.config, trust=own.legacy.trust).current()
+    type_ = os.path.abspath(type_) if "/" in type_ else type_
+    for entry in config.entries:
+        if entry.type == type_:
+            return Plugin(entry, is_configured=True)
+    return Plugin(Entry(type_, 0, config.version, None), is_configured=False)
+
+
+def _call(own: Settings, entry: Entry, calls: Sequence[Recorded]) -> Recorded:
+    """Returns the first event at which the plugin runs, preferably a container's. Raises ConfigError."""
+    subscriptions = Subscriptions(own.legacy.plugins)
+    found = [call for call in calls if subscriptions.at(call.event, [entry])]
+    if not found:
+        configured = own.legacy.plugins.get(entry.type, PluginSettings()).events
+        runs_at = ", ".join(sorted(ORIGINAL if configured is None else configured)) or "no event"
+        there = ", ".join(dict.fromkeys(call.event for call in calls))
+        raise ConfigError(entry.type, f"runs at {runs_at}; the events are {there}")
+    return next((call for call in found if call.event.endswith("Container")), found[0])
+
+
+def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, heard: _Heard) -> Run:
+    loop = Loop()
+    with Scratch("v010-adapter-invoke-") as directory:
+        legacy = own.legacy._replace(config=_conf_json(directory, entry), sandboxes="always")
+        bridge = Bridge(loop, legacy, own.host_root)
+        runtime = runtimes.of(flavour.configure_request(""))
+        bridge.runtime_is(*runtime)
+        _owe_delete(bridge, Subscriptions(legacy.plugins), entry, call)
+        context = Context(call.event, flavour.request_timeout, loop.time, loop.time(), reserve(own, runtime.nri))
+        scene = _play(loop, bridge, call, context)
+    reason = bridge.runner.accounts[entry.type].last_error
+    heard.log = [line for line in heard.log if not reason or reason not in line]  # it is shown anyway
+    answer = Answer(entry.type, error=scene.outcome.error or reason, seconds=heard.fields.get("us", 0) / 1e6)
+    scene.outcome.answers.append(answer)
+    return Run(scene, heard)
+
+
+def _conf_json(directory: str, entry: Entry) -> str:
+    """Writes a list of one plugin; returns its path."""
+    version, type_ = (json.dumps(text).encode() for text in (entry.version, entry.type))
+    conf = b"" if entry.conf is None else b', "conf": ' + entry.conf
+    path = Path(directory) / "conf.json"
+    path.write_bytes(b'{"version": %b, "plugins": [{"type": %b%b}]}' % (version, type_, conf))
+    return str(path)
+
+
+def _owe_delete(bridge: Bridge, subscriptions: Subscriptions, entry: Entry, call: Recorded) -> None:
+    """Makes up for the create before a delete that would not come without one."""
+    message: Any = call.request
+    is_pod = "Pod" in call.event
+    if STATES[call.event] == DELETE and not subscriptions.runs_without_create(call.event, entry, is_sandbox=is_pod):
+        target = request.of_pod(message.pod) if is_pod else request.of_container(message.container, message.pod)
+        bridge.ledger.remember(target)
+        bridge.ledger.add(target, entry)
+
+
+def _play(loop: Loop, bridge: Bridge, call: Recorded, context: Context) -> Scene:
+    """Plays the event to the bridge, until no program is waited for any more. Raises ConfigError."""
+    message: Any = call.request
+    scene = Scene(Outcome(call.event), 0)
+
+    def answered(reply: Any, error: Exception | None) -> None:
+        scene.seconds = loop.time() - started
+        scene.outcome.error = str(error or "")
+        scene.outcome.update += getattr(reply, "update", ())
+        if call.event == "CreateContainer" and error is None:
+            scene.outcome.adjust = reply.adjust if reply is not None else api.ContainerAdjustment()
+            scene.before = spec_from(message.pod, message.container)
+            scene.after = apply(scene.before, scene.outcome.adjust, collected=True)
+
+    def ended() -> None:
+        ends.append(True)
+        loop.stop()
+
+    ends: list[bool] = []
+    started = loop.time()
+    answer = bridge.handle(message, context)
+    if not isinstance(answer, Deferred):  # the directory of temporary files is not trusted
+        raise ConfigError(call.event, "; ".join(bridge.faults))
+    answer.then(answered)
+    bridge.when_idle(ended)
+    if not ends:
+        loop.run()
+    scene.outcome.update += bridge.updates.take()
+    return scene
+
+
+class _Heard(logging.Handler):
+    """Collects what the bridge logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: dict[str, Any] = {}
+        """Those of the record of the plugin's run."""
+        self.stderr: list[str] = []
+        self.log: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = getattr(record, "fields", {})
+        if "request" in fields:
+            self.fields = fields
+        elif fields.get("stream") == "stderr":
+            self.stderr.append(record.getMessage().removeprefix(f"{fields['plugin']}: stderr: "))
+        elif record.levelno > logging.INFO or record.name != ConfigFile.__module__:  # which plugins there are is known
+            self.log.append(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+def _kill_programs() -> None:
+    """Kills the programs that still run, and what they have started: none is in the process group of this command."""
+    for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        with suppress(ProcessLookupError):
+            os.killpg(os.getpgid(int(pid)), signal.SIGKILL)
+
+
+def _as_json(plugin: Plugin, run: Run) -> dict[str, Any]:
+    fields = run.heard.fields
+    return {
+        "type": plugin.entry.type,
+        "configured": plugin.is_configured,
+        "request": _decoded(fields.get("request", b"null")),
+        "result": _decoded(fields.get("result", b"null")),
+        "ending": fields.get("ending", "not started"),
+        "stderr": run.heard.stderr,
+        "log": run.heard.log,
+        **as_json(run.scene),
+    }
+
+
+def _decoded(text: bytes) -> Any:
+    """Returns the value of a JSON text, else the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text.decode("utf-8", "backslashreplace")
+
+
+def _show(plugin: Plugin, run: Run, conf_json: str, color: str) -> None:
+    view = TextView(sys.stdout, full=True, color=color)
+    if not plugin.is_configured:
+        view.line(f"{plugin.entry.type} is not in {conf_json}: the daemon does not run it", DIM)
+    fields, answer = run.heard.fields, run.scene.outcome.answers[0]
+    if fields:
+        for name in ("request", "result"):
+            for number, line in enumerate(_shown(fields[name])):
+                view.line(f"{'' if number else name:9} {line}")
+    for name, lines in (("stderr", run.heard.stderr), ("log", run.heard.log)):
+        for line in lines:
+            view.line(f"{name:9} {line}")
+    view.line(f"{'ending':9} {fields.get('ending', 'not started')} after {milliseconds(answer.seconds)}")
+    view.line(f"{'outcome':9} {_fate(run.scene.outcome.error, answer.error)}")
+    view.show(run.scene)
+
+
+def _shown(text: bytes) -> list[str]:
+    """Returns the lines of a request or a result: one, or for a terminal those of indented JSON."""
+    lines = [text]
+    if sys.stdout.isatty():
+        with suppress(gojson.JSONError):
+            lines = gojson.indented(gojson.document(text)).split(b"\n")
+    return [line.decode("utf-8", "backslashreplace").rstrip() for line in lines]
+
+
+def _fate(error: str, error_of_plugin: str) -> str:
+    if error:
+        return "the event fails"
+    return "the failure is tolerated, the event succeeds" if error_of_plugin else "the event succeeds"

@@ -1,0 +1,193 @@
+"""The command `simulate`: its arguments and its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import BinaryIO
+
+from adapter import container_files
+from adapter.base.sanitize import show, show_json
+from adapter.cli import arguments
+from adapter.cli.colours import BOLD
+from adapter.cli.commands import PROGRAM
+from adapter.cli.simulate import script, trial
+from adapter.cli.simulate.play import STDERR, Play
+from adapter.cli.simulate.scratch import Scratch
+from adapter.cli.simulate.view import TextView, as_json
+from adapter.errors import ConfigError
+from adapter.runtime.flavour import FLAVOURS, Flavour
+from adapter.runtime.launch import PluginFile, drop_in, drop_ins
+
+EMPTY_CONFIG = "legacy: {config: /proc/no-conf.json}\nhooks: {enabled: false}\n"
+"""A configuration of the adapter that runs nothing. Without one it would run the plugins and hooks of this node."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs `simulate` with these arguments; returns the exit code. Raises ConfigError."""
+    made = parser()
+    options = made.parse_args(words)
+    _check(made, options)
+    events = _script(options)
+    for unknown in events.unknown:
+        show(f"not known: {unknown}", out=sys.stderr)
+    flavour = FLAVOURS.get(options.runtime) or events.flavour or Flavour()
+    with Scratch("v010-adapter-simulate-") as directory:
+        plugins = _plugins(options.plugin, options.config)
+        if options.legacy or options.hooks or options.conf:
+            at = _events(options, events)
+            plugins.append(trial.plugin(Path(directory), options.legacy, at, options.hooks, options.conf))
+        with (Path(directory) / "messages").open("w+b") as messages:
+            is_apart = options.output == "json" or not _is_one_terminal()
+            play = Play(events, flavour, plugins, options.socket, STDERR if is_apart else messages.fileno())
+            return _play(play, flavour, options, messages)
+
+
+def _is_one_terminal() -> bool:
+    """Whether what plugins print would come between the lines of stdout: on a terminal, or with 2>&1."""
+    try:
+        return os.path.sameopenfile(1, 2)
+    except OSError:  # one of them is closed
+        return False
+
+
+def _play(play: Play, flavour: Flavour, options: argparse.Namespace, messages: BinaryIO) -> int:
+    """Plays; `messages` is where the plugins print, if their lines are to be kept out of the table."""
+    with closing(play.scenes()) as scenes:
+        if options.output == "json":
+            for scene in scenes:
+                show_json(as_json(scene), indent=None)
+        else:
+            view = TextView(sys.stdout, full=options.verbose, color=options.color)
+            view.line(f"{flavour.name} {flavour.version}, NRI {flavour.nri}", BOLD)
+            try:
+                for scene in scenes:
+                    view.show(scene)
+            finally:
+                view.messages(messages)
+            view.close(play.problems)
+    return arguments.FINDINGS if play.problems else arguments.FINE
+
+
+def _events(options: argparse.Namespace, played: script.Script) -> list[str]:
+    """Returns the events at which one-shot plugins run. Raises ConfigError for one that is not played."""
+    known = dict.fromkeys(call.event for call in played.events)
+    for event in options.event:
+        if event not in known:
+            raise ConfigError(f"-event {event}", f"not played; there are: {', '.join(known)}")
+    return options.event or ["CreateContainer"]
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    parser = arguments.parser(
+        "simulate",
+        "Plays events to NRI plugins, as a container runtime does but without one: launches the plugins, "
+        "merges their answers, and shows how they change the container.",
+        f"{container_files.FORMS} Without -events and -container, the events are those of a pod that was recorded on "
+        "containerd.",
+    )
+    option = parser.add_argument
+    text = "a plugin to launch; may be repeated: called in the order of NN"
+    option("-plugin", "--plugin", metavar="[NN-NAME=]PATH", action="append", default=[], help=text)
+    text = "a one-shot plugin to try without a configuration, as the adapter runs it; may be repeated"
+    option("-legacy", "--legacy", metavar="PROGRAM", action="append", default=[], help=text)
+    text = "event at which -legacy runs; may be repeated (CreateContainer)"
+    option("-event", "--event", metavar="EVENT", action="append", default=[], help=text)
+    text = "a conf.json: its one-shot plugins run, each with its `conf`, as pods and containers start and stop"
+    option("-conf", "--conf", metavar="FILE", default="", help=text)
+    text = "directory of OCI hooks to try, as the adapter injects them; may be repeated"
+    option("-hooks", "--hooks", metavar="DIR", action="append", default=[], help=text)
+    text = "directory of the plugins' configurations: NN-NAME.conf, else NAME.conf"
+    option("-config", "--config", metavar="DIR", default="", help=text)
+    option("-socket", "--socket", metavar="PATH", type=Path, help="wait for a plugin that connects to this socket")
+    option("-events", "--events", metavar="FILE", default="", help="recorded events, one JSON object per line")
+    option("-container", "--container", metavar="FILE", default="", help="play the life of this container")
+    arguments.add_choice_of_container(parser)
+    text = f"the runtime to play: {', '.join(FLAVOURS)}"
+    option("-runtime", "--runtime", metavar="NAME/VERSION", type=_without_v, choices=FLAVOURS, help=text)
+    arguments.add_output(parser)
+    arguments.add_color(parser)
+    arguments.add_verbose(parser)
+    return parser
+
+
+def _without_v(flavour: str) -> str:
+    return flavour.replace("/v", "/")
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Exits if the arguments contradict each other."""
+    if not (options.plugin or options.legacy or options.conf or options.hooks or options.socket):
+        parser.error("no plugin: give -plugin, -legacy, -conf, -hooks or -socket")
+    if options.legacy and options.conf:
+        parser.error("-legacy and -conf exclude each other")
+    if options.event and not options.legacy:
+        parser.error("-event belongs to -legacy")
+    if options.events and options.container:
+        parser.error("-events and -container exclude each other")
+    if (options.pod or options.name or options.command) and not options.container:
+        parser.error("-pod, -name and -command belong to -container")
+
+
+def _script(options: argparse.Namespace) -> script.Script:
+    if options.events:
+        return script.recorded(Path(options.events))
+    if options.container:
+        described = container_files.read(options.container, options.pod, options.name, options.command)
+        return script.made_up(described)
+    return script.pod_life()
+
+
+def _plugins(options: Sequence[str], config: str) -> list[PluginFile]:
+    """Returns the plugins to launch, with their configurations. Raises ConfigError."""
+    if config and not os.path.isdir(config):
+        raise ConfigError(f"-config {config}", "no such directory")
+    files = [_plugin(option, position) for position, option in enumerate(options, start=1)]
+    names = [file.name for file in files]
+    for option, name in zip(options, names, strict=True):
+        if names.count(name) > 1:
+            raise ConfigError(f"-plugin {option}", f"another plugin has the name {name}, too")
+    _name_unused(config, files)
+    return [_configured(file, config) for file in files]
+
+
+def _name_unused(config: str, files: Sequence[PluginFile]) -> None:
+    """Says which files of the directory of configurations no plugin takes."""
+    present = sorted(entry.name for entry in os.scandir(config) if entry.is_file()) if config else []
+    wanted = [drop_ins(file.idx, file.base) for file in files]
+    taken = {next((name for name in names if name in present), "") for names in wanted}
+    for name in present:
+        if name not in taken:
+            known = "; ".join(map(", else ".join, wanted)) or "there is none"
+            show(f"{config}/{name}: no plugin takes it ({known})", out=sys.stderr)
+
+
+def _plugin(option: str, position: int) -> PluginFile:
+    """Returns a plugin. Without an index in its name it gets one from its position on the command line."""
+    name, equals, path = option.partition("=")
+    if not equals or "/" in name:  # a path may contain `=`
+        name, path = os.path.basename(option), option
+        if not re.match(r"[0-9]{2}-.", name):
+            name = f"{min(position * 10, 99)}-{name}"
+    match = re.fullmatch(r"([0-9]{2})-(.+)", name)
+    if match is None:
+        raise ConfigError(f"-plugin {option}", f"{name!r} is not NN-NAME")
+    if not os.access(path, os.X_OK) or os.path.isdir(path):
+        raise ConfigError(f"-plugin {option}", "no such program" if not os.path.exists(path) else "not executable")
+    return PluginFile(Path(path).absolute(), match[1], match[2])
+
+
+def _configured(file: PluginFile, config: str) -> PluginFile:
+    """Adds the configuration of a plugin; an adapter without one gets EMPTY_CONFIG, and a message says so."""
+    text = drop_in(Path(config), file.idx, file.base) if config else ""
+    if not text and PROGRAM in (file.base, os.path.basename(os.path.realpath(file.path))):
+        what = "has no configuration (-config): it runs nothing, instead of what this node has"
+        show(f"{file.name} {what}", out=sys.stderr)
+        text = EMPTY_CONFIG
+    return file._replace(config=text)

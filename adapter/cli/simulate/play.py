@@ -1,0 +1,174 @@
+"""Plays events to plugins: launches or accepts the plugins, relays the events, applies the answers."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from adapter.base.sanitize import show
+from adapter.cli.progress import telling
+from adapter.cli.simulate.scratch import Scratch
+from adapter.cli.simulate.script import Script, with_progress
+from adapter.errors import AdapterError, ConfigError
+from adapter.nri import api, events
+from adapter.oci.spec import apply, spec_from
+from adapter.runtime.flavour import Flavour
+from adapter.runtime.launch import PluginFile
+from adapter.runtime.plugin import Answer, Plugin
+from adapter.runtime.runtime import Outcome, Runtime
+
+CONNECT_TIMEOUT = 60.0
+"""Seconds to wait for an external plugin: a person has to start it."""
+LAST_WORK = 12.0
+"""Seconds for a plugin to end when the play is interrupted: the adapter takes up to 10."""
+END = 1.0
+"""Seconds for a plugin to end after the play."""
+PAUSE = 0.01
+"""Seconds between events, in which unsolicited updates are received."""
+EVENTS_AFTER_FAILURE = {
+    "RunPodSandbox": ("StopPodSandbox", "RemovePodSandbox"),
+    "CreateContainer": ("StopContainer", "RemoveContainer"),
+    "StartContainer": ("StopContainer", "RemoveContainer"),
+}
+"""The events of a pod or container that runtimes still send after one of these failed."""
+TOLERATED = {("cri-o", "StartContainer")}
+"""Errors that a runtime only logs, unlike containerd: CRI-O up to 1.36.3 starts the container nevertheless."""
+STDERR = 2
+"""A real runtime gives plugins /dev/null; here a person wants to read what they write, apart from our own output."""
+
+
+@dataclass
+class Scene:
+    """One event with its outcome.
+
+    Of a container that is created, `before` and `after` are the OCI specification, and `unknown` is what its file does
+    not tell.
+    """
+
+    outcome: Outcome
+    seconds: float
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+    unknown: Sequence[str] = ()
+
+    def problems(self) -> list[str]:
+        """Returns why the event failed, and the errors of plugins that did not fail it."""
+        error = self.outcome.error
+        tolerated = [f"{one.plugin}: {one.error}" for one in self.outcome.answers if one.error not in ("", error)]
+        return [error, *tolerated] if error else tolerated
+
+
+class Play:
+    """Plays a script once."""
+
+    def __init__(
+        self, script: Script, flavour: Flavour, plugins: Iterable[PluginFile], socket: Path | None, output: int = STDERR
+    ) -> None:
+        """Takes the plugins to launch, the socket to wait at for one more, and where the launched plugins write."""
+        self.problems: list[str] = []
+        """What went wrong so far; complete when all scenes were played."""
+        self._script = script
+        self._files = sorted(plugins, key=lambda file: (file.idx, file.base))
+        self._socket = socket
+        self._remaining: dict[str, Sequence[str]] = {}
+        self._created: dict[str, api.Container] = {}
+        self._state = Scratch("nri-")
+        self._runtime = Runtime(flavour, output=output, state=self._state.name)
+        self._runtime.pods, self._runtime.containers = list(script.pods), list(script.containers)
+
+    def scenes(self) -> Generator[Scene, None, None]:
+        """Plays; yields one scene per event. The first is Synchronize, with the start of the plugins.
+
+        Raises ConfigError for a socket that cannot be used.
+        """
+        failed_plugins: set[str] = set()
+        try:
+            for scene in self._scenes():
+                self.problems += [f"{scene.outcome.event}: {problem}" for problem in scene.problems()]
+                failed_plugins.update(answer.plugin for answer in scene.outcome.answers if answer.error)
+                yield scene
+            for plugin in self._runtime.connected:
+                if plugin.closed and plugin.name not in failed_plugins:
+                    self.problems.append(f"plugin {plugin.name} is gone: {plugin.closed}")
+            self._runtime.end_plugins(END)  # one that joins again would tell of a runtime that is gone
+        except BaseException:  # Ctrl-C, or nobody wants the next scene: programs of plugins may still write files
+            self._runtime.end_plugins(LAST_WORK)
+            raise
+        finally:
+            self._runtime.stop()
+            self._state.cleanup()
+
+    def _scenes(self) -> Iterator[Scene]:
+        if self._socket is not None:
+            self._listen(self._socket)
+        yield self._start()
+        for event, request in self._script.events if self._runtime.plugins else ():
+            if self._is_sent(event, request):
+                yield self._play(event, request)
+                self._runtime.serve(lambda: False, PAUSE)
+                yield from self._unsolicited()
+
+    def _listen(self, socket: Path) -> None:
+        try:
+            self._runtime.listen(socket)
+        except OSError as error:
+            raise ConfigError(str(socket), error.strerror or str(error)) from None
+
+    def _start(self) -> Scene:
+        started = time.monotonic()
+        with telling("starting the plugins"):
+            answers = [self._joined(file.name, partial(self._runtime.launch, file)) for file in self._files]
+        if self._socket is not None:
+            show(f"waiting for a plugin to connect to {self._socket}", out=sys.stderr)
+            answers.append(self._joined("?", partial(self._runtime.accept, CONNECT_TIMEOUT)))
+        updates = [update for scene in self._unsolicited() for update in scene.outcome.update]
+        return Scene(Outcome("Synchronize", answers, update=updates), time.monotonic() - started)
+
+    def _unsolicited(self) -> list[Scene]:
+        """Returns a scene for each unsolicited UpdateContainers since the last look."""
+        calls = self._runtime.updates.copy()
+        self._runtime.updates.clear()
+        return [Scene(Outcome("UpdateContainers", [Answer(plugin)], update=updates), 0) for plugin, updates in calls]
+
+    def _joined(self, name: str, join: Callable[[], Plugin]) -> Answer:
+        started = time.monotonic()
+        error = ""
+        known = len(self._runtime.connected)
+        try:
+            join()
+        except (AdapterError, OSError) as reason:
+            error = getattr(reason, "strerror", None) or str(reason)
+        for plugin in self._runtime.connected[known:]:
+            name = plugin.name or name
+        return Answer(name, error=error, seconds=time.monotonic() - started)
+
+    def _is_sent(self, event: str, request: Any) -> bool:
+        """Returns whether the runtime knows the event, and its pod and container have not failed before."""
+        if not self._runtime.flavour.valid_events >> (events.CALLS[event].event - 1) & 1:
+            return False
+        ids = (request.pod.id, getattr(request, "container", api.Container()).id)
+        return all(event in self._remaining.get(id_, (event,)) for id_ in ids)
+
+    def _play(self, event: str, request: Any) -> Scene:
+        id_ = request.container.id if "Container" in event else request.pod.id
+        if id_ in self._created:
+            request.container.CopyFrom(with_progress(self._created[id_], request.container))
+        started = time.monotonic()
+        with telling(f"waiting for the plugins' answers to {event}"):
+            outcome = self._runtime.event(event, request)
+        scene = Scene(outcome, time.monotonic() - started)
+        if outcome.error and event in EVENTS_AFTER_FAILURE and (self._runtime.flavour.name, event) not in TOLERATED:
+            self._remaining[id_] = EVENTS_AFTER_FAILURE[event]
+        if event == "CreateContainer":
+            scene.unknown = self._script.unknown
+        if outcome.adjust is not None:
+            scene.before = self._script.specs.get(id_) or spec_from(request.pod, request.container)
+            scene.after = apply(scene.before, outcome.adjust, collected=True)
+            if self._script.made_up and isinstance(outcome.request, api.CreateContainerRequest):
+                self._created[id_] = outcome.request.container
+        return scene

@@ -1,0 +1,72 @@
+"""The adapter as a plugin that is launched: to try one-shot plugins and hooks without a configuration of a node."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from adapter.cli.commands import PROGRAM
+from adapter.errors import ConfigError
+from adapter.host import paths
+from adapter.legacy import config
+from adapter.runtime.launch import PluginFile
+
+IDX = "00"
+MAIN = "import sys; from adapter.cli.entry import main; sys.exit(main())"
+
+
+def plugin(
+    directory: Path, programs: Sequence[str], events: Sequence[str], hooks: Sequence[str], conf: str = ""
+) -> PluginFile:
+    """Returns an adapter that runs these programs at these events, and injects the hooks of these directories.
+
+    With `conf`, it runs the programs of that conf.json instead, at the events of a configuration without `events`.
+    Its files are written to `directory`. Raises ConfigError for what cannot be tried.
+    """
+    for program in programs:
+        if not os.path.isfile(program) or not os.access(program, os.X_OK):
+            reason = f"not executable: chmod +x {program}" if os.path.isfile(program) else "no such program"
+            raise ConfigError(f"-legacy {program}", reason)
+    for hooks_d in hooks:
+        if not os.path.isdir(hooks_d):
+            raise ConfigError(f"-hooks {hooks_d}", "no such directory")
+    absolute = list(map(os.path.abspath, programs))
+    conf_json = directory / "conf.json"
+    listed = json.dumps({"version": "0.1", "plugins": [{"type": path} for path in absolute]}).encode()
+    conf_json.write_bytes(_list(conf) if conf else listed)
+    own = {
+        "trust": "off",
+        "legacy": {
+            "config": str(conf_json),
+            "sandboxes": "always",
+            "plugins": {path: {"events": list(events)} for path in absolute},
+        },
+        "hooks": {
+            "enabled": bool(hooks),
+            "precreate": True,
+            "directories": list(map(os.path.abspath, hooks)),
+        },
+    }
+    return PluginFile(program_of(directory), IDX, PROGRAM, json.dumps(own))  # JSON is YAML
+
+
+def _list(conf: str) -> bytes:
+    """Returns the text of a conf.json in which there is no mistake. Raises ConfigError."""
+    text = paths.given(conf)
+    config.parse(text, conf)
+    return text
+
+
+def program_of(directory: Path) -> Path:
+    """Writes a program to a directory that runs the adapter of this process.
+
+    It imports nothing from the current directory (`-P`): whoever can write there would become the user of this command.
+    """
+    path = directory / f"{IDX}-{PROGRAM}"
+    path.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -c '{MAIN}' \"$@\"\n")
+    path.chmod(0o755)
+    return path

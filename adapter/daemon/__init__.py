@@ -1,0 +1,1 @@
+"""The daemon: from its start to its end, and from an event to its answer."""

@@ -1,0 +1,91 @@
+"""CreateContainer: legacy plugins, then hooks, then precreate hooks.
+
+Each step gets the container as the steps before it left it, and may take its time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from adapter.nri import Answer, Context, Deferred, api
+from adapter.nri.deferred import in_turn
+from adapter.nri.events import subject_of
+
+if TYPE_CHECKING:
+    from adapter.hooks.bridge import HookBridge
+
+log = logging.getLogger(__name__)
+
+Plugins = Callable[[api.CreateContainerRequest, Context], Answer[api.CreateContainerResponse]]
+"""Runs the legacy plugins that are subscribed to CreateContainer."""
+
+
+def create_container(
+    request: api.CreateContainerRequest, context: Context, plugins: Plugins, hooks: HookBridge | None, prefix: str
+) -> Answer[api.CreateContainerResponse]:
+    """Returns the answer to CreateContainer. `hooks` is None where others inject hooks.
+
+    Annotations under `prefix` are the plugins' own, if it is not empty.
+    """
+    return in_turn(_steps(request, context, plugins, hooks, prefix))
+
+
+def _steps(
+    request: api.CreateContainerRequest, context: Context, plugins: Plugins, hooks: HookBridge | None, prefix: str
+) -> Generator[Answer[Any], Any, api.CreateContainerResponse]:
+    withheld = _withhold(request, prefix) if prefix else ()
+    response = (yield plugins(request, context)) or api.CreateContainerResponse()
+    _remove(withheld, response.adjust)
+    if hooks is not None:
+        matching = yield hooks.inject(request, response, context.due)
+        response = yield hooks.precreate(matching, request, response, context.due)
+    return response
+
+
+def _withhold(request: api.CreateContainerRequest, prefix: str) -> Sequence[str]:
+    """Withholds the annotations of the container and its pod under a prefix from all steps; logs that.
+
+    Returns those of the container.
+    """
+    container, pod = request.container, request.pod
+    brought = _take(container.annotations, prefix)
+    if withheld := sorted({*brought, *_take(pod.annotations, prefix)}):
+        text = "%s brings %d annotations under %s, which are removed; the first is %.200s"
+        log.warning(text, subject_of(request), len(withheld), prefix, withheld[0])
+    return brought
+
+
+def _take(annotations: MutableMapping[str, str], prefix: str) -> list[str]:
+    """Removes the annotations under a prefix; returns their keys."""
+    taken = [key for key in annotations if key.startswith(prefix)]
+    for key in taken:
+        del annotations[key]
+    return taken
+
+
+def _remove(withheld: Sequence[str], adjustment: api.ContainerAdjustment) -> None:
+    """Removes the withheld annotations from the container itself, unless a plugin has set them."""
+    for key in withheld:
+        if key not in adjustment.annotations:
+            adjustment.annotations[f"-{key}"] = ""
+
+
+def if_refused(
+    answer: Answer[api.CreateContainerResponse], undo: Callable[[], None]
+) -> Answer[api.CreateContainerResponse]:
+    """Returns the answer; after one that fails the creation, `undo` is called."""
+    if not isinstance(answer, Deferred):
+        return answer
+    whole: Deferred[api.CreateContainerResponse] = Deferred()
+
+    def pass_on(response: api.CreateContainerResponse | None, error: Exception | None) -> None:
+        if error is None:
+            whole.complete(response)
+        else:
+            whole.fail(error)
+            undo()
+
+    answer.then(pass_on)
+    return whole

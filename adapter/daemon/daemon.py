@@ -1,0 +1,348 @@
+"""The daemon: joins a runtime, serves its events on one loop, and joins again when the connection is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any
+
+from adapter import __version__, settings
+from adapter.base.loop import Loop, Timer
+from adapter.base.sanitize import bounded
+from adapter.daemon import guard
+from adapter.daemon.router import Adapter
+from adapter.daemon.session import Session
+from adapter.errors import AdapterError, ConfigError, RegistrationError
+from adapter.host.mount_namespace import programs
+from adapter.monitoring import logs
+from adapter.monitoring.openings import Openings
+from adapter.monitoring.service import Service
+from adapter.nri import Identity
+from adapter.programs.children import children
+from adapter.settings import Settings
+
+log = logging.getLogger(__name__)
+
+GRACE = 10.0
+"""Seconds that chains under way get at the end."""
+LINGER = 0.1
+"""Seconds for which an adapter that is asked to end still serves: the runtime may have offered an event to a waiting
+adapter, which left it to this one, and passes it to this one only now."""
+FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0
+"""Seconds between two attempts to join: each wait is twice the one before."""
+REMINDER = 10.0
+"""Seconds between two log lines while the runtime takes its time to join us."""
+OPEN_AFTER = 1.0
+"""Seconds after the start at which `status` and probes can ask an adapter that waits for its runtime."""
+
+Connect = Callable[[], int]
+"""Returns the descriptor of a socket connected to the runtime. Raises RegistrationError."""
+
+
+class State(Enum):
+    """The state of the connection with the runtime."""
+
+    APART = auto()
+    """No connection; a timer tries again."""
+    JOINING = auto()
+    """Connected, but not synchronized. The runtime may take minutes: it holds NRI's lock during a StopContainer's grace
+    period (containerd issue 14083), so the connection is never given up while it waits."""
+    JOINED = auto()
+    ENDING = auto()
+    """No new connection; the chains under way are finished."""
+
+
+TOLD = {
+    State.APART: "READY=1\nSTATUS=waits for the runtime",
+    State.JOINING: "STATUS=the runtime has not configured and synchronized the adapter yet",
+    State.JOINED: "READY=1\nSTATUS=joined with the runtime",
+    State.ENDING: "STOPPING=1\nSTATUS=finishes the plugins under way",
+}
+"""What systemd is told about each state. The service is ready once it has joined, or waits for a runtime that may be
+long in coming: a service that waits must not fail, and what is ordered after the service must not wait for ever."""
+
+
+class Daemon:
+    """The adapter's process, from its start to the exit code."""
+
+    def __init__(
+        self,
+        own: Settings,
+        errors: list[ConfigError],
+        who: Identity,
+        connect: Connect | None,
+        reread: settings.Read,
+        when_lost: int = 0,
+        launch: guard.Launch | None = None,
+    ) -> None:
+        """Takes the settings that hold unless the runtime sends some, the name and index, and how to join again.
+
+        `errors` are the mistakes in the configuration file, `reread` reads that again. Without `connect` the daemon
+        ends when the connection is lost, with the exit code `when_lost`. With `launch` it ends when the runtime does.
+        """
+        self.state = State.APART
+        self.exit_code = 0
+        self._loop = Loop()
+        self._service = Service(self._loop, os.environ)
+        self._who = who
+        self._connect = connect
+        self._when_lost = when_lost
+        self._session: Session | None = None
+        self._wait = FIRST_WAIT
+        self._timer: Timer | None = None
+        self._was_joined = False
+        self._started = time.time()
+        self._joins = 0
+        self._joined_at: float | None = None
+        self._openings = Openings(self._loop, self._describe)
+        self._reason = ""
+        """Why the adapter cannot join; the log has it once."""
+        self._has_runtime_ended = False
+        self._is_told_to_end = False
+        self._reread = reread
+        self._runtime_pid = 0
+        self._adapter = Adapter(self._loop, own, who.name, self._joined, lambda: self._runtime_pid)
+        self._adapter.configuration_errors = errors
+        if launch is not None:
+            self._take(launch, own)
+
+    def _take(self, launch: guard.Launch, own: Settings) -> None:
+        """Lets the daemon join again the runtime that launched it, and end with that runtime."""
+        launch.socket = own.socket
+        self._adapter.keep_configuration = launch.keep
+        self._loop.watch(launch.pidfd, lambda: self._runtime_ended(launch.pidfd))
+        if launch.killed_by:
+            self._was_joined = True
+            if text := launch.text():
+                self._adapter.take_configuration(text)
+            log.error("the process before this one was killed by signal %d", launch.killed_by)
+
+    def run(self, trunk: int | None) -> int:
+        """Serves until a signal ends the daemon, or until a loss of the connection if it cannot join again.
+
+        `trunk` is the descriptor of a connected socket; without one the daemon connects itself. Returns the exit code.
+        """
+        self._watch_signals()
+        self._keep_house()
+        if trunk is None:  # then the settings are known
+            self._loop.call_at(self._loop.time() + OPEN_AFTER, self._open)
+            self._try()
+        else:
+            self._join(trunk)
+        self._loop.run()
+        self._adapter.release()  # it may have served again since the end began
+        self._openings.close()
+        if self._has_runtime_ended and (owed := self._adapter.owed()):
+            log.info("still owed: the deletes of %s", ", ".join(owed))
+        return self.exit_code
+
+    # Joining
+
+    def _try(self) -> None:
+        if self._connect is None:
+            return
+        try:
+            trunk = self._connect()
+        except RegistrationError as error:
+            self._try_later(error)
+        else:
+            self._join(trunk)
+
+    def _join(self, trunk: int) -> None:
+        self._enter(State.JOINING)
+        self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
+        self._runtime_pid = guard.peer(trunk)
+        self._session = Session(self._loop, trunk, self._adapter, self._who, self._lost)
+        self._adapter.send_updates = self._session.stub.update_containers
+        self._adapter.join_again = self._session.leave
+        self._session.stub.register()
+
+    def _try_later(self, error: AdapterError | None = None) -> None:
+        """Tries again after a wait; logs the first failure only."""
+        if error is not None and not self._reason:
+            self._enter(State.APART)
+            log.warning("%s: the adapter keeps trying to join", error)
+            self._reason = str(error)
+            self._loop.call_soon(self._open)
+        self._timer = self._loop.call_at(self._loop.time() + self._wait, self._try)
+        self._wait = min(2 * self._wait, LONGEST_WAIT)
+
+    def _open(self) -> None:
+        """Opens what others ask the adapter at, once the settings are known and no runtime waits."""
+        self._openings.open(self._adapter.state_directory, self._adapter.metrics_listen, self._adapter.trust)
+
+    def _describe(self) -> dict[str, Any]:
+        described = self._adapter.describe()
+        mistakes = len(described["faults"])
+        if described["state_fault"]:
+            described["faults"].append(described["state_fault"])
+        described["faults"] += self._openings.faults
+        if self.state is not State.JOINED:
+            described["faults"].append(f"not joined with a runtime: {self._reason or self.state.name.lower()}")
+        told = {
+            "pid": os.getpid(),
+            "version": __version__,
+            "started": self._started,
+            "state": self.state.name.lower(),
+            "joined": self._joined_at,
+            "joins": self._joins,
+            "configuration_errors": mistakes,
+            "stalls": {"count": self._loop.stalls, "longest": self._loop.longest},
+            **described,
+        }
+        return dict(bounded(told))
+
+    def _remind(self) -> None:
+        log.info("the runtime has not configured and synchronized the adapter yet")
+        self._service.tell("READY=1")
+        self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
+
+    def _joined(self) -> None:
+        """The runtime has synchronized the adapter."""
+        if self.state is State.JOINING:
+            self._enter(State.JOINED)
+            self._was_joined = True
+            self._reason = ""
+            self._wait = FIRST_WAIT
+            self._joins += 1
+            self._joined_at = time.time()
+            self._loop.call_soon(self._open)
+
+    def _lost(self, error: AdapterError | None) -> None:
+        """The connection is gone."""
+        was = self.state
+        if error is None:
+            log.info("the runtime has closed the connection")
+        else:
+            log.error("%s", error)
+        self._adapter.runtime_is_gone()
+        if was is State.ENDING:
+            self._end_when_idle()
+        elif self._connect is not None and (self._was_joined or not isinstance(error, RegistrationError)):
+            if was is State.JOINED:
+                log.warning("until the adapter has joined again, pods and containers start without it")
+            self._enter(State.APART)
+            self._try_later()
+        else:
+            self._finish(self._when_lost if was is State.JOINED and error is None else 1)
+
+    def _enter(self, state: State) -> None:
+        self.state = state
+        self._service.tell(TOLD[state])
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # The end
+
+    def _runtime_ended(self, pidfd: int) -> None:
+        """The runtime that launched the adapter is gone; the next runtime launches its own."""
+        log.info("the runtime has ended")
+        self._loop.unwatch(pidfd)
+        self._has_runtime_ended = True
+        self._adapter.runtime_is_gone()
+        if self.state is not State.ENDING:
+            self._finish(0)
+
+    def _finish(self, exit_code: int, linger: float = 0) -> None:
+        """Ends the daemon when the chains under way have ended, after GRACE seconds at the latest."""
+        self._enter(State.ENDING)
+        self.exit_code = exit_code
+        self._adapter.release()
+        now = self._loop.time()
+        self._loop.call_at(now + GRACE, self._out_of_grace)
+        self._loop.call_at(now + linger, self._end_when_idle)
+
+    def _end_when_idle(self) -> None:
+        self._adapter.when_idle(self._end_when_sent)
+
+    def _end_when_sent(self) -> None:
+        if self._session is None:
+            self._loop.stop()
+        else:
+            self._session.close_when_sent(self._loop.stop)
+
+    def _out_of_grace(self) -> None:
+        log.error("legacy plugins or the runtime were still busy after %g s", GRACE)
+        self._loop.stop()
+
+    def _watch_signals(self) -> None:
+        self._wakeup, awake = os.pipe()
+        for end in (self._wakeup, awake):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(awake, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, guard.SIGNALS)
+        self._loop.watch(self._wakeup, self._signalled)
+
+    def _signalled(self) -> None:
+        for number in os.read(self._wakeup, 64):
+            if number == signal.SIGHUP:
+                self._adapter.reload(self._reread)
+            else:
+                self._end_on(signal.Signals(number).name)
+
+    def _end_on(self, name: str) -> None:
+        """Ends the daemon in good order; at once if this is the second signal."""
+        if self._is_told_to_end:
+            log.warning("ending at once on a second signal, %s", name)
+            self._loop.stop()
+        else:
+            self._is_told_to_end = True
+            self._finish(0, LINGER if self.state is State.JOINED else 0)
+            log.info("ending on %s", name)  # and another adapter may serve from now on
+
+    def _keep_house(self) -> None:
+        """Writes the kept log lines, and tries again soon while some are taken: a syslog socket may queue only ten.
+
+        Reaps the orphans that the daemon gets as PID 1 of a container.
+        """
+        children.reap_strangers()
+        wait = 0.01 if logs.flush() else 1
+        self._loop.call_at(self._loop.time() + wait, self._keep_house)
+
+
+def prepare(own: Settings, errors: list[ConfigError]) -> None:
+    """Prepares the process and its log, for settings and the errors of their file, which are logged.
+
+    Raises ConfigError if the programs' mount namespace cannot be used.
+    """
+    become_daemon()
+    programs.use(own.mount_namespace)
+    logs.setup(own.log)
+    settings.report(errors)
+    _report_missing_pidfd()
+    if own.file:
+        own.legacy.trust(own.file, "/")  # the warnings: only now there is a log
+
+
+def become_daemon() -> None:
+    """Replaces what the process has inherited: directory, umask, signals, limits.
+
+    Keeps the programs that the adapter runs from inheriting descriptors beyond stderr.
+    """
+    os.chdir("/")
+    os.umask(0o022)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, exit codes are lost
+    for number in guard.IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    children.take_limits()
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        if fd > 2:  # noqa: PLR2004 - stderr
+            with contextlib.suppress(OSError):  # the listing's own
+                os.set_inheritable(fd, False)
+
+
+def _report_missing_pidfd() -> None:
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError) as error:
+        reason = getattr(error, "strerror", None) or error
+        log.error("no program can be run: pidfd_open (Linux 5.3) is missing or forbidden here: %s", reason)

@@ -1,0 +1,95 @@
+"""Opens the files of a state directory. Who can write to one of them has plugins run as root, or root write elsewhere.
+
+So the directory is judged before anything in it is opened or made, links in it are not followed, and each open file is
+judged too. The rules are stricter than for other files: another owner is an error, and so is a world-writable
+directory, even with the sticky bit.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeAlias
+
+from adapter.errors import ConfigError, reason_of
+from adapter.host.trust import Trust, foreign, off, strict
+
+MODE = 0o700
+MODE_ABOVE = 0o755
+"""The mode of missing directories above the state directory."""
+
+
+Identity: TypeAlias = tuple[int, int]
+"""Which file it is: device and inode. No other file has the same as long as this one is open."""
+
+
+def identity(status: os.stat_result) -> Identity:
+    """Returns which file a status is of."""
+    return status.st_dev, status.st_ino
+
+
+def open_file(directory: str, name: str, flags: int, trust: Trust = strict) -> tuple[int, Identity]:
+    """Returns a descriptor of a regular file, which gets the mode 0600 if `flags` make it, and which file it is.
+
+    The flags must not have O_TRUNC: a file is judged when it is open. Raises ConfigError.
+    """
+    place = os.path.join(directory, name)
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with opened(directory, trust) as at, _named(place):
+        fd = os.open(name, flags, 0o600, dir_fd=at)
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise ConfigError(place, "not a regular file")
+            if status.st_nlink > 1:
+                raise ConfigError(place, "a hard link: the file has another name")
+            if trust is not off:
+                _judge(place, status, stat.S_IWGRP | stat.S_IWOTH)  # the adapter makes them for itself alone
+        except (OSError, ConfigError):
+            os.close(fd)
+            raise
+        return fd, identity(status)
+
+
+@contextmanager
+def opened(directory: str, trust: Trust = strict) -> Iterator[int]:
+    """Gives a descriptor (O_PATH) of a state directory, which is made if it is missing. Raises ConfigError."""
+    with _named(directory):
+        _make(directory, trust, MODE)
+        fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if trust is not off:
+            with _named(directory):
+                _judge(directory, os.fstat(fd), stat.S_IWOTH)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _make(directory: str, trust: Trust, mode: int) -> None:
+    """Makes a missing directory, and judges it. Those above it come first. Raises OSError, ConfigError."""
+    if not os.path.lexists(directory):
+        _make(os.path.dirname(directory), trust, MODE_ABOVE)
+        with suppress(FileExistsError):  # another adapter starts
+            os.mkdir(directory, mode)
+    if reason := trust(directory, "/"):
+        raise ConfigError(directory, reason)
+
+
+def _judge(place: str, status: os.stat_result, forbidden: int) -> None:
+    reason = next(foreign(os.path.realpath(place), status), "")
+    if not reason and status.st_mode & forbidden:
+        reason = "is world-writable" if status.st_mode & stat.S_IWOTH else f"is writable for group {status.st_gid}"
+    if reason:
+        raise ConfigError(place, reason)
+
+
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    """Raises ConfigError with the place for an OSError inside."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(place, reason_of(error)) from None

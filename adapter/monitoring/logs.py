@@ -1,0 +1,178 @@
+"""Writes log lines to stderr, or to syslog when stderr is /dev/null, as it is for plugins that a runtime launches.
+
+Writing never blocks. While syslog is missing, nobody reads or the disk is full, the last lines are kept and written
+later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import select
+from collections import deque
+from typing import TYPE_CHECKING
+
+from adapter.monitoring.log_lines import JsonFormatter, TextFormatter
+from adapter.settings import LogSettings
+
+if TYPE_CHECKING:
+    import socket
+
+log = logging.getLogger(__name__)
+
+SYSLOG = "/dev/log"
+BACKLOG = 1 << 20
+"""Bytes of lines that are kept until they can be written."""
+MAX_LINE = 8 << 10
+"""Bytes of a datagram for syslog. The kernel refuses datagrams of some 100 KiB."""
+
+_DAEMON = 3 << 3
+_PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
+
+
+class Patient(logging.Handler):
+    """Keeps lines until they can be written without blocking. A subclass writes a line."""
+
+    limit = 0
+    """Maximum bytes of a line; 0: no maximum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(TextFormatter(self.limit, head=False))
+        self._backlog: deque[bytes] = deque()
+        self._size = 0
+
+    @property
+    def pending(self) -> int:
+        """The number of lines that are not written yet."""
+        return len(self._backlog)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queues a record's lines and writes as many lines as possible."""
+        for text in self.format(record).split("\n"):
+            if text:
+                line = self._line(record.levelno, text)
+                self._backlog.append(line)
+                self._size += len(line)
+        self.flush()
+        while self._size > BACKLOG and len(self._backlog) > 1:
+            self._size -= len(self._backlog[1])
+            del self._backlog[1]  # the first may be written in part
+
+    def flush(self) -> None:
+        """Writes as many lines as possible without blocking."""
+        with contextlib.suppress(BlockingIOError):
+            while self._backlog:
+                line = self._backlog[0]
+                written = self._write(line)
+                self._size -= written
+                if written < len(line):
+                    self._backlog[0] = line[written:]
+                else:
+                    self._backlog.popleft()
+
+    def _line(self, level: int, text: str) -> bytes:
+        """Returns the bytes that are written for a line."""
+        raise NotImplementedError
+
+    def _write(self, line: bytes) -> int:
+        """Writes a line, or its beginning; returns the bytes that are done with.
+
+        Raises BlockingIOError when the line cannot be written now.
+        """
+        raise NotImplementedError
+
+
+class Syslog(Patient):
+    """Writes to syslog's socket.
+
+    The standard library's SysLogHandler needs the socket to exist, blocks on a stuck reader, and costs half a megabyte.
+    """
+
+    limit = MAX_LINE - 64  # room for the prefix that `_line` adds
+
+    def __init__(self, path: str = SYSLOG, ident: str = "v010-adapter") -> None:
+        """Takes the path of syslog's datagram socket and the program's name. The first line connects."""
+        super().__init__()
+        self._path = path
+        self._ident = ident
+        self._socket: socket.socket | None = None
+
+    def _line(self, level: int, text: str) -> bytes:
+        priority = _DAEMON | _PRIORITIES.get(level, 6)
+        return f"<{priority}>{self._ident}[{os.getpid()}]: {text}".encode()
+
+    def _write(self, line: bytes) -> int:
+        import socket  # 4 ms: not before the registration  # noqa: PLC0415
+
+        try:
+            if self._socket is None:
+                self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+                self._socket.connect(self._path)
+            self._socket.send(line)
+        except BlockingIOError:
+            raise
+        except OSError as error:  # no syslog, or syslog was restarted
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
+            if error.errno != errno.EMSGSIZE:
+                raise BlockingIOError from None
+        return len(line)
+
+
+class Stderr(Patient):
+    """Writes to stderr, which may be a pipe that nobody reads.
+
+    The descriptor stays in blocking mode: other processes may share it. poll(2) tells whether a write blocks.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._poll = select.poll()
+        self._poll.register(2, select.POLLOUT)
+
+    def _line(self, level: int, text: str) -> bytes:
+        return f"{text}\n".encode()
+
+    def _write(self, line: bytes) -> int:
+        """Writes at most PIPE_BUF bytes: as many fit into a pipe that poll calls writable (pipe(7))."""
+        if not self._poll.poll(0):
+            raise BlockingIOError
+        try:
+            return os.write(2, line[: select.PIPE_BUF])
+        except BrokenPipeError:  # the reader is gone
+            return len(line)
+        except OSError:  # the disk is full, for example
+            raise BlockingIOError from None
+
+
+def setup(settings: LogSettings, *, syslog: str = SYSLOG) -> None:
+    """Sends all log lines to the target that the settings name. Lines that are not written yet are kept."""
+    to_syslog = settings.target == "syslog" or (settings.target == "auto" and stderr_is_null())
+    root = logging.getLogger()
+    same = [handler for handler in root.handlers if isinstance(handler, Syslog if to_syslog else Stderr)]
+    handler = same[0] if same else Syslog(syslog) if to_syslog else Stderr()
+    formatter = JsonFormatter if settings.format == "json" else TextFormatter
+    handler.setFormatter(formatter(handler.limit, secrets=settings.secrets, head=not to_syslog))
+    root.handlers[:] = [handler]
+    root.setLevel(settings.level.upper())
+
+
+def flush() -> int:
+    """Writes kept lines as far as possible without blocking; returns the number of lines written."""
+    handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, Patient)]
+    before = sum(handler.pending for handler in handlers)
+    for handler in handlers:
+        handler.flush()
+    return before - sum(handler.pending for handler in handlers)
+
+
+def stderr_is_null() -> bool:
+    """Whether stderr is /dev/null or closed."""
+    try:
+        return os.path.samestat(os.fstat(2), os.stat(os.devnull))
+    except OSError:
+        return True

@@ -1,0 +1,145 @@
+"""How a plugin joins its runtime, and one connection with it: what a thread and asyncio's loop serve alike."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from threading import current_thread, get_ident, main_thread
+from typing import Any
+
+from adapter.base.sanitize import printable
+from adapter.errors import AdapterError, CallError, RegistrationError
+from adapter.nri import runtimes
+from adapter.nri.plugin import Context, Plugin
+from adapter.nri.stub import Stub, batches
+from adapter.nri.transport import Identity, connect, launched
+from adapter.nri.updating import Updating
+from adapter.proto import nri_pb2 as api
+from adapter.wire import Request
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0
+"""Seconds between two attempts to join: each wait is twice the one before."""
+GONE = "the connection with the runtime is gone: nobody knows which updates it has made"
+
+
+class Joining:
+    """How a plugin joins its runtime: once, or again and again."""
+
+    def __init__(self, path: str, reconnect: bool) -> None:
+        self._path = path
+        self.again = reconnect and (bool(path) or not launched())
+        """Whether the plugin joins again."""
+        self._wait = FIRST_WAIT
+        self._reason = ""
+        """Why the plugin cannot join; the log has it once."""
+
+    def connect(self) -> int | None:
+        """Returns a connected descriptor, None if the runtime is to be waited for. Raises RegistrationError."""
+        try:
+            return connect(self._path)
+        except RegistrationError as error:
+            if not self.again:
+                raise
+            self._tell(str(error))
+            return None
+
+    def goes_on(self, had_joined: bool, error: AdapterError | None) -> bool:
+        """Takes how a connection has ended; returns whether the plugin joins again. Raises the error if not."""
+        if error is not None and (not self.again or isinstance(error, RegistrationError)):
+            raise error
+        if had_joined:
+            self._wait, self._reason = FIRST_WAIT, ""
+        if self.again:
+            self._tell(str(error or "the runtime has closed the connection"))
+        return self.again
+
+    def pause(self) -> float:
+        """Returns the seconds to wait before the next attempt."""
+        wait, self._wait = self._wait, min(2 * self._wait, LONGEST_WAIT)
+        return wait
+
+    def _tell(self, reason: str) -> None:
+        if not self._reason:
+            self._reason = reason
+            log.warning("%s: the plugin keeps trying to join", printable(reason))
+
+
+class Session(Stub):
+    """A connection of `run` or `serve`: it names handlers that are late, and asks for updates."""
+
+    def __init__(self, plugin: Plugin, own: Identity, write: Callable[[bytes], object]) -> None:
+        """Takes the plugin, its name and index, and what writes to the trunk. Made in the thread that serves."""
+        super().__init__(plugin, own.name, own.idx, write)
+        self.has_joined = False
+        """Whether `on_join` was called."""
+        self._runtime = runtimes.Runtime()
+        self._is_gone = False
+        self._server = get_ident()
+        self._updating: set[Updating] = set()
+
+    def hook(self, name: str, *arguments: Any) -> Any:
+        """Calls a hook of the plugin; logs its error."""
+        try:
+            return self._run(name, *arguments)
+        except Exception:
+            log.exception("%s has failed", name)
+
+    def lost(self, error: BaseException | None) -> None:
+        """Ends the session: the connection is gone, for this error if it was not the runtime that closed it."""
+        self._plugin.ask_for_updates = None
+        self._is_gone = True
+        for updating in tuple(self._updating):
+            updating.fail(AdapterError(GONE))
+        reason = "" if error is None else str(error) or type(error).__name__
+        if self.has_joined:
+            self.hook("on_disconnect", reason)
+
+    def _run(self, handler: str, *arguments: Any) -> Any:
+        try:
+            return super()._run(handler, *arguments)
+        finally:
+            context = arguments[-1] if arguments else None
+            if isinstance(context, Context) and context.remaining() < 0:
+                text = "%s has taken %.1f s, longer than the runtime waits, which may drop the plugin"
+                log.warning(text, handler, context.elapsed())
+
+    def _configure(self, request: api.ConfigureRequest, context: Context) -> Any:
+        self._runtime = runtimes.of(request)
+        return super()._configure(request, context)
+
+    def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> bool:
+        is_reply = super()._answer(request, context, reply, error)
+        begins = is_reply and context.method == "Synchronize" and self.synchronized and not self.has_joined
+        if begins and not self._is_gone:  # a late answer must not take the place of the next connection
+            self.has_joined = True
+            self._plugin.ask_for_updates = self._ask
+            self.hook("on_join")
+        return is_reply
+
+    def _ask(self, updates: Iterable[api.ContainerUpdate]) -> Updating:
+        if reason := self._runtime.refuses_updates:
+            raise AdapterError(reason)
+        calls = list(batches(updates))
+        updating = Updating(len(calls), self._server)
+
+        def answered(failed: list[api.ContainerUpdate], error: CallError | None) -> None:
+            updating.answered(failed, error)
+            if updating.done:
+                self._updating.discard(updating)
+
+        if calls:
+            self._updating.add(updating)
+        for batch in calls:
+            self.update_containers(batch, answered)
+        if self._is_gone:  # since the beginning of this method
+            updating.fail(AdapterError(GONE))
+        return updating
+
+
+def is_sigterm_free() -> bool:
+    """Whether SIGTERM is for us to handle: this is the main thread, and the program does not handle the signal."""
+    import signal  # noqa: PLC0415
+
+    return current_thread() is main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

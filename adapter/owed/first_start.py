@@ -1,0 +1,69 @@
+"""What ran at the first start counts as created: before us, the runtime itself ran these plugins.
+
+There may be thousands, so they are counted in slices, between which events are served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from adapter.base.loop import Loop
+from adapter.legacy.config import Config
+from adapter.legacy.request import Target
+from adapter.legacy.subscriptions import Subscriptions
+from adapter.owed.ledger import Ledger
+
+SLICE = 100
+"""Pods and containers of one turn of the loop, which take a few milliseconds."""
+
+
+class Uncounted:
+    """The pods and containers that do not count as created yet: it is not their turn, or no plugins are known."""
+
+    def __init__(
+        self, loop: Loop, ledger: Ledger, subscriptions: Subscriptions, look: Callable[[], Config | None]
+    ) -> None:
+        """Takes the ledger that counts, and what returns conf.json; None as long as the plugins are not known."""
+        self._loop = loop
+        self._ledger = ledger
+        self._subscriptions = subscriptions
+        self._look = look
+        self._targets: dict[str, Target] = {}
+        self._goes_on = False
+
+    def begin(self, targets: Iterable[Target]) -> None:
+        """Begins to count these, and no others."""
+        self._targets = {target.id: target for target in targets}
+        self.count(islice(self._targets, SLICE))
+
+    def forget(self, id_: str) -> None:
+        """Does not count an id any more: it has stopped."""
+        self._targets.pop(id_, None)
+
+    def count(self, ids: Iterable[str]) -> None:
+        """Counts these ids at once, as far as they are uncounted; the others follow."""
+        config = self._look() if self._targets else None
+        if config is None:
+            return  # the plugins are not known; the next event looks again
+        for target in [self._targets.pop(id_) for id_ in tuple(ids) if id_ in self._targets]:
+            self._count(target, config)
+        if self._targets and not self._goes_on:
+            self._goes_on = True
+            self._loop.call_soon(self._go_on)
+
+    def count_all(self) -> None:
+        """Counts all at once."""
+        self.count(self._targets)
+
+    def _go_on(self) -> None:
+        self._goes_on = False
+        self.count(islice(self._targets, SLICE))
+
+    def _count(self, target: Target, config: Config) -> None:
+        if config.entries and self._ledger.target(target.id) is None:
+            target.let_go_of_messages()
+            self._ledger.remember(target)
+        for entry in config.entries:
+            if self._subscriptions.owes_delete(entry, is_sandbox=target.is_sandbox):
+                self._ledger.add(target, entry)

@@ -1,0 +1,267 @@
+"""The ledger on disk, so that deletes are still owed after the adapter was killed: an append-only file of JSON lines.
+
+After another boot nothing is owed, for no process has survived it.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
+from adapter.errors import ConfigError, reason_of
+from adapter.host.owner import FORGOTTEN, Owner
+from adapter.host.state_directory import identity
+from adapter.legacy.config import Entry
+from adapter.legacy.request import Target
+from adapter.owed import records
+from adapter.owed.records import Change, Create, Delete, without_deletes
+
+log = logging.getLogger(__name__)
+
+MOST_DEAD = 1 << 20
+"""The file is written anew when ended lives take this many bytes more than the others."""
+_PIECE = 1 << 16
+"""Bytes of one write."""
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+class Journal:
+    """The journal of the owner. An earlier owner may still add to it. No event fails for an error of the disk.
+
+    A file that cannot be opened is tried again, and an incomplete file is written anew, as soon as possible.
+    """
+
+    def __init__(self, owner: Owner) -> None:
+        """Takes the lock of the state directory. Opens nothing yet."""
+        self._path = os.path.join(owner.directory, "journal")
+        self._owner = owner
+        self._boot = ""
+        self._fd = -1
+        self._identity = 0, 0
+        """Which file the open journal is."""
+        self.existed = False
+        """Whether an earlier process of this boot has left a journal."""
+        self.fault = ""
+        """Why what is owed would be forgotten with this process; empty if it would not."""
+        self.on_fault: Callable[[], object] = lambda: None
+        """Called at each fault."""
+        self._lacks_something = False
+        """Whether the ledger has what the file has not."""
+        self._is_read = False
+        """Whether the ledger has all that earlier owners have written."""
+        self._is_torn = False
+        """Whether the file ends with a part of a record, which the next record must not continue."""
+        self._known = 0
+        """The bytes at the beginning of the file that have been read, or that this process has written."""
+        self._own: set[int] = set()
+        """Offsets of this process's own records after these bytes. Reading skips them: the ledger has them."""
+        self._held = _Held()
+        self._ended: set[tuple[str, tuple[str, int]]] = set()
+        """The deletes that ended while the file was not open: the file may still list them as owed."""
+
+    def read(self) -> list[Change]:
+        """Returns the changes that have not been read. The first call returns the creates without a delete."""
+        if self._fd < 0:
+            return self._first()
+        news: list[Change] = []
+        try:
+            for change in self._news():
+                news.append(change)  # noqa: PERF402 - the changes before an error count
+        except OSError as error:
+            self._complain(error)
+            self._is_read = False
+        return news
+
+    def _first(self) -> list[Change]:
+        self._lacks_something = True
+        if not self._owner.has_directory:
+            return []
+        try:
+            self._open()
+            left = without_deletes(self._news())
+        except (OSError, ConfigError, ValueError) as error:
+            self._complain(error)
+            self.close()
+            return []
+        self._lacks_something = not self.existed or self._is_torn
+        ended, self._ended = self._ended, set()
+        return [create for create in left if (create.target.id, create.entry.key) not in ended]
+
+    def _open(self) -> None:
+        with open(BOOT_ID, encoding="ascii") as file:
+            self._boot = file.read().strip()
+        fd, which = self._owner.open("journal", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        try:
+            with open(fd, "rb", closefd=False) as file:
+                header = file.readline()
+            self.existed = records.is_of(header, self._boot)
+        except (OSError, ValueError):
+            os.close(fd)
+            raise
+        self._fd, self._identity, self._known = fd, which, len(header)
+        self._held, self._own = _Held(len(header)), set()
+        if not self.existed:
+            self._known = os.fstat(fd).st_size
+
+    def _news(self) -> Iterator[Change]:
+        """Yields the changes of other processes that have not been read. An incomplete last line is read later."""
+        with open(self._fd, "rb", closefd=False) as file:
+            at = file.seek(self._known)
+            line = b"\n"
+            for line in file:
+                is_own = at in self._own
+                change = None if is_own else records.change(line)
+                at += len(line)
+                if line.endswith(b"\n"):
+                    self._known = at
+                    self._own.discard(at - len(line))
+                    if not is_own:
+                        self._held.note(change, len(line))
+                if change is not None:
+                    yield change
+        self._is_torn = not line.endswith(b"\n")
+        self._is_read = True
+
+    def created(self, target: Target, entry: Entry) -> None:
+        """Notes a create. To be called when its process was spawned and before the process is fed."""
+        self._ended.discard((target.id, entry.key))
+        if self._fd < 0:
+            return
+        is_first = target.id not in self._held
+        if is_first and not records.is_kept(target):
+            log.warning(
+                "%s: its spec and labels have more than %d KiB: a delete after this process goes without them",
+                *(target, records.MOST_KEPT >> 10),
+            )
+        self._append(Create(target, entry), records.created(target, entry, is_first=is_first))
+
+    def deleted(self, id_: str, entry: Entry) -> None:
+        """Notes that the delete of a plugin has ended."""
+        if self._fd < 0:
+            self._ended.add((id_, entry.key))
+        else:
+            self._append(Delete(id_, entry.key), records.deleted(id_, entry.key))
+
+    def _append(self, change: Change, line: bytes) -> None:
+        begins_anew = self._is_torn or not (self._owner.is_held and self._owner.is_alone)
+        text = b"\n" * begins_anew + line  # what the other process has written may be torn
+        try:
+            written = os.write(self._fd, text)
+            end = os.lseek(self._fd, 0, os.SEEK_CUR)
+            if end - len(text) == self._known:
+                self._known = end
+            elif written > begins_anew:  # an earlier owner has written, too, or a record is torn
+                self._own.add(end - written + begins_anew)
+            self._is_torn = written < len(text)
+            if self._is_torn:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            self._complain(error)
+            return
+        self._held.note(change, len(text))
+
+    @property
+    def is_to_be_written(self) -> bool:
+        """Whether the owner must write the file anew: it is incomplete, gone, or mostly about ended lives."""
+        if not self._owner.is_held:
+            return False
+        if not self._lacks_something and not self._is_there():
+            self._complain(FileNotFoundError(errno.ENOENT, "was removed or cut off"))
+        return self._lacks_something or self._held.dead > self._held.live + MOST_DEAD
+
+    def _is_there(self) -> bool:
+        try:
+            status = os.stat(self._path)
+            return identity(status) == self._identity and status.st_size >= self._known
+        except OSError:
+            return False
+
+    def write(self, creates: Iterable[Create]) -> None:
+        """Writes the file anew with nothing but these creates, unless an earlier owner may still add to it."""
+        if self._fd < 0 or not self._is_read or not self._owner.is_held or not self._owner.is_alone:
+            return
+        new = f"{self._path}.new"
+        fd = -1
+        try:
+            fd, which = self._owner.open("journal.new", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            os.ftruncate(fd, 0)
+            held = self._fill(fd, creates)
+            os.rename(new, self._path)
+        except (OSError, ConfigError) as error:
+            self._complain(error)
+            with suppress(OSError):
+                os.unlink(new)
+        else:
+            self._fd, fd = fd, self._fd
+            self._identity = which
+            self._held, self._known, self._own = held, held.size, set()
+            self._is_torn = self._lacks_something = False
+            if self.fault:
+                log.info("%s has all that is owed again", self._path)
+                self.fault = ""
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+    def _fill(self, fd: int, creates: Iterable[Create]) -> _Held:
+        text = records.header(self._boot)
+        held = _Held(len(text))
+        with open(fd, "wb", buffering=_PIECE, closefd=False) as file:
+            file.write(text)
+            for create in creates:
+                line = records.created(*create, is_first=create.target.id not in held)
+                held.note(create, len(line))
+                file.write(line)
+        return held
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _complain(self, error: OSError | ConfigError | ValueError) -> None:
+        self._lacks_something = True
+        place = getattr(error, "filename", None)
+        place = place if isinstance(place, str) else self._path
+        reason = str(error) if isinstance(error, ConfigError) else f"{place}: {reason_of(error)}"
+        if not self.fault:
+            log.error("%s: %s", reason, FORGOTTEN)
+        self.fault = f"{reason}: {FORGOTTEN}"
+        self.on_fault()
+
+
+class _Held:
+    """The bytes of the file, by what they are of."""
+
+    def __init__(self, size: int = 0) -> None:
+        """Takes the bytes of the first line."""
+        self.size = self.live = size
+        self._lives: dict[str, tuple[int, set[tuple[str, int]]]] = {}
+        """The ids that are owed a delete: their bytes, and by which plugins."""
+
+    def __contains__(self, id_: str) -> bool:
+        """Whether the file has a create of an id that is owed a delete."""
+        return id_ in self._lives
+
+    @property
+    def dead(self) -> int:
+        """The bytes that are of no id that is owed a delete."""
+        return self.size - self.live
+
+    def note(self, change: Change | None, size: int) -> None:
+        """Counts a line."""
+        self.size += size
+        if isinstance(change, Create):
+            before, keys = self._lives.get(change.target.id, (0, set()))
+            self._lives[change.target.id] = before + size, keys | {change.entry.key}
+            self.live += size
+        elif change is not None and change.id in self._lives:
+            before, keys = self._lives.pop(change.id)
+            if keys - {change.key}:
+                self._lives[change.id] = before, keys - {change.key}
+            else:
+                self.live -= before

@@ -1,0 +1,147 @@
+"""Which plugins got a create for which id, so that each of them gets exactly one delete for it.
+
+The create counts as soon as the plugin was spawned, whatever came of it. What the create knew of the pod or container
+is kept until its removal, for the runtime may tell less at a delete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from adapter.legacy.config import Entry
+from adapter.legacy.request import Target
+from adapter.owed.journal import Journal
+from adapter.owed.records import Create
+
+
+class Ledger:
+    """The creates without a delete, by id, and what the creates knew."""
+
+    def __init__(self) -> None:
+        self._owed: dict[str, tuple[Entry, ...]] = {}
+        self._targets: dict[str, Target] = {}
+        self._under_way: dict[str, list[Entry]] = {}
+        """The deletes that were taken and have not ended."""
+        self._journal: Journal | None = None
+
+    def keep_in(self, journal: Journal | None) -> None:
+        """Resumes from a journal, and writes to it; without one, starts empty."""
+        if self._journal is not None:
+            self._journal.close()
+        self._journal = journal
+        self._owed = {}
+        self._targets = {id_: target for id_, target in self._targets.items() if id_ in self._under_way}
+        self.read_again()
+        self.mend()
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the journal, empty if nothing is."""
+        return self._journal.fault if self._journal is not None else ""
+
+    def read_again(self) -> None:
+        """Takes the changes that an earlier owner has written to the journal."""
+        for change in self._journal.read() if self._journal is not None else ():
+            if isinstance(change, Create):
+                self._targets.setdefault(change.target.id, change.target)
+                if change.entry not in self._under_way.get(change.target.id, ()):
+                    self._owe(change.target.id, change.entry)
+            elif change.id in self._owed:
+                self._owed[change.id] = tuple(entry for entry in self._owed[change.id] if entry.key != change.key)
+                if not self._owed[change.id]:
+                    del self._owed[change.id]
+
+    def mend(self) -> None:
+        """Opens the journal if it is not open; writes it anew if it is incomplete or mostly about ended lives."""
+        if self._journal is not None and self._journal.is_to_be_written:
+            self.read_again()
+            self._journal.write(self._creates())
+
+    def _owe(self, id_: str, entry: Entry) -> bool:
+        """Notes that a plugin is owed a delete; returns whether that is news."""
+        entries = self._owed.get(id_, ())
+        is_news = all(entry.key != known.key for known in entries)
+        if is_news:
+            self._owed[id_] = (*entries, entry)
+        return is_news
+
+    def __len__(self) -> int:
+        """Returns the number of ids that are owed a delete."""
+        return len(self._owed)
+
+    def __contains__(self, id_: object) -> bool:
+        """Whether some plugin is owed a delete for the id."""
+        return id_ in self._owed
+
+    def ids(self) -> list[str]:
+        """Returns the ids that are owed a delete."""
+        return list(self._owed)
+
+    def keys(self) -> Iterator[tuple[str, tuple[str, int]]]:
+        """Yields the ids and plugins that are owed a delete."""
+        return ((id_, entry.key) for id_, entries in self._owed.items() for entry in entries)
+
+    def add(self, target: Target, entry: Entry) -> None:
+        """Notes that a plugin's create was started. A second create of the same plugin and id changes nothing."""
+        self._targets.setdefault(target.id, target)
+        if self._owe(target.id, entry) and self._journal is not None:
+            self._journal.created(target, entry)
+            self.mend()
+
+    def take(self, id_: str) -> tuple[Entry, ...]:
+        """Returns the plugins that are owed a delete, in the order of their creates, as configured then; forgets them.
+
+        The caller must report how each delete ended, or that it could not be started.
+        """
+        entries = self._owed.pop(id_, ())
+        if entries:
+            self._under_way.setdefault(id_, []).extend(entries)
+        return entries
+
+    def deleted(self, id_: str, entry: Entry) -> None:
+        """Notes that a plugin's delete has ended, if it was owed one."""
+        under_way = self._under_way.get(id_, [])
+        if entry not in under_way:
+            return
+        self._end(id_, entry)
+        if self._journal is not None:
+            self._journal.deleted(id_, entry)
+            self.mend()
+
+    def put_back(self, id_: str, entry: Entry) -> bool:
+        """Notes that a plugin's delete could not be started; returns whether the plugin is owed it still."""
+        if entry not in self._under_way.get(id_, []):
+            return False
+        self._end(id_, entry)
+        self._owed[id_] = (*self._owed.get(id_, ()), entry)
+        return True
+
+    def _end(self, id_: str, entry: Entry) -> None:
+        self._under_way[id_].remove(entry)
+        if not self._under_way[id_]:
+            del self._under_way[id_]
+
+    def _creates(self) -> Iterator[Create]:
+        """Yields the creates whose delete has not ended."""
+        for entries in (self._owed, self._under_way):
+            for id_, of_id in entries.items():
+                for entry in of_id:
+                    yield Create(self._targets[id_], entry)
+
+    def remember(self, target: Target) -> None:
+        """Keeps what a create knew. A later create replaces an earlier one, unless only the earlier knew the pid."""
+        earlier = self._targets.get(target.id)
+        if earlier is None or target.pid or not earlier.pid:
+            self._targets[target.id] = target
+
+    def target(self, id_: str) -> Target | None:
+        """Returns what the creates of an id knew."""
+        return self._targets.get(id_)
+
+    def containers_of(self, pod: str) -> list[str]:
+        """Returns the ids of the containers of a pod that have not been removed."""
+        return [id_ for id_, target in self._targets.items() if target.sandbox_id == pod != id_]
+
+    def forget(self, id_: str) -> None:
+        """Forgets what the creates of an id knew: it has been removed."""
+        self._targets.pop(id_, None)

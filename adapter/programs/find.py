@@ -1,0 +1,92 @@
+"""Finds the programs of legacy plugins, and starts them with their environment."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from adapter.errors import PluginError
+from adapter.host.mount_namespace import programs
+from adapter.host.trust import Trust, Trusted, strict
+from adapter.programs.process import Process, Program
+from adapter.programs.runner import Runner
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def find(
+    type_: str, directories: Sequence[str], fault: Callable[[str, os.stat_result], str] = lambda path, status: ""
+) -> str:
+    """Returns the path of a plugin's program in the directories; a type with a slash is a path.
+
+    `fault` returns why a program must not be run, empty if it may be. Raises PluginError.
+    """
+    if "/" in type_:
+        searched, candidates = "", [type_]
+    else:
+        searched, candidates = f" in {':'.join(directories)}", [f"{directory}/{type_}" for directory in directories]
+    for candidate in candidates:
+        try:
+            status = os.stat(candidate)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise PluginError(type_, f"{candidate}: {error.strerror}") from None
+        if not stat.S_ISREG(status.st_mode):
+            raise PluginError(type_, f"{candidate} is not an executable file")
+        if not status.st_mode & 0o111:
+            raise PluginError(type_, f"{candidate} is not an executable file: chmod +x {candidate}")
+        reason = fault(candidate, status)
+        if reason:
+            raise PluginError(type_, f"{candidate}: {reason}")
+        return candidate
+    raise PluginError(type_, f"not found{searched}")
+
+
+class Programs:
+    """The programs of legacy plugins, by type."""
+
+    def __init__(self, directories: Sequence[str], environment: Mapping[str, str], trust: Trust = strict) -> None:
+        """Takes the plugins' directories, the variables that plugins get besides PATH, and what decides on programs.
+
+        The directories are searched first, then PATH. The original searched PATH first: a plugin called `logger` became
+        the program of that name. In the plugins' PATH the directories come last, as in the original (client.go, New).
+        """
+        self._environment = {"PATH": ":".join((SYSTEM_PATH, *directories)), **environment}
+        self.path = self._environment["PATH"]
+        """Where plugins, and so `env` in their first lines, search for programs."""
+        self._directories = [
+            *directories,
+            *(directory for directory in self.path.split(":") if directory not in directories),
+        ]
+        self._trusted = Trusted(trust)
+
+    def find(self, type_: str) -> str:
+        """Returns the path of a plugin's program. Raises PluginError."""
+        with programs:
+            return find(type_, self._directories, self._fault)
+
+    def _fault(self, path: str, status: os.stat_result) -> str:
+        return self._trusted.fault(path, status, search=self.path)
+
+    def program(self, type_: str) -> Program:
+        """Returns what is executed for a plugin. Raises PluginError."""
+        return Program(type_, self.find(type_), (type_, "invoke"), self._environment)
+
+    def standing_by(self, numbers: Mapping[str, int]) -> Iterator[tuple[Program | PluginError, int]]:
+        """Yields what is executed for the plugins of which so many processes should stand by, or why nothing is."""
+        for type_, number in numbers.items():
+            try:
+                if number:
+                    yield self.program(type_), number
+            except PluginError as error:
+                yield error, number
+
+    def spawn(self, runner: Runner, type_: str, on_exit: Callable[[Process], None]) -> Process:
+        """Starts a plugin; see `Runner.spawn`. Raises PluginError."""
+        program = self.program(type_)
+        try:
+            return runner.spawn(program, on_exit)
+        except OSError as error:
+            raise PluginError(type_, f"{program.path}: {error.strerror}") from None

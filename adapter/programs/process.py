@@ -1,0 +1,334 @@
+"""Runs a program, of a legacy plugin or of a precreate hook. Only this module executes programs.
+
+The program gets the request on stdin and prints the result on stdout. A program that does not read, does not end, or
+leaves children with its pipes must not affect the adapter or other programs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple, Self
+
+from adapter.base.loop import READ, WRITE, Loop, Timer
+from adapter.host import paths
+from adapter.host.mount_namespace import programs
+from adapter.programs.children import children
+
+MAX_STDOUT = 1 << 20
+"""Maximum bytes of a result; a longer one is a failure. A program that is left may write as much to stderr, too."""
+MAX_STDERR = 64 << 10
+"""Maximum bytes of stderr that are logged for one run."""
+MAX_LINES = 500
+"""Maximum lines of stderr that are logged for one run: no event is answered while lines are written."""
+MAX_LINE = 4 << 10
+"""Maximum bytes of a line of stderr; a longer line is broken."""
+PATIENCE = 0.02
+"""Seconds after which the pipes of a running program are watched."""
+_CHUNK = 64 << 10
+
+
+class Program(NamedTuple):
+    """What is executed, and what the log calls it."""
+
+    name: str
+    path: str
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+
+
+class Process:
+    """A running program. `on_end` is called once, after the exit, when the output has been read."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        program: Program,
+        on_end: Callable[[Self], None],
+        on_line: Callable[[str], None],
+    ) -> None:
+        """Starts a program; `feed` gives it the request.
+
+        `on_line` gets each line of stderr. Raises OSError when the program cannot be started.
+        """
+        self.name = program.name
+        self.started = loop.time()
+        """When the program was started, on the loop's clock."""
+        self.status: int | None = None
+        """None while the program runs, then its exit code, or minus the number of the signal that killed it."""
+        self.last_line = ""
+        """The last line of stderr that was logged, for errors: it often says what is wrong."""
+        self._loop = loop
+        self._on_end = on_end
+        self._on_line = on_line
+        self._stdout = b""
+        self._line = b""
+        self._logged = 0
+        self._lines = 0
+        self._request = memoryview(b"")
+        """What is left to be written of the request."""
+        self._patience: Timer | None = None
+        self._is_left = False
+        self._is_waiting = False
+        self._pidfd = -1
+        self._child_ends = self._spawn(program)
+
+    def wait(self, on_output: Callable[[Self], None]) -> None:
+        """Lets the program wait for its request. `on_output` is called if the program writes something before that."""
+        self._is_waiting = True
+        self._part_pipes()
+        for name in ("_out", "_err"):
+            self._watch_pipe(getattr(self, name), partial(self._read_early, name, on_output))
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether the program, which waits, has neither ended nor written anything, nor closed its stdout.
+
+        Its stderr may be closed: many scripts send that to a file.
+        """
+        events = select.poll()
+        for fd in (self._pidfd, self._out, self._err):
+            if fd >= 0:
+                events.register(fd, select.POLLIN)
+        return self._out >= 0 and not events.poll(0)
+
+    def serve(self, name: str, on_end: Callable[[Self], None], on_line: Callable[[str], None]) -> None:
+        """Ends the wait: `feed` must follow at once. The log calls the program by this name from now on.
+
+        `started` becomes the moment of the event.
+        """
+        self.name = name
+        self.started = self._loop.time()
+        self._stop_waiting(on_end, on_line)
+
+    def discard(self, on_end: Callable[[Self], None] = lambda _: None) -> None:
+        """Kills the program, and what it has started: none of them must see an empty stdin."""
+        self._kill_group()
+        self._stop_waiting(on_end, lambda _: None)
+        self.kill()
+
+    def feed(self, request: bytes) -> None:
+        """Writes the request to stdin, closes stdin, and starts to watch the program. Call this once, at once."""
+        self._request = memoryview(request)
+        if not self._write():
+            self._watch_pipe(self._in, self._write, WRITE)
+        # What follows can wait until the program has its request: the program works meanwhile.
+        self._part_pipes()
+        # Most programs end before this timer. Their pipes are read once at the exit, which is faster.
+        self._patience = self._loop.call_at(self.started + PATIENCE, self._watch_pipes)
+
+    @property
+    def stdout(self) -> bytes:
+        """The output so far, at most MAX_STDOUT bytes plus one chunk."""
+        if self.status is None:
+            self._drain(self._read_stdout)
+        return self._stdout
+
+    @property
+    def too_long(self) -> bool:
+        """Whether the output is longer than MAX_STDOUT."""
+        return len(self._stdout) > MAX_STDOUT
+
+    @property
+    def ending(self) -> str:
+        """How the program ended, for errors and the log."""
+        if self.status is None:
+            return "still running"
+        return f"exit code {self.status}" if self.status >= 0 else f"killed by signal {-self.status}"
+
+    def leave(self) -> None:
+        """Stops waiting for the program, which works on: a pipe is closed when the program floods it."""
+        self._is_left = True
+
+    def kill(self) -> None:
+        """Kills the process, never its group. Does nothing after the exit."""
+        if self.status is None:
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def _spawn(self, program: Program) -> Sequence[int]:
+        """Starts the program; returns the descriptors of the program's ends of the pipes."""
+        _, path, argv, environ = program
+        fds: list[int] = []
+        try:
+            for _ in range(3):
+                fds += os.pipe()
+            child_in, self._in, self._out, child_out, self._err, child_err = fds
+            with programs:
+                self.pid = children.spawn(path, argv, environ, (child_in, child_out, child_err))
+            self._watch_exit()
+        except (AttributeError, OSError, ValueError) as error:
+            for fd in fds:
+                os.close(fd)
+            if isinstance(error, OSError):
+                raise paths.start_error(path, error) from None
+            # A NUL character, a variable that Python does not pass on, a Python without pidfd_open.
+            raise OSError(errno.EINVAL, str(error)) from None
+        os.set_blocking(self._in, False)
+        return child_in, child_out, child_err
+
+    def _part_pipes(self) -> None:
+        """Leaves the program's ends of the pipes to the program alone."""
+        if self._child_ends:
+            for fd in self._child_ends:
+                os.close(fd)
+            for fd in (self._out, self._err):
+                os.set_blocking(fd, False)  # our ends only: the program gets blocking pipes
+            self._child_ends = ()
+
+    def _watch_exit(self) -> None:
+        """Watches for the exit. A program that cannot be watched is killed."""
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+            self._loop.watch(self._pidfd, self._exited)
+        except (AttributeError, OSError):
+            self._close("_pidfd")
+            os.kill(self.pid, signal.SIGKILL)
+            children.reap(self.pid)
+            raise
+
+    def _watch_pipes(self) -> None:
+        self._patience = None
+        for fd, read in ((self._out, self._read_stdout), (self._err, self._read_stderr)):
+            if fd >= 0:
+                self._watch_pipe(fd, read)
+
+    def _watch_pipe(self, fd: int, callback: Callable[[], object], events: int = READ) -> None:
+        """Watches a pipe of the running program. Without that, the program could wait for us for ever."""
+        try:
+            self._loop.watch(fd, callback, events)
+        except OSError as error:
+            self._on_line(f"(a pipe cannot be watched: {error.strerror}: the program is killed)")
+            self.kill()
+
+    def _write(self) -> bool:
+        """Writes as much of the request as the pipe takes; returns whether stdin is done.
+
+        A program that does not read its request is no error.
+        """
+        try:
+            written = os.write(self._in, self._request)
+        except BlockingIOError:
+            return False
+        except OSError:  # the program has closed its stdin, or has ended
+            written = len(self._request)
+        self._request = self._request[written:]
+        if self._request:
+            return False
+        self._close("_in")
+        return True
+
+    def _read_stdout(self) -> int:
+        chunk = self._read("_out")
+        if not self.too_long:
+            self._stdout += chunk
+        elif chunk and self._is_left:
+            self._close_flooded("_out", "stdout")
+        return len(chunk)
+
+    def _read_stderr(self) -> int:
+        chunk = self._read("_err")
+        if chunk:
+            self._log(chunk)
+            if self._is_left and self._logged > MAX_STDOUT:
+                self._close_flooded("_err", "stderr")
+        return len(chunk)
+
+    def _close_flooded(self, name: str, stream: str) -> None:
+        self._on_line(f"(more than {MAX_STDOUT} bytes on {stream} from a program that was left: the pipe is closed)")
+        self._close(name)
+
+    def _read(self, name: str) -> bytes:
+        """Returns the bytes that can be read now; closes the pipe at its end."""
+        fd: int = getattr(self, name)
+        if fd < 0:
+            return b""
+        try:
+            chunk = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return b""
+        if not chunk:
+            self._close(name)
+        return chunk
+
+    def _log(self, chunk: bytes) -> None:
+        room = MAX_STDERR - self._logged
+        self._logged += len(chunk)
+        if room < 0 or self._lines > MAX_LINES:
+            return
+        *lines, self._line = (self._line + chunk[:room]).split(b"\n")
+        if len(self._line) > MAX_LINE:
+            lines.append(self._line)
+            self._line = b""
+        for line in lines:
+            if self._lines <= MAX_LINES:
+                self._say(line)
+        if self._logged > MAX_STDERR and self._lines <= MAX_LINES:
+            self._on_line(f"(more than {MAX_STDERR} bytes on stderr: the rest is not logged)")
+
+    def _say(self, line: bytes) -> None:
+        for start in range(0, len(line), MAX_LINE):
+            text = line[start : start + MAX_LINE].decode("utf-8", "backslashreplace").rstrip()
+            if not text:
+                continue
+            self._lines += 1
+            if self._lines <= MAX_LINES:
+                self.last_line = text
+                self._on_line(text)
+            elif self._lines == MAX_LINES + 1:
+                self._on_line(f"(more than {MAX_LINES} lines on stderr: the rest is not logged)")
+
+    def _read_early(self, name: str, on_output: Callable[[Self], None]) -> None:
+        if self._read(name):  # else the program has closed the pipe: most likely it ends
+            on_output(self)
+
+    def _stop_waiting(self, on_end: Callable[[Self], None], on_line: Callable[[str], None]) -> None:
+        self._is_waiting = False
+        self._on_end, self._on_line = on_end, on_line
+        for fd in (self._out, self._err):
+            self._loop.unwatch(fd)
+
+    def _kill_group(self) -> None:
+        """Kills all processes of the program; not after the exit: its pid may be used again."""
+        if self.status is None:
+            with suppress(OSError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def _exited(self: Self) -> None:
+        if self._is_waiting:
+            self._kill_group()
+        self._reap()
+        # The pipes hold the program's output now. Children that keep the pipes open are not waited for.
+        self._drain(self._read_stdout)
+        self._drain(self._read_stderr)
+        self._say(self._line)
+        try:
+            self._on_end(self)  # before the clean-up: the runtime waits
+        finally:
+            self._close_all()
+
+    def _reap(self) -> None:
+        self.status = children.reap(self.pid)
+        if self._patience is not None:
+            self._patience.cancel()
+
+    def _drain(self, read: Callable[[], int]) -> None:
+        """Reads at most what a pipe can hold: a child left behind may go on writing."""
+        for _ in range(MAX_STDOUT // _CHUNK):
+            if read() < _CHUNK:
+                return
+
+    def _close_all(self) -> None:
+        for name in ("_pidfd", "_in", "_out", "_err"):
+            self._close(name)
+
+    def _close(self, name: str) -> None:
+        fd: int = getattr(self, name)
+        if fd >= 0:
+            self._loop.unwatch(fd)
+            os.close(fd)
+            setattr(self, name, -1)

@@ -1,0 +1,377 @@
+"""The adapter's configuration: YAML in which every key is optional. Errors name the file, the line and the key."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from adapter.errors import ConfigError, reason_of, yaml_error
+from adapter.host import paths
+from adapter.host.mount_namespace import OWN
+from adapter.host.trust import Trust, judge, off, strict
+from adapter.nri import DEFAULT_SOCKET
+from adapter.nri.events import BY_EVENT
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PATH = "/etc/nri/v010-adapter.yaml"
+DEFAULT_CONF_JSON = "/etc/nri/conf.json"
+MAX_STANDBY = 100
+"""Processes of one program that may stand by; more are a mistake."""
+
+
+class PluginSettings(NamedTuple):
+    """The settings of one legacy plugin. None: the setting in `legacy:` holds. Times are in seconds."""
+
+    fail_create: bool | None = None
+    fail_delete: bool | None = None
+    timeout: float | None = None
+    kill_on_timeout: bool | None = None
+    events: frozenset[str] | None = None
+    standby: int | None = None
+
+
+class LegacySettings(NamedTuple):
+    """The settings in `legacy:`, and `trust`, which decides whether a file may be used. Times are in seconds.
+
+    `config` is empty if it has an error: another list than the named one must not run.
+    """
+
+    config: str = DEFAULT_CONF_JSON
+    path: tuple[str, ...] = ("/opt/nri/bin",)
+    sandboxes: str = "auto"
+    fail_create: bool = True
+    fail_delete: bool = False
+    timeout: float = 0
+    kill_on_timeout: bool = False
+    late_limit: float = 30
+    environment: Mapping[str, str] = {}
+    metadata_prefix: str = ""
+    standby: int = 0
+    standby_max_age: float = 300
+    plugins: Mapping[str, PluginSettings] = {}
+    trust: Trust = strict
+
+    def of(self, type_: str, name: str) -> Any:
+        """Returns the field `name` for a plugin: its own if it has one, else that of all plugins."""
+        own = getattr(self.plugins.get(type_), name, None)
+        return getattr(self, name) if own is None else own
+
+
+class HooksSettings(NamedTuple):
+    """The settings in `hooks:`, `trust`, which decides whether a file may be used, and `watch`, of the command line.
+
+    `enabled` is None if the runtime decides. `precreate`: whether precreate hooks run. `fail_create`: whether a
+    container fails when a precreate hook fails. `standby`: how many processes of each precreate hook stand by.
+    """
+
+    enabled: bool | None = None
+    directories: tuple[str, ...] = ("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d")
+    watch: bool = True
+    precreate: bool = False
+    fail_create: bool = True
+    standby: int = 0
+    trust: Trust = strict
+
+
+class LogSettings(NamedTuple):
+    """The settings in `log:`. `secrets`: whether values of containers' variables are logged at level debug."""
+
+    level: str = "info"
+    format: str = "text"
+    target: str = "auto"
+    secrets: bool = False
+
+
+class Settings(NamedTuple):
+    """The whole configuration. `file` is the file that it was read from, if it was."""
+
+    file: str = ""
+    host_root: str = "/"
+    mount_namespace: str = OWN
+    legacy: LegacySettings = LegacySettings()
+    hooks: HooksSettings = HooksSettings()
+    log: LogSettings = LogSettings()
+    fail_request: bool = False
+    socket: str = DEFAULT_SOCKET
+    reserve: float | None = None
+    state_directory: str = ""
+    metrics_listen: tuple[str, ...] = ()
+
+
+Read: TypeAlias = Callable[[], tuple[Settings, list[ConfigError]]]
+"""Reads a configuration; returns the settings and the errors."""
+
+_KEYS = {
+    "host_root": "hostRoot",
+    "mount_namespace": "mountNamespace",
+    "fail_request": "runtime.failRequest",
+    "socket": "runtime.socket",
+    "reserve": "runtime.reserve",
+    "state_directory": "state.directory",
+    "metrics_listen": "metrics.listen",
+}
+
+
+def changed(old: Settings, new: Settings) -> list[str]:
+    """Returns the keys, or the sections, in which two configurations differ."""
+    pairs = zip(Settings._fields, old, new, strict=True)
+    return [_KEYS.get(name, name) for name, before, after in pairs if before != after]
+
+
+def read(path: str = "") -> tuple[Settings, list[ConfigError]]:
+    """Returns the settings in a file, and its errors. The default file may be absent."""
+    place = path or DEFAULT_PATH
+    try:
+        text = paths.text(paths.read(place, paths.MAX_GIVEN)[0], place)
+    except FileNotFoundError as error:
+        return Settings(), [ConfigError(path, str(error.strerror))] if path else []
+    except (OSError, ValueError) as error:
+        return Settings(), [ConfigError(place, reason_of(error))]
+    except ConfigError as error:
+        return Settings(), [error]
+    reason = judge(place).error  # whatever `trust` is in it: who can write to the file could switch it off
+    if reason:
+        return Settings(paths.absolute(place)), [ConfigError(place, reason)]
+    settings, errors = parse(text, place)
+    return settings._replace(file=paths.absolute(place)), errors
+
+
+def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
+    """Returns the settings in a YAML text, and its errors. A key with an error keeps its default.
+
+    `place` is the name of the text in errors.
+    """
+    import yaml  # 20 ms and a megabyte, only if there is a configuration  # noqa: PLC0415
+
+    from adapter.settings.reader import Reader  # noqa: PLC0415 - likewise
+
+    errors: list[ConfigError] = []
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+    except (yaml.YAMLError, RecursionError) as error:
+        return Settings(), [yaml_error(place, text, error)]
+    if node is None:
+        return Settings(), []
+    own = _settings(Reader(loader, place, errors).mapping(node, SCHEMA, ""))
+    if any(error.reason.startswith(("legacy.config:", "legacy:")) for error in errors):
+        own = own._replace(legacy=own.legacy._replace(config=""))
+    return own, errors
+
+
+def state_directory(own: Settings, name: str) -> str:
+    """Returns the state directory of the adapter that registers with a name."""
+    return own.state_directory or f"/run/nri-{name.replace('/', '_')}"
+
+
+def report(errors: Sequence[ConfigError]) -> None:
+    """Logs the errors of a configuration whose other keys are used."""
+    for error in errors:
+        log.error("%s (ignored)", error)
+
+
+def _settings(values: dict[str, Any]) -> Settings:
+    trust = values.get("trust", strict)
+    legacy = _fields(values.get("legacy", {}))
+    plugins = legacy.pop("plugins", {}).items()
+    legacy["plugins"] = {type_: PluginSettings(**_fields(plugin)) for type_, plugin in plugins}
+    return Settings(
+        host_root=values.get("hostRoot", "/"),
+        mount_namespace=values.get("mountNamespace", OWN),
+        legacy=LegacySettings(**legacy, trust=trust),
+        hooks=HooksSettings(**_fields(values.get("hooks", {})), trust=trust),
+        log=LogSettings(**values.get("log", {})),
+        **_fields(values.get("runtime", {})),
+        state_directory=values.get("state", {}).get("directory", ""),
+        metrics_listen=values.get("metrics", {}).get("listen", ()),
+    )
+
+
+def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of a section by the names of its fields."""
+    return {_FIELDS.get(key) or re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in values.items()}
+
+
+Check: TypeAlias = Callable[[Any], Any]
+"""Returns the setting that a YAML value stands for. Raises an exception whose text says what is wrong."""
+
+
+def _must(be: str, test: Callable[[Any], bool], convert: Check = lambda value: value) -> Check:
+    def check(value: Any) -> Any:
+        if not test(value):
+            raise ValueError(f"must be {be}")
+        return convert(value)
+
+    return check
+
+
+def _one_of(*words: str, convert: Check = lambda word: word) -> Check:
+    return _must(f"one of {', '.join(words)}", lambda value: value in words, convert)
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value can be passed to the system. Raises UnicodeEncodeError for a lone surrogate."""
+    return isinstance(value, str) and b"\0" not in os.fsencode(value)
+
+
+def _is_path(value: Any) -> bool:
+    return _is_text(value) and value.startswith("/")
+
+
+def _is_duration(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+
+
+_boolean = _must("true or false", lambda value: isinstance(value, bool))
+_auto = _must(
+    "auto, true or false",
+    lambda value: value == "auto" or isinstance(value, bool),
+    lambda value: None if value == "auto" else value,
+)
+_trust = _must(
+    "strict or off",
+    lambda value: value is False or value in ("strict", "off"),  # YAML reads a bare `off` as false
+    lambda value: strict if value == "strict" else off,
+)
+_fails = _one_of("fail", "ignore", convert=lambda word: word == "fail")
+_seconds = _must("a number of seconds, 0 or more", _is_duration, float)
+_age = _must("a number of seconds, 1 or more", lambda value: _is_duration(value) and value >= 1, float)
+_processes = _must(
+    f"a number of processes, 0 to {MAX_STANDBY}",
+    lambda value: isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_STANDBY,
+)
+_auto_seconds = _must(
+    "auto, or a number of seconds, 0 or more",
+    lambda value: value == "auto" or _is_duration(value),
+    lambda value: None if value == "auto" else float(value),
+)
+_text = _must("a text without a NUL character", _is_text)
+_path = _must("an absolute path without a NUL character", _is_path)
+_paths = _must(
+    "a list of absolute paths without NUL characters",
+    lambda value: isinstance(value, list) and all(map(_is_path, value)),
+    tuple,
+)
+
+
+def _is_address(value: Any) -> bool:
+    """Whether a value is `unix:/PATH` or `ADDRESS:PORT`. A name is none: to look it up could take seconds."""
+    import ipaddress  # noqa: PLC0415 - only where metrics are configured
+
+    if not _is_text(value) or value.startswith("unix:"):
+        return _is_text(value) and _is_path(value.removeprefix("unix:"))
+    host, _, port = value.rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    try:
+        ipaddress.IPv6Address(host[1:-1]) if is_bracketed else ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return port.isascii() and port.isdecimal() and 0 < int(port) < 1 << 16
+
+
+def _addresses(value: Any) -> list[Any]:
+    """Returns the addresses of a value: a list, or one address; an empty text is none."""
+    return value if isinstance(value, list) else [] if value == "" else [value]
+
+
+_listen = _must(
+    "unix:/PATH, or an IP address and a port (127.0.0.1:8891, [::1]:8891), or a list of these",
+    lambda value: all(map(_is_address, _addresses(value))),
+    lambda value: tuple(_addresses(value)),
+)
+
+
+def _environment(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(_is_text(text) for pair in value.items() for text in pair):
+        raise ValueError("must map names to texts without NUL characters (put numbers in quotes)")
+    for name in value:
+        if not name or "=" in name or name.startswith("NRI_PLUGIN_"):
+            raise ValueError(f"{name!r} cannot be set")
+    return value
+
+
+def _events(value: Any) -> frozenset[str]:
+    """Returns the events at which a plugin runs: any of NRI's events except ValidateContainerAdjustment."""
+    known = {call.method for call in BY_EVENT.values()} - {"ValidateContainerAdjustment"}
+    if not isinstance(value, list) or not all(isinstance(event, str) for event in value):
+        raise ValueError("must be a list of events")
+    for event in value:
+        if event not in known:
+            raise ValueError(f"{event!r} is no event; events are {', '.join(sorted(known))}")
+    return frozenset(value)
+
+
+class Key(NamedTuple):
+    """A key of the configuration: the check of its value, its default as YAML, and what it means."""
+
+    check: Check
+    default: str
+    text: str
+
+
+_PLUGIN: dict[str, Any] = {
+    "onFailure": Key(_fails, "fail", "fail | ignore: a create that failed or was not done in time"),
+    "onDeleteFailure": Key(_fails, "ignore", "fail | ignore: a delete that failed"),
+    "timeout": Key(_seconds, "0", "seconds for one plugin; 0: until the call's deadline"),
+    "killOnTimeout": Key(_boolean, "false", "kill a plugin that is late, instead of leaving it to finish"),
+    "standby": Key(_processes, "0", "processes of each plugin that are started ahead and wait for an event"),
+}
+_FIELDS = {"onFailure": "fail_create", "onDeleteFailure": "fail_delete"}
+"""The fields whose names are not their keys in lower case with underscores."""
+SCHEMA: dict[str, Any] = {
+    "hostRoot": Key(_path, "/", "where the node's files are, when the adapter runs in a container"),
+    "mountNamespace": Key(_path, OWN, "where programs run; in a container with hostPID: /proc/1/ns/mnt"),
+    "trust": Key(_trust, "strict", "strict | off; strict: what anybody can write to is not used"),
+    "legacy": {
+        "config": Key(_path, DEFAULT_CONF_JSON, "the list of legacy plugins"),
+        "path": Key(_paths, "[/opt/nri/bin]", "where their programs are"),
+        "sandboxes": Key(
+            _one_of("auto", "always", "never"),
+            "auto",
+            "auto | always | never: events of pods; auto: as the runtime needs it",
+        ),
+        **_PLUGIN,
+        "standbyMaxAge": Key(_age, "300", "seconds after which a process that stands by is replaced, also a hook's"),
+        "lateLimit": Key(_seconds, "30", "seconds after which a late chain goes on without a plugin"),
+        "environment": Key(_environment, "{}", "what plugins get besides PATH"),
+        "metadataPrefix": Key(
+            _text, '""', "e.g. nri.example.com/: annotations that record metadata; others are removed"
+        ),
+        "plugins": {"*": {**_PLUGIN, "events": Key(_events, "[]", "the NRI events at which the plugin runs")}},
+    },
+    "hooks": {
+        "enabled": Key(_auto, "auto", "auto | true | false; auto: not on CRI-O and Docker"),
+        "directories": Key(
+            _paths, "[/usr/share/containers/oci/hooks.d, /etc/containers/oci/hooks.d]", "a later directory masks"
+        ),
+        "precreate": Key(_boolean, "false", "run precreate hooks"),
+        "onFailure": Key(_fails, "fail", "fail | ignore: a precreate hook that failed"),
+        "standby": Key(_processes, "0", "processes of each precreate hook that are started ahead"),
+    },
+    "runtime": {
+        "socket": Key(_path, DEFAULT_SOCKET, "where the adapter connects, or joins again; -socket wins"),
+        "reserve": Key(
+            _auto_seconds, "auto", "seconds between an answer and its deadline; auto: 0.1, with NRI < 0.12.4 0.25"
+        ),
+        "failRequest": Key(_boolean, "false", "NRI >= 0.12.4: fail an event that the adapter does not answer"),
+    },
+    "state": {"directory": Key(_path, "/run/nri-v010-adapter", "the journal and the lock; by default /run/nri-NAME")},
+    "metrics": {"listen": Key(_listen, '""', "e.g. 127.0.0.1:8891, [unix:/PATH, '[::]:8891']: metrics and probes")},
+    "log": {
+        "level": Key(
+            _one_of("debug", "info", "warning", "error"),
+            "info",
+            "debug | info | warning | error; debug: all requests and results",
+        ),
+        "format": Key(_one_of("text", "json"), "text", "text | json"),
+        "target": Key(
+            _one_of("auto", "stderr", "syslog"), "auto", "auto | stderr | syslog; auto: syslog if stderr is /dev/null"
+        ),
+        "secrets": Key(_boolean, "false", "at level debug, show the values of containers' variables"),
+    },
+}
+"""The known keys (`*`: any key), each a mapping with a schema of its own or a `Key`."""
