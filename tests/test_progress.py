@@ -13,7 +13,7 @@ from adapter.cli import progress
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", 0)
+    monkeypatch.setattr(progress, "QUIET_TIME", 0)
 
 
 def test_at_a_terminal_what_takes_long_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +26,7 @@ def test_at_a_terminal_what_takes_long_is_told_once(monkeypatch: pytest.MonkeyPa
 
 
 def test_at_a_terminal_what_takes_no_time_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", 3600)
+    monkeypatch.setattr(progress, "QUIET_TIME", 3600)
     terminal, end = os.openpty()
     os.set_blocking(terminal, False)
     with open(end, "w") as stderr:

@@ -284,11 +284,11 @@ def test_the_walk_ends_where_the_kernels_does(tmp_path: Path, seed: int, number:
     for _ in range(200):
         through = f"{tmp_path}/{path(dice.randint(1, 5))}"
         try:
-            expected: object = paths.identity(os.stat(through))
+            expected: object = paths.version(os.stat(through))
         except OSError as caught:
             expected = caught.errno
         try:
-            found: object = paths.identity([status for _, status in paths.walk(through)][-1])
+            found: object = paths.version([status for _, status in paths.walk(through)][-1])
         except OSError as caught:
             found = caught.errno
         assert found == expected, through

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 
 from adapter.base.sanitize import show
 
-PATIENCE = 2.0
+QUIET_TIME = 2.0
 """Seconds after which people want to know."""
 
 
 @contextmanager
 def telling(doing: str) -> Iterator[None]:
-    """Prints what is done inside, once, if it takes longer than PATIENCE and a terminal shows stderr."""
-    timer = threading.Timer(PATIENCE, show, (f"{doing} ...",), {"out": sys.stderr})
+    """Prints what is done inside, once, if it takes longer than QUIET_TIME and a terminal shows stderr."""
+    timer = threading.Timer(QUIET_TIME, show, (f"{doing} ...",), {"out": sys.stderr})
     timer.daemon = True
     if sys.stderr.isatty():
         timer.start()

@@ -162,7 +162,7 @@ class Bridge:
         known = self.ledger.target(id_)
         if known is None or not (pid or known.pid):
             return
-        started = cgroup.started(pid or known.pid)
+        started = cgroup.start_time(pid or known.pid)
         if pid or not known.started:
             known.started = started or -1
         self._pods.watch(id_, (pid or known.pid) if started == known.started else 0)
@@ -282,7 +282,7 @@ class Bridge:
             return None
         if not target.pid and target.cgroups_path and event != "CreateContainer":
             target.pid = cgroup.find_pid(target.cgroups_path)
-            target.started = cgroup.started(target.pid) or -1
+            target.started = cgroup.start_time(target.pid) or -1
         is_extended = event not in ORIGINAL
         steps = [self._step(event, target, entry, is_extended=is_extended) for entry in entries]
         return PluginJob(self._services, event, target, self._builder(event, message, target), steps)
@@ -328,7 +328,7 @@ class Bridge:
             if earlier is not None:
                 told = job.target.pid
                 job.target.remember(earlier)
-                if not told and earlier.started and earlier.started != cgroup.started(earlier.pid):
+                if not told and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
                     job.target.pid = 0  # perhaps it is another process by now
             job.begin(self._delete_steps(job.event, job.target, job.entries))
 

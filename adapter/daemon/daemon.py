@@ -18,9 +18,9 @@ from adapter.daemon import guard
 from adapter.daemon.router import Adapter
 from adapter.daemon.session import Session
 from adapter.errors import AdapterError, ConfigError, RegistrationError
-from adapter.host.mount_namespace import programs
+from adapter.host.mount_namespace import programs_namespace
 from adapter.monitoring import logs
-from adapter.monitoring.openings import Openings
+from adapter.monitoring.endpoints import Endpoints
 from adapter.monitoring.service import Service
 from adapter.nri import Identity
 from adapter.programs.children import children
@@ -99,7 +99,7 @@ class Daemon:
         self._started = time.time()
         self._joins = 0
         self._joined_at: float | None = None
-        self._openings = Openings(self._loop, self._describe)
+        self._endpoints = Endpoints(self._loop, self._describe)
         self._reason = ""
         """Why the adapter cannot join; the log has it once."""
         self._has_runtime_ended = False
@@ -136,7 +136,7 @@ class Daemon:
             self._join(trunk)
         self._loop.run()
         self._adapter.release()  # it may have served again since the end began
-        self._openings.close()
+        self._endpoints.close()
         if self._has_runtime_ended and (owed := self._adapter.owed()):
             log.info("still owed: the deletes of %s", ", ".join(owed))
         return self.exit_code
@@ -174,14 +174,14 @@ class Daemon:
 
     def _open(self) -> None:
         """Opens what others ask the adapter at, once the settings are known and no runtime waits."""
-        self._openings.open(self._adapter.state_directory, self._adapter.metrics_listen, self._adapter.trust)
+        self._endpoints.open(self._adapter.state_directory, self._adapter.metrics_listen, self._adapter.trust)
 
     def _describe(self) -> dict[str, Any]:
         described = self._adapter.describe()
         mistakes = len(described["faults"])
         if described["state_fault"]:
             described["faults"].append(described["state_fault"])
-        described["faults"] += self._openings.faults
+        described["faults"] += self._endpoints.faults
         if self.state is not State.JOINED:
             described["faults"].append(f"not joined with a runtime: {self._reason or self.state.name.lower()}")
         told = {
@@ -314,7 +314,7 @@ def prepare(own: Settings, errors: list[ConfigError]) -> None:
     Raises ConfigError if the programs' mount namespace cannot be used.
     """
     become_daemon()
-    programs.use(own.mount_namespace)
+    programs_namespace.use(own.mount_namespace)
     logs.setup(own.log)
     settings.report(errors)
     _report_missing_pidfd()

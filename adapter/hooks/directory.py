@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from adapter.base.sanitize import printable
 from adapter.errors import reason_of
-from adapter.hooks.file import GONE, PATIENCE, HookFile
+from adapter.hooks.file import GONE, TRUNCATION_GRACE, HookFile
 from adapter.hooks.match import Matcher, Named
 from adapter.hooks.model import Hook
 from adapter.hooks.steps import Steps, finish
@@ -133,13 +133,13 @@ class Directories:
     def read(self) -> Steps[None]:
         """Reads what has changed and puts the hooks in force, in steps; until the last, nothing in force changes."""
         self._is_read = False
-        patience = PATIENCE if self.watch else 0  # without watch, an empty file is not looked at again
+        grace = TRUNCATION_GRACE if self.watch else 0  # without watch, an empty file is not looked at again
         for directory in self._directories:
             directory.list()
             for file in directory.files.values():
                 if file.has_changed():
                     self.files_read += 1
-                    yield from file.read(self._now, patience, self._trust, precreate=self._precreate)
+                    yield from file.read(self._now, grace, self._trust, precreate=self._precreate)
         hooks = (file.hook.hook for directory in self._directories for file in directory.files.values() if file.hook)
         self._faults = {program: self._fault(program) for program in set(map(program_of, hooks))}
         self._report()

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 MAX_SIZE = 1 << 20
 """Bytes of a hook file."""
-PATIENCE = 1_000_000_000
+TRUNCATION_GRACE = 1_000_000_000
 """Nanoseconds: a file that became empty less long ago was truncated by a writer who is about to write it."""
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
@@ -46,14 +46,14 @@ class HookFile:
     def has_changed(self) -> bool:
         """Returns whether the file must be read; follows links."""
         try:
-            return paths.identity(os.stat(self.path)) != self.seen
+            return paths.version(os.stat(self.path)) != self.seen
         except OSError as error:
             return error.errno != self.seen
 
-    def read(self, now: Callable[[], int], patience: int, trust: Trust, *, precreate: bool) -> Steps[None]:
+    def read(self, now: Callable[[], int], grace: int, trust: Trust, *, precreate: bool) -> Steps[None]:
         """Reads the file if it may be trusted, one pattern per step.
 
-        A file that has been empty for less than `patience` nanoseconds keeps its last version.
+        A file that has been empty for less than `grace` nanoseconds keeps its last version.
         """
         self.seen = None
         try:
@@ -66,12 +66,12 @@ class HookFile:
             self._cannot_be_read(error)
             return
         age = now() - status.st_ctime_ns
-        if not text and stat.S_ISREG(status.st_mode) and (status.st_size or 0 <= age < patience):
+        if not text and stat.S_ISREG(status.st_mode) and (status.st_size or 0 <= age < grace):
             return
         if text != self._text:
             yield
             yield from self._parse(text, precreate=precreate)
-        self.seen = paths.identity(status) if age > paths.SETTLED else None
+        self.seen = paths.version(status) if age > paths.TIMESTAMP_STEP else None
 
     def _cannot_be_read(self, error: OSError | ValueError) -> None:
         self._text = None

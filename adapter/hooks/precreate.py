@@ -13,8 +13,8 @@ from typing import NamedTuple
 from adapter.base import gojson
 from adapter.errors import NotAdjustable, PrecreateError
 from adapter.hooks.match import Named
-from adapter.host.mount_namespace import programs
-from adapter.host.paths import under
+from adapter.host.mount_namespace import programs_namespace
+from adapter.host.paths import in_root
 from adapter.nri import api
 from adapter.nri.events import subject_of
 from adapter.nri.runtimes import Runtime
@@ -118,7 +118,7 @@ class Edits(Driver[HookStep]):
 def program(named: Named, host_root: str) -> Program:
     """Returns what is executed for a hook."""
     hook = named.hook
-    path = hook.path if programs.is_foreign else under(host_root, hook.path)
+    path = hook.path if programs_namespace.is_foreign else in_root(host_root, hook.path)
     argv = (hook.args[0] or hook.path, *hook.args[1:]) if hook.args else (hook.path,)
     return Program(named.file, path, argv, _environment(hook.env))
 

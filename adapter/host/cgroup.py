@@ -28,7 +28,7 @@ def find_pid(cgroups_path: str, root: str = ROOT) -> int:
         for procs in (f"{directory}/cgroup.procs", f"{directory}/container/cgroup.procs"):
             pids = _pids(procs)
             if pids:
-                return min(pids, key=lambda pid: started(pid) or _NEVER)
+                return min(pids, key=lambda pid: start_time(pid) or _NEVER)
     return 0
 
 
@@ -55,7 +55,7 @@ def _pids(path: str) -> list[int]:
         return []
 
 
-def started(pid: int) -> int:
+def start_time(pid: int) -> int:
     """Returns the start of a process in clock ticks since boot, 0 if the process has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

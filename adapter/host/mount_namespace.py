@@ -58,5 +58,5 @@ class MountNamespace:
             raise OSError(self._errno(), os.strerror(self._errno()))
 
 
-programs = MountNamespace()
+programs_namespace = MountNamespace()
 """The namespace of the programs that this process starts."""

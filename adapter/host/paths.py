@@ -15,9 +15,9 @@ from adapter.errors import ConfigError, reason_of
 
 MAX_LINKS = 40
 """Maximum number of symbolic links in one path: the kernel's limit."""
-MAX_GIVEN = 16 << 20
+MAX_INPUT = 16 << 20
 """Maximum bytes of a file that is named on the command line."""
-SETTLED = 50_000_000
+TIMESTAMP_STEP = 50_000_000
 """Nanoseconds. A file that was written more recently may change again without a new timestamp."""
 FIRST_LINE = 256
 """Bytes of a script's first line that Linux reads."""
@@ -30,7 +30,7 @@ def absolute(path: str) -> str:
     return path if path.startswith("/") else f"{os.getcwd()}/{path}"
 
 
-def under(root: str, path: str, *, follow: bool = True) -> str:
+def in_root(root: str, path: str, *, follow: bool = True) -> str:
     """Returns where an absolute path of the node is if the node's files are below `root`.
 
     Symbolic links are followed below that root, the last one only with `follow`. What is missing is taken as named.
@@ -59,7 +59,7 @@ def under(root: str, path: str, *, follow: bool = True) -> str:
     return at
 
 
-identity: Callable[[os.stat_result], tuple[int, ...]] = attrgetter(
+version: Callable[[os.stat_result], tuple[int, ...]] = attrgetter(
     "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
 )
 """Returns the part of a file's status that differs between two versions of the file."""
@@ -93,14 +93,14 @@ def _at_most(file: IO[bytes], limit: int, size: int = 0) -> bytes:
     return text
 
 
-def given(path: str) -> bytes:
+def read_argument(path: str) -> bytes:
     """Returns the bytes of a file that is named on the command line; `-` is stdin. Raises ConfigError."""
     try:
         if path == "-" and sys.stdin is not None:  # it may be closed
-            return _at_most(sys.stdin.buffer, MAX_GIVEN)
-        return read(path, MAX_GIVEN)[0]
+            return _at_most(sys.stdin.buffer, MAX_INPUT)
+        return read(path, MAX_INPUT)[0]
     except (OSError, ValueError) as error:
-        raise ConfigError(called(path), reason_of(error)) from None
+        raise ConfigError(argument_name(path), reason_of(error)) from None
 
 
 def text(data: bytes, place: str) -> str:
@@ -112,7 +112,7 @@ def text(data: bytes, place: str) -> str:
         raise ConfigError(f"{place}:{line}", f"no text: the byte 0x{data[error.start]:02x} is not UTF-8") from None
 
 
-def called(path: str) -> str:
+def argument_name(path: str) -> str:
     """Returns what errors call a file that is named on the command line."""
     return "stdin" if path == "-" else path
 
@@ -134,27 +134,27 @@ def interpreter(path: str) -> str | None:
     return None if words is None else "".join(words[:1])
 
 
-def executed(path: str, search: str, root: str = "/") -> Iterator[str]:
+def executed_files(path: str, search: str, root: str = "/") -> Iterator[str]:
     """Yields the files that a start of a program executes: the program, its interpreter, the interpreter's own.
 
-    A name without a slash is what `env` searches in `search`, the variable PATH: see `found`. Raises OSError.
+    A name without a slash is what `env` searches in `search`, the variable PATH: see `find_in_path`. Raises OSError.
     """
     file = absolute(path)
     yield file
     for _ in range(MAX_EXECUTED):
-        place = found(file, search, root)
+        place = find_in_path(file, search, root)
         words = first_line(place if root == "/" else [place for place, _ in walk(place, root)][-1])
         if not words:
             return
         file = absolute(words[0])
         yield file
-        if os.path.basename(words[0]) == "env" and (name := _behind_env(words[1:])):
+        if os.path.basename(words[0]) == "env" and (name := _program_of_env(words[1:])):
             file = name
             yield file
     raise OSError(errno.ELOOP, "too many interpreters of interpreters")
 
 
-def _behind_env(words: Sequence[str]) -> str:
+def _program_of_env(words: Sequence[str]) -> str:
     """Returns what `env` starts, if it starts anything. Raises OSError for words that may change what that is."""
     for word in words[1:] if words[:1] == ["-S"] else words:
         if word.startswith(("-", "PATH=")):
@@ -165,7 +165,7 @@ def _behind_env(words: Sequence[str]) -> str:
     return ""
 
 
-def found(file: str, search: str, root: str = "/") -> str:
+def find_in_path(file: str, search: str, root: str = "/") -> str:
     """Returns the path of a file, which is searched in PATH if its name has no slash. Raises OSError."""
     if "/" in file:
         return file

@@ -132,12 +132,12 @@ def interpreters(path: str, search: str, root: str = "/") -> Iterator[str]:
     """Yields the interpreters of a script that are there."""
     for file in _interpreters(path, search, root):
         if _version_of(file, search, root):  # else the program cannot be started
-            yield paths.found(file, search, root)
+            yield paths.find_in_path(file, search, root)
 
 
 def _interpreters(path: str, search: str, root: str) -> Iterator[str]:
     with suppress(OSError, ValueError):  # as far as they are known
-        executed = paths.executed(path, search, root)
+        executed = paths.executed_files(path, search, root)
         next(executed)
         yield from executed
 
@@ -152,7 +152,7 @@ def _version(status: os.stat_result) -> _Version:
 def _version_of(file: str, search: str, root: str) -> _Version:
     """Returns the version of an interpreter, empty if it is not there."""
     try:
-        return _version(paths.status(paths.found(file, search, root), root))
+        return _version(paths.status(paths.find_in_path(file, search, root), root))
     except (OSError, ValueError):
         return ()
 

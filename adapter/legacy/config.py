@@ -169,7 +169,7 @@ class ConfigFile:
         """
         try:
             status = os.stat(self.path)
-            if self._seen is not None and paths.identity(status) == self._seen:
+            if self._seen is not None and paths.version(status) == self._seen:
                 return self._in_force()
             text, status = read(self.path)
             reason = self._trust(self.path, "/")
@@ -177,8 +177,8 @@ class ConfigFile:
                 self._seen = None  # the reason may be a directory's mode: the file shows no change of that
                 raise ConfigError(self.path, reason)
             # A file that was just written may change within the same tick of its clock: stat would not show that.
-            settled = self._now() - max(status.st_mtime_ns, status.st_ctime_ns) > paths.SETTLED
-            self._seen = paths.identity(status) if settled else None
+            settled = self._now() - max(status.st_mtime_ns, status.st_ctime_ns) > paths.TIMESTAMP_STEP
+            self._seen = paths.version(status) if settled else None
             return self._accept(parse(text, self.path))
         except FileNotFoundError:
             if not self.path:

@@ -8,7 +8,7 @@ import os
 from functools import cached_property
 from typing import NamedTuple
 
-from adapter.host.paths import under
+from adapter.host.paths import in_root
 from adapter.legacy.request import Target
 from adapter.legacy.subscriptions import ORIGINAL
 from adapter.nri.runtimes import Runtime
@@ -23,7 +23,7 @@ CHUNK = 1 << 20
 def is_runtimes_own(conf_json: str, host_root: str) -> bool:
     """Whether a conf.json is the file that the runtime of the node at `host_root` reads."""
     try:
-        return os.path.samefile(conf_json, under(host_root, DEFAULT_CONF_JSON))
+        return os.path.samefile(conf_json, in_root(host_root, DEFAULT_CONF_JSON))
     except OSError:
         return False
 

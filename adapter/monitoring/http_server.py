@@ -20,7 +20,7 @@ MAX_REQUEST = 8 << 10
 """Bytes of a request with its header fields."""
 MAX_CLIENTS = 16
 """Connections at a time. The oldest is closed for one more."""
-PATIENCE = 30.0
+CLIENT_TIMEOUT = 30.0
 """Seconds that a connection may take."""
 TEXT = "text/plain; charset=utf-8"
 
@@ -87,7 +87,7 @@ class _Client:
         self._trunk = Trunk(loop, fd)
         self._trunk.on_data = self._receive
         self._trunk.on_close = lambda _: self.close()
-        self._limit = loop.call_at(loop.time() + PATIENCE, self.close)
+        self._limit = loop.call_at(loop.time() + CLIENT_TIMEOUT, self.close)
 
     def _receive(self, data: bytes) -> None:
         if self._is_answered:

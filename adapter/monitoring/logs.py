@@ -32,7 +32,7 @@ _DAEMON = 3 << 3
 _PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
 
 
-class Patient(logging.Handler):
+class NonBlockingHandler(logging.Handler):
     """Keeps lines until they can be written without blocking. A subclass writes a line."""
 
     limit = 0
@@ -85,7 +85,7 @@ class Patient(logging.Handler):
         raise NotImplementedError
 
 
-class Syslog(Patient):
+class Syslog(NonBlockingHandler):
     """Writes to syslog's socket.
 
     The standard library's SysLogHandler needs the socket to exist, blocks on a stuck reader, and costs half a megabyte.
@@ -123,7 +123,7 @@ class Syslog(Patient):
         return len(line)
 
 
-class Stderr(Patient):
+class Stderr(NonBlockingHandler):
     """Writes to stderr, which may be a pipe that nobody reads.
 
     The descriptor stays in blocking mode: other processes may share it. poll(2) tells whether a write blocks.
@@ -163,7 +163,7 @@ def setup(settings: LogSettings, *, syslog: str = SYSLOG) -> None:
 
 def flush() -> int:
     """Writes kept lines as far as possible without blocking; returns the number of lines written."""
-    handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, Patient)]
+    handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, NonBlockingHandler)]
     before = sum(handler.pending for handler in handlers)
     for handler in handlers:
         handler.flush()

@@ -15,9 +15,9 @@ from adapter.host.trust import Trust, strict
 from adapter.monitoring.listener import Listener, listening, remove_dead
 
 PREFIX = "status-"
-PATIENCE = 2.0
+ANSWER_TIMEOUT = 2.0
 """Seconds in which an adapter must answer."""
-LONGEST = 30.0
+CLIENT_TIMEOUT = 30.0
 """Seconds that a connection may take: who asks may not read."""
 
 
@@ -74,7 +74,7 @@ class _Asker:
         self._on_end = on_end
         asker.setblocking(False)
         loop.watch(asker.fileno(), self._send, WRITE)
-        self._limit = loop.call_at(loop.time() + LONGEST, self.close)
+        self._limit = loop.call_at(loop.time() + CLIENT_TIMEOUT, self.close)
 
     def _send(self) -> None:
         try:
@@ -107,7 +107,7 @@ def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:
     with state_directory.opened(directory, trust) as fd:
         for path in _sockets(fd):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
-                asked.settimeout(PATIENCE)
+                asked.settimeout(ANSWER_TIMEOUT)
                 try:
                     asked.connect(path)
                     told = json.loads(b"".join(iter(lambda: asked.recv(1 << 16), b"")))

@@ -14,7 +14,7 @@ from adapter.oci import limits
 from adapter.oci.limits import Limit, element
 from adapter.oci.parts import Part
 from adapter.oci.shapes import Shape, write
-from adapter.oci.values import Spec, is_list, is_object, members, read, text
+from adapter.oci.values import Spec, as_list, as_object, members, read, text
 from adapter.proto import nri_pb2 as api
 
 _MARK = "-"
@@ -128,9 +128,9 @@ class Named(Part):
 
     def _by_name(self, values: object, place: str) -> dict[str, list[Any]]:
         named: dict[str, list[Any]] = {}
-        for number, value in enumerate(is_list(values, place)):
+        for number, value in enumerate(as_list(values, place)):
             where = f"{place}[{number}]"
-            name = text(is_object(value, where).get(self._key), f"{where}.{self._key}")
+            name = text(as_object(value, where).get(self._key), f"{where}.{self._key}")
             named.setdefault(name, []).append(value)
         return named
 
@@ -222,7 +222,7 @@ class Env(Part):
 
 def _variables(entries: object, place: str) -> dict[str, list[str]]:
     named: dict[str, list[str]] = {}
-    for number, entry in enumerate(is_list(entries, place)):
+    for number, entry in enumerate(as_list(entries, place)):
         if not isinstance(entry, str):
             text(entry, f"{place}[{number}]")
         named.setdefault(entry.partition("=")[0], []).append(entry)

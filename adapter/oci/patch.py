@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from adapter.oci.limits import ILL_TYPED, inside
-from adapter.oci.precision import settled
+from adapter.oci.precision import restore_precision
 from adapter.oci.spec import HOOK, HOOKS
-from adapter.oci.values import Spec, is_list, is_object, members, read_list, text
+from adapter.oci.values import Spec, as_list, as_object, members, read_list, text
 
 _Merge: TypeAlias = Callable[[list[Any], list[Any], str], list[Any]]
 _DIRECTIVE = "$patch"
@@ -23,7 +23,7 @@ def merged(spec: Spec, patch: object) -> Spec:
     `cgroupsPath` at the top, where README-v0.1.0 has it, means that of `linux`. Raises NotAdjustable for a patch that
     cannot be merged; `adjustment` decides whether the result is a specification.
     """
-    return _object(spec, _lowered(is_object(patch, "spec")), "")
+    return _object(spec, _lowered(as_object(patch, "spec")), "")
 
 
 def _lowered(patch: Spec) -> Spec:
@@ -43,11 +43,11 @@ def _object(before: object, patch: Spec, place: str) -> Spec:
         if member is None:
             result.pop(key, None)
         elif merge := _LISTS.get(where):
-            result[key] = merge(result.get(key) or [], is_list(member, where), where)
+            result[key] = merge(result.get(key) or [], as_list(member, where), where)
         elif isinstance(member, dict):
             result[key] = _object(result.get(key), member, where)
         else:
-            result[key] = settled(result.get(key), member)
+            result[key] = restore_precision(result.get(key), member)
     return result
 
 
@@ -85,7 +85,7 @@ def _objects_by(key: str) -> _Merge:
     def changes(patch: list[Any], place: str) -> Iterator[tuple[str, Spec | None]]:
         for number, member in enumerate(patch):
             where = f"{place}[{number}]"
-            change = dict(is_object(member, where))
+            change = dict(as_object(member, where))
             directive = change.pop(_DIRECTIVE, None)
             if directive not in (None, "delete"):
                 raise ILL_TYPED.at(f"{where}.{_DIRECTIVE}", "an unknown word")
@@ -115,7 +115,7 @@ def _hooks(before: list[Any], patch: list[Any], place: str) -> list[Any]:
     """Appends hooks that are not there yet. Hooks that differ in their form only, as nulls do, are the same."""
     result = list(before)
     known = set(_encoded(before, place))
-    for hook, encoded in zip(patch, _encoded(settled(before, patch), place), strict=True):
+    for hook, encoded in zip(patch, _encoded(restore_precision(before, patch), place), strict=True):
         if encoded not in known:
             known.add(encoded)
             result.append(hook)

@@ -11,7 +11,7 @@ _LARGEST = 1 << 65
 """All numbers of a specification are below this one."""
 
 
-def settled(before: Any, after: Any) -> Any:
+def restore_precision(before: Any, after: Any) -> Any:
     """Returns `after` with the numbers of `before` where both are the same float.
 
     An element of a list is compared as a whole with each element of the other list.
@@ -19,7 +19,7 @@ def settled(before: Any, after: Any) -> Any:
     if before == after:
         return before  # 0 equals false, and 1 true, but the type is part of it
     if isinstance(before, dict) and isinstance(after, dict):
-        return {key: settled(before.get(key), member) for key, member in after.items()}
+        return {key: restore_precision(before.get(key), member) for key, member in after.items()}
     if isinstance(before, list) and isinstance(after, list):
         originals = {_text(element): element for element in before}
         return [originals.get(_text(element), element) for element in after]

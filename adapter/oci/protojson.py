@@ -12,7 +12,7 @@ from adapter.base.gojson import kind
 from adapter.errors import NotAdjustable, nearest
 from adapter.oci import limits
 from adapter.oci.limits import element, inside
-from adapter.oci.values import is_list, is_object
+from adapter.oci.values import as_list, as_object
 from adapter.proto import nri_pb2 as api
 
 _WANTED = {
@@ -37,7 +37,7 @@ def parse(value: Any, place: str) -> api.ContainerAdjustment:
 def _check(message: Descriptor, value: object, place: str) -> None:
     """Raises NotAdjustable for the first member that ParseDict refuses, or takes for an empty message."""
     fields = {name: field for field in message.fields for name in (field.json_name, field.name)}
-    for name, member in is_object(value, place).items():
+    for name, member in as_object(value, place).items():
         where = inside(place, name)
         if name not in fields:
             known = ", ".join(field.json_name for field in message.fields)
@@ -50,10 +50,10 @@ def _check(message: Descriptor, value: object, place: str) -> None:
 def _check_field(field: FieldDescriptor, value: Any, place: str) -> None:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         of_value = field.message_type.fields_by_name["value"]
-        for key, member in is_object(value, place).items():
+        for key, member in as_object(value, place).items():
             _check_value(of_value, member, element(place, key))
     elif field.is_repeated:
-        for number, member in enumerate(is_list(value, place)):
+        for number, member in enumerate(as_list(value, place)):
             _check_value(field, member, f"{place}[{number}]")
     else:
         _check_value(field, value, place)

@@ -26,10 +26,10 @@ from adapter.oci.parts import (
     User,
     Whole,
 )
-from adapter.oci.precision import settled
+from adapter.oci.precision import restore_precision
 from adapter.oci.resources import CPU, HUGEPAGE, MEMORY, PIDS, RULE, resources_from
 from adapter.oci.shapes import shape
-from adapter.oci.values import Spec, int64, is_object, text
+from adapter.oci.values import Spec, as_object, int64, text
 from adapter.proto import nri_pb2 as api
 
 MOUNT = shape(api.Mount, "destination")
@@ -111,7 +111,7 @@ def adjustment(before: Spec, after: Spec) -> api.ContainerAdjustment:
     `limits.LIMITS`, for a change that cannot be expressed.
     """
     adjusted = api.ContainerAdjustment()
-    _SPEC.change(adjusted, before, settled(before, is_object(after, "spec")), "")
+    _SPEC.change(adjusted, before, restore_precision(before, as_object(after, "spec")), "")
     return adjusted
 
 
@@ -138,7 +138,7 @@ def resources_to(before: Mapping[str, Any], after: Mapping[str, Any]) -> api.Lin
     """
     place = "linux.resources"
     adjusted = api.ContainerAdjustment()
-    _RESOURCES.change(adjusted, before, settled(before, is_object(after, place)), place)
+    _RESOURCES.change(adjusted, before, restore_precision(before, as_object(after, place)), place)
     lost = _lost(adjusted.linux.resources)
     if lost is not None:
         raise lost

@@ -40,17 +40,17 @@ def empty(value: object) -> bool:
 
 def members(value: object, place: str) -> Spec:
     """Returns an object's members; null and absence have none. Raises NotAdjustable."""
-    return {} if value is None else is_object(value, place)
+    return {} if value is None else as_object(value, place)
 
 
-def is_object(value: object, place: str) -> Spec:
+def as_object(value: object, place: str) -> Spec:
     """Returns a value that has to be an object. Raises NotAdjustable."""
     if not isinstance(value, dict):
         raise _instead_of("an object", value, place)
     return value
 
 
-def is_list(value: object, place: str) -> list[Any]:
+def as_list(value: object, place: str) -> list[Any]:
     """Returns a value that has to be an array; null and absence are an empty one. Raises NotAdjustable."""
     if value is None:
         return []
@@ -72,7 +72,7 @@ def text(value: object, place: str) -> str:
 
 def texts(value: object, place: str) -> list[str]:
     """Returns an array of strings. Raises NotAdjustable."""
-    return [text(element, f"{place}[{number}]") for number, element in enumerate(is_list(value, place))]
+    return [text(element, f"{place}[{number}]") for number, element in enumerate(as_list(value, place))]
 
 
 def boolean(value: object, place: str) -> bool:
@@ -119,7 +119,7 @@ _READERS: Mapping[int, Callable[[object, str], Any]] = {
 def read(shape: Shape, value: object, place: str) -> Any:
     """Returns the message for an object. Raises NotAdjustable for a member that is wrong, unknown, or missing."""
     message = shape.message()
-    oci = is_object(value, place)
+    oci = as_object(value, place)
     if shape.required:
         text(oci.get(shape.required), f"{place}.{shape.required}")
     for key, member in oci.items():
@@ -135,7 +135,7 @@ def read(shape: Shape, value: object, place: str) -> Any:
 def _set(message: Any, field: Field, member: object, place: str) -> None:
     holder, name = (getattr(message, field.name), "value") if field.optional else (message, field.name)
     if field.value.is_repeated:
-        elements = enumerate(is_list(member, place))
+        elements = enumerate(as_list(member, place))
         getattr(holder, name).extend([_element(field, element, f"{place}[{number}]") for number, element in elements])
     else:
         setattr(holder, name, _element(field, member, place))
@@ -155,4 +155,4 @@ def _element(field: Field, value: object, place: str) -> Any:
 
 def read_list(shape: Shape, value: object, place: str) -> list[Any]:
     """Returns the messages for an array of objects. Raises NotAdjustable."""
-    return [read(shape, element, f"{place}[{number}]") for number, element in enumerate(is_list(value, place))]
+    return [read(shape, element, f"{place}[{number}]") for number, element in enumerate(as_list(value, place))]

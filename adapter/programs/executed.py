@@ -6,7 +6,7 @@ import os
 import time
 
 from adapter.host import paths
-from adapter.host.mount_namespace import programs
+from adapter.host.mount_namespace import programs_namespace
 from adapter.programs.process import Program
 
 
@@ -16,11 +16,11 @@ class Executed:
     def __init__(self, program: Program) -> None:
         """Looks at the program's files. Raises OSError."""
         self._search = program.environ.get("PATH", os.defpath)
-        with programs:
-            self._files = list(paths.executed(program.path, self._search))
+        with programs_namespace:
+            self._files = list(paths.executed_files(program.path, self._search))
         self._identities = self._look()
         now = time.time_ns()
-        self.is_settled = not any(0 <= now - identity[-1] <= paths.SETTLED for identity in self._identities)
+        self.is_settled = not any(0 <= now - identity[-1] <= paths.TIMESTAMP_STEP for identity in self._identities)
         """Whether a change of the files from now on shows in their status. It does if the clock has gone back since."""
 
     def holds(self) -> bool:
@@ -31,5 +31,5 @@ class Executed:
             return False
 
     def _look(self) -> list[tuple[int, ...]]:
-        with programs:
-            return [paths.identity(os.stat(paths.found(file, self._search))) for file in self._files]
+        with programs_namespace:
+            return [paths.version(os.stat(paths.find_in_path(file, self._search))) for file in self._files]

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from adapter.errors import PluginError
-from adapter.host.mount_namespace import programs
+from adapter.host.mount_namespace import programs_namespace
 from adapter.host.trust import Trust, Trusted, strict
 from adapter.programs.process import Process, Program
 from adapter.programs.runner import Runner
@@ -64,7 +64,7 @@ class Programs:
 
     def find(self, type_: str) -> str:
         """Returns the path of a plugin's program. Raises PluginError."""
-        with programs:
+        with programs_namespace:
             return find(type_, self._directories, self._fault)
 
     def _fault(self, path: str, status: os.stat_result) -> str:

@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 
 from adapter.base.loop import READ, WRITE, Loop, Timer
 from adapter.host import paths
-from adapter.host.mount_namespace import programs
+from adapter.host.mount_namespace import programs_namespace
 from adapter.programs.children import children
 
 MAX_STDOUT = 1 << 20
@@ -158,7 +158,7 @@ class Process:
             for _ in range(3):
                 fds += os.pipe()
             child_in, self._in, self._out, child_out, self._err, child_err = fds
-            with programs:
+            with programs_namespace:
                 self.pid = children.spawn(path, argv, environ, (child_in, child_out, child_err))
             self._watch_exit()
         except (AttributeError, OSError, ValueError) as error:

@@ -265,7 +265,7 @@ class Standby:
             self._timer.cancel()
         moments = [crew.waiting[0].started + self._max_age for crew in self._crews.values() if crew.waiting]
         if not all(crew.executed.is_settled for crew in self._crews.values()):
-            moments.append(self._loop.time() + paths.SETTLED / 1e9)
+            moments.append(self._loop.time() + paths.TIMESTAMP_STEP / 1e9)
         self._timer = self._loop.call_at(min(moments), partial(self._receive, Input.MISSING)) if moments else None
 
 

@@ -46,12 +46,12 @@ class Process:
     exit_status: int | None = None
     """Set by `kill`: the exit code, or minus the signal that ended the process."""
 
-    def end(self, patience: float) -> None:
-        """Asks the process to end, and waits for that for at most `patience` seconds."""
+    def end(self, timeout: float) -> None:
+        """Asks the process to end, and waits for that for at most `timeout` seconds."""
         if self.exit_status is None:
             os.kill(self.pid, signal.SIGTERM)
             pidfd = os.pidfd_open(self.pid)
-            select.select([pidfd], [], [], patience)
+            select.select([pidfd], [], [], timeout)
             os.close(pidfd)
 
     def kill(self) -> None:
@@ -66,7 +66,7 @@ def drop_in(config: Path, idx: str, base: str) -> str:
     """Returns a plugin's text in the drop-in directory, empty if there is none. Raises ConfigError."""
     for file in (config / name for name in drop_ins(idx, base)):
         try:
-            return paths.text(paths.read(str(file), paths.MAX_GIVEN)[0], str(file))
+            return paths.text(paths.read(str(file), paths.MAX_INPUT)[0], str(file))
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:

@@ -30,7 +30,7 @@ from adapter.runtime.plugin import Plugin
 from adapter.runtime.recording import POD_LIFE, read
 from adapter.runtime.runtime import Outcome, Runtime
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds that a plugin has for everything, unless a test says otherwise: a slow machine fails no test."""
 HANDSHAKE = ("Configure", "Synchronize")
 
@@ -52,7 +52,7 @@ class Node(Runtime):
         By default that is containerd 2.4.2. Plugins have 60 s to answer. What launched plugins print goes to stderr.
         """
         played = flavour if isinstance(flavour, Flavour) else FLAVOURS[flavour or "containerd/2.4.2"]
-        super().__init__(replace(played, registration_timeout=PATIENCE, request_timeout=PATIENCE), output=2)
+        super().__init__(replace(played, registration_timeout=TIMEOUT, request_timeout=TIMEOUT), output=2)
         self._directory = tempfile.TemporaryDirectory(prefix="nri-")  # its path fits a socket's address
         self._running: list[InProcess] = []
         self._seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -83,7 +83,7 @@ class Node(Runtime):
         self._running.append(InProcess(plugin, own, self.socket, reconnect))
         return self.accept()
 
-    def accept(self, timeout: float = PATIENCE) -> Plugin:
+    def accept(self, timeout: float = TIMEOUT) -> Plugin:
         """Waits for a plugin that connects to `socket`, also again. Raises Late and RegistrationError."""
         return super().accept(timeout)
 
@@ -166,7 +166,7 @@ class InProcess:
         """Cancels the plugin, and waits for it."""
         with suppress(RuntimeError):  # it has ended
             self._loop.call_soon_threadsafe(self._task.cancel)
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
 
 
 LIFE: dict[str, Message] = {one.event: one.request for one in read(POD_LIFE) if one.event not in HANDSHAKE}

@@ -127,11 +127,11 @@ class Runtime(AbstractContextManager["Runtime"]):
                 plugin.serve()
         return True
 
-    def end_plugins(self, patience: float) -> None:
-        """Lets launched plugins end what they have begun, each for at most `patience` seconds."""
+    def end_plugins(self, timeout: float) -> None:
+        """Lets launched plugins end what they have begun, each for at most `timeout` seconds."""
         for plugin in self.connected:
             if plugin.process is not None:
-                plugin.process.end(patience)
+                plugin.process.end(timeout)
 
     def stop(self) -> None:
         """Kills launched plugins, as containerd does when it ends, and closes every connection."""

@@ -126,7 +126,7 @@ def read(path: str = "") -> tuple[Settings, list[ConfigError]]:
     """Returns the settings in a file, and its errors. The default file may be absent."""
     place = path or DEFAULT_PATH
     try:
-        text = paths.text(paths.read(place, paths.MAX_GIVEN)[0], place)
+        text = paths.text(paths.read(place, paths.MAX_INPUT)[0], place)
     except FileNotFoundError as error:
         return Settings(), [ConfigError(path, str(error.strerror))] if path else []
     except (OSError, ValueError) as error:

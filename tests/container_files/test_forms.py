@@ -66,7 +66,7 @@ def test_a_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"args": ["/x"],\n"name": "c"}')))
         assert list(container_files.read("-").container.args) == ["/x"]
         monkeypatch.setattr("sys.stdin", text and io.TextIOWrapper(io.BytesIO(text)))
-        monkeypatch.setattr(paths, "MAX_GIVEN", 30)
+        monkeypatch.setattr(paths, "MAX_INPUT", 30)
         with pytest.raises(ConfigError, match=f"^{said}"):
             container_files.read("-")
 

@@ -128,7 +128,7 @@ def test_of_two_addresses_each_is_served_whatever_becomes_of_the_other(node: Nod
 
 def test_an_address_that_becomes_free_is_taken(node: Node) -> None:
     first, path = launched(node)
-    second = node.spawn(patched("from adapter.monitoring import openings", "openings.REOPEN_AFTER = 0.01"))
+    second = node.spawn(patched("from adapter.monitoring import endpoints", "endpoints.REOPEN_AFTER = 0.01"))
     second.handshake(node.settings(metrics={"listen": f"unix:{path}"}))
     second.logged("metrics.listen", "Address already in use")
     first.signal(signal.SIGTERM)

@@ -20,8 +20,8 @@ from adapter.base.sanitize import MAX_SHOWN, bounded
 from adapter.cli import command_line as cli
 from adapter.host.trust import strict
 from adapter.monitoring import status
-from adapter.monitoring.openings import REOPEN_AFTER, Openings
-from adapter.monitoring.status import LONGEST, StatusSocket
+from adapter.monitoring.endpoints import REOPEN_AFTER, Endpoints
+from adapter.monitoring.status import CLIENT_TIMEOUT, StatusSocket
 from adapter.wire import Code
 
 from ..processes import SteppedLoop, open_descriptors
@@ -222,7 +222,7 @@ def test_who_does_not_read_keeps_nothing_for_ever(end: str, loop: SteppedLoop, t
         asker.connect(str(path))
         loop.until(lambda: bool(asked), "it is not asked")
         if end == "it is given up":
-            loop.advance(LONGEST)
+            loop.advance(CLIENT_TIMEOUT)
         elif end == "the adapter ends":
             server.close()
         if end != "it goes":
@@ -239,22 +239,22 @@ def test_who_does_not_read_keeps_nothing_for_ever(end: str, loop: SteppedLoop, t
 
 def test_a_status_socket_that_was_removed_with_its_directory_is_made_again(loop: SteppedLoop, tmp_path: Path) -> None:
     state = tmp_path / "state"
-    openings = Openings(loop, lambda: {"faults": openings.faults})
-    openings.open(str(state), "", strict)
+    endpoints = Endpoints(loop, lambda: {"faults": endpoints.faults})
+    endpoints.open(str(state), "", strict)
     for of_directory in (True, False):
         place = state if of_directory else next(state.iterdir())
         place.rename(tmp_path / f"away-{place.name}")
         loop.advance(REOPEN_AFTER)
         assert len(list(state.iterdir())) == 1
-        assert openings.faults == []
+        assert endpoints.faults == []
     next(state.iterdir()).unlink()
     state.chmod(0o777)
     loop.advance(REOPEN_AFTER)
-    assert openings.faults == [f"{state}: {state} is world-writable"]
+    assert endpoints.faults == [f"{state}: {state} is world-writable"]
     state.chmod(0o700)
     loop.advance(REOPEN_AFTER)
-    assert openings.faults == []
-    openings.close()
+    assert endpoints.faults == []
+    endpoints.close()
     assert not list(state.iterdir())
 
 

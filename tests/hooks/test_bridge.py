@@ -19,7 +19,7 @@ from .hookdirs import Watching, text
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes files that were just written for such that need no second look."""
-    monkeypatch.setattr(paths, "SETTLED", -(1 << 62))
+    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -(1 << 62))
 
 
 def bridge(loop: Watching, place: Path) -> HookBridge:

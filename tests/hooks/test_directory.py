@@ -176,7 +176,7 @@ def test_nothing_is_read_before_it_is_asked_for_and_then_only_what_has_changed(
 def test_a_file_read_in_the_tick_of_its_change_is_read_again_however_its_status_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age: int, version: str
 ) -> None:
-    monkeypatch.setattr(paths, "identity", lambda status: ())
+    monkeypatch.setattr(paths, "version", lambda status: ())
     path = tmp_path / "x.json"
     path.write_bytes(text(1))
     directories = opened(tmp_path, now=lambda: path.stat().st_ctime_ns + age)

@@ -208,7 +208,8 @@ class Life(RuleBasedStateMachine):
         expected, bad = self.model.in_force()
         self.directories.current()  # a file may be empty because it is about to be written
         self.ahead = 2_000_000_000
-        with mock.patch.object(paths, "SETTLED", paths.SETTLED + self.ahead):  # or the tick of a change would be over
+        # Without this, the step of the last change would be over.
+        with mock.patch.object(paths, "TIMESTAMP_STEP", paths.TIMESTAMP_STEP + self.ahead):
             assert in_force(self.directories) == expected
             assert {path for path, _ in self.directories.problems} == bad
         self.ahead = 0

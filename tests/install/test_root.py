@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.host.paths import under
+from adapter.host.paths import in_root
 
 from .conftest import LINK, UNIT, WANTED, YAML, Node
 
@@ -76,8 +76,8 @@ def test_where_a_path_below_a_root_leads(tmp_path: Path, path: str, expected: st
     for name, target in {**links, "nowhere": "/missing/y", "loop": "/loop"}.items():
         (tmp_path / name).symlink_to(target)
     place = path if expected is None else f"{tmp_path}{expected}"
-    assert under(str(tmp_path), path, follow=False) == place
-    assert under(f"{tmp_path}/", path) == (f"{tmp_path}{followed}" if followed else place)
-    assert under("/", path) == path
+    assert in_root(str(tmp_path), path, follow=False) == place
+    assert in_root(f"{tmp_path}/", path) == (f"{tmp_path}{followed}" if followed else place)
+    assert in_root("/", path) == path
     with pytest.raises(OSError, match="Too many levels"):
-        under(str(tmp_path), "/loop/x")
+        in_root(str(tmp_path), "/loop/x")

@@ -17,7 +17,7 @@ from .stage import Stage
 def stage(
     loop: SteppedLoop, programs: Programs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> Iterator[Stage]:
-    monkeypatch.setattr(paths, "SETTLED", -1)  # the programs of tests are young
+    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -1)  # the programs of tests are young
     caplog.set_level(logging.INFO)
     made = Stage(loop, programs)
     yield made

@@ -183,7 +183,7 @@ def test_the_status_has_why_a_program_cannot_be_found_that_should_stand_by(stage
 def test_half_of_the_descriptors_are_for_events(
     loop: SteppedLoop, programs: Programs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(paths, "SETTLED", -1)
+    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -1)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (23, 1000))
     stage = Stage(loop, programs)
     program = stage.plugin(number=100)

@@ -139,19 +139,19 @@ def test_a_path_without_a_slash_is_no_name_to_be_searched(
 def test_a_program_that_was_just_written_waits_until_a_change_would_show(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paths, "SETTLED", 10**15)
+    monkeypatch.setattr(paths, "TIMESTAMP_STEP", 10**15)
     program = stage.plugin()
     stage.open(0)
     stage.event(program)
     stage.ready(0)
-    monkeypatch.setattr(paths, "SETTLED", -1)
+    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -1)
     stage.loop.advance(1e6)
     stage.ready()
 
 
 def test_a_program_from_the_future_stands_by(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock has been set back since the file was written: else it would be looked at 20 times a second."""
-    monkeypatch.setattr(paths, "SETTLED", 50_000_000)
+    monkeypatch.setattr(paths, "TIMESTAMP_STEP", 50_000_000)
     monkeypatch.setattr(time, "time_ns", lambda now=time.time_ns: now() - 3600 * 10**9)
     stage.plugin()
     stage.open()

@@ -91,7 +91,7 @@ class Surges(Lives):
         self._cut: list[Any] = []
         monkeypatch.setattr("adapter.daemon.bridge.PodProcesses", partial(PodProcesses, self))
         monkeypatch.setattr("adapter.daemon.router.gc.freeze", lambda: None)
-        monkeypatch.setattr("adapter.host.cgroup.started", lambda pid: pid if pid in self.pids.values() else 0)
+        monkeypatch.setattr("adapter.host.cgroup.start_time", lambda pid: pid if pid in self.pids.values() else 0)
         super().__init__(seed, monkeypatch, directory)
         self.peers.append(Peer(self, self.lives[-1]))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adapter.errors import ConfigError
-from adapter.host.paths import SETTLED
+from adapter.host.paths import TIMESTAMP_STEP
 from adapter.legacy.config import MAX_SIZE, ConfigFile
 
 from .disk import SECOND, Disk, errors, infos, naming, pretend
@@ -79,9 +79,9 @@ def test_a_settled_file_is_read_once_be_it_broken(disk: Disk) -> None:
     assert len(disk.reads) == 2
 
 
-@pytest.mark.parametrize(("age", "reads"), [(0, 3), (SETTLED, 3), (SETTLED + 1, 1)])
+@pytest.mark.parametrize(("age", "reads"), [(0, 3), (TIMESTAMP_STEP, 3), (TIMESTAMP_STEP + 1, 1)])
 def test_a_file_is_read_again_until_it_is_older_than_50_ms(disk: Disk, age: int, reads: int) -> None:
-    assert SETTLED == 50_000_000
+    assert TIMESTAMP_STEP == 50_000_000
     disk.write(naming("a"))
     disk.later(age)
     assert [disk.types() for _ in range(3)] == [["a"]] * 3

@@ -54,8 +54,8 @@ def test_another_process_with_the_pid_of_a_found_one_is_not(
     node: Node, found: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.wait(node.create("c1", pid=0))
-    real = cgroup.started
-    monkeypatch.setattr(cgroup, "started", lambda pid: real(pid) + 1)
+    real = cgroup.start_time
+    monkeypatch.setattr(cgroup, "start_time", lambda pid: real(pid) + 1)
     node.wait(node.delete("c1"))
     assert pids(node) == [found.pid, None]
 

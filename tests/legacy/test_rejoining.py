@@ -156,7 +156,7 @@ def test_the_pid_of_a_pod_that_has_ended_is_not_taken_for_it_when_it_is_used_aga
     node.bridge.synchronize([], [])
     node.wait(node.create_pod(pid=os.getpid()))
     node.bridge.synchronize([living_pod()], [])
-    monkeypatch.setattr("adapter.host.cgroup.started", lambda _: 7)
+    monkeypatch.setattr("adapter.host.cgroup.start_time", lambda _: 7)
     node.bridge.synchronize([a_pod(pid=0)], [])
     node.idle()
     assert node.runs == ["a create pod"], "the watch of its process goes on"

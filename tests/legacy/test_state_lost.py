@@ -304,7 +304,7 @@ def test_what_a_delete_asks_with_is_not_what_the_ledger_keeps(
     known = node.bridge.ledger.target("c1")
     assert known is not None
     known.started = 5
-    monkeypatch.setattr("adapter.host.cgroup.started", lambda _: 0)
+    monkeypatch.setattr("adapter.host.cgroup.start_time", lambda _: 0)
     (node.folder / "a").rename(node.folder / "away")
     node.wait(node.delete("c1"))
     (state / "journal").unlink()

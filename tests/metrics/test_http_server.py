@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.monitoring.http_server import MAX_CLIENTS, MAX_REQUEST, PATIENCE, HttpServer, Response
+from adapter.monitoring.http_server import CLIENT_TIMEOUT, MAX_CLIENTS, MAX_REQUEST, HttpServer, Response
 from adapter.monitoring.listener import PAUSE
 
 from ..processes import SteppedLoop
@@ -143,7 +143,7 @@ def test_who_does_not_ask_or_does_not_read_is_dropped_and_holds_nobody_up(
     slow.send(sent)
     quick.send(GET)
     assert quick.read() == OK
-    loop.advance(PATIENCE)
+    loop.advance(CLIENT_TIMEOUT)
     assert len(slow.read()) < len(MUCH)
 
 

@@ -17,8 +17,8 @@ from prometheus_client.core import Metric
 from adapter.base.loop import Loop
 from adapter.base.times import Histogram
 from adapter.daemon.daemon import Daemon
+from adapter.monitoring.endpoints import Endpoints
 from adapter.monitoring.metrics import PREFIX, families, serve
-from adapter.monitoring.openings import Openings
 from adapter.nri import Identity
 from adapter.programs.runner import Account, Outcome
 from adapter.settings import Settings
@@ -37,12 +37,12 @@ def described() -> dict[str, Any]:
     """The state of an adapter that has not joined a runtime yet."""
     told: list[tuple[Loop, Callable[[], dict[str, Any]]]] = []
 
-    def openings(loop: Loop, describe: Callable[[], dict[str, Any]]) -> Openings:
+    def endpoints(loop: Loop, describe: Callable[[], dict[str, Any]]) -> Endpoints:
         told.append((loop, describe))
-        return Openings(loop, describe)
+        return Endpoints(loop, describe)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("adapter.daemon.daemon.Openings", openings)
+        patch.setattr("adapter.daemon.daemon.Endpoints", endpoints)
         Daemon(Settings(), [], Identity("v010-adapter", "00"), None, lambda: (Settings(), []))
     [(loop, describe)] = told
     loop.close()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from adapter.base import gojson
 from adapter.oci.patch import merged
-from adapter.oci.precision import settled
+from adapter.oci.precision import restore_precision
 from adapter.oci.spec import adjustment, resources_to
 from adapter.oci.values import Spec
 
@@ -98,9 +98,9 @@ VALUES = st.recursive(
 @given(before=VALUES, after=VALUES)
 @settings(deadline=None)
 def test_only_numbers_that_are_the_same_float_are_replaced(before: Any, after: Any) -> None:
-    found = settled(before, after)
+    found = restore_precision(before, after)
     assert as_floats(found) == as_floats(after)
-    assert settled(before, before) == before
+    assert restore_precision(before, before) == before
 
 
 def as_floats(value: Any) -> Any:

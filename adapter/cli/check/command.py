@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from adapter.cli import arguments
 from adapter.cli.check import configuration, hook_files, plugins, probe, report, runtimes, writers
 from adapter.cli.check.report import Report
-from adapter.host.mount_namespace import programs
+from adapter.host.mount_namespace import programs_namespace
 
 
 def parser() -> ArgumentParser:
@@ -45,7 +45,7 @@ def _check(file: str, probed: str) -> Report:
     `probed` is the plugin that is run, empty for none.
     """
     config, entries = configuration.read(file)
-    programs.use(config.mount_namespace)
+    programs_namespace.use(config.mount_namespace)
     conf_json, of_plugins = plugins.read(config.legacy)
     hooks = hook_files.HookFiles(config.hooks, config.host_root, runtimes.present(config.host_root))
     report = {

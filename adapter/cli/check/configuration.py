@@ -10,7 +10,7 @@ from adapter import settings
 from adapter.cli.check.report import NOTE, OK, PROBLEM, Entry
 from adapter.cli.commands import PROGRAM
 from adapter.errors import ConfigError
-from adapter.host.paths import under
+from adapter.host.paths import in_root
 from adapter.settings import Settings
 
 PLUGINS = "/opt/nri/plugins"
@@ -38,7 +38,7 @@ def launch(host_root: str) -> list[Entry]:
 
     That is the directory from which runtimes launch plugins, where one bad name affects all plugins, or systemd.
     """
-    directory = under(host_root, PLUGINS)
+    directory = in_root(host_root, PLUGINS)
     problems = [
         Entry(PROBLEM, reason, f"{directory}/{name}")
         for name in _names(host_root)
@@ -47,7 +47,7 @@ def launch(host_root: str) -> list[Entry]:
     links = _links(host_root)
     if links:
         return [*problems, Entry(OK, f"the adapter is launched as {', '.join(links)}", directory)]
-    if os.path.exists(under(host_root, UNIT)):
+    if os.path.exists(in_root(host_root, UNIT)):
         return [*problems, Entry(OK, "systemd starts the adapter", UNIT)]
     return [*problems, Entry(NOTE, "the adapter is not in there: runtimes do not launch it by themselves", directory)]
 
@@ -72,20 +72,20 @@ def _drop_in() -> str:
 
 def _links(host_root: str) -> list[str]:
     """Returns the names by which the adapter is in the directory of plugins."""
-    files = [(name, os.path.realpath(under(host_root, f"{PLUGINS}/{name}"))) for name in _names(host_root)]
+    files = [(name, os.path.realpath(in_root(host_root, f"{PLUGINS}/{name}"))) for name in _names(host_root)]
     return [name for name, file in files if os.path.exists(file) and os.path.basename(file) == PROGRAM]
 
 
 def _names(host_root: str) -> list[str]:
-    directory = under(host_root, PLUGINS)
+    directory = in_root(host_root, PLUGINS)
     return sorted(os.listdir(directory)) if os.path.isdir(directory) else []
 
 
 def _fault(host_root: str, path: str) -> str:
     """Returns why runtimes would refuse to start; containerd/nri adaptation.go, discoverPlugins."""
-    mode = os.lstat(under(host_root, path, follow=False)).st_mode
+    mode = os.lstat(in_root(host_root, path, follow=False)).st_mode
     if stat.S_ISDIR(mode) or not mode & 0o111:
         return ""
     if not re.fullmatch(r"[0-9]{2}-.+", os.path.basename(path)):
         return "an executable whose name is not NN-NAME: no runtime starts"
-    return "" if os.path.exists(under(host_root, path)) else "a link that leads nowhere: no runtime starts"
+    return "" if os.path.exists(in_root(host_root, path)) else "a link that leads nowhere: no runtime starts"

@@ -12,7 +12,7 @@ from adapter.cli.check import configuration
 from adapter.cli.check.report import NOTE, OK, PROBLEM, Entry
 from adapter.errors import ConfigError
 from adapter.host import paths
-from adapter.host.paths import under
+from adapter.host.paths import in_root
 
 CONTAINERD = "/etc/containerd/config.toml"
 CRIO, CRIO_DROP_INS = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
@@ -134,7 +134,7 @@ def _containerd(host_root: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
     containerd's default configuration imports `conf.d`, but only if an administrator has written it to the file.
     """
-    files = [CONTAINERD] if os.path.exists(under(host_root, CONTAINERD)) else []
+    files = [CONTAINERD] if os.path.exists(in_root(host_root, CONTAINERD)) else []
     for file in files:  # the list grows
         config = _load(file, host_root)
         try:
@@ -148,15 +148,15 @@ def _containerd(host_root: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _crio(host_root: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields CRI-O's files, then all files below its drop-in directory (cri-o, pkg/config, UpdateFromPath)."""
-    below = sorted(glob("**", root_dir=under(host_root, CRIO_DROP_INS), recursive=True, include_hidden=True))
+    below = sorted(glob("**", root_dir=in_root(host_root, CRIO_DROP_INS), recursive=True, include_hidden=True))
     for file in [CRIO, *(f"{CRIO_DROP_INS}/{name}" for name in below)]:
-        if os.path.isfile(under(host_root, file)):
+        if os.path.isfile(in_root(host_root, file)):
             yield file, _load(file, host_root)
 
 
 def _load(file: str, host_root: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(paths.text(paths.read(under(host_root, file), paths.MAX_GIVEN)[0], file))
+        return tomllib.loads(paths.text(paths.read(in_root(host_root, file), paths.MAX_INPUT)[0], file))
     except RecursionError:
         raise ConfigError(file, "nested too deeply") from None
     except (OSError, ValueError) as error:

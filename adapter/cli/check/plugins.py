@@ -10,7 +10,7 @@ from adapter.cli.arguments import count
 from adapter.cli.check import faults, program
 from adapter.cli.check.report import NOTE, OK, PROBLEM, Entry
 from adapter.errors import ConfigError, PluginError
-from adapter.host.mount_namespace import programs as node
+from adapter.host.mount_namespace import programs_namespace
 from adapter.legacy import config
 from adapter.legacy.config import Config
 from adapter.programs.find import Programs
@@ -70,7 +70,7 @@ def programs(settings: LegacySettings, conf: Config) -> Iterator[Entry]:
         except PluginError as error:
             yield Entry(PROBLEM, f"{type_}: {error.reason}")
             continue
-        with node:
+        with programs_namespace:
             fault = program.fault(path)
         if fault:
             yield Entry(PROBLEM, f"{path} {fault}" if path == type_ else f"{type_}: {path} {fault}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from adapter.host import paths
-from adapter.host.paths import under
+from adapter.host.paths import in_root
 
 
 def fault(path: str, root: str = "/") -> str:
     """Returns why a file below the directory `root` cannot be started as a program, empty if it can."""
-    file = under(root, path)
+    file = in_root(root, path)
     if not os.path.exists(file):
         return "is not there"
     if not os.path.isfile(file) or not os.stat(file).st_mode & 0o111:
@@ -22,6 +22,6 @@ def fault(path: str, root: str = "/") -> str:
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     if interpreter is not None:
-        is_there = os.path.isfile(under(root, interpreter))
+        is_there = os.path.isfile(in_root(root, interpreter))
         return "" if is_there else f"needs the interpreter {interpreter!r}, which is not there"
     return "" if is_binary else "is neither a binary nor a script that begins with #!"

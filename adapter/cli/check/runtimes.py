@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from adapter.cli.check import configuration, nri, validator
 from adapter.cli.check.report import NOTE, OK, Entry
 from adapter.daemon import guard
-from adapter.host.paths import under
+from adapter.host.paths import in_root
 from adapter.legacy.config import Config
 from adapter.legacy.sandboxes import is_runtimes_own, names_conf_json
 from adapter.settings import DEFAULT_CONF_JSON, Settings
@@ -48,7 +48,7 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Entry
     if conf_json.entries or hooks:
         for runtime in names:
             yield from validator.check(runtime, config.host_root, configuration.names(config.host_root), hooks=hooks)
-    if os.path.exists(under(config.host_root, DOCKER_SOCKET)):
+    if os.path.exists(in_root(config.host_root, DOCKER_SOCKET)):
         yield Entry(NOTE, DOCKER)
 
 
@@ -56,7 +56,7 @@ def present(host_root: str) -> Collection[str]:
     """Returns the names of the runtimes of a node: those whose sockets exist, else those that are configured."""
 
     def having(places: Callable[[str], Iterable[str]]) -> list[str]:
-        return [name for name in SOCKETS if any(os.path.exists(under(host_root, place)) for place in places(name))]
+        return [name for name in SOCKETS if any(os.path.exists(in_root(host_root, place)) for place in places(name))]
 
     return having(lambda name: [SOCKETS[name]]) or having(nri.places)
 
@@ -67,7 +67,7 @@ def _pods(config: Settings) -> str:
     result = auto if config.legacy.sandboxes == "auto" else always
     runs = f"from 2.0 on it runs the plugins there for pods itself, {result}"
     try:
-        is_named = names_conf_json(_listener(under(config.host_root, SOCKETS["containerd"])))
+        is_named = names_conf_json(_listener(in_root(config.host_root, SOCKETS["containerd"])))
     except OSError as error:
         doubt = f"if its executable contains {DEFAULT_CONF_JSON} (here it cannot be read: {error.strerror or error})"
         return f"{doubt}, {runs}"

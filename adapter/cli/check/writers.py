@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from adapter.cli.check.hook_files import HookFiles
 from adapter.cli.check.report import NOTE, Entry
 from adapter.errors import PluginError
-from adapter.host.mount_namespace import programs
+from adapter.host.mount_namespace import programs_namespace
 from adapter.host.trust import interpreters, judge, off
 from adapter.legacy.config import Config
 from adapter.programs.find import Programs
@@ -34,7 +34,7 @@ def _paths(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[tu
     finder = Programs(config.legacy.path, config.legacy.environment, off)
     for entry in conf_json.entries:
         try:
-            path, root = finder.find(entry.type), config.host_root if programs.is_foreign else "/"
+            path, root = finder.find(entry.type), config.host_root if programs_namespace.is_foreign else "/"
         except PluginError:
             continue
         yield path, root

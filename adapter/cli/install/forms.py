@@ -21,7 +21,7 @@ from adapter.cli.install import example
 from adapter.cli.install.things import File, Link, State, Thing
 from adapter.errors import ConfigError
 from adapter.host import paths
-from adapter.host.paths import under
+from adapter.host.paths import in_root
 from adapter.host.trust import interpreters, judge
 
 INDEX = "00"
@@ -71,13 +71,13 @@ def _indexes(root: str) -> Iterator[str]:
     """Yields the indexes that the adapter is installed with. Raises OSError."""
     yield from (os.path.basename(link)[:2] for link in _links(root))
     with suppress(FileNotFoundError, ValueError):
-        text = paths.read(under(root, UNIT), paths.MAX_GIVEN)[0].decode("utf-8", "replace")
+        text = paths.read(in_root(root, UNIT), paths.MAX_INPUT)[0].decode("utf-8", "replace")
         yield from re.findall(r"^ExecStart=.* -idx ([0-9]{2}) ", text, re.MULTILINE)
 
 
 def _links(root: str) -> list[str]:
     """Returns the links from which runtimes launch the adapter, whatever their index. Raises OSError."""
-    plugins = under(root, configuration.PLUGINS)
+    plugins = in_root(root, configuration.PLUGINS)
     names = sorted(os.listdir(plugins)) if os.path.isdir(plugins) else []
     links = [f"{configuration.PLUGINS}/{name}" for name in names if re.fullmatch(rf"[0-9]{{2}}-{PROGRAM}", name)]
     return [link for link in links if Link(root, link, PROGRAM).state() is State.OLD]
@@ -119,7 +119,7 @@ def external(node: Node) -> list[Thing]:
 
 def obstacles(node: Node, wanted: Sequence[Thing], others: Sequence[Thing]) -> Iterator[str]:
     """Yields why the wanted form cannot be installed. Raises OSError."""
-    path = under(node.root, node.program)
+    path = in_root(node.root, node.program)
     fault = program.fault(path) if node.root == "/" else "" if os.path.exists(path) else "is not there"
     if fault:
         yield f"{path} {fault}" + ("" if node.root == "/" else f": install the command below {node.root} first")
@@ -142,7 +142,7 @@ def warnings(node: Node) -> Iterator[str]:
     for entry in configuration.launch(node.root):
         if entry.status == PROBLEM and not entry.file.endswith(tuple(ours)):
             yield str(entry)
-    plugins = under(node.root, configuration.PLUGINS)
+    plugins = in_root(node.root, configuration.PLUGINS)
     for name in sorted(os.listdir(plugins)) if os.path.isdir(plugins) else []:
         if OTHERS.fullmatch(name) and f"{configuration.PLUGINS}/{name}" not in ours:
             yield f"{configuration.PLUGINS}/{name}: legacy plugins or hooks run twice, with it and with this adapter"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from adapter import settings
 from adapter.errors import ConfigError, reason_of
 from adapter.host import paths
-from adapter.host.paths import under
+from adapter.host.paths import in_root
 
 SHARED = settings.DEFAULT_CONF_JSON
 """The list that containerd 2 reads, too."""
@@ -22,9 +22,9 @@ def commands(root: str, services: Sequence[str]) -> Iterator[str]:
     `services` are stopped meanwhile: no pod may start between the old list and the new one.
     """
     file = settings.DEFAULT_PATH
-    text = _text(under(root, file))
+    text = _text(in_root(root, file))
     own, _ = settings.parse(text, file)
-    if own.legacy.config != SHARED or not os.path.exists(under(root, SHARED)):
+    if own.legacy.config != SHARED or not os.path.exists(in_root(root, SHARED)):
         return
     yield f"systemctl stop {' '.join(services)}"
     yield f"mv {SHARED} {LIST}"
@@ -37,7 +37,7 @@ def commands(root: str, services: Sequence[str]) -> Iterator[str]:
 
 def _text(path: str) -> str:
     try:
-        return paths.text(paths.read(path, paths.MAX_GIVEN)[0], path)
+        return paths.text(paths.read(path, paths.MAX_INPUT)[0], path)
     except FileNotFoundError:
         return ""
     except (OSError, ValueError) as error:

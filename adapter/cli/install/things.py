@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from adapter.host import paths
-from adapter.host.paths import under
+from adapter.host.paths import in_root
 
 DIRECTORIES = "/opt/nri/plugins", "/opt/nri", "/etc/nri", "/etc/systemd/system/multi-user.target.wants"
 """The directories that installations make, the inner ones first. They are removed when nothing is left in them."""
@@ -39,7 +39,7 @@ class Thing(ABC):
     @property
     def place(self) -> str:
         """Where the thing is for this process. If it is a link, this is the link's own place."""
-        return under(self.root, self.path, follow=False)
+        return in_root(self.root, self.path, follow=False)
 
     @property
     @abstractmethod
@@ -59,7 +59,7 @@ class Thing(ABC):
         os.unlink(self.place)
         for directory in DIRECTORIES:
             with contextlib.suppress(OSError):
-                os.rmdir(under(self.root, directory, follow=False))
+                os.rmdir(in_root(self.root, directory, follow=False))
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Link(Thing):
         return State.OLD if is_ours else State.FOREIGN
 
     def _leads_to_binary(self) -> bool:
-        file = under(self.root, self.path)
+        file = in_root(self.root, self.path)
         if not os.path.isfile(file):
             return False
         with open(file, "rb") as opened:
@@ -108,7 +108,7 @@ class File(Thing):
 
     def state(self) -> State:
         try:
-            text = paths.read(under(self.root, self.path), paths.MAX_GIVEN)[0].decode("utf-8", "replace")
+            text = paths.read(in_root(self.root, self.path), paths.MAX_INPUT)[0].decode("utf-8", "replace")
         except FileNotFoundError:
             return State.FOREIGN if os.path.islink(self.place) else State.MISSING
         except ValueError:  # not a regular file: to open a FIFO could take for ever

@@ -56,7 +56,7 @@ def plugin(
 
 def _list(conf: str) -> bytes:
     """Returns the text of a conf.json in which there is no mistake. Raises ConfigError."""
-    text = paths.given(conf)
+    text = paths.read_argument(conf)
     config.parse(text, conf)
     return text
 

@@ -20,8 +20,8 @@ REOPEN_AFTER = 10.0
 """Seconds between two attempts to listen at an address that is in use, and between two looks at the status socket."""
 
 
-class Openings:
-    """The openings of one adapter. What cannot be opened is logged; the adapter works on without it."""
+class Endpoints:
+    """The endpoints of one adapter. What cannot be opened is logged; the adapter works on without it."""
 
     def __init__(self, loop: Loop, describe: Callable[[], dict[str, Any]]) -> None:
         """Takes the loop, and what returns the adapter's state. Opens nothing yet."""
