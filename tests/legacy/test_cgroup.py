@@ -132,7 +132,7 @@ def test_of_several_processes_it_is_the_oldest(unified: Path, processes: list[in
 
 
 def test_the_oldest_need_not_have_the_lowest_pid(unified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgroup, "started", {5: 300, 6: 100, 7: 200}.__getitem__)
+    monkeypatch.setattr(cgroup, "start_time", {5: 300, 6: 100, 7: 200}.__getitem__)
     put(unified / "abc", 5, 6, 7)
     assert find_pid("/abc", str(unified)) == 6
 
