@@ -60,20 +60,20 @@ def yaml_error(place: str, text: str, error: Exception) -> ConfigError:
     return ConfigError(place if line is None else f"{place}:{line + 1}", reason_of(error))
 
 
-def unknown(what: str, given: str, known: Collection[str]) -> str:
+def unknown(what: str, word: str, known: Collection[str]) -> str:
     """Returns the reason of an error about a word that is none of the known ones, with the nearest of them."""
-    near = nearest(given, known)
+    near = nearest(word, known)
     return f"unknown {what}; did you mean `{near}`?" if near else f"unknown {what}; known: {', '.join(known)}"
 
 
-def nearest(given: str, known: Collection[str], similar: float = 0.6) -> str:
+def nearest(word: str, known: Collection[str], cutoff: float = 0.6) -> str:
     """Returns the known word that is probably meant by another, empty if there is none.
 
     A long one is not looked at: to compare a megabyte takes a second.
     """
     from difflib import get_close_matches  # 2 ms, for an error only  # noqa: PLC0415
 
-    return next(iter(get_close_matches(given, known, n=1, cutoff=similar)), "") if len(given) <= LONGEST else ""
+    return next(iter(get_close_matches(word, known, n=1, cutoff=cutoff)), "") if len(word) <= LONGEST else ""
 
 
 def reason_of(error: Exception) -> str:

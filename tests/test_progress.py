@@ -20,7 +20,7 @@ def test_at_a_terminal_what_takes_long_is_told_once(monkeypatch: pytest.MonkeyPa
     terminal, end = os.openpty()
     with open(end, "w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
-        with progress.telling("counting"):
+        with progress.announce_if_slow("counting"):
             assert os.read(terminal, 100) == b"counting ...\r\n"
     os.close(terminal)
 
@@ -32,7 +32,7 @@ def test_at_a_terminal_what_takes_no_time_is_not_told(monkeypatch: pytest.Monkey
     with open(end, "w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
         before = set(threading.enumerate())
-        with progress.telling("counting"):
+        with progress.announce_if_slow("counting"):
             (timer,) = set(threading.enumerate()) - before
         timer.join(60)
         assert not timer.is_alive()
@@ -43,6 +43,6 @@ def test_at_a_terminal_what_takes_no_time_is_not_told(monkeypatch: pytest.Monkey
 
 def test_a_program_that_reads_stderr_is_told_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     before = threading.enumerate()
-    with progress.telling("counting"):
+    with progress.announce_if_slow("counting"):
         assert threading.enumerate() == before
     assert capsys.readouterr() == ("", "")

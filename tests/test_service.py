@@ -62,7 +62,7 @@ def test_messages_arrive_without_a_watchdog_there_is_no_timer_and_the_variables_
     timers: Timers, environ: dict[str, str], systemd: socket.socket
 ) -> None:
     environ |= {"WATCHDOG_USEC": "1", "WATCHDOG_PID": "1"}
-    service(timers, environ).tell("READY=1\nSTATUS=fine")
+    service(timers, environ).notify("READY=1\nSTATUS=fine")
     assert heard(systemd) == ["READY=1\nSTATUS=fine"]
     assert not timers.due
     assert environ == {"LANG": "C"}
@@ -90,17 +90,17 @@ def test_a_watchdog_of_another_process_or_without_a_time_is_not_fed(
         service(timers, environ | watchdog)
         assert not heard(systemd)
     for given in ({}, {"NOTIFY_SOCKET": ""}, {"NOTIFY_SOCKET": "vsock:2:1"}):  # no address that can be used
-        service(timers, {**given, "WATCHDOG_USEC": "1"}).tell("READY=1")
+        service(timers, {**given, "WATCHDOG_USEC": "1"}).notify("READY=1")
     assert not timers.due
 
 
 def test_nobody_who_listens_and_a_full_queue_hold_nothing_up(timers: Timers, environ: dict[str, str]) -> None:
     address = environ["NOTIFY_SOCKET"].replace("@", "\0")
     telling = service(timers, environ)
-    telling.tell("READY=1")
+    telling.notify("READY=1")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(address)
         for _ in range(10_000):
-            telling.tell("READY=1")
+            telling.notify("READY=1")
         systemd.setblocking(False)
         assert 0 < len(heard(systemd)) < 10_000

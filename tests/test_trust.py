@@ -234,7 +234,7 @@ def test_a_good_file_is_decided_on_again_when_its_status_has_changed(place: Path
         asked.append(path)
         return trust.strict(path, root)
 
-    trusted = trust.Trusted(decide)
+    trusted = trust.TrustedPrograms(decide)
 
     def fault() -> str:
         return trusted.fault(str(place), place.stat())
@@ -247,7 +247,7 @@ def test_a_good_file_is_decided_on_again_when_its_status_has_changed(place: Path
 
 
 def test_a_bad_file_is_decided_on_again_each_time_for_the_reason_may_be_a_directory(place: Path) -> None:
-    trusted = trust.Trusted(trust.strict)
+    trusted = trust.TrustedPrograms(trust.strict)
     place.parent.chmod(0o777)
     assert trusted.fault(str(place), place.stat()) == f"{place.parent} is world-writable"
     place.parent.chmod(0o755)

@@ -146,7 +146,7 @@ def test_a_program_that_becomes_a_fifo_while_it_is_looked_at_holds_nobody_up(
 
 def test_below_another_root_the_interpreter_is_that_of_the_other_root(place: Place) -> None:
     program = place.write("program", "#!/bin/shell\n")
-    trusted = trust.Trusted(trust.strict)
+    trusted = trust.TrustedPrograms(trust.strict)
     assert trusted.fault("/program", program.stat(), str(place.folder)) == ""
     place.interpreter.chmod(0o777)
     fault = trusted.fault("/program", program.stat(), str(place.folder))

@@ -49,7 +49,7 @@ class Loop:
         self._epoll = select.epoll()
         self._watched: dict[int, Callable[[], object]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
-        self._many = FEW_TIMERS
+        self._compact_at = FEW_TIMERS
         """The number of timers from which cancelled timers are searched for."""
         self._order = itertools.count()
         self._soon: list[Callable[[], object]] = []
@@ -82,7 +82,7 @@ class Loop:
 
     def call_at(self, moment: float, callback: Callable[[], object]) -> Timer:
         """Calls `callback` once `time()` has reached `moment`."""
-        if len(self._timers) >= self._many:
+        if len(self._timers) >= self._compact_at:
             self._drop_cancelled()
         timer = Timer(callback)
         heapq.heappush(self._timers, (moment, next(self._order), timer))
@@ -100,30 +100,30 @@ class Loop:
         """Serves until `stop` is called."""
         self._running = True
         watched = self._watched
-        looked = self.time()
+        last_poll = self.time()
         while self._running:
-            looked, found = self._look(looked, self._call_due_timers())
+            last_poll, found = self._poll(last_poll, self._call_due_timers())
             for fd, events, callback in [(fd, events, watched.get(fd)) for fd, events in found]:
                 self.has_hung_up = bool(events & HANG_UP)
                 # An earlier callback may have stopped the loop, unwatched this descriptor, or put another in its place.
-                if callback is not None and watched.get(fd) is callback and self._running and not _called(callback):
+                if callback is not None and watched.get(fd) is callback and self._running and not _call(callback):
                     self.unwatch(fd)
             if self._soon:
                 soon, self._soon = self._soon, []
                 for callback in soon:
-                    _called(callback)
+                    _call(callback)
 
-    def _look(self, looked: float, wait: float) -> tuple[float, list[tuple[int, int]]]:
+    def _poll(self, last_poll: float, wait: float) -> tuple[float, list[tuple[int, int]]]:
         """Returns the moment, and what is ready now or within `wait` seconds.
 
-        What is ready at once may be so since `looked`, the moment of the look before.
+        What is ready at once may be so since `last_poll`, the moment of the look before.
         """
         found = self._epoll.poll(0)
         now = self.time()
-        if now - looked > STALL:
+        if now - last_poll > STALL:
             self.stalls += 1
-            self.longest = max(self.longest, now - looked)
-        self.ready_since = looked
+            self.longest = max(self.longest, now - last_poll)
+        self.ready_since = last_poll
         if not found and wait and not self._soon:
             found = self._epoll.poll(min(wait, LONGEST_WAIT))
             self.ready_since = now = self.time()
@@ -137,7 +137,7 @@ class Loop:
         """Most timers are deadlines: cancelled long before they are due."""
         self._timers[:] = [entry for entry in self._timers if entry[2].callback is not None]
         heapq.heapify(self._timers)
-        self._many = max(FEW_TIMERS, 2 * len(self._timers))
+        self._compact_at = max(FEW_TIMERS, 2 * len(self._timers))
 
     def _call_due_timers(self) -> float:
         """Calls the timers that are due; returns the seconds until the next timer, -1 without one."""
@@ -150,11 +150,11 @@ class Loop:
             heapq.heappop(timers)
             timer.cancel()
             if callback is not None:
-                _called(callback)
+                _call(callback)
         return -1 if self._running else 0
 
 
-def _called(callback: Callable[[], object]) -> bool:
+def _call(callback: Callable[[], object]) -> bool:
     """Calls a callback; returns whether it did not raise."""
     try:
         callback()

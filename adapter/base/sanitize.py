@@ -67,7 +67,7 @@ def for_log(text: bytes, *, secrets: bool = False) -> Any:
 
 def _redacted(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _names(member) if key.lower() == "env" else _redacted(member) for key, member in value.items()}
+        return {key: _hide_env(member) if key.lower() == "env" else _redacted(member) for key, member in value.items()}
     if isinstance(value, list):
         return [_redacted(element) for element in value]
     if isinstance(value, str) and value.lstrip().startswith(("{", "[", '"')):
@@ -76,16 +76,16 @@ def _redacted(value: Any) -> Any:
     return value
 
 
-def _names(env: Any) -> Any:
+def _hide_env(env: Any) -> Any:
     """Returns the value of an `env` key with the names of its variables only."""
     if isinstance(env, dict):
         return dict.fromkeys(env, HIDDEN)
     if isinstance(env, list):
-        return [_name(variable) for variable in env]
+        return [_hide_variable(variable) for variable in env]
     return env and HIDDEN
 
 
-def _name(variable: Any) -> Any:
+def _hide_variable(variable: Any) -> Any:
     if isinstance(variable, str):
         name, equals, value = variable.partition("=")
         return f"{name}{equals}{value and HIDDEN}"

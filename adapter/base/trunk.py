@@ -27,7 +27,7 @@ class Trunk:
         self._fd = fd
         self._unsent = b""
         self._on_sent: Callable[[], object] | None = None
-        loop.watch(self._fd, self._readable, READ)
+        loop.watch(self._fd, self._on_readable, READ)
 
     def write(self, data: bytes) -> None:
         """Sends data, now or when the peer reads again. Data for a peer that is gone is lost."""
@@ -41,10 +41,10 @@ class Trunk:
         except BlockingIOError:
             sent = 0
         except OSError:
-            return  # `_readable` finds the end of the connection
+            return  # `_on_readable` finds the end of the connection
         if sent < len(data):
             self._keep(data[sent:])
-            self._loop.modify(self._fd, self._ready, READ | WRITE)
+            self._loop.modify(self._fd, self._on_writable, READ | WRITE)
 
     def _keep(self, unsent: bytes) -> None:
         self._unsent = unsent
@@ -75,7 +75,7 @@ class Trunk:
             self._unsent = b""
             self._call_if_sent()
 
-    def _readable(self) -> None:
+    def _on_readable(self) -> None:
         if self._fd < 0:
             return
         try:
@@ -90,10 +90,10 @@ class Trunk:
             self.close()
             self.on_close("")
 
-    def _ready(self) -> None:
+    def _on_writable(self) -> None:
         data, self._unsent = self._unsent, b""
         self.write(data)
         if not self._unsent and self._fd >= 0:
-            self._loop.modify(self._fd, self._readable, READ)
+            self._loop.modify(self._fd, self._on_readable, READ)
             self._call_if_sent()
-        self._readable()
+        self._on_readable()

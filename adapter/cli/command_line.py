@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -
     so that the daemon starts quickly: a runtime waits for it. A guard gives `launch` to its servers.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    sys.stdout, sys.stderr = _opened(sys.stdout), _opened(sys.stderr)
+    sys.stdout, sys.stderr = _or_devnull(sys.stdout), _or_devnull(sys.stderr)
     try:
         return _command(words, launch) if words else _run(Options(), launch)
     except AdapterError as error:
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -
         raise
 
 
-def _opened(stream: TextIO | None) -> TextIO:
+def _or_devnull(stream: TextIO | None) -> TextIO:
     """Returns a stream of the process, one to /dev/null if the caller has closed it: Python has none then."""
     return open(os.devnull, "w", encoding="utf-8") if stream is None else stream
 
@@ -64,18 +64,18 @@ def _command(words: list[str], launch: Launch | None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # not every locale has every letter
     name = words[0]
     if name in ABOUT_ALL:
-        with _written():
+        with _flushed_stdout():
             commands.overview().parse_args([name])
     if name == "run" or name.startswith("-"):
         return _run(Options(**vars(parser().parse_args(words[name == "run" :]))), launch)
     if name not in commands.COMMANDS:
         raise ConfigError(name, unknown("command", name, commands.COMMANDS))
-    with _written():
+    with _flushed_stdout():
         return int(import_module(commands.COMMANDS[name].module).main(words[1:]))
 
 
 @contextmanager
-def _written() -> Iterator[None]:
+def _flushed_stdout() -> Iterator[None]:
     """Writes what is printed inside to stdout. Raises AdapterError if it cannot, BrokenPipeError if nobody reads it.
 
     An OSError of a file, such as a loop of links, becomes an AdapterError, too.

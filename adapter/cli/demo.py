@@ -42,7 +42,7 @@ PATIENT = Flavour(registration_timeout=60, request_timeout=60)
 Json = dict[str, Any]
 
 
-class Step(NamedTuple):
+class DemoScene(NamedTuple):
     """An event, the runs of legacy plugins, the other lines of the log, and the decisions on hooks at a creation."""
 
     scene: Scene
@@ -87,9 +87,9 @@ class Demo:
         self._config = root / "v010-adapter.yaml"
         self._config.write_text(json.dumps(_configuration(root)))  # JSON is YAML
 
-    def steps(self) -> Generator[Step, None, None]:
+    def steps(self) -> Generator[DemoScene, None, None]:
         """Plays the script."""
-        plugin = PluginFile(trial.program_of(self._root), trial.IDX, PROGRAM, self._config.read_text())
+        plugin = PluginFile(trial.write_program(self._root), trial.IDX, PROGRAM, self._config.read_text())
         path = self._root / "adapter.log"
         unfinished = ""
         with path.open("ab", buffering=0) as log, path.open(errors="replace") as reader:
@@ -100,12 +100,12 @@ class Demo:
                     yield self._step(scene, list(map(_log_line, lines)))
         self.problems += play.problems
 
-    def _step(self, scene: Scene, lines: list[Json]) -> Step:
+    def _step(self, scene: Scene, lines: list[Json]) -> DemoScene:
         runs = [line for line in lines if "request" in line]
         messages = [line for line in lines if "request" not in line]
         self.problems += [line["message"] for line in messages if line["level"] in ("warning", "error")]
         self.problems += [f"{run['plugin']}: {run['error']}" for run in runs if run["error"]]
-        return Step(scene, runs, messages, self._decisions() if scene.outcome.event == "CreateContainer" else [])
+        return DemoScene(scene, runs, messages, self._decisions() if scene.outcome.event == "CreateContainer" else [])
 
     def _decisions(self) -> list[Decision]:
         """Returns for each hook whether the container gets it, and why."""

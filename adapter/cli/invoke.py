@@ -39,7 +39,7 @@ from adapter.runtime import Answer, Flavour, Outcome, Recorded
 from adapter.settings import PluginSettings, Settings
 
 
-class Plugin(NamedTuple):
+class ChosenPlugin(NamedTuple):
     """A legacy plugin, and whether conf.json names it."""
 
     entry: Entry
@@ -50,7 +50,7 @@ class Run(NamedTuple):
     """What came of an event at which one plugin ran, and what the log has of it."""
 
     scene: Scene
-    heard: _Heard
+    collected: _LogCollector
 
 
 def parser() -> ArgumentParser:
@@ -73,8 +73,8 @@ def parser() -> ArgumentParser:
 def main(words: Sequence[str]) -> int:
     """Runs `invoke` with these arguments; returns the exit code. Raises ConfigError."""
     options = parser().parse_args(words)
-    heard = _Heard()
-    logging.getLogger("adapter").addHandler(heard)
+    collected = _LogCollector()
+    logging.getLogger("adapter").addHandler(collected)
     logging.getLogger("adapter").setLevel(logging.DEBUG)
     own, errors = settings.read(options.config)
     if errors:
@@ -84,7 +84,7 @@ def main(words: Sequence[str]) -> int:
     call = _call(own, plugin.entry, life.events)
     become_daemon()
     try:
-        run = _invoke(own, plugin.entry, call, life.flavour or Flavour(), heard)
+        run = _invoke(own, plugin.entry, call, life.flavour or Flavour(), collected)
     except KeyboardInterrupt:
         _kill_programs()
         raise
@@ -95,14 +95,14 @@ def main(words: Sequence[str]) -> int:
     return arguments.FINDINGS if run.scene.problems() else arguments.FINE
 
 
-def _plugin(own: Settings, type_: str) -> Plugin:
+def _plugin(own: Settings, type_: str) -> ChosenPlugin:
     """Returns the plugin as it is configured, else without a configuration. Raises ConfigError."""
     config: Config = ConfigFile(own.legacy.config, trust=own.legacy.trust).current()
     type_ = os.path.abspath(type_) if "/" in type_ else type_
     for entry in config.entries:
         if entry.type == type_:
-            return Plugin(entry, is_configured=True)
-    return Plugin(Entry(type_, 0, config.version, None), is_configured=False)
+            return ChosenPlugin(entry, is_configured=True)
+    return ChosenPlugin(Entry(type_, 0, config.version, None), is_configured=False)
 
 
 def _call(own: Settings, entry: Entry, calls: Sequence[Recorded]) -> Recorded:
@@ -117,7 +117,7 @@ def _call(own: Settings, entry: Entry, calls: Sequence[Recorded]) -> Recorded:
     return next((call for call in found if call.event.endswith("Container")), found[0])
 
 
-def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, heard: _Heard) -> Run:
+def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, collected: _LogCollector) -> Run:
     loop = Loop()
     with Scratch("v010-adapter-invoke-") as directory:
         legacy = own.legacy._replace(config=_conf_json(directory, entry), sandboxes="always")
@@ -128,10 +128,10 @@ def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, heard
         context = Context(call.event, flavour.request_timeout, loop.time, loop.time(), reserve(own, runtime.nri))
         scene = _play(loop, bridge, call, context)
     reason = bridge.runner.accounts[entry.type].last_error
-    heard.log = [line for line in heard.log if not reason or reason not in line]  # it is shown anyway
-    answer = Answer(entry.type, error=scene.outcome.error or reason, seconds=heard.fields.get("us", 0) / 1e6)
+    collected.log = [line for line in collected.log if not reason or reason not in line]  # it is shown anyway
+    answer = Answer(entry.type, error=scene.outcome.error or reason, seconds=collected.fields.get("us", 0) / 1e6)
     scene.outcome.answers.append(answer)
-    return Run(scene, heard)
+    return Run(scene, collected)
 
 
 def _conf_json(directory: str, entry: Entry) -> str:
@@ -158,7 +158,7 @@ def _play(loop: Loop, bridge: Bridge, call: Recorded, context: Context) -> Scene
     message: Any = call.request
     scene = Scene(Outcome(call.event), 0)
 
-    def answered(reply: Any, error: Exception | None) -> None:
+    def on_answer(reply: Any, error: Exception | None) -> None:
         scene.seconds = loop.time() - started
         scene.outcome.error = str(error or "")
         scene.outcome.update += getattr(reply, "update", ())
@@ -167,7 +167,7 @@ def _play(loop: Loop, bridge: Bridge, call: Recorded, context: Context) -> Scene
             scene.before = spec_from(message.pod, message.container)
             scene.after = apply(scene.before, scene.outcome.adjust, collected=True)
 
-    def ended() -> None:
+    def on_idle() -> None:
         ends.append(True)
         loop.stop()
 
@@ -176,15 +176,15 @@ def _play(loop: Loop, bridge: Bridge, call: Recorded, context: Context) -> Scene
     answer = bridge.handle(message, context)
     if not isinstance(answer, Deferred):  # the directory of temporary files is not trusted
         raise ConfigError(call.event, "; ".join(bridge.faults))
-    answer.then(answered)
-    bridge.when_idle(ended)
+    answer.then(on_answer)
+    bridge.when_idle(on_idle)
     if not ends:
         loop.run()
     scene.outcome.update += bridge.updates.take()
     return scene
 
 
-class _Heard(logging.Handler):
+class _LogCollector(logging.Handler):
     """Collects what the bridge logs."""
 
     def __init__(self) -> None:
@@ -211,16 +211,16 @@ def _kill_programs() -> None:
             os.killpg(os.getpgid(int(pid)), signal.SIGKILL)
 
 
-def _as_json(plugin: Plugin, run: Run) -> dict[str, Any]:
-    fields = run.heard.fields
+def _as_json(plugin: ChosenPlugin, run: Run) -> dict[str, Any]:
+    fields = run.collected.fields
     return {
         "type": plugin.entry.type,
         "configured": plugin.is_configured,
         "request": _decoded(fields.get("request", b"null")),
         "result": _decoded(fields.get("result", b"null")),
         "ending": fields.get("ending", "not started"),
-        "stderr": run.heard.stderr,
-        "log": run.heard.log,
+        "stderr": run.collected.stderr,
+        "log": run.collected.log,
         **as_json(run.scene),
     }
 
@@ -233,20 +233,20 @@ def _decoded(text: bytes) -> Any:
         return text.decode("utf-8", "backslashreplace")
 
 
-def _show(plugin: Plugin, run: Run, conf_json: str, color: str) -> None:
+def _show(plugin: ChosenPlugin, run: Run, conf_json: str, color: str) -> None:
     view = TextView(sys.stdout, full=True, color=color)
     if not plugin.is_configured:
         view.line(f"{plugin.entry.type} is not in {conf_json}: the daemon does not run it", DIM)
-    fields, answer = run.heard.fields, run.scene.outcome.answers[0]
+    fields, answer = run.collected.fields, run.scene.outcome.answers[0]
     if fields:
         for name in ("request", "result"):
             for number, line in enumerate(_shown(fields[name])):
                 view.line(f"{'' if number else name:9} {line}")
-    for name, lines in (("stderr", run.heard.stderr), ("log", run.heard.log)):
+    for name, lines in (("stderr", run.collected.stderr), ("log", run.collected.log)):
         for line in lines:
             view.line(f"{name:9} {line}")
     view.line(f"{'ending':9} {fields.get('ending', 'not started')} after {milliseconds(answer.seconds)}")
-    view.line(f"{'outcome':9} {_fate(run.scene.outcome.error, answer.error)}")
+    view.line(f"{'outcome':9} {_outcome(run.scene.outcome.error, answer.error)}")
     view.show(run.scene)
 
 
@@ -259,7 +259,7 @@ def _shown(text: bytes) -> list[str]:
     return [line.decode("utf-8", "backslashreplace").rstrip() for line in lines]
 
 
-def _fate(error: str, error_of_plugin: str) -> str:
+def _outcome(error: str, error_of_plugin: str) -> str:
     if error:
         return "the event fails"
     return "the failure is tolerated, the event succeeds" if error_of_plugin else "the event succeeds"

@@ -14,7 +14,7 @@ QUIET_TIME = 2.0
 
 
 @contextmanager
-def telling(doing: str) -> Iterator[None]:
+def announce_if_slow(doing: str) -> Iterator[None]:
     """Prints what is done inside, once, if it takes longer than QUIET_TIME and a terminal shows stderr."""
     timer = threading.Timer(QUIET_TIME, show, (f"{doing} ...",), {"out": sys.stderr})
     timer.daemon = True

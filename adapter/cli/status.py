@@ -19,7 +19,7 @@ from adapter.base.sanitize import show, show_json
 from adapter.base.times import BOUNDS
 from adapter.cli import arguments
 from adapter.cli.arguments import count
-from adapter.cli.progress import telling
+from adapter.cli.progress import announce_if_slow
 from adapter.errors import ConfigError, reason_of
 from adapter.host.trust import Trust
 from adapter.monitoring import status
@@ -66,7 +66,7 @@ def main(words: Sequence[str]) -> int:
             lambda height: _show(directory, ask(), options, height),
             on_screen=options.output == "text" and sys.stdout.isatty(),
         )
-    adapters, is_in_time = _awaited(ask, options.wait)
+    adapters, is_in_time = _wait_until_joined(ask, options.wait)
     code = _show(directory, adapters, options)
     return code if is_in_time else code or FAULTS
 
@@ -95,13 +95,13 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _awaited(ask: Callable[[], list[dict[str, Any]]], seconds: float) -> tuple[list[dict[str, Any]], bool]:
+def _wait_until_joined(ask: Callable[[], list[dict[str, Any]]], seconds: float) -> tuple[list[dict[str, Any]], bool]:
     """Returns what the adapters tell, and whether one had joined within the seconds; 0 does not wait for that.
 
     Raises ConfigError.
     """
     end = time.monotonic() + seconds
-    with telling("waiting for an adapter that has joined a runtime"):
+    with announce_if_slow("waiting for an adapter that has joined a runtime"):
         while True:
             adapters = ask()
             if not seconds or any(adapter.get("state") == "joined" for adapter in adapters):

@@ -199,7 +199,7 @@ class Daemon:
 
     def _remind(self) -> None:
         log.info("the runtime has not configured and synchronized the adapter yet")
-        self._service.tell("READY=1")
+        self._service.notify("READY=1")
         self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
 
     def _joined(self) -> None:
@@ -233,7 +233,7 @@ class Daemon:
 
     def _enter(self, state: State) -> None:
         self.state = state
-        self._service.tell(TOLD[state])
+        self._service.notify(TOLD[state])
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -185,7 +185,7 @@ class Adapter(Plugin):
         logs.setup(new.log)
         if (standby := self.__dict__.get("_standby")) is not None:
             standby.renew()
-        waiting = settings.changed(self._settings, new)
+        waiting = settings.changed_keys(self._settings, new)
         rest = f"; a restart is needed for {', '.join(waiting)}" if waiting else ""
         log.info("SIGHUP: the configuration has been read again, the settings of the log are in force%s", rest)
 

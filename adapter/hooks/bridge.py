@@ -11,7 +11,7 @@ from adapter.base.loop import Loop
 from adapter.hooks import inject
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import facts
-from adapter.hooks.match import Named
+from adapter.hooks.match import NamedHook
 from adapter.hooks.reader import HookReader
 from adapter.nri import Answer, api
 from adapter.nri.events import subject_of
@@ -66,7 +66,7 @@ class HookBridge:
 
     def inject(
         self, request: api.CreateContainerRequest, response: api.CreateContainerResponse, due: float
-    ) -> Answer[Sequence[Named]]:
+    ) -> Answer[Sequence[NamedHook]]:
         """Adds the hooks that match the container, as the runtime sent it, to the response; returns these hooks.
 
         They are read again first if the files have changed, until `due` on the loop's clock at the latest.
@@ -76,7 +76,9 @@ class HookBridge:
             return reading.followed_by(lambda _: self._inject(request, response))
         return self._inject(request, response)
 
-    def _inject(self, request: api.CreateContainerRequest, response: api.CreateContainerResponse) -> Sequence[Named]:
+    def _inject(
+        self, request: api.CreateContainerRequest, response: api.CreateContainerResponse
+    ) -> Sequence[NamedHook]:
         matcher = self._directories.matcher
         matching = matcher.match(facts(request.pod, request.container, with_mounts=matcher.looks_at_mounts))
         adjustment = inject.adjustment(matching)
@@ -88,7 +90,7 @@ class HookBridge:
 
     def precreate(
         self,
-        matching: Sequence[Named],
+        matching: Sequence[NamedHook],
         request: api.CreateContainerRequest,
         response: api.CreateContainerResponse,
         due: float,
@@ -103,7 +105,7 @@ class HookBridge:
         from adapter.hooks import precreate  # noqa: PLC0415 - only for precreate hooks: it loads processes and jobs
         from adapter.programs.runner import Runner  # noqa: PLC0415 - likewise
 
-        policy = precreate.Policy(self._settings.fail_create, self._host_root, self._runtime)
+        policy = precreate.PrecreatePolicy(self._settings.fail_create, self._host_root, self._runtime)
         if self._runner is None:
             self._runner = Runner(self._loop)
             self._runner.standby = self.standby
@@ -122,6 +124,6 @@ class HookBridge:
             if "precreate" in named.hook.stages:
                 yield precreate.program(named, self._host_root), self._settings.standby
 
-    def _note(self, matching: Sequence[Named], request: api.CreateContainerRequest) -> None:
+    def _note(self, matching: Sequence[NamedHook], request: api.CreateContainerRequest) -> None:
         self.injected.update(named.path for named in matching)
         log.info("hooks for %s: %s", subject_of(request), ", ".join(named.file for named in matching))

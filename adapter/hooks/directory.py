@@ -17,11 +17,11 @@ from typing import NamedTuple, TypeAlias
 from adapter.base.sanitize import printable
 from adapter.errors import reason_of
 from adapter.hooks.file import GONE, TRUNCATION_GRACE, HookFile
-from adapter.hooks.match import Matcher, Named
+from adapter.hooks.match import Matcher, NamedHook
 from adapter.hooks.model import Hook
 from adapter.hooks.steps import Steps, finish
 from adapter.host import paths
-from adapter.host.trust import Trust, Trusted, strict
+from adapter.host.trust import Trust, TrustedPrograms, strict
 
 log = logging.getLogger(__name__)
 
@@ -33,14 +33,14 @@ class Problem(NamedTuple):
     reason: str
 
 
-Program: TypeAlias = tuple[str, str, bool]
+HookProgram: TypeAlias = tuple[str, str, bool]
 """The path of a hook's program, its variable PATH, and whether the program runs on the node.
 
 startContainer hooks run in the container; upstream requires them on the node, too.
 """
 
 
-def program_of(hook: Hook) -> Program:
+def program_of(hook: Hook) -> HookProgram:
     """Returns what a hook runs, and where."""
     search = [variable.removeprefix("PATH=") for variable in hook.env if variable.startswith("PATH=")]
     return hook.path, (search or [os.defpath])[-1], set(hook.stages) != {"startContainer"}
@@ -100,7 +100,7 @@ class Directories:
         self._directories = list(map(_Directory, directories))
         self.matcher = Matcher(())
         """The hooks in force, as of the last reading."""
-        self.in_force: list[Named] = []
+        self.in_force: list[NamedHook] = []
         """The same hooks, by the file's name."""
         self.problems: list[Problem] = []
         """What cannot be used, as of the last reading: directories in their order, files by name."""
@@ -110,18 +110,18 @@ class Directories:
         self._precreate = precreate
         self._now = now
         self._trust = trust
-        self._trusted = Trusted(trust)
-        self._faults: dict[Program, str] = {}
+        self._trusted = TrustedPrograms(trust)
+        self._faults: dict[HookProgram, str] = {}
         """Why programs cannot be run, as of the last reading; empty for programs that can."""
         self._is_read = False
 
     def current(self) -> Matcher:
         """Returns the hooks in force after all changes that were made before the call; reads them at once."""
-        if self.changed():
+        if self.has_changed():
             finish(self.read())
         return self.matcher
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Returns whether files, directories or programs have changed since they were read."""
         if not self._is_read:
             return True
@@ -146,7 +146,7 @@ class Directories:
         yield from self._put_in_force()
         self._is_read = True
 
-    def _fault(self, program: Program) -> str:
+    def _fault(self, program: HookProgram) -> str:
         path, search, runs_on_node = program
         try:
             status = paths.status(path, self._host_root)
@@ -164,7 +164,7 @@ class Directories:
         return self._faults[program_of(file.hook.hook)] if file.hook else ""
 
     def _put_in_force(self) -> Steps[None]:
-        by_name: dict[str, Named | None] = {}
+        by_name: dict[str, NamedHook | None] = {}
         for directory in reversed(self._directories):
             for name, file in directory.files.items():
                 if file.masks or (file.hook and not self._fault_of(file)):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from adapter.base.sanitize import printable
 from adapter.errors import reason_of
 from adapter.hooks.decode import HookError
-from adapter.hooks.match import Named
+from adapter.hooks.match import NamedHook
 from adapter.hooks.model import parse_in_steps
 from adapter.hooks.steps import Steps
 from adapter.host import paths
@@ -34,7 +34,7 @@ class HookFile:
     def __init__(self, directory: str, name: str) -> None:
         self.name = name
         self.path = os.path.join(directory, name)
-        self.hook: Named | None = None
+        self.hook: NamedHook | None = None
         """The last good version."""
         self.masks = False
         """Whether the last good version is empty: it masks files of its name in earlier directories."""
@@ -91,7 +91,7 @@ class HookFile:
             log.exception("%s", printable(self.path))
             self._reject(f"a bug: {error!r}")
         else:
-            self.hook = Named(self.name, printable(self.path), hook) if hook else None
+            self.hook = NamedHook(self.name, printable(self.path), hook) if hook else None
             self.masks, self.error = not text, ""
         self._text = text
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from adapter.hooks.match import Named
+from adapter.hooks.match import NamedHook
 from adapter.proto import nri_pb2 as api
 
 FIELDS = {field.json_name: field.name for field in api.Hooks.DESCRIPTOR.fields}
@@ -15,7 +15,7 @@ FIELDS = {field.json_name: field.name for field in api.Hooks.DESCRIPTOR.fields}
 FIELDS["prestart"] = FIELDS["createRuntime"]  # as upstream delivers these deprecated hooks: they run at the same moment
 
 
-def adjustment(hooks: Iterable[Named]) -> api.ContainerAdjustment | None:
+def adjustment(hooks: Iterable[NamedHook]) -> api.ContainerAdjustment | None:
     """Returns the adjustment that injects hooks in their order; None if there is nothing to inject."""
     adjusted = api.ContainerAdjustment()
     for _, _, hook in hooks:

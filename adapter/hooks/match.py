@@ -35,7 +35,7 @@ Condition: TypeAlias = str | tuple[str, str] | Commands
 """One of the texts above, the patterns of an annotation's key and value, or the patterns of commands."""
 
 
-class Named(NamedTuple):
+class NamedHook(NamedTuple):
     """A hook with its file: the base name, and the path for messages."""
 
     file: str
@@ -46,12 +46,12 @@ class Named(NamedTuple):
 class Decision(NamedTuple):
     """Whether a container gets a hook, None if nobody knows; and the conditions that decided, in words."""
 
-    named: Named
+    named: NamedHook
     matched: bool | None
     reason: str
 
 
-def order(named: Named) -> tuple[str, str]:
+def sort_key(named: NamedHook) -> tuple[str, str]:
     """Returns the sort key of hooks: the file's name in lower case, then the name itself, by code point."""
     name = named.file
     # Go lower-cases rune by rune; Python maps a final sigma differently, and İ to two letters.
@@ -67,7 +67,7 @@ def _lower(character: str) -> str:
 class _Rule(NamedTuple):
     """A hook with its conditions, in the order of the hook's explanation."""
 
-    named: Named
+    named: NamedHook
     conditions: KeysView[Condition]
     any_of: bool
 
@@ -79,19 +79,19 @@ class _Rule(NamedTuple):
 class Matcher:
     """Hooks in the order of their injection, with their patterns compiled once for all containers."""
 
-    def __init__(self, hooks: Iterable[Named]) -> None:
+    def __init__(self, hooks: Iterable[NamedHook]) -> None:
         """Takes the hooks in any order, with good patterns; compiles all patterns at once."""
         finish(self._prepare(hooks))
 
     @classmethod
-    def in_steps(cls, hooks: Iterable[Named]) -> Steps[Matcher]:
+    def in_steps(cls, hooks: Iterable[NamedHook]) -> Steps[Matcher]:
         """Makes a matcher as the constructor does, one pattern per step."""
         matcher = cls(())
         yield from matcher._prepare(hooks)
         return matcher
 
-    def _prepare(self, hooks: Iterable[Named]) -> Steps[None]:
-        self._rules = [_rule(named) for named in sorted(hooks, key=order)]
+    def _prepare(self, hooks: Iterable[NamedHook]) -> Steps[None]:
+        self._rules = [_rule(named) for named in sorted(hooks, key=sort_key)]
         whens = [rule.named.hook.when for rule in self._rules]
         self.looks_at_mounts = any(when.has_bind_mounts for when in whens)
         """Whether a hook needs `Facts.has_bind_mounts`."""
@@ -111,7 +111,7 @@ class Matcher:
         yield from self._values.add(chain.from_iterable(self._pairs.values()))
         yield from self._commands.add(self._command_lists)
 
-    def match(self, facts: Facts) -> list[Named]:
+    def match(self, facts: Facts) -> list[NamedHook]:
         """Returns the hooks that the container gets, in order."""
         holding = self._find(facts).keys()
         return [rule.named for rule in self._rules if rule.holds(holding)]
@@ -150,7 +150,7 @@ class Matcher:
         return pairs
 
 
-def _rule(named: Named) -> _Rule:
+def _rule(named: NamedHook) -> _Rule:
     when = named.hook.when
     return _Rule(named, dict.fromkeys([*_conditions(when)] or [NO_CONDITION]).keys(), when.any_of)
 

@@ -96,7 +96,7 @@ _OLD = decode.structure({"hook": string_pointer, "hasbindmounts": boolean_pointe
 def _current(fields: Mapping[str, Any]) -> Hook:
     hook, when = fields.get("hook") or {}, fields.get("when") or {}
     return Hook(
-        path=_given(hook.get("path") or None, "hook.path"),
+        path=_required(hook.get("path") or None, "hook.path"),
         args=tuple(hook.get("args") or ()),
         env=tuple(hook.get("env") or ()),
         timeout=hook.get("timeout"),
@@ -106,12 +106,12 @@ def _current(fields: Mapping[str, Any]) -> Hook:
             commands=tuple(when.get("commands") or ()),
             has_bind_mounts=when.get("hasBindMounts"),
         ),
-        stages=tuple(_given(fields.get("stages"), "stages")),
+        stages=tuple(_required(fields.get("stages"), "stages")),
     )
 
 
 def _old(fields: Mapping[str, Any]) -> Hook:
-    path = _given(fields.get("hook") or None, "hook")
+    path = _required(fields.get("hook") or None, "hook")
     annotations = _either(fields, "annotation")
     arguments = fields.get("arguments")
     return Hook(
@@ -126,11 +126,11 @@ def _old(fields: Mapping[str, Any]) -> Hook:
             has_bind_mounts=fields.get("hasbindmounts"),
             any_of=True,
         ),
-        stages=tuple(_given(_either(fields, "stage"), "stages")),
+        stages=tuple(_required(_either(fields, "stage"), "stages")),
     )
 
 
-def _given(value: Any, key: str) -> Any:
+def _required(value: Any, key: str) -> Any:
     if value is None:
         raise HookError(f"{key} is missing")
     return value

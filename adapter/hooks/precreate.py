@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from adapter.base import gojson
 from adapter.errors import NotAdjustable, PrecreateError
-from adapter.hooks.match import Named
+from adapter.hooks.match import NamedHook
 from adapter.host.mount_namespace import programs_namespace
 from adapter.host.paths import in_root
 from adapter.nri import api
@@ -29,7 +29,7 @@ from adapter.programs.process import Process, Program
 from adapter.programs.runner import Runner
 
 
-class Policy(NamedTuple):
+class PrecreatePolicy(NamedTuple):
     """`fail` is whether a failed hook fails the container; otherwise the hook's edits are ignored.
 
     `host_root` is the root directory of the hooks' programs, `runtime` gets their edits.
@@ -43,7 +43,7 @@ class Policy(NamedTuple):
 class HookStep(NamedTuple):
     """One hook of a container. It is killed at its own timeout, or at the deadline of the event."""
 
-    hook: Named
+    hook: NamedHook
     policy: chain.Policy
 
     @property
@@ -67,10 +67,10 @@ class Edits(Driver[HookStep]):
     def __init__(
         self,
         runner: Runner,
-        hooks: Iterable[Named],
+        hooks: Iterable[NamedHook],
         request: api.CreateContainerRequest,
         response: api.CreateContainerResponse,
-        policy: Policy,
+        policy: PrecreatePolicy,
     ) -> None:
         self._original = spec_from(request.pod, request.container)
         self._edited = apply(self._original, response.adjust)
@@ -115,7 +115,7 @@ class Edits(Driver[HookStep]):
         return self._response_before
 
 
-def program(named: Named, host_root: str) -> Program:
+def program(named: NamedHook, host_root: str) -> Program:
     """Returns what is executed for a hook."""
     hook = named.hook
     path = hook.path if programs_namespace.is_foreign else in_root(host_root, hook.path)

@@ -62,19 +62,19 @@ class HookReader:
             self._read()
         if self._steps is None:
             return None
-        is_over: Deferred[None] = Deferred()
-        waiting.append(is_over)
-        self._loop.call_at(due - RESERVE, lambda: self._wait_no_longer(is_over))
-        return is_over
+        end_of_wait: Deferred[None] = Deferred()
+        waiting.append(end_of_wait)
+        self._loop.call_at(due - RESERVE, lambda: self._wait_no_longer(end_of_wait))
+        return end_of_wait
 
-    def _wait_no_longer(self, is_over: Deferred[None]) -> None:
-        if not is_over.done:
+    def _wait_no_longer(self, end_of_wait: Deferred[None]) -> None:
+        if not end_of_wait.done:
             log.warning("hooks: files are still being read; a container gets the hooks that were in force before")
-            is_over.complete()
+            end_of_wait.complete()
 
     def _read(self) -> None:
         """Begins a reading if files have changed; a reading of one step ends here."""
-        if self._directories.changed():
+        if self._directories.has_changed():
             self._steps = self._directories.read()
             self._step(self._steps)
         else:
@@ -95,8 +95,8 @@ class HookReader:
         """Answers the containers of this reading; the next reading is for those that came meanwhile."""
         self._steps = None
         served, self._waiting, self._next = self._waiting, self._next, []
-        for is_over in served:
-            is_over.complete()
+        for end_of_wait in served:
+            end_of_wait.complete()
         if self._waiting:
             self._read()
 

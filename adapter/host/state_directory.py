@@ -37,7 +37,7 @@ def open_file(directory: str, name: str, flags: int, trust: Trust = strict) -> t
     """
     place = os.path.join(directory, name)
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with opened(directory, trust) as at, _named(place):
+    with open_directory(directory, trust) as at, _with_place(place):
         fd = os.open(name, flags, 0o600, dir_fd=at)
         try:
             status = os.fstat(fd)
@@ -54,14 +54,14 @@ def open_file(directory: str, name: str, flags: int, trust: Trust = strict) -> t
 
 
 @contextmanager
-def opened(directory: str, trust: Trust = strict) -> Iterator[int]:
+def open_directory(directory: str, trust: Trust = strict) -> Iterator[int]:
     """Gives a descriptor (O_PATH) of a state directory, which is made if it is missing. Raises ConfigError."""
-    with _named(directory):
+    with _with_place(directory):
         _make(directory, trust, MODE)
         fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if trust is not off:
-            with _named(directory):
+            with _with_place(directory):
                 _judge(directory, os.fstat(fd), stat.S_IWOTH)
         yield fd
     finally:
@@ -87,7 +87,7 @@ def _judge(place: str, status: os.stat_result, forbidden: int) -> None:
 
 
 @contextmanager
-def _named(place: str) -> Iterator[None]:
+def _with_place(place: str) -> Iterator[None]:
     """Raises ConfigError with the place for an OSError inside."""
     try:
         yield

@@ -101,7 +101,7 @@ def off(path: str, root: str = "/") -> str:
     return ""
 
 
-class Trusted:
+class TrustedPrograms:
     """The programs that were judged good. A program is judged again when one of its files has changed.
 
     The interpreters of a script are executed, too.

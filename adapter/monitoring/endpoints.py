@@ -42,11 +42,11 @@ class Endpoints:
         if self._is_open:
             return
         self._is_open = True
-        self._keep_status(directory, trust)
+        self._keep_status_socket(directory, trust)
         for address in listen:
             self._listen(address)
 
-    def _keep_status(self, directory: str, trust: Trust) -> None:
+    def _keep_status_socket(self, directory: str, trust: Trust) -> None:
         """Opens the status socket, again if somebody has removed it."""
         from adapter.monitoring.status import StatusSocket  # noqa: PLC0415 - only now no runtime waits
 
@@ -58,12 +58,12 @@ class Endpoints:
                 self._status = made
         except (OSError, ConfigError) as error:
             place = "" if isinstance(error, ConfigError) else f"{directory}: "
-            self._fails(
+            self._report(
                 "status", f"{place}{getattr(error, 'strerror', None) or error}", "`status` cannot ask this adapter"
             )
         else:
             self._faults.pop("status", None)
-        self._loop.call_at(self._loop.time() + REOPEN_AFTER, lambda: self._keep_status(directory, trust))
+        self._loop.call_at(self._loop.time() + REOPEN_AFTER, lambda: self._keep_status_socket(directory, trust))
 
     def _listen(self, address: str) -> None:
         from adapter.monitoring import metrics  # noqa: PLC0415 - 4 MB
@@ -72,13 +72,13 @@ class Endpoints:
             self._metrics.append(metrics.serve(self._loop, address, self._describe))
         except OSError as error:
             reason = f"metrics.listen: {address}: {error.strerror or error}"
-            self._fails(address, reason, "no metrics, no probes there; the adapter keeps trying")
+            self._report(address, reason, "no metrics, no probes there; the adapter keeps trying")
             self._loop.call_at(self._loop.time() + REOPEN_AFTER, lambda: self._listen(address))
         else:
             self._faults.pop(address, None)
             log.info("metrics and probes at %s", address)
 
-    def _fails(self, what: str, reason: str, meaning: str) -> None:
+    def _report(self, what: str, reason: str, meaning: str) -> None:
         if self._faults.get(what) != reason:
             log.error("%s: %s", reason, meaning)
         self._faults[what] = reason

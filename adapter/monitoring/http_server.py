@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from adapter.base.loop import Loop
 from adapter.base.trunk import Trunk
-from adapter.monitoring.listener import Listener, listening, remove_dead
+from adapter.monitoring.listener import Listener, listening_socket, remove_dead_socket
 
 MAX_REQUEST = 8 << 10
 """Bytes of a request with its header fields."""
@@ -43,9 +43,9 @@ class HttpServer:
         self._clients: dict[_Client, None] = {}
         """In the order in which they came."""
         self._path = listen.removeprefix("unix:") if listen.startswith("unix:") else ""
-        self._listener = Listener(loop, _unix(self._path) if self._path else _tcp(listen), self._accepted)
+        self._listener = Listener(loop, _unix(self._path) if self._path else _tcp(listen), self._on_connection)
 
-    def _accepted(self, connection: socket.socket) -> None:
+    def _on_connection(self, connection: socket.socket) -> None:
         if len(self._clients) >= MAX_CLIENTS:
             next(iter(self._clients)).close()
         client = _Client(self._loop, connection.detach(), self._answer, self._clients.pop)
@@ -116,10 +116,10 @@ def _refusal(status: HTTPStatus) -> Response:
 
 def _tcp(listen: str) -> socket.socket:
     host, _, port = listen.rpartition(":")
-    return listening(socket.AF_INET6 if host.startswith("[") else socket.AF_INET, (host.strip("[]"), int(port)))
+    return listening_socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET, (host.strip("[]"), int(port)))
 
 
 def _unix(path: str) -> socket.socket:
     """Returns a socket at a path, where that of a killed adapter may be."""
-    remove_dead(path)
-    return listening(socket.AF_UNIX, path)
+    remove_dead_socket(path)
+    return listening_socket(socket.AF_UNIX, path)

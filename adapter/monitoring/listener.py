@@ -1,6 +1,6 @@
 """Sockets that others connect to. Without descriptors or memory for one more connection they pause.
 
-A connection that cannot be accepted stays ready: the loop would try without end, and take a whole processor.
+A connection that cannot be on_connection stays ready: the loop would try without end, and take a whole processor.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from contextlib import suppress
 from adapter.base.loop import Loop, Timer
 
 PAUSE = 1.0
-"""Seconds until connections are accepted again."""
+"""Seconds until connections are on_connection again."""
 
 
 class Listener:
     """Accepts connections on the loop."""
 
-    def __init__(self, loop: Loop, listening: socket.socket, accepted: Callable[[socket.socket], object]) -> None:
+    def __init__(self, loop: Loop, listening: socket.socket, on_connection: Callable[[socket.socket], object]) -> None:
         """Takes over a listening socket that does not block, and what gets each connection."""
         self._loop = loop
         self._socket = listening
-        self._accepted = accepted
+        self._accepted = on_connection
         self._timer: Timer | None = None
         self._watch()
 
@@ -52,7 +52,7 @@ class Listener:
         self._socket.close()
 
 
-def listening(family: int, address: str | tuple[str, int]) -> socket.socket:
+def listening_socket(family: int, address: str | tuple[str, int]) -> socket.socket:
     """Returns a socket for a Listener, in a file system one for its owner alone. Raises OSError."""
     made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
@@ -66,7 +66,7 @@ def listening(family: int, address: str | tuple[str, int]) -> socket.socket:
     return made
 
 
-def remove_dead(path: str) -> None:
+def remove_dead_socket(path: str) -> None:
     """Removes a killed adapter's socket, if there is one at the path."""
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as other:
         if stat.S_ISSOCK(os.lstat(path).st_mode) and other.connect_ex(path) == errno.ECONNREFUSED:

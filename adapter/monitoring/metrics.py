@@ -33,7 +33,7 @@ def serve(loop: Loop, listen: str, describe: Callable[[], dict[str, Any]]) -> Ht
     def metrics() -> Response:
         return Response(HTTPStatus.OK, generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4)
 
-    def is_ready() -> Response:
+    def readiness() -> Response:
         state = describe()["state"]
         status = HTTPStatus.OK if state == "joined" else HTTPStatus.SERVICE_UNAVAILABLE
         return Response(status, f"{state}\n".encode())
@@ -41,8 +41,8 @@ def serve(loop: Loop, listen: str, describe: Callable[[], dict[str, Any]]) -> Ht
     registry = CollectorRegistry()
     registry.register(_Collector(describe))
     ProcessCollector(registry=registry)
-    is_healthy = Response(HTTPStatus.OK, b"ok\n")
-    return HttpServer(loop, listen, {"/metrics": metrics, "/healthz": lambda: is_healthy, "/readyz": is_ready})
+    healthy = Response(HTTPStatus.OK, b"ok\n")
+    return HttpServer(loop, listen, {"/metrics": metrics, "/healthz": lambda: healthy, "/readyz": readiness})
 
 
 class _Collector(Collector):
@@ -72,14 +72,14 @@ def families(state: Mapping[str, Any]) -> Iterator[Metric]:
     yield CounterMetricFamily(f"{PREFIX}joins", "How often the adapter has joined a runtime.", state["joins"])
     yield _counter("hooks_injected", "Containers that got the hook of a file.", "file", state["hooks"])
     text = "Answers that came after the deadline."
-    yield _counter("late_answers", text, "event", _each(state["events"], "late"))
+    yield _counter("late_answers", text, "event", _by_name(state["events"], "late"))
     programs = state["programs"]
     text = "Failures of a legacy plugin or precreate hook."
-    yield _counter("program_failures", text, "program", _each(programs, "failures"))
+    yield _counter("program_failures", text, "program", _by_name(programs, "failures"))
     text = "Runs of a legacy plugin or precreate hook that were not done when their time was over."
-    yield _counter("late_programs", text, "program", _each(programs, "late"))
+    yield _counter("late_programs", text, "program", _by_name(programs, "late"))
     text = "Runs of a legacy plugin or precreate hook that were killed."
-    yield _counter("program_kills", text, "program", _each(programs, "killed"))
+    yield _counter("program_kills", text, "program", _by_name(programs, "killed"))
     text = "Processes of a program that were started ahead and wait for an event."
     waiting = GaugeMetricFamily(f"{PREFIX}standby_processes", text, labels=("program",))
     for name, crew in state["standby"].items():
@@ -102,7 +102,7 @@ def _durations(events: Mapping[str, Any], programs: Mapping[str, Any]) -> Iterat
     yield of_runs
 
 
-def _each(entries: Mapping[str, Any], key: str) -> dict[str, float]:
+def _by_name(entries: Mapping[str, Any], key: str) -> dict[str, float]:
     return {name: entry[key] for name, entry in entries.items()}
 
 

@@ -31,12 +31,12 @@ class Service:
             self._interval = int(microseconds) / 2e6  # half of systemd's patience: sd_watchdog_enabled(3)
             self._feed()
 
-    def tell(self, message: str) -> None:
+    def notify(self, message: str) -> None:
         """Sends assignments, one a line, such as `READY=1`. A message that systemd cannot take now is lost."""
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.sendto(message.encode(), self._address)
 
     def _feed(self) -> None:
-        self.tell("WATCHDOG=1")
+        self.notify("WATCHDOG=1")
         self._loop.call_at(self._loop.time() + self._interval, self._feed)

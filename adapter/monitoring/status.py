@@ -12,7 +12,7 @@ from typing import Any
 from adapter.base.loop import WRITE, Loop
 from adapter.host import state_directory
 from adapter.host.trust import Trust, strict
-from adapter.monitoring.listener import Listener, listening, remove_dead
+from adapter.monitoring.listener import Listener, listening_socket, remove_dead_socket
 
 PREFIX = "status-"
 ANSWER_TIMEOUT = 2.0
@@ -31,13 +31,13 @@ class StatusSocket:
         """
         self._loop = loop
         self._describe = describe
-        self._askers: dict[int, _Asker] = {}
+        self._clients: dict[int, _Client] = {}
         name = f"{PREFIX}{os.urandom(4).hex()}"
         self._path = os.path.join(directory, name)
-        with state_directory.opened(directory, trust) as fd:
+        with state_directory.open_directory(directory, trust) as fd:
             for path in _sockets(fd):
-                remove_dead(path)
-            made = listening(socket.AF_UNIX, f"{_short(fd)}/{name}")
+                remove_dead_socket(path)
+            made = listening_socket(socket.AF_UNIX, f"{_short(fd)}/{name}")
         self._status = os.lstat(self._path)
         self._listener = Listener(loop, made, self._answer)
 
@@ -49,31 +49,31 @@ class StatusSocket:
         except FileNotFoundError:
             return False
 
-    def _answer(self, asker: socket.socket) -> None:
+    def _answer(self, client: socket.socket) -> None:
         answer = json.dumps(self._describe()).encode()
-        fd = asker.fileno()
-        self._askers[fd] = _Asker(self._loop, asker, answer, lambda: self._askers.pop(fd))
+        fd = client.fileno()
+        self._clients[fd] = _Client(self._loop, client, answer, lambda: self._clients.pop(fd))
 
     def close(self) -> None:
         """Removes the socket."""
-        for asker in list(self._askers.values()):
-            asker.close()
+        for client in list(self._clients.values()):
+            client.close()
         self._listener.close()
         with suppress(OSError):
             if self.is_there:
                 os.unlink(self._path)
 
 
-class _Asker:
+class _Client:
     """A connection that gets an answer, as fast as the other side reads."""
 
-    def __init__(self, loop: Loop, asker: socket.socket, answer: bytes, on_end: Callable[[], object]) -> None:
+    def __init__(self, loop: Loop, client: socket.socket, answer: bytes, on_end: Callable[[], object]) -> None:
         self._loop = loop
-        self._socket = asker
+        self._socket = client
         self._unsent = memoryview(answer)
         self._on_end = on_end
-        asker.setblocking(False)
-        loop.watch(asker.fileno(), self._send, WRITE)
+        client.setblocking(False)
+        loop.watch(client.fileno(), self._send, WRITE)
         self._limit = loop.call_at(loop.time() + CLIENT_TIMEOUT, self.close)
 
     def _send(self) -> None:
@@ -81,7 +81,7 @@ class _Asker:
             self._unsent = self._unsent[self._socket.send(self._unsent) :]
         except BlockingIOError:
             return
-        except OSError:  # the asker has gone
+        except OSError:  # the client has gone
             self.close()
             return
         if not self._unsent:
@@ -98,19 +98,19 @@ class _Asker:
 def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:
     """Yields what the adapters with a state directory tell; one that does not answer is `{"faults": [...]}`.
 
-    Nobody is asked in a directory that no adapter would use: anybody may answer there. Raises OSError, ConfigError.
+    Nobody is client in a directory that no adapter would use: anybody may answer there. Raises OSError, ConfigError.
     """
     try:
         os.stat(directory)
     except FileNotFoundError:
         return
-    with state_directory.opened(directory, trust) as fd:
+    with state_directory.open_directory(directory, trust) as fd:
         for path in _sockets(fd):
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
-                asked.settimeout(ANSWER_TIMEOUT)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+                client.settimeout(ANSWER_TIMEOUT)
                 try:
-                    asked.connect(path)
-                    told = json.loads(b"".join(iter(lambda: asked.recv(1 << 16), b"")))
+                    client.connect(path)
+                    told = json.loads(b"".join(iter(lambda: client.recv(1 << 16), b"")))
                     if not isinstance(told, dict):
                         raise ValueError("no object")
                     yield told

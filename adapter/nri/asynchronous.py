@@ -167,7 +167,7 @@ class AsyncSession(Session):
         self._tasks = tasks
 
     def _run(self, handler: str, *arguments: Any) -> Any:
-        with named_if_it_blocks(handler):
+        with log_if_it_blocks(handler):
             answer = super()._run(handler, *arguments)
         if not isinstance(answer, Coroutine):
             return answer
@@ -193,7 +193,7 @@ class Tasks:
         """Starts the coroutine of a handler; returns its answer, which comes at `context.due` at the latest."""
         answer: Deferred[Any] = Deferred()
         began = time.monotonic()
-        task = self._loop.create_task(Steps(handler, coroutine), name=handler)
+        task = self._loop.create_task(WatchedCoroutine(handler, coroutine), name=handler)
         self._tasks.add(task)
         if context is not None:
             late = self._loop.call_later(max(0.0, context.due - began), _answer_for, handler, answer, context)
@@ -233,7 +233,7 @@ class Cancelled(CallError):
     """The answer of a cancelled coroutine."""
 
 
-class Steps(Coroutine[Any, Any, Any]):
+class WatchedCoroutine(Coroutine[Any, Any, Any]):
     """The coroutine of a handler. The log names the handler if a step blocks the loop."""
 
     def __init__(self, handler: str, coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -242,12 +242,12 @@ class Steps(Coroutine[Any, Any, Any]):
 
     def send(self, value: Any) -> Any:
         """Runs the next step."""
-        with named_if_it_blocks(self._handler):
+        with log_if_it_blocks(self._handler):
             return self._coroutine.send(value)
 
     def throw(self, *error: Any) -> Any:
         """Runs the next step with an error."""
-        with named_if_it_blocks(self._handler):
+        with log_if_it_blocks(self._handler):
             return self._coroutine.throw(*error)
 
     def close(self) -> None:
@@ -259,7 +259,7 @@ class Steps(Coroutine[Any, Any, Any]):
 
 
 @contextmanager
-def named_if_it_blocks(handler: str) -> Iterator[None]:
+def log_if_it_blocks(handler: str) -> Iterator[None]:
     """Logs a handler's name if this step takes BLOCKED seconds or more."""
     began = time.monotonic()
     try:

@@ -35,11 +35,11 @@ class Map(Part):
         self._shape = shape
         self._kept = kept
 
-    def written(self, container: Any) -> Spec:
+    def to_oci(self, container: Any) -> Spec:
         values = sorted(getattr(self.holder(container), self.name).items())  # as Go does; protobuf's order is random
         return {name: write(self._shape, value) if self._shape else value for name, value in values}
 
-    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = members(before, place), members(after, place)
         target = getattr(self.holder(adjusted), self.name)
         for name in old.keys() - new.keys():
@@ -67,15 +67,17 @@ class Map(Part):
         else:
             target[name] = value
 
-    def applied(self, adjustment: Any, before: Any) -> Any:
+    def apply(self, adjustment: Any, before: Any) -> Any:
         """See Part; removals come first, whatever stands first."""
-        changes = self.written(adjustment)
+        changes = self.to_oci(adjustment)
         marks = set() if self._kept else {name for name in changes if name.startswith(_MARK)}
         kept = {name: value for name, value in (before or {}).items() if _MARK + name not in marks}
         return {**kept, **{name: changes[name] for name in changes if name not in marks}} if changes else before
 
 
-def _changed(old: dict[str, list[Any]], new: dict[str, list[Any]], place: str) -> Iterator[tuple[str, str, Any, Any]]:
+def _differences(
+    old: dict[str, list[Any]], new: dict[str, list[Any]], place: str
+) -> Iterator[tuple[str, str, Any, Any]]:
     """Yields name, place, old and new element of what differs; None for an absent element."""
     for name in {**old, **new}:
         were, become = old.get(name, []), new.get(name, [])
@@ -86,7 +88,7 @@ def _changed(old: dict[str, list[Any]], new: dict[str, list[Any]], place: str) -
             yield name, where, were[0] if were else None, become[0] if become else None
 
 
-class Named(Part):
+class NamedList(Part):
     """An array of objects that have names, one of their members."""
 
     def __init__(
@@ -103,13 +105,13 @@ class Named(Part):
         self._marks = marks
         self._names = names
 
-    def written(self, container: Any) -> list[Spec]:
+    def to_oci(self, container: Any) -> list[Spec]:
         return [write(self._shape, value) for value in getattr(self.holder(container), self.name)]
 
-    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         target = getattr(self.holder(adjusted), self.name)
         old, new = self._by_name(before, place), self._by_name(after, place)
-        for name, where, was, becomes in _changed(old, new, place):
+        for name, where, was, becomes in _differences(old, new, place):
             messages = [None if value is None else read(self._shape, value, where) for value in (was, becomes)]
             if messages[0] != messages[1]:
                 self._refuse(name, messages[1], where)
@@ -134,12 +136,12 @@ class Named(Part):
             named.setdefault(name, []).append(value)
         return named
 
-    def applied(self, adjustment: Any, before: Any) -> Any:
+    def apply(self, adjustment: Any, before: Any) -> Any:
         """See Part; a changed element keeps its place.
 
         Of elements with the same name the first is removed or changed, as the generator does it.
         """
-        changes = self.written(adjustment)
+        changes = self.to_oci(adjustment)
         names = [change[self._key] for change in changes]
         removals = {name for name in names if name.startswith(_MARK) and (self._marks or self._names)}
         removed = {name[1:] for name in removals} - {*names}
@@ -159,12 +161,12 @@ class Named(Part):
         return result if changes else before
 
 
-class Mounts(Named):
+class Mounts(NamedList):
     """The mounts: runtimes sort them, so that a mount comes before those inside it."""
 
-    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         """See Part; refuses to hide or show a mount by the order of those that stay."""
-        super().change(adjusted, before, after, place)
+        super().adjust(adjusted, before, after, place)
         old, new = ([mount["destination"] for mount in mounts or []] for mounts in (before, after))
         stay = {*old} & {*new}
         old, new = [name for name in old if name in stay], [name for name in new if name in stay]
@@ -189,12 +191,12 @@ def _hidden(destinations: list[str]) -> set[str]:
 class Env(Part):
     """The environment, an array of `NAME=VALUE`."""
 
-    def written(self, container: Any) -> list[str]:
+    def to_oci(self, container: Any) -> list[str]:
         return list(container.env)
 
-    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = _variables(before, place), _variables(after, place)
-        for name, where, was, becomes in _changed(old, new, place):
+        for name, where, was, becomes in _differences(old, new, place):
             if becomes is None:
                 raise limits.ENV_REMOVED.at(where)
             _, equals, value = text(becomes, where).partition("=")
@@ -205,7 +207,7 @@ class Env(Part):
                 adjusted.env.add(key=_MARK + name)
             adjusted.env.add(key=name, value=value)
 
-    def applied(self, adjustment: Any, before: Any) -> Any:
+    def apply(self, adjustment: Any, before: Any) -> Any:
         """See Part; a changed variable keeps its first place."""
         changes: list[api.KeyValue] = adjustment.env
         touched = {change.key.removeprefix(_MARK) for change in changes}

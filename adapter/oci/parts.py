@@ -13,7 +13,7 @@ from typing import Any
 from adapter.oci import limits
 from adapter.oci.limits import Limit, inside
 from adapter.oci.shapes import Shape, shape, write
-from adapter.oci.values import Spec, empty, members, read, read_list, texts
+from adapter.oci.values import Spec, is_empty, members, read, read_list, texts
 from adapter.proto import nri_pb2 as api
 
 
@@ -33,27 +33,27 @@ class Part:
             message = getattr(message, name)
         return message
 
-    def written(self, container: Any) -> Any:
+    def to_oci(self, container: Any) -> Any:
         """Returns the OCI value of a container's field; None, or an empty value, if the field is not set."""
         return None
 
-    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         """Puts into an adjustment what turns `before` into `after`, which differ. Raises NotAdjustable."""
-        if not same(before, after):
+        if not is_same(before, after):
             raise limits.NOWHERE.at(_further(before, after, place))
 
-    def applied(self, adjustment: Any, before: Any) -> Any:
+    def apply(self, adjustment: Any, before: Any) -> Any:
         """Returns the value with the adjustment, `before` itself where nothing is adjusted, None for removed."""
         return before
 
 
-def same(before: object, after: object) -> bool:
+def is_same(before: object, after: object) -> bool:
     """Whether two values are the same, as they are or without their empty members."""
     if before == after:
         return True
     if isinstance(before, dict) and isinstance(after, dict):
-        return all(same(before.get(key), after.get(key)) for key in {**before, **after})
-    return empty(before) and empty(after)
+        return all(is_same(before.get(key), after.get(key)) for key in {**before, **after})
+    return is_empty(before) and is_empty(after)
 
 
 def _further(before: object, after: object, place: str) -> str:
@@ -61,7 +61,7 @@ def _further(before: object, after: object, place: str) -> str:
     if "." in place or not isinstance(after, dict):
         return place
     old = before if isinstance(before, dict) else {}
-    return next(inside(place, key) for key in {**old, **after} if not same(old.get(key), after.get(key)))
+    return next(inside(place, key) for key in {**old, **after} if not is_same(old.get(key), after.get(key)))
 
 
 class Group(Part):
@@ -72,30 +72,30 @@ class Group(Part):
         self._parts = parts
         self._unknown = Part()
 
-    def written(self, container: Any) -> Spec:
-        values = {key: part.written(container) for key, part in self._parts.items()}
-        return {key: value for key, value in values.items() if not _says_nothing(value)}
+    def to_oci(self, container: Any) -> Spec:
+        values = {key: part.to_oci(container) for key, part in self._parts.items()}
+        return {key: value for key, value in values.items() if not _is_unset(value)}
 
-    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = members(before, place), members(after, place)
         for key in {**old, **new}:
             was, becomes = old.get(key), new.get(key)
             if was != becomes:
-                self._parts.get(key, self._unknown).change(adjusted, was, becomes, inside(place, key))
+                self._parts.get(key, self._unknown).adjust(adjusted, was, becomes, inside(place, key))
 
-    def applied(self, adjustment: Any, before: Any) -> Spec:
+    def apply(self, adjustment: Any, before: Any) -> Spec:
         """See Part; members that are not adjusted are shared with `before`."""
         result = dict(before or {})
         for key, part in self._parts.items():
-            value = part.applied(adjustment, result.get(key))
+            value = part.apply(adjustment, result.get(key))
             if value is None:
                 result.pop(key, None)
-            elif key in result or not _says_nothing(value):
+            elif key in result or not _is_unset(value):
                 result[key] = value
         return result
 
 
-def _says_nothing(value: object) -> bool:
+def _is_unset(value: object) -> bool:
     return value in (None, "", [], {})
 
 
@@ -105,29 +105,29 @@ USER = shape(api.User, always=("uid", "gid"))
 class User(Part):
     """The user, which NRI tells and cannot change."""
 
-    def written(self, container: Any) -> Spec | None:
+    def to_oci(self, container: Any) -> Spec | None:
         return write(USER, container.user) if container.HasField("user") else None
 
-    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         """See Part. Older runtimes tell no user; Go's encoder then writes a user of zeros, which is no change."""
-        if before is not None or not same({"uid": 0, "gid": 0}, after):
-            super().change(adjusted, before, after, place)
+        if before is not None or not is_same({"uid": 0, "gid": 0}, after):
+            super().adjust(adjusted, before, after, place)
 
 
 class Args(Part):
     """The command, which is replaced as a whole: an empty first argument says so."""
 
-    def written(self, container: Any) -> list[str]:
+    def to_oci(self, container: Any) -> list[str]:
         return list(container.args)
 
-    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         arguments = texts(after, place)
         if arguments:
             adjusted.args.extend(["", *arguments])
-        elif not empty(before):
+        elif not is_empty(before):
             raise limits.ARGS_EMPTIED.at(place)
 
-    def applied(self, adjustment: Any, before: Any) -> Any:
+    def apply(self, adjustment: Any, before: Any) -> Any:
         """See Part; an empty first argument is an argument here."""
         return list(adjustment.args) or before
 
@@ -139,30 +139,30 @@ class Scalar(Part):
         super().__init__(field)
         self._reader = reader
 
-    def written(self, container: Any) -> Any:
+    def to_oci(self, container: Any) -> Any:
         holder = self.holder(container)
         value = getattr(holder, self.name)
         if isinstance(value, str):
             return value
         return value.value if holder.HasField(self.name) else None
 
-    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         value = None if after is None else self._reader(after, place)
         holder = self.holder(adjusted)
         if value in (None, ""):
-            if not empty(before):
+            if not is_empty(before):
                 raise limits.KEPT.at(place)
         elif isinstance(value, str):
             setattr(holder, self.name, value)
         else:
             getattr(holder, self.name).value = value
 
-    def applied(self, adjustment: Any, before: Any) -> Any:
-        value = self.written(adjustment)
+    def apply(self, adjustment: Any, before: Any) -> Any:
+        value = self.to_oci(adjustment)
         return before if value in (None, "") else value
 
 
-class Whole(Part):
+class WholeObject(Part):
     """An object that is replaced as a whole."""
 
     def __init__(self, field: str, shape: Shape, *, removable: bool) -> None:
@@ -171,7 +171,7 @@ class Whole(Part):
         self._shape = shape
         self._removable = removable
 
-    def written(self, container: Any) -> Spec | None:
+    def to_oci(self, container: Any) -> Spec | None:
         holder = self.holder(container)
         # A container has no field for the memory policy.
         if self.name not in holder.DESCRIPTOR.fields_by_name or not holder.HasField(self.name):
@@ -182,27 +182,27 @@ class Whole(Part):
         absent = self._removable and not getattr(message, self._shape.fields[self._shape.required].name)
         return None if absent else write(self._shape, message)
 
-    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         """See Part; a message with the word for an absent object removes."""
         message = self._read(after, place)
-        if message is None and not self._removable and not empty(before):
+        if message is None and not self._removable and not is_empty(before):
             raise limits.KEPT.at(place)
         if message != self._read(before, place):
             getattr(self.holder(adjusted), self.name).CopyFrom(message or self._shape.message())
 
     def _read(self, value: object, place: str) -> Any:
-        return None if empty(members(value, place)) else read(self._shape, value, place)
+        return None if is_empty(members(value, place)) else read(self._shape, value, place)
 
-    def applied(self, adjustment: Any, before: Any) -> Any:
+    def apply(self, adjustment: Any, before: Any) -> Any:
         holder = self.holder(adjustment)
         return self._object(getattr(holder, self.name)) if holder.HasField(self.name) else before
 
 
-class Seccomp(Whole):
+class Seccomp(WholeObject):
     """The seccomp policy."""
 
-    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
-        super().change(adjusted, before, after, place)
+    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+        super().adjust(adjusted, before, after, place)
         policy = adjusted.linux.seccomp_policy
         if policy.HasField("default_errno") and policy.default_errno.value != 1:
             raise limits.SECCOMP_ERRNO.at(f"{place}.defaultErrnoRet")
@@ -213,10 +213,10 @@ class Rdt(Part):
 
     _SHAPE = shape(api.LinuxRdt)
 
-    def written(self, container: Any) -> Spec:
+    def to_oci(self, container: Any) -> Spec:
         return {key: value for key, value in write(self._SHAPE, container.linux.rdt).items() if value}
 
-    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         """See Part; says all members, old and new, and clears what earlier plugins have set.
 
         The removal alone does not do: pkg/adaptation/result.go, adjustRdt, forgets it where anything is set.
@@ -236,7 +236,7 @@ class Rdt(Part):
         message = read(self._SHAPE, members(value, place), place)
         return {field.name: wrapper for field, wrapper in message.ListFields() if wrapper.value}
 
-    def applied(self, adjustment: Any, before: Any) -> Any:
+    def apply(self, adjustment: Any, before: Any) -> Any:
         rdt = adjustment.linux.rdt
         kept = {} if rdt.remove else before or {}
         return {**kept, **write(self._SHAPE, rdt)} if adjustment.linux.HasField("rdt") else before
@@ -251,22 +251,22 @@ class Appended(Part):
         self._shape = shape
         self._kept = kept
 
-    def written(self, container: Any) -> list[Spec]:
+    def to_oci(self, container: Any) -> list[Spec]:
         return [write(self._shape, element) for element in getattr(self.holder(container), self.name)]
 
-    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = (read_list(self._shape, elements, place) for elements in (before, after))
         if new[: len(old)] != old:
             raise self._kept.at(place)
         if new != old:
             getattr(self.holder(adjusted), self.name).extend(new[len(old) :])
 
-    def applied(self, adjustment: Any, before: Any) -> Any:
-        added = self.written(adjustment)
+    def apply(self, adjustment: Any, before: Any) -> Any:
+        added = self.to_oci(adjustment)
         return [*(before or []), *added] if added else before
 
 
-class Limits(Part):
+class CgroupLimits(Part):
     """An object of cgroup limits, which can be set but not removed."""
 
     def __init__(
@@ -278,7 +278,7 @@ class Limits(Part):
         self._no_change = no_change
         self._why = why
 
-    def change(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
+    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = members(before, place), members(after, place)
         for key in {**old, **new}:
             if old.get(key) != new.get(key):
@@ -288,9 +288,9 @@ class Limits(Part):
         """Puts a differing member into the adjustment."""
         was, becomes, where = old.get(key), new.get(key), inside(place, key)
         if key not in self._shape.fields:
-            super().change(adjusted, was, becomes, where)
+            super().adjust(adjusted, was, becomes, where)
         elif becomes is None or (becomes == "" and key in ("cpus", "mems")):
-            if not empty(was):
+            if not is_empty(was):
                 raise limits.KEPT.at(where)
         else:
             message = read(self._shape, {key: becomes}, place)
@@ -300,7 +300,7 @@ class Limits(Part):
             target.SetInParent()
             target.MergeFrom(message)
 
-    def applied(self, adjustment: Any, before: Any) -> Any:
+    def apply(self, adjustment: Any, before: Any) -> Any:
         holder = self.holder(adjustment)
         if not holder.HasField(self.name):
             return before
@@ -310,7 +310,7 @@ class Limits(Part):
         return {**(before or {}), **changes}
 
 
-class Memory(Limits):
+class Memory(CgroupLimits):
     """Memory, of which runtimes take the limit only; they set swap to the same number."""
 
     def _member(self, adjusted: Any, key: str, old: Spec, new: Spec, place: str) -> None:

@@ -23,10 +23,10 @@ def merged(spec: Spec, patch: object) -> Spec:
     `cgroupsPath` at the top, where README-v0.1.0 has it, means that of `linux`. Raises NotAdjustable for a patch that
     cannot be merged; `adjustment` decides whether the result is a specification.
     """
-    return _object(spec, _lowered(as_object(patch, "spec")), "")
+    return _object(spec, _with_cgroups_path_in_linux(as_object(patch, "spec")), "")
 
 
-def _lowered(patch: Spec) -> Spec:
+def _with_cgroups_path_in_linux(patch: Spec) -> Spec:
     """Returns the patch with its top `cgroupsPath` moved to `linux`, unless the patch has one there too."""
     if "cgroupsPath" not in patch:
         return patch

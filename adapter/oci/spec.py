@@ -13,18 +13,18 @@ from google.protobuf.message import Message
 
 from adapter.errors import NotAdjustable
 from adapter.oci import limits
-from adapter.oci.named_parts import Env, Map, Mounts, Named
+from adapter.oci.named_parts import Env, Map, Mounts, NamedList
 from adapter.oci.parts import (
     Appended,
     Args,
+    CgroupLimits,
     Group,
-    Limits,
     Memory,
     Rdt,
     Scalar,
     Seccomp,
     User,
-    Whole,
+    WholeObject,
 )
 from adapter.oci.precision import restore_precision
 from adapter.oci.resources import CPU, HUGEPAGE, MEMORY, PIDS, RULE, resources_from
@@ -52,7 +52,7 @@ HOOKS = {field.json_name: field.name for field in api.Hooks.DESCRIPTOR.fields}
 class _Resources(Group):
     """The cgroup limits."""
 
-    def written(self, container: Any) -> Spec:
+    def to_oci(self, container: Any) -> Spec:
         """See Part; `pids` without a limit are absent, for Go types before runtime-spec 1.3 write a 0 for them."""
         resources = resources_from(container.linux.resources)
         return {key: part for key, part in resources.items() if part or key != "pids"}
@@ -61,30 +61,32 @@ class _Resources(Group):
 _RESOURCES = _Resources(
     devices=Appended("linux.resources.devices", RULE, limits.RULES_KEPT),
     memory=Memory("linux.resources.memory", MEMORY, no_change=lambda limit: limit == 0),
-    cpu=Limits("linux.resources.cpu", CPU),
-    pids=Limits("linux.resources.pids", PIDS, no_change=lambda limit: limit < 0, why=limits.PIDS),
-    hugepageLimits=Named("linux.resources.hugepage_limits", HUGEPAGE, kept=limits.KEPT),
+    cpu=CgroupLimits("linux.resources.cpu", CPU),
+    pids=CgroupLimits("linux.resources.pids", PIDS, no_change=lambda limit: limit < 0, why=limits.PIDS),
+    hugepageLimits=NamedList("linux.resources.hugepage_limits", HUGEPAGE, kept=limits.KEPT),
     unified=Map("linux.resources.unified", kept=limits.KEPT),
 )
 _PROCESS = Group(
     user=User(),
     args=Args(),
     env=Env(),
-    rlimits=Named("rlimits", RLIMIT, kept=limits.RLIMIT_KEPT),
+    rlimits=NamedList("rlimits", RLIMIT, kept=limits.RLIMIT_KEPT),
     oomScoreAdj=Scalar("linux.oom_score_adj", int64),
-    scheduler=Whole("linux.scheduler", SCHEDULER, removable=True),
-    ioPriority=Whole("linux.io_priority", IO_PRIORITY, removable=True),
+    scheduler=WholeObject("linux.scheduler", SCHEDULER, removable=True),
+    ioPriority=WholeObject("linux.io_priority", IO_PRIORITY, removable=True),
 )
 _LINUX = Group(
     sysctl=Map("linux.sysctl"),
     resources=_RESOURCES,
     cgroupsPath=Scalar("linux.cgroups_path", text),
-    namespaces=Named("linux.namespaces", NAMESPACE, names={"network", "pid", "mount", "ipc", "uts", "user", "cgroup"}),
-    devices=Named("linux.devices", DEVICE, kept=limits.DEVICE_KEPT, marks=True),
+    namespaces=NamedList(
+        "linux.namespaces", NAMESPACE, names={"network", "pid", "mount", "ipc", "uts", "user", "cgroup"}
+    ),
+    devices=NamedList("linux.devices", DEVICE, kept=limits.DEVICE_KEPT, marks=True),
     netDevices=Map("linux.net_devices", NET_DEVICE),
     seccomp=Seccomp("linux.seccomp_policy", SECCOMP, removable=False),
     intelRdt=Rdt(),
-    memoryPolicy=Whole("linux.memory_policy", MEMORY_POLICY, removable=False),
+    memoryPolicy=WholeObject("linux.memory_policy", MEMORY_POLICY, removable=False),
 )
 _SPEC = Group(
     process=_PROCESS,
@@ -101,7 +103,7 @@ def spec_from(pod: api.PodSandbox, container: api.Container) -> Spec:
     Values that NRI does not tell (capabilities, root, from older runtimes the user, and so on) are absent. Nothing
     comes from `pod` so far. Reverses pkg/api's FromOCI functions.
     """
-    return _SPEC.written(container)
+    return _SPEC.to_oci(container)
 
 
 def adjustment(before: Spec, after: Spec) -> api.ContainerAdjustment:
@@ -111,7 +113,7 @@ def adjustment(before: Spec, after: Spec) -> api.ContainerAdjustment:
     `limits.LIMITS`, for a change that cannot be expressed.
     """
     adjusted = api.ContainerAdjustment()
-    _SPEC.change(adjusted, before, restore_precision(before, as_object(after, "spec")), "")
+    _SPEC.adjust(adjusted, before, restore_precision(before, as_object(after, "spec")), "")
     return adjusted
 
 
@@ -124,7 +126,7 @@ def apply(spec: Spec, adjustment: api.ContainerAdjustment, *, collected: bool = 
     tests/oci/deviations.py lists are left out. Source: containerd/nri pkg/runtime-tools/generate/generate.go (Adjust),
     pkg/adaptation/result.go (adjustArgs).
     """
-    applied = _SPEC.applied(adjustment, spec)
+    applied = _SPEC.apply(adjustment, spec)
     if adjustment.args[:1] == [""] and not collected:
         applied["process"]["args"] = list(adjustment.args[1:])
     return applied
@@ -138,14 +140,14 @@ def resources_to(before: Mapping[str, Any], after: Mapping[str, Any]) -> api.Lin
     """
     place = "linux.resources"
     adjusted = api.ContainerAdjustment()
-    _RESOURCES.change(adjusted, before, restore_precision(before, as_object(after, place)), place)
-    lost = _lost(adjusted.linux.resources)
+    _RESOURCES.adjust(adjusted, before, restore_precision(before, as_object(after, place)), place)
+    lost = _refused_update(adjusted.linux.resources)
     if lost is not None:
         raise lost
     return adjusted.linux.resources
 
 
-def _lost(resources: api.LinuxResources) -> NotAdjustable | None:
+def _refused_update(resources: api.LinuxResources) -> NotAdjustable | None:
     """Returns the refusal of a change that an update would lose, None if there is none."""
     if resources.devices:
         return limits.UPDATE.at("linux.resources.devices")

@@ -26,13 +26,13 @@ def _instead_of(wanted: str, value: object, place: str) -> Exception:
     return ILL_TYPED.at(place, f"{kind(value)} instead of {wanted}")
 
 
-def empty(value: object) -> bool:
+def is_empty(value: object) -> bool:
     """Whether a value is null, an empty string, array or object, or holds nothing but such values.
 
     Numbers and booleans are never empty, for a value that NRI does not tell need not be 0 or false.
     """
     if isinstance(value, dict):
-        return all(empty(member) for member in value.values())
+        return all(is_empty(member) for member in value.values())
     if isinstance(value, list):
         return all(member is None for member in value)
     return value is None or value == ""
@@ -125,7 +125,7 @@ def read(shape: Shape, value: object, place: str) -> Any:
     for key, member in oci.items():
         field = shape.fields.get(key)
         if field is None:
-            if not empty(member):
+            if not is_empty(member):
                 raise NOWHERE.at(inside(place, key))
         elif member is not None:
             _set(message, field, member, f"{place}.{key}")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from adapter.errors import PluginError
 from adapter.host.mount_namespace import programs_namespace
-from adapter.host.trust import Trust, Trusted, strict
+from adapter.host.trust import Trust, TrustedPrograms, strict
 from adapter.programs.process import Process, Program
 from adapter.programs.runner import Runner
 
@@ -60,7 +60,7 @@ class Programs:
             *directories,
             *(directory for directory in self.path.split(":") if directory not in directories),
         ]
-        self._trusted = Trusted(trust)
+        self._trusted = TrustedPrograms(trust)
 
     def find(self, type_: str) -> str:
         """Returns the path of a plugin's program. Raises PluginError."""

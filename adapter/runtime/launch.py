@@ -39,7 +39,7 @@ class PluginFile(NamedTuple):
 
 
 @dataclass
-class Process:
+class PluginProcess:
     """A launched process, until it is reaped."""
 
     pid: int
@@ -79,7 +79,7 @@ def drop_ins(idx: str, base: str) -> tuple[str, str]:
     return f"{idx}-{base}.conf", f"{base}.conf"
 
 
-def spawn(plugin: PluginFile, output: int | None = None, state: str = "") -> tuple[socket.socket, Process]:
+def spawn(plugin: PluginFile, output: int | None = None, state: str = "") -> tuple[socket.socket, PluginProcess]:
     """Starts a plugin; returns the runtime's end of the trunk and the process. Raises OSError.
 
     The plugin gets what containerd gives: three variables, /dev/null on descriptors 0 to 2, the trunk on 3, nothing
@@ -113,7 +113,7 @@ def spawn(plugin: PluginFile, output: int | None = None, state: str = "") -> tup
     finally:
         os.close(trunk)
         theirs.close()
-    return ours, Process(pid)
+    return ours, PluginProcess(pid)
 
 
 @contextmanager

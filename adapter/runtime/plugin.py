@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError, Message
 from adapter.errors import AdapterError, CallError, MessageTooLarge, RegistrationError, RemoteProtocolError
 from adapter.nri import api, events
 from adapter.runtime.flavour import ALWAYS_DEDICATED, Flavour
-from adapter.runtime.launch import Process
+from adapter.runtime.launch import PluginProcess
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
 READ_SIZE = 64 << 10
@@ -50,7 +50,12 @@ class Plugin:
     """A plugin that was connected. While a method waits for the plugin's answer, it serves the plugin's calls."""
 
     def __init__(
-        self, trunk: socket.socket, flavour: Flavour, updates: Updates, process: Process | None = None, name: str = ""
+        self,
+        trunk: socket.socket,
+        flavour: Flavour,
+        updates: Updates,
+        process: PluginProcess | None = None,
+        name: str = "",
     ) -> None:
         """Takes the runtime's end of the trunk, and where the plugin's unsolicited updates are collected.
 

@@ -116,7 +116,7 @@ _KEYS = {
 }
 
 
-def changed(old: Settings, new: Settings) -> list[str]:
+def changed_keys(old: Settings, new: Settings) -> list[str]:
     """Returns the keys, or the sections, in which two configurations differ."""
     pairs = zip(Settings._fields, old, new, strict=True)
     return [_KEYS.get(name, name) for name, before, after in pairs if before != after]

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import Facts
-from adapter.hooks.match import Matcher, Named
+from adapter.hooks.match import Matcher, NamedHook
 from adapter.hooks.model import parse
 from tests.bench.arena import FRESH, IDLE, REFERENCE, Arena, recorded
 from tests.bench.events import MEMORY_GROUP
@@ -181,7 +181,7 @@ def memory() -> Row:
 def hostile() -> Iterator[Row]:
     """Annotations of 256 KiB, in several shapes. Processor time, for what else runs here is not the question."""
     logging.disable()
-    good = [Named(name.decode(), "", parse(text)) for name, text in files("expressions", MANY)]
+    good = [NamedHook(name.decode(), "", parse(text)) for name, text in files("expressions", MANY)]
     for count in (USUAL, MANY):
         matcher = Matcher(good[:count])
         for what, texts in shapes().items():

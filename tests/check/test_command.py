@@ -11,7 +11,6 @@ import pytest
 
 from adapter.cli import command_line as cli
 from adapter.cli.check import command, configuration, nri, report, runtimes
-from adapter.cli.check.report import Entry
 from tests.check.node import HOOK, Node
 
 
@@ -173,9 +172,9 @@ def test_what_runtimes_stumble_over_in_their_plugin_directory_is_named(node: Nod
 
 def test_a_place_is_written_as_compilers_do_and_the_summary_counts(capsys: pytest.CaptureFixture[str]) -> None:
     places: list[tuple[Any, ...]] = [(), ("/f",), ("/f", 3), ("/f", 3, 4)]
-    assert [str(Entry("ok", "m", *place)) for place in places] == ["m", "/f: m", "/f:3: m", "/f:3:4: m"]
+    assert [str(report.Item("ok", "m", *place)) for place in places] == ["m", "/f: m", "/f:3: m", "/f:3:4: m"]
     for count, text in enumerate(["no problems", "1 problem", "2 problems"]):
-        report.write_text({"part": [Entry("problem", "m")] * count})
+        report.write_text({"part": [report.Item("problem", "m")] * count})
         assert capsys.readouterr().out.splitlines()[-1] == text
 
 

@@ -187,7 +187,7 @@ AT_TIMES += [When(any_of=True, has_bind_mounts=False, commands=C), When(any_of=T
 
 
 def test_conditions_that_never_hold_are_known() -> None:
-    assert [when for when in NEVER + AT_TIMES if hook_files.never(when)] == NEVER
+    assert [when for when in NEVER + AT_TIMES if hook_files.never_holds(when)] == NEVER
 
 
 INTERPRETERS = {"#!": "", "#! ": "", "#!\n": "", "#!/nowhere": "/nowhere", "#! \t/bin/sh\r\n": "/bin/sh\\r"}
@@ -207,7 +207,7 @@ def test_a_program_can_be_started_by_its_owner_and_a_script_if_its_interpreter_i
 
 def test_it_tells_which_directory_takes_long(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    monkeypatch.setattr(hook_files, "telling", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
+    monkeypatch.setattr(hook_files, "announce_if_slow", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
     for name in ("x", "y"):
         node.write(f"one/{name}.json", HOOK)
     node()

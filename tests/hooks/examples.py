@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from adapter.hooks.facts import Facts
-from adapter.hooks.match import Matcher, Named
+from adapter.hooks.match import Matcher, NamedHook
 from adapter.hooks.model import Hook, When
 
 
-def hook(file: str = "a.json", **conditions: Any) -> Named:
+def hook(file: str = "a.json", **conditions: Any) -> NamedHook:
     """A hook with these conditions: fields of When, annotations as a dictionary."""
     conditions["annotations"] = tuple(dict(conditions.get("annotations", {})).items())
     when = When(**conditions)
-    return Named(file, f"/hooks/{file}", Hook("/bin/true", (), (), None, when, ("poststop",)))
+    return NamedHook(file, f"/hooks/{file}", Hook("/bin/true", (), (), None, when, ("poststop",)))
 
 
 def container(
@@ -23,7 +23,7 @@ def container(
     return Facts(annotations or {}, command, binds)
 
 
-def verdict(of: Named, facts: Facts) -> tuple[bool, str]:
+def verdict(of: NamedHook, facts: Facts) -> tuple[bool, str]:
     """Whether the hook matches and why; both ways to ask must agree."""
     matcher = Matcher([of])
     [decision] = matcher.explain(facts)
@@ -33,5 +33,5 @@ def verdict(of: Named, facts: Facts) -> tuple[bool, str]:
     return decision.matched, decision.reason
 
 
-def files(hooks: Iterable[Named]) -> list[str]:
+def files(hooks: Iterable[NamedHook]) -> list[str]:
     return [named.file for named in hooks]

@@ -218,7 +218,7 @@ def test_while_it_reads_in_steps_the_version_before_stays_in_force_until_the_new
     directories = opened(tmp_path)
     for number in range(5):
         (tmp_path / f"{number}.json").write_bytes(text(number, when=f'{{"commands": ["a{number}", "b{number}"]}}'))
-    assert directories.changed()
+    assert directories.has_changed()
     steps = directories.read()
     seen = [len(hooks(directories.matcher)) for _ in steps]
     assert len(seen) == 5 + 10 + 10, "one for each file, one for each pattern to check it, and one to compile it"

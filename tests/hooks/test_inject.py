@@ -6,16 +6,16 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 
 from adapter.hooks.inject import adjustment
-from adapter.hooks.match import Named
+from adapter.hooks.match import NamedHook
 from adapter.hooks.model import STAGES, Hook, When
 from adapter.proto import nri_pb2 as api
 
 
-def named(path: str, *stages: str, timeout: int | None = None) -> Named:
-    return Named(f"{path}.json", "", Hook(path, (path, "-x"), ("A=b",), timeout, When(), stages))
+def named(path: str, *stages: str, timeout: int | None = None) -> NamedHook:
+    return NamedHook(f"{path}.json", "", Hook(path, (path, "-x"), ("A=b",), timeout, When(), stages))
 
 
-def injected(*hooks: Named) -> dict[str, list[str]]:
+def injected(*hooks: NamedHook) -> dict[str, list[str]]:
     """Paths by NRI's field names."""
     message = adjustment(hooks)
     assert message is not None

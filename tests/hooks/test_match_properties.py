@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapter.hooks.facts import Facts
-from adapter.hooks.match import Matcher, Named
+from adapter.hooks.match import Matcher, NamedHook
 from adapter.hooks.model import Hook, When
 from adapter.hooks.patterns import Patterns
 from adapter.hooks.steps import finish
@@ -80,8 +80,8 @@ def holds(when: When, facts: Facts) -> bool:
     return any(held) if when.any_of else bool(held) and all(held)
 
 
-def named(number: int, when: When) -> Named:
-    return Named(f"{number:02}.json", "", Hook("/bin/true", (), (), None, when, ()))
+def named(number: int, when: When) -> NamedHook:
+    return NamedHook(f"{number:02}.json", "", Hook("/bin/true", (), (), None, when, ()))
 
 
 @given(whens=st.lists(WHENS, max_size=12), containers=st.lists(FACTS, min_size=1, max_size=3))

@@ -11,7 +11,7 @@ import pytest
 
 from adapter.errors import AdapterError
 from adapter.hooks import precreate
-from adapter.hooks.match import Named
+from adapter.hooks.match import NamedHook
 from adapter.hooks.model import Hook, When
 from adapter.nri import api
 from adapter.programs.process import PATIENCE
@@ -39,7 +39,7 @@ SAID = "precreate hook /hooks/a.json: "
 class Creation:
     """The creation of a container, in two seconds, with a hook of a later stage injected already."""
 
-    def __init__(self, loop: SteppedLoop, *hooks: Named, fail: bool = True, host_root: str = "/") -> None:
+    def __init__(self, loop: SteppedLoop, *hooks: NamedHook, fail: bool = True, host_root: str = "/") -> None:
         env, pod = ["PATH=/bin", "A=1"], api.PodSandbox(id="p", namespace="default", name="web")
         container = api.Container(id="c1", name="nginx", args=["sleep"], env=env, annotations={"note": "x"})
         request = api.CreateContainerRequest(pod=pod, container=container)
@@ -51,7 +51,7 @@ class Creation:
         self.loop = loop
         self.settled: tuple[api.CreateContainerResponse | None, Exception | None] | None = None
         self.runner = Runner(loop)
-        edits = precreate.Edits(self.runner, hooks, request, response, precreate.Policy(fail, host_root))
+        edits = precreate.Edits(self.runner, hooks, request, response, precreate.PrecreatePolicy(fail, host_root))
         edits.go()
         edits.answer_by(loop.now + 2)
         edits.answer.then(self._settle)
@@ -91,9 +91,9 @@ class Run:
         args: tuple[str, ...] = (),
         env: tuple[str, ...] = PATH,
         timeout: int | None = None,
-    ) -> Named:
+    ) -> NamedHook:
         made = Hook(self.programs.shell(name, script), args, env, timeout, When(always=True), ("precreate",))
-        return Named(f"{name}.json", f"/hooks/{name}.json", made)
+        return NamedHook(f"{name}.json", f"/hooks/{name}.json", made)
 
     def __call__(self, *scripts: str, fail: bool = True, **options: Any) -> Creation:
         """Creates a container with hooks a, b, ...; options are those of each hook."""
@@ -148,7 +148,7 @@ def test_a_hook_whose_file_is_odd_runs_as_with_podman(run: Run) -> None:
     ):
         assert run(A2, **odd).env == {"A": "2"}, odd
     made = Hook("/bin/cat", (), (), None, When(always=True), ("precreate",))
-    assert not Creation(run.loop, Named("a.json", "/hooks/a.json", made)).error, "called by its path"
+    assert not Creation(run.loop, NamedHook("a.json", "/hooks/a.json", made)).error, "called by its path"
 
 
 def test_what_cannot_be_passed_to_a_program_fails_the_hook_and_leaks_nothing(run: Run) -> None:

@@ -15,7 +15,7 @@ import pytest
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import Facts
 from adapter.hooks.file import HookFile
-from adapter.hooks.match import Matcher, Named
+from adapter.hooks.match import Matcher, NamedHook
 from adapter.hooks.reader import RESERVE, HookReader
 
 from .hookdirs import Scene, Watching, later, text
@@ -82,7 +82,7 @@ def test_where_nothing_that_matters_has_changed_a_container_has_its_hooks_at_onc
     daemon = Daemon(place, started=True)
     assert daemon.create("a")
     os.utime(place / "x.json", (1, 1))
-    assert daemon.directories.changed()
+    assert daemon.directories.has_changed()
     assert daemon.create("b")
     assert daemon.answers == {"a": ["1"], "b": ["1"]}
 
@@ -184,9 +184,9 @@ def test_a_change_wakes_the_loop_which_reads_it_though_no_container_comes(
     monkeypatch.setattr(scene, "WAKE", daemon.wake, raising=False)
     for _ in range(3):
         scene.play(change)
-        assert daemon.directories.changed()
+        assert daemon.directories.has_changed()
         daemon.wake()
-        assert not daemon.directories.changed()
+        assert not daemon.directories.has_changed()
         for name in ("hooks.d", "away", "a"):
             if (place.parent / name).exists():
                 scene.rm(name)
@@ -217,7 +217,7 @@ def test_a_container_that_cannot_be_matched_fails_alone(
     bad = Facts({}, "/bin/bad", False)
     real = Matcher.match
 
-    def match(self: Matcher, facts: Facts) -> list[Named]:
+    def match(self: Matcher, facts: Facts) -> list[NamedHook]:
         if facts is bad:
             raise MemoryError("no memory")
         return real(self, facts)

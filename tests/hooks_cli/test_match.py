@@ -246,6 +246,6 @@ def test_wrong_usage_ends_with_2(words: list[str], capsys: pytest.CaptureFixture
 def test_it_tells_that_it_reads_many_files(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.hook("x.json")
     told: list[str] = []
-    monkeypatch.setattr("adapter.cli.hooks_match.telling", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
+    monkeypatch.setattr("adapter.cli.hooks_match.announce_if_slow", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
     assert node() == 0
     assert told == ["reading the hook files"]

@@ -21,7 +21,7 @@ from adapter.hooks import decode
 from adapter.hooks.decode import HookError
 from adapter.hooks.facts import Facts
 from adapter.hooks.inject import adjustment
-from adapter.hooks.match import Matcher, Named, order
+from adapter.hooks.match import Matcher, NamedHook, sort_key
 from adapter.hooks.model import Hook, When, parse
 from adapter.hooks.patterns import MAX_PROGRAM, Patterns, fault
 from adapter.hooks.steps import finish
@@ -147,8 +147,8 @@ def package() -> Iterator[Package]:
         yield started
 
 
-def named(file: str) -> Named:
-    return Named(file, "", Hook("", (), (), None, When(), ()))
+def named(file: str) -> NamedHook:
+    return NamedHook(file, "", Hook("", (), (), None, When(), ()))
 
 
 @dataclass
@@ -183,7 +183,7 @@ def ours(case: Case, failing: Sequence[bytes] = ()) -> Outcome:
                     parsed = parse(content, precreate="precreate" in case.extension_stages)
                     if not os.path.exists(parsed.path):  # which `directory` looks after
                         raise HookError("its program is missing")
-                    hooks[name] = Named(name.decode("utf-8", "surrogateescape"), "", parsed)
+                    hooks[name] = NamedHook(name.decode("utf-8", "surrogateescape"), "", parsed)
                 except HookError:
                     bad.add((index, name))
     matcher = Matcher(hooks.values())
@@ -197,11 +197,11 @@ def ours(case: Case, failing: Sequence[bytes] = ()) -> Outcome:
     return Outcome(bad, [name for name in names if name not in failing], list(map(_bytes, matched)), injected(matched))
 
 
-def _bytes(named: Named) -> bytes:
+def _bytes(named: NamedHook) -> bytes:
     return named.file.encode("utf-8", "surrogateescape")
 
 
-def injected(hooks: Sequence[Named]) -> Mapping[str, Any]:
+def injected(hooks: Sequence[NamedHook]) -> Mapping[str, Any]:
     """What we inject, in the words of the OCI specification."""
     message = adjustment(hooks)
     found: dict[str, Any] = MessageToDict(message)["hooks"] if message else {}
@@ -249,9 +249,9 @@ def test_names_are_lower_cased_alike_whatever_they_are_made_of(package: Package)
     assert len(changed) > 1000
     characters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code <= 0xDFFF]
     cased = {name for name in characters if name in changed or not name == name.lower() == name.upper()}
-    assert not [name for name in cased if order(named(name)) != (changed.get(name, name), name)]
+    assert not [name for name in cased if sort_key(named(name)) != (changed.get(name, name), name)]
     rest = "".join(name for name in characters if name not in cased)
-    assert order(named(rest)) == (rest, rest)
+    assert sort_key(named(rest)) == (rest, rest)
 
 
 @pytest.mark.parametrize("deviation", DEVIATIONS.values(), ids=DEVIATIONS)

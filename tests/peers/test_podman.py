@@ -20,7 +20,7 @@ from adapter import container_files
 from adapter.hooks import inject, precreate
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import facts
-from adapter.hooks.match import Named
+from adapter.hooks.match import NamedHook
 from adapter.nri import api
 from adapter.oci.spec import apply, spec_from
 from adapter.programs.runner import Runner
@@ -119,7 +119,7 @@ def samples(podman: Podman) -> Path:
     return directory
 
 
-def ours(config: Path, directories: Sequence[Path]) -> list[Named]:
+def ours(config: Path, directories: Sequence[Path]) -> list[NamedHook]:
     """The hooks that we would inject into the container of a config.json."""
     described = container_files.read(str(config))
     hooks = Directories([str(directory) for directory in directories], watch=False)
@@ -128,7 +128,7 @@ def ours(config: Path, directories: Sequence[Path]) -> list[Named]:
     return matcher.match(facts(described.pod, described.container))
 
 
-def as_oci(named: Named) -> dict[str, Any]:
+def as_oci(named: NamedHook) -> dict[str, Any]:
     hook = named.hook
     given = {"path": hook.path, "args": list(hook.args), "env": list(hook.env), "timeout": hook.timeout}
     return {key: value for key, value in given.items() if value not in ([], None)}
@@ -140,7 +140,7 @@ def podmans(config: Path) -> Mapping[str, Any]:
     return found
 
 
-def compare(config: Path, directories: Sequence[Path]) -> list[Named]:
+def compare(config: Path, directories: Sequence[Path]) -> list[NamedHook]:
     """Asserts that podman and we are of one mind about all stages and their order; returns the hooks."""
     theirs, hooks = podmans(config), ours(config, directories)
     # podman 4.3 writes prestart as such; later ones deliver it as createRuntime, as we do.
@@ -187,7 +187,7 @@ def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: S
     hooks = editors.match(facts(described.pod, described.container))
     request = api.CreateContainerRequest(pod=described.pod, container=described.container)
     heard: list[Any] = []
-    edits = precreate.Edits(Runner(loop), hooks, request, api.CreateContainerResponse(), precreate.Policy())
+    edits = precreate.Edits(Runner(loop), hooks, request, api.CreateContainerResponse(), precreate.PrecreatePolicy())
     edits.go()
     edits.answer_by(loop.now + 60)
     edits.answer.then(lambda response, error: heard.append(error or response))

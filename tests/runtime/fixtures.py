@@ -20,7 +20,7 @@ import pytest
 
 from adapter.nri import api
 from adapter.runtime import Flavour, Plugin, PluginFile, Runtime, launch, runtime
-from adapter.runtime.launch import SOCKET_FD, Process, drop_in
+from adapter.runtime.launch import SOCKET_FD, PluginProcess, drop_in
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,7 +28,7 @@ exec_ = launch.spawn
 """How the product starts plugins."""
 
 
-def forked(plugin: PluginFile, output: int | None = None, state: str = "") -> tuple[socket.socket, Process]:
+def forked(plugin: PluginFile, output: int | None = None, state: str = "") -> tuple[socket.socket, PluginProcess]:
     """Starts a plugin as `exec_` does, but forks one of ours off."""
     source = plugin.path.read_bytes()
     if not source.startswith(PRELUDE.encode()):
@@ -59,7 +59,7 @@ def forked(plugin: PluginFile, output: int | None = None, state: str = "") -> tu
         finally:
             os._exit(code)
     theirs.close()
-    return ours, Process(pid)
+    return ours, PluginProcess(pid)
 
 
 @pytest.fixture

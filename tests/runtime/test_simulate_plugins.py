@@ -189,7 +189,7 @@ def test_a_missing_interpreter_is_named(plugins: Plugins, simulate: Simulate) ->
 
 def test_it_tells_for_which_event_it_waits(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    monkeypatch.setattr(play, "telling", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
+    monkeypatch.setattr(play, "announce_if_slow", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
     simulate.json("-plugin", simulate.sets("10-a"))
     assert told == ["starting the plugins", *(f"waiting for the plugins' answers to {event}" for event in LIFE)]
 

@@ -7,7 +7,7 @@ import re
 import stat
 
 from adapter import settings
-from adapter.cli.check.report import NOTE, OK, PROBLEM, Entry
+from adapter.cli.check.report import NOTE, OK, PROBLEM, Item
 from adapter.cli.commands import PROGRAM
 from adapter.errors import ConfigError
 from adapter.host.paths import in_root
@@ -19,7 +19,7 @@ UNIT = f"/etc/systemd/system/{PROGRAM}.service"
 """The service of systemd that `install -external` makes."""
 
 
-def read(file: str) -> tuple[Settings, list[Entry]]:
+def read(file: str) -> tuple[Settings, list[Item]]:
     """Returns the settings in a file, by default in the file that is in force, and the entries on the file.
 
     Raises ConfigError for a named file that cannot be read.
@@ -30,26 +30,29 @@ def read(file: str) -> tuple[Settings, list[Entry]]:
         raise errors[0]
     if errors:
         return config, list(map(_problem, errors))
-    return config, [Entry(OK, "in order" if os.path.exists(path) else "not there: the defaults hold", path)]
+    return config, [Item(OK, "in order" if os.path.exists(path) else "not there: the defaults hold", path)]
 
 
-def launch(host_root: str) -> list[Entry]:
+def launch(host_root: str) -> list[Item]:
     """Returns the entries on who starts the adapter.
 
     That is the directory from which runtimes launch plugins, where one bad name affects all plugins, or systemd.
     """
     directory = in_root(host_root, PLUGINS)
     problems = [
-        Entry(PROBLEM, reason, f"{directory}/{name}")
+        Item(PROBLEM, reason, f"{directory}/{name}")
         for name in _names(host_root)
         if (reason := _fault(host_root, f"{PLUGINS}/{name}"))
     ]
     links = _links(host_root)
     if links:
-        return [*problems, Entry(OK, f"the adapter is launched as {', '.join(links)}", directory)]
+        return [*problems, Item(OK, f"the adapter is launched as {', '.join(links)}", directory)]
     if os.path.exists(in_root(host_root, UNIT)):
-        return [*problems, Entry(OK, "systemd starts the adapter", UNIT)]
-    return [*problems, Entry(NOTE, "the adapter is not in there: runtimes do not launch it by themselves", directory)]
+        return [*problems, Item(OK, "systemd starts the adapter", UNIT)]
+    return [
+        *problems,
+        Item(NOTE, "the adapter is not in there: runtimes do not launch it by themselves", directory),
+    ]
 
 
 def names(host_root: str) -> set[str]:
@@ -58,10 +61,10 @@ def names(host_root: str) -> set[str]:
     return {name for link in links for name in (link, link.partition("-")[2])}
 
 
-def _problem(error: ConfigError) -> Entry:
+def _problem(error: ConfigError) -> Item:
     file, _, line = error.place.rpartition(":")
     place = (file, int(line)) if file and line.isdigit() else (error.place, 0)
-    return Entry(PROBLEM, error.reason, *place)
+    return Item(PROBLEM, error.reason, *place)
 
 
 def _drop_in() -> str:

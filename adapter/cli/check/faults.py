@@ -14,8 +14,8 @@ import jsonschema
 
 import adapter
 from adapter.base import gojson
-from adapter.cli.check.report import NOTE, PROBLEM, Entry
-from adapter.container_files.document import Path as Steps
+from adapter.cli.check.report import NOTE, PROBLEM, Item
+from adapter.container_files.document import Path as ValuePath
 from adapter.errors import nearest
 
 HOOK_1_0_0 = "hooks/schemas/hook-1.0.0.json"
@@ -36,7 +36,7 @@ _TYPES = {
 }
 
 
-def find(text: bytes, file: str, schema: str = "") -> list[Entry]:
+def find(text: bytes, file: str, schema: str = "") -> list[Item]:
     """Returns the faults of a valid JSON text, from its top to its end; what Go ignores is a note.
 
     Without a schema, the text is a hook file, and its version tells the schema.
@@ -44,16 +44,16 @@ def find(text: bytes, file: str, schema: str = "") -> list[Entry]:
     try:
         data = json.loads(text.decode("utf-8", "replace"))
     except (ValueError, RecursionError):  # a value that Python cannot represent
-        return [Entry(NOTE, "larger or deeper than can be checked", file)]
+        return [Item(NOTE, "larger or deeper than can be checked", file)]
     entries = {
-        Entry(status, message, file, *gojson.position(text, gojson.locate(text, path)))
+        Item(status, message, file, *gojson.position(text, gojson.locate(text, path)))
         for error in validator(schema or _schema_of_hook(data)).iter_errors(data)
         for path, message, status in _faults(error)
     }
     return sorted(entries, key=by_place)
 
 
-def placeholders(text: bytes, file: str) -> list[Entry]:
+def placeholders(text: bytes, file: str) -> list[Item]:
     """Returns an entry for each place of a JSON text with a placeholder that nobody has replaced."""
     try:
         texts = list(_texts(json.loads(text.decode("utf-8", "replace")), ()))
@@ -61,13 +61,13 @@ def placeholders(text: bytes, file: str) -> list[Entry]:
         return []
     found = [(path, match[0]) for path, one in texts if (match := _PLACEHOLDER.search(one))]
     return [
-        Entry(PROBLEM, f"{gojson.path_name(path)}: {name} is a placeholder that nobody has replaced", file, *place)
+        Item(PROBLEM, f"{gojson.path_name(path)}: {name} is a placeholder that nobody has replaced", file, *place)
         for path, name in dict(found).items()
         for place in [gojson.position(text, gojson.locate(text, path))]
     ]
 
 
-def _texts(value: Any, path: Steps) -> Iterator[tuple[Steps, str]]:
+def _texts(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, str]]:
     """Yields every string in a value, keys included, with its path."""
     if isinstance(value, str):
         yield path, value
@@ -94,7 +94,7 @@ def validator(schema: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
 
 
-def _faults(error: Any) -> Iterator[tuple[Steps, str, str]]:
+def _faults(error: Any) -> Iterator[tuple[ValuePath, str, str]]:
     """Yields the path, the message and the status of each fault in an error of jsonschema."""
     path = tuple(error.absolute_path)
     if error.validator == "additionalProperties":
@@ -111,7 +111,7 @@ def _faults(error: Any) -> Iterator[tuple[Steps, str, str]]:
         yield path, f"{gojson.path_name(path)}: {_reason(error)}" if path else _reason(error), PROBLEM
 
 
-def _unknown_key(path: Steps, key: str, known: list[str]) -> tuple[str, str]:
+def _unknown_key(path: ValuePath, key: str, known: list[str]) -> tuple[str, str]:
     by_fold = {gojson.fold(spelling): spelling for spelling in known}
     if gojson.fold(key) in by_fold:
         return f"{gojson.path_name(path)} is read as {by_fold[gojson.fold(key)]!r}, but not by everybody", NOTE

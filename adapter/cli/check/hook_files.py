@@ -10,8 +10,8 @@ from adapter.base import gojson
 from adapter.base.sanitize import printable
 from adapter.cli.arguments import count
 from adapter.cli.check import faults, program
-from adapter.cli.check.report import NOTE, OK, PROBLEM, Entry
-from adapter.cli.progress import telling
+from adapter.cli.check.report import NOTE, OK, PROBLEM, Item
+from adapter.cli.progress import announce_if_slow
 from adapter.errors import ConfigError
 from adapter.hooks import keys, model, patterns
 from adapter.hooks.decode import Document, HookError
@@ -42,18 +42,18 @@ class HookFiles:
         self._reasons = dict(hooks.problems)
         self._is_off = settings.enabled is False
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[Item]:
         """Yields the entries on the directories in their order, and on each file in them."""
         if self._is_off:
-            yield Entry(NOTE, "switched off (hooks.enabled)")
+            yield Item(NOTE, "switched off (hooks.enabled)")
         for directory in self._directories:
             files = _files(directory)
             yield self._directory(directory, files)
-            with telling(f"checking {count(len(files), 'hook file')} in {directory}"):
+            with announce_if_slow(f"checking {count(len(files), 'hook file')} in {directory}"):
                 for file in files:
                     yield from self._file(file)
             for other in sorted({*_files(directory, "*.[jJ][sS][oO][nN]")}.difference(files)):
-                yield Entry(NOTE, "not a hook file: its name does not end in .json", other)
+                yield Item(NOTE, "not a hook file: its name does not end in .json", other)
 
     def paths(self) -> Iterator[tuple[str, str]]:
         """Yields each file, and each program of the hooks in force, with its root directory."""
@@ -63,40 +63,40 @@ class HookFiles:
             _, search, _ = program_of(hook)
             yield from ((file, self._host_root) for file in interpreters(hook.path, search, self._host_root))
 
-    def _directory(self, directory: str, files: Sequence[str]) -> Entry:
+    def _directory(self, directory: str, files: Sequence[str]) -> Item:
         if directory in self._reasons:
-            return Entry(PROBLEM, self._reasons[directory], directory)
+            return Item(PROBLEM, self._reasons[directory], directory)
         if not os.path.isdir(directory):
-            return Entry(OK, "not there: no hooks", directory)
+            return Item(OK, "not there: no hooks", directory)
         used = sum(printable(file) in self.in_force for file in files)
-        return Entry(OK, f"{count(len(files), 'file')}, {count(used, 'hook')} in force", directory)
+        return Item(OK, f"{count(len(files), 'file')}, {count(used, 'hook')} in force", directory)
 
-    def _file(self, file: str) -> Iterator[Entry]:
+    def _file(self, file: str) -> Iterator[Item]:
         masks = "masks files of its name in the directories before"
         reason = self._trust(file, "/")
         if reason:
-            yield Entry(PROBLEM, f"not used: {reason}", file)
+            yield Item(PROBLEM, f"not used: {reason}", file)
             return
         if os.path.realpath(file) == os.devnull:
-            yield Entry(OK, f"a link to {os.devnull}: {masks}", file)
+            yield Item(OK, f"a link to {os.devnull}: {masks}", file)
             return
         try:
             text, _ = read(file)
             hook, errors = model.examine(text, precreate=self._precreate) if text else (None, [])
         except (OSError, ConfigError) as error:
-            yield Entry(PROBLEM, self._reasons.get(printable(file)) or str(error), file)
+            yield Item(PROBLEM, self._reasons.get(printable(file)) or str(error), file)
         except HookError as error:
-            yield from _unused(_faults(text, file, [error]))
+            yield from _not_used(_faults(text, file, [error]))
         else:
             if hook is None:
-                yield Entry(OK, f"empty: {masks}", file)
+                yield Item(OK, f"empty: {masks}", file)
             elif errors:
                 found = _faults(text, file, errors)
-                yield from _unused([*found, *self._program(file, hook, found)])
+                yield from _not_used([*found, *self._program(file, hook, found)])
             else:
                 yield from self._good(file, text, hook)
 
-    def _good(self, file: str, text: bytes, hook: Hook) -> Iterator[Entry]:
+    def _good(self, file: str, text: bytes, hook: Hook) -> Iterator[Item]:
         """Yields the entries on a file that can be parsed."""
         found = _faults(text, file)
         for pattern in dict.fromkeys(model.patterns_of(hook.when)):
@@ -104,37 +104,37 @@ class HookFiles:
             if size > LARGE:
                 slow = f"the pattern {pattern!r} has {size} instructions, more than {LARGE}: slow for long annotations"
                 error = Document(text).error(slow, pattern)
-                found.append(Entry(PROBLEM, error.reason, file, error.line, error.column))
+                found.append(Item(PROBLEM, error.reason, file, error.line, error.column))
         if printable(file) not in self.in_force:
             reason = self._reasons.get(printable(file))
             if reason is None:
-                yield from [*found, Entry(NOTE, f"masked by {self._mask(file)}", file)]
+                yield from [*found, Item(NOTE, f"masked by {self._mask(file)}", file)]
             else:
-                yield from _unused(found if _is_about_path(found) else [Entry(PROBLEM, reason, file), *found])
+                yield from _not_used(found if _is_about_path(found) else [Item(PROBLEM, reason, file), *found])
             return
         yield from found
         stages = ", ".join(hook.stages)
-        yield from list(self._program(file, hook, found)) or [Entry(OK, f"{stages}: {hook.path}", file)]
+        yield from list(self._program(file, hook, found)) or [Item(OK, f"{stages}: {hook.path}", file)]
         yield from self._foreign_keys(file, text, hook)
-        if not stages or never(hook.when):
+        if not stages or never_holds(hook.when):
             why = "its conditions never hold" if stages else "it has no stages"
-            yield Entry(NOTE, f"no container gets this hook: {why}", file)
+            yield Item(NOTE, f"no container gets this hook: {why}", file)
         if {"prestart", "createRuntime"} <= set(hook.stages):
-            yield Entry(NOTE, "injected twice: prestart and createRuntime are the same stage", file)
+            yield Item(NOTE, "injected twice: prestart and createRuntime are the same stage", file)
 
-    def _foreign_keys(self, file: str, text: bytes, hook: Hook) -> Iterator[Entry]:
+    def _foreign_keys(self, file: str, text: bytes, hook: Hook) -> Iterator[Item]:
         """Yields each pattern for keys that only another runtime than those of the node has."""
         for pattern, _ in hook.when.annotations:
             key = keys.foreign(pattern)
             if key is not None and key.other in self._runtimes:
                 error = Document(text).error(f"{key}", pattern)
-                yield Entry(NOTE, error.reason, file, error.line, error.column)
+                yield Item(NOTE, error.reason, file, error.line, error.column)
 
-    def _program(self, file: str, hook: Hook, found: Sequence[Entry]) -> Iterator[Entry]:
+    def _program(self, file: str, hook: Hook, found: Sequence[Item]) -> Iterator[Item]:
         """Yields why the hook's program cannot be started, unless a fault that was found is about its path."""
         fault = not _is_about_path(found) and program.fault(hook.path, self._host_root)
         if fault:
-            yield Entry(PROBLEM, f"its program {hook.path} {fault}", file)
+            yield Item(PROBLEM, f"its program {hook.path} {fault}", file)
 
     def _mask(self, file: str) -> str:
         """Returns the file that masks another."""
@@ -148,7 +148,7 @@ def _files(directory: str, pattern: str = "*.json") -> list[str]:
     return [os.path.join(directory, name) for name in sorted(names)]
 
 
-def never(when: When) -> bool:
+def never_holds(when: When) -> bool:
     """Whether the conditions hold for no container at all."""
     conditions = [when.always, when.has_bind_mounts, *when.annotations, *when.commands]
     if when.any_of:
@@ -156,21 +156,21 @@ def never(when: When) -> bool:
     return False in (when.always, when.has_bind_mounts) or all(condition is None for condition in conditions)
 
 
-def _is_about_path(found: Sequence[Entry]) -> bool:
+def _is_about_path(found: Sequence[Item]) -> bool:
     """Whether one of the problems is about the path of the hook's program, in either version of the format."""
     return any(entry.status == PROBLEM and entry.message.startswith(("hook.path: ", "hook: ")) for entry in found)
 
 
-def _unused(found: Sequence[Entry]) -> Iterator[Entry]:
+def _not_used(found: Sequence[Item]) -> Iterator[Item]:
     """Yields the entries on a file that is not used; the first problem says so."""
     first = next(entry for entry in found if entry.status == PROBLEM)
     for entry in found:
         yield entry._replace(message=f"not used: {entry.message}") if entry is first else entry
 
 
-def _faults(text: bytes, file: str, errors: Sequence[HookError] = ()) -> list[Entry]:
+def _faults(text: bytes, file: str, errors: Sequence[HookError] = ()) -> list[Item]:
     """Returns every fault of a file, one for each place; `errors` are those that the parser has found."""
-    found = {Entry(PROBLEM, error.reason, file, error.line, error.column) for error in errors}
+    found = {Item(PROBLEM, error.reason, file, error.line, error.column) for error in errors}
     try:
         gojson.document(text)
     except gojson.JSONError:

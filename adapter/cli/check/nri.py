@@ -9,7 +9,7 @@ from glob import glob
 from typing import Any, NamedTuple
 
 from adapter.cli.check import configuration
-from adapter.cli.check.report import NOTE, OK, PROBLEM, Entry
+from adapter.cli.check.report import NOTE, OK, PROBLEM, Item
 from adapter.errors import ConfigError
 from adapter.host import paths
 from adapter.host.paths import in_root
@@ -53,30 +53,30 @@ RUNTIMES = {
 }
 
 
-def check(name: str, host_root: str) -> Iterator[Entry]:
+def check(name: str, host_root: str) -> Iterator[Item]:
     """Yields whether NRI is on in a runtime, how to switch it on, and what keeps adapters from joining."""
     runtime, file = RUNTIMES[name], main_file(name)
     try:
         settings = read(name, host_root)
         misplaced = [(path, key) for path, config in _files(name, host_root) for key in _misplaced(config, runtime)]
     except ConfigError as error:
-        yield Entry(PROBLEM, f"{error.reason}: {name} may not start", error.place)
+        yield Item(PROBLEM, f"{error.reason}: {name} may not start", error.place)
         return
     switch, directory = settings.get(runtime.switch), settings.get(runtime.plugins) or configuration.PLUGINS
     if switch is None:
-        yield Entry(NOTE, f"{name}: NRI is {runtime.default}; to switch it on: {runtime.hint}", file)
+        yield Item(NOTE, f"{name}: NRI is {runtime.default}; to switch it on: {runtime.hint}", file)
     elif switch is runtime.on:
-        yield Entry(OK, f"{name}: NRI is on", file)
+        yield Item(OK, f"{name}: NRI is on", file)
     else:
-        yield Entry(PROBLEM, f"{name}: NRI is off; to switch it on: {runtime.hint}", file)
+        yield Item(PROBLEM, f"{name}: NRI is off; to switch it on: {runtime.hint}", file)
     if settings.get(runtime.connections) is True:
         text = "only an adapter that it has launched can join, and cannot join again"
-        yield Entry(NOTE, f"{name}: {runtime.connections} is set: {text}", file)
+        yield Item(NOTE, f"{name}: {runtime.connections} is set: {text}", file)
     if directory != configuration.PLUGINS:
-        yield Entry(NOTE, f"{name}: it launches the plugins in {directory}, not in {configuration.PLUGINS}", file)
+        yield Item(NOTE, f"{name}: it launches the plugins in {directory}, not in {configuration.PLUGINS}", file)
     for path, key in misplaced:
         right = next(own for own in runtime.timeouts if own.endswith(key.rpartition(".")[2].removeprefix("nri_")))
-        yield Entry(PROBLEM, f"{name}: it ignores {key}; it reads {right} in [{_table(runtime.table)}]", path)
+        yield Item(PROBLEM, f"{name}: it ignores {key}; it reads {right} in [{_table(runtime.table)}]", path)
 
 
 def main_file(name: str) -> str:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from adapter.base import gojson
 from adapter.cli.arguments import count
 from adapter.cli.check import faults, program
-from adapter.cli.check.report import NOTE, OK, PROBLEM, Entry
+from adapter.cli.check.report import NOTE, OK, PROBLEM, Item
 from adapter.errors import ConfigError, PluginError
 from adapter.host.mount_namespace import programs_namespace
 from adapter.legacy import config
@@ -17,35 +17,35 @@ from adapter.programs.find import Programs
 from adapter.settings import LegacySettings
 
 
-def read(settings: LegacySettings) -> tuple[Config, list[Entry]]:
+def read(settings: LegacySettings) -> tuple[Config, list[Item]]:
     """Returns the configured legacy plugins, and the entries on their file, which may be unknown."""
     file = settings.config
     if not file:
-        return Config(), [Entry(NOTE, "not checked: legacy.config has an error")]
+        return Config(), [Item(NOTE, "not checked: legacy.config has an error")]
     try:
         text, _ = config.read(file)
     except FileNotFoundError:
-        return Config(), [Entry(OK, "not there: no legacy plugins", file)]
+        return Config(), [Item(OK, "not there: no legacy plugins", file)]
     except (OSError, ConfigError) as error:
-        return Config(), [Entry(PROBLEM, error.reason if isinstance(error, ConfigError) else str(error.strerror), file)]
+        return Config(), [Item(PROBLEM, error.reason if isinstance(error, ConfigError) else str(error.strerror), file)]
     untrusted = settings.trust(file, "/")
     if untrusted:
-        return Config(), [Entry(PROBLEM, f"{untrusted}: none of its plugins runs", file)]
+        return Config(), [Item(PROBLEM, f"{untrusted}: none of its plugins runs", file)]
     try:
         _, end = gojson.value(text)
     except gojson.JSONError as error:
         reason = error.reason if text.strip() else "the file is empty"
-        return Config(), [Entry(PROBLEM, reason, file, error.line, error.column)]
+        return Config(), [Item(PROBLEM, reason, file, error.line, error.column)]
     entries = faults.find(text[:end], file, faults.CONF)
     if text[end:].strip(b" \t\r\n"):
-        entries.append(Entry(NOTE, "the text behind the first JSON value is ignored", file))
+        entries.append(Item(NOTE, "the text behind the first JSON value is ignored", file))
     try:
         conf = config.parse(text, file)
     except ConfigError as error:
         if not any(entry.status == PROBLEM for entry in entries):  # none of them is why
-            entries.append(Entry(PROBLEM, error.reason, error.place))
-        return _usable(text, file), [*entries, Entry(NOTE, "none of its plugins runs", file)]
-    return conf, [*entries, Entry(OK, count(len(conf.entries), "plugin"), file)]
+            entries.append(Item(PROBLEM, error.reason, error.place))
+        return _usable(text, file), [*entries, Item(NOTE, "none of its plugins runs", file)]
+    return conf, [*entries, Item(OK, count(len(conf.entries), "plugin"), file)]
 
 
 def _usable(text: bytes, file: str) -> Config:
@@ -60,7 +60,7 @@ def _usable(text: bytes, file: str) -> Config:
     return Config(entries=tuple(entries))
 
 
-def programs(settings: LegacySettings, conf: Config) -> Iterator[Entry]:
+def programs(settings: LegacySettings, conf: Config) -> Iterator[Item]:
     """Yields, for each plugin, whether its program can be started; and settings of plugins that are not in the file."""
     finder = Programs(settings.path, settings.environment, settings.trust)
     types = dict.fromkeys(entry.type for entry in conf.entries)
@@ -68,30 +68,30 @@ def programs(settings: LegacySettings, conf: Config) -> Iterator[Entry]:
         try:
             path = finder.find(type_)
         except PluginError as error:
-            yield Entry(PROBLEM, f"{type_}: {error.reason}")
+            yield Item(PROBLEM, f"{type_}: {error.reason}")
             continue
         with programs_namespace:
             fault = program.fault(path)
         if fault:
-            yield Entry(PROBLEM, f"{path} {fault}" if path == type_ else f"{type_}: {path} {fault}")
+            yield Item(PROBLEM, f"{path} {fault}" if path == type_ else f"{type_}: {path} {fault}")
             continue
         yield from _running(settings, conf, type_, path)
     for type_ in settings.plugins:
         if settings.config and type_ not in types:
-            yield Entry(NOTE, f"{type_}: has settings, but is not in {settings.config}")
+            yield Item(NOTE, f"{type_}: has settings, but is not in {settings.config}")
 
 
-def _running(settings: LegacySettings, conf: Config, type_: str, path: str) -> Iterator[Entry]:
+def _running(settings: LegacySettings, conf: Config, type_: str, path: str) -> Iterator[Item]:
     """Yields what can be started for a plugin, and what is odd about it."""
     bare = [place for place, entry in enumerate(conf.entries) if entry.type == type_ and entry.conf is None]
     has_conf = any(entry.type == type_ and entry.conf is not None for entry in conf.entries)
     running = f"{type_}: runs {path}{'' if has_conf else ' without conf'}{_events(settings, type_)}"
     if path in (type_, *(f"{directory}/{type_}" for directory in settings.path)):
-        yield Entry(OK, running)
+        yield Item(OK, running)
     else:
-        yield Entry(NOTE, f"{running}, perhaps another program: there is no {type_} in {':'.join(settings.path)}")
+        yield Item(NOTE, f"{running}, perhaps another program: there is no {type_} in {':'.join(settings.path)}")
     for place in bare if has_conf else ():
-        yield Entry(NOTE, f"{type_}: plugins[{place}] has no conf, another entry has one: it fails if it needs one")
+        yield Item(NOTE, f"{type_}: plugins[{place}] has no conf, another entry has one: it fails if it needs one")
 
 
 def _events(settings: LegacySettings, type_: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from adapter.base.loop import Loop
 from adapter.base.sanitize import printable
-from adapter.cli.check.report import OK, PROBLEM, Entry
+from adapter.cli.check.report import OK, PROBLEM, Item
 from adapter.daemon.daemon import become_daemon
 from adapter.errors import ConfigError, PluginError
 from adapter.legacy import result
@@ -30,7 +30,7 @@ def confirm(type_: str) -> None:
         raise ConfigError("-probe", "not confirmed; nothing was run")
 
 
-def check(settings: LegacySettings, type_: str) -> Iterator[Entry]:
+def check(settings: LegacySettings, type_: str) -> Iterator[Item]:
     """Yields what speaks against the plugin's stand-by, or one entry that nothing does."""
     become_daemon()
     try:
@@ -40,29 +40,29 @@ def check(settings: LegacySettings, type_: str) -> Iterator[Entry]:
         faults = [error.reason]
     except OSError as error:
         faults = [f"{program.path}: {error.strerror}"]
-    yield from (Entry(PROBLEM, f"{type_}: {fault}: it must not stand by") for fault in faults)
+    yield from (Item(PROBLEM, f"{type_}: {fault}: it must not stand by") for fault in faults)
     if not faults:
-        yield Entry(OK, f"{type_}: may stand by: it waits for its request, and fails without one")
+        yield Item(OK, f"{type_}: may stand by: it waits for its request, and fails without one")
 
 
 def with_open_stdin(program: Program) -> str:
     """Returns what the program does before its request, empty if it waits."""
     loop, found = Loop(), list[str]()
 
-    def spoils(reason: str) -> None:
+    def report(reason: str) -> None:
         found.append(reason)
         loop.stop()
 
-    def writes(_: Process) -> None:
-        spoils("it writes before its request")
+    def on_output(_: Process) -> None:
+        report("it writes before its request")
 
-    def ends(ended: Process) -> None:
+    def on_exit(ended: Process) -> None:
         if ended.stdout:
-            writes(ended)
-        spoils(f"it ends before its request ({ended.ending})")
+            on_output(ended)
+        report(f"it ends before its request ({ended.ending})")
 
-    process = Process(loop, program, ends, _ignore)
-    process.wait(writes)
+    process = Process(loop, program, on_exit, _ignore)
+    process.wait(on_output)
     _run(loop, process, WAIT)
     return next(iter(found), "")
 

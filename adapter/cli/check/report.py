@@ -11,7 +11,7 @@ from adapter.cli.arguments import count
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 
 
-class Entry(NamedTuple):
+class Item(NamedTuple):
     """One result: its status, and its place if it has one (a line or column of 0: none)."""
 
     status: str
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
         return f"{place}: {self.message}" if self.file else self.message
 
 
-Report = Mapping[str, Sequence[Entry]]
+Report = Mapping[str, Sequence[Item]]
 """The entries by the part of the configuration that they belong to."""
 
 

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from adapter.cli.check import configuration, nri, validator
-from adapter.cli.check.report import NOTE, OK, Entry
+from adapter.cli.check.report import NOTE, OK, Item
 from adapter.daemon import guard
 from adapter.host.paths import in_root
 from adapter.legacy.config import Config
@@ -29,27 +29,27 @@ FAIL_REQUEST = (
 SOCKETS = {"containerd": "/run/containerd/containerd.sock", "CRI-O": "/run/crio/crio.sock"}
 
 
-def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Entry]:
+def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]:
     """Yields what to expect of the runtimes; `hooks` is whether any hooks are in force."""
     names = present(config.host_root)
     if os.path.exists(config.socket):
-        yield Entry(OK, "a runtime serves NRI here", config.socket)
+        yield Item(OK, "a runtime serves NRI here", config.socket)
     else:
-        yield Entry(NOTE, "not there: no runtime serves NRI here", config.socket)
+        yield Item(NOTE, "not there: no runtime serves NRI here", config.socket)
     if not names:
-        yield Entry(NOTE, f"neither {' nor '.join(SOCKETS)} is here: no {', no '.join(SOCKETS.values())}")
+        yield Item(NOTE, f"neither {' nor '.join(SOCKETS)} is here: no {', no '.join(SOCKETS.values())}")
     for runtime in names:
         yield from nri.check(runtime, config.host_root)
     for runtime, caveat in _caveats(config, conf_json, hooks=hooks):
         if runtime in names:
-            yield Entry(NOTE, f"{runtime}: {caveat}")
+            yield Item(NOTE, f"{runtime}: {caveat}")
     if config.fail_request:
-        yield Entry(NOTE, FAIL_REQUEST)
+        yield Item(NOTE, FAIL_REQUEST)
     if conf_json.entries or hooks:
         for runtime in names:
             yield from validator.check(runtime, config.host_root, configuration.names(config.host_root), hooks=hooks)
     if os.path.exists(in_root(config.host_root, DOCKER_SOCKET)):
-        yield Entry(NOTE, DOCKER)
+        yield Item(NOTE, DOCKER)
 
 
 def present(host_root: str) -> Collection[str]:
@@ -78,10 +78,10 @@ def _pods(config: Settings) -> str:
 
 def _listener(path: str) -> int:
     """Returns the pid of the process that listens at a socket, 0 if it is in another pid namespace. Raises OSError."""
-    with socket.socket(socket.AF_UNIX) as asked:
-        asked.settimeout(CONNECT_TIMEOUT)
-        asked.connect(path)
-        return guard.peer(asked.fileno())
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(CONNECT_TIMEOUT)
+        client.connect(path)
+        return guard.peer(client.fileno())
 
 
 def _caveats(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[tuple[str, str]]:

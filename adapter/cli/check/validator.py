@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from adapter.cli.check import nri
-from adapter.cli.check.report import NOTE, OK, PROBLEM, Entry
+from adapter.cli.check.report import NOTE, OK, PROBLEM, Item
 from adapter.errors import ConfigError
 
 _KEYS = {
@@ -20,7 +20,7 @@ _KEYS = {
 """By runtime: its first version with the validator, and the keys of default_validator that decide."""
 
 
-def check(runtime: str, host_root: str, names: Collection[str], *, hooks: bool) -> Iterator[Entry]:
+def check(runtime: str, host_root: str, names: Collection[str], *, hooks: bool) -> Iterator[Item]:
     """Yields the entries on a runtime's configuration, none if that cannot be read.
 
     `names` are those by which a validator knows the adapter, `hooks` is whether any hooks are in force.
@@ -31,12 +31,12 @@ def check(runtime: str, host_root: str, names: Collection[str], *, hooks: bool) 
         return
     (since, required, enable, reject), file = _KEYS[runtime], nri.main_file(runtime)
     if hooks and settings.get(enable) is True and settings.get(reject) is True:
-        yield Entry(PROBLEM, f"{runtime}: default_validator.{reject} fails every container that gets a hook", file)
+        yield Item(PROBLEM, f"{runtime}: default_validator.{reject} fails every container that gets a hook", file)
     also_created = f"{runtime}: containers are also created while the adapter is missing: default_validator"
     listed = settings.get(required)
     if not isinstance(listed, list) or not any(name in listed for name in names):
-        yield Entry(NOTE, f"{also_created}.{required} does not list it", file)
+        yield Item(NOTE, f"{also_created}.{required} does not list it", file)
     elif settings.get(enable) is not True:
-        yield Entry(NOTE, f"{also_created}.{enable} is not true", file)
+        yield Item(NOTE, f"{also_created}.{enable} is not true", file)
     else:
-        yield Entry(OK, f"{runtime} >= {since} creates no container while the adapter is missing", file)
+        yield Item(OK, f"{runtime} >= {since} creates no container while the adapter is missing", file)

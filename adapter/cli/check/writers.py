@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from adapter.cli.check.hook_files import HookFiles
-from adapter.cli.check.report import NOTE, Entry
+from adapter.cli.check.report import NOTE, Item
 from adapter.errors import PluginError
 from adapter.host.mount_namespace import programs_namespace
 from adapter.host.trust import interpreters, judge, off
@@ -14,15 +14,15 @@ from adapter.programs.find import Programs
 from adapter.settings import Settings
 
 
-def check(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[Entry]:
+def check(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[Item]:
     """Yields each warning about a file, or about a directory above it, once."""
     if config.legacy.trust is off:
-        yield Entry(NOTE, "off: files and programs are used whoever can write to them")
+        yield Item(NOTE, "off: files and programs are used whoever can write to them")
         return
     warnings = dict.fromkeys(
         warning for path, root in _paths(config, conf_json, hooks) for warning in judge(path, root).warnings
     )
-    yield from (Entry(NOTE, warning) for warning in warnings)
+    yield from (Item(NOTE, warning) for warning in warnings)
 
 
 def _paths(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ PLANNED = {"made": "would make", "replaced": "would replace", "removed": "would 
 """What a dry run says of a change."""
 
 
-class Step(NamedTuple):
+class Action(NamedTuple):
     """What has become of a thing, or would become of it in a dry run."""
 
     thing: Thing
@@ -63,41 +63,45 @@ def main(words: Sequence[str]) -> int:
     warnings = [] if obstacles else list(forms.warnings(node))
     for text in obstacles or (f"warning: {text}" for text in warnings):
         show(f"{PROGRAM}: {text}", out=sys.stderr)
-    steps = iter(()) if obstacles else _steps([forms.configuration_file(node), *wanted], superseded, options.dry_run)
+    actions = (
+        iter(()) if obstacles else _actions([forms.configuration_file(node), *wanted], superseded, options.dry_run)
+    )
     if options.output == "json":
-        show_json({"problems": obstacles, "warnings": warnings, **_described(node, list(steps), options)})
+        show_json({"problems": obstacles, "warnings": warnings, **_described(node, list(actions), options)})
     elif not obstacles:
-        for step in steps:
-            _show(step, dry_run=options.dry_run)
+        for action in actions:
+            _show(action, dry_run=options.dry_run)
         _tell(node, is_external=options.external)
     return arguments.FINDINGS if obstacles else arguments.FINE
 
 
-def _steps(wanted: Sequence[Thing], superseded: Sequence[Thing], dry_run: bool) -> Iterator[Step]:
-    """Makes what is wanted, removes what that supersedes, and yields each step. Raises OSError."""
+def _actions(wanted: Sequence[Thing], superseded: Sequence[Thing], dry_run: bool) -> Iterator[Action]:
+    """Makes what is wanted, removes what that supersedes, and yields each action. Raises OSError."""
     for thing in wanted:
-        step = Step(thing, TOLD[thing.state()])
-        if step.is_change and not dry_run:
+        action = Action(thing, TOLD[thing.state()])
+        if action.is_change and not dry_run:
             thing.make()
-        yield step
+        yield action
     for thing in superseded:
         if not dry_run:
             thing.remove()
-        yield Step(thing, "removed")
+        yield Action(thing, "removed")
 
 
-def _show(step: Step, *, dry_run: bool) -> None:
-    show(f"{PLANNED.get(step.result, step.result) if dry_run else step.result:14}{step.thing.path}")
-    if dry_run and step.result in TOLD.values() and step.is_change:
-        show(*(f"    {line}".rstrip() for line in step.thing.content.splitlines()))
+def _show(action: Action, *, dry_run: bool) -> None:
+    show(f"{PLANNED.get(action.result, action.result) if dry_run else action.result:14}{action.thing.path}")
+    if dry_run and action.result in TOLD.values() and action.is_change:
+        show(*(f"    {line}".rstrip() for line in action.thing.content.splitlines()))
 
 
-def _described(node: Node, steps: Sequence[Step], options: Namespace) -> dict[str, Any]:
+def _described(node: Node, actions: Sequence[Action], options: Namespace) -> dict[str, Any]:
     """Returns what has changed, whether NRI is on, and the commands that come next, for other programs."""
     names = runtimes.present(node.root)
     return {
-        "changed": any(step.is_change for step in steps),
-        "things": [{"path": step.thing.path, "result": step.result, "changed": step.is_change} for step in steps],
+        "changed": any(action.is_change for action in actions),
+        "things": [
+            {"path": action.thing.path, "result": action.result, "changed": action.is_change} for action in actions
+        ],
         "nri": [{"status": entry.status, "text": str(entry)} for name in names for entry in nri.check(name, node.root)],
         "next": list(_start(names, is_external=options.external)),
     }

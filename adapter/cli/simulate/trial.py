@@ -51,7 +51,7 @@ def plugin(
             "directories": list(map(os.path.abspath, hooks)),
         },
     }
-    return PluginFile(program_of(directory), IDX, PROGRAM, json.dumps(own))  # JSON is YAML
+    return PluginFile(write_program(directory), IDX, PROGRAM, json.dumps(own))  # JSON is YAML
 
 
 def _list(conf: str) -> bytes:
@@ -61,7 +61,7 @@ def _list(conf: str) -> bytes:
     return text
 
 
-def program_of(directory: Path) -> Path:
+def write_program(directory: Path) -> Path:
     """Writes a program to a directory that runs the adapter of this process.
 
     It imports nothing from the current directory (`-P`): whoever can write there would become the user of this command.
