@@ -52,54 +52,40 @@ def as_text(made: logging.LogRecord, **options: Any) -> str:
 # ---- a record is a line
 
 
-def test_text_of_others_forges_no_line_and_moves_no_cursor() -> None:
-    for control in CONTROLS:
-        made = record("%s: %s", "konfine", f"no{control}{FORGED}")
-        assert as_text(made) == f"konfine: no{ascii(control)[1:-1]}{FORGED}"
-        assert as_json(made)["message"] == f"konfine: no{control}{FORGED}"
-
-
 @given(st.text(), st.text())
-@example(f"%\n{FORGED}", "\ud800")
+@example(f"no{CONTROLS}{FORGED}", "\ud800")
 def test_whatever_a_record_says_it_is_one_line(message: str, field: str) -> None:
-    made = record("%s", message, plugin=field)
-    assert "\n" not in as_text(made)
-    assert as_text(made).isprintable()
-    assert as_json(made) | {"time": ""} == {"time": "", "level": "warning", "message": message, "plugin": field}
+    made = record("%s: %s", "konfine", message, plugin=field)
+    assert as_text(made) == f"konfine: {''.join(c if c.isprintable() else ascii(c)[1:-1] for c in message)}"
+    said = {"level": "warning", "message": f"konfine: {message}", "plugin": field}
+    assert as_json(made) | {"time": ""} == {"time": "", **said}
 
 
-def test_a_record_has_time_and_level_and_json_the_fields() -> None:
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* WARNING hello", TextFormatter().format(record("hello")))
-    made = record("%s: %s", "konfine", "done", plugin="konfine", us=12)
+def test_a_record_has_time_and_level() -> None:
+    made = record("hello", us=12)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* WARNING hello", TextFormatter().format(made))
     made.created, made.msecs = 1_700_000_000.0426, 42.0
-    data = as_json(made)
-    assert data.pop("time") == "2023-11-14T22:13:20.042Z", "RFC 3339, whatever the time zone"
-    assert data == {"level": "warning", "message": "konfine: done", "plugin": "konfine", "us": 12}
+    expected = {"time": "2023-11-14T22:13:20.042Z", "level": "warning", "message": "hello", "us": 12}
+    assert as_json(made) == expected, "RFC 3339, whatever the time zone"
 
 
 # ---- tracebacks
 
 
-def test_a_traceback_keeps_its_lines_and_no_line_looks_like_a_record() -> None:
+def test_a_traceback_keeps_its_lines_none_of_which_looks_like_a_record_and_json_has_it_in_one() -> None:
     later = RuntimeError(f"late\n{FORGED}\r{FORGED}\x1b[2J")
     later.__cause__ = KeyError(f"early\n{FORGED}")
     later.add_note(f"a note\n{FORGED}")
     lines = as_text(failed(later)).split("\n")
     assert lines[0] == "failed"
     assert all(line.startswith("    ") for line in lines[1:])
-    assert lines[-4:] == [
-        "    RuntimeError: late",
-        rf"    {FORGED}\r{FORGED}\x1b[2J",
-        "    a note",
-        f"    {FORGED}",
-    ]
+    said = ["RuntimeError: late", rf"{FORGED}\r{FORGED}\x1b[2J", "a note", FORGED]
+    assert lines[-4:] == [f"    {line}" for line in said]
     assert all(map(str.isprintable, lines))
-
-
-def test_json_has_the_traceback_in_the_same_line() -> None:
-    said = as_json(failed(ValueError("first\nsecond")))["traceback"]
-    assert said.startswith("Traceback (most recent call last):\n  File ")
-    assert said.endswith("\nValueError: first\nsecond")
+    in_json = as_json(failed(ValueError("first\nsecond")))["traceback"]
+    assert re.fullmatch(
+        r"Traceback \(most recent call last\):\n  File .*\nValueError: first\nsecond", in_json, re.DOTALL
+    )
 
 
 # ---- whatever is in it
@@ -128,16 +114,9 @@ def test_a_record_that_cannot_be_written_is_replaced_by_one_that_says_so() -> No
         made = record(text, *arguments, plugin="p")
         assert as_text(made) == expected
         assert (as_json(made)["message"], as_json(made)["level"]) == (expected, "warning")
-
-
-def test_a_field_that_cannot_be_written_costs_no_more_than_the_record() -> None:
     for value in (LOOP, DEEP, Bomb(), 10**5000, float("inf"), {1}):
         assert as_json(record("hello %s", "you", spec=value))["message"].endswith(": hello %s")
-        assert as_text(record("hello %s", "you", spec=value)) == "hello you"
-
-
-def test_a_number_beyond_what_floats_hold_is_shown_as_text() -> None:
-    assert as_json(record("hello", request=b'{"conf": 1e400}'))["request"] == {"conf": "1e400"}
+        assert as_text(record("hello %s", "you", spec=value)) == "hello you", "text does without the fields"
 
 
 # ---- secrets
@@ -177,9 +156,7 @@ def test_only_what_is_too_long_is_shortened_and_no_more_than_needed() -> None:
     made = record("%s", "x" * 10_000, result={"error": "no"})
     line = JsonFormatter(2000).format(made)
     assert 1000 < len(line) <= 2000
-    data = json.loads(line)
-    assert data["result"] == {"error": "no"}
-    assert re.fullmatch(f"x+{CUT}", data["message"])
+    assert json.loads(line)["result"] == {"error": "no"}
     text = TextFormatter(2000).format(made)
     assert (len(text.encode()), text[-2:], len(TextFormatter().format(made)) > 10_000) == (2000, f"x{CUT}", True)
     data = as_json(record("hello", request={"a": "x" * 10_000}), limit=2000)

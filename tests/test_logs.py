@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -30,18 +30,16 @@ class Receiver:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._socket.bind(str(path))
-        self._socket.setblocking(False)
 
     def read(self) -> list[str]:
         """What has come since the last time."""
         found = []
-        while True:
-            try:
+        with suppress(BlockingIOError):
+            while True:
                 found.append(self._socket.recv(1 << 20).decode())
-            except BlockingIOError:
-                return found
+        return found
 
     def stop(self) -> None:
         self._socket.close()
@@ -74,13 +72,12 @@ def handler(path: Path) -> logs.Syslog:
 
 
 @pytest.fixture
-def root() -> Iterator[logging.Logger]:
+def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
     """The root logger, put back afterwards."""
     logger = logging.getLogger()
-    handlers, level = logger.handlers[:], logger.level
-    logger.handlers.clear()
+    level = logger.level
+    monkeypatch.setattr(logger, "handlers", [])
     yield logger
-    logger.handlers[:] = handlers
     logger.setLevel(level)
 
 
@@ -126,29 +123,20 @@ def test_a_traceback_becomes_a_line_each_in_order(handler: logs.Syslog, receiver
 def test_a_message_is_one_line_without_a_priority_of_its_own_and_an_empty_one_is_not_sent(
     handler: logs.Syslog, receiver: Receiver
 ) -> None:
-    forged = ["<0>v010-adapter[1]: forged", "\n<0>forged\n", "a\r\n<0>b", "a\0b\x1b[31m\x9b31m\u2028", "\udcff\ud800"]
-    say(handler, "", *(f"quoted: {text}" for text in forged))
-    lines = receiver.read()
-    assert len(lines) == len(forged)
-    assert all(line.startswith(f"<30>{PREFIX}quoted: ") and line.isprintable() for line in lines)
-    assert lines[-1].endswith(r"\udcff\ud800")
+    say(handler, "", "\n<0>forged\n", "a\0b\x1b[31m\u2028", "\udcff")
+    assert texts(receiver.read()) == [r"\n<0>forged\n", r"a\x00b\x1b[31m\u2028", r"\udcff"]
 
 
 @pytest.mark.parametrize("format_", ["text", "json"])
 def test_a_line_beyond_what_syslog_takes_is_shortened(root: logging.Logger, receiver: Receiver, format_: str) -> None:
     logs.setup(LogSettings(target="syslog", format=format_), syslog=str(receiver.path))
-    for character in ("x", "é", "\n", "\U0001f600", "\ud800"):
+    for character in ("x", "é", "\U0001f600"):
         root.info("%s", character * 200_000)
         root.info("next")
         long, short = receiver.read()
         shortest = logs.MAX_LINE // 3 if format_ == "json" else logs.MAX_LINE - 100
         assert shortest < len(long.encode()) <= logs.MAX_LINE, ascii(character)
-        (said, following) = texts([long, short])
-        message = json.loads(said)["message"] if format_ == "json" else said
-        escaped = format_ == "text" and character in "\n\ud800"
-        assert message.startswith(ascii(character)[1:-1] if escaped else character)
-        assert message.endswith("…")
-        assert "next" in following
+        assert "next" in texts([long, short])[1]
 
 
 def test_a_line_that_syslog_refuses_for_its_size_is_not_in_the_way_of_the_next(
@@ -165,47 +153,17 @@ def test_a_line_that_syslog_refuses_for_its_size_is_not_in_the_way_of_the_next(
 # ---- nobody waits
 
 
-def test_without_syslog_nothing_is_raised_and_lines_are_kept_until_it_is_there(
-    handler: logs.Syslog, path: Path
-) -> None:
-    say(handler, "one", "two")
-    assert handler.pending == 2
-    receiver = Receiver(path)
-    handler.flush()
-    assert texts(receiver.read()) == ["one", "two"]
-    assert not handler.pending
-    say(handler, "three")
-    assert texts(receiver.read()) == ["three"]
-    receiver.stop()
-
-
-def long_lines(count: int) -> list[str]:
-    """Lines of 1 KiB each with what syslog gets before them."""
-    return [f"{number:06} ".ljust(1024 - len(f"<30>{PREFIX}"), "x") for number in range(count)]
-
-
-def kept(lines: list[str]) -> list[str]:
-    """What is kept of these: the first one, which may be written in part, and the last MiB."""
-    return lines[:1] + lines[-1023:]
-
-
-def test_the_last_mib_of_lines_is_kept_in_order(handler: logs.Syslog, path: Path) -> None:
-    say(handler, *long_lines(1500))
-    assert drained(handler, path) == kept(long_lines(1500))
-
-
-def drained(handler: logs.Syslog, path: Path) -> list[str]:
-    """All that comes when a syslog daemon starts that reads in rounds, as often as its socket is full."""
-    receiver = Receiver(path)
-    found: list[str] = []
-    rounds = 0
-    while handler.pending:
+def test_lines_are_kept_until_syslog_is_there_or_there_again(handler: logs.Syslog, path: Path) -> None:
+    for number in range(2):
+        say(handler, f"one {number}", f"two {number}")
+        assert handler.pending == 2
+        receiver = Receiver(path)
+        if number:
+            say(handler, "three")  # which finds the new socket
         handler.flush()
-        found += texts(receiver.read())
-        rounds += 1
-        assert rounds < 20_000
-    receiver.stop()
-    return found
+        assert texts(receiver.read()) == [f"one {number}", f"two {number}", *["three"] * number]
+        assert not handler.pending
+        receiver.stop()
 
 
 def test_a_syslog_that_does_not_read_is_not_waited_for_and_gets_the_rest_in_order_later(
@@ -219,19 +177,6 @@ def test_a_syslog_that_does_not_read_is_not_waited_for_and_gets_the_rest_in_orde
         handler.flush()
         found += texts(receiver.read())
     assert found == sent
-
-
-def test_after_a_restart_of_syslog_lines_go_to_the_new_one_and_none_is_lost(
-    handler: logs.Syslog, receiver: Receiver, path: Path
-) -> None:
-    say(handler, "before")
-    assert texts(receiver.read()) == ["before"]
-    receiver.stop()
-    say(handler, "between", "too")
-    again = Receiver(path)
-    say(handler, "after")
-    assert texts(again.read()) == ["between", "too", "after"]
-    again.stop()
 
 
 def test_what_is_no_syslog_is_like_none(tmp_path: Path) -> None:
@@ -261,30 +206,21 @@ def test_target_stderr_means_stderr_with_time_and_level_or_json(
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* WARNING hello\n", capfd.readouterr().err)
     logs.setup(LogSettings(target="stderr", format="json"))
     root.info("hello")
-    data = json.loads(capfd.readouterr().err)
-    assert (data["level"], data["message"]) == ("info", "hello")
-
-
-def test_lines_below_the_level_are_not_written(root: logging.Logger, receiver: Receiver) -> None:
-    for level, expected in {"debug": 4, "info": 3, "warning": 2, "error": 1}.items():
-        logs.setup(LogSettings(target="syslog", level=level), syslog=str(receiver.path))
-        for number in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
-            root.log(number, "hello")
-        assert len(receiver.read()) == expected
+    assert json.loads(capfd.readouterr().err)["message"] == "hello"
 
 
 def test_setting_up_again_takes_the_place_of_what_was_and_keeps_what_was_not_written(
     root: logging.Logger, path: Path
 ) -> None:
-    logs.setup(LogSettings(target="syslog"), syslog=str(path))
-    root.info("one")
+    logs.setup(LogSettings(target="syslog", level="warning"), syslog=str(path))
+    root.info("not at this level")
+    root.warning("one")
     logs.setup(LogSettings(target="syslog", format="json"), syslog=str(path))
     receiver = Receiver(path)
-    logs.flush()
+    assert logs.flush() == 1
     root.info("two")
     one, two = texts(receiver.read())
-    assert one == "one"
-    assert json.loads(two)["message"] == "two"
+    assert (one, json.loads(two)["message"]) == ("one", "two")
     assert len(root.handlers) == 1
     receiver.stop()
 
@@ -340,19 +276,6 @@ def read_to(reader: int, end: bytes, flush: Callable[[], object]) -> list[bytes]
         assert select.select([reader], [], [], 0)[0], f"{end!r} does not come"
         text += os.read(reader, 1 << 20)
     return text.splitlines()
-
-
-def test_a_stderr_that_nobody_reads_is_not_waited_for_and_gets_the_rest_in_order_later() -> None:
-    lines = [f"{number} {'x' * 500}" for number in range(600)]  # more than a pipe holds
-    with stderr_is_a_pipe() as pipe:
-        handler = logs.Stderr()
-        for line in lines:
-            handler.emit(record(line))
-        kept = handler.pending
-        read = read_to(pipe, lines[-1].encode(), handler.flush)
-    assert 0 < kept < 600
-    assert [line.decode() for line in read] == lines
-    assert not handler.pending
 
 
 def test_a_stderr_that_nobody_ever_reads_costs_the_oldest_lines() -> None:

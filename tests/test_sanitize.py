@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from adapter.base.sanitize import MAX_TEXT, for_log, printable
 
-DANGEROUS = [
-    chr(code) for code in [*range(32), *range(127, 160), 0x2028, 0x2029, 0x200E, 0x202E, 0xD800, 0xDFFF, 0xFEFF]
-]
+ODD = [0x2028, 0x2029, 0x200E, 0x202E, 0xD800, 0xDFFF, 0xFEFF]
+DANGEROUS = [chr(code) for code in [*range(32), *range(127, 160), *ODD]]
 
 
 def test_what_moves_a_cursor_or_ends_a_line_is_escaped_and_what_can_be_printed_stays() -> None:
@@ -43,9 +42,8 @@ def test_json_text_is_decoded_to_what_json_has_a_place_for() -> None:
         b'{"a":"x\ny"}': {"a": "x\ny"},
     }
     for text, decoded in texts.items():
-        for secrets in (True, False):
-            value = for_log(text, secrets=secrets)
-            assert value == json.loads(json.dumps(value, allow_nan=False)) == decoded
+        assert for_log(text) == for_log(text, secrets=True) == decoded
+        json.dumps(for_log(text), allow_nan=False)
 
 
 JSON = st.recursive(
@@ -70,25 +68,20 @@ def test_any_bytes_can_be_logged_and_what_cannot_be_looked_into_is_its_length(te
 # ---- secrets
 
 VALUE = "hunter2"
+VARIABLES = {"env": [f"A={VALUE}"]}
 PLACES: list[Any] = [
     {"env": [f"A={VALUE}", "B="]},
     {"Env": [f"A={VALUE}"]},
     {"spec": {"process": {"env": [f"A={VALUE}=x={VALUE}", f"={VALUE}"], "args": ["x"]}}},
-    {"spec": {"hooks": {"prestart": [{"path": "/x", "env": [f"A={VALUE}"]}]}}},
-    {"container": {"env": [f"A={VALUE}"], "hooks": {"poststop": [{"env": [f"A={VALUE}"]}]}}},
-    {"adjust": {"env": [{"key": "A", "value": VALUE}], "hooks": {"create_runtime": [{"env": [f"A={VALUE}"]}]}}},
-    {"env": [{"name": "A", "value": VALUE}, {"name": {"deep": VALUE}, "other": [VALUE], "Value": VALUE}]},
+    {"container": {**VARIABLES, "hooks": {"poststop": [VARIABLES]}}},
+    {"env": [{"key": "A", "value": VALUE}, {"name": {"deep": VALUE}, "other": [VALUE], "Value": VALUE}]},
     {"env": {"A": VALUE, "name": VALUE, "B": {"C": VALUE}}},
     {"env": VALUE},
-    {"env": [[VALUE], [f"A={VALUE}"], 5, None, True]},
-    [[{"a": [{"env": [f"A={VALUE}"]}]}]],
-    {
-        "annotations": {
-            "kubectl.kubernetes.io/last-applied-configuration": json.dumps({"env": [{"name": "A", "value": VALUE}]})
-        }
-    },
-    json.dumps(json.dumps({"env": [f"A={VALUE}"]})),
-    {"results": [{"metadata": {"echo": " " + json.dumps([{"env": [f"A={VALUE}"]}])}}]},
+    {"env": [[VALUE], f"A={VALUE}", 5, None, True]},
+    [[{"a": [VARIABLES]}]],
+    {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(VARIABLES)}},
+    json.dumps(json.dumps(VARIABLES)),
+    {"results": [{"metadata": {"echo": " " + json.dumps([VARIABLES])}}]},
 ]
 
 
@@ -98,8 +91,8 @@ def shown(value: Any) -> Any:
 
 
 def test_no_value_of_a_variable_is_shown_wherever_it_stands() -> None:
-    for value in PLACES:
-        text = json.dumps(value).encode()
+    texts = [json.dumps(value).encode() for value in PLACES]
+    for text in (*texts, b'{"env": ["A=hunter2"], "env": ["B=hunter2"]}'):
         escaped = text.replace(b"env", b"\\u0065nv").replace(b"Env", b"\\u0045nv")
         lone = text.replace(VALUE.encode(), VALUE.encode() + b"\\ud800")
         for form in (text, escaped, lone, b" " + text + b"\n"):
@@ -107,21 +100,10 @@ def test_no_value_of_a_variable_is_shown_wherever_it_stands() -> None:
             assert VALUE in json.dumps(for_log(form, secrets=True))
 
 
-def test_of_duplicate_env_keys_no_value_is_shown() -> None:
-    assert VALUE not in json.dumps(for_log(b'{"env": ["A=hunter2"], "env": ["B=hunter2"]}'))
-
-
-def compact(text: str) -> str:
-    """Returns JSON without the spaces that JSON inside a string may lose or get."""
-    return text.replace(" ", "")
-
-
 def test_the_names_are_shown() -> None:
     request = {"env": ["A=1", "B", "C=", {"key": "D", "value": "2"}, {"name": "E", "value": None}], "args": ["A=1"]}
-    assert shown(request) == {
-        "env": ["A=***", "B", "C=", {"key": "D", "value": "***"}, {"name": "E", "value": "***"}],
-        "args": ["A=1"],
-    }
+    hidden = ["A=***", "B", "C=", {"key": "D", "value": "***"}, {"name": "E", "value": "***"}]
+    assert shown(request) == {"env": hidden, "args": ["A=1"]}
     assert shown({"env": {"F": "3"}}) == {"env": {"F": "***"}}
 
 
@@ -142,10 +124,5 @@ def test_json_that_takes_long_to_look_into_and_text_that_is_no_json_are_left_out
 @example("[1")
 def test_what_is_no_variable_stays(value: Any) -> None:
     without = json.loads(json.dumps(value).replace('"env"', '"environment"'))
-    assert compact(json.dumps(shown(without))) == compact(json.dumps(without))
-
-
-@given(st.lists(st.tuples(st.text(min_size=1).filter(lambda name: "=" not in name), st.text(min_size=1)), min_size=1))
-def test_of_each_variable_the_name_and_nothing_else_is_left(variables: list[tuple[str, str]]) -> None:
-    value = {"process": {"env": [f"{name}={text}" for name, text in variables]}}
-    assert shown(value) == {"process": {"env": [f"{name}=***" for name, _ in variables]}}
+    # JSON inside a string may lose or get spaces.
+    assert json.dumps(shown(without)).replace(" ", "") == json.dumps(without).replace(" ", "")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from operator import ne
 from pathlib import Path
 from typing import Any
 
@@ -54,44 +56,26 @@ def errors(text: str) -> list[str]:
 
 
 def test_every_key_is_read() -> None:
-    read_settings, wrong = parse(FULL, "conf.yaml")
+    given, wrong = parse(FULL, "conf.yaml")
     assert wrong == []
-    assert read_settings == Settings(
-        host_root="/host",
-        legacy=LegacySettings(
-            config="/etc/nri/own.json",
-            path=("/opt/nri/bin", "/usr/libexec/nri"),
-            sandboxes="never",
-            fail_create=False,
-            fail_delete=True,
-            timeout=1.5,
-            kill_on_timeout=True,
-            late_limit=10.0,
-            environment={"LANG": "C", "EMPTY": ""},
-            metadata_prefix="nri.example.com/",
-            standby=2,
-            standby_max_age=60.0,
-            plugins={
-                "konfine": PluginSettings(True, False, 3.0, False, frozenset(["CreateContainer"])),
-                "logger": PluginSettings(standby=0),
-            },
-            trust=trust.off,
-        ),
-        hooks=HooksSettings(
-            enabled=False, directories=("/etc/hooks.d",), precreate=True, fail_create=False, standby=3, trust=trust.off
-        ),
-        log=LogSettings("debug", "json", "stderr", True),
-        fail_request=True,
-        metrics_listen=("127.0.0.1:8891",),
+    konfine = PluginSettings(True, False, 3.0, False, frozenset(["CreateContainer"]))
+    assert given.legacy == LegacySettings(
+        config="/etc/nri/own.json", path=("/opt/nri/bin", "/usr/libexec/nri"), sandboxes="never", fail_create=False,
+        fail_delete=True, timeout=1.5, kill_on_timeout=True, late_limit=10.0, environment={"LANG": "C", "EMPTY": ""},
+        metadata_prefix="nri.example.com/", standby=2, standby_max_age=60.0, trust=trust.off,
+        plugins={"konfine": konfine, "logger": PluginSettings(standby=0)},
+    )  # fmt: skip
+    directories = ("/etc/hooks.d",)
+    hooks = HooksSettings(
+        enabled=False, directories=directories, precreate=True, fail_create=False, standby=3, trust=trust.off
     )
-
-
-def test_the_example_changes_every_setting() -> None:
-    """Otherwise the test above would not see one that is not read."""
-    for given, default in zip(parse(FULL, "x")[0].legacy, LegacySettings(), strict=True):
-        assert given != default
-    for given, default in zip(parse(FULL, "x")[0].log, LogSettings(), strict=True):
-        assert given != default
+    log = LogSettings("debug", "json", "stderr", True)
+    listen = ("127.0.0.1:8891",)
+    assert given == Settings(
+        host_root="/host", legacy=given.legacy, hooks=hooks, log=log, fail_request=True, metrics_listen=listen
+    )
+    for one, default in ((given.legacy, LegacySettings()), (given.log, LogSettings())):
+        assert all(map(ne, one, default)), "this test would not see a key that is not read"
 
 
 def test_a_plugins_own_number_of_processes_comes_before_that_of_all() -> None:
@@ -116,22 +100,20 @@ def test_hooks_are_on_off_or_as_the_runtime_needs() -> None:
 def test_mistakes_are_logged_as_ignored(caplog: pytest.LogCaptureFixture) -> None:
     settings.report(parse("x: 1\ny: 2", "conf.yaml")[1])
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
-    assert caplog.records[1].getMessage().startswith("conf.yaml:2: y: unknown key")
-    assert caplog.records[1].getMessage().endswith("(ignored)")
+    assert re.fullmatch(r"conf.yaml:2: y: unknown key.* \(ignored\)", caplog.messages[1])
 
 
-def test_an_absent_default_file_is_no_mistake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(settings, "DEFAULT_PATH", str(tmp_path / "absent.yaml"))
-    assert read() == (DEFAULTS, [])
-
-
-def test_the_default_file_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_default_file_is_read_or_is_absent_and_any_file_keeps_its_path_in_another_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     path = tmp_path / "default.yaml"
-    path.write_text("hostRoot: /host\nx: é\n")
     monkeypatch.setattr(settings, "DEFAULT_PATH", str(path))
+    assert read() == (DEFAULTS, []), "an absent default file is no mistake"
+    path.write_text("hostRoot: /host\nx: é\n")
     given, wrong = read()
-    assert given.host_root == "/host"
-    assert [error.place for error in wrong] == [f"{path}:2"]
+    assert (given.host_root, [error.place for error in wrong]) == ("/host", [f"{path}:2"])
+    monkeypatch.chdir(tmp_path)
+    assert read("default.yaml")[0].file == str(path)
 
 
 def test_what_cannot_be_read_is_a_mistake_and_blocks_nothing(tmp_path: Path) -> None:
@@ -161,107 +143,56 @@ def test_who_can_write_to_the_file_could_switch_the_check_off_so_nothing_of_it_c
     assert read(str(path)) == (parse(path.read_text(), "x")[0]._replace(file=str(path)), [])
 
 
-def test_the_file_keeps_its_path_when_the_daemon_changes_its_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "conf.yaml").touch()
-    monkeypatch.chdir(tmp_path)
-    assert read("conf.yaml")[0].file == f"{tmp_path}/conf.yaml"
-
-
-VALUES = {
-    # key: good values, bad values
+# fmt: off
+VALUES = {  # key: good values, bad values
     "hostRoot": (["/", "/host", '"/a b"'], ["host", "", "~", "1", "[/]", '"/a\\0b"', '"/\\ud800"']),
     "mountNamespace": (["/proc/1/ns/mnt"], ["~", "1", "proc/1/ns/mnt"]),
     "trust": (["strict", "off", "false", "no", '"off"'], ["on", "true", "0", "none", "~", "[off]", "Strict", "''"]),
     "legacy.config": (["/x"], ["x", "''", "~", "{}"]),
-    "legacy.path": (
-        ["[]", "[/a]", "[/a, /b]"],
-        ["/a", "[a]", "[/a, b]", "~", "{/a: /b}", "[1]", "[[/a]]", '["/a\\0"]'],
-    ),
+    "legacy.path": (["[]", "[/a]", "[/a, /b]"],
+        ["/a", "[a]", "[/a, b]", "~", "{/a: /b}", "[1]", "[[/a]]", '["/a\\0"]']),
     "legacy.sandboxes": (["auto", "always", "never"], ["Auto", "yes", "true", "~", "[auto]", "''"]),
     "legacy.onFailure": (["fail", "ignore"], ["Fail", "true", "no", "~", "1", "{fail: ignore}"]),
     "legacy.onDeleteFailure": (["fail", "ignore"], ["warn", "false"]),
-    "legacy.timeout": (
-        ["0", "1", "0.5", "1.0e+3"],
-        ["-1", "-0.1", ".inf", ".nan", "true", "'1'", "1s", "~", "[1]", "9" * 400],
-    ),
+    "legacy.timeout": (["0", "1", "0.5", "1.0e+3"],
+        ["-1", "-0.1", ".inf", ".nan", "true", "'1'", "1s", "~", "[1]", "9" * 400]),
     "legacy.killOnTimeout": (["true", "false", "yes", "off"], ["1", "0", "'true'", "~", "truely"]),
     "legacy.lateLimit": (["0", "30", "2.5"], ["-1", ".inf", "30s", "true", "~"]),
     "legacy.standby": (["0", "1", "100"], ["-1", "101", "0.5", "true", "'1'", "~", "auto"]),
     "legacy.standbyMaxAge": (["1", "300", "2.5"], ["0", "0.5", "-1", ".inf", "5m", "true", "~"]),
-    "legacy.plugins.a.standby": (["0", "1"], ["-1", "101", "~"]),
-    "hooks.standby": (["0", "1"], ["-1", "101", "~"]),
-    "legacy.environment": (
-        ["{}", "{A: b}", "{A: ''}", "{A: 'b=c'}", "{a.b-c: d}", "{NRI_PLUGINS: x}"],
-        [
-            "A=b",
-            "[A]",
-            "{A: 1}",
-            "{A: true}",
-            "{A: ~}",
-            "{A: [b]}",
-            "{1: a}",
-            "{'': a}",
-            "{'A=': b}",
-            "{NRI_PLUGIN_NAME: x}",
-            "{NRI_PLUGIN_: x}",
-            '{"A\\0": b}',
-            '{A: "b\\0"}',
-            '{A: "\\ud800"}',
-            "{[A]: b}",
-            "1",
-        ],
-    ),
+    "legacy.environment": (["{}", "{A: b}", "{A: ''}", "{A: 'b=c'}", "{a.b-c: d}", "{NRI_PLUGINS: x}"],
+        ["A=b", "[A]", "{A: 1}", "{A: true}", "{A: ~}", "{A: [b]}", "{1: a}", "{'': a}", "{'A=': b}", "{[A]: b}",
+        "{NRI_PLUGIN_NAME: x}", "{NRI_PLUGIN_: x}", '{"A\\0": b}', '{A: "b\\0"}', '{A: "\\ud800"}', "1"]),
+    "legacy.metadataPrefix": (["''", "a/", "nri.example.com/"], ["~", "1", "[a]", '"a\\0"']),
     "legacy.plugins.a.onFailure": (["fail", "ignore"], ["Fail", "~"]),
     "legacy.plugins.a.onDeleteFailure": (["fail", "ignore"], ["Fail", "~"]),
     "legacy.plugins.a.timeout": (["0", "1.5"], ["-1", "x", "~"]),
     "legacy.plugins.a.killOnTimeout": (["true", "false"], ["1", "~"]),
-    "legacy.metadataPrefix": (["''", "a/", "nri.example.com/"], ["~", "1", "[a]", '"a\\0"']),
+    "legacy.plugins.a.standby": (["0", "1"], ["-1", "101", "~"]),
     "legacy.plugins.a.events": (
         ["[]", "[CreateContainer]", "[RunPodSandbox, UpdateContainer, PostUpdatePodSandbox, RemovePodSandbox]"],
-        ["CreateContainer", "[createContainer]", "[1]", "~", "[Configure]", "[ValidateContainerAdjustment]", "{}"],
-    ),
+        ["CreateContainer", "[createContainer]", "[1]", "~", "[Configure]", "[ValidateContainerAdjustment]", "{}"]),
     "hooks.precreate": (["true", "false"], ["auto", "1", "~"]),
     "hooks.onFailure": (["fail", "ignore"], ["true", "~"]),
     "hooks.enabled": (["auto", "true", "false", "yes"], ["1", "~", "'true'", "Auto", "[]"]),
     "hooks.directories": (["[]", "[/a]", "[/a, /b]"], ["/a", "[a]", "~", "{/a: /b}"]),
+    "hooks.standby": (["0", "1"], ["-1", "101", "~"]),
     "runtime.reserve": (["auto", "0", "0.5"], ["-1", "x", "true", ".inf"]),
-    "metrics.listen": (
-        [
-            "127.0.0.1:8891",
-            "0.0.0.0:1",
-            "'[::1]:65535'",
-            "'[::]:8891'",
-            "unix:/run/metrics.sock",
-            "''",
-            "[]",
-            "[unix:/a, 0.0.0.0:1]",
-        ],
-        [
-            *("8891", ":8891", "localhost:8891", "127.0.0.1", "'127.0.0.1:'", "127.0.0.1:0", "127.0.0.1:65536"),
-            *("127.0.0.1:http", "'127.0.0.1:+1'", "'127.0.0.1:\u0661'", f"127.0.0.1:{'9' * 5000}", "127.1:8891"),
-            *(
-                "'::1:8891'",
-                "'[127.0.0.1]:8891'",
-                "unix:metrics.sock",
-                "'unix:'",
-                r'"unix:/a\0b"',
-                "7",
-                "['']",
-                "[unix:/a, 7]",
-                "{}",
-            ),
-        ],
-    ),
-    "state.directory": (["/run/nri-other"], ["", "nri", "7", "[]"]),
     "runtime.socket": (["/run/nri.sock"], ["nri.sock", "7", "[]"]),
     "runtime.failRequest": (["true", "false"], ["1", "~", "fail"]),
+    "state.directory": (["/run/nri-other"], ["", "nri", "7", "[]"]),
+    "metrics.listen": (
+        ["127.0.0.1:8891", "0.0.0.0:1", "'[::1]:65535'", "'[::]:8891'", "unix:/run/metrics.sock", "''", "[]",
+        "[unix:/a, 0.0.0.0:1]"],
+        ["8891", ":8891", "localhost:8891", "127.0.0.1", "'127.0.0.1:'", "127.0.0.1:0", "127.0.0.1:65536",
+        "127.0.0.1:http", "'127.0.0.1:+1'", "'127.0.0.1:\u0661'", f"127.0.0.1:{'9' * 5000}", "127.1:8891", "'::1:8891'",
+        "'[127.0.0.1]:8891'", "unix:metrics.sock", "'unix:'", r'"unix:/a\0b"', "7", "['']", "[unix:/a, 7]", "{}"]),
     "log.level": (["debug", "info", "warning", "error"], ["INFO", "trace", "10", "~"]),
     "log.format": (["text", "json"], ["yaml", "~"]),
     "log.secrets": (["true", "false"], ["1", "~", "auto"]),
     "log.target": (["auto", "stderr", "syslog"], ["/dev/log", "stdout", "~"]),
 }
+# fmt: on
 
 
 def under(key: str, value: str) -> tuple[str, int]:
@@ -306,15 +237,12 @@ def test_bad_values_are_named_with_their_line_and_the_default_holds() -> None:
             assert given.legacy.plugins in ({}, {"a": PluginSettings()})
 
 
-def test_the_words_that_a_key_takes_are_told() -> None:
-    assert errors("legacy: {sandboxes: maybe}") == ["conf.yaml:1: legacy.sandboxes: must be one of auto, always, never"]
-
-
 def test_a_bad_value_spoils_none_of_the_others() -> None:
     bad = FULL.replace("timeout: 1.5", "timeout: soon").replace("format: json", "format: xml")
-    given, wrong = parse(bad, "conf.yaml")
+    given, [timeout, format_] = parse(bad, "conf.yaml")
     good, _ = parse(FULL, "conf.yaml")
-    assert [error.place for error in wrong] == ["conf.yaml:9", "conf.yaml:31"]
+    assert timeout.place == "conf.yaml:9"
+    assert str(format_) == "conf.yaml:31: log.format: must be one of text, json"
     assert given == good._replace(legacy=good.legacy._replace(timeout=0), log=good.log._replace(format="text"))
 
 
@@ -366,29 +294,19 @@ def test_what_must_be_a_mapping_and_is_none_is_named() -> None:
 
 def test_a_mistake_in_the_yaml_itself_is_named_with_its_line_and_all_defaults_hold() -> None:
     for line, texts in {
-        1: (
-            "log: {",
-            "a: b: c",
-            "hostRoot: '/",
-            "legacy: *nowhere",
-            "hostRoot: @x",
-            "\ufeff\x1b[0m",
-            "%YAML 3.0\n---\n{}",
-        ),
-        2: ("log:\n\tlevel: info", "hostRoot: /\n---\nhostRoot: /", "&a x: 1\n&a y: *b", "hostRoot: /\nlog: \x00"),
+        1: ("log: {", "a: b: c", "hostRoot: '/", "legacy: *nowhere", "hostRoot: @x", "\ufeff\x1b[0m",
+            "%YAML 3.0\n---\n{}", 'hostRoot: "\\x"'),
+        2: ("log:\n\tlevel: info", "hostRoot: /\n---\nhostRoot: /", "&a x: 1\n&a y: *b", "hostRoot: /\nlog: \x00",
+            "[" * 20 + "\n"),
         3: ("log:\n  level: info\n target: auto", "hostRoot: /\n\nlog: \x07"),
-    }.items():
-        for text in (*texts, *(['hostRoot: "\\x"'] if line == 1 else ["[" * 20 + "\n"] if line == 2 else [])):
+    }.items():  # fmt: skip
+        for text in texts:
             given, [error] = parse(text, "conf.yaml")
             assert (given, error.place) == (DEFAULTS, f"conf.yaml:{line}"), text
             assert error.reason
             assert "\n" not in str(error)
-
-
-def test_depth_without_end_is_a_mistake_and_no_crash() -> None:
-    given, [error] = parse("legacy: " + "[" * 2_000, "conf.yaml")
-    assert given == DEFAULTS
-    assert error.place.startswith("conf.yaml")
+    given, [error] = parse("legacy: " + "[" * 1_000, "conf.yaml")
+    assert (given, error.place[:9]) == (DEFAULTS, "conf.yaml"), "depth without end is no crash"
 
 
 def test_unusual_tags_build_nothing() -> None:
@@ -397,35 +315,20 @@ def test_unusual_tags_build_nothing() -> None:
         assert error.startswith("conf.yaml:1: hostRoot: ")
 
 
-def test_anchors_stand_for_what_they_name() -> None:
-    text = """\
-legacy:
-  plugins:
-    a: &careful {onFailure: ignore, timeout: &long 20}
-    b: *careful
-    c: {timeout: *long}
-"""
+def test_anchors_stand_for_what_they_name_and_a_mistake_there_is_named_for_each_use() -> None:
+    text = "legacy:\n  plugins:\n    a: &x {onFailure: ignore, timeout: &y 20}\n    b: *x\n    c: {timeout: *y}\n"
     given, wrong = parse(text, "conf.yaml")
     careful = PluginSettings(fail_create=False, timeout=20)
     assert wrong == []
     assert given.legacy.plugins == {"a": careful, "b": careful, "c": PluginSettings(timeout=20)}
-
-
-def test_a_mistake_behind_an_anchor_is_named_where_it_stands_for_each_use() -> None:
-    text = "legacy:\n  plugins:\n    a: &x {timeout: soon}\n    b: *x\n"
-    assert [error.split(": must")[0] for error in errors(text)] == [
-        "conf.yaml:3: legacy.plugins.a.timeout",
-        "conf.yaml:3: legacy.plugins.b.timeout",
+    assert [error.split(": must")[0] for error in errors(text.replace("20", "soon"))] == [
+        f"conf.yaml:3: legacy.plugins.{name}.timeout" for name in "abc"
     ]
 
 
 def test_an_anchor_that_holds_itself_is_a_mistake_and_no_crash() -> None:
-    for text in (
-        "legacy: &a {plugins: *a}",
-        "legacy: {environment: &a {x: *a}}",
-        "legacy: {path: &a [*a]}",
-        "&a {log: *a}",
-    ):
+    sections = ["legacy: &a {plugins: *a}", "legacy: {environment: &a {x: *a}}", "legacy: {path: &a [*a]}"]
+    for text in (*sections, "&a {log: *a}"):
         given, wrong = parse(text, "conf.yaml")
         assert wrong
         assert given._replace(legacy=given.legacy._replace(plugins={})) == DEFAULTS
