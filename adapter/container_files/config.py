@@ -11,7 +11,7 @@ from adapter.container_files.described import PODS_ANNOTATIONS
 from adapter.container_files.document import Value
 from adapter.errors import NotAdjustable
 from adapter.oci import resources, spec
-from adapter.oci.parts import USER
+from adapter.oci.parts import RDT, USER
 from adapter.oci.shapes import Shape, shape
 from adapter.oci.values import read
 from adapter.proto import nri_pb2 as api
@@ -55,6 +55,7 @@ def _linux(linux: Value, process: Value) -> api.LinuxContainer:
             io_priority=_present(spec.IO_PRIORITY, process["ioPriority"]),
             scheduler=_present(spec.SCHEDULER, process["scheduler"]),
             seccomp_policy=_present(spec.SECCOMP, linux["seccomp"]),
+            rdt=_present(RDT, linux["intelRdt"]),
         )
     )
     return message

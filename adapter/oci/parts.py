@@ -16,6 +16,8 @@ from adapter.oci.shapes import Shape, shape, write
 from adapter.oci.values import Spec, is_empty, members, read, read_list, texts
 from adapter.proto import nri_pb2 as api
 
+RDT = shape(api.LinuxRdt)
+
 
 class Part:
     """A value in the specification, and the field of NRI's container and of an adjustment that holds it.
@@ -211,10 +213,8 @@ class Seccomp(WholeObject):
 class Rdt(Part):
     """The RDT class."""
 
-    _SHAPE = shape(api.LinuxRdt)
-
     def to_oci(self, container: Any) -> Spec:
-        return {key: value for key, value in write(self._SHAPE, container.linux.rdt).items() if value}
+        return {key: value for key, value in write(RDT, container.linux.rdt).items() if value}
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         """See Part; says all members, old and new, and clears what earlier plugins have set.
@@ -233,13 +233,13 @@ class Rdt(Part):
 
     def _read(self, value: object, place: str) -> dict[str, Any]:
         """Returns NRI's wrapped values of the members that are not empty."""
-        message = read(self._SHAPE, members(value, place), place)
+        message = read(RDT, members(value, place), place)
         return {field.name: wrapper for field, wrapper in message.ListFields() if wrapper.value}
 
     def apply(self, adjustment: Any, before: Any) -> Any:
         rdt = adjustment.linux.rdt
         kept = {} if rdt.remove else before or {}
-        return {**kept, **write(self._SHAPE, rdt)} if adjustment.linux.HasField("rdt") else before
+        return {**kept, **write(RDT, rdt)} if adjustment.linux.HasField("rdt") else before
 
 
 class Appended(Part):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,23 @@ from adapter.container_files import Described
 from adapter.errors import ConfigError
 from adapter.hooks.facts import Facts, facts
 
-from . import GOLDEN, POD, Files, Json
+from .conftest import Files, Json
 
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+  namespace: ns
+  annotations: {a: "1"}
+spec:
+  containers:
+    - name: c
+      command: [/bin/sh]
+      args: [-c, exit]
+      volumeMounts:
+        - {name: v, mountPath: /v}
+"""
 BIND = {"destination": "/srv", "type": "bind", "source": "/srv", "options": ["rbind", "ro"]}
 
 
@@ -56,55 +70,25 @@ def test_a_container_can_be_given_in_many_forms(files: Files) -> None:
     assert files.read({"id": "c", "podSandboxId": "p"}).container.pod_sandbox_id == "p", "protojson's spelling"
 
 
-def test_a_recording_is_described_by_its_creation_and_each_of_its_events_can_be_given(files: Files) -> None:
-    assert GOLDEN
-    for file in GOLDEN:
-        described = container_files.read(str(file))
-        recorded = [json.loads(line) for line in file.read_text().splitlines()]
-        created = next(event for event in recorded if event["event"] == "CreateContainer")
-        assert described.kind == "a recorded CreateContainer"
-        assert dict(described.container.annotations) == created["container"]["annotations"]
-        assert dict(described.pod.annotations) == created["pod"]["annotations"]
-        assert (described.pod.name, described.container.name) == ("p1", "c1")
-        assert facts_of(described).command == "/bin/sh"
-        assert len(described.container.mounts) == len(created["container"]["mounts"])
-        for event in recorded:
-            if event["container"]:
-                assert files.read(event).kind == f"a recorded {event['event']}"
-            else:
-                assert files.refused(json.dumps(event, indent=1)) == "c:1: no container in it"
-
-
-def test_one_container_of_a_recording_with_several_is_chosen_by_name(files: Files) -> None:
+def test_of_several_containers_one_is_chosen_by_name(files: Files) -> None:
     line = '{"event": "%s", "pod": {}, "container": {"name": "%s", "args": ["%s"]}}\n'
-    text = line % ("StartContainer", "a", "late") + line % ("CreateContainer", "b", "/b")
-    text += line % ("CreateContainer", "a", "/a")
-    assert facts_of(files.read(text, name="a")).command == "/a"
-    assert files.refused(text) == "c:1: choose a container with -name; there are: b, a"
-    assert files.refused(text, name="x") == "c:1: no container is called 'x'; there are: b, a"
-
-
-def test_a_pod_manifest(files: Files) -> None:
-    described = files.read(POD)
-    assert described.kind == "a Kubernetes manifest"
-    assert (described.pod.namespace, described.pod.name, described.container.name) == ("ns", "p", "c")
-    assert list(described.container.args) == ["/bin/sh", "-c", "exit"]
-    assert facts_of(described) == Facts({"a": "1"}, "/bin/sh", True)
-    assert described.unknown == ("the annotations that the kubelet and the runtime add",)
+    recording = "".join(
+        line % event
+        for event in (("StartContainer", "a", "late"), ("CreateContainer", "b", "/b"), ("CreateContainer", "a", "/a"))
+    )
+    manifest = f"{POD}  initContainers:\n    - name: a\n      command: [/a]\n"
+    for text, place, names in ((recording, "c:1", "b, a"), (manifest, "c:8: spec", "c, a")):
+        assert facts_of(files.read(text, name="a")).command == "/a"
+        assert files.refused(text) == f"{place}: choose a container with -name; there are: {names}"
+        assert files.refused(text, name="x") == f"{place}: no container is called 'x'; there are: {names}"
 
 
 def test_what_kubernetes_mounts_for_itself_is_no_bind_mount_of_the_users(files: Files) -> None:
-    text = POD.replace("/v}", "/var/run/secrets/kubernetes.io/serviceaccount}")
-    assert facts_of(files.read(text)).has_bind_mounts, "some volume of the user's"
-    text = re.sub(r"name: \w+, mountPath", "name: kube-api-access-x7k2p, mountPath", text)
-    assert not facts_of(files.read(text)).has_bind_mounts
-
-
-def test_a_container_of_a_manifest_with_several_is_chosen_by_name(files: Files) -> None:
-    text = f"{POD}  initContainers:\n    - name: i\n      command: [/init]\n"
-    assert facts_of(files.read(text, name="i")).command == "/init"
-    assert files.refused(text) == "c:8: spec: choose a container with -name; there are: c, i"
-    assert files.refused(text, name="x") == "c:8: spec: no container is called 'x'; there are: c, i"
+    for volume, is_the_users in (("v", True), ("kube-api-access-x7k2p", False)):
+        text = POD.replace(
+            "{name: v, mountPath: /v}", f"{{name: {volume}, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}}"
+        )
+        assert facts_of(files.read(text)).has_bind_mounts is is_the_users, volume
 
 
 def bombs(form: str) -> str:
@@ -115,10 +99,8 @@ def bombs(form: str) -> str:
 
 BAD: list[tuple[str | bytes, str]] = [
     ("", "c: nothing in it"),
-    (" \n# a comment\n", "c: nothing in it"),
     ("{", "c:1: unexpected end"),
     ('{"args": ["/x"],\n "mounts": [,]}', "c:2: unexpected ','"),
-    ('{"args": []}\n\n{"args": ]', "c:3: unexpected ']'"),
     ('{"args": []}\n{"args": []}\n{"args": ]', "c:3: unexpected ']'"),
     ("[" * 5000, "c:1: unexpected end"),
     ('{"x": ' * 2000 + "0" + "}" * 2000, "c:1: "),
@@ -129,18 +111,14 @@ BAD: list[tuple[str | bytes, str]] = [
     (bombs("[{}]"), "c: larger or deeper than can be read"),
     (bombs("{{<<: [{}]}}"), "c: larger or deeper than can be read"),
     ("a: b: c", "c:1: mapping values are not allowed here"),
-    ("a:\n\t- b", "c:2: found character '\\t' that cannot start any token"),
     (b"a: 1\nb: \xff", "c:2: no text: the byte 0xff is not UTF-8"),
     ("a: 1\nb: \0", "c:2: special characters are not allowed"),
-    (b"\x7fELF\2\1\0\xd0", "c:1: no text: the byte 0xd0 is not UTF-8"),
     ("- a\n- b", "c:1: [0]: must be a mapping, not a text"),
     ("just text", "c:1: must be a mapping, not a text"),
     ("!!timestamp x", "c"),
     ("{}", "c:1: neither an NRI container, nor an OCI config.json, nor a Kubernetes manifest"),
-    ('{"version": "1.0.0", "hook": {}, "when": {}, "stages": []}', "c:1: neither an NRI container"),
     ('{"id": "p", "uid": "u", "namespace": "n"}', "c:1: this is a pod, not a container: give it with -pod"),
     ('{"id": "c",\n"pid": "x"}', "c:2: pid: must be a whole number"),
-    ('{"id": "c", "pid": true}', "c:1: pid: must be a whole number"),
     ('{"id": "c", "pid": 5.5}', "c:1: pid: must be a whole number"),
     ('{"id": "c", "pid": 99999999999}', "c:1: pid: Value out of range: 99999999999"),
     ('{"id": "c", "linux":\n{"devices": [{"major": -99999999999999999999}]}}', "c:1: linux.devices.major: Value out"),
@@ -152,7 +130,6 @@ BAD: list[tuple[str | bytes, str]] = [
     ('{"args": [],\n"annotations":\n{"a": true}}',
         "c:3: annotations.a: must be a text, not a boolean (put it in quotes)"),
     ('{"mounts": [{},\n{"options": {}}]}', "c:2: mounts[1].options: must be a list, not a mapping"),
-    ('{"mounts": [{"options": []},\n7]}', "c:2: mounts[1]: must be a mapping, not a number"),
     ('{"process": [],\n"root": {}}', "c:1: process: must be a mapping, not a list"),
     ('{"event": 5, "container": {"args": []}}', "c:1: event: must be a text"),
     ('{"container": "x"}', "c:1: container: must be a mapping, not a text"),
@@ -167,7 +144,6 @@ BAD: list[tuple[str | bytes, str]] = [
     (POD.replace("[-c, exit]", "[-c, on]"), "c:11: spec.containers[0].args[1]: must be a text, not a boolean"),
     (POD.replace("name: c\n", "name: c\n      env: [{name: V, valueFrom: {1: x, a: y}}]\n"),
         "c:10: spec.containers[0].env[0].valueFrom.1: must be a text, not a number"),
-    (POD.replace("name: c\n", "name: 5\n"), "c:9: spec.containers[0].name: must be a text, not a number"),
 ]  # fmt: skip
 
 
@@ -217,7 +193,12 @@ SHAPES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+described_or_refused = settings(
+    deadline=None, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@described_or_refused
 @given(data=SHAPES, as_pod=st.booleans())
 def test_any_json_is_described_or_refused_by_name(files: Files, data: Any, as_pod: bool) -> None:
     kinds = {"kind": "Pod"} if isinstance(data, dict) and "kind" in data else {}
@@ -228,7 +209,7 @@ def test_any_json_is_described_or_refused_by_name(files: Files, data: Any, as_po
         assert str(refused).startswith(str(files.folder))  # noqa: PT017 - to be described is as good
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@described_or_refused
 @given(text=st.one_of(st.binary(max_size=40), st.text(alphabet='{}[]:,"\\ \n\t-&*!|>%@`a0\u0085', max_size=30)))
 def test_any_bytes_are_described_or_refused_by_name(files: Files, text: str | bytes) -> None:
     try:

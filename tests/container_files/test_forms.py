@@ -15,7 +15,7 @@ from adapter.container_files import Described
 from adapter.errors import ConfigError
 from adapter.host import paths
 
-from . import Files, Json
+from .conftest import Files, Json
 
 SPEC: Json = {
     "ociVersion": "1.2.0",
@@ -107,17 +107,12 @@ def test_each_template_of_many_manifests_is_a_candidate(files: Files) -> None:
         assert files.refused(text, name="eb").endswith(f"no container is called 'eb'; {known}")
 
 
-KINDS = {"Job": "spec.template", "CronJob": "spec.jobTemplate.spec.template", "PodTemplate": "template", "Pod": ""}
-
-
 def test_the_pod_is_named_by_what_holds_its_template(files: Files) -> None:
-    for kind, path in KINDS.items():
+    kinds = {"Job": "spec.template", "CronJob": "spec.jobTemplate.spec.template", "PodTemplate": "template", "Pod": ""}
+    for kind, path in kinds.items():
         assert names(files.read(workload(kind, "x", "web", path=path))) == ("prod", "x", "web")
-
-
-def test_the_pods_of_a_typed_list_have_no_kind(files: Files) -> None:
     pod = workload("Pod", "x", "web", path="")
-    del pod["kind"]
+    del pod["kind"]  # as in a typed list
     assert names(files.read({"apiVersion": "v1", "kind": "PodList", "items": [pod]})) == ("prod", "x", "web")
 
 
@@ -205,13 +200,10 @@ def test_what_the_tools_of_the_runtimes_show_has_the_whole_specification(files: 
     assert found.unknown == ("the annotations of the pod (-pod gives them)",)
 
 
-def test_several_containers_that_crictl_shows_are_chosen_from(files: Files) -> None:
+def test_of_several_containers_that_crictl_shows_one_is_chosen_and_its_pod_may_be_given(files: Files) -> None:
     other = json.loads(json.dumps(CRICTL).replace('"web"', '"log"'))
     assert names(files.read([CRICTL, other], name="log")) == ("prod", "web-0", "log")
     assert files.refused([CRICTL, other]).endswith("there are: web, log")
-
-
-def test_the_pod_of_crictl(files: Files) -> None:
     status = {"id": "p1", "metadata": {"name": "n", "namespace": "ns", "uid": "u"}, "annotations": {"b": "2"}}
     found = files.read(CRICTL, pod=json.dumps({"status": status, "info": {}}))
     assert (found.pod.id, found.pod.namespace, dict(found.pod.annotations)) == ("p1", "ns", {"b": "2"})
