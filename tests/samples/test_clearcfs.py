@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,17 +59,14 @@ def test_the_quota_goes_wherever_the_cgroup_lies_and_the_metadata_says_what_it_w
             assert file.stat().st_mtime_ns == written
 
 
-def test_what_is_no_slice_is_named_in_the_error(tmp_path: Path) -> None:
-    for slices in ("a", "a--b.slice", "-a.slice", ".slice", "a/b"):
-        reason = f"spec.cgroupsPath: {slices!r} is not the name of a systemd slice"
-        run("clearcfs", request(tmp_path, f"{slices}:crio:c1")).is_error("clearcfs", reason)
-
-
-def test_a_path_may_be_written_in_other_ways(tmp_path: Path) -> None:
+def test_a_path_may_be_written_in_other_ways_and_what_is_no_slice_is_named(tmp_path: Path) -> None:
     for path in ("pods/c1", "//pods/c1/", "/pods/./c1", "/pods/x/../c1", "/a:b:c"):
         file = quota_file(tmp_path / ("cpu/a:b:c" if ":" in path else "cpu/pods/c1"))
         run("clearcfs", request(tmp_path, path))
         assert file.read_text() == "-1\n", path
+    for slices in ("a", "a--b.slice", "-a.slice", ".slice", "a/b"):
+        reason = f"spec.cgroupsPath: {slices!r} is not the name of a systemd slice"
+        run("clearcfs", request(tmp_path, f"{slices}:crio:c1")).is_error("clearcfs", reason)
 
 
 def test_a_path_never_leads_out_of_the_hierarchy(tmp_path: Path) -> None:
@@ -101,15 +97,12 @@ def test_only_what_is_marked_is_cleared_and_the_annotation_wins_over_the_label(t
         assert cleared or metadata == {"skipped": "qos.class is not ls"}
 
 
-def test_only_creates_are_acted_upon(tmp_path: Path) -> None:
+def test_only_creates_are_acted_upon_of_containers_and_of_sandboxes(tmp_path: Path) -> None:
     file = quota_file(tmp_path / "cpu/c1")
     for state in ("delete", "update", "pause", "resume"):
         answer = run("clearcfs", request(tmp_path, "/c1") | {"state": state})
         assert answer.metadata == {"skipped": "only creates matter"}, state
     assert file.read_text() == "50000\n"
-
-
-def test_a_marked_sandbox_is_cleared_too(tmp_path: Path) -> None:
     made = sample("create-sandbox", cgroupRoot=str(tmp_path), allow="everything")
     file = quota_file(tmp_path / made["spec"]["cgroupsPath"].lstrip("/"), V2, "50000 100000")
     run("clearcfs", made)
@@ -128,13 +121,10 @@ def test_a_missing_cgroup_is_an_error_but_of_a_sandbox_without_process(tmp_path:
     assert run("clearcfs", made).metadata == {"skipped": "the sandbox has no process and no cgroup"}
 
 
-def test_a_quota_that_cannot_be_written_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+def test_what_cannot_be_cleared_is_an_error_that_names_it(tmp_path: Path) -> None:
     file = tmp_path / "cpu/c1" / V1
     file.mkdir(parents=True)
     run("clearcfs", request(tmp_path, "/c1")).is_error("clearcfs", f"cannot clear {file}: Is a directory")
-
-
-def test_a_marked_container_without_a_possible_cgroups_path_is_an_error(tmp_path: Path) -> None:
     for spec in (None, {}, {"cgroupsPath": ""}, {"cgroupsPath": None}):
         made = request(tmp_path, "") | {"spec": spec}
         run("clearcfs", made).is_error("clearcfs", "the request has no spec.cgroupsPath")
@@ -161,9 +151,7 @@ def test_the_kernels_list_of_mounts_tells_where_cgroups_are() -> None:
         assert CODE["cpu_mounts"](mountinfo) == expected, name
 
 
-@pytest.fixture
-def real_cgroup() -> Iterator[tuple[str, Path]]:
-    """A cgroup of the kernel's with a quota: its path within the hierarchy, and the file."""
+def test_a_real_cgroup_loses_its_quota() -> None:
     path = f"/clearcfs-{uuid.uuid4().hex}"
     made = []
     try:
@@ -174,18 +162,13 @@ def real_cgroup() -> Iterator[tuple[str, Path]]:
         if file is None:
             pytest.skip("no cgroup hierarchy here has the cpu controller enabled")
         Path(file).write_text("50000")
-        yield path, Path(file)
+        marked = sample("create-container", allow="everything")
+        marked["spec"]["cgroupsPath"] = path
+        metadata = run("clearcfs", marked).metadata
+        assert (metadata["cleared"], metadata["was"].split()[0]) == (file, "50000")
+        assert Path(file).read_text().split()[0] in ("-1", "max")
     except OSError as problem:
         pytest.skip(f"this user may not make cgroups here: {problem}")
     finally:
         for directory in made:
             os.rmdir(directory)
-
-
-def test_a_real_cgroup_loses_its_quota(real_cgroup: tuple[str, Path]) -> None:
-    path, file = real_cgroup
-    made = sample("create-container", allow="everything")
-    made["spec"]["cgroupsPath"] = path
-    metadata = run("clearcfs", made).metadata
-    assert (metadata["cleared"], metadata["was"].split()[0]) == (str(file), "50000")
-    assert file.read_text().split()[0] in ("-1", "max")

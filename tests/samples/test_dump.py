@@ -17,82 +17,6 @@ def dumped(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir() if path.suffix != ".proc")
 
 
-def only(directory: Path) -> Path:
-    """The one dump in a directory."""
-    (path,) = directory.glob("*.json")
-    return path
-
-
-def test_a_request_is_kept_byte_for_byte_under_a_name_that_says_what_it_is(tmp_path: Path, shell: Shell) -> None:
-    for path in REQUESTS:
-        kept = tmp_path / path.stem
-        conf = b'{"conf": {"directory": "%s"},' % bytes(kept)
-        request = path.read_bytes().replace(b"{", conf, 1)  # indented, with a newline at the end
-        file = kept / f"001-dump-{'-'.join(path.stem.split('-')[:2])}.json"
-        assert execute("dump", request, **shell).metadata == {"file": str(file)}
-        assert file.read_bytes() == request
-
-
-def test_numbers_count_on_through_all_the_names_in_a_directory(tmp_path: Path, shell: Shell) -> None:
-    (tmp_path / "dump2").symlink_to(SAMPLES / "dump")
-    for plugin in ("dump", tmp_path / "dump2", "dump"):
-        answer = execute(plugin, sample("create-sandbox", directory=str(tmp_path / "kept")), **shell)
-        assert answer.result["plugin"] == Path(plugin).name
-    names = ("001-dump", "002-dump2", "003-dump")
-    assert dumped(tmp_path / "kept") == [f"{name}-create-sandbox.json" for name in names]
-
-
-def test_numbers_go_on_past_999(tmp_path: Path, shell: Shell) -> None:
-    for number in range(1, 1000):
-        (tmp_path / f"{number:03}-dump-create-sandbox.json").touch()
-    answer = execute("dump", sample("create-sandbox", directory=str(tmp_path)), **shell)
-    assert answer.metadata == {"file": f"{tmp_path}/1000-dump-create-sandbox.json"}
-
-
-def test_the_number_of_a_run_that_was_killed_is_not_used_again(tmp_path: Path, shell: Shell) -> None:
-    (tmp_path / ".001").write_text("{")
-    answer = execute("dump", sample("create-sandbox", directory=str(tmp_path)), **shell)
-    assert answer.metadata == {"file": f"{tmp_path}/002-dump-create-sandbox.json"}
-    assert (tmp_path / ".001").read_text() == "{"
-
-
-def test_no_number_is_used_twice_when_files_were_taken_away(tmp_path: Path, shell: Shell) -> None:
-    for number in (2, 3):
-        (tmp_path / f"00{number}-dump2-create-sandbox.json").touch()
-    answer = execute("dump", sample("create-sandbox", directory=str(tmp_path)), **shell)
-    assert answer.metadata == {"file": f"{tmp_path}/004-dump-create-sandbox.json"}
-
-
-def test_fifty_runs_at_once_lose_nothing_and_share_no_number(tmp_path: Path, shell: Shell) -> None:
-    kept = tmp_path / "kept"
-    requests = [json.dumps(sample("create-sandbox", directory=str(kept)) | {"mark": mark}) for mark in range(50)]
-    command = [*shell.get("shell", ()), str(SAMPLES / "dump"), "invoke"]
-    running = [
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PATH": shell.get("path", PATH)}, text=True
-        )
-        for _ in requests
-    ]
-    for process, request in zip(running, requests, strict=True):  # all of them are up before the first may go on
-        assert process.stdin
-        process.stdin.write(request)
-        process.stdin.flush()
-    answers = [process.communicate(timeout=60)[0] for process in running]
-    assert [path[:3] for path in dumped(kept)] == [f"{number:03}" for number in range(1, 51)]
-    files = [json.loads(answer)["metadata"]["file"] for answer in answers]
-    assert [Path(file).read_text() for file in files] == requests
-
-
-def test_a_request_of_a_mebibyte_is_kept_whole(tmp_path: Path, shell: Shell) -> None:
-    request = sample("create-container", directory=str(tmp_path))
-    request["spec"]["annotations"] |= {f"note-{n}": '{"say": "\\" and \'"}' * 50 for n in range(800)}
-    request["spec"]["annotations"]["long"] = "x" * 300_000
-    stdin = json.dumps(request).encode()
-    assert len(stdin) > 1 << 20
-    assert execute("dump", stdin, **shell).code == 0
-    assert only(tmp_path).read_bytes() == stdin
-
-
 HOSTILE = [
     "%s %n %d %%",
     "back\\slash \\n \\\\",
@@ -105,94 +29,121 @@ HOSTILE = [
     "{[}]",
     "trailing backslash \\",
 ]
+LARGE = {
+    "a": "\\" * 250_000 + "x",  # an expression that looks for their end from each of them takes hours
+    "b": "x" * 900_000,
+    **{f"note-{number}": '{"say": "\\" and \'"}' * 50 for number in range(200)},
+}
+NOISE = bytes(byte for byte in range(1, 256) if byte not in b'"\\')
 
 
-def test_hostile_strings_are_nothing_but_bytes(tmp_path: Path, shell: Shell) -> None:
-    for number, text in enumerate(HOSTILE):
-        for ascii_only in (True, False):
-            kept = tmp_path / f"kept-{number}-{ascii_only}"
-            hostile = text.replace("HERE", str(tmp_path))
-            request: dict[str, Any] = {"conf": {hostile: hostile, "directory": str(kept), "last": hostile}}
+def test_whatever_stands_in_a_request_it_is_kept_byte_for_byte(tmp_path: Path, shell: Shell) -> None:
+    conf = b'{"conf": {"directory": "%s"},' % bytes(tmp_path)
+    requests = [path.read_bytes().replace(b"{", conf, 1) for path in REQUESTS]  # indented, with a newline at the end
+    for text in (text.replace("HERE", str(tmp_path)) for text in HOSTILE):
+        for is_ascii in (True, False):
+            request: dict[str, Any] = {"conf": {text: text, "directory": str(tmp_path), "last": text}}
             request |= sample("create-container")
-            request["spec"]["annotations"] = request["labels"] = {hostile: hostile}
-            stdin = json.dumps(request, ensure_ascii=ascii_only).encode()
-            answer = execute("dump", stdin, **shell)
-            assert answer.metadata == {"file": f"{kept}/001-dump-create-container.json"}, text
-            assert only(kept).read_bytes() == stdin, text
-            assert not (tmp_path / "owned").exists()
-            assert answer.stderr == ""
+            request["spec"]["annotations"] = request["labels"] = {text: text}
+            requests.append(json.dumps(request, ensure_ascii=is_ascii).encode())
+    large = sample("create-container", directory=str(tmp_path))
+    large["spec"]["annotations"] = LARGE
+    requests.append(json.dumps(large).encode())
+    requests.append(requests[0].rstrip()[:-1] + b', "noise": "' + NOISE + b'"}\n\n\n')  # no text at all
+    names = ["-".join(path.stem.split("-")[:2]) for path in REQUESTS]
+    names += ["create-container"] * (2 * len(HOSTILE) + 1) + names[:1]
+    for number, (request_text, name) in enumerate(zip(requests, names, strict=True), 1):
+        file = tmp_path / f"{number:03}-dump-{name}.json"
+        answer = execute("dump", request_text, **shell)
+        assert (answer.metadata, answer.stderr) == ({"file": str(file)}, "")
+        assert file.read_bytes() == request_text
+    assert not (tmp_path / "owned").exists()
 
 
-def test_bytes_that_are_no_text_are_kept_as_well(tmp_path: Path, shell: Shell) -> None:
-    noise = bytes(byte for byte in range(1, 256) if byte not in b'"\\')
-    head = json.dumps(sample("create-container", directory=str(tmp_path))).encode()[:-1]
-    stdin = head + b', "noise": "' + noise + b'"}\n\n\n'
-    execute("dump", stdin, **shell)
-    assert only(tmp_path).read_bytes() == stdin
+def test_a_number_is_used_once_whatever_the_plugins_name_is_and_whoever_was_killed(
+    tmp_path: Path, shell: Shell
+) -> None:
+    (tmp_path / "dump2").symlink_to(SAMPLES / "dump")
+    kept = tmp_path / "kept"
+
+    def is_numbered(file: str, plugin: str | Path = "dump") -> None:
+        answer = execute(plugin, sample("create-sandbox", directory=str(kept)), **shell)
+        assert answer.metadata == {"file": f"{kept}/{file}-create-sandbox.json"}
+        assert answer.result["plugin"] == Path(plugin).name
+
+    is_numbered("001-dump")
+    is_numbered("002-dump2", tmp_path / "dump2")
+    (kept / ".003").write_text("{")  # a run that was killed has left it
+    is_numbered("004-dump")
+    assert (kept / ".003").read_text() == "{"
+    (kept / "001-dump-create-sandbox.json").unlink()
+    is_numbered("005-dump")
+    for number in range(6, 1000):
+        (kept / f"{number:03}-dump-create-sandbox.json").touch()
+    is_numbered("1000-dump")
+
+
+def test_fifty_runs_at_once_lose_nothing_and_share_no_number(tmp_path: Path, shell: Shell) -> None:
+    kept = tmp_path / "kept"
+    requests = [json.dumps(sample("create-sandbox", directory=str(kept)) | {"mark": mark}) for mark in range(50)]
+    command = [*shell.get("shell", ()), str(SAMPLES / "dump"), "invoke"]
+    environment = {"PATH": shell.get("path", PATH)}
+    pipe = subprocess.PIPE
+    running = [subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True) for _ in requests]
+    for process, request in zip(running, requests, strict=True):  # all of them are up before the first may go on
+        assert process.stdin
+        process.stdin.write(request)
+        process.stdin.flush()
+    answers = [process.communicate(timeout=60)[0] for process in running]
+    assert [path[:3] for path in dumped(kept)] == [f"{number:03}" for number in range(1, 51)]
+    files = [json.loads(answer)["metadata"]["file"] for answer in answers]
+    assert [Path(file).read_text() for file in files] == requests
 
 
 def test_only_the_keys_in_their_own_place_count(tmp_path: Path, shell: Shell) -> None:
     decoys = {"directory": "/nowhere", "state": "pause", "id": "1", "sandboxID": "1", "version": "9", "pid": 1}
-    conf = {"first": decoys, "directory": str(tmp_path), "list": [decoys, "directory", "/nowhere"], **decoys}
-    conf |= {"directory": str(tmp_path)}
+    conf = {"first": decoys, "list": [decoys, "directory", "/nowhere"], **decoys, "directory": str(tmp_path)}
     request = {"results": [decoys], "labels": decoys, "spec": {"annotations": decoys}, "conf": conf}
     request |= {"version": "0.3", "state": "update", "id": "1e1", "sandboxID": "10", "tail": decoys}
     answer = execute("dump", request, **shell)
     assert answer.metadata == {"file": f"{tmp_path}/001-dump-update-container.json"}
     assert answer.result["version"] == "0.3"
-    assert [path.name for path in tmp_path.iterdir()] == dumped(tmp_path)  # no .proc: that pid was somebody else's
-    assert len(dumped(tmp_path)) == 1
+    # No .proc: that pid was somebody else's.
+    assert [path.name for path in tmp_path.iterdir()] == ["001-dump-update-container.json"]
 
 
-def test_a_request_without_sandbox_is_a_containers(tmp_path: Path, shell: Shell) -> None:
-    request = {"conf": {"directory": str(tmp_path)}, "version": "0.1", "state": "create", "id": "redis", "pid": 0}
-    execute("dump", request, **shell)
-    assert dumped(tmp_path) == ["001-dump-create-container.json"]
-
-
-def test_without_a_directory_of_its_own_it_takes_the_default(tame_dump: Path, shell: Shell) -> None:
-    confs: list[dict[str, Any]] = [{}, {"conf": None}, {"conf": "directory"}, {"conf": ["directory", "/nowhere"]}]
-    confs += [{"conf": {"directory": 7}}, {"conf": {"directory": {"directory": "/nowhere"}}}]
+def test_without_a_directory_of_its_own_it_takes_the_default_and_keeps_what_is_no_request_too(
+    tame_dump: Path, shell: Shell
+) -> None:
+    confs: list[Any] = [None, "directory", ["directory", "/nowhere"]]
+    confs += [{"directory": 7}, {"directory": {"directory": "/nowhere"}}]
     for conf in confs:
-        request = conf | sample("create-sandbox")
-        request["labels"] |= {"directory": "/nowhere"}
-        execute(tame_dump, request, **shell)
-    names = [f"00{number}-dump-create-sandbox.json" for number in range(1, len(confs) + 1)]
-    assert dumped(tame_dump.parent / "default") == names
-
-
-def test_what_is_no_request_is_kept_too_and_answered_with_an_error(tame_dump: Path, shell: Shell) -> None:
+        execute(tame_dump, {"conf": conf, "labels": {"directory": "/nowhere"}, "state": "create", "pid": 0}, **shell)
     answer = execute(tame_dump, b"no request\n", **shell)
-    file = tame_dump.parent / "default/001-dump-unknown-container.json"
-    assert answer.result["error"] == "the request on stdin is not one: no state"
-    assert answer.result["metadata"] == {"file": str(file)}
+    file = tame_dump.parent / f"default/00{len(confs) + 1}-dump-unknown-container.json"
+    answer.is_error("dump", "the request on stdin is not one: no state", file=str(file))
     assert file.read_bytes() == b"no request\n"
+    # A request without a sandbox is a container's.
+    names = [f"00{number}-dump-create-container.json" for number in range(1, len(confs) + 1)]
+    assert dumped(tame_dump.parent / "default") == [*names, file.name]
 
 
-def test_beside_the_request_stands_what_its_process_was(tmp_path: Path, shell: Shell) -> None:
-    execute("dump", sample("create-container", directory=str(tmp_path)) | {"pid": os.getpid()}, **shell)
-    exe, *cgroups = (tmp_path / "001-dump-create-container.proc").read_text().splitlines()
-    assert exe == f"exe {os.readlink('/proc/self/exe')}"
-    assert cgroups == Path("/proc/self/cgroup").read_text().splitlines()
-
-
-def test_a_process_that_is_gone_leaves_no_trace(tmp_path: Path, shell: Shell) -> None:
+def test_beside_the_request_stands_what_its_process_was_for_the_owner_only(tmp_path: Path, shell: Shell) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
-    execute("dump", sample("create-container", directory=str(tmp_path)) | {"pid": gone.pid}, **shell)
-    assert [path.name for path in tmp_path.iterdir()] == ["001-dump-create-container.json"]
+    kept = tmp_path / "a/b"
+    for pid in (os.getpid(), gone.pid):
+        execute("dump", sample("create-container", directory=str(kept)) | {"pid": pid}, **shell)
+    names = ["001-dump-create-container.json", "001-dump-create-container.proc", "002-dump-create-container.json"]
+    assert sorted(path.name for path in kept.iterdir()) == names
+    exe, *cgroups = (kept / names[1]).read_text().splitlines()
+    assert exe == f"exe {os.readlink('/proc/self/exe')}"
+    assert cgroups == Path("/proc/self/cgroup").read_text().splitlines()
+    modes = [stat.filemode(path.stat().st_mode) for path in (kept, *kept.iterdir())]
+    assert modes == ["drwx------", *["-rw-------"] * 3]
 
 
-def test_dumps_are_for_their_owner_only(tmp_path: Path, shell: Shell) -> None:
-    execute("dump", sample("create-container", directory=str(tmp_path / "a/b")) | {"pid": os.getpid()}, **shell)
-    assert [stat.filemode(path.stat().st_mode) for path in (tmp_path / "a/b", *(tmp_path / "a/b").iterdir())] == [
-        "drwx------",
-        "-rw-------",
-        "-rw-------",
-    ]
-
-
-def test_a_directory_that_takes_no_files_or_cannot_be_written_safely_is_an_error(tmp_path: Path, shell: Shell) -> None:
+def test_a_directory_may_have_an_unusual_name_or_is_named_in_the_error(tmp_path: Path, shell: Shell) -> None:
     (tmp_path / "file").touch()
     errors = {f"{tmp_path}/file/dump": f"cannot create {tmp_path}/file/dump", "/proc": "cannot write to /proc"}
     for name in ('quo"te', "back\\slash"):
@@ -201,17 +152,8 @@ def test_a_directory_that_takes_no_files_or_cannot_be_written_safely_is_an_error
         answer = execute("dump", sample("create-sandbox", directory=directory), **shell)
         assert (answer.code, answer.result["error"], answer.result["metadata"]) == (1, error, {"file": ""})
     assert dumped(tmp_path) == ["file"]
-
-
-def test_a_directory_may_have_an_unusual_name(tmp_path: Path, shell: Shell) -> None:
     for name in (" spaces around ", "*", "$(x) `x` 'x' %s", "ö"):
         stdin = json.dumps(sample("create-sandbox", directory=f"{tmp_path}/{name}"), ensure_ascii=False).encode()
         file = tmp_path / name / "001-dump-create-sandbox.json"
         assert execute("dump", stdin, **shell).metadata == {"file": str(file)}
         assert file.exists()
-
-
-def test_it_works_on_the_path_that_upstreams_adapter_leaves_to_plugins(tmp_path: Path) -> None:
-    for number, path in enumerate((":/opt/nri/bin", ""), 1):
-        answer = execute("dump", sample("create-sandbox", directory=str(tmp_path)), path=path)
-        assert (answer.code, answer.stderr, len(dumped(tmp_path))) == (0, "", number)

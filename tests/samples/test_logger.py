@@ -35,15 +35,21 @@ def test_names_are_found_where_kubernetes_and_cri_o_put_them_and_ids_stand_in_fo
     assert run("logger", {"id": "x", "spec": None, "labels": None}).stderr == line
 
 
-def test_nothing_in_a_request_can_forge_a_second_line() -> None:
+def test_nothing_in_a_request_can_forge_a_second_line_or_make_it_long() -> None:
     request = sample("create-container")
     request["spec"]["annotations"]["io.kubernetes.cri.container-name"] = "a\ndelete\r\x1b[2J\u2028\u202e\ud800 ö 漢"
     line = run("logger", request).stderr
     assert line.startswith(r"create container a\ndelete\r\x1b[2J\u2028\u202e\ud800 ö 漢 in pod default/web-0")
     assert line.count("\n") == len(line.splitlines()) == 1
+    for name in ("sandbox-name", "sandbox-namespace", "container-name", "image-name"):
+        request["spec"]["annotations"][f"io.kubernetes.cri.{name}"] = "a" * 250_000
+    line = run("logger", request).stderr
+    assert (line.count("a" * 512), len(line) < 2300) == (4, True)
 
 
-def test_lines_are_appended_to_the_file_with_the_time(tmp_path: Path) -> None:
+def test_lines_are_appended_to_the_file_with_the_time_and_one_that_cannot_be_written_fails_no_pod(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "log"
     for name in ("create-sandbox", "create-container"):
         assert run("logger", sample(name, file=str(file))).metadata == {"logged": f"stderr, {file}"}
@@ -51,8 +57,6 @@ def test_lines_are_appended_to_the_file_with_the_time(tmp_path: Path) -> None:
     assert re.fullmatch(rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{{4}} {LINES['create-sandbox']}", first)
     assert second.endswith(f" {LINES['create-container']}")
 
-
-def test_a_file_that_cannot_be_written_fails_no_pod(tmp_path: Path) -> None:
     answer = run("logger", sample("create-sandbox", file=str(tmp_path / "missing/log")))
     assert answer.metadata == {"logged": "stderr"}
     complaint = f"cannot write to {tmp_path}/missing/log: No such file or directory"

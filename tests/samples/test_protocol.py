@@ -5,17 +5,22 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 
+from adapter import settings
+from adapter.cli.check.probe import with_empty_stdin, with_open_stdin
 from adapter.nri import api
 from adapter.oci.patch import merged
 from adapter.oci.spec import spec_from
+from adapter.programs.process import Program
 
 from .plugins import EVENTS, GOLDEN, PATH, REQUESTS, SAMPLES, Answer, execute, run, sample
 
@@ -46,7 +51,7 @@ def ask(plugin: str, request: object, *arguments: str, instead: Path | None = No
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> dict[str, dict[str, object]]:
+def confs(tmp_path: Path) -> dict[str, dict[str, object]]:
     """The `conf` of each plugin that keeps it within the test's own folder."""
     for request in (json.loads(path.read_text()) for path in (*REQUESTS, *GOLDEN)):
         for cgroup in (request["spec"]["cgroupsPath"], SYSTEMD_CGROUP):
@@ -64,11 +69,11 @@ def settings(tmp_path: Path) -> dict[str, dict[str, object]]:
 
 @EVERY_PLUGIN
 def test_every_plugin_answers_every_recorded_request_with_a_result_of_its_own(
-    plugin: str, settings: dict[str, dict[str, object]], subtests: pytest.Subtests
+    plugin: str, confs: dict[str, dict[str, object]], subtests: pytest.Subtests
 ) -> None:
     for path in (*REQUESTS, *GOLDEN):
         with subtests.test(path.stem):
-            conf = settings.get(plugin, {})
+            conf = confs.get(plugin, {})
             answer = ask(plugin, {**json.loads(path.read_text()), "conf": conf, "version": "0.7"})
             assert list(answer.result) == ["plugin", "version", "error", "metadata"]
             assert (answer.result["plugin"], answer.result["version"]) == (plugin, "0.7")
@@ -101,16 +106,24 @@ def test_garbage_on_stdin_is_answered_with_an_error(plugin: str, tame_dump: Path
 
 
 @pytest.mark.parametrize("plugin", PYTHON)
-def test_a_sample_in_python_is_python_3_9(plugin: str) -> None:
+def test_a_sample_in_python_is_python_3_9_and_what_lies_beside_it_is_not_taken_for_pythons_own(
+    plugin: str, tmp_path: Path
+) -> None:
     tree = ast.parse((SAMPLES / plugin).read_text(), feature_version=(3, 9))
     assert "main" in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-
-
-@pytest.mark.parametrize("plugin", PYTHON)
-def test_what_else_lies_in_the_plugin_directory_is_not_taken_for_pythons_own(plugin: str, tmp_path: Path) -> None:
     shutil.copy(SAMPLES / plugin, tmp_path)
     (tmp_path / "json.py").write_text("raise SystemExit('a plugin called json.py')")
     assert execute(tmp_path / plugin, sample("delete-container")).metadata
+
+
+def test_each_sample_may_stand_by_for_it_waits_for_its_request_and_fails_without_one(tame_dump: Path) -> None:
+    """On a machine that stands still the wait shows less, and nothing wrong."""
+    paths = [tame_dump if plugin == "dump" else SAMPLES / plugin for plugin in PLUGINS]
+    programs = [Program(path.name, str(path), (path.name, "invoke"), {"PATH": PATH}) for path in paths]
+    with ThreadPoolExecutor(len(programs)) as pool:
+        with_open, with_empty = pool.map(with_open_stdin, programs), pool.map(with_empty_stdin, programs)
+        faults = {program.name: "".join(both) for program, *both in zip(programs, with_open, with_empty, strict=True)}
+    assert faults == dict.fromkeys(PLUGINS, "")
 
 
 def test_a_sample_request_has_the_keys_of_a_recorded_one_in_the_same_order() -> None:
@@ -139,4 +152,15 @@ def test_the_sample_configuration_names_every_sample_for_the_originals_events_on
     conf: dict[str, Any] = json.loads((SAMPLES / "conf.json").read_text())
     types = [entry["type"] for entry in conf["plugins"]]
     assert (conf["version"], sorted(map(os.path.basename, types))) == ("0.1", sorted({*PLUGINS} - {*ADJUSTING}))
+    assert {path.name for path in SAMPLES.iterdir() if path.is_file() and path.stat().st_mode & 0o111} == {*PLUGINS}
     assert "/opt/nri/bin/logger" in types, "by its name, the original client finds /usr/bin/logger first"
+
+
+def test_every_configuration_of_the_readme_runs_samples_at_an_event_where_they_can_work() -> None:
+    for text in re.findall(r"^```yaml\n(.*?)^```$", (SAMPLES / "README.md").read_text(), re.MULTILINE | re.DOTALL):
+        found, errors = settings.parse(text, "README.md")
+        assert errors == []
+        assert found.legacy.plugins
+        for plugin, own in found.legacy.plugins.items():
+            assert plugin in PLUGINS
+            assert "CreateContainer" in (own.events or ())
