@@ -19,7 +19,7 @@ from adapter.nri import api
 from adapter.runtime.merge import Conflict, Merge
 
 from .harness import Peer
-from .merge_cases import PLUGINS, Case, cases
+from .merge_cases import ADJUSTMENT, PLUGINS, RESOURCES, UNIFIED, Case, cases
 
 M = TypeVar("M", bound=Message)
 
@@ -135,6 +135,21 @@ def test_the_adaptation_has_empty_messages_where_we_have_none(adaptation: Peer) 
     assert expected.adjust.HasField("hooks")
     assert expected.adjust.linux.resources.HasField("memory")
     assert ours(case).adjust == api.ContainerAdjustment()
+
+
+def test_every_field_is_merged_as_the_adaptation_does(adaptation: Peer) -> None:
+    for family in ADJUSTMENT:
+        whole = api.CreateContainerResponse()
+        for fragment in family:
+            answer = ParseDict({"adjust": fragment}, api.CreateContainerResponse())
+            whole.MergeFrom(answer)
+            for answers in ([answer], [answer, answer], [answer, whole]):
+                check(adaptation, Case("CreateContainer", api.Container(id="ctr"), api.LinuxResources(), answers))
+    for fragment in (fragment for family in (*RESOURCES.values(), UNIFIED) for fragment in family):
+        requested = ParseDict(fragment, api.LinuxResources())
+        update = api.ContainerUpdate(container_id="ctr", linux=api.LinuxContainerUpdate(resources=requested))
+        reply = api.UpdateContainerResponse(update=[update])
+        check(adaptation, Case("UpdateContainer", api.Container(id="ctr"), requested, [reply]))
 
 
 @given(case=cases("CreateContainer"))

@@ -13,39 +13,19 @@ from adapter.cli import command_line as cli
 from adapter.cli.simulate import command
 from adapter.cli.simulate.play import Play
 from adapter.cli.simulate.script import Script
-from adapter.runtime import POD_LIFE, Flavour, read
+from adapter.runtime import FLAVOURS, Flavour
 
-from .fixtures import Plugins
+from .fixtures import ROOT, Plugins
 
 Json = dict[str, Any]
-LIFE = [one.event for one in read(POD_LIFE) if one.event not in ("Configure", "Synchronize")]
-MANIFEST = """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: web
-  labels: {app: web}
-spec:
-  containers:
-    - name: main
-      command: [/bin/server]
-      env: [{name: MOOD, value: bad}]
-"""
-
-SETS = """
-class Mine(Plugin):
-    def create_container(self, request, context):
-        response = api.CreateContainerResponse()
-        response.adjust.env.add(key={key!r}, value={value!r})
-        return response
-run(Mine())
-"""
-LISTENS = """
-class Mine(Plugin):
-    def {handler}(self, request, context):
-        raise RuntimeError(str({what}))
-run(Mine())
-"""
+GOLDEN = {name: ROOT / f"tests/golden/{name.replace('/', '-')}/events-one-pod.jsonl" for name in FLAVOURS}
+"""The recorded life of a pod on each runtime."""
+# fmt: off
+LIFE = [
+    "RunPodSandbox", "CreateContainer", "PostCreateContainer", "StartContainer", "PostStartContainer",
+    "UpdateContainer", "PostUpdateContainer", "StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox",
+]
+# fmt: on
 
 
 @pytest.fixture(autouse=True)
@@ -72,22 +52,28 @@ class Simulate:
         self.err = ""
         """What the last run said on stderr."""
 
-    def sets(self, name: str, key: str = "A", value: str = "1") -> Path:
-        """Returns a plugin that sets a variable of each container."""
-        return self._plugins.write(name, SETS.format(key=key, value=value))
-
-    def says(self, name: str, handler: str, what: str) -> Path:
-        """Returns a plugin that fails an event with what it is told."""
-        return self._plugins.write(name, LISTENS.format(handler=handler, what=what))
-
     def answers(self, name: str, **handlers: str) -> Path:
         """Returns a plugin with the bodies of handlers, in a line each."""
         methods = [f"    def {one}(self, request, context):\n        {does}\n" for one, does in handlers.items()]
         return self._plugins.write(name, f"class Mine(Plugin):\n{''.join(methods)}run(Mine())\n")
 
+    def sets(self, name: str, key: str = "A", value: str = "1") -> Path:
+        """Returns a plugin that sets a variable of each container."""
+        adjust = f"response.adjust.env.add(key={key!r}, value={value!r})"
+        return self.answers(
+            name, create_container=f"response = api.CreateContainerResponse(); {adjust}; return response"
+        )
+
+    def says(self, name: str, handler: str, what: str) -> Path:
+        """Returns a plugin that fails an event with what it is told."""
+        return self.answers(name, **{handler: f"raise RuntimeError(str({what}))"})
+
     def text(self, *words: object) -> tuple[int, str]:
         """Return exit code and output."""
-        code = cli.main(["simulate", *map(str, words)])
+        try:
+            code = cli.main(["simulate", *map(str, words)])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
         out, self.err = self._capfd.readouterr()
         return code, out
 
@@ -98,12 +84,9 @@ class Simulate:
 
     def refused(self, *words: object) -> str:
         """Return why the arguments are of no use."""
-        try:
-            code = cli.main(["simulate", *map(str, words)])
-        except SystemExit as ended:
-            code = int(ended.code or 0)
+        code, _ = self.text(*words)
         assert code == 2
-        return self._capfd.readouterr().err
+        return self.err
 
 
 def named(lines: list[Json], event: str) -> Json:
@@ -113,6 +96,10 @@ def named(lines: list[Json], event: str) -> Json:
 
 def events_of(lines: list[Json]) -> list[str]:
     return [line["event"] for line in lines]
+
+
+def plugins_of(line: Json) -> list[str]:
+    return [plugin["name"] for plugin in line["plugins"]]
 
 
 def env(spec: Json) -> list[str]:

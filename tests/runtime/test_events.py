@@ -1,6 +1,10 @@
-"""Events under the embedded runtime: which plugins get which, in which generation, and whose errors count."""
+"""Events under the embedded runtime: who gets which, whose errors count; plugins that are late, die or call back."""
 
 from __future__ import annotations
+
+import os
+import re
+import signal
 
 import pytest
 from google.protobuf.message import Message
@@ -8,59 +12,22 @@ from google.protobuf.message import Message
 from adapter.nri import api, events
 from adapter.wire import Code
 
-from .fixtures import CONTAINER, CREATE, DEDICATED, POD, START, STATE_CHANGE, WILLING, Plugins, dropped, patient
-
-
-def request_of(method: str) -> Message:
-    request = events.CALLS[method].request()
-    for name, value in (("pod", POD), ("container", CONTAINER)):
-        if name in request.DESCRIPTOR.fields_by_name:
-            getattr(request, name).CopyFrom(value)
-    return request
-
+from .fixtures import CONTAINER, CREATE, DEDICATED, POD, START, STATE_CHANGE, WILLING, Plugins, dropped, gone, patient
 
 EVENTS = [call.method for call in events.BY_EVENT.values() if call.method != "ValidateContainerAdjustment"]
 OWN_CALL_EVER_SINCE = {"CreateContainer", "UpdateContainer", "StopContainer", "UpdatePodSandbox"}
 
-
-@pytest.mark.parametrize("nri", [DEDICATED, STATE_CHANGE])
-def test_a_plugin_gets_the_events_it_asked_for_and_no_others(plugins: Plugins, nri: str) -> None:
-    asked = ["StartContainer", "StopPodSandbox", "UpdateContainer"]
-    runtime, _ = plugins.launch("00-p", WILLING.format(events=events.mask(asked)), patient(nri=nri))
-    assert {method for method in EVENTS if runtime.event(method, request_of(method)).answers} == {*asked}
-
-
-@pytest.mark.parametrize("nri", [DEDICATED, STATE_CHANGE])
-def test_the_newer_generation_has_a_call_for_each_event_and_the_older_one_sends_most_as_state_changes(
-    plugins: Plugins, nri: str
-) -> None:
-    expected = [*EVENTS]
-    if nri == DEDICATED:
-        expected.insert(EVENTS.index("CreateContainer") + 1, "ValidateContainerAdjustment")  # which comes uncalled for
-    else:
-        expected = [method if method in OWN_CALL_EVER_SINCE else "StateChange" for method in EVENTS]
-    mask = 0 if nri == DEDICATED else 0x1FFF
-    runtime, plugin = plugins.launch("00-p", WILLING.format(events=mask), patient(nri=nri))
-    assert plugin.state_change is (nri == STATE_CHANGE)
-    assert [runtime.event(method, request_of(method)).error for method in EVENTS] == [""] * len(EVENTS)
-    assert plugins.calls("00-p") == ["Configure", "Synchronize", *expected]
-
-
-@pytest.mark.parametrize("nri", [DEDICATED, STATE_CHANGE])
-def test_both_generations_tell_a_stub_the_same(plugins: Plugins, nri: str) -> None:
-    source = """
-    class Mine(Plugin):
-        def start_container(self, request, context):
-            raise RuntimeError(f"{context.method} {request.pod.id} {request.container.id}")
-        def stop_pod_sandbox(self, request, context):
-            raise RuntimeError(f"{context.method} {request.pod.id}")
-    run(Mine())
-    """
-    runtime, _ = plugins.launch("00-p", source, patient(nri=nri))
-    assert runtime.event("StartContainer", START).error == "StartContainer pod ctr"
-    assert runtime.event("StopPodSandbox", request_of("StopPodSandbox")).error == "StopPodSandbox pod"
-
-
+# Does something at one event, or at any, and answers with an empty message.
+SERVES = """
+def wanted(*ids):
+    update = [api.ContainerUpdate(container_id=id) for id in ids]
+    return "UpdateContainers", api.UpdateContainersRequest(update=update).SerializeToString()
+def answer(plugin, request):
+    if request.method in {methods!r}:
+        {does}
+    return b""
+raw.run(answer)
+"""
 OLD = """
 def answer(plugin, request):
     if request.method == "StateChange":
@@ -74,45 +41,56 @@ raw.run(answer)
 """
 
 
+def serves(does: str, *methods: str) -> str:
+    return SERVES.format(methods=methods or ("StartContainer",), does=does.strip())
+
+
+def request_of(method: str) -> Message:
+    request = events.CALLS[method].request()
+    for name, value in (("pod", POD), ("container", CONTAINER)):
+        if name in request.DESCRIPTOR.fields_by_name:
+            getattr(request, name).CopyFrom(value)
+    return request
+
+
+# ---- who gets which
+
+
+@pytest.mark.parametrize("nri", [DEDICATED, STATE_CHANGE])
+def test_a_plugin_gets_the_events_it_asked_for_each_as_its_generation_of_nri_sends_it(
+    plugins: Plugins, nri: str
+) -> None:
+    asked = ["StartContainer", "StopPodSandbox", "UpdateContainer"]
+    runtime, _ = plugins.launch("00-p", WILLING.format(events=events.mask(asked)), patient(nri=nri))
+    assert {method for method in EVENTS if runtime.event(method, request_of(method)).answers} == {*asked}
+    runtime, plugin = plugins.launch("01-all", WILLING.format(events=events.mask(EVENTS)), patient(nri=nri))
+    assert plugin.state_change is (nri == STATE_CHANGE)
+    assert not [method for method in EVENTS if runtime.event(method, request_of(method)).error]
+    own_calls = {*EVENTS} if nri == DEDICATED else OWN_CALL_EVER_SINCE
+    calls = [method if method in own_calls else "StateChange" for method in EVENTS]
+    assert plugins.calls("01-all") == ["Configure", "Synchronize", *calls]
+
+
 def test_a_plugin_that_turns_out_to_be_old_gets_state_changes_from_then_on(plugins: Plugins) -> None:
-    runtime, plugin = plugins.launch("00-old", OLD, patient(nri=DEDICATED))
+    runtime, plugin = plugins.launch("00-old", OLD)
+    assert runtime.event("CreateContainer", CREATE).error == "never heard of it", "it always was a call of its own"
+    assert not plugin.state_change
     for method in ("RunPodSandbox", "StartContainer", "RemoveContainer"):
         assert runtime.event(method, request_of(method)).error == ""
     assert plugin.state_change
-    assert plugins.calls("00-old")[2:] == ["RunPodSandbox", "StateChange", "StateChange", "StateChange"]
+    assert plugins.calls("00-old")[3:] == ["RunPodSandbox", "StateChange", "StateChange", "StateChange"]
     assert (plugins.path / "00-old.changes").read_text() == "1 pod \n6 pod ctr\n11 pod ctr\n"
 
 
-def test_unimplemented_is_an_ordinary_error_of_a_call_that_always_was(plugins: Plugins) -> None:
-    runtime, plugin = plugins.launch("00-old", OLD, patient(nri=DEDICATED))
-    outcome = runtime.event("CreateContainer", CREATE)
-    assert outcome.error == "never heard of it"
-    assert not plugin.state_change
-
-
-FAILS = """
-def answer(plugin, request):
-    if request.method in ("Configure", "Synchronize"):
-        return b""
-    raise CallError({code}, "refused")
-raw.run(answer)
-"""
-
-
-def test_an_error_ends_any_event_and_is_no_reason_to_drop(plugins: Plugins) -> None:
-    plugins.write("00-fails", FAILS.format(code=int(Code.UNKNOWN)))
+@pytest.mark.parametrize("code", [Code.UNKNOWN, Code.DEADLINE_EXCEEDED])
+def test_an_error_ends_any_event_and_is_no_reason_to_drop(plugins: Plugins, code: Code) -> None:
+    plugins.write("00-fails", serves(f"raise CallError({code:d}, 'refused')", *EVENTS))
     plugins.write("01-later", WILLING.format(events=0))
     runtime = plugins.start()
     for method in EVENTS:
         outcome = runtime.event(method, request_of(method))
         assert (outcome.error, [answer.plugin for answer in outcome.answers]) == ("refused", ["00-fails"])
     assert [plugin.name for plugin in runtime.plugins] == ["00-fails", "01-later"]
-
-
-def test_a_plugins_own_deadline_exceeded_is_an_ordinary_error(plugins: Plugins) -> None:
-    runtime, _ = plugins.launch("00-p", FAILS.format(code=int(Code.DEADLINE_EXCEEDED)))
-    assert runtime.event("StartContainer", START).error == "refused"
-    assert dropped(runtime) == []
 
 
 def test_an_event_beyond_four_mebibytes_fails_and_leaves_the_plugin_alone(plugins: Plugins) -> None:
@@ -123,8 +101,105 @@ def test_an_event_beyond_four_mebibytes_fails_and_leaves_the_plugin_alone(plugin
 
 
 def test_only_events_with_their_own_requests_are_sent(plugins: Plugins) -> None:
-    runtime = plugins.runtime()
-    with pytest.raises(TypeError):
-        runtime.event("StartContainer", CREATE)
-    with pytest.raises(TypeError):
-        runtime.event("Configure", api.ConfigureRequest())
+    for method, request in (("StartContainer", CREATE), ("Configure", api.ConfigureRequest())):
+        with pytest.raises(TypeError):
+            plugins.runtime().event(method, request)
+
+
+# ---- plugins that are late, die, or break the protocol
+
+
+def test_a_late_plugin_is_dropped_and_killed_and_the_event_goes_on(plugins: Plugins) -> None:
+    flavour = patient()
+    runtime, late = plugins.launch("00-stuck", serves("return None"), flavour)
+    runtime.flavour = patient()
+    runtime.launch(plugins.file(plugins.write("01-later", WILLING.format(events=0x7FF))))
+    object.__setattr__(flavour, "request_timeout", 0.05)  # it does not answer, however long the runtime waits
+    outcome = runtime.event("StartContainer", START)
+    assert outcome.error == ""
+    answers = [(answer.plugin, answer.reply is None) for answer in outcome.answers]
+    assert answers == [("00-stuck", True), ("01-later", False)]
+    assert outcome.answers[0].error == "plugin 00-stuck failed to handle StartContainer request: no answer in 0.05 s"
+    assert dropped(runtime) == [late]
+    assert gone(late)
+    assert [answer.plugin for answer in runtime.event("StartContainer", START).answers] == ["01-later"]
+
+
+@pytest.mark.parametrize(
+    ("does", "reason"),
+    [
+        ("os._exit(7)", "connection closed by the plugin"),
+        (r'plugin.send(b"\0\0\0\1\xff\xff\xff\xff")', "a frame of 4294967295 bytes"),
+    ],
+)
+def test_a_plugin_that_dies_or_breaks_the_protocol_is_dropped_at_once(plugins: Plugins, does: str, reason: str) -> None:
+    plugins.write("00-bad", serves(does))
+    plugins.write("01-later", WILLING.format(events=0))
+    runtime = plugins.start()
+    outcome = runtime.event("StartContainer", START)
+    assert outcome.error == ""
+    assert reason in outcome.answers[0].error
+    (bad,) = dropped(runtime)
+    assert gone(bad)
+    assert [answer.plugin for answer in runtime.event("StartContainer", START).answers] == ["01-later"]
+
+
+def test_a_plugin_that_died_between_events_fails_none_of_them_and_holds_nobody_up(plugins: Plugins) -> None:
+    runtime, plugin = plugins.launch("00-dies", serves("pass"))
+    other = runtime.launch(plugins.file(plugins.write("01-dies", serves("pass"))))
+    assert plugin.process
+    assert other.process
+    os.kill(plugin.process.pid, signal.SIGTERM)
+    os.waitid(os.P_PID, plugin.process.pid, os.WEXITED | os.WNOWAIT)
+    outcome = runtime.event("StartContainer", START)
+    assert ([answer.plugin for answer in outcome.answers], outcome.error) == (["01-dies"], "")
+    assert dropped(runtime) == [plugin]
+    os.kill(other.process.pid, signal.SIGKILL)
+    assert runtime.serve(lambda: bool(other.closed), 60)
+    assert not runtime.serve(lambda: False, 0.01)
+
+
+def test_an_undecodable_answer_fails_its_event_and_the_plugin_stays(plugins: Plugins) -> None:
+    methods = ("StartContainer", "CreateContainer")
+    runtime, plugin = plugins.launch("00-p", serves(r'return b"\xff"', *methods))
+    for method in methods:
+        assert f"undecodable {method}Response" in runtime.event(method, request_of(method)).error
+    assert runtime.plugins == [plugin]
+
+
+# ---- what plugins call
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ('*wanted("a", "b")', "^$"),
+        ('"Nonsense", b""', "no method .*/Nonsense"),
+        (r'"UpdateContainers", b"\xff"', "undecodable UpdateContainers"),
+    ],
+)
+def test_a_plugin_is_served_while_it_handles_an_event(plugins: Plugins, call: str, error: str) -> None:
+    runtime, _ = plugins.launch("00-p", serves(f"raise CallError(2, plugin.call({call}).message)"))
+    assert re.search(error, runtime.event("StartContainer", START).error)
+    if error == "^$":
+        assert runtime.updates == [("00-p", [api.ContainerUpdate(container_id=one) for one in "ab"])]
+
+
+def test_a_plugin_is_served_between_events_and_while_nothing_happens(plugins: Plugins) -> None:
+    """It asks at Synchronize, and once the test says so: the runtime has nothing else to do then."""
+    gate = plugins.path.parent / "gate"
+    os.mkfifo(gate)
+    later = f"""
+        plugin.respond(request.stream_id, b"")
+        plugin.flush()
+        open({str(gate)!r}).read()
+        plugin.ask(*wanted("later"))
+        return None
+    if request.method == "Synchronize":
+        plugin.ask(*wanted("early"))"""
+    runtime, _ = plugins.launch("00-p", serves(later))
+    assert runtime.serve(lambda: bool(runtime.updates), 60)
+    assert runtime.event("StartContainer", START).error == ""
+    gate.write_text("go")
+    assert runtime.serve(lambda: len(runtime.updates) == 2, 60)
+    assert runtime.updates == [("00-p", [api.ContainerUpdate(container_id=one)]) for one in ("early", "later")]

@@ -5,55 +5,69 @@ from __future__ import annotations
 import io
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from adapter.nri import events
-from adapter.runtime import read
+from adapter.cli.simulate import play
+from adapter.cli.simulate.difference import changes
+from adapter.cli.simulate.view import TextView
+from adapter.runtime import FLAVOURS
 
 from .fixtures import Plugins
-from .simulation import LIFE, MANIFEST, Simulate, env, events_of, named
+from .simulation import GOLDEN, LIFE, Simulate, env, events_of, named, plugins_of
 
-GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/events-one-pod.jsonl"))
+MANIFEST = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  labels: {app: web}
+spec:
+  containers:
+    - name: main
+      command: [/bin/server]
+      env: [{name: MOOD, value: bad}]
+"""
 
 # ---- what is played
 
 
-def test_without_a_script_it_is_the_life_of_a_recorded_pod(simulate: Simulate) -> None:
-    assert set(LIFE) <= set(events.CALLS)
-    for option in ("-plugin", "--plugin"):
-        code, lines = simulate.json(option, simulate.sets("10-a"))
-        assert (code, events_of(lines)) == (0, ["Synchronize", *LIFE])
-        assert env(named(lines, "CreateContainer")["spec"]) == ["PATH=/bin", "HOSTNAME=vm", "FOO=bar", "A=1"]
+def test_without_a_script_it_is_the_life_of_a_recorded_pod_and_it_tells_for_which_event_it_waits(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(play, "announce_if_slow", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
+    code, lines = simulate.json("-plugin", simulate.sets("10-a"))
+    assert (code, events_of(lines)) == (0, ["Synchronize", *LIFE])
+    assert env(named(lines, "CreateContainer")["spec"]) == ["PATH=/bin", "HOSTNAME=vm", "FOO=bar", "A=1"]
+    assert told == ["starting the plugins", *(f"waiting for the plugins' answers to {event}" for event in LIFE)]
 
 
-def test_a_recording_is_played_as_the_runtime_that_was_recorded(simulate: Simulate) -> None:
-    plugin = simulate.says("10-a", "stop_pod_sandbox", "'seen ' + request.pod.name")
-    for file in GOLDEN:
-        code, lines = simulate.json("-plugin", plugin, "-events", file)
-        recorded = [one.event for one in read(file) if one.event not in ("Configure", "Synchronize")]
-        assert (code, events_of(lines)[1:]) == (1, recorded)
-        assert named(lines, "StopPodSandbox")["error"] == "seen p1"
+WHO = "f\"{request.runtime_name} {request.runtime_version} {request.NRI_version or 'untold'}\""
 
 
-@pytest.mark.parametrize(
-    ("runtime", "told"),
-    [
-        ("containerd/1.7.35", "containerd 1.7.35 untold"),
-        ("containerd/v2.4.2", "containerd v2.4.2 v0.12.3"),
-        ("cri-o/1.34.0", "cri-o 1.34.0 untold"),
-        ("cri-o/1.36.3", "cri-o 1.36.3 untold"),
-    ],
-)
-def test_a_runtime_can_be_asked_for(simulate: Simulate, runtime: str, told: str) -> None:
-    who = "self.who = f\"{request.runtime_name} {request.runtime_version} {request.NRI_version or 'untold'}\""
-    plugin = simulate.answers("10-a", configure=who, run_pod_sandbox="raise RuntimeError(self.who)")
-    for script in ([], ["-events", GOLDEN[1]]):
-        _, lines = simulate.json("-plugin", plugin, "-runtime", runtime, *script)
-        assert named(lines, "RunPodSandbox")["error"] == told
-        only_its_end = ["Synchronize", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]
-        assert events_of(lines) == only_its_end, "of a pod that failed"
+NAMELESS = "containerd/2.3.4"
+"""Its recording does not tell which runtime it was."""
+PLAYED: list[tuple[str, list[object]]] = [
+    *((name, ["-events", GOLDEN[name]]) for name in FLAVOURS if name != NAMELESS),
+    ("containerd/2.4.2", ["-events", GOLDEN[NAMELESS]]),
+    (NAMELESS, ["-events", GOLDEN[NAMELESS], "-runtime", NAMELESS]),
+    ("cri-o/1.36.3", ["-events", GOLDEN["containerd/2.4.2"], "-runtime", "cri-o/v1.36.3"]),
+    ("containerd/1.7.35", ["-runtime", "containerd/1.7.35"]),
+]
+
+
+def test_a_recording_is_played_as_the_runtime_that_was_recorded_or_that_is_asked_for(simulate: Simulate) -> None:
+    plugin = simulate.answers("10-a", configure=f"self.who = {WHO}", stop_pod_sandbox="raise RuntimeError(self.who)")
+    for name, words in PLAYED:
+        code, lines = simulate.json("-plugin", plugin, *words)
+        assert (code, events_of(lines)) == (1, ["Synchronize", *LIFE])
+        flavour = FLAVOURS[name]
+        told = f"{flavour.name} {flavour.version} {flavour.nri if flavour.dedicated else 'untold'}"
+        assert named(lines, "StopPodSandbox")["error"] == told
 
 
 def test_the_plugins_are_told_what_there_was_before_the_recording(simulate: Simulate, tmp_path: Path) -> None:
@@ -73,12 +87,11 @@ def test_a_manifest_is_played_the_life_of_and_later_events_tell_of_the_container
     simulate: Simulate, tmp_path: Path
 ) -> None:
     (tmp_path / "pod.yaml").write_text(MANIFEST)
-    sets, sees = simulate.sets("10-a", "MOOD", "good"), simulate.says("20-b", "start_container", SEES)
-    code, lines = simulate.json("-plugin", sets, "-container", tmp_path / "pod.yaml")
-    assert (code, events_of(lines)[1:]) == (0, [event for event in LIFE if "Update" not in event])
+    sets, sees = simulate.sets("10-a", "MOOD", "good"), simulate.says("20-b", "stop_container", SEES)
+    code, lines = simulate.json("-plugin", sees, "-plugin", sets, "-container", tmp_path / "pod.yaml")
+    assert (code, events_of(lines)[1:]) == (1, [event for event in LIFE if "Update" not in event])
     assert named(lines, "CreateContainer")["spec"]["process"] == {"args": ["/bin/server"], "env": ["MOOD=good"]}
-    _, lines = simulate.json("-plugin", sees, "-plugin", sets, "-container", tmp_path / "pod.yaml")
-    assert named(lines, "StartContainer")["error"] == "('default', 'web', 'main', 1, 'MOOD=good')"
+    assert named(lines, "StopContainer")["error"] == "('default', 'web', 'main', 4, 'MOOD=good')"
 
 
 def test_what_a_manifest_leaves_open_is_said_and_the_command_can_be_given(
@@ -89,12 +102,10 @@ def test_what_a_manifest_leaves_open_is_said_and_the_command_can_be_given(
     open_ = "the command: the image decides (-command gives it)"
     for words, args in ([], "[]"), (["-command", "/x"], "['/x', '-v']"):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
-        code, out = simulate.text("-plugin", plugin, "-container", "-", *words)
-        assert (code, f"FAILED: {args}\n" in out) == (1, True)
+        code, lines = simulate.json("-plugin", plugin, "-container", "-", *words)
+        created = named(lines, "CreateContainer")
+        assert (code, created["error"], open_ in created["unknown"]) == (1, args, not words)
         assert (f"not known: {open_}\n" in simulate.err) is (not words)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
-    _, lines = simulate.json("-plugin", plugin, "-container", "-")
-    assert named(lines, "CreateContainer")["unknown"][1:] == [open_]
 
 
 def test_of_an_oci_config_nothing_is_lost(simulate: Simulate, tmp_path: Path) -> None:
@@ -109,10 +120,7 @@ def test_of_an_oci_config_nothing_is_lost(simulate: Simulate, tmp_path: Path) ->
     )
     plugin = simulate.answers("10-a", create_container=doubled)
     code, lines = simulate.json("-plugin", plugin, "-container", tmp_path / "config.json")
-    expected = {
-        "process": {**process, "oomScoreAdj": 10},
-        "linux": {**linux, "resources": {"memory": {"limit": 10}}},
-    }
+    expected = {"process": {**process, "oomScoreAdj": 10}, "linux": {**linux, "resources": {"memory": {"limit": 10}}}}
     assert (code, named(lines, "CreateContainer")["spec"]) == (0, spec | expected)
 
 
@@ -158,6 +166,36 @@ def test_people_get_a_line_for_each_event_and_what_changed(simulate: Simulate) -
     assert lines[-1] == f"{len(LIFE) + 1} events, no problems"
 
 
+# fmt: off
+CHANGES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
+    ({}, {}, []),
+    ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}}, ["- a.c 2", "+ a.c 3"]),
+    ({"a": {"b": 1}}, {}, ["- a.b 1"]),
+    ({"annotations": {}}, {"annotations": {"x.y/z": "1"}}, ['+ annotations[x.y/z] "1"']),
+    ({"process": {"args": ["a", "b"]}}, {"process": {"args": ["a"]}},
+     ['- process.args ["a", "b"]', '+ process.args ["a"]']),
+    ({"env": ["A=1", "B=1"]}, {"env": ["B=1", "A=2"]}, ['- env[A] "A=1"', '+ env[A] "A=2"']),
+    ({"env": ["A=1", "A=2"]}, {"env": ["A=1", "A=3"]}, ['- env[A]#2 "A=2"', '+ env[A]#2 "A=3"']),
+    ({"mounts": [{"destination": "/m", "source": "a"}]}, {"mounts": []},
+     ['- mounts[/m] {"destination": "/m", "source": "a"}']),
+    ({"rules": [{"allow": True}]}, {"rules": [{"allow": True}, {"allow": False}]}, ['+ rules[1] {"allow": false}']),
+]
+# fmt: on
+
+
+def test_changes_are_told_by_path_what_is_gone_first() -> None:
+    for before, after, lines in CHANGES:
+        assert [" ".join(change) for change in changes(before, after)] == lines
+
+
+def test_details_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in (40, 300):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        out = io.StringIO()
+        TextView(out).detail("x" * 500)
+        assert len(out.getvalue()) == columns + 1
+
+
 def test_a_conflict_fails_the_creation_and_what_would_follow_is_not_told(simulate: Simulate) -> None:
     words = [word for name in ("10-a", "20-b") for word in ("-plugin", simulate.sets(name, "X"))]
     code, lines = simulate.json(*words)
@@ -165,21 +203,22 @@ def test_a_conflict_fails_the_creation_and_what_would_follow_is_not_told(simulat
     assert (code, created["error"], "spec" in created) == (1, conflict, False)
     before, its_end = LIFE[: LIFE.index("CreateContainer") + 1], LIFE[LIFE.index("StopContainer") :]
     assert events_of(lines) == ["Synchronize", *before, *its_end]
-    _, out = simulate.text(*words)
-    assert f"    FAILED: {conflict}\n" in out
-    assert out.splitlines()[-1].startswith("PROBLEM: CreateContainer: plugins")
+    _, lines = simulate.json("-plugin", simulate.says("10-a", "run_pod_sandbox", "0"))
+    assert events_of(lines)[1:] == ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]
 
 
 def test_an_error_fails_the_event(simulate: Simulate) -> None:
     plugin = simulate.says("10-a", "start_container", r"'one\n\x1b[2Jtwo é'")
-    for runtime, goes_on in (("containerd/2.4.2", False), ("cri-o/1.34.0", True)):
+    for runtime, goes_on in (("containerd/2.4.2", False), ("cri-o/v1.34.0", True)):
         code, lines = simulate.json("-plugin", plugin, "-runtime", runtime)
         started = named(lines, "StartContainer")
         said = "one\n\x1b[2Jtwo é"
         assert (code, started["error"], started["plugins"][0]["error"]) == (1, said, said)
         assert ("PostStartContainer" in events_of(lines)) is goes_on, "to CRI-O it is a warning"
     _, out = simulate.text("-plugin", plugin)
-    assert "    FAILED: one\\n\\x1b[2Jtwo é\n" in out, "it stays in its line"
+    said = r"one\n\x1b[2Jtwo é"
+    assert f"    FAILED: {said}\n" in out, "it stays in its line"
+    assert out.splitlines()[-1] == f"PROBLEM: StartContainer: {said}"
 
 
 def test_a_plugin_that_does_not_answer_is_named_and_dropped_and_the_event_goes_on(simulate: Simulate) -> None:
@@ -191,13 +230,21 @@ def test_a_plugin_that_does_not_answer_is_named_and_dropped_and_the_event_goes_o
 
 
 def test_a_plugin_that_does_not_start_leaves_the_others_their_events(simulate: Simulate) -> None:
-    code, lines = simulate.json("-plugin", "10-true=/bin/true", "-plugin", simulate.sets("20-good"))
-    bad, fine = lines[0]["plugins"]
-    assert (code, bad["error"]) == (1, "plugin 10-true failed to register: connection closed by the plugin")
-    assert (fine["name"], fine["error"]) == ("20-good", "")
-    assert named(lines, "CreateContainer")["plugins"][0]["name"] == "20-good"
-    code, out = simulate.text("-plugin", "10-true=/bin/true")
-    assert (code, "RunPodSandbox" in out) == (1, False), "with none in service nothing is played"
+    script = simulate.sets("05-script")
+    script.write_text("#!/no/such/python3\n")
+    words = ["-plugin", script, "-plugin", "10-true=/bin/true"]
+    code, lines = simulate.json(*words, "-plugin", simulate.sets("20-good"))
+    assert (code, [(one["name"], one["error"]) for one in lines[0]["plugins"]]) == (
+        1,
+        [
+            ("05-script", "its interpreter '/no/such/python3': No such file or directory"),
+            ("10-true", "plugin 10-true failed to register: connection closed by the plugin"),
+            ("20-good", ""),
+        ],
+    )
+    assert plugins_of(named(lines, "CreateContainer")) == ["20-good"]
+    _, lines = simulate.json(*words)
+    assert events_of(lines) == ["Synchronize"], "with none in service nothing is played"
 
 
 def test_updates_that_a_plugin_asks_for_by_itself_are_shown(plugins: Plugins, simulate: Simulate) -> None:
@@ -211,78 +258,52 @@ def test_updates_that_a_plugin_asks_for_by_itself_are_shown(plugins: Plugins, si
     """
     code, lines = simulate.json("-plugin", plugins.write("10-a", source))
     asked = named(lines, "UpdateContainers")
-    assert (code, asked["plugins"][0]["name"], asked["update"]) == (0, "10-a", [{"container_id": "x"}])
+    assert (code, plugins_of(asked), asked["update"]) == (0, ["10-a"], [{"container_id": "x"}])
     assert lines[lines.index(asked) - 1]["event"] == "PostCreateContainer"
 
 
 # ---- what cannot be used
 
-
-def test_what_cannot_be_used_is_named_with_file_and_line(simulate: Simulate, tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    start = ["-plugin", simulate.sets("10-a")]
-    assert f"{tmp_path}/none: No such file" in simulate.refused(*start, "-events", tmp_path / "none")
-    os.mkfifo(tmp_path / "fifo")
-    assert f"{tmp_path}/fifo: not a regular file" in simulate.refused(*start, "-events", tmp_path / "fifo")
-    for text, said in (
-        (b'{"event": "RunPodSandbox", "pod": {}}\n{"event": "Nonsense"}\n', ":2: no recorded event"),
-        (b'\xff{"event"', ":1: no text: the byte 0xff is not UTF-8"),
-        (
-            b'{"event": "RunPodSandbox", "pod": {"id": 5}}',
-            ":1: no recorded event: pod.id: must be a text, not a number",
-        ),
-        (b"[" * 100_000, ":1: nested too deeply\n"),
-        (b"{}\n[1]", ":1: no recorded event: event: '' is no event\n"),
-        (b"\n[1]", ":2: no recorded event: [0]: must be a mapping, not a number\n"),
-        (b"\x7fELF\2\1\0\xd0", ":1: no text: the byte 0xd0 is not UTF-8\n"),
-        (b"{}", ":1: no recorded event: event: '' is no event\n"),
-        (b'{"event": ["x"]}', ":1: no recorded event: event: must be a text, not a list\n"),
-        (b'{"event": "CreateContainer", "pod": 5}', ":1: no recorded event: pod: must be a mapping, not a number\n"),
-        (
-            b'{"event": "StartContainer", "container": {"linux": {"resources": {"cpu": {"shares": {"value": "x"}}}}}}',
-            ":1: no recorded event: container.linux.resources.cpu.shares.value: must be a whole number\n",
-        ),
-        (
-            b'{"event": "UpdateContainer", "extra": 7}',
-            ":1: no recorded event: extra: must be a mapping, not a number\n",
-        ),
-        (b"", ": nothing in it"),
-    ):
-        file.write_bytes(text)
-        assert f"{file}{said}" in simulate.refused(*start, "-events", file)
-    for container, said in (
-        ('{"id": "c",\n"args": "/x"}', ":2: args: must be a list, not a text"),
-        (
-            '{"id": "c",\n"linux": {"oom_score_adj": {"value": "x"}}}',
-            ":2: linux.oom_score_adj.value: must be a whole number",
-        ),
-        ('{"id": "c", "linux":\n{"devices": [\n{"uid": "x"}]}}', ":3: linux.devices[0].uid: must be a mapping"),
-        ('{"ociVersion": "1", "linux":\n{"devices": [\n{"path": 5}]}}', ":3: linux.devices[0]: path: not what belongs"),
-        (MANIFEST.replace("/bin/server", "on"), ":9: spec.containers[0].command[0]: must be a text"),
-    ):
-        file.write_text(container)
-        assert f"{file}{said}" in simulate.refused(*start, "-container", file)
-
-
+TRUE = ["-plugin", "10-x=/bin/true"]
 USELESS: list[tuple[list[str], str]] = [
     ([], "give -plugin, -legacy, -conf, -hooks or -socket"),
     (["-plugin", "1-x=/bin/true"], "'1-x' is not NN-NAME"),
     (["-plugin", "10-x=/nonexistent"], "no such program"),
     (["-plugin", "10-x=/etc/passwd"], "not executable"),
     (["-plugin", "10-x=/bin"], "not executable"),
-    (["-plugin", "10-x=/bin/true", "-plugin", "10-x=/bin/sh"], "10-x=/bin/true: another plugin has the name 10-x, too"),
-    (["-plugin", "10-x=/bin/true", "-runtime", "docker/1"], "invalid choice: 'docker/1' (choose from "),
-    (["-plugin", "10-x=/bin/true", "-events", "a", "-container", "b"], "exclude each other"),
-    (["-plugin", "10-x=/bin/true", "-pod", "b"], "belong to -container"),
-    (["-plugin", "10-x=/bin/true", "-event", "StopContainer"], "-event belongs to -legacy"),
+    ([*TRUE, "-plugin", "10-x=/bin/sh"], "10-x=/bin/true: another plugin has the name 10-x, too"),
+    ([*TRUE, "-runtime", "docker/1"], "invalid choice: 'docker/1' (choose from "),
+    ([*TRUE, "-events", "a", "-container", "b"], "exclude each other"),
+    ([*TRUE, "-pod", "b"], "belong to -container"),
+    ([*TRUE, "-event", "StopContainer"], "-event belongs to -legacy"),
+    ([*TRUE, "-config", "/nonexistent"], "-config /nonexistent: no such directory"),
+    ([*TRUE, "-events", "/nonexistent"], "/nonexistent: No such file"),
     (["-legacy", "/bin/true", "-event", "x"], "-event x: not played; there are: RunPodSandbox, CreateContainer, "),
     (["-legacy", "/nonexistent"], "-legacy /nonexistent: no such program"),
     (["-legacy", "/etc/passwd"], "-legacy /etc/passwd: not executable"),
+    (["-conf", "/nonexistent"], "/nonexistent: No such file"),
+    (["-conf", "/nonexistent", "-legacy", "/bin/true"], "exclude each other"),
     (["-hooks", "/nonexistent"], "-hooks /nonexistent: no such directory"),
     (["-socket", "/x" * 100], "AF_UNIX path too long"),
 ]
+FILES: list[tuple[str, str, str]] = [
+    ("-events", '{"event": "RunPodSandbox", "pod": {}}\n{"event": "Nonsense"}\n', ":2: no recorded event"),
+    ("-events", "", ": nothing in it"),
+    ("-events", '{"event": "Configure"}', ": no events in it"),
+    ("-container", '{"id": "c",\n"args": "/x"}', ":2: args: must be a list, not a text"),
+    ("-container", '{"id": "c", "linux":\n{"devices": [\n{"uid": "x"}]}}', ":3: linux.devices[0].uid: must be"),
+    ("-container", '{"ociVersion": "1", "linux":\n{"devices": [\n{"path": 5}]}}', ":3: linux.devices[0]: path: not"),
+    ("-container", MANIFEST.replace("/bin/server", "on"), ":9: spec.containers[0].command[0]: must be a text"),
+    ("-conf", '{"plugins": [\n', ":2: unexpected end"),
+]
 
 
-def test_arguments_that_make_no_sense_are_refused(simulate: Simulate) -> None:
+def test_what_cannot_be_used_is_named(simulate: Simulate, tmp_path: Path) -> None:
     for words, said in USELESS:
         assert said in simulate.refused(*words), words
+    file = tmp_path / "file"
+    for option, text, said in FILES:
+        file.write_text(text)
+        assert f"{file}{said}" in simulate.refused(*TRUE, option, file)
+    os.mkfifo(tmp_path / "fifo")
+    assert f"{tmp_path}/fifo: not a regular file" in simulate.refused(*TRUE, "-events", tmp_path / "fifo")
