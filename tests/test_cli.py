@@ -8,8 +8,7 @@ import platform
 import signal
 import subprocess
 import sys
-from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -22,7 +21,6 @@ from adapter.cli import command_line as cli
 from adapter.cli import demo
 from adapter.cli.commands import COMMANDS, overview
 from adapter.daemon import daemon
-from adapter.daemon.guard import Launch
 from adapter.errors import AdapterError, ConfigError, RegistrationError
 from adapter.nri import Identity
 from adapter.nri.stub import NRI_VERSION
@@ -34,30 +32,20 @@ COMMAND = Path(sys.executable).with_name("v010-adapter")
 class Runs:
     """What the command would have run."""
 
-    def __init__(self) -> None:
-        self.settings = Settings()
-        self.errors: list[ConfigError] = []
-        self.who = Identity("", "")
-        self.socket: str | None = None
-        """The path that a connection was asked for with, None if none was."""
-        self.exit_code = 0
+    settings = Settings()
+    errors: Sequence[ConfigError] = ()
+    who = Identity("", "")
+    socket: str | None = None
+    """The path that a connection was asked for with, None if none was."""
+    exit_code = 0
 
     def connect(self, path: str = "", environ: Any = None) -> int:
         self.socket = path
         return 99
 
-    def daemon(
-        self,
-        own: Settings,
-        errors: list[ConfigError],
-        who: Identity,
-        connect: daemon.Connect | None,
-        reread: settings.Read,
-        when_lost: int,
-        launch: Launch | None,
-    ) -> Runs:
+    def daemon(self, own: Settings, errors: list[ConfigError], who: Identity, *others: Any) -> Runs:
         self.settings, self.errors, self.who = own, errors, who
-        self.reconnect, self.reread = connect, reread
+        self.reconnect, self.reread, *_ = others
         return self
 
     def run(self, trunk: int | None) -> int:
@@ -89,11 +77,17 @@ def launched(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- run
 
 
-def test_without_arguments_it_is_what_its_file_is_called_at_the_default_socket(runs: Runs) -> None:
+def test_without_arguments_it_is_what_its_file_is_called_at_the_default_socket(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for words in ([], ["run"]):
         assert cli.main(words) == 0
         assert (runs.who, runs.socket) == (Identity("file", "10"), "/var/run/nri/nri.sock")
         assert (runs.settings, runs.errors) == (Settings(), [])
+    monkeypatch.setattr(sys, "argv", ["10-file", "-idx", "33"])
+    runs.exit_code = 7
+    assert cli.main() == 7, "the daemon's exit code"
+    assert runs.who == Identity("file", "33"), "the arguments of the process"
 
 
 @pytest.mark.usefixtures("launched")
@@ -104,15 +98,6 @@ def test_a_launched_plugin_is_what_its_environment_says_unless_it_is_asked_for_m
     assert (runs.who, runs.socket) == (Identity("env", "33"), "/run/nri.sock")
 
 
-def test_the_arguments_of_the_process_are_taken_where_none_are_given(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["10-file", "-idx", "33"])
-    runs.exit_code = 7
-    assert cli.main() == 7, "the daemon's exit code"
-    assert runs.who == Identity("file", "33")
-
-
 def test_flags_are_taken_as_go_takes_them(runs: Runs) -> None:
     for run, dash, socket, equals in product(([], ["run"]), ("-", "--"), ("socket", "socket-path"), "= "):
         given = {"idx": "33", "name": "mine", socket: "/run/nri.sock"}
@@ -121,33 +106,26 @@ def test_flags_are_taken_as_go_takes_them(runs: Runs) -> None:
         assert (runs.who, runs.socket) == (Identity("mine", "33"), "/run/nri.sock"), words
 
 
-def test_the_configuration_is_the_file_that_is_given_or_the_default_and_verbose_changes_the_level_alone(
-    runs: Runs, tmp_path: Path
-) -> None:
-    for name, level in (("default", "error"), ("other", "warning")):
-        (tmp_path / f"{name}.yaml").write_text(f"log: {{level: {level}, format: json}}\n")
-    assert cli.main([]) == 0
-    assert runs.settings.log.level == "error"
-    assert cli.main(["-config", str(tmp_path / "other.yaml")]) == 0
-    assert runs.settings.log.level == "warning"
-    assert runs.settings.hooks.watch
-    assert cli.main(["-disableWatch"]) == 0
-    assert not runs.settings.hooks.watch
-    for flag in ("-v", "-verbose", "--verbose"):
-        assert cli.main([flag]) == 0
-        assert runs.settings.log._asdict() == {"level": "debug", "format": "json", "target": "auto", "secrets": False}
-
-
-def test_the_configuration_can_be_read_again_with_the_flags_and_from_any_directory(
+def test_the_configuration_is_the_file_that_is_given_or_the_default_and_flags_change_what_they_say_alone(
     runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("own.yaml").write_text("log: {level: error}\n")
-    assert cli.main(["-config", "own.yaml", "-verbose"]) == 0
-    Path("own.yaml").write_text("log: {level: error, format: json}\n")
+    for name, level in (("default", "error"), ("other", "warning")):
+        Path(f"{name}.yaml").write_text(f"log: {{level: {level}, format: json}}\n")
+    for words, level, watch in (
+        ([], "error", True),
+        (["-config", "other.yaml"], "warning", True),
+        (["-disableWatch"], "error", False),
+        *(([flag], "debug", True) for flag in ("-v", "-verbose", "--verbose")),
+    ):
+        assert cli.main(words) == 0
+        assert runs.settings.log._asdict() == {"level": level, "format": "json", "target": "auto", "secrets": False}
+        assert runs.settings.hooks.watch is watch
+    assert cli.main(["-config", "other.yaml", "-verbose"]) == 0
+    Path("other.yaml").write_text("log: {level: error}\n")
     monkeypatch.chdir("/")
     again, errors = runs.reread()
-    assert (again.log.level, again.log.format, errors) == ("debug", "json", [])
+    assert (again.log.level, again.log.format, errors) == ("debug", "text", []), "read again with the flags"
 
 
 # ---- what goes wrong
@@ -159,12 +137,10 @@ WRONG = "one: 1\ntwo: 2\nlog: {level: debug}\n"
 def test_each_mistake_in_the_configuration_is_a_line_and_exit_code_2_before_anything_is_connected(
     runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "adapter.yaml"
-    file.write_text(WRONG)
-    assert cli.main(["-config", str(file)]) == cli.USAGE == 2
-    first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith(f"v010-adapter: {file}:1: one: unknown key")
-    assert second.startswith(f"v010-adapter: {file}:2: two: unknown key")
+    (tmp_path / "default.yaml").write_text(WRONG)
+    assert cli.main([]) == cli.USAGE == 2
+    told = [line.partition(": unknown key")[0] for line in capsys.readouterr().err.splitlines()]
+    assert told == [f"v010-adapter: {tmp_path}/default.yaml:{place}" for place in ("1: one", "2: two")]
     assert runs.socket is None
 
 
@@ -210,34 +186,9 @@ def test_arguments_that_there_are_none_of_are_named_with_exit_code_2(
     assert runs.socket is None
 
 
-def test_help_names_every_flag_on_stdout_and_the_paths_that_are_used(
-    runs: Runs, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["-h"])
-    assert caught.value.code == 0
-    text = capsys.readouterr().out
-    for flag in ("-idx", "-name", "-socket", "-socket-path", "-config", "-v", "-verbose", "-version"):
-        assert f"{flag} " in text or f"{flag}," in text
-    packed = "".join(text.split())
-    assert nri.DEFAULT_SOCKET in packed
-    assert settings.DEFAULT_PATH in packed
-    assert runs.socket is None
-
-
-# ---- the other commands
-
-
 def test_a_command_gets_its_own_arguments_and_gives_its_own_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[list[str]] = []
-
-    def main(words: list[str]) -> int:
-        given.append(words)
-        return 5
-
-    monkeypatch.setattr(demo, "main", main)
+    monkeypatch.setattr(demo, "main", lambda words: 5 if words == ["one", "-two"] else 0)
     assert cli.main(["demo", "one", "-two"]) == 5
-    assert given == [["one", "-two"]]
 
 
 # ---- as a process
@@ -246,8 +197,8 @@ def test_a_command_gets_its_own_arguments_and_gives_its_own_exit_code(monkeypatc
 def test_once_without_a_runtime_it_ends() -> None:
     words = [str(COMMAND), "-once", "-socket", "/nowhere"]
     output = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
-    assert (output.returncode, output.stdout) == (1, "")
-    assert output.stderr == "v010-adapter: no runtime at /nowhere: No such file or directory\n"
+    told = "v010-adapter: no runtime at /nowhere: No such file or directory\n"
+    assert (output.returncode, output.stdout, output.stderr) == (1, "", told)
 
 
 NEEDLESS = """argparse asyncio jsonschema multiprocessing prometheus_client re2 socket subprocess yaml adapter.runtime
@@ -283,12 +234,6 @@ def test_a_daemon_that_never_met_a_runtime_ends_without_loading_the_bridges() ->
 # ---- the commands as a whole
 
 
-def parser(name: str) -> ArgumentParser:
-    made = import_module(COMMANDS[name].module).parser()
-    assert isinstance(made, ArgumentParser)
-    return made
-
-
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """What the command prints on stdout before it ends with 0."""
     with pytest.raises(SystemExit) as ended:
@@ -301,7 +246,12 @@ def test_help_has_one_line_for_each_command_and_each_explains_itself_as_wide_as_
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    lines = [line.split(maxsplit=1) for line in said(capsys, "--help").splitlines()]
+    text = said(capsys, "--help")
+    lines = [line.split(maxsplit=1) for line in text.splitlines()]
+    for flag in ("-idx", "-name", "-socket", "-socket-path", "-config", "-v", "-verbose", "-version"):
+        assert f"{flag} " in text or f"{flag}," in text
+    for path in (nri.DEFAULT_SOCKET, settings.DEFAULT_PATH):
+        assert path in "".join(text.split())
     for name, command in COMMANDS.items():
         assert lines.count([name, command.line]) == 1
         assert said(capsys, name, "--help").startswith(f"usage: v010-adapter {name} ")
@@ -327,25 +277,24 @@ def test_an_unknown_command_is_one_line_with_the_nearest(capsys: pytest.CaptureF
         assert capsys.readouterr() == ("", f"v010-adapter: {ascii(word)[1:-1]}: unknown command; {told}\n")
 
 
-def test_the_same_flag_means_the_same_in_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_flag_means_the_same_in_every_command_and_the_overview_takes_them_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    lines = {line.strip() for name in COMMANDS for line in parser(name).format_help().splitlines()}
+    helps = {name: import_module(command.module).parser().format_help() for name, command in COMMANDS.items()}
+    lines = {line.strip() for text in helps.values() for line in text.splitlines()}
     for flag in ("-o", "-v"):
         assert len([line for line in lines if line and line.split()[0].rstrip(",") == flag]) == 1
-
-
-def test_what_reports_has_json_that_can_be_asked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for name in ("check", "hooks", "simulate", "status"):
-        assert "--output" in parser(name).format_help()
-    for flag in ("-o", "-output", "--output"):
-        assert cli.main(["status", "-directory", str(tmp_path), flag, "json"]) == 3
-        assert capsys.readouterr().out.startswith("{")
-
-
-def test_the_whole_command_line_takes_what_each_command_takes() -> None:
+    assert all("--output" in helps[name] for name in ("check", "hooks", "simulate", "status")), "what reports has JSON"
     whole = overview(in_full=True)
     assert vars(whole.parse_args(["check", "-o", "json"]))["output"] == "json"
     assert vars(whole.parse_args(["demo", "-v"]))["verbose"] is True
+
+
+def test_json_can_be_asked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for flag in ("-o", "-output", "--output"):
+        assert cli.main(["status", "-directory", str(tmp_path), flag, "json"]) == 3
+        assert capsys.readouterr().out.startswith("{")
 
 
 def test_help_of_the_daemon_loads_no_other_command() -> None:

@@ -19,12 +19,6 @@ DIRECT = [Requirement(text) for text in tomllib.loads((ROOT / "pyproject.toml").
 HERE = [name for name, locked in LOCKED.items() if locked.marker is None or locked.marker.evaluate()]
 
 
-def required(package: str) -> list[Requirement]:
-    """What a package requires here, without extras."""
-    found = map(Requirement, requires(package) or ())
-    return [one for one in found if one.marker is None or one.marker.evaluate({"extra": ""})]
-
-
 def version(package: str) -> Version:
     [pin] = LOCKED[canonicalize_name(package)].specifier
     return Version(pin.version)
@@ -44,8 +38,9 @@ def test_a_dependency_is_bounded_by_its_next_major_version() -> None:
         assert [bound.major for bound in bounds] == [version(dependency.name).major + 1], dependency
 
 
-def test_what_packages_require_is_locked_and_nothing_else() -> None:
-    needed = [*DIRECT, *(one for name in HERE for one in required(name))]
+def test_what_packages_require_here_is_locked_and_nothing_else() -> None:
+    required = [Requirement(text) for name in HERE for text in requires(name) or ()]
+    needed = [*DIRECT, *(one for one in required if one.marker is None or one.marker.evaluate({"extra": ""}))]
     for one in needed:
         assert one.specifier.contains(version(one.name)), f"{one}: `make lock`"
     assert {canonicalize_name(one.name) for one in needed} == set(HERE)

@@ -1,4 +1,7 @@
-"""The documentation is right: commands print what it shows, files can be used, tables are the code's."""
+"""The documentation is right: commands print what it shows, files can be used, tables are the code's.
+
+So are the Ansible role in examples/, and what Python's help shows of the package.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,22 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from adapter import settings
-from adapter.cli import commands
-from adapter.cli.check import configuration, nri, validator
+from adapter import nri, runtime, settings, wire
+from adapter.cli.check import configuration, validator
+from adapter.cli.check import nri as checks_of_nri
 from adapter.cli.check.report import OK
+from adapter.cli.commands import COMMANDS
 from adapter.cli.install import example
+from adapter.nri import runtimes
+from adapter.runtime import FLAVOURS, Flavour
+from adapter.runtime.node import Node
 
 from .legacy.deviations import DEVIATIONS
 
@@ -28,7 +37,7 @@ SAMPLES = [ROOT / "hooks.d/README.md", ROOT / "legacy-plugins/README.md"]
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), *SAMPLES]
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
-COMMANDS = re.compile(
+SHOWN = re.compile(
     r"^(?P<indent> *)```sh\n(?P<commands>.*?)^(?P=indent)```$"
     r"(?:\n\n(?P=indent)```text\n(?P<output>.*?)^(?P=indent)```$)?",
     re.MULTILINE | re.DOTALL,
@@ -88,34 +97,25 @@ def folder(page: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("page", pages_with("sh"), ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_prints_what_the_page_says(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
     here = folder(page, tmp_path)
-    found = list(COMMANDS.finditer(page.read_text()))
+    found = list(SHOWN.finditer(page.read_text()))
     assert len(found) == len(blocks(page, "sh"))
     for block in found:
         done = subprocess.run(
             ["sh", "-eu", "-c", unindented(block["commands"], block["indent"])],
-            cwd=here,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+            cwd=here, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=300, check=False,
+        )  # fmt: skip
         output = unindented(block["output"] or "", block["indent"])
         assert (done.returncode, timeless(done.stdout)) == (0, timeless(output)), block["commands"]
 
 
-def test_other_commands_are_for_root_on_a_node_or_tested_elsewhere() -> None:
+def test_other_blocks_are_of_a_kind_that_is_looked_at_or_commands_for_root() -> None:
+    kinds = {block["language"] for page in PAGES for block in FENCE.finditer(page.read_text())}
+    assert kinds <= {"sh", "text", "console", "yaml", "toml", "json", "python", ""}
     for page in pages_with("console"):
         lines = "".join(blocks(page, "console")).splitlines()
         # tests/test_demo.py has the one
         assert [line for line in lines if not line.startswith("# ")] in ([], ["$ make demo"]), page
-
-
-def test_a_block_is_of_a_kind_that_is_looked_at() -> None:
-    kinds = {block["language"] for page in PAGES for block in FENCE.finditer(page.read_text())}
-    assert kinds <= {"sh", "text", "console", "yaml", "toml", "json", "python", ""}
 
 
 # ---- files
@@ -133,16 +133,12 @@ def test_every_configuration_can_be_used_and_every_file_of_others_can_be_read() 
         assert all(map(json.loads, blocks(page, "json")))
 
 
-def test_the_plugin_on_the_page_of_the_stub_is_the_example() -> None:
-    assert blocks(DOCS / "stub.md", "python")[0] == (ROOT / "examples/nice.py").read_text()
-
-
 def test_the_validator_in_the_documentation_requires_the_adapter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (text,) = blocks(DOCS / "operations.md", "toml")
     tmp_path.joinpath("config.toml").write_text(text)
-    monkeypatch.setattr(nri, "CONTAINERD", "/config.toml")
+    monkeypatch.setattr(checks_of_nri, "CONTAINERD", "/config.toml")
     [entry] = validator.check("containerd", str(tmp_path), configuration.names(str(tmp_path)), hooks=True)
     assert entry.status == OK
 
@@ -150,13 +146,11 @@ def test_the_validator_in_the_documentation_requires_the_adapter(
 # ---- tables
 
 
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
-
-
-def test_the_readme_has_a_line_for_each_command() -> None:
-    cells = re.findall(r"^\| (`v010-adapter .*?) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert {name for cell in cells for name in re.findall(r"`(?:v010-adapter )?(\w+)", cell)} == set(commands.COMMANDS)
+def test_the_readme_is_short_and_has_a_line_for_each_command() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 150
+    cells = re.findall(r"^\| (`v010-adapter .*?) \|", text, re.MULTILINE)
+    assert {name for cell in cells for name in re.findall(r"`(?:v010-adapter )?(\w+)", cell)} == set(COMMANDS)
 
 
 def test_the_table_of_deviations_is_the_codes() -> None:
@@ -166,3 +160,96 @@ def test_the_table_of_deviations_is_the_codes() -> None:
 
 def test_the_reference_of_the_configuration_is_the_settings_own() -> None:
     assert blocks(DOCS / "configuration.md", "yaml")[0] == example.reference()
+
+
+# ---- the stub
+
+STUB = DOCS / "stub.md"
+DOCKER = Flavour("docker", "29", "v0.12.3")
+"""Tested, but it tells of creations only: nobody would play it."""
+NAMES = {"containerd": "containerd", "cri-o": "CRI-O", "docker": "Docker"}
+
+
+def row(flavour: Flavour) -> str:
+    """A runtime's line in the table, from what the stub knows of it."""
+    known = runtimes.of(flavour.configure_request(""))
+    tells = "all" if flavour.configure_request("").NRI_version else "no pod updates, no validation"
+    if known.habits.no_ends:
+        tells = "the creation of containers only"
+    no_updates = "no, they may deadlock" if known.nri < runtimes.UPDATES_AT_ANY_TIME else "no updates at all"
+    stays = "yes" if known.nri >= runtimes.LATE_PLUGINS_STAY else "no"
+    updates = no_updates if known.refuses_updates else "yes"
+    version = flavour.version.removeprefix("v")
+    return f"| {NAMES[flavour.name]} {version} | {flavour.nri[1:]} | {tells} | {stays} | {updates} |"
+
+
+def test_the_table_of_runtimes_is_what_the_stub_knows_of_them() -> None:
+    later = Flavour("containerd", "v9.9.9", "v" + ".".join(map(str, runtimes.LATE_PLUGINS_STAY)))
+    rows = [row(flavour) for flavour in (*FLAVOURS.values(), DOCKER)]
+    rows.append(re.sub(r"^\| .*? \| (.*?) \|", r"| later ones | from \1 |", row(later)))
+    text = STUB.read_text()
+    assert "\n".join(rows) + "\n\n" in text, "\n".join(rows)
+
+
+@pytest.mark.parametrize("package", [nri, runtime, wire])
+def test_the_reference_has_every_public_name(package: Any) -> None:
+    text = (DOCS / "stub-api.rst").read_text()
+    part = text.partition(f"module:: {package.__name__}\n")[2]
+    shown = set(re.findall(r"^\.\. (?:auto\w+|data):: (\w+)", part, re.MULTILINE))
+    assert set(package.__all__) - {"api"} <= shown
+
+
+def test_the_examples_on_the_page_work(tmp_path: Path, nri_runtime: Node) -> None:
+    plugin, coroutine, test = blocks(STUB, "python")
+    assert plugin == (ROOT / "examples/nice.py").read_text()
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(coroutine, names)  # noqa: S102 - it is our own
+    nri_runtime.add(names["Labels"]())
+    adjust = nri_runtime.event("CreateContainer").adjust
+    assert adjust
+    assert adjust.annotations == {"labelled": "yes"}
+    assert len(test.strip().splitlines()) <= 12
+    (tmp_path / "test_nice.py").write_text(test)
+    words = ["-P", "-m", "pytest", "-q", "-p", "adapter.pytest_plugin", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert re.search(r"^2 passed in ", done.stdout, re.MULTILINE), done.stdout + done.stderr
+
+
+# ---- the Ansible role
+
+ROLE = ROOT / "examples/ansible/roles/v010_adapter"
+TASKS = (ROLE / "tasks/main.yml").read_text()
+
+
+def test_the_role_gives_each_command_flags_that_it_has() -> None:
+    calls = re.findall(r"bin/v010-adapter\"?'?,? '?(\w+)(.*?)(?:\n {2}\w|\Z)", TASKS, re.DOTALL)
+    used = {name: set(re.findall(r"(?<![\w-])-[a-z][a-z-]*", rest)) for name, rest in calls}
+    assert used.keys() == {"simulate", "install", "status"}
+    for name, flags in used.items():
+        assert flags <= set(re.findall(r"-[a-z-]+", import_module(COMMANDS[name].module).parser().format_help())), name
+
+
+def test_the_role_uses_only_variables_that_it_defines() -> None:
+    defined = set(yaml.safe_load((ROLE / "defaults/main.yml").read_text()))
+    used = {name for file in ROLE.glob("*/main.yml") for name in re.findall(r"\bv010_adapter_\w+", file.read_text())}
+    registered = {task["register"] for task in yaml.safe_load(TASKS) if "register" in task}
+    assert used == defined | registered
+
+
+# ---- help
+
+HELP = """
+import pkgutil, pydoc
+import adapter
+for module in pkgutil.walk_packages(adapter.__path__, "adapter."):
+    if not module.name.endswith("__main__"):
+        print(pydoc.plaintext.document(pydoc.locate(module.name)))
+"""
+
+
+def test_no_help_of_any_module_shows_the_environment() -> None:
+    environ = os.environ | {"NOBODY_MAY_READ": "swordfish"}
+    shown = subprocess.run([sys.executable, "-c", HELP], env=environ, capture_output=True, text=True, check=True).stdout
+    assert "connect(path: 'str' = ''" in shown
+    assert "swordfish" not in shown
+    assert "NOBODY_MAY_READ" not in shown
