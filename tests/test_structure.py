@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from graphlib import TopologicalSorter
@@ -51,6 +52,12 @@ def test_a_module_imports_only_what_stands_below_it() -> None:
         if own in ORDER:
             below = set(ORDER[: ORDER.index(own) + 1]) - STRANGERS.get(own, set())
             assert {package(name) for name in imported(module)} - {""} <= below, module
+
+
+def test_the_page_for_developers_lists_the_packages_in_their_order() -> None:
+    page = (ROOT.parent / "docs/development.md").read_text()
+    listed = re.findall(r"^  (\w+)(?:/|\.py) ", page, re.MULTILINE)
+    assert listed == list(ORDER)
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
