@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from adapter.errors import LocalProtocolError, MessageTooLarge, RemoteProtocolError
+from adapter.errors import LocalProtocolError, MessageTooLarge
 from adapter.proto import ttrpc_pb2
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request, connection, mux, ttrpc
 from adapter.wire.ttrpc import Type
@@ -16,7 +16,6 @@ from adapter.wire.ttrpc import Type
 from . import frames_in, pieces, statuses
 
 LONGEST = 4 << 20
-LARGE = LONGEST - 8  # A payload whose response envelope, tag and length included, is less than 4 MiB, and nearly that
 
 
 def runtime() -> Connection:
@@ -55,21 +54,10 @@ def test_no_frame_holds_parts_of_two_messages() -> None:
         ours.respond(1, bytes(size))
     reader, whole = ttrpc.MessageReader(), 0
     for _, payload in frames_in(ours.data_to_send()):
-        complete = len(list(reader.receive_data(payload)))
-        assert complete <= 1
-        whole += complete
-        if complete:
+        if list(reader.receive_data(payload)):
+            whole += 1
             reader = ttrpc.MessageReader()  # what is left of the frame would be lost here
     assert whole == 6
-
-
-def test_messages_that_share_frames_and_span_them_are_told_apart() -> None:
-    """Nothing in the protocol forbids it to a peer."""
-    envelope = ttrpc_pb2.Request(service="s", method="m").SerializeToString()
-    stream = b"".join(ttrpc.message(n, Type.REQUEST, envelope) for n in (1, 3, 5, 7))
-    ours = plugin()
-    found = [event for piece in pieces(stream, 23) for event in ours.receive_data(mux.frames(PLUGIN_SERVICE, piece))]
-    assert found == [Request(n, "s", "m", b"", None) for n in (1, 3, 5, 7)]
 
 
 def test_a_message_is_put_together_while_frames_of_the_other_connection_come_between() -> None:
@@ -82,36 +70,40 @@ def test_a_message_is_put_together_while_frames_of_the_other_connection_come_bet
     assert [type(event) for event in ours.receive_data(struct.pack(">II", 1, len(second[1])) + second[1])] == [Request]
 
 
-def test_frames_of_unknown_connections_are_dropped() -> None:
-    ours = plugin()
-    stray = b"".join(sent(Type.REQUEST, 1, conn_id=conn_id) for conn_id in (0, 3, 0xFFFFFFFF))
-    assert list(ours.receive_data(stray + sent(Type.REQUEST, 1) + stray)) == [Request(1, "", "", b"", None)]
-    assert ours.data_to_send() == b""
-
-
-def test_a_frame_beyond_the_maximum_ends_the_trunk() -> None:
-    with pytest.raises(RemoteProtocolError):
-        list(plugin().receive_data(struct.pack(">II", PLUGIN_SERVICE, LONGEST + 11)))
-
-
 # ---- what the peer may ask
+
+NEW_FIELD = ttrpc_pb2.Request(method="m").SerializeToString() + b"\xfa\x01\x03new"
+STRAY = b"".join(sent(Type.REQUEST, 1, conn_id=conn_id) for conn_id in (0, 3, 0xFFFFFFFF))
+READ: dict[str, tuple[bytes, list[Request]]] = {
+    "stream ids with gaps, up to the last one": (
+        b"".join(sent(Type.REQUEST, stream_id) for stream_id in (1, 7, 0xFFFFFFFF)),
+        [Request(stream_id, "", "", b"", None) for stream_id in (1, 7, 0xFFFFFFFF)],
+    ),
+    "fields of an envelope that are yet to come": (
+        sent(Type.REQUEST, 1, NEW_FIELD),
+        [Request(1, "", "m", b"", None)],
+    ),
+    "data, which takes no stream id": (
+        sent(Type.DATA, 1, b"data") + sent(Type.REQUEST, 1),
+        [Request(1, "", "", b"", None)],
+    ),
+    "frames of unknown connections": (STRAY + sent(Type.REQUEST, 1) + STRAY, [Request(1, "", "", b"", None)]),
+}
+
+
+@pytest.mark.parametrize(("stream", "requests"), READ.values(), ids=READ)
+def test_what_is_allowed_is_read(stream: bytes, requests: list[Request]) -> None:
+    assert list(plugin().receive_data(stream)) == requests
 
 
 @pytest.mark.parametrize("size", [65536, LONGEST + 10])
-@pytest.mark.parametrize("length", [LONGEST + 1, 6 << 20])
-def test_an_oversized_request_is_answered_and_the_connection_lives_on(length: int, size: int) -> None:
-    message = struct.pack(">IIBB", length, 1, Type.REQUEST, 0) + bytes(length)
-    message += ttrpc.message(3, Type.REQUEST, ttrpc_pb2.Request(method="next").SerializeToString())
+def test_an_oversized_request_is_answered_and_the_connection_lives_on(size: int) -> None:
+    message = struct.pack(">IIBB", LONGEST + 1, 1, Type.REQUEST, 0) + bytes(LONGEST + 1)
+    message += ttrpc.message(3, Type.REQUEST, b"")
     ours = plugin()
-    found = [
-        event
-        for piece in pieces(message, size)
-        for event in ours.receive_data(struct.pack(">II", PLUGIN_SERVICE, len(piece)) + piece)
-    ]
-    assert found == [Request(3, "", "next", b"", None)]
-    ((stream_id, code, text),) = answers(ours)
-    assert (stream_id, code) == (1, Code.RESOURCE_EXHAUSTED)
-    assert str(LONGEST) in text
+    frames = [struct.pack(">II", PLUGIN_SERVICE, len(piece)) + piece for piece in pieces(message, size)]
+    assert [event.stream_id for frame in frames for event in ours.receive_data(frame)] == [3]
+    assert answers(ours) == [(1, Code.RESOURCE_EXHAUSTED, f"a message beyond {LONGEST} bytes")]
 
 
 UNDECODABLE = {"no protobuf": b"\xff", "cut": b"\x0a\x05abc", "a service that is no UTF-8": b"\x0a\x01\xff"}
@@ -136,47 +128,15 @@ def test_a_breach_is_an_invalid_argument_and_the_connection_lives_on(
     assert reason in text
 
 
-def test_stream_ids_may_leave_gaps_up_to_the_last_one() -> None:
-    ours = plugin()
-    found = [event.stream_id for n in (1, 7, 0xFFFFFFFF) for event in ours.receive_data(sent(Type.REQUEST, n))]
-    assert found == [1, 7, 0xFFFFFFFF]
-
-
-def test_fields_of_an_envelope_that_are_yet_to_come_are_skipped() -> None:
-    envelope = ttrpc_pb2.Request(method="m").SerializeToString() + b"\xfa\x01\x03new"
-    assert list(plugin().receive_data(sent(Type.REQUEST, 1, envelope))) == [Request(1, "", "m", b"", None)]
-
-
-def test_data_takes_no_stream_id() -> None:
-    ours = plugin()
-    assert list(ours.receive_data(sent(Type.DATA, 1, b"data") + sent(Type.REQUEST, 1))) == [
-        Request(1, "", "", b"", None)
-    ]
-
-
-IGNORED = [(type_, conn_id) for type_ in (0, 2, 4, 255) for conn_id in (PLUGIN_SERVICE, RUNTIME_SERVICE)]
-
-
-@pytest.mark.parametrize(("type_", "conn_id"), [*IGNORED, (1, RUNTIME_SERVICE), (3, RUNTIME_SERVICE)])
-def test_types_that_do_not_belong_on_a_connection_and_answers_nobody_waits_for_are_ignored(
-    type_: int, conn_id: int
-) -> None:
-    ours = plugin()
-    ours.call("Runtime", "RegisterPlugin", b"")
-    ours.data_to_send()
-    for stream_id in (2, 9) if type_ == Type.RESPONSE else (1, 2, 9):
-        assert list(ours.receive_data(sent(type_, stream_id, b"\xff", conn_id))) == []
-    assert ours.data_to_send() == b""
-
-
-@pytest.mark.parametrize(
-    ("nanoseconds", "timeout"),
-    [(0, None), (1, 1e-9), (2_000_000_000, 2.0), (-1, -1e-9), (2**63 - 1, (2**63 - 1) / 1e9)],
-)
-def test_the_callers_remaining_time_is_read_in_seconds(nanoseconds: int, timeout: float | None) -> None:
-    """Go sends a negative one when its deadline has passed by then (client.go, Call)."""
-    envelope = ttrpc_pb2.Request(timeout_nano=nanoseconds).SerializeToString()
-    assert list(plugin().receive_data(sent(Type.REQUEST, 1, envelope))) == [Request(1, "", "", b"", timeout)]
+def test_types_that_do_not_belong_on_a_connection_and_answers_nobody_waits_for_are_ignored() -> None:
+    ignored = [(type_, conn_id) for type_ in (0, 2, 4, 255) for conn_id in (PLUGIN_SERVICE, RUNTIME_SERVICE)]
+    for type_, conn_id in (*ignored, (Type.REQUEST, RUNTIME_SERVICE), (Type.DATA, RUNTIME_SERVICE)):
+        ours = plugin()
+        ours.call("Runtime", "RegisterPlugin", b"")
+        ours.data_to_send()
+        for stream_id in (2, 9) if type_ == Type.RESPONSE else (1, 2, 9):
+            assert list(ours.receive_data(sent(type_, stream_id, b"\xff", conn_id))) == []
+        assert ours.data_to_send() == b""
 
 
 # ---- answers
@@ -184,7 +144,7 @@ def test_the_callers_remaining_time_is_read_in_seconds(nanoseconds: int, timeout
 
 def test_payloads_of_any_size_arrive_both_ways() -> None:
     ours, theirs = plugin(), runtime()
-    for size in (0, 1, 4085, 4086, 4087, 4096, 8182, 100_000, LARGE):
+    for size in (0, 1, 4085, 4086, 4087, 4096, 8182, 100_000, LONGEST - 8):
         payload = bytes(range(256)) * (size // 256) + bytes(size % 256)
         stream_id = theirs.call("", "", payload)  # names would count against the 4 MiB
         assert list(ours.receive_data(theirs.data_to_send())) == [Request(stream_id, "", "", payload, None)]
@@ -193,9 +153,8 @@ def test_payloads_of_any_size_arrive_both_ways() -> None:
 
 
 def test_the_largest_envelope_goes_out_and_a_byte_more_does_not() -> None:
-    ours = plugin()
-    overhead = len(ttrpc_pb2.Response(payload=bytes(LARGE)).SerializeToString()) - LARGE
-    largest = LONGEST - overhead
+    ours, payload = plugin(), bytes(LONGEST - 8)
+    largest = LONGEST - (ttrpc_pb2.Response(payload=payload).ByteSize() - len(payload))
     with pytest.raises(MessageTooLarge, match=f"{LONGEST + 1} bytes, at most {LONGEST}"):
         ours.respond(1, bytes(largest + 1))
     assert ours.data_to_send() == b""
@@ -230,34 +189,22 @@ def test_an_answer_that_cannot_be_decoded_or_is_too_large_is_an_error_of_that_ca
     assert [reply[2][:10] for reply in replies] == ["undecodabl", "an answer "]
 
 
-def test_an_error_carries_its_code_and_all_of_a_text_up_to_the_limit() -> None:
-    ours = plugin()
-    for text in ("plugin: konfine: exit status 1 € naïve\n", "é" * (connection.MAX_ERROR_TEXT // 2)):
+LIMIT = connection.MAX_ERROR_TEXT
+TEXTS = [
+    ("plugin: konfine: exit status 1 € naïve\n", "plugin: konfine: exit status 1 € naïve\n"),
+    ("é" * (LIMIT // 2), "é" * (LIMIT // 2)),
+    *(("a" * shift + "🙂" * LIMIT, "a" * shift + "🙂" * ((LIMIT - shift) // 4) + " …") for shift in range(4)),
+    # Names of files that are no UTF-8 come with surrogates, and find their way into errors.
+    ("no such file: \udcff", "no such file: ?"),
+    ("\ud800" * (LIMIT + 1), "?" * LIMIT + " …"),
+]
+
+
+def test_an_error_carries_its_code_and_its_text_which_is_cut_between_two_characters_at_the_limit() -> None:
+    for text, arrives in TEXTS:
+        ours = plugin()
         ours.fail(3, Code.UNKNOWN, text)
-        assert answers(ours) == [(3, Code.UNKNOWN, text)]
-
-
-@pytest.mark.parametrize("shift", range(4))
-def test_a_longer_text_is_cut_between_two_characters(shift: int) -> None:
-    text = "a" * shift + "🙂" * (2 << 20)
-    ours = plugin()
-    ours.fail(1, Code.UNKNOWN, text)
-    ((_, code, cut),) = answers(ours)
-    assert code == Code.UNKNOWN
-    kept, mark = cut[:-2], cut[-2:]
-    assert mark == " …"
-    assert text.startswith(kept)
-    assert connection.MAX_ERROR_TEXT - 4 < len(kept.encode()) <= connection.MAX_ERROR_TEXT
-
-
-@pytest.mark.parametrize("text", ["no such file: \udcff", "\ud800" * 100_000])
-def test_a_text_that_is_no_unicode_is_sent_all_the_same(text: str) -> None:
-    """Names of files that are no UTF-8 come with surrogates, and find their way into errors."""
-    ours = plugin()
-    ours.fail(1, Code.UNKNOWN, text)
-    ((_, code, arrived),) = answers(ours)
-    assert code == Code.UNKNOWN
-    assert arrived.startswith(text[:10].replace("\ud800", "?"))
+        assert answers(ours) == [(3, Code.UNKNOWN, arrives)]
 
 
 def test_answers_that_gather_while_bytes_are_taken_are_not_lost() -> None:

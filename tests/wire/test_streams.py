@@ -1,0 +1,118 @@
+"""Frames and messages out of a stream, however it is cut, and no bytes do more harm than to end the trunk.
+
+The property is the fuzzer's, with its lower limits; the protocol's own limits follow. test_recorded.py has Go's bytes.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from adapter.errors import RemoteProtocolError
+from adapter.proto import ttrpc_pb2
+from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, mux, ttrpc
+from adapter.wire.ttrpc import Message, MessageReader, Type
+
+from ..fuzz.wire import MAX_LENGTH, check
+from . import pieces
+
+u32 = st.one_of(st.integers(0, 9), st.integers(0, 0xFFFFFFFF))
+lengths = st.one_of(st.integers(0, 2 * MAX_LENGTH), u32)
+conn_ids = st.one_of(st.sampled_from([PLUGIN_SERVICE, RUNTIME_SERVICE]), u32)
+requests = st.builds(
+    lambda **fields: ttrpc_pb2.Request(**fields).SerializeToString(),
+    service=st.text(max_size=9),
+    method=st.text(max_size=9),
+    payload=st.binary(max_size=MAX_LENGTH),
+    timeout_nano=st.integers(-(2**63), 2**63 - 1),
+)
+envelopes = st.one_of(st.binary(max_size=2 * MAX_LENGTH), requests)
+# Headers that tell the truth about the length, and headers that do not.
+messages = st.one_of(
+    st.builds(lambda e, s, t: struct.pack(">IIBB", len(e), s, t, 0) + e, envelopes, u32, st.integers(0, 4)),
+    st.builds(lambda e, n, s, t: struct.pack(">IIBB", n, s, t, 0) + e, envelopes, lengths, u32, st.integers(0, 255)),
+)
+frames = st.one_of(
+    st.builds(lambda c, m: struct.pack(">II", c, len(m)) + m, conn_ids, st.lists(messages, max_size=3).map(b"".join)),
+    st.builds(lambda c, n, m: struct.pack(">II", c, n) + m, conn_ids, lengths, st.binary(max_size=MAX_LENGTH)),
+    st.binary(max_size=MAX_LENGTH),
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(frames, max_size=6).map(b"".join), st.binary(max_size=7))
+@example(
+    struct.pack(">IIIIBB", PLUGIN_SERVICE, MAX_LENGTH + 12, MAX_LENGTH + 1, 1, 1, 0) + bytes(MAX_LENGTH + 2), b"\2"
+)
+def test_the_invariants_of_the_fuzzer_hold_for_any_trunk(stream: bytes, cuts: bytes) -> None:
+    check(bytes([len(cuts)]) + cuts + stream)
+
+
+# ---- the protocol's own limits
+
+LONGEST = 4 << 20
+"""Of an envelope; a frame has a header of ten bytes more."""
+PAYLOAD = bytes(range(251)) * (LONGEST // 251 + 1)
+"""Its period divides no buffer's size: each byte tells where it belongs."""
+
+
+def frame(conn_id: int, payload: bytes) -> bytes:
+    return struct.pack(">II", conn_id, len(payload)) + payload
+
+
+NEXT = ttrpc.message(9, Type.REQUEST, b"next")
+
+
+def read(stream: bytes, size: int) -> list[Message]:
+    reader = MessageReader()
+    return [message for piece in pieces(stream, size) for message in reader.receive_data(piece)]
+
+
+@pytest.mark.parametrize("piece", [4095, 65536, 8 << 20])
+def test_the_longest_frames_and_messages_are_read_however_they_are_cut_and_are_not_kept(piece: int) -> None:
+    wanted = [(number, PAYLOAD[:size]) for number, size in enumerate((4096, 0, LONGEST + 10, 3))]
+    reader = mux.FrameReader()
+    stream = b"".join(frame(*each) for each in wanted)
+    assert [found for part in pieces(stream, piece) for found in reader.receive_data(part)] == wanted
+    assert len(pickle.dumps(reader)) < 1000
+    assert read(ttrpc.message(1, Type.RESPONSE, PAYLOAD[:LONGEST]) + NEXT, piece) == [
+        Message(1, 2, PAYLOAD[:LONGEST]),
+        Message(9, 1, b"next"),
+    ]
+
+
+@pytest.mark.parametrize("length", [LONGEST + 11, 0xFFFFFFFF])
+def test_a_frame_beyond_the_maximum_ends_the_trunk_at_its_header_and_frames_before_it_are_read(length: int) -> None:
+    for conn_id in (0, 1, 0xFFFFFFFF):
+        reader = mux.FrameReader()
+        header = struct.pack(">II", conn_id, length)
+        assert list(reader.receive_data(frame(1, b"good") + header[:7])) == [(1, b"good")]
+        for data in (header[7:], b""):
+            with pytest.raises(RemoteProtocolError, match=f"connection {conn_id}: a frame of {length} bytes"):
+                list(reader.receive_data(data))
+
+
+def test_a_reader_that_is_left_in_the_middle_goes_on_with_the_next_frame() -> None:
+    reader = mux.FrameReader()
+    assert next(reader.receive_data(frame(1, b"one") + frame(1, b"two"))) == (1, b"one")
+    assert list(reader.receive_data(frame(1, b"three"))) == [(1, b"two"), (1, b"three")]
+
+
+@pytest.mark.parametrize("length", [LONGEST + 1, LONGEST + 4096, 9 << 20])
+def test_an_oversized_message_is_discarded_to_its_last_byte_and_no_further(length: int) -> None:
+    oversized = struct.pack(">IIBB", length, 1, 1, 0) + bytes(length)
+    for piece in (4095, 4096, LONGEST + 10, LONGEST + 11, 64 << 20):
+        assert read(oversized + NEXT, piece) == [Message(1, 1, None), Message(9, 1, b"next")]
+
+
+def test_an_oversized_message_is_known_by_its_header_and_takes_no_memory() -> None:
+    """A peer that announces 4 GiB may never send them: the answer must not wait for that."""
+    reader = MessageReader()
+    assert list(reader.receive_data(struct.pack(">IIBB", 0xFFFFFFFF, 1, 1, 0))) == [Message(1, 1, None)]
+    for _ in range(100):
+        assert list(reader.receive_data(bytes(65536))) == []
+    assert len(pickle.dumps(reader)) < 1000
