@@ -1,86 +1,102 @@
-"""What the commands print of hostile files: nothing that moves a cursor, colours a terminal or forges a line."""
+"""What the commands print of hostile names and texts in a locale of ASCII only: escapes that neither move a cursor,
+colour a terminal nor forge a line.
+"""
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from adapter.cli import command_line as cli
+COMMAND = Path(sys.executable).with_name("v010-adapter")
+ASCII = {"PATH": os.defpath, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+EVIL = "é\x1b[2J\x1b]0;title\x07\nv010-adapter: all is well\r\x9b31m\u2028\u202e漢"
+CONTAINERS = [{"name": EVIL, "command": [EVIL], "env": [{"name": EVIL, "value": EVIL}]}, {"name": f"{EVIL}2"}]
+METADATA = {"name": EVIL, "namespace": EVIL, "annotations": {EVIL: EVIL}}
+HOOK = {
+    "version": "1.0.0",
+    "hook": {"path": "/bin/true"},
+    "when": {"annotations": {EVIL: "字"}},
+    "stages": ["poststop"],
+}
 
-EVIL = "a\x1b[2J\x1b]0;title\x07\nv010-adapter: all is well\r\x9b31m\u2028\u202e"
-
-
-def printed(capfd: pytest.CaptureFixture[str], *words: object) -> str:
-    """Returns all that a command prints, each line of which is as it should be."""
-    cli.main(list(map(str, words)))
-    out, err = capfd.readouterr()
-    for line in (out + err).split("\n"):
-        assert line.isprintable(), ascii(line)
-        assert line != "v010-adapter: all is well"
-    return out + err
+MATCH, SIMULATE = "hooks match", "simulate -plugin 10-true=/bin/true"
 
 
 @pytest.fixture
-def pod(tmp_path: Path) -> Path:
-    """A manifest that somebody has sent, with two containers of such names."""
-    containers = [{"name": EVIL, "command": [EVIL], "env": [{"name": EVIL, "value": EVIL}]}, {"name": f"{EVIL}2"}]
-    manifest = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": EVIL, "namespace": EVIL, "annotations": {EVIL: EVIL}},
-    }
-    file = tmp_path / "pod.yaml"
-    file.write_text(json.dumps({**manifest, "spec": {"containers": containers}}))
-    return file
+def node(tmp_path: Path) -> Path:
+    """A folder with such a path, and with files of such names and texts."""
+    folder = tmp_path / EVIL
+    own = {"legacy": {"config": f"{folder}/conf.json", "path": [str(folder)]}, "hooks": {"directories": [str(folder)]}}
+    folder.mkdir()
+    for name, content in {
+        "pod.yaml": {"apiVersion": "v1", "kind": "Pod", "metadata": METADATA, "spec": {"containers": CONTAINERS}},
+        f"container{EVIL}": {EVIL: EVIL, "id": [EVIL], "ociVersion": EVIL, "linux": EVIL},
+        f"{EVIL}.json": HOOK,
+        "bad.json": {"version": EVIL, "hook": {"path": f"/{EVIL}"}, EVIL: EVIL},
+        "conf.json": {"plugins": [{"type": EVIL}, {"type": f"not {EVIL}"}]},
+        "own.yaml": own,
+        "bad.yaml": {EVIL: 1, "log": {"level": EVIL}, "legacy": {"config": f"/{EVIL}"}},
+        "events": {"event": EVIL, "pod": {"id": EVIL}},
+    }.items():
+        is_yaml = name.endswith("yaml")
+        text = "# 字\n" * is_yaml + json.dumps(content, ensure_ascii=is_yaml)
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / EVIL).write_text("#!/bin/sh\n")
+    (folder / EVIL).chmod(0o755)
+    return folder
 
 
-COMMANDS = [("hooks", "match"), ("simulate", "-plugin", "10-true=/bin/true")]
+def printed(node: Path, *words: str, **environment: str) -> tuple[int, str]:
+    """Returns the exit code, and all that a command prints, each line of which is as it should be."""
+    done = subprocess.run(
+        [COMMAND, *words], cwd=node, env={**ASCII, **environment}, capture_output=True, check=False, timeout=120
+    )
+    text = (done.stdout + done.stderr).decode("ascii")
+    assert "Traceback" not in text
+    for line in text.split("\n"):
+        assert line.isprintable(), ascii(line)
+        assert line != "v010-adapter: all is well"
+    return done.returncode, text
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_the_containers_of_a_pod_and_a_file_that_is_none_or_is_not_there(
-    command: tuple[str, ...], pod: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert r"\x1b[2J" in printed(capfd, *command, "-container", pod)
-    assert printed(capfd, *command, "-container", pod, "-name", EVIL)
-    evil = tmp_path / EVIL
-    assert r"\x1b[2J" in printed(capfd, *command, "-container", evil)
-    evil.write_text(json.dumps({EVIL: EVIL, "id": [EVIL], "ociVersion": EVIL, "linux": EVIL}))
-    assert r"\x1b[2J" in printed(capfd, *command, "-container", evil)
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("check -config own.yaml", 1),
+        ("check -config own.yaml -o json", 1),
+        ("check -config bad.yaml", 1),
+        ("check EVIL", 2),
+        ("-config bad.yaml", 2),
+        ("-once -socket /EVIL", 1),
+        ("EVIL", 2),
+        ("status -directory noEVIL", 3),
+        ("status -o EVIL", 2),
+        *(
+            (f"{command} -container {file}", 2)
+            for command in (MATCH, SIMULATE)
+            for file in ("pod.yaml", "noEVIL", "containerEVIL")
+        ),
+        (f"{MATCH} -container pod.yaml -name EVIL", 0),
+        ("hooks match -config own.yaml -container pod.yaml -name EVIL -o json", 1),
+        (f"{SIMULATE} -events events", 2),
+        ("simulate -plugin 10-EVIL=EVIL -events events", 2),
+    ],
+)
+def test_what_is_hostile_is_escaped(words: str, code: int, node: Path) -> None:
+    ended, text = printed(node, *(word.replace("EVIL", EVIL) for word in words.split()))
+    assert ended == code, text
+    assert (r"\u00e9\u001b[2J" if "json" in words.split()[-1:] else r"\xe9\x1b[2J") in text
 
 
-def test_a_configuration_with_such_a_key_and_such_a_path(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    config = tmp_path / f"{EVIL}.yaml"
-    config.write_text(json.dumps({EVIL: 1, "log": {"level": EVIL}, "legacy": {"config": f"/{EVIL}"}}))
-    for words in ("check -config", "-config", "hooks match -container x -config"):
-        assert r"\x1b[2J" in printed(capfd, *words.split(), config)
+def test_the_demo_and_help_work(node: Path) -> None:
+    assert (printed(node, "demo")[0], printed(node, "-h")[0]) == (0, 0)
 
 
-def test_the_files_that_a_check_finds(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    hooks = tmp_path / EVIL
-    hooks.mkdir()
-    (hooks / f"{EVIL}.json").write_text(json.dumps({"version": EVIL, "hook": {"path": f"/{EVIL}"}, EVIL: EVIL}))
-    conf = tmp_path / "conf.json"
-    conf.write_text(json.dumps({"plugins": [{"type": EVIL}]}))
-    config = tmp_path / "own.yaml"
-    config.write_text(json.dumps({"hooks": {"directories": [str(hooks)]}, "legacy": {"config": str(conf)}}))
-    assert r"\x1b[2J" in printed(capfd, "check", "-config", config)
-
-
-def test_what_a_recording_tells(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    recording = tmp_path / "events.jsonl"
-    recording.write_text(json.dumps({"event": EVIL, "pod": {"id": EVIL}}))
-    assert r"\x1b[2J" in printed(capfd, "simulate", "-plugin", "10-true=/bin/true", "-events", recording)
-
-
-def test_arguments_that_a_shell_has_made_of_names_in_a_directory(capfd: pytest.CaptureFixture[str]) -> None:
-    for words in (["check", EVIL], ["-once", EVIL], ["status", "-o", EVIL], [EVIL]):
-        with suppress(SystemExit):
-            cli.main(words)
-        out, err = capfd.readouterr()
-        assert r"\x1b[2J" in err
-        assert all(line.isprintable() for line in (out + err).split("\n"))
-        assert "v010-adapter: all is well" not in err.split("\n")
+def test_a_terminal_without_letters_needs_no_locale(node: Path) -> None:
+    """Python's own setting for stdout counts, too."""
+    assert r"\xe9" in printed(node, "check", "-config", "own.yaml", LC_ALL="C.UTF-8", PYTHONIOENCODING="ascii")[1]

@@ -24,12 +24,9 @@ def test_it_depends_on_whether_the_runtime_keeps_late_plugins() -> None:
 
 
 @pytest.mark.parametrize(("now", "lines"), [(1.9, 0), (2.1, 1)])
-def test_an_answer_behind_the_deadline_is_logged_for_the_runtime_may_drop_the_adapter(
-    now: float, lines: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_answer_behind_the_deadline_is_logged(now: float, lines: int, caplog: pytest.LogCaptureFixture) -> None:
     loop = Loop()
-    adapter = Adapter(loop, parse("", "here")[0], "name", lambda: None)
-    adapter.answered(Context("StartContainer", 2, lambda: now, 0))
+    Adapter(loop, parse("", "here")[0], "name", lambda: None).answered(Context("StartContainer", 2, lambda: now, 0))
     loop.close()
     text = "StartContainer was answered after its deadline: the runtime may drop the adapter"
     assert caplog.messages == [text] * lines

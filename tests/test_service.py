@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -19,9 +20,7 @@ class Timers:
 
     def __init__(self) -> None:
         self.due: list[tuple[float, Callable[[], object]]] = []
-
-    def time(self) -> float:
-        return 100.0
+        self.time = lambda: 100.0
 
     def call_at(self, moment: float, callback: Callable[[], object]) -> None:
         self.due.append((moment, callback))
@@ -47,11 +46,10 @@ def systemd(environ: dict[str, str]) -> Iterator[socket.socket]:
 def heard(systemd: socket.socket) -> list[str]:
     """All messages so far."""
     messages = []
-    while True:
-        try:
+    with suppress(BlockingIOError):
+        while True:
             messages.append(systemd.recv(4096).decode())
-        except BlockingIOError:
-            return messages
+    return messages
 
 
 def service(timers: Timers, environ: dict[str, str]) -> Service:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -61,23 +60,17 @@ def test_the_page_for_developers_lists_the_packages_in_their_order() -> None:
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    names = {
-        ".".join(["adapter", *module.with_suffix("").parts]).removesuffix(".__init__"): module for module in MODULES
-    }
-    graph = {
-        name: {
-            found for found in map(partial(module_of, names), imported(module)) if found not in ("", name, "adapter")
-        }
-        for name, module in names.items()
-    }
+    dotted = (".".join(["adapter", *module.with_suffix("").parts]).removesuffix(".__init__") for module in MODULES)
+    names = dict(zip(dotted, MODULES, strict=True))
+
+    def module_of(name: str) -> str:
+        """The module that a dotted name is, or is in; empty for others' modules."""
+        while name and name not in names:
+            name = name.rpartition(".")[0]
+        return name
+
+    graph = {name: {*map(module_of, imported(module))} - {"", name, "adapter"} for name, module in names.items()}
     TopologicalSorter(graph).prepare()  # raises CycleError
-
-
-def module_of(names: Mapping[str, Path], name: str) -> str:
-    """The module that a dotted name is, or is in; empty for others' modules."""
-    while name and name not in names:
-        name = name.rpartition(".")[0]
-    return name
 
 
 def test_the_wire_does_no_input_and_no_output() -> None:

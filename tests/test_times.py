@@ -24,15 +24,9 @@ def test_a_bucket_has_what_is_no_longer_than_its_bound() -> None:
     assert counts == [2, 1, 1, *[0] * (len(BOUNDS) - 4), 1, 1]
 
 
-def test_without_durations_there_is_no_quantile() -> None:
+def test_a_quantile_lies_evenly_in_its_bucket_and_beyond_all_bounds_at_the_last() -> None:
     assert quantiles() == quantiles(histogram()) == {"p50": None, "p99": None}
-
-
-def test_durations_lie_evenly_in_their_bucket() -> None:
     assert quantiles(histogram(*[1.5] * 4)) == {"p50": 1.5, "p99": pytest.approx(1.99)}
-
-
-def test_what_is_longer_than_all_bounds_counts_as_the_last() -> None:
     assert quantiles(histogram(1000)) == {"p50": BOUNDS[-1], "p99": BOUNDS[-1]}
 
 

@@ -226,9 +226,9 @@ def test_the_walk_ends_where_the_kernels_does(tmp_path: Path, seed: int, number:
             new = tmp_path.joinpath(*(dice.choice(names) for _ in range(depth)))
             target = path(dice.randint(1, 3)) or "."
             link = partial(new.symlink_to, dice.choice(["", f"{tmp_path}/"]) + target)
-            make: Callable[[], object] = dice.choice([new.mkdir, new.touch, link])
+            makes: list[Callable[[], object]] = [new.mkdir, new.touch, link]
             with suppress(OSError):
-                make()
+                dice.choice(makes)()
     for _ in range(200):
         through = f"{tmp_path}/{path(dice.randint(1, 5))}"
         try:
