@@ -19,7 +19,6 @@ from adapter.hooks.match import Matcher
 from adapter.host import trust
 
 PROGRAM = "/bin/sh"
-NOBODY = Facts({}, None, False)
 
 
 def text(version: str | int = 1, program: str = PROGRAM, when: str = '{"always": true}') -> bytes:
@@ -43,7 +42,7 @@ def opened(*places: str | Path, **options: Any) -> Directories:
 
 def hooks(matcher: Matcher) -> dict[str, str]:
     """The versions of the hooks, by file."""
-    return {decision.named.file: decision.named.hook.args[1] for decision in matcher.explain(NOBODY)}
+    return {decision.named.file: decision.named.hook.args[1] for decision in matcher.explain(Facts({}, None, False))}
 
 
 def in_force(directories: Directories) -> dict[str, str]:
@@ -63,18 +62,11 @@ def replace(path: Path, content: bytes) -> None:
     new.rename(path)
 
 
-def relink(path: Path, target: str | Path) -> None:
-    """Makes a symbolic link, or points one elsewhere, in one step."""
-    new = path.with_name(path.name + ".new")
-    new.symlink_to(target)
-    new.rename(path)
-
-
 CLOCKS = {"later": later, "zero": lambda: 0, "never": lambda: 1 << 62}
 
 
 class Scene:
-    """A folder, the directories of hooks in it, and what happens there, as in `open d; write d/x.json 2; is x.json=2`.
+    """A folder, the directories of hooks in it, and what happens there, as in `open d; write d/x.json 2; IS x.json=2`.
 
     Each word before a blank is a method. Paths are below the folder.
     """
@@ -92,61 +84,50 @@ class Scene:
                 error.add_note(f"at {step!r} in {steps!r}")
                 raise
 
-    def at(self, path: str) -> Path:
-        return self.base / path
-
     def open(self, *words: str) -> None:
         """Opens directories; `now=` a clock, `host=` the root of the programs, `trust=off`."""
         options: dict[str, Any] = dict(word.split("=") for word in words if "=" in word)
         if "now" in options:
             options["now"] = CLOCKS[options["now"]]
         if "host" in options:
-            options["host_root"] = str(self.at(options.pop("host")))
+            options["host_root"] = str(self.base / options.pop("host"))
         if "trust" in options:
             options["trust"] = getattr(trust, options["trust"])
         # Not with pathlib, which would tidy the paths up.
         self.directories = opened(*(f"{self.base}/{word}" for word in words if "=" not in word), **options)
 
     def write(self, path: str, version: str = "1", program: str = PROGRAM) -> None:
-        """Writes a file in place, a good one if its version is a word; programs may be below the folder, too."""
-        self.at(path).parent.mkdir(parents=True, exist_ok=True)
-        good = version.isalnum()
-        self.at(path).write_bytes(text(version, program.replace("BASE", str(self.base))) if good else version.encode())
-
-    def empty(self, path: str) -> None:
-        self.at(path).write_bytes(b"")
-
-    def cut(self, path: str) -> None:
-        os.truncate(self.at(path), 5)
+        """Writes a file in place, a good one if its version is a word."""
+        file = self.base / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text(version, program) if version.isalnum() else version.encode())
 
     def replace(self, path: str, version: str) -> None:
-        replace(self.at(path), text(version) if version.isalnum() else version.encode())
+        replace(self.base / path, text(version))
 
     def mkdir(self, path: str) -> None:
-        self.at(path).mkdir(parents=True)
+        (self.base / path).mkdir(parents=True)
 
     def rm(self, path: str) -> None:
-        of = self.at(path)
+        of = self.base / path
         shutil.rmtree(of) if of.is_dir() and not of.is_symlink() else of.unlink()
 
     def mv(self, old: str, new: str) -> None:
-        self.at(old).rename(self.at(new))
+        (self.base / old).rename(self.base / new)
 
     def ln(self, path: str, target: str) -> None:
-        relink(self.at(path), target.replace("BASE", str(self.base)))
-
-    def hardlink(self, path: str, target: str) -> None:
-        self.at(path).hardlink_to(self.at(target))
-
-    def program(self, path: str) -> None:
-        self.at(path).parent.mkdir(parents=True, exist_ok=True)
-        self.at(path).touch(0o755)
+        """Makes a symbolic link, or points one elsewhere, in one step."""
+        new = self.base / f"{path}.new"
+        new.symlink_to(target.replace("BASE", str(self.base)))
+        new.rename(self.base / path)
 
     def touch(self, path: str) -> None:
-        self.at(path).touch()
+        """Makes an empty file, which may be executed."""
+        (self.base / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.base / path).touch(0o755)
 
     def chmod(self, mode: str, path: str) -> None:
-        self.at(path).chmod(int(mode, 8))
+        (self.base / path).chmod(int(mode, 8))
 
     def IS(self, *expected: str) -> None:  # noqa: N802 - stands out among what happens
         """Says which versions are in force."""
@@ -185,15 +166,14 @@ class Watching(Loop):
             self.run()
 
 
-class Reads:
-    """Notes the files that are opened."""
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Returns a list to which the name of each file is added that is opened from now on."""
+    names: list[str] = []
+    really = os.open
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.opened: list[str] = []
-        really = os.open
+    def note(path: str, *arguments: Any, **options: Any) -> int:
+        names.append(os.path.basename(path))
+        return really(path, *arguments, **options)
 
-        def note(path: str, *arguments: Any, **options: Any) -> int:
-            self.opened.append(os.path.basename(path))
-            return really(path, *arguments, **options)
-
-        monkeypatch.setattr(os, "open", note)
+    monkeypatch.setattr(os, "open", note)
+    return names

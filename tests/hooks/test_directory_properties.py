@@ -23,7 +23,7 @@ from adapter.host import paths
 
 from .hookdirs import in_force, text
 
-NAMES = st.sampled_from(["a.json", "b.json", "A.json", "not.jsonx"])
+NAMES = st.sampled_from(["a.json", "b.json", "A.json", "a.JSON"])
 PLACES = st.sampled_from(["one", "two"])
 ALL = st.sampled_from(["one", "two", "three"])
 FILES = st.builds("real/{}/{}".format, PLACES, NAMES)
@@ -208,8 +208,9 @@ class Life(RuleBasedStateMachine):
         expected, bad = self.model.in_force()
         self.directories.current()  # a file may be empty because it is about to be written
         self.ahead = 2_000_000_000
-        # Without this, the step of the last change would be over.
-        with mock.patch.object(paths, "TIMESTAMP_STEP", paths.TIMESTAMP_STEP + self.ahead):
+        with mock.patch.object(
+            paths, "TIMESTAMP_STEP", paths.TIMESTAMP_STEP + self.ahead
+        ):  # or the tick of a change would be over
             assert in_force(self.directories) == expected
             assert {path for path, _ in self.directories.problems} == bad
         self.ahead = 0

@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from adapter.hooks.decode import HookError
 from adapter.hooks.model import STAGES, Hook, When, parse
@@ -25,63 +23,62 @@ def hook(**changes: Any) -> Hook:
     return Hook(path="/a", args=(), env=(), timeout=None, when=When(), stages=())._replace(**changes)
 
 
-def test_a_file_with_everything_is_read() -> None:
-    text = b"""{
-        "version": "1.0.0",
-        "hook": {"path": "/bin/true", "args": ["true", "-x"], "env": ["A=b"], "timeout": 5},
-        "when": {"always": true, "annotations": {"^a$": "b", "c": ""}, "commands": ["sh$"], "hasBindMounts": false},
-        "stages": ["prestart", "poststop"]
-    }"""
-    when = When(True, (("^a$", "b"), ("c", "")), ("sh$",), False)
-    assert parse(text) == Hook("/bin/true", ("true", "-x"), ("A=b",), 5, when, ("prestart", "poststop"))
+def annotated(**annotations: str) -> Hook:
+    return hook(when=When(annotations=tuple(annotations.items())))
 
 
-def test_an_old_file_with_everything_is_read() -> None:
-    text = b"""{
-        "version": "0.1.0", "hook": "/bin/true", "arguments": ["-x"], "stages": ["prestart"],
-        "cmds": ["sh$"], "annotations": ["a", "b"], "hasbindmounts": true
-    }"""
-    when = When(None, ((".*", "a|b"),), ("sh$",), True, any_of=True)
-    assert parse(text) == Hook("/bin/true", ("/bin/true", "-x"), (), None, when, ("prestart",))
-
-
+EVERYTHING = b"""{
+    "version": "1.0.0",
+    "hook": {"path": "/bin/true", "args": ["true", "-x"], "env": ["A=b"], "timeout": 5},
+    "when": {"always": true, "annotations": {"^a$": "b", "c": ""}, "commands": ["sh$"], "hasBindMounts": false},
+    "stages": ["prestart", "poststop"]
+}"""
+OLD_EVERYTHING = b"""{
+    "version": "0.1.0", "hook": "/bin/true", "arguments": ["-x"], "stages": ["prestart"],
+    "cmds": ["sh$"], "annotations": ["a", "b"], "hasbindmounts": true
+}"""
+WHEN = When(True, (("^a$", "b"), ("c", "")), ("sh$",), False)
+OLD_WHEN = When(None, ((".*", "a|b"),), ("sh$",), True, any_of=True)
+NULLS = '{"path":"/a","args":null,"env":null,"timeout":null}'
+NO_CONDITIONS = '{"always":null,"annotations":null,"commands":null,"hasBindMounts":null}'
 # fmt: off
-GOOD: dict[str, tuple[bytes, Hook]] = {"stages may be empty": (current(), hook()),
+GOOD: dict[str, tuple[bytes, Hook]] = {
+    "everything": (EVERYTHING, Hook("/bin/true", ("true", "-x"), ("A=b",), 5, WHEN, ("prestart", "poststop"))),
+    "everything old": (OLD_EVERYTHING, Hook("/bin/true", ("/bin/true", "-x"), (), None, OLD_WHEN, ("prestart",))),
     "every stage is known": (current(stages=json.dumps(STAGES)), hook(stages=STAGES)),
-    "a stage may be there twice": (current(stages='["poststop","poststop"]'), hook(stages=("poststop", "poststop"))),
-    "null is nothing": (current(when="null", hook='{"path":"/a","args":null,"env":null,"timeout":null}'), hook()),
-    "null conditions are not given": (
-    current(when='{"always":null,"annotations":null,"commands":null,"hasBindMounts":null}'), hook()),
+    "null is nothing": (current(when="null", hook=NULLS), hook()),
+    "null conditions are not given": (current(when=NO_CONDITIONS), hook()),
     "empty conditions are not given": (current(when='{"annotations":{},"commands":[]}'), hook()),
     "null in a list is empty": (current(when='{"commands":[null]}'), hook(when=When(commands=("",)))),
-    "null in annotations is empty": (current(when='{"annotations":{"a":null}}'),
-    hook(when=When(annotations=(("a", ""),)))),
-    "keys have no case": (b'{"VERSION":"1.0.0","Hook":{"PATH":"/a"},"When":{"HASBINDMOUNTS":true},"\xc5\xbftages":[]}',
-    hook(when=When(has_bind_mounts=True))),
+    "null in annotations is empty": (current(when='{"annotations":{"a":null}}'), annotated(a="")),
+    "keys have no case": (
+        b'{"VERSION":"1.0.0","Hook":{"PATH":"/a"},"When":{"HASBINDMOUNTS":true},"\xc5\xbftages":[]}',
+        hook(when=When(has_bind_mounts=True))),
     "keys may be escaped": (rb'{"\u0076ersion":"1.0.0","hook":{"p\u0061th":"\u002fa"},"stages":[]}', hook()),
-    "the last member of a name counts": (current(stages='["poststop"]', more=',"Stages":["prestart"],"version":null'),
-    hook(stages=("prestart",))), "a null after it takes nothing away": (current(more=',"hook":null,"when":null'),
-    hook()), "repeated objects are one": (current(hook='{"path":"/a","args":["x"]}',
-    more=',"hook":{"timeout":1},"when":{"always":true}'), hook(args=("x",), timeout=1, when=When(always=True))),
-    "repeated annotations are one": (current(when='{"annotations":{"a":"1","b":"2"},"Annotations":{"b":"3"}}'),
-    hook(when=When(annotations=(("a", "1"), ("b", "3"))))),
+    "the last member of a name counts": (
+        current(stages='["poststop"]', more=',"Stages":["prestart"],"version":null'), hook(stages=("prestart",))),
+    "a null after it takes nothing away": (current(more=',"hook":null,"when":null'), hook()),
+    "repeated objects are one": (
+        current(hook='{"path":"/a","args":["x"]}', more=',"hook":{"timeout":1},"when":{"always":true}'),
+        hook(args=("x",), timeout=1, when=When(always=True))),
+    "repeated annotations are one": (
+        current(when='{"annotations":{"a":"1","b":"2"},"Annotations":{"b":"3"}}'), annotated(a="1", b="3")),
     "null takes annotations away": (current(when='{"annotations":{"a":"["},"annotations":null}'), hook()),
-    "null in a list that is there twice leaves what was there": (current(stages='["poststop"]',
-    more=',"stages":[null]'), hook(stages=("poststop",))),
-    "a pattern that another replaces may be bad": (current(when='{"annotations":{"a":"[","a":"b"}}'),
-    hook(when=When(annotations=(("a", "b"),)))),
+    "null in a list that is there twice leaves what was there": (
+        current(stages='["poststop"]', more=',"stages":[null]'), hook(stages=("poststop",))),
+    "a pattern that another replaces may be bad": (current(when='{"annotations":{"a":"[","a":"b"}}'), annotated(a="b")),
     "the shortest timeout": (current(hook='{"path":"/a","timeout":1}'), hook(timeout=1)),
     "the longest timeout": (current(hook='{"path":"/a","timeout":1000000000}'), hook(timeout=1_000_000_000)),
     "the longest path": (current(hook='{"path":"/%s"}' % ("a" * 4094)), hook(path="/" + "a" * 4094)),
-    "unknown members may hold anything": (current(more=',"x":{"hook":1e999},"when2":["a"]'), hook()),
+    "unknown members may hold anything": (current(more=',"x":{"hook":1e999},"cmds":5'), hook()),
     "deep nesting is no danger": (current(more=f',"x":{"[" * 9_000}{"]" * 9_000}'), hook()),
-    "conditions of the old version mean nothing in the new one": (current(more=',"cmds":5'), hook()),
-    "or is no condition": (current(when='{"or":true,"Or":5}'), hook()),
     "bytes that are no text become a replacement": (current(hook='{"path":"/\\ud800"}'), hook(path="/\ufffd")),
-    "a byte may be meant literally": (current(when=r'{"commands":["\\\\C","\\Q\\C\\E"]}'),
-    hook(when=When(commands=(r"\\C", r"\Q\C\E"))))}
+    "a byte may be meant literally": (
+        current(when=r'{"commands":["\\\\C","\\Q\\C\\E"]}'), hook(when=When(commands=(r"\\C", r"\Q\C\E")))),
+    "arguments come after the path": (old('"arguments":[]'), hook(args=("/a",), when=When(any_of=True))),
+}
 GOOD_OLD: dict[str, When] = {
-    '"cmds":["a"]': When(commands=("a",)),
+    '"arguments":null,"cmds":["a"]': When(commands=("a",)),
     '"version":"","cmds":["a"]': When(commands=("a",)),
     '"stages":null,"stage":[],"cmd":["a"],"annotation":["b"]': When(None, ((".*", "b"),), ("a",)),
     '"cmds":["a"],"cmd":null': When(commands=("a",)),
@@ -91,21 +88,15 @@ GOOD_OLD: dict[str, When] = {
     '"when":{"always":5},"always":true,"hasbindmounts":false': When(has_bind_mounts=False),
 }
 # fmt: on
+GOOD |= {members: (old(members), hook(when=when._replace(any_of=True))) for members, when in GOOD_OLD.items()}
 
 
-@pytest.mark.parametrize(("text", "expected"), GOOD.values(), ids=GOOD)
-def test_good_files(text: bytes, expected: Hook) -> None:
-    assert parse(text) == expected
+def test_good_files() -> None:
+    for what, (text, expected) in GOOD.items():
+        assert parse(text) == expected, what
 
 
-def test_good_old_files() -> None:
-    for members, when in GOOD_OLD.items():
-        assert parse(old(members)) == hook(when=when._replace(any_of=True)), members
-    # Arguments come after the path, and null ones not at all.
-    assert parse(old('"arguments":[]')).args == ("/a",)
-    assert parse(old('"arguments":null')).args == ()
-
-
+TIMEOUT = "hook.timeout must be 1 to 1000000000 seconds"
 BAD = {
     b"": "line 1, column 1: the file is empty",
     b" \n": "line 2, column 1: the file is empty",
@@ -119,6 +110,7 @@ BAD = {
     b"\xef\xbb\xbf{}": "line 1, column 1: unexpected",
     b'{"version":"2.0.0"}': "line 1, column 12: version: the version '2.0.0' is unknown",
     b'{"version":1}': "line 1, column 12: version must be a string, not 1",
+    b'{"version":"1.0.0",\n "hook":{"path":5},"stages":[]}': "line 2, column 17: hook.path must be a string, not 5",
     b'{"version":"1.0.0","stages":[]}': "hook.path is missing",
     b'{"version":"1.0.0","hook":{"path":"/a"}}': "stages is missing",
     b'{"hook":"/a"}': "stages is missing",
@@ -133,41 +125,32 @@ BAD = {
     old('"hasbindmounts":0'): "hasbindmounts must be a boolean, not 0",
     old('"hook":{"path":"/a"}'): "hook must be a string, not an object",
     current(stages="null"): "stages is missing",
-    current(stages="{}"): "stages must be an array, not an object",
     current(stages='["PreStart"]'): "stages[0]: the stage 'PreStart' is unknown",
     current(stages='[\n"poststop",\n "x"]'): "line 3, column 2: stages[1]: the stage 'x' is unknown",
-    current(stages='[""]'): "stages[0]: the stage '' is unknown",
     current(stages='["precreate"]'): "stages[0]: the stage 'precreate' is not enabled",
     current(hook='"/a"'): "hook must be an object, not a string",
     current(hook='{"path":"/a","args":[["x"]]}'): "hook.args[0] must be a string, not an array",
     current(hook='{"path":"/a","env":{}}'): "hook.env must be an array, not an object",
-    current(hook='{"path":"/a","timeout":0}'): "hook.timeout must be 1 to 1000000000 seconds, not 0",
-    current(hook='{"path":"/a","timeout":-0}'): "hook.timeout must be 1 to 1000000000 seconds, not -0",
-    current(hook='{"path":"/a","timeout":-9223372036854775808}'): "hook.timeout must be 1 to 1000000000 seconds",
-    current(hook='{"path":"/a","timeout":1000000001}'): "hook.timeout must be 1 to 1000000000 seconds",
-    current(hook='{"path":"bin/a"}'): "hook.path: must be an absolute path, not 'bin/a'",
-    current(hook='{"path":"."}'): "hook.path: must be an absolute path",
-    current(hook='{"path":"/%s"}' % ("a" * 4095)): "hook.path: more than 4095 bytes",
-    current(hook='{"path":"/%s"}' % ("é" * 2048)): "hook.path: more than 4095 bytes",
+    current(hook='{"path":"/a","timeout":0}'): f"{TIMEOUT}, not 0",
+    current(hook='{"path":"/a","timeout":-9223372036854775808}'): TIMEOUT,
+    current(hook='{"path":"/a","timeout":1000000001}'): TIMEOUT,
+    current(hook='{"path":"/a","timeout":' + "9" * 5000 + "}"): f"{TIMEOUT}, not 9",
     current(hook='{"path":"/a","timeout":"5"}'): "hook.timeout must be a whole number, not a string",
     current(hook='{"path":"/a","timeout":1.0}'): "hook.timeout must be a whole number, not 1.0",
-    current(hook='{"path":"/a","timeout":1e3}'): "hook.timeout must be a whole number, not 1e3",
-    current(hook='{"path":"/a","timeout":9223372036854775808}'): "hook.timeout must be 1 to 1000000000 seconds, not 9",
-    current(hook='{"path":"/a","timeout":' + "9" * 5000 + "}"): "hook.timeout must be 1 to 1000000000 seconds, not 9",
+    current(hook='{"path":"bin/a"}'): "hook.path: must be an absolute path, not 'bin/a'",
+    current(hook='{"path":"/%s"}' % ("a" * 4095)): "hook.path: more than 4095 bytes",
+    current(hook='{"path":"/%s"}' % ("é" * 2048)): "hook.path: more than 4095 bytes",
     current(hook=r'{"path":"/a\u0000"}'): "hook.path: a NUL character",
     current(hook=r'{"path":"/a","args":["","\u0000"]}'): "hook.args[1]: a NUL character",
     current(hook=r'{"path":"/a","env":["A=\u0000"]}'): "hook.env[0]: a NUL character",
     current(when="[]"): "when must be an object, not an array",
     current(when='{"always":1}'): "when.always must be a boolean, not 1",
-    current(when='{"always":"true"}'): "when.always must be a boolean, not a string",
     current(when='{"annotations":["a"]}'): "when.annotations must be an object, not an array",
     current(when='{"annotations":{"a b":1}}'): "when.annotations.a b must be a string, not 1",
     current(when='{"annotations":{"a":"b["}}'): "when.annotations.a: the pattern 'b[': missing ]: [",
     current(when='{"annotations":{"(a":"b"}}'): "when.annotations.(a: the pattern '(a': missing ): (a",
     current(when='{"commands":["a","(?=b)"]}'): "when.commands[1]: the pattern '(?=b)': invalid perl operator",
     current(when=r'{"commands":["\\d\\C"]}'): "\\C, a single byte, is not in Go's syntax",
-    current(when=r'{"commands":["\\C"]}'): "\\C, a single byte, is not in Go's syntax",
-    current(when=r'{"commands":["\\pL{1000}"]}'): "more than 16384 instructions",
     current(when='{"commands":["a{1001}"]}'): "invalid repetition size",
     **{
         old(f'"cmds":{json.dumps([pattern])}'): f"the pattern {pattern!r}: its program has more than 16384 instructions"
@@ -181,31 +164,7 @@ def test_bad_files_are_refused_with_key_and_place() -> None:
     for text, reason in BAD.items():
         with pytest.raises(HookError) as caught:
             parse(text)
-        assert reason in str(caught.value), text
-        assert str(caught.value).endswith(caught.value.reason)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b'{"version":"1.0.0",\n "hook":{"path":5},"stages":[]}', ("hook.path must be a string, not 5", 2, 17)),
-        (b"{}", ("hook is missing", 0, 0)),
-    ],
-)
-def test_an_error_has_its_place_apart_from_its_reason(text: bytes, expected: tuple[str, int, int]) -> None:
-    with pytest.raises(HookError) as caught:
-        parse(text)
-    assert (caught.value.reason, caught.value.line, caught.value.column) == expected
-
-
-def test_precreate_is_a_stage_where_it_is_asked_for() -> None:
-    assert parse(current(stages='["precreate"]'), precreate=True).stages == ("precreate",)
-
-
-@given(st.binary(max_size=60) | st.binary(max_size=20).map(lambda junk: current()[:-20] + junk))
-@settings(deadline=None)
-def test_any_bytes_are_a_hook_or_a_hook_error(text: bytes) -> None:
-    try:
-        assert isinstance(parse(text), Hook)
-    except HookError as error:
-        assert error.reason  # noqa: PT017 - either is fine
+        error = caught.value
+        assert reason in str(error), text
+        place = f"line {error.line}, column {error.column}: " if error.line else ""
+        assert str(error) == place + error.reason
