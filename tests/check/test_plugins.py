@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.check.node import Node
+from .conftest import Node
 
 # fmt: off
 FAULTS: dict[str, list[str]] = {
@@ -21,6 +21,8 @@ FAULTS: dict[str, list[str]] = {
     # The programs of a bad file are checked, too.
     '{"plugins": [{"type": "a/b"}, {"type": "/none"}]}': [
         "conf.json:1:23: plugins[0].type: must be a name or an absolute path", "/none: not found"],
+    # To the schema, the second key is only a spelling that not everybody knows.
+    '{"plugins": [\n{"type": "a", "TYPE": ""}]}': ["conf.json:2: plugins[0].type: missing or empty"],
 }
 # fmt: on
 
@@ -29,22 +31,9 @@ def test_every_fault_of_conf_json_has_its_line_and_column(node: Node) -> None:
     for text, problems in FAULTS.items():
         node.write("conf.json", text)
         assert node.problems() == problems, text
-
-
-def test_what_the_original_client_tolerated_is_noted_and_never_called_unused(node: Node) -> None:
-    node.write("conf.json", '{"Version": "0.1", "plugins": []} trailing')
-    assert node()[4:7] == [
-        "note conf.json:1:13: Version is read as 'version', but not by everybody",
-        "note conf.json: the text behind the first JSON value is ignored",
-        "ok conf.json: 0 plugins",
-    ]
-    for text in ("null", '{"plugins": null}'):
-        node.write("conf.json", text)
-        assert not any("none of its plugins runs" in line for line in node())
-
-
-def test_conf_json_that_is_no_file_or_cannot_be_opened_is_a_problem(node: Node) -> None:
+    assert "note conf.json: none of its plugins runs" in node()
     path = node.folder / "conf.json"
+    path.unlink()
     path.mkdir()
     assert node.problems() == ["conf.json: not a regular file"]
     path.rmdir()
@@ -52,14 +41,16 @@ def test_conf_json_that_is_no_file_or_cannot_be_opened_is_a_problem(node: Node) 
     assert node.problems() == ["conf.json: Too many levels of symbolic links"]
 
 
-def test_what_only_the_parser_refuses_is_a_problem_too(node: Node) -> None:
-    """To the schema, the second key is only a spelling that not everybody knows."""
-    node.write("conf.json", '{"plugins": [\n{"type": "a", "TYPE": ""}]}')
-    assert node.problems() == ["conf.json:2: plugins[0].type: missing or empty"]
-    assert "note conf.json: none of its plugins runs" in node()
-
-
-def test_the_conf_of_a_plugin_may_be_anything_however_deep(node: Node) -> None:
+def test_what_the_original_client_tolerated_is_noted_and_never_called_unused(node: Node) -> None:
+    node.write("conf.json", '{"Version": "0.1", "plugins": []} trailing')
+    assert node.part("legacy plugins") == [
+        "note conf.json:1:13: Version is read as 'version', but not by everybody",
+        "note conf.json: the text behind the first JSON value is ignored",
+        "ok conf.json: 0 plugins",
+    ]
+    for text in ("null", '{"plugins": null}'):
+        node.write("conf.json", text)
+        assert not any("none of its plugins runs" in line for line in node())
     node.program("a")
     node.write("conf.json", '{"plugins": [{"type": "a", "conf": %s}]}' % ("[" * 5000 + "]" * 5000))
     assert "ok conf.json: 1 plugin" in node()
@@ -86,28 +77,17 @@ def test_a_program_that_cannot_be_started_is_a_problem(node: Node) -> None:
 
 
 def test_what_is_odd_about_a_plugin_that_can_be_started_is_noted(node: Node) -> None:
-    """A second entry that an installer has appended; a type that only the system has a program for."""
+    """A second entry that an installer has appended; a type that only the system has a program for; other events."""
     node.write("conf.json", {"plugins": [{"type": "a", "conf": {}}, {"type": "sh"}, {"type": "b"}, {"type": "a"}]})
     node.program("a")
     node.program("b")
-    told = [line for line in node() if any(f" {type_}: " in line for type_ in ("a", "b", "sh"))]
-    assert told == [
-        "ok a: runs bin/a",
+    events = {"a": {"events": ["UpdateContainer", "CreateContainer"]}, "b": {"events": []}}
+    node.settings["legacy"]["plugins"] = {**events, "konfine": {"onFailure": "ignore"}}
+    assert node.part("legacy plugins") == [
+        "ok conf.json: 4 plugins",
+        "ok a: runs bin/a at CreateContainer, UpdateContainer",
         "note a: plugins[3] has no conf, another entry has one: it fails if it needs one",
         "note sh: runs /usr/bin/sh without conf, perhaps another program: there is no sh in bin",
-        "ok b: runs bin/b without conf",
+        "ok b: runs bin/b without conf at no event",
+        "note konfine: has settings, but is not in conf.json",
     ]
-
-
-def test_settings_for_a_plugin_that_is_not_there_are_noted(node: Node) -> None:
-    node.settings["legacy"]["plugins"] = {"konfine": {"onFailure": "ignore"}}
-    assert "note konfine: has settings, but is not in conf.json" in node()
-
-
-def test_the_events_of_a_plugin_that_has_not_the_usual_ones_are_shown(node: Node) -> None:
-    node.program("a")
-    node.program("b")
-    node.write("conf.json", {"plugins": [{"type": "a"}, {"type": "b"}]})
-    node.settings["legacy"]["plugins"] = {"a": {"events": ["UpdateContainer", "CreateContainer"]}, "b": {"events": []}}
-    assert "ok a: runs bin/a without conf at CreateContainer, UpdateContainer" in node()
-    assert "ok b: runs bin/b without conf at no event" in node()

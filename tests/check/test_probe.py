@@ -9,8 +9,9 @@ import os
 import pytest
 
 from adapter.cli.check import probe
-from tests.check.node import Node
 from tests.processes import impatience
+
+from .conftest import Node
 
 WAITS = 'read -r line; [ "$line" ] || exit 1; echo "{}"'
 
@@ -46,31 +47,31 @@ def test_a_plugin_that_waits_and_fails_without_a_request_may_stand_by(node: Node
     for script in (WAITS, 'read -r line; echo \'{"error": "no request"}\'', "read -r line; kill -9 $$"):
         said = "ok plugin: may stand by: it waits for its request, and fails without one"
         assert verdict(node, script) == [said]
-    assert (node.folder / "runs").exists()
+    assert (node.folder / "runs").read_text() == "run\n" * 6
 
 
 EMPTY = "it takes an empty stdin for a request: exit code 0, no error in its result"
+EARLY = "it writes before its request"
+AGAINST = {
+    "exec cat >&2": [EMPTY],
+    "read -r line; echo '{}'": [EMPTY],
+    "read -r line; exit 0": [EMPTY],
+    "read -r line; echo '{}'; exit 1": [EMPTY.replace("code 0", "code 1")],
+    f"echo hello; {WAITS}": [EARLY],
+    f"echo hello >&2; {WAITS}": [EARLY],
+    "exit 3": ["it ends before its request (exit code 3)"],
+    "echo '{}'": [EARLY, EMPTY],
+}
 
 
-@pytest.mark.parametrize(
-    ("script", "faults"),
-    [
-        ("exec cat >&2", [EMPTY]),
-        (f"echo hello; {WAITS}", ["it writes before its request"]),
-        (f"echo hello >&2; {WAITS}", ["it writes before its request"]),
-        ("exit 3", ["it ends before its request (exit code 3)"]),
-        ("read -r line; echo '{}'", [EMPTY]),
-        ("read -r line; exit 0", [EMPTY]),
-        ("read -r line; echo '{}'; exit 1", [EMPTY.replace("code 0", "code 1")]),
-        ("echo '{}'", ["it writes before its request", EMPTY]),
-    ],
-)
-def test_each_reason_against_it_is_a_problem(
-    node: Node, script: str, faults: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(probe, "WAIT", 0.01 if "before" not in faults[0] else 60.0)
-    assert verdict(node, script) == [f"PROBLEM plugin: {fault}: it must not stand by" for fault in faults]
-    assert node.code == 1
+def test_each_reason_against_it_is_a_problem(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    for script, faults in AGAINST.items():
+        monkeypatch.setattr(probe, "WAIT", 0.01 if "before" not in faults[0] else 60.0)
+        assert verdict(node, script) == [f"PROBLEM plugin: {fault}: it must not stand by" for fault in faults]
+        assert node.code == 1
+    lines = node("-config", str(node.folder / "own.yaml"), "-probe", "absent", "-yes", "-o", "json")
+    of_probe = [check for check in json.loads("".join(lines))["checks"] if check["part"] == "stand-by"]
+    assert [(check["status"], check["message"][:20]) for check in of_probe] == [("problem", "absent: not found in")]
 
 
 @pytest.mark.usefixtures("brief")
@@ -87,28 +88,6 @@ def test_a_plugin_that_does_not_end_is_killed_with_its_children(node: Node, monk
     os.close(reader)
 
 
-def test_a_plugin_that_is_not_there_is_a_problem(node: Node) -> None:
-    node.write("own.yaml", node.settings)
-    lines = node("-config", str(node.folder / "own.yaml"), "-probe", "absent", "-yes")
-    assert any(line.startswith("PROBLEM absent: not found in") for line in lines)
-
-
-def test_json_has_it_too(node: Node) -> None:
-    verdict(node, "exit 0", "-yes", "-o", "json")
-    checks = [check for check in json.loads(node.out)["checks"] if check["part"] == "stand-by"]
-    assert [check["status"] for check in checks] == ["problem", "problem"]
-
-
-@pytest.mark.parametrize("stdin", [io.StringIO("y\n"), None])
-def test_without_a_terminal_it_must_be_confirmed_by_a_flag(
-    node: Node, stdin: io.StringIO | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stdin", stdin)
-    assert verdict(node, WAITS, "-o", "text") == []
-    assert (node.code, "confirm that with -yes" in node.err) == (2, True)
-    assert not (node.folder / "runs").exists()
-
-
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("Yes\n", 0), ("\n", 2), ("n\n", 2), ("", 2)])
 def test_at_a_terminal_it_asks(node: Node, answer: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,3 +95,11 @@ def test_at_a_terminal_it_asks(node: Node, answer: str, code: int, monkeypatch: 
     verdict(node, WAITS, "-o", "text")
     assert node.err.startswith("This runs plugin twice, without a request. Go on? [y/N] ")
     assert (node.code == 2, (node.folder / "runs").exists()) == (code == 2, code == 0)
+
+
+def test_without_a_terminal_it_must_be_confirmed_by_a_flag(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    for stdin in (io.StringIO("y\n"), None):
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert verdict(node, WAITS, "-o", "text") == []
+        assert (node.code, "confirm that with -yes" in node.err) == (2, True)
+        assert not (node.folder / "runs").exists()

@@ -57,4 +57,4 @@ def _check(file: str, probed: str) -> Report:
     }
     if probed:
         report["stand-by"] = list(probe.check(config.legacy, probed))
-    return {part: entries for part, entries in report.items() if entries}
+    return report
