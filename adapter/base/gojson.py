@@ -138,7 +138,7 @@ def decode(text: bytes, levels: int) -> Any:
 
     A value deeper than `levels` may be left as its text. Raises JSONError.
     """
-    if _most_values(text) > MAX_VALUES:
+    if len(text) > MAX_VALUES and _most_values(text) > MAX_VALUES:
         document(text)  # which counts them
     try:
         # Python's scanner is fast; a text that it refuses, or reads otherwise than Go, is decoded by `_tree`.
@@ -224,7 +224,7 @@ def string(text: bytes) -> str:
 
 def fold(key: str) -> str:
     """Returns a key as Go compares it with a field's name, case-insensitively (encoding/json fold.go)."""
-    return key.translate(_FOLDED).lower()
+    return (key if key.isascii() else key.translate(_FOLDED)).lower()
 
 
 def kind(value: Any) -> str:
@@ -257,8 +257,7 @@ def indented(text: bytes) -> bytes:
 def escape(text: bytes) -> bytes:
     """Returns JSON text with the characters escaped that Go escapes; they occur in strings only."""
     for character, escaped in _HTML if text.isascii() else _ESCAPED:
-        if character in text:
-            text = text.replace(character, escaped)
+        text = text.replace(character, escaped)
     return text
 
 
