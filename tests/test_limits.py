@@ -48,7 +48,7 @@ def test_the_documentation_has_the_limits() -> None:
     assert f"| {MAX_VALUES} values: " in section
     assert f"| {MAX_DEPTH} levels; {MAX_PLAIN_DEPTH} in " in section
     assert f"| {process.MAX_STDERR >> 10} KiB, {process.MAX_LINES} lines |" in section
-    assert f"processes of a plugin that run on behind their events | {runner.MAX_LEFT} |" in section
+    assert f"processes of a plugin that continue after their events | {runner.MAX_LEFT} |" in section
     assert f"log lines that cannot be written | {logs.BACKLOG >> 20} MiB |" in section
     assert f"bytes that the runtime does not read | {trunk.MAX_UNSENT >> 20} MiB |" in section
     assert f"the parts of a Synchronize | {stub.MAX_STATE >> 20} MiB |" in section
