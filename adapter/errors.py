@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 LONGEST = 100
-"""Characters of the longest word that may be meant as a known one."""
+"""A longer word, in characters, is not compared with the known words."""
 
 
 class AdapterError(Exception):
@@ -13,7 +13,7 @@ class AdapterError(Exception):
 
 
 class ProtocolError(AdapterError):
-    """The wire protocol was broken. The subclass says by whom."""
+    """The wire protocol was broken. The subclass says who broke it."""
 
 
 class RemoteProtocolError(ProtocolError):
@@ -21,11 +21,11 @@ class RemoteProtocolError(ProtocolError):
 
 
 class LocalProtocolError(ProtocolError):
-    """A message of ours would break the protocol; nothing was sent."""
+    """A message of ours would break the protocol. It was not sent."""
 
 
 class MessageTooLarge(LocalProtocolError):
-    """A message is longer than ttRPC's 4 MiB. A Go peer would close the connection over it."""
+    """A message is longer than ttRPC's 4 MiB. A Go peer would close the connection."""
 
 
 class CallError(AdapterError):
@@ -43,7 +43,7 @@ class RegistrationError(AdapterError):
 
 
 class ConfigError(AdapterError):
-    """A configuration cannot be used. The text begins with the place: file, line, key."""
+    """A configuration cannot be used. The text begins with the place: file, line and key."""
 
     def __init__(self, place: str, reason: str) -> None:
         """Takes the place (`FILE`, `FILE:LINE`, `FILE: KEY`) and what is wrong there."""
@@ -53,7 +53,7 @@ class ConfigError(AdapterError):
 
 
 def yaml_error(place: str, text: str, error: Exception) -> ConfigError:
-    """Returns an error that PyYAML raises for a text, with the line if it is known."""
+    """Returns a ConfigError for an error that PyYAML has raised for a text, with the line if it is known."""
     mark = getattr(error, "problem_mark", None)
     position = getattr(error, "position", None)  # of a character that is not allowed in YAML
     line = text.count("\n", 0, position) if position is not None else mark.line if mark else None
@@ -61,15 +61,15 @@ def yaml_error(place: str, text: str, error: Exception) -> ConfigError:
 
 
 def unknown(what: str, word: str, known: Collection[str]) -> str:
-    """Returns the reason of an error about a word that is none of the known ones, with the nearest of them."""
+    """Returns the reason of an error about an unknown word. It suggests the most similar known word, or lists all."""
     near = nearest(word, known)
     return f"unknown {what}; did you mean `{near}`?" if near else f"unknown {what}; known: {', '.join(known)}"
 
 
 def nearest(word: str, known: Collection[str], cutoff: float = 0.6) -> str:
-    """Returns the known word that is probably meant by another, empty if there is none.
+    """Returns the known word that is most similar to a word, empty if none is similar.
 
-    A long one is not looked at: to compare a megabyte takes a second.
+    A long word is not compared: comparing a megabyte takes a second.
     """
     from difflib import get_close_matches  # 2 ms, for an error only  # noqa: PLC0415
 
@@ -77,13 +77,13 @@ def nearest(word: str, known: Collection[str], cutoff: float = 0.6) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Returns the text of any error, without a path and without PyYAML's lines about the place."""
+    """Returns the text of any error, without the path, and without the lines in which PyYAML shows the place."""
     reasons = (getattr(error, name, None) for name in ("strerror", "problem", "reason"))
     return str(next(filter(None, reasons), error))
 
 
 class ProgramError(AdapterError):
-    """A program failed, or could not be run. `reason` is the cause, without the name of the `program`."""
+    """A program has failed, or could not be run. `reason` does not name the `program`."""
 
     program: str
     reason: str
@@ -108,7 +108,7 @@ class PrecreateError(ProgramError):
     def __init__(self, file: str, reason: str) -> None:
         """Takes the path of the hook's file and what went wrong with its program."""
         super().__init__(f"precreate hook {file}: {reason}")
-        self.program = file.rpartition("/")[2]  # as its runs are counted: one file of a name is in force
+        self.program = file.rpartition("/")[2]  # runs are counted by this name: only one file of a name is in force
         self.reason = reason
 
 

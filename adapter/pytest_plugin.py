@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def nri_runtime(request: pytest.FixtureRequest) -> Iterator[Node]:
-    """An `adapter.runtime.node.Node` without plugins, stopped after the test.
+    """An `adapter.runtime.node.Node` without plugins, which is stopped after the test.
 
-    It plays containerd 2.4.2, or what the test is parametrized with:
+    It plays containerd 2.4.2, or the runtime that the test is parametrized with:
     `@pytest.mark.parametrize("nri_runtime", ["containerd/1.7.35", "cri-o/1.36.3"], indirect=True)`.
     """
-    from adapter.runtime.node import Node  # not for those who do not use it  # noqa: PLC0415
+    from adapter.runtime.node import Node  # only where the fixture is used  # noqa: PLC0415
 
     with Node(getattr(request, "param", "")) as node:
         yield node

@@ -1,1 +1,1 @@
-"""What the rest is built on: the event loop, JSON as Go writes it, text for logs. Knows nothing of NRI."""
+"""The base of all other packages: the event loop, the trunk, JSON as Go writes it, text for logs. Without NRI."""

@@ -1,7 +1,7 @@
 """JSON as Go's encoding/json reads and writes it, for conf.json, requests, results and hook files.
 
-Python's decoder takes NaN, guesses encodings, loses the text of numbers and overflows on deep nesting. This module
-validates a text without decoding it; a value is kept as its text until it is decoded.
+Python's decoder accepts NaN, guesses encodings, loses the text of numbers and overflows on deep nesting. This module
+validates a text without decoding it, and keeps a value as its text until the value is decoded.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 MAX_DEPTH = 10_000
 """encoding/json scanner.go, maxNestingDepth."""
 MAX_VALUES = 100_000
-"""A limit of ours: values in one text, objects and arrays included, so that reading fits into an event's time."""
+"""The adapter's own limit: values in one text, objects and arrays included. Reading must fit into an event's time."""
 MAX_PLAIN_DEPTH = 100
-"""Levels of nesting that `plain` takes."""
+"""Maximum levels of nesting for `plain`."""
 
 _SPACE = rb"[ \t\n\r]*"
 _STRING = rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"'
@@ -35,7 +35,7 @@ _KINDS = {b"{": "an object", b"[": "an array", b'"': "a string", b"t": "a boolea
 
 
 def _replace_each_byte(error: UnicodeError) -> tuple[str, int]:
-    """Decodes invalid UTF-8 as utf8.DecodeRune does; Python's "replace" makes one U+FFFD of a character cut off."""
+    """Decodes invalid UTF-8 as utf8.DecodeRune does: each byte becomes U+FFFD. Python's "replace" joins some bytes."""
     assert isinstance(error, UnicodeDecodeError)  # noqa: S101 - registered for decoding only
     return "\ufffd" * (error.end - error.start), error.end
 
@@ -53,7 +53,7 @@ class JSONError(ValueError):
 
 
 class Member(NamedTuple):
-    """One member of an object: its decoded key, the value's text, and its offset in the whole."""
+    """One member of an object: its decoded key, the value's text, and the value's offset in the object's text."""
 
     key: str
     value: bytes
@@ -61,18 +61,18 @@ class Member(NamedTuple):
 
 
 def value(text: bytes, offset: int = 0) -> tuple[bytes, int]:
-    """Returns the first JSON value in `text` from an offset on, and the offset behind it. Raises JSONError."""
+    """Returns the first JSON value in `text` from an offset on, and the offset after it. Raises JSONError."""
     start = _skip_space(text, offset)
     end = _end_of_value(text, start)
     return text[start:end], end
 
 
 def document(text: bytes) -> bytes:
-    """Returns the only JSON value in `text`. Raises JSONError, also for text behind the value."""
+    """Returns the only JSON value in `text`. Raises JSONError, also for text after the value."""
     only, end = value(text)
     end = _skip_space(text, end)
     if end != len(text):
-        raise JSONError("something behind the JSON value", text, end)
+        raise JSONError("text after the JSON value", text, end)
     return only
 
 
@@ -106,7 +106,7 @@ def elements(text: bytes) -> list[Member]:
 def locate(text: bytes, path: Iterable[str | int]) -> int:
     """Returns the offset of the value at a path of keys and indexes in a valid document.
 
-    Of members with the same key the last counts. If the path leads nowhere, its last existing value counts.
+    Of members with the same key the last counts. If the path ends at a missing value, its last existing value counts.
     """
     start = _skip_space(text, 0)
     for step in path:
@@ -141,7 +141,7 @@ def decode(text: bytes, levels: int) -> Any:
     if len(text) > MAX_VALUES and _most_values(text) > MAX_VALUES:
         document(text)  # which counts them
     try:
-        # Python's scanner is fast; a text that it refuses, or reads otherwise than Go, is decoded by `_tree`.
+        # Python's scanner is fast. `_tree` decodes a text that the scanner refuses, or reads in another way than Go.
         if not _SURROGATE.search(text):
             return _decode(text.decode("utf-8"))
     except (ValueError, RecursionError):
@@ -150,7 +150,7 @@ def decode(text: bytes, levels: int) -> Any:
 
 
 def _most_values(text: bytes) -> int:
-    """Returns a number of values that a text cannot exceed; commas and brackets in strings count too."""
+    """Returns an upper bound of the number of values in a text; commas and brackets in strings count too."""
     return 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
@@ -158,7 +158,7 @@ def plain(value: Any) -> Any:
     """Returns a value from `decode` in Python's own types: dict, list, str, int, float, bool, None.
 
     Of members with the same key the last counts. A whole number is an int, `1024.0` too. Raises ValueError for a value
-    with more than a hundred levels, for its users recurse, and for a number with thousands of digits.
+    with more than a hundred levels, because callers recurse, and for a number with thousands of digits.
     """
     try:
         return _plain(value, MAX_PLAIN_DEPTH)
@@ -228,19 +228,19 @@ def fold(key: str) -> str:
 
 
 def kind(value: Any) -> str:
-    """Returns the kind of a value in words for an error: of its text, or of what `decode` or `plain` returned."""
+    """Returns the kind of a value in words, for an error. The value is a text, or comes from `decode` or `plain`."""
     if isinstance(value, bytes):
         return _KINDS.get(value[:1], "a number")
     return _TYPES.get(type(value), "a number")
 
 
 def compact(text: bytes) -> bytes:
-    """Returns a valid value as Go marshals a RawMessage: without white space, escaped, its own text otherwise."""
+    """Returns a valid value as Go marshals a RawMessage: its own text, without white space and with Go's escapes."""
     return escape(_TO_COMPACT.sub(rb"\1", text))
 
 
 def indented(text: bytes) -> bytes:
-    """Returns a valid value as Go's json.Indent does, with two spaces a level: its own text otherwise."""
+    """Returns a valid value as Go's json.Indent writes it: its own text, indented by two spaces a level."""
     result: list[bytes] = []
     level, before = 0, b""
     for match in _TOKEN.finditer(_TO_COMPACT.sub(rb"\1", text)):
@@ -255,7 +255,7 @@ def indented(text: bytes) -> bytes:
 
 
 def escape(text: bytes) -> bytes:
-    """Returns JSON text with the characters escaped that Go escapes; they occur in strings only."""
+    """Returns JSON text with Go's escapes. The escaped characters occur in strings only."""
     for character, escaped in _HTML if text.isascii() else _ESCAPED:
         text = text.replace(character, escaped)
     return text
@@ -273,18 +273,18 @@ _ESCAPED = (
 )
 
 encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
-"""Returns data as compact JSON without Go's further escapes."""
+"""Returns data as compact JSON without Go's escapes."""
 quote = encode_basestring
-"""Returns a string in quotes, as `encode` does, but sooner."""
+"""Returns a string in quotes, as `encode` does, but faster."""
 
 
 def string_map(strings: Mapping[str, str]) -> str:
-    """Returns a map of strings as `encode` does, but sooner and in the order of Go's encoder: by key."""
+    """Returns a map of strings as `encode` does, but faster, and sorted by key as Go's encoder does."""
     return "{" + ",".join([f"{quote(key)}:{quote(strings[key])}" for key in sorted(strings)]) + "}"
 
 
 def marshalled(text: str) -> bytes:
-    """Returns what `encode`, `quote` and `string_map` make, or a part of it, with Go's escapes."""
+    """Returns a text from `encode`, `quote` or `string_map`, or a part of one, with Go's escapes."""
     return escape(text.encode("utf-8", "replace"))
 
 
@@ -315,7 +315,7 @@ def _shown(byte: bytes) -> str:
 
 
 def _end_of_value(text: bytes, position: int) -> int:
-    """Validates the value at `position` and returns the offset behind it, without recursion."""
+    """Validates the value at `position` and returns the offset after it, without recursion."""
     closers: list[bytes] = []
     for _ in range(MAX_VALUES):
         match = _match(text, position)
@@ -333,7 +333,7 @@ def _end_of_value(text: bytes, position: int) -> int:
             closers.pop()
         elif mark is not None:
             raise JSONError(f"unexpected {mark.decode()!r}", text, match.end() - 1)
-        # A value has just ended: close its containers, or go on behind the comma.
+        # A value has just ended: close its containers, or continue after the comma.
         while closers:
             match = _match(text, position)
             position = match.end()
@@ -351,7 +351,7 @@ def _end_of_value(text: bytes, position: int) -> int:
 
 
 def _key(text: bytes, position: int) -> int:
-    """Returns the offset behind a member's key and colon."""
+    """Returns the offset after a member's key and colon."""
     match = _match(text, position)
     if match["string"] is None:
         raise JSONError("a key in quotes is missing", text, _skip_space(text, position))

@@ -1,7 +1,7 @@
 """The daemon's event loop: calls back when file descriptors are ready and when timers are due.
 
-The loop uses epoll itself: asyncio would take a third of the daemon's start-up time and memory, and more time per event
-than the rest of the path.
+The loop uses epoll itself. asyncio would take a third of the daemon's start-up time and memory, and per event more time
+than all the rest.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ READ = select.EPOLLIN
 HANG_UP = select.EPOLLHUP
 WRITE = select.EPOLLOUT
 LONGEST_WAIT = 86400
-"""Seconds of one wait at most: epoll takes no more than 24 days."""
+"""Maximum seconds of one wait: epoll accepts no more than 24 days."""
 FEW_TIMERS = 100
 """With fewer timers than this, the heap is not compacted."""
 
 
 class Timer:
-    """A callback at a moment."""
+    """A callback that is called at a given time."""
 
     __slots__ = ("callback",)
 
@@ -35,7 +35,7 @@ class Timer:
         self.callback: Callable[[], object] | None = callback
 
     def cancel(self) -> None:
-        """Ensures that the callback is not called any more."""
+        """Makes sure that the callback is not called any more."""
         self.callback = None
 
 
@@ -50,14 +50,14 @@ class Loop:
         self._watched: dict[int, Callable[[], object]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
         self._compact_at = FEW_TIMERS
-        """The number of timers from which cancelled timers are searched for."""
+        """The number of timers at which cancelled timers are removed from the heap."""
         self._order = itertools.count()
         self._soon: list[Callable[[], object]] = []
         self._running = False
         self.time = time.monotonic
         """The clock of `call_at`, in seconds."""
         self.ready_since = 0.0
-        """The earliest moment at which the descriptors that are served now may have become ready."""
+        """The earliest time at which the descriptors that are served now may have become ready."""
         self.has_hung_up = False
         """Whether the other end of the descriptor that is served now is closed. There may still be bytes to read."""
         self.stalls = 0
@@ -114,9 +114,9 @@ class Loop:
                     _call(callback)
 
     def _poll(self, last_poll: float, wait: float) -> tuple[float, list[tuple[int, int]]]:
-        """Returns the moment, and what is ready now or within `wait` seconds.
+        """Returns the time, and the descriptors that are ready now or within `wait` seconds.
 
-        What is ready at once may be so since `last_poll`, the moment of the look before.
+        A descriptor that is ready at once may have been ready since `last_poll`, the time of the previous call.
         """
         found = self._epoll.poll(0)
         now = self.time()
@@ -134,7 +134,7 @@ class Loop:
         self._epoll.close()
 
     def _drop_cancelled(self) -> None:
-        """Most timers are deadlines: cancelled long before they are due."""
+        """Removes cancelled timers from the heap. Most timers are deadlines, which are cancelled long before."""
         self._timers[:] = [entry for entry in self._timers if entry[2].callback is not None]
         heapq.heapify(self._timers)
         self._compact_at = max(FEW_TIMERS, 2 * len(self._timers))

@@ -1,4 +1,4 @@
-"""Makes text from plugins, pods and files safe to show: no control characters, no values of containers' variables."""
+"""Makes text from plugins, pods and files safe to show: without control characters and values of variables."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, TextIO
 HIDDEN = "***"
 """Replaces the value of a variable."""
 MAX_TEXT = 256 << 10
-"""Bytes of JSON text that is decoded for the log: decoding takes time from the event."""
+"""Maximum bytes of JSON text that is decoded for the log, because decoding takes time from the event."""
 MAX_SHOWN = 4 << 10
-"""Bytes of one text in what an adapter tells of itself."""
+"""Maximum bytes of one text in the state that an adapter shows."""
 NAME_KEYS = ("key", "name")
-"""Where a variable is an object, the key of its name: `key` in NRI, `name` in Kubernetes."""
+"""The key of the name, if a variable is an object: `key` in NRI, `name` in Kubernetes."""
 
 
 def printable(text: str) -> str:
@@ -24,9 +24,9 @@ def printable(text: str) -> str:
 
 
 def show(*lines: str, out: TextIO | None = None, paint: Callable[[str], str] | None = None) -> None:
-    """Prints lines to stdout, or to `out`; `paint` adds the colours to a line that is safe.
+    """Prints lines to stdout or to `out`, without control characters. `paint` then adds the colours to a line.
 
-    All that the commands print goes through here, or through `show_json`.
+    All commands print with this function or with `show_json`.
     """
     for text in map(printable, lines):
         print(paint(text) if paint else text, file=out, flush=True)
@@ -38,7 +38,7 @@ def show_json(value: Any, indent: int | None = 2) -> None:
 
 
 def bounded(value: Any) -> Any:
-    """Returns a value for `json.dumps` with each text in it cut to MAX_SHOWN bytes, and marked if it was longer."""
+    """Returns a value for `json.dumps`. Each text longer than MAX_SHOWN bytes is cut, and marked with its size."""
     if isinstance(value, dict):
         return {bounded(key): bounded(member) for key, member in value.items()}
     if isinstance(value, list):
@@ -49,10 +49,10 @@ def bounded(value: Any) -> Any:
 
 
 def for_log(text: bytes, *, secrets: bool = False) -> Any:
-    """Returns JSON text decoded; other text as a string. The result is what `json.dumps` takes.
+    """Returns JSON text decoded, other text as a string. `json.dumps` accepts the result.
 
     Without `secrets`, the values of variables in every `env` are hidden, also in JSON inside a string. Text that is not
-    JSON may have variables anywhere: only its size is returned.
+    JSON may have variables anywhere, so only its size is returned.
     """
     try:
         if len(text) > MAX_TEXT:
@@ -71,13 +71,13 @@ def _redacted(value: Any) -> Any:
     if isinstance(value, list):
         return [_redacted(element) for element in value]
     if isinstance(value, str) and value.lstrip().startswith(("{", "[", '"')):
-        with suppress(ValueError):  # if it is no JSON, unlike kubectl's last-applied annotation
+        with suppress(ValueError):  # it is not JSON; kubectl's last-applied annotation is
             return json.dumps(_redacted(_decode(value)))
     return value
 
 
 def _hide_env(env: Any) -> Any:
-    """Returns the value of an `env` key with the names of its variables only."""
+    """Returns the value of an `env` key with the values of its variables hidden."""
     if isinstance(env, dict):
         return dict.fromkeys(env, HIDDEN)
     if isinstance(env, list):
@@ -98,7 +98,7 @@ def _hide_variable(variable: Any) -> Any:
 
 
 def _float(text: str) -> float | str:
-    """Returns a number, or its text where a float cannot hold it: JSON has no infinity."""
+    """Returns a number, or its text if it is too large for a float: JSON has no infinity."""
     number = float(text)
     return number if math.isfinite(number) else text
 
@@ -107,6 +107,6 @@ _decode = json.JSONDecoder(strict=False, parse_float=_float, parse_constant=str)
 
 
 def subject(kind: str, id_: str, *names: str) -> str:
-    """Returns what a line is about: `container NAMESPACE/POD/NAME (ID)`. Names that are not known are left out."""
+    """Returns the subject of a log line: `container NAMESPACE/POD/NAME (ID)`. Unknown names are left out."""
     name = "/".join(filter(None, names))
     return f"{kind} {name} ({id_})" if name else f"{kind} {id_}"

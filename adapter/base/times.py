@@ -1,4 +1,4 @@
-"""How long something takes that happens again and again: counts in buckets, which `status` and the metrics read."""
+"""Histograms of durations, for `status` and for the metrics."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Histogram:
 
 
 def quantiles(*histograms: Histogram) -> dict[str, float | None]:
-    """Returns the seconds that half of all durations (`p50`) and 99 % of them (`p99`) keep to; None without any."""
+    """Returns the median (`p50`) and the 99th percentile (`p99`) of all durations, in seconds; None without any."""
     counts = [sum(bucket) for bucket in zip(*(histogram.counts for histogram in histograms), strict=True)]
     return {"p50": _quantile(counts, 0.5), "p99": _quantile(counts, 0.99)}
 
 
 def _quantile(counts: Sequence[int], share: float) -> float | None:
-    """Returns a quantile as Prometheus does (histogram_quantile): durations lie evenly in their bucket."""
+    """Returns a quantile as Prometheus estimates it (histogram_quantile): durations are spread evenly in a bucket."""
     rank = share * sum(counts)
     low = 0.0
     for high, count in zip(BOUNDS, counts, strict=False):

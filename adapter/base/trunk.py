@@ -9,13 +9,13 @@ from adapter.base.loop import READ, WRITE, Loop
 
 READ_SIZE = 16 << 10
 MAX_UNSENT = 8 << 20
-"""Bytes that may wait for a peer that does not read: two messages of the largest size."""
+"""Maximum bytes that wait for a peer that does not read: two messages of the largest size."""
 
 
 class Trunk:
     """A connected socket in a loop. `on_data` gets the bytes that arrive.
 
-    `on_close` is called once, at the end: with why the trunk was given up, or with "" if the peer has closed it.
+    `on_close` is called once, when the connection ends: with the reason if this end has closed it, or with "".
     """
 
     def __init__(self, loop: Loop, fd: int) -> None:
@@ -30,7 +30,7 @@ class Trunk:
         loop.watch(self._fd, self._on_readable, READ)
 
     def write(self, data: bytes) -> None:
-        """Sends data, now or when the peer reads again. Data for a peer that is gone is lost."""
+        """Sends data, now or when the peer reads again. If the peer has closed the connection, the data is lost."""
         if self._unsent:
             self._keep(self._unsent + data)
             return
@@ -48,7 +48,7 @@ class Trunk:
 
     def _keep(self, unsent: bytes) -> None:
         self._unsent = unsent
-        if len(unsent) > MAX_UNSENT:  # later, because the caller may be in the middle of something
+        if len(unsent) > MAX_UNSENT:  # not now: the caller does not expect `on_close` inside `write`
             self._loop.call_soon(self._give_up)
 
     def _give_up(self) -> None:
@@ -57,7 +57,7 @@ class Trunk:
             self.on_close(f"the runtime does not read: more than {MAX_UNSENT} bytes wait to be sent")
 
     def when_sent(self, callback: Callable[[], object]) -> None:
-        """Calls back when all data has been sent, or at once if it has."""
+        """Calls back when all data has been sent, or now if it already has."""
         self._on_sent = callback
         self._call_if_sent()
 

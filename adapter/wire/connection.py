@@ -1,6 +1,7 @@
 """One end of a trunk as a pure state machine: bytes in, requests and replies out, and bytes to send.
 
-An end serves one logical connection and makes its calls on the other one. A plugin and a runtime differ only in which.
+An end serves one logical connection and makes its calls on the other one. A plugin and a runtime use them in opposite
+roles; that is the only difference.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ RUNTIME_SERVICE = 2
 """conn_id of the plugin's calls to the runtime."""
 
 NANO = 1_000_000_000
-REQUEST, RESPONSE, DATA = Type  # a name is faster than an enumeration's attribute
+REQUEST, RESPONSE, DATA = Type  # a global name is faster than an enumeration's attribute
 MAX_ERROR_TEXT = 64 << 10
 """Maximum bytes of an error's text; a longer text is cut, because an oversized message would end the connection."""
 
@@ -29,7 +30,7 @@ MAX_ERROR_TEXT = 64 << 10
 class Request(NamedTuple):
     """A call from the peer, to be answered with `respond` or `fail`.
 
-    `timeout` is in seconds, None if there is none, negative if the caller's deadline had passed.
+    `timeout` is in seconds: None if there is none, negative if the caller's deadline has passed already.
     """
 
     stream_id: int
@@ -40,7 +41,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The peer's answer to a call. `code` is Code.OK, or `message` is the error."""
+    """The peer's answer to a call. If `code` is not Code.OK, `message` is the error."""
 
     stream_id: int
     code: int
@@ -118,7 +119,7 @@ class Connection:
 
     def _request(self, message: ttrpc.Message) -> Request | None:
         if message.type not in (REQUEST, DATA):
-            return None  # a type of later versions: ttrpc server.go ignores it too
+            return None  # a type of a later version: ttrpc server.go ignores it too
         try:
             return self._decode(message)
         except CallError as error:
@@ -159,6 +160,6 @@ class Connection:
 
 
 def _cut(text: str) -> str:
-    encoded = text.encode(errors="replace")  # file names have surrogates, which protobuf refuses
+    encoded = text.encode(errors="replace")  # file names may have surrogates, which protobuf refuses
     cut = encoded[:MAX_ERROR_TEXT].decode(errors="ignore")
     return cut if len(encoded) <= MAX_ERROR_TEXT else cut + " …"

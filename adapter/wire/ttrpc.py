@@ -28,7 +28,7 @@ class Type(IntEnum):
 
 
 class Code(IntEnum):
-    """The gRPC status codes that occur here."""
+    """The gRPC status codes that NRI and the adapter use."""
 
     OK = 0
     UNKNOWN = 2

@@ -158,7 +158,7 @@ FAILURES = [
     ("cat; exit 1", "exit code 1"),  # though it has printed the spec
     ("kill -9 $$", "killed by signal 9"),
     ("exit", "no output"),
-    ("cat; echo more", "something behind the JSON value"),
+    ("cat; echo more", "text after the JSON value"),
     ("echo '{'", "line 2, column 1: unexpected end"),
     ("echo '[]'", "its output is no object"),
     (edited('s/"args"/"user":{"uid":7},"args"/'), "process.user"),

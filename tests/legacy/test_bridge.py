@@ -193,7 +193,7 @@ REASONS = [  # what a plugin does, and what its create fails with
     ("echo first >&2; echo boom >&2; exit 1", "no result (no output), exit code 1, stderr: 'boom'"),
     ("kill -9 $$", "no result (no output), killed by signal 9"),
     ("echo hello; exit 1", "no result (line 1, column 1: unexpected 'h'), exit code 1, output: 'hello\\n'"),
-    ("echo '{}{}'", "no result (line 1, column 3: something behind the JSON value), exit code 0, output: '{}{}\\n'"),
+    ("echo '{}{}'", "no result (line 1, column 3: text after the JSON value), exit code 0, output: '{}{}\\n'"),
     (r"printf '\377\376'", r"no result (line 1, column 1: unexpected byte 0xff), exit code 0, output: '\\xff\\xfe'"),
     ("echo '{\"error\":1}'", "no result ('error' is a number, not a string), exit code 0, output: '{\"error\":1}\\n'"),
     ("answer; kill -9 $$", ""),
