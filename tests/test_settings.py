@@ -126,7 +126,7 @@ def test_what_cannot_be_read_is_a_mistake_and_blocks_nothing(tmp_path: Path) -> 
         ".": ": not a regular file",
         "fifo": ": not a regular file",
         "huge": ": 16777217 bytes, at most 16777216",
-        "latin": ":1: no text: the byte 0xff is not UTF-8",
+        "latin": ":1: not a text: the byte 0xff is not UTF-8",
     }.items():
         given, [error] = read(str(tmp_path / name))
         assert (given, str(error)) == (DEFAULTS, f"{tmp_path / name}{reason}")

@@ -1,7 +1,7 @@
-"""Finds the process of a container or pod in its cgroup, where the runtime gives no pid.
+"""Finds the process of a container or pod in its cgroup, if the runtime reports no pid.
 
-CRI-O gives no pid; legacy plugins need it to enter namespaces. Before a container starts, `runc init` is the only
-process in its cgroup.
+CRI-O 1.34 reports no pid, and legacy plugins need it to enter namespaces. Before a container starts, `runc init` is the
+only process in its cgroup.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def find_pid(cgroups_path: str, root: str = ROOT) -> int:
     """
     path = expand(cgroups_path)
     if not path.strip("/.") or "/.." in path:
-        return 0  # the root has every process of the node
+        return 0  # the root cgroup may have any process of the node
     # In cgroup v1 each controller has a tree. In v2, such a search would look into the cgroups of others.
     controllers = "" if os.path.exists(f"{root}/cgroup.controllers") else "/*"
     for directory in sorted(glob.glob(f"{glob.escape(root)}{controllers}{glob.escape(path)}")):
@@ -56,10 +56,10 @@ def _pids(path: str) -> list[int]:
 
 
 def start_time(pid: int) -> int:
-    """Returns the start of a process in clock ticks since boot, 0 if the process has ended."""
+    """Returns when a process started, in clock ticks since boot; 0 if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name, field 2, may contain anything: the fields are counted from its last bracket.
+            # Field 2, the name in brackets, may contain anything: the fields are counted from the last bracket.
             state, *fields = file.read().rpartition(b")")[2].split()
             return 0 if state in {b"Z", b"X"} else int(fields[18])  # field 3, a zombie or dead; field 22
     except OSError:

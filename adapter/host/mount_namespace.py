@@ -1,8 +1,8 @@
-"""The mount namespace of programs: the node's, when the adapter runs in a container.
+"""The mount namespace of programs: if the adapter runs in a container, that of the node.
 
-A legacy plugin of the node may be a script, or be linked with the node's libraries, and may look at any file of the
-node: it must find the node's files at their own paths. The adapter stays in the container, where its Python is. Only to
-start a program it enters the node's namespace, which the program inherits; that takes a microsecond.
+A legacy plugin may be a script, be linked with the node's libraries, and read any file of the node: it must find the
+node's files at their own paths. The adapter itself stays in its container, where its Python is. To start a program, it
+enters the node's namespace, which the program inherits, and returns. That takes a microsecond.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NEWNS = 0x20000
 
 
 class MountNamespace:
-    """While it is entered, this process sees the files that programs see. It is this process's own until `use`."""
+    """A context manager. Inside, this process sees the files that programs see. Until `use`, these are its own."""
 
     def __init__(self) -> None:
         self.is_foreign = False
@@ -27,9 +27,9 @@ class MountNamespace:
         self._setns: Callable[[int, int], int] = lambda fd, kind: 0
 
     def use(self, path: str) -> None:
-        """Takes the file of a namespace, such as /proc/1/ns/mnt. Raises ConfigError.
+        """Sets the namespace by its file, such as /proc/1/ns/mnt. Raises ConfigError.
 
-        Entering it needs CAP_SYS_ADMIN and CAP_SYS_CHROOT, and a process of one thread (setns(2)).
+        To enter it, a process needs CAP_SYS_ADMIN and CAP_SYS_CHROOT, and must have only one thread (setns(2)).
         """
         if path == OWN:
             return
@@ -59,4 +59,4 @@ class MountNamespace:
 
 
 programs_namespace = MountNamespace()
-"""The namespace of the programs that this process starts."""
+"""The mount namespace of the programs that this process starts."""

@@ -1,4 +1,4 @@
-"""Files of the node: what a path below another root leads to, reading what may be no regular file, interpreters."""
+"""Files of the node: paths below another root directory, reading regular files only, interpreters of scripts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import IO
 from adapter.errors import ConfigError, reason_of
 
 MAX_LINKS = 40
-"""Maximum number of symbolic links in one path: the kernel's limit."""
+"""Maximum number of symbolic links in one path, as in the kernel."""
 MAX_INPUT = 16 << 20
-"""Maximum bytes of a file that is named on the command line."""
+"""Maximum bytes of a configuration file, and of a file that is named on the command line."""
 TIMESTAMP_STEP = 50_000_000
-"""Nanoseconds. A file that was written more recently may change again without a new timestamp."""
+"""Nanoseconds. If a file was written more recently than this, its next change may leave its timestamp as it is."""
 FIRST_LINE = 256
 """Bytes of a script's first line that Linux reads."""
 MAX_EXECUTED = 20
-"""Maximum scripts that a start may execute. Linux takes five (fs/exec.c, exec_binprm); each `env` starts anew."""
+"""Maximum number of scripts in one start. Linux allows five (fs/exec.c, exec_binprm), and five more for each `env`."""
 
 
 def absolute(path: str) -> str:
@@ -31,10 +31,10 @@ def absolute(path: str) -> str:
 
 
 def in_root(root: str, path: str, *, follow: bool = True) -> str:
-    """Returns where an absolute path of the node is if the node's files are below `root`.
+    """Returns the path at which this process finds an absolute path of the node, whose files are below `root`.
 
-    Symbolic links are followed below that root, the last one only with `follow`. What is missing is taken as named.
-    Raises OSError for too many links.
+    Symbolic links are resolved below `root`, the last one only with `follow`. Names that do not exist are kept. Raises
+    OSError for too many links.
     """
     if root == "/" or not path.startswith("/"):
         return path
@@ -62,7 +62,7 @@ def in_root(root: str, path: str, *, follow: bool = True) -> str:
 version: Callable[[os.stat_result], tuple[int, ...]] = attrgetter(
     "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
 )
-"""Returns the part of a file's status that differs between two versions of the file."""
+"""Returns the version of a file: the part of its status that changes with the file."""
 
 
 def status(path: str, root: str = "/") -> os.stat_result:
@@ -78,7 +78,7 @@ def read(path: str, limit: int) -> tuple[bytes, os.stat_result]:
 
     Raises OSError, and ValueError for other files and for more than `limit` bytes.
     """
-    _check(os.stat(path))  # before it is opened: opening alone has effects on some devices
+    _check(os.stat(path))  # before opening it: some devices do something when they are opened
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         status = os.fstat(file.fileno())
         _check(status)
@@ -96,7 +96,7 @@ def _at_most(file: IO[bytes], limit: int, size: int = 0) -> bytes:
 def read_argument(path: str) -> bytes:
     """Returns the bytes of a file that is named on the command line; `-` is stdin. Raises ConfigError."""
     try:
-        if path == "-" and sys.stdin is not None:  # it may be closed
+        if path == "-" and sys.stdin is not None:  # None: stdin is closed
             return _at_most(sys.stdin.buffer, MAX_INPUT)
         return read(path, MAX_INPUT)[0]
     except (OSError, ValueError) as error:
@@ -104,24 +104,24 @@ def read_argument(path: str) -> bytes:
 
 
 def text(data: bytes, place: str) -> str:
-    """Returns the text of a file whose name in errors is `place`. Raises ConfigError with the line of a wrong byte."""
+    """Returns the decoded text of a file; `place` is its name in errors. Raises ConfigError with the wrong byte's line."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{place}:{line}", f"no text: the byte 0x{data[error.start]:02x} is not UTF-8") from None
+        raise ConfigError(f"{place}:{line}", f"not a text: the byte 0x{data[error.start]:02x} is not UTF-8") from None
 
 
 def argument_name(path: str) -> str:
-    """Returns what errors call a file that is named on the command line."""
+    """Returns the name in errors of a file that is named on the command line."""
     return "stdin" if path == "-" else path
 
 
 def first_line(path: str) -> list[str] | None:
-    """Returns the words of a script's first line behind `#!`, None for any other file. Raises OSError."""
+    """Returns the words after `#!` in a script's first line, None for any other file. Raises OSError."""
     if not stat.S_ISREG(os.stat(path).st_mode):
-        return None  # to open it may take for ever
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # it may be another one now
+        return None  # opening a FIFO may block for ever
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # it may be a FIFO by now
         start = file.read(FIRST_LINE)
     line = start[2:].replace(b"\0", b"\n").split(b"\n")[0]  # Linux ends it at a NUL character, too
     words = line.replace(b"\t", b" ").split(b" ")  # a carriage return belongs to the name
@@ -135,9 +135,10 @@ def interpreter(path: str) -> str | None:
 
 
 def executed_files(path: str, search: str, root: str = "/") -> Iterator[str]:
-    """Yields the files that a start of a program executes: the program, its interpreter, the interpreter's own.
+    """Yields the files that a start of a program executes: the program, its interpreter, the interpreter's interpreter.
 
-    A name without a slash is what `env` searches in `search`, the variable PATH: see `find_in_path`. Raises OSError.
+    A name without a slash is one that `env` searches in `search`, the variable PATH: see `find_in_path`. Raises
+    OSError.
     """
     file = absolute(path)
     yield file
@@ -155,10 +156,10 @@ def executed_files(path: str, search: str, root: str = "/") -> Iterator[str]:
 
 
 def _program_of_env(words: Sequence[str]) -> str:
-    """Returns what `env` starts, if it starts anything. Raises OSError for words that may change what that is."""
+    """Returns the program that `env` starts, empty if none. Raises OSError for options that may change the program."""
     for word in words[1:] if words[:1] == ["-S"] else words:
         if word.startswith(("-", "PATH=")):
-            text = f"its first line has `{word}` for env; only -S and variables other than PATH may stand there"
+            text = f"its first line has `{word}` for env; only -S and variables other than PATH are allowed there"
             raise OSError(errno.ENOTSUP, text)
         if "=" not in word:
             return word
@@ -166,7 +167,7 @@ def _program_of_env(words: Sequence[str]) -> str:
 
 
 def find_in_path(file: str, search: str, root: str = "/") -> str:
-    """Returns the path of a file, which is searched in PATH if its name has no slash. Raises OSError."""
+    """Returns the path of a file. A name without a slash is searched in `search`, the variable PATH. Raises OSError."""
     if "/" in file:
         return file
     for directory in search.split(":"):
@@ -178,7 +179,7 @@ def find_in_path(file: str, search: str, root: str = "/") -> str:
 
 
 def start_error(path: str, error: OSError) -> OSError:
-    """Returns the error of a program that could not be started; it names what a script lacks."""
+    """Returns the error for a program that could not be started. For a script, it names the missing interpreter."""
     with suppress(OSError):
         name = interpreter(path)
         if error.errno == errno.ENOENT and name:
@@ -195,10 +196,10 @@ def _check(status: os.stat_result) -> None:
 
 
 def walk(path: str, root: str = "/") -> Iterator[tuple[str, os.stat_result]]:
-    """Yields what a look-up of an absolute path passes, as a process with the root directory `root` does it.
+    """Yields all directories and links on an absolute path, as a process with the root directory `root` resolves it.
 
-    These are directories, symbolic links, and at last the file, each with its own status. Directories may repeat.
-    Raises OSError, and ValueError for a text that cannot be a path.
+    The last one is the file. Each comes with its own status; directories may repeat. Raises OSError, and ValueError for
+    a text that cannot be a path.
     """
     top = at = root.rstrip("/")
     names, links = path.split("/")[::-1], 0

@@ -1,7 +1,8 @@
-"""Opens the files of a state directory. Who can write to one of them has plugins run as root, or root write elsewhere.
+"""Opens the files of a state directory, after checking who can write to them.
 
-So the directory is judged before anything in it is opened or made, links in it are not followed, and each open file is
-judged too. The rules are stricter than for other files: another owner is an error, and so is a world-writable
+A user who can write to one of these files could make root run plugins, or make root write to other files. So the
+directory is checked before anything in it is opened or made, links in it are not followed, and each open file is
+checked too. The rules are stricter than for other files: another owner is an error, and so is a world-writable
 directory, even with the sticky bit.
 """
 
@@ -22,18 +23,18 @@ MODE_ABOVE = 0o755
 
 
 Identity: TypeAlias = tuple[int, int]
-"""Which file it is: device and inode. No other file has the same as long as this one is open."""
+"""A file's device and inode. No other file has the same identity as long as this file is open."""
 
 
 def identity(status: os.stat_result) -> Identity:
-    """Returns which file a status is of."""
+    """Returns the identity of the file with this status."""
     return status.st_dev, status.st_ino
 
 
 def open_file(directory: str, name: str, flags: int, trust: Trust = strict) -> tuple[int, Identity]:
-    """Returns a descriptor of a regular file, which gets the mode 0600 if `flags` make it, and which file it is.
+    """Opens a regular file; returns its descriptor and its identity. A new file gets the mode 0600.
 
-    The flags must not have O_TRUNC: a file is judged when it is open. Raises ConfigError.
+    `flags` must not have O_TRUNC, because the file is checked after it has been opened. Raises ConfigError.
     """
     place = os.path.join(directory, name)
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -46,7 +47,7 @@ def open_file(directory: str, name: str, flags: int, trust: Trust = strict) -> t
             if status.st_nlink > 1:
                 raise ConfigError(place, "a hard link: the file has another name")
             if trust is not off:
-                _judge(place, status, stat.S_IWGRP | stat.S_IWOTH)  # the adapter makes them for itself alone
+                _judge(place, status, stat.S_IWGRP | stat.S_IWOTH)  # the adapter makes its files for itself alone
         except (OSError, ConfigError):
             os.close(fd)
             raise
@@ -55,7 +56,7 @@ def open_file(directory: str, name: str, flags: int, trust: Trust = strict) -> t
 
 @contextmanager
 def open_directory(directory: str, trust: Trust = strict) -> Iterator[int]:
-    """Gives a descriptor (O_PATH) of a state directory, which is made if it is missing. Raises ConfigError."""
+    """Yields a descriptor (O_PATH) of a state directory. Makes a missing directory. Raises ConfigError."""
     with _with_place(directory):
         _make(directory, trust, MODE)
         fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -69,7 +70,7 @@ def open_directory(directory: str, trust: Trust = strict) -> Iterator[int]:
 
 
 def _make(directory: str, trust: Trust, mode: int) -> None:
-    """Makes a missing directory, and judges it. Those above it come first. Raises OSError, ConfigError."""
+    """Makes a directory if it is missing, and checks it; those above it first. Raises OSError, ConfigError."""
     if not os.path.lexists(directory):
         _make(os.path.dirname(directory), trust, MODE_ABOVE)
         with suppress(FileExistsError):  # another adapter starts
@@ -88,7 +89,7 @@ def _judge(place: str, status: os.stat_result, forbidden: int) -> None:
 
 @contextmanager
 def _with_place(place: str) -> Iterator[None]:
-    """Raises ConfigError with the place for an OSError inside."""
+    """Turns an OSError inside into a ConfigError with the place."""
     try:
         yield
     except OSError as error:

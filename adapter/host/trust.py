@@ -1,6 +1,6 @@
-"""Who can write to what the adapter believes or executes: a file, and everything that a look-up of its path passes.
+"""Checks who can write to a file that the adapter reads or executes, and to the directories and links on its path.
 
-Links are followed as the kernel follows them. Each directory that is passed counts: its writers can replace the file.
+Links are followed as the kernel follows them. Each directory on the path counts: its writers can replace the file.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from adapter.host import paths
 log = logging.getLogger(__name__)
 
 Trust: TypeAlias = Callable[[str, str], str]
-"""Takes a file's path and the root directory of its node; returns why the file must not be used, empty if it may be."""
+"""Takes a file's path and the root directory of its node. Returns why the file must not be used, empty if it may be."""
 
 
 class Verdict(NamedTuple):
-    """Why a file must not be used, empty if it may be; and what the administrator should know."""
+    """Why a file must not be used, empty if it may be used; and warnings for the administrator."""
 
     error: str
     warnings: tuple[str, ...]
 
 
 def judge(path: str, root: str = "/") -> Verdict:
-    """Returns the decision about a file of the node whose files are below `root`.
+    """Returns the verdict on a file of the node, whose files are below `root`.
 
-    World-writable is an error. Group-writable is a warning. So is another owner than root and our user, but below a
-    directory that many can write to it is an error: any of them may be that owner.
+    World-writable is an error. Group-writable is a warning. An owner other than root and this process's user is a
+    warning too, but an error below a sticky directory that others can write to: any user may own a file there.
     """
     warnings: list[str] = []
     shared: list[str] = []
-    """The sticky directories that have been passed."""
+    """The sticky directories on the path so far, to which others can write."""
     try:
         for place, status in paths.walk(paths.absolute(path), root):
             mode = status.st_mode
@@ -55,13 +55,13 @@ def judge(path: str, root: str = "/") -> Verdict:
             if is_open:
                 groups = _writers(place, status)[1]
                 warnings += [f"{printable(place)} is writable for group {group}" for group in groups]
-    except (OSError, ValueError) as error:  # it has vanished meanwhile
+    except (OSError, ValueError) as error:  # the file has vanished meanwhile
         return Verdict(getattr(error, "strerror", None) or str(error), tuple(warnings))
     return Verdict("", tuple(dict.fromkeys(warnings)))
 
 
 def foreign(place: str, status: os.stat_result, *, with_acl: bool = True) -> Iterator[str]:
-    """Yields why a file or a directory is in the hands of users other than root and ours: its owner, its ACL."""
+    """Yields a reason for each owner or ACL user of a file or directory who is neither root nor this process's user."""
     ours = (0, os.geteuid())
     if status.st_uid not in ours:
         yield f"belongs to user {status.st_uid}"
@@ -72,10 +72,10 @@ def foreign(place: str, status: os.stat_result, *, with_acl: bool = True) -> Ite
 def _writers(place: str, status: os.stat_result) -> tuple[list[int], list[int]]:
     """Returns the users and the groups that can write to a file by its mode or its ACL, besides its owner."""
     if not status.st_mode & stat.S_IWGRP:
-        return [], []  # with an ACL, these bits are its mask: more than them nobody has
+        return [], []  # with an ACL, these bits are its mask: nobody has more rights than the mask
     try:
         text = os.getxattr(place, "system.posix_acl_access", follow_symlinks=False)
-    except OSError:  # it has none
+    except OSError:  # the file has no ACL
         return [], [status.st_gid]
     entries = [entry for entry in _ACL_ENTRY.iter_unpack(text[_ACL_HEADER:]) if entry[1] & _ACL_WRITE]
     users, groups = ([number for tag, _, number in entries if tag == kind] for kind in (_ACL_USER, _ACL_GROUP))
@@ -102,9 +102,9 @@ def off(path: str, root: str = "/") -> str:
 
 
 class TrustedPrograms:
-    """The programs that were judged good. A program is judged again when one of its files has changed.
+    """Remembers the programs that may be used. A program is checked again when one of its files has changed.
 
-    The interpreters of a script are executed, too.
+    The files of a script include its interpreters.
     """
 
     def __init__(self, trust: Trust) -> None:
@@ -129,14 +129,14 @@ class TrustedPrograms:
 
 
 def interpreters(path: str, search: str, root: str = "/") -> Iterator[str]:
-    """Yields the interpreters of a script that are there."""
+    """Yields the interpreters of a script that exist."""
     for file in _interpreters(path, search, root):
-        if _version_of(file, search, root):  # else the program cannot be started
+        if _version_of(file, search, root):  # without it, the program cannot be started
             yield paths.find_in_path(file, search, root)
 
 
 def _interpreters(path: str, search: str, root: str) -> Iterator[str]:
-    with suppress(OSError, ValueError):  # as far as they are known
+    with suppress(OSError, ValueError):  # the interpreters that are known so far
         executed = paths.executed_files(path, search, root)
         next(executed)
         yield from executed
@@ -150,7 +150,7 @@ def _version(status: os.stat_result) -> _Version:
 
 
 def _version_of(file: str, search: str, root: str) -> _Version:
-    """Returns the version of an interpreter, empty if it is not there."""
+    """Returns the version of an interpreter, empty if it does not exist."""
     try:
         return _version(paths.status(paths.find_in_path(file, search, root), root))
     except (OSError, ValueError):
@@ -163,10 +163,10 @@ def _warn(warning: str) -> None:
 
 
 def _is_protected(place: str, status: os.stat_result) -> bool:
-    """Whether a directory is one in which nobody can replace the files of others, although many can write to it.
+    """Whether others can write to a directory, but cannot replace files in it that are not theirs.
 
-    These are sticky directories, and the roots of Kubernetes' ConfigMap volumes, of which containers see a mount of
-    its own, which is read-only: mode 0777, with the link `..data`.
+    That is so in sticky directories, and in the root directories of Kubernetes' ConfigMap volumes: these have the mode
+    0777 and the link `..data`, but containers see them through a read-only mount.
     """
     if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, os.geteuid()):
         return False
@@ -174,16 +174,16 @@ def _is_protected(place: str, status: os.stat_result) -> bool:
 
 
 def _is_read_only_mount(place: str) -> bool:
-    """Whether something is mounted read-only on a directory, perhaps from the same file system."""
+    """Whether a directory is a mount point, and mounted read-only."""
     with open("/proc/self/mountinfo", "rb") as file:
         mounts = [line.split() for line in file]
     found = [mount for mount in mounts if _ESCAPED.sub(_character, mount[4]) == os.fsencode(place)]
-    return bool(found) and b"ro" in found[-1][5].split(b",")  # the last one covers those before
+    return bool(found) and b"ro" in found[-1][5].split(b",")  # the last mount hides the mounts before
 
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 def _character(escaped: re.Match[bytes]) -> bytes:
-    """Returns the blank or backslash that mountinfo has as an octal number."""
+    """Returns the blank or backslash that mountinfo writes as an octal number."""
     return bytes([int(escaped[1], 8)])

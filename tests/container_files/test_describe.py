@@ -111,7 +111,7 @@ BAD: list[tuple[str | bytes, str]] = [
     (bombs("[{}]"), "c: larger or deeper than can be read"),
     (bombs("{{<<: [{}]}}"), "c: larger or deeper than can be read"),
     ("a: b: c", "c:1: mapping values are not allowed here"),
-    (b"a: 1\nb: \xff", "c:2: no text: the byte 0xff is not UTF-8"),
+    (b"a: 1\nb: \xff", "c:2: not a text: the byte 0xff is not UTF-8"),
     ("a: 1\nb: \0", "c:2: special characters are not allowed"),
     ("- a\n- b", "c:1: [0]: must be a mapping, not a text"),
     ("just text", "c:1: must be a mapping, not a text"),

@@ -106,7 +106,7 @@ BAD = {
     b"[]": "line 1, column 1: a hook must be an object, not an array",
     b' "x"': "line 1, column 2: a hook must be an object, not a string",
     b"[" * 100_000: "nested too deeply",
-    b"{} x": "line 1, column 4: something behind",
+    b"{} x": "line 1, column 4: text after",
     b"\xef\xbb\xbf{}": "line 1, column 1: unexpected",
     b'{"version":"2.0.0"}': "line 1, column 12: version: the version '2.0.0' is unknown",
     b'{"version":1}': "line 1, column 12: version must be a string, not 1",

@@ -67,7 +67,7 @@ BAD = [
     ),
     (b'{"event": "StartContainer", "pod": {"pid": "x"}}', "1: no recorded event: pod.pid: must be a whole number"),
     (b'{"event": "UpdateContainer", "extra": 7}', "1: no recorded event: extra: must be a mapping, not a number"),
-    (b'\xff{"event"', "1: no text: the byte 0xff is not UTF-8"),
+    (b'\xff{"event"', "1: not a text: the byte 0xff is not UTF-8"),
     (b"[" * 100_000, "1: nested too deeply"),
 ]
 
