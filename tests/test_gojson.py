@@ -53,7 +53,7 @@ def test_what_go_refuses_is_refused_with_the_place() -> None:
 def test_an_error_says_what_is_wrong() -> None:
     reasons = {b"[": "end", b"[1 2]": "a comma", b'{"a" 1}': "colon", b"{1:1}": "key", b"[1 , ]": "a trailing comma"}
     more = {
-        b"{} x": "after the JSON value",
+        b"{} x": "text after",
         b"[\xc3]": "unexpected byte 0xc3",
         b"[" * (DEEP + 1): "deep",
         b'["a\tb"]': "string",

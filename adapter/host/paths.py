@@ -104,7 +104,7 @@ def read_argument(path: str) -> bytes:
 
 
 def text(data: bytes, place: str) -> str:
-    """Returns the decoded text of a file; `place` is its name in errors. Raises ConfigError with the wrong byte's line."""
+    """Returns the text of a file; `place` is its name in errors. Raises ConfigError with the wrong byte's line."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

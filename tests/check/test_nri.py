@@ -208,7 +208,7 @@ def test_a_file_that_cannot_be_understood_or_read_is_named(needed: Node) -> None
     for text, reason in (
         (b"imports = [", ": Invalid value (at end of document)"),
         (b"a = " + b"[" * 5000, ": nested too deeply"),
-        (b"\xff", ":1: no text: the byte 0xff is not UTF-8"),
+        (b"\xff", ":1: not a text: the byte 0xff is not UTF-8"),
         *((text.encode(), ": a value has the wrong type") for text in wrong),
     ):
         needed.write("more.toml", text)
