@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite(f"{__name__}.harness", f"{__name__}.process", f"{__name__}.gate")
+pytest.register_assert_rewrite(f"{__name__}.harness", f"{__name__}.process")

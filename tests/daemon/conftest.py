@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .harness import SAFETY, Node
+from .harness import Node, listening
 
 
 @pytest.fixture
@@ -25,8 +25,5 @@ def node(tmp_path: Path) -> Iterator[Node]:
 @pytest.fixture
 def listener(tmp_path: Path) -> Iterator[socket.socket]:
     """The NRI socket of the runtime that this process plays."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(str(tmp_path / "nri.sock"))
-        listening.listen()
-        listening.settimeout(SAFETY)
-        yield listening
+    with listening(tmp_path / "nri.sock") as made:
+        yield made

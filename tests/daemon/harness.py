@@ -1,4 +1,4 @@
-"""Runs the real command as containerd does, and plays the runtime to it: a socket, bytes, and its log.
+"""A node on which a test starts the real command, and the events about a pod and its containers that it plays.
 
 Nothing here sleeps or measures. What must come is waited for with one generous limit; that something came too early is
 proved by what still stands in its way (a `Gate`).
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,30 +16,107 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from adapter.wire import Code
+from adapter.nri import api
 
-from .gate import Gate
-from .messages import POD, container, launched, start, stop
-from .process import COMMAND, LATE, OVER, SAFETY, Daemon, spawn
-from .runtime import trunk_of_a_process
+from .process import COMMAND, SAFETY, Daemon, spawn, trunk_of_a_process
 
-__all__ = [
-    "COMMAND",
-    "LATE",
-    "OVER",
-    "POD",
-    "SAFETY",
-    "Daemon",
-    "Gate",
-    "Node",
-    "container",
-    "launched",
-    "patched",
-    "slow",
-    "start",
-    "stop",
-    "wait_for_run",
-]
+POD = api.PodSandbox(
+    id="pod-1",
+    name="web",
+    uid="u",
+    namespace="default",
+    labels={"app": "web"},
+    pid=4242,
+    linux=api.LinuxPodSandbox(cgroups_path="/pods/pod-1"),
+)
+
+
+def container(id_: str, annotations: Mapping[str, str] | None = None, pod: api.PodSandbox = POD) -> api.Container:
+    """A container of the pod."""
+    linux = api.LinuxContainer(cgroups_path=f"/pods/{id_}")
+    return api.Container(id=id_, pod_sandbox_id=pod.id, name=id_, pid=77, annotations=annotations, linux=linux)
+
+
+def create(id_: str, annotations: Mapping[str, str] | None = None) -> api.CreateContainerRequest:
+    return api.CreateContainerRequest(pod=POD, container=container(id_, annotations))
+
+
+def start(
+    id_: str, annotations: Mapping[str, str] | None = None, pod: api.PodSandbox = POD
+) -> api.StartContainerRequest:
+    return api.StartContainerRequest(pod=pod, container=container(id_, annotations, pod))
+
+
+def stop(id_: str, pod: api.PodSandbox = POD) -> api.StopContainerRequest:
+    return api.StopContainerRequest(pod=pod, container=container(id_, None, pod))
+
+
+def listed(id_: str, state: api.ContainerState.ValueType) -> api.SynchronizeRequest:
+    """What a runtime tells that has the pod with one container."""
+    told = container(id_)
+    told.state = state
+    return api.SynchronizeRequest(pods=[POD], containers=[told])
+
+
+def launched(name: str = "v010-adapter", idx: str = "00", fd: str = "3") -> dict[str, str]:
+    """The whole environment of a plugin that a runtime launched."""
+    return {"NRI_PLUGIN_NAME": name, "NRI_PLUGIN_IDX": idx, "NRI_PLUGIN_SOCKET": fd}
+
+
+def patched(*statements: str) -> list[str]:
+    """The command with something of it changed beforehand: what no argument of the command can change."""
+    code = [
+        "import functools, sys",
+        "from adapter import settings",
+        "from adapter.cli import command_line",
+        "from adapter.daemon import daemon",
+        "from adapter.monitoring import logs",
+        *statements,
+    ]
+    return [sys.executable, "-c", "\n".join([*code, "sys.exit(command_line.main([]))"])]
+
+
+def listening(path: Path) -> socket.socket:
+    """A runtime's NRI socket, in the place of one before."""
+    path.unlink(missing_ok=True)
+    made = socket.socket(socket.AF_UNIX)
+    made.settimeout(SAFETY)
+    made.bind(str(path))
+    made.listen()
+    return made
+
+
+class Gate:
+    """Where a plugin says that it has come and waits to be let on: two FIFOs, and nobody opens the second too early."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._paths = [directory / f"{name}.{end}" for end in ("arrived", "open")]
+        self._fds = []
+        for path in self._paths:
+            os.mkfifo(path)
+            self._fds.append(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+
+    @property
+    def script(self) -> str:
+        """The line of a shell script that stops there; `$$` is what `arrival` returns."""
+        return f'echo $$ >"{self._paths[0]}"; read -r _ <"{self._paths[1]}"'
+
+    def arrival(self) -> int:
+        """Waits for a plugin to arrive; returns its pid. It stays blocked until `let_on`."""
+        line = b""
+        while not line.endswith(b"\n"):
+            assert select.select([self._fds[0]], [], [], SAFETY)[0], "no plugin has arrived"
+            line += os.read(self._fds[0], 1)
+        return int(line)
+
+    def let_on(self) -> None:
+        """Lets one plugin go on."""
+        os.write(self._fds[1], b"\n")
+
+    def close(self) -> None:
+        """Lets everybody go on."""
+        for fd in self._fds:
+            os.close(fd)
 
 
 class Node:
@@ -77,13 +155,25 @@ class Node:
         path = self.path / f"{name}.requests"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
-    def runs(self, name: str) -> list[tuple[str, str]]:
+    def runs(self, name: str = "good") -> list[tuple[str, str]]:
         """State and id of those requests."""
         return [(request["state"], request["id"]) for request in self.requests(name)]
 
-    def gate(self, name: str = "gate") -> Gate:
-        self.gates.append(Gate(self.path, name))
-        return self.gates[-1]
+    def slow(self, name: str = "slow", when: str = "", gate: str = "gate") -> Gate:
+        """Installs a recording plugin that waits at a gate, at events only whose request contains a text."""
+        self.gates.append(made := Gate(self.path, gate))
+        record = self.record(name).removeprefix("IFS= read -r line; ")
+        self.plugin(name, f"IFS= read -r line; case \"$line\" in *'{when}'*) {made.script};; esac; {record}")
+        return made
+
+    def hook(self, name: str, path: Path | str, *stages: str, **when: Any) -> Path:
+        """Writes a hook file to `hooks.d`, for all containers unless told otherwise; returns the directory."""
+        folder = self.path / "hooks.d"
+        folder.mkdir(exist_ok=True)
+        hook = {"path": str(path), "env": ["PATH=/usr/bin:/bin"]}
+        content = {"version": "1.0.0", "hook": hook, "when": when or {"always": True}, "stages": stages}
+        (folder / f"{name}.json").write_text(json.dumps(content))
+        return folder
 
     # ---- configuration
 
@@ -91,17 +181,22 @@ class Node:
         """Writes a conf.json that lists these plugins."""
         self.write_conf(json.dumps({"version": "0.1", "plugins": [{"type": type_} for type_ in types]}))
 
-    def write_conf(self, text: str | bytes) -> None:
+    def write_conf(self, text: str) -> None:
         """Puts a conf.json into place by renaming."""
         new = self.conf_json.with_suffix(".new")
-        new.write_bytes(text.encode() if isinstance(text, str) else text)
+        new.write_text(text)
         new.rename(self.conf_json)
 
     def settings(self, legacy: Mapping[str, Any] | None = None, **more: Any) -> str:
         """The adapter's own configuration for this node: legacy plugins and nothing else, unless told otherwise."""
         own = {"config": str(self.conf_json), "path": [str(self.bin)], "sandboxes": "always", **(legacy or {})}
-        more = {"hooks": {"enabled": False}, **more}
         return json.dumps({"legacy": own, "hooks": {"enabled": False}, **more})
+
+    def file(self, legacy: Mapping[str, Any] | None = None, **more: Any) -> Path:
+        """Writes this configuration to a file."""
+        path = self.path / "adapter.yaml"
+        path.write_text(self.settings(legacy, **more))
+        return path
 
     # ---- daemons
 
@@ -127,18 +222,22 @@ class Node:
         """
         ours, theirs, runtime = trunk_of_a_process() if by_process else (*socket.socketpair(), None)
         ours.settimeout(SAFETY)
+        environ = {**self.state(), **(launched() if environ is None else environ)}
         with theirs:
-            fds = {3: theirs.fileno(), **(stray or {})}
-            daemon = spawn(
-                argv, {**self.state(), **(launched() if environ is None else environ)}, fds, ours, stderr, fresh=fresh
-            )
+            daemon = spawn(argv, environ, {3: theirs.fileno(), **(stray or {})}, ours, stderr, fresh=fresh)
         daemon.runtime = runtime
         self.daemons.append(daemon)
         return daemon
 
-    def launch(self, legacy: Mapping[str, Any] | None = None, *, by_process: bool = False, **more: Any) -> Daemon:
-        """Starts the command as containerd does and shakes hands; the settings come with Configure."""
-        return self.spawn(by_process=by_process).handshake(self.settings(legacy, **more))
+    def launch(
+        self, legacy: Mapping[str, Any] | None = None, *, by_process: bool = False, patch: str = "", **more: Any
+    ) -> Daemon:
+        """Starts the command as containerd does, `patched` if told so, and shakes hands with it.
+
+        The settings come with Configure.
+        """
+        argv = patched(patch) if patch else [COMMAND]
+        return self.spawn(argv, by_process=by_process).handshake(self.settings(legacy, **more))
 
     def external(
         self,
@@ -147,9 +246,14 @@ class Node:
         environ: Mapping[str, str] | None = None,
         fresh: bool = False,
     ) -> Daemon:
-        """Starts the command as an administrator does, and accepts its connection unless there is no listener."""
+        """Starts the command as an administrator does, and accepts its connection unless there is no listener.
+
+        It has a file with this node's settings and the node's NRI socket, unless it is given others, or `run`.
+        """
+        usual: list[str | Path] = [] if "-config" in arguments else ["-config", self.file()]
+        usual += [] if "-socket" in arguments or "run" in arguments else ["-socket", self.path / "nri.sock"]
         given = {"PATH": os.defpath, **self.state(), **(environ or {})}
-        daemon = spawn([COMMAND, *arguments], given, {}, None, "pipe", fresh=fresh)
+        daemon = spawn([COMMAND, *arguments, *usual], given, {}, None, "pipe", fresh=fresh)
         self.daemons.append(daemon)
         if listener is not None:
             daemon.accept(listener)
@@ -160,43 +264,11 @@ class Node:
         self.configure("good")
         id_ = f"proof-{next(self._ids)}"
         before = len(self.requests("good"))
-        for method, request in (("StartContainer", start(id_)), ("StopContainer", stop(id_))):
-            reply = daemon.call(method, request)
-            assert reply[1:3] == (Code.OK, ""), f"{method}: {reply}"
-        assert self.runs("good")[before:] == [("create", id_), ("delete", id_)], daemon.log
+        daemon.serves(start(id_), stop(id_))
+        assert self.runs()[before:] == [("create", id_), ("delete", id_)], daemon.log
 
     def close(self) -> None:
         for gate in self.gates:
             gate.close()
         for daemon in self.daemons:
             daemon.close()
-
-
-def patched(*statements: str) -> list[str]:
-    """The command with something of it changed beforehand: what no argument of the command can change."""
-    code = [
-        "import functools, sys",
-        "from adapter import settings",
-        "from adapter.cli import command_line",
-        "from adapter.daemon import daemon",
-        "from adapter.monitoring import logs",
-        *statements,
-    ]
-    return [sys.executable, "-c", "\n".join([*code, "sys.exit(command_line.main([]))"])]
-
-
-def slow(node: Node, gate: Gate, name: str = "slow", when: str = "*") -> None:
-    """Installs a plugin that waits at a gate, at every event or only at those `when` the request contains a text."""
-    waiting = f"case \"$line\" in *'{when}'*) {gate.script};; esac" if when != "*" else gate.script
-    node.plugin(
-        name, f"IFS= read -r line; {waiting}; printf '%s\\n' \"$line\" >>'{node.path}/{name}.requests'; echo '{{}}'"
-    )
-
-
-def wait_for_run(node: Node, daemon: Daemon, name: str, id_: str, state: str) -> None:
-    """Waits until a chain that goes on behind its answer has run a recording plugin: the next event of that id waits.
-
-    An event of the same id is answered only after the chains before it have ended.
-    """
-    assert daemon.call("StartContainer" if state == "delete" else "StopContainer", start(id_)).code == Code.OK
-    assert (state, id_) in node.runs(name)

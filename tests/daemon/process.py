@@ -20,7 +20,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from adapter.nri import api
-from adapter.nri.events import BY_EVENT, PLUGIN, RUNTIME
+from adapter.nri.events import PLUGIN, RUNTIME
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request, mux, ttrpc
 from adapter.wire.ttrpc import Type
 
@@ -62,10 +62,8 @@ class Daemon:
         self._rest = b""
         self.trunk = trunk
         self.connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
-        self.heard: list[ttrpc.Message] = []
-        """Every message of the Plugin service, those that answer no call of ours too."""
-        self._frames = mux.FrameReader()
-        self._messages = ttrpc.MessageReader()
+        self.configured = api.ConfigureResponse()
+        """What it has answered to Configure."""
 
     # ---- waiting
 
@@ -105,9 +103,6 @@ class Daemon:
             data = self.trunk.recv(1 << 16)
         except ConnectionResetError:  # it went with bytes of ours unread
             data = b""
-        for conn_id, payload in self._frames.receive_data(data):
-            if conn_id == PLUGIN_SERVICE:
-                self.heard += self._messages.receive_data(payload)
         for event in self.connection.receive_data(data):
             if isinstance(event, Request):
                 self.calls.append(event)
@@ -135,21 +130,26 @@ class Daemon:
     def is_running(self) -> bool:
         return self.exit_code is None and not select.select([self._pidfd], [], [], 0)[0]
 
+    def dropped(self) -> None:
+        """Waits until the daemon has closed the trunk."""
+        self.until(lambda: self._trunk_fd() < 0, "the end of the trunk")
+
     # ---- the runtime's part
 
-    def send(self, method: str, request: Message | bytes = b"", timeout: float = SAFETY, service: str = PLUGIN) -> int:
-        """Calls the plugin; returns the stream id of the call."""
-        payload = request if isinstance(request, bytes) else request.SerializeToString()
-        stream_id = self.connection.call(service, method, payload, timeout)
-        self.flush()
+    def send(self, call: str | Message, timeout: float = SAFETY, service: str = PLUGIN) -> int:
+        """Calls the plugin: with a request, or a method's name and nothing. Returns the stream id of the call."""
+        (stream_id,) = self.send_together(call, timeout=timeout, service=service)
         return stream_id
 
-    def send_together(self, *calls: tuple[str, Message, float]) -> list[int]:
-        """Sends calls in one piece; they are a method, a request and seconds each. Returns their stream ids."""
-        ids = [
-            self.connection.call(PLUGIN, method, request.SerializeToString(), timeout)
-            for method, request, timeout in calls
-        ]
+    def send_together(self, *calls: str | Message, timeout: float = SAFETY, service: str = PLUGIN) -> list[int]:
+        """Sends calls in one piece; returns their stream ids."""
+        ids = []
+        for call in calls:
+            method = (
+                call if isinstance(call, str) else type(call).__name__.removesuffix("Request").removesuffix("Event")
+            )
+            payload = b"" if isinstance(call, str) else call.SerializeToString()
+            ids.append(self.connection.call(service, method, payload, timeout))
         self.flush()
         return ids
 
@@ -159,15 +159,11 @@ class Daemon:
         self.connection.data_to_send()
         return stream_id
 
-    def send_envelope(self, envelope: bytes, type_: Type = Type.REQUEST) -> int:
-        """Sends a message with any content under the next stream id, and returns that."""
+    def send_envelope(self, envelope: bytes) -> int:
+        """Sends a request with any content under the next stream id, and returns that."""
         stream_id = self.next_stream_id()
-        self.send_message(stream_id, envelope, type_)
+        self.send_bytes(mux.frames(PLUGIN_SERVICE, ttrpc.message(stream_id, Type.REQUEST, envelope)))
         return stream_id
-
-    def send_message(self, stream_id: int, envelope: bytes, type_: Type = Type.REQUEST) -> None:
-        """Sends a message with any content and stream id to the Plugin service."""
-        self.send_bytes(mux.frames(PLUGIN_SERVICE, ttrpc.message(stream_id, type_, envelope)))
 
     def reply(self, stream_id: int) -> Reply:
         """Waits for the answer to a call."""
@@ -175,14 +171,21 @@ class Daemon:
         assert stream_id in self.replies, "the trunk was closed instead of an answer; the log:\n" + "\n".join(self.log)
         return self.replies[stream_id]
 
-    def call(self, method: str, request: Message | bytes = b"", timeout: float = SAFETY) -> Reply:
+    def call(self, call: str | Message, timeout: float = SAFETY) -> Reply:
         """Calls the plugin and waits for its answer."""
-        return self.reply(self.send(method, request, timeout))
+        return self.reply(self.send(call, timeout))
 
-    def changed(self, event: api.Event.ValueType, pod: api.PodSandbox, of: api.Container | None = None) -> Reply:
-        """Sends an event as runtimes with NRI <= 0.11 do."""
-        assert event in BY_EVENT
-        return self.call("StateChange", api.StateChangeEvent(event=event, pod=pod, container=of))
+    def serves(self, *calls: str | Message, timeout: float = SAFETY) -> None:
+        """Calls the plugin once after the other; each call succeeds."""
+        for call in calls:
+            reply = self.call(call, timeout)
+            assert reply[1:3] == (Code.OK, ""), f"{call}: {reply}"
+
+    def created(self, request: Message, timeout: float = SAFETY) -> api.ContainerAdjustment:
+        """Plays a creation, which succeeds; returns what is adjusted."""
+        reply = self.call(request, timeout)
+        assert reply.code == Code.OK, reply.message
+        return api.CreateContainerResponse.FromString(reply.payload).adjust
 
     def request(self) -> Request:
         """Waits for the plugin's next call."""
@@ -215,27 +218,26 @@ class Daemon:
         return api.RegisterPluginRequest.FromString(request.payload)
 
     def configure(
-        self, config: str = "", name: str = "test", version: str = "v1.0.0", nri: str = "v0.12.5"
-    ) -> api.ConfigureResponse:
-        """Configures the plugin, which accepts."""
+        self, config: str = "", name: str = "test", version: str = "v1.0.0", nri: str = "v0.12.5", timeout: int = 60_000
+    ) -> None:
+        """Configures the plugin, which accepts; `timeout` are the milliseconds of a call that names none."""
         request = api.ConfigureRequest(
             config=config,
             runtime_name=name,
             runtime_version=version,
             registration_timeout=60_000,
-            request_timeout=60_000,
+            request_timeout=timeout,
             NRI_version=nri,
         )
-        reply = self.call("Configure", request)
+        reply = self.call(request)
         assert reply.code == Code.OK, reply.message
-        return api.ConfigureResponse.FromString(reply.payload)
+        self.configured = api.ConfigureResponse.FromString(reply.payload)
 
-    def handshake(self, config: str = "") -> Daemon:
-        """Accepts, configures and synchronises the plugin."""
+    def handshake(self, config: str = "", told: Message | None = None, **runtime: Any) -> Daemon:
+        """Accepts, configures and synchronises the plugin, as a runtime that has nothing unless `told`."""
         self.registration()
-        self.configure(config)
-        reply = self.call("Synchronize", api.SynchronizeRequest())
-        assert reply.code == Code.OK, reply.message
+        self.configure(config, **runtime)
+        self.serves(told or api.SynchronizeRequest())
         return self
 
     def accept(self, listener: socket.socket) -> None:
@@ -243,7 +245,6 @@ class Daemon:
         self.trunk, _ = listener.accept()
         self.trunk.settimeout(SAFETY)
         self.connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
-        self._frames, self._messages = mux.FrameReader(), ttrpc.MessageReader()
         self.calls.clear()
         self.replies.clear()
 
@@ -262,9 +263,15 @@ class Daemon:
     def signal(self, number: int) -> None:
         signal.pidfd_send_signal(self._pidfd, number)
 
+    def end(self) -> None:
+        """Asks it to end, and waits until it has."""
+        self.signal(signal.SIGTERM)
+        assert self.ended() == 0
+
     def kill(self) -> None:
-        """Kills all of its processes, and the programs that these run."""
+        """Kills all of its processes, and the programs that these run; waits for the end."""
         kill_tree(self.pid)
+        self.ended()
 
     # ---- looking at the process
 
@@ -360,6 +367,29 @@ def spawn(
     finally:
         if writing >= 0:
             os.close(writing)
+
+
+_RUNTIME = """
+import signal, socket, sys
+pair = socket.socketpair()
+with socket.socket(fileno=int(sys.argv[1])) as control:
+    socket.send_fds(control, [b"."], [end.fileno() for end in pair])
+for end in pair:
+    end.close()
+signal.pause()
+"""
+
+
+def trunk_of_a_process() -> tuple[socket.socket, socket.socket, subprocess.Popen[bytes]]:
+    """Makes the two ends of a trunk whose runtime, as the kernel knows it, is a process that a test can end."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        command = [sys.executable, "-I", "-S", "-c", _RUNTIME, str(theirs.fileno())]
+        runtime = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        _, fds, _, _ = socket.recv_fds(ours, 1, 2)
+    for fd in fds:
+        os.set_inheritable(fd, False)
+    return socket.socket(fileno=fds[0]), socket.socket(fileno=fds[1]), runtime
 
 
 def executed(words: list[str], environ: Mapping[str, str], fds: Mapping[int, int]) -> int:

@@ -7,85 +7,42 @@ from __future__ import annotations
 
 import json
 
-import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
+from google.protobuf.message import Message
 
+from adapter.nri import api
 from adapter.nri.events import PLUGIN, RUNTIME
 from adapter.proto import ttrpc_pb2
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, mux, ttrpc
 from adapter.wire.ttrpc import Type
 
-from .harness import Daemon, Node, patched, start, stop
+from .harness import POD, Node, container, create, patched, start, stop
 
 GARBAGE = b"\xff" * 100
 NOT_UTF_8 = b"\x0a\x04\x0a\x02\xff\xfe\x12\x04\x0a\x02\xff\xfe"
 HOSTILE = "$(touch /tmp/x) `id` ../../etc \0 \n\r\x1b[31m \u2028 \U0001f600 \x7f %s %d {0} <&>"
 
 
-@pytest.fixture
-def daemon(node: Node) -> Daemon:
-    node.configure("good")
-    return node.launch()
-
-
-def envelope(method: str, payload: bytes) -> bytes:
-    return ttrpc_pb2.Request(service=PLUGIN, method=method, payload=payload).SerializeToString()
-
-
-def refusal(daemon: Daemon, stream_id: int) -> tuple[int, str]:
-    """Waits for a message with that stream id, whether or not it was ours; returns the status it carries."""
-
-    def heard() -> list[ttrpc.Message]:
-        return [message for message in daemon.heard if message.stream_id == stream_id]
-
-    before = len(heard())
-    daemon.until(lambda: len(heard()) > before, f"an answer on stream {stream_id}")
-    message = heard()[-1]
-    assert message.type == Type.RESPONSE
-    assert message.envelope is not None
-    status = ttrpc_pb2.Response.FromString(message.envelope).status
-    return status.code, status.message
-
-
-def closed(daemon: Daemon) -> None:
-    daemon.until(lambda: daemon.trunk is not None and daemon.trunk.fileno() < 0, "the end of the trunk")
-    daemon.end_runtime()
-
-
-def test_an_oversized_frame_costs_the_connection_with_one_line(node: Node) -> None:
-    daemon = node.launch(by_process=True)
-    daemon.send_bytes(mux.HEADER.pack(PLUGIN_SERVICE, mux.MAX_PAYLOAD + 1))
-    closed(daemon)
-    assert daemon.ended() == 0
-    (line,) = [line for line in daemon.log if "ERROR" in line]
-    assert line.endswith(f"ERROR connection 1: a frame of {mux.MAX_PAYLOAD + 1} bytes, at most {mux.MAX_PAYLOAD}")
-
-
-def test_an_oversized_frame_is_the_end_only_when_the_chains_under_way_have_ended(node: Node) -> None:
-    gate = node.gate()
-    node.plugin("slow", f"{gate.script}; {node.record('slow')}")
+def test_a_frame_that_is_oversized_costs_the_connection_when_the_chains_under_way_have_ended(node: Node) -> None:
+    gate = node.slow()
     node.configure("slow")
     daemon = node.launch(by_process=True)
-    daemon.send("StartContainer", start("ctr"))
+    daemon.send(start("ctr"))
     gate.arrival()
-    daemon.send_bytes(mux.HEADER.pack(PLUGIN_SERVICE, 1 << 31))
-    daemon.logged("ERROR connection 1: a frame of 2147483648 bytes")
-    closed(daemon)
+    daemon.send_bytes(mux.HEADER.pack(PLUGIN_SERVICE, mux.MAX_PAYLOAD + 1))
+    daemon.dropped()
+    daemon.end_runtime()
     daemon.logged("INFO the runtime has ended")
     assert daemon.is_running()
     gate.let_on()
     assert daemon.ended() == 0
     assert node.runs("slow") == [("create", "ctr")]
+    (line,) = [line for line in daemon.log if "ERROR" in line]
+    assert line.endswith(f"ERROR connection 1: a frame of {mux.MAX_PAYLOAD + 1} bytes, at most {mux.MAX_PAYLOAD}")
 
 
-def test_a_runtime_that_goes_in_the_middle_of_a_frame_is_gone_and_that_is_all(node: Node) -> None:
-    daemon = node.launch(by_process=True)
-    daemon.send_bytes(mux.HEADER.pack(1, 100) + b"x" * 99)
-    daemon.end_runtime()
-    assert daemon.ended() == 0
-    assert daemon.log[-1].endswith("INFO the runtime has ended")
-
-
-def test_garbage_from_the_first_byte_costs_the_connection_with_one_line(node: Node) -> None:
+def test_garbage_from_the_first_byte_costs_the_connection_and_half_a_frame_only_its_sender(node: Node) -> None:
     daemon = node.spawn(by_process=True)
     daemon.send_bytes(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     daemon.logged("ERROR")
@@ -93,33 +50,42 @@ def test_garbage_from_the_first_byte_costs_the_connection_with_one_line(node: No
     assert daemon.ended() == 0
     expected = f"ERROR connection {0x47455420}: a frame of {0x2F204854} bytes, at most {mux.MAX_PAYLOAD}"
     assert daemon.log[0].endswith(expected)
+    daemon = node.launch(by_process=True)
+    daemon.send_bytes(mux.HEADER.pack(1, 100) + b"x" * 99)
+    daemon.end_runtime()
+    assert daemon.ended() == 0
+    assert daemon.log[-1].endswith("INFO the runtime has ended")
 
 
-def test_an_oversized_message_is_refused_and_skipped_and_the_largest_is_served(node: Node, daemon: Daemon) -> None:
+def test_an_oversized_message_is_refused_and_skipped_and_the_largest_reaches_the_plugin(node: Node) -> None:
+    daemon = node.launch()
     length, stream_id = ttrpc.MAX_LENGTH + 1, daemon.next_stream_id()
     message = ttrpc.HEADER.pack(length, stream_id, Type.REQUEST, 0) + b"\xff" * length
     for begin in range(0, len(message), 1 << 20):
         chunk = message[begin : begin + (1 << 20)]
         daemon.send_bytes(mux.HEADER.pack(PLUGIN_SERVICE, len(chunk)) + chunk)
-    code, text = refusal(daemon, stream_id)
-    assert (code, str(ttrpc.MAX_LENGTH) in text) == (Code.RESOURCE_EXHAUSTED, True)
+    reply = daemon.reply(stream_id)
+    assert (reply.code, str(ttrpc.MAX_LENGTH) in reply.message) == (Code.RESOURCE_EXHAUSTED, True)
     node.plugin("whole", f"cat >'{node.path}/request'; echo '{{}}'")
-    node.configure("whole")
+    node.plugin("deaf", "exec <&-; echo '{}'")
+    node.configure("deaf", "whole")
     size = ttrpc.MAX_LENGTH - len(start("ctr", {"big": ""}).SerializeToString()) - 200
-    assert daemon.call("StartContainer", start("ctr", {"big": "x" * size})).code == Code.OK
+    daemon.serves(start("ctr", {"big": "x" * size}))
     assert json.loads((node.path / "request").read_bytes())["spec"]["annotations"] == {"big": "x" * size}
 
 
-def test_what_cannot_be_decoded_or_is_not_known_is_refused(node: Node, daemon: Daemon) -> None:
+def test_what_cannot_be_decoded_or_is_not_known_is_refused(node: Node) -> None:
+    daemon = node.launch()
     for content in (GARBAGE, b"\x0a\xff", b"\x0a\x02\xff\xfe", b"\x08"):
         reply = daemon.reply(daemon.send_envelope(content))
         assert (reply.code, reply.message[:21]) == (Code.INVALID_ARGUMENT, "undecodable request: "), content
     for method in ("StartContainer", "RunPodSandbox", "StateChange", "Synchronize", "Configure"):
         for payload in (GARBAGE, NOT_UTF_8):
-            reply = daemon.reply(daemon.send_envelope(envelope(method, payload)))
+            request = ttrpc_pb2.Request(service=PLUGIN, method=method, payload=payload)
+            reply = daemon.reply(daemon.send_envelope(request.SerializeToString()))
             assert (reply.code, reply.message[:12]) == (Code.INTERNAL, "undecodable "), method
     for service, method in ((PLUGIN, "Explode"), (PLUGIN, ""), ("", ""), (RUNTIME, "RegisterPlugin")):
-        assert daemon.reply(daemon.send(method, b"", service=service)).code == Code.UNIMPLEMENTED, (service, method)
+        assert daemon.reply(daemon.send(method, service=service)).code == Code.UNIMPLEMENTED, (service, method)
     node.still_serves(daemon)
 
 
@@ -133,28 +99,102 @@ def test_an_undecodable_answer_to_the_registration_is_a_refusal(node: Node) -> N
 
 
 def test_events_before_configure_and_synchronize_and_about_nothing_are_answered(node: Node) -> None:
-    config = node.path / "adapter.yaml"
-    config.write_text(node.settings())
-    daemon = node.spawn(patched(f"settings.DEFAULT_PATH = {str(config)!r}"))
+    daemon = node.spawn(patched(f"settings.DEFAULT_PATH = {str(node.file())!r}"))
     registration = daemon.request()
     methods = ("CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemovePodSandbox")
-    assert [daemon.call(method).code for method in methods] == [Code.OK] * 5
+    daemon.serves(*methods)
     daemon.answer(registration)
     daemon.configure()
-    assert daemon.call("Synchronize").code == Code.OK
-    assert [daemon.call(method).code for method in ("RunPodSandbox", *methods)] == [Code.OK] * 6
+    daemon.serves("Synchronize", "RunPodSandbox", *methods)
     node.still_serves(daemon)
 
 
-def test_what_pods_may_choose_reaches_the_plugin_as_it_is(node: Node, daemon: Daemon) -> None:
-    assert daemon.call("StopContainer", stop("stranger")).code == Code.OK
-    assert node.runs("good") == []
-    assert daemon.call("StartContainer", start("ctr", {HOSTILE: HOSTILE})).code == Code.OK
+def test_what_pods_may_choose_reaches_the_plugin_as_it_is(node: Node) -> None:
+    node.configure("good")
+    daemon = node.launch()
+    daemon.serves(stop("stranger"), start("ctr", {HOSTILE: HOSTILE}))
     (request,) = node.requests("good")
     assert request["spec"]["annotations"] == {HOSTILE: HOSTILE}
     ids = [HOSTILE, "x" * 100_000, "/", "..", "%n"]
-    for id_ in ids:
-        assert daemon.call("StartContainer", start(id_)).code == Code.OK
-        assert daemon.call("StopContainer", stop(id_)).code == Code.OK
-    assert [id_ for state, id_ in node.runs("good") if state == "delete"] == ids
+    daemon.serves(*(event(id_) for id_ in ids for event in (start, stop)))
+    assert [id_ for state, id_ in node.runs() if state == "delete"] == ids
     node.still_serves(daemon)
+
+
+# ---- a protocol that is later than ours: with more fields in every message, an event and a method more
+
+NEW_EVENT = 15
+NEW_FIELDS = {
+    "ConfigureRequest": ("capabilities", 7, Field.TYPE_INT64),
+    "RunPodSandboxRequest": ("ips", 2, Field.TYPE_STRING),
+}
+
+
+def later() -> descriptor_pool.DescriptorPool:
+    file = descriptor_pb2.FileDescriptorProto()
+    api.DESCRIPTOR.CopyToProto(file)
+    for message in file.message_type:
+        message.field.add(name="later", number=500, type=Field.TYPE_STRING, label=Field.LABEL_OPTIONAL)
+        if message.name in NEW_FIELDS:
+            name, number, type_ = NEW_FIELDS[message.name]
+            message.field.add(name=name, number=number, type=type_, label=Field.LABEL_REPEATED)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return pool
+
+
+LATER = later()
+
+
+def of_later(message: Message) -> Message:
+    """A message of ours as the later protocol has it, with all that is new in it."""
+    found = LATER.FindMessageTypeByName(message.DESCRIPTOR.full_name)
+    made: Message = message_factory.GetMessageClass(found)()
+    made.MergeFromString(message.SerializeToString())
+    fill(made)
+    return made
+
+
+def fill(message: Message) -> None:
+    """Sets what is new in a message, and in those inside it."""
+    for name, value in (("later", "x"), ("capabilities", -1), ("ips", "fd00::1")):
+        if name in message.DESCRIPTOR.fields_by_name:
+            setattr(message, name, value) if name == "later" else getattr(message, name).append(value)
+    for field, value in message.ListFields():
+        if field.message_type and not field.message_type.GetOptions().map_entry:
+            for part in value if field.is_repeated else [value]:
+                fill(part)
+
+
+def test_a_later_runtime_is_served_as_todays(node: Node) -> None:
+    of = container("ctr", {"a": "b"})
+    configure = api.ConfigureRequest(config=node.settings(), NRI_version="v0.12.5", request_timeout=60_000)
+    calls: list[Message] = [
+        configure,
+        api.SynchronizeRequest(pods=[POD]),
+        api.RunPodSandboxRequest(pod=POD),
+        create("ctr", {"a": "b"}),
+        start("ctr"),
+        api.StateChangeEvent(event=NEW_EVENT, pod=POD, container=of),  # type: ignore[arg-type]
+        api.StateChangeEvent(event=api.START_CONTAINER, pod=POD, container=container("old")),
+        stop("ctr"),
+    ]
+    answers, requests = [], []
+    for is_later in (False, True):
+        node.configure("good")
+        (node.path / "good.requests").unlink(missing_ok=True)
+        daemon = node.spawn()
+        empty = of_later(api.Empty()) if is_later else api.Empty()
+        daemon.connection.respond(daemon.request().stream_id, empty.SerializeToString())
+        replies = [daemon.call(of_later(message) if is_later else message) for message in calls]
+        assert [reply.code for reply in replies] == [Code.OK] * len(calls), replies
+        answers.append([reply.payload for reply in replies])
+        requests.append(node.requests("good"))
+        assert daemon.call("ActivatePodSandbox").code == Code.UNIMPLEMENTED
+        node.still_serves(daemon)
+        daemon.kill()
+    assert answers[0] == answers[1]
+    assert requests[0] == requests[1]
+    creates = [("create", id_) for id_ in ("pod-1", "ctr", "old")]
+    assert [(request["state"], request["id"]) for request in requests[1]] == [*creates, ("delete", "ctr")]
+    assert api.ConfigureResponse.FromString(answers[1][0]).events >> NEW_EVENT - 1 == 0

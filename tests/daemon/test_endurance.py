@@ -12,8 +12,9 @@ from adapter.nri import api
 from adapter.wire import Code
 from tests.peers.harness import golden
 
-from .harness import SAFETY, Daemon, Node, container, patched, start, stop
-from .test_end import LONG_ERROR, failed
+from .harness import Node, container, start, stop
+from .process import Daemon
+from .test_end import failed
 
 MISBEHAVING = {
     "fails": 'echo \'{"error":"no"}\'',
@@ -28,8 +29,7 @@ MISBEHAVING = {
 
 def settled(daemon: Daemon) -> None:
     """Waits until what the daemon does behind its last answer is done: it does one thing at a time."""
-    for _ in range(2):
-        assert daemon.call("CreateContainer").code == Code.OK
+    daemon.serves("CreateContainer", "CreateContainer")
 
 
 def test_events_of_all_kinds_leave_no_descriptor_and_no_process_behind(node: Node) -> None:
@@ -45,8 +45,7 @@ def test_events_of_all_kinds_leave_no_descriptor_and_no_process_behind(node: Nod
     descriptors = daemon.descriptors()
     for number in range(2 * len(kinds)):
         node.configure("good", kinds[number % len(kinds)])
-        assert daemon.call("StartContainer", start(f"ctr-{number}")).code == Code.OK
-        assert daemon.call("StopContainer", stop(f"ctr-{number}")).code == Code.OK
+        daemon.serves(start(f"ctr-{number}"), stop(f"ctr-{number}"))
     daemon.until(lambda: len([line for line in daemon.log if "has ended: killed by" in line]) == 4, "the end of all")
     settled(daemon)
     assert (daemon.children(), daemon.descriptors()) == ({}, descriptors)
@@ -67,15 +66,15 @@ Adapter.reload = count
 """
 
 
-def life(number: int) -> list[tuple[str, Message, float]]:
+def life(number: int) -> list[Message]:
     ctr, pod = f"ctr-{number}", api.PodSandbox(id=f"pod-{number}", labels={"app": "web"}, pid=4242)
     return [
-        ("RunPodSandbox", api.RunPodSandboxRequest(pod=pod), SAFETY),
-        ("StartContainer", start(ctr, {"some": "annotation"}, pod), SAFETY),
-        ("StopContainer", stop(ctr, pod), SAFETY),
-        ("RemoveContainer", api.RemoveContainerRequest(pod=pod, container=container(ctr, None, pod)), SAFETY),
-        ("StopPodSandbox", api.StopPodSandboxRequest(pod=pod), SAFETY),
-        ("RemovePodSandbox", api.RemovePodSandboxRequest(pod=pod), SAFETY),
+        api.RunPodSandboxRequest(pod=pod),
+        start(ctr, {"some": "annotation"}, pod),
+        stop(ctr, pod),
+        api.RemoveContainerRequest(pod=pod, container=container(ctr, None, pod)),
+        api.StopPodSandboxRequest(pod=pod),
+        api.RemovePodSandboxRequest(pod=pod),
     ]
 
 
@@ -83,7 +82,7 @@ def test_lives_of_pods_leave_no_object_behind(node: Node) -> None:
     """None of the adapter's classes or a message, counted on SIGHUP. Cancelled timers are searched for now and then."""
     node.plugin("quick", "echo '{}'")
     node.configure("quick")
-    daemon = node.spawn(patched(COUNT)).handshake(node.settings())
+    daemon = node.launch(patch=COUNT)
     counts = []
     for lives in (range(60), range(60, 120), range(120, 180)):
         for number in lives:
@@ -98,11 +97,9 @@ def test_lives_of_pods_leave_no_object_behind(node: Node) -> None:
 
 def test_a_runtime_that_does_not_read_costs_no_event_and_gets_every_answer_when_it_reads(node: Node) -> None:
     """Its answers are long enough to fill any socket: the daemon can write them only when they are read."""
-    node.plugin("bad", LONG_ERROR)
-    node.configure("bad")
     daemon = node.launch()
-    calls = failed(daemon, 5)
-    calls.append(daemon.send("StartContainer", start("one-more")))  # while the others' answers stand in its way
+    calls = failed(node, daemon)
+    calls.append(daemon.send(start("one-more")))  # while the others' answers stand in its way
     daemon.logged("ERROR create of container default/web/one-more (one-more): ")
     for call in calls:
         assert daemon.reply(call).message.startswith("plugin: bad: xxxx")
@@ -112,13 +109,12 @@ def test_a_runtime_that_does_not_read_costs_no_event_and_gets_every_answer_when_
 def test_a_hundred_events_in_one_piece_are_all_served(node: Node) -> None:
     node.configure("good")
     daemon = node.launch()
-    calls = daemon.send_together(*(("StartContainer", start(f"ctr-{number}"), 60.0) for number in range(100)))
+    calls = daemon.send_together(*(start(f"ctr-{number}") for number in range(100)))
     assert {daemon.reply(call).code for call in calls} == {Code.OK}
-    assert sorted(node.runs("good")) == sorted(("create", f"ctr-{number}") for number in range(100))
+    assert sorted(node.runs()) == sorted(("create", f"ctr-{number}") for number in range(100))
 
 
 def test_a_daemon_that_has_run_out_of_descriptors_says_so_and_recovers(node: Node) -> None:
-    node.configure("good")
     daemon = node.launch()
     node.still_serves(daemon)
     settled(daemon)
@@ -126,9 +122,9 @@ def test_a_daemon_that_has_run_out_of_descriptors_says_so_and_recovers(node: Nod
     hard = resource.prlimit(daemon.server, resource.RLIMIT_NOFILE)[1]
     for spare in range(1, 8):
         resource.prlimit(daemon.server, resource.RLIMIT_NOFILE, (len(descriptors) + spare, hard))
-        reply = daemon.call("StartContainer", start(f"ctr-{spare}"))
+        reply = daemon.call(start(f"ctr-{spare}"))
         assert reply.message in ("", f"plugin: good: {node.bin}/good: Too many open files")
-    assert daemon.call("StartContainer", start("enough")).code == Code.OK, "it takes seven at most"
+    assert reply.code == Code.OK, "it takes seven at most"
     resource.prlimit(daemon.server, resource.RLIMIT_NOFILE, (hard, hard))
     settled(daemon)
     assert (daemon.children(), daemon.descriptors()) == ({}, descriptors)
@@ -141,8 +137,7 @@ def test_an_event_right_behind_the_answer_to_a_synchronize_in_parts_finds_its_co
     pod = ParseDict(dict(told.pod), api.PodSandbox(), ignore_unknown_fields=True)
     container = ParseDict(dict(told.container or {}), api.Container(), ignore_unknown_fields=True)
     container.state = api.CONTAINER_RUNNING
-    node.plugin("a", node.record("a"))
-    node.configure("a")
+    node.configure("good")
     daemon = node.spawn()
     daemon.registration()
     daemon.configure(node.settings())
@@ -153,6 +148,6 @@ def test_an_event_right_behind_the_answer_to_a_synchronize_in_parts_finds_its_co
             container.id = f"c{number}"
             part.pods.append(pod)
             part.containers.append(container)
-        assert daemon.call("Synchronize", part).code == Code.OK
-    assert daemon.call("StopContainer", stop("c4999")).code == Code.OK
-    assert node.runs("a") == [("delete", "c4999")]
+        daemon.serves(part)
+    daemon.serves(stop("c4999"))
+    assert node.runs() == [("delete", "c4999")]

@@ -8,12 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from adapter.nri import api
 from adapter.wire import Code
 
-from .harness import COMMAND, POD, Daemon, Node, container, patched, start, stop
+from .harness import Node, listed, patched, start, stop
+from .process import COMMAND, Daemon
 
 
 def after(shell: str, command: Sequence[str | Path] = (COMMAND,)) -> list[str | Path]:
@@ -30,7 +29,7 @@ def test_a_parent_that_ignores_sigchld_does_no_harm(node: Node) -> None:
     node.plugin("good", "exit 3")
     node.configure("good")
     daemon = node.spawn([sys.executable, "-c", code, COMMAND]).handshake(node.settings())
-    assert "exit code 3" in daemon.call("StartContainer", start("ctr")).message
+    assert "exit code 3" in daemon.call(start("ctr")).message
     assert not any("bug" in line for line in daemon.log)
 
 
@@ -45,7 +44,7 @@ def test_plugins_have_the_umask_022_and_the_daemons_limit_of_descriptors_and_the
     node.plugin("tells", f"(umask; ulimit -Sn) >'{node.path}/told'; echo '{{}}'")
     node.configure("tells")
     daemon = node.spawn(after("umask 0177; ulimit -Sn 400")).handshake(node.settings())
-    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
+    daemon.serves(start("ctr"))
     assert (node.path / "told").read_text() == "0022\n400\n"
     soft, hard = resource.prlimit(daemon.server, resource.RLIMIT_NOFILE)
     assert soft == hard
@@ -53,10 +52,10 @@ def test_plugins_have_the_umask_022_and_the_daemons_limit_of_descriptors_and_the
 
 def test_a_missing_pidfd_open_is_said_once_at_the_start(node: Node) -> None:
     node.configure("good")
-    daemon = node.spawn(patched("import os", "del os.pidfd_open")).handshake(node.settings())
+    daemon = node.launch(patch="import os; del os.pidfd_open")
     for _ in range(2):
-        assert "pidfd_open" in daemon.call("StartContainer", start("ctr")).message
-    assert daemon.call("StopContainer", stop("ctr")).code == Code.OK
+        assert "pidfd_open" in daemon.call(start("ctr")).message
+    daemon.serves(stop("ctr"))
     assert daemon.log[0].partition("ERROR ")[2].startswith("no program can be run: pidfd_open (Linux 5.3) is missing")
     assert len([line for line in daemon.log if "no program can be run" in line]) == 1
 
@@ -67,14 +66,8 @@ def test_a_missing_pidfd_open_is_said_once_at_the_start(node: Node) -> None:
 def test_a_second_synchronize_is_answered_and_loses_and_doubles_nothing(node: Node) -> None:
     node.configure("good")
     daemon = node.launch()
-    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
-    ctr = container("ctr")
-    ctr.state = api.CONTAINER_RUNNING
-    state = api.SynchronizeRequest(pods=[POD], containers=[ctr])
-    assert daemon.call("Synchronize", state).code == Code.OK
-    assert daemon.call("StopContainer", stop("ctr")).code == Code.OK
-    assert daemon.call("StopContainer", stop("ctr")).code == Code.OK
-    assert node.runs("good") == [("create", "ctr"), ("delete", "ctr")]
+    daemon.serves(start("ctr"), listed("ctr", api.CONTAINER_RUNNING), stop("ctr"), stop("ctr"))
+    assert node.runs() == [("create", "ctr"), ("delete", "ctr")]
     assert not any("ERROR" in line or "WARNING" in line for line in daemon.log)
 
 
@@ -83,8 +76,7 @@ def test_a_signal_that_asks_for_no_end_does_not_end_it(node: Node) -> None:
     for name in ("SIGHUP", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE", "SIGCHLD"):
         daemon.signal(signal.Signals[name])
         node.still_serves(daemon)
-    daemon.signal(signal.SIGTERM)
-    assert daemon.ended() == 0
+    daemon.end()
 
 
 def reload(daemon: Daemon) -> str:
@@ -95,29 +87,16 @@ def reload(daemon: Daemon) -> str:
     return line.partition("SIGHUP: ")[2]
 
 
-@pytest.fixture
-def config(node: Node) -> Path:
-    return node.path / "adapter.yaml"
-
-
-@pytest.fixture
-def daemon(node: Node, config: Path) -> Daemon:
-    """A daemon that has its configuration from a file."""
-    config.write_text(node.settings())
-    return node.spawn(patched(f"settings.DEFAULT_PATH = {str(config)!r}")).handshake()
-
-
-def test_sighup_has_the_configuration_read_again_names_what_needs_a_restart_and_what_is_wrong(
-    node: Node, config: Path, daemon: Daemon
-) -> None:
+def test_sighup_has_the_configuration_read_again_names_what_needs_a_restart_and_what_is_wrong(node: Node) -> None:
+    config = node.file()
+    daemon = node.spawn(patched(f"settings.DEFAULT_PATH = {str(config)!r}")).handshake()
     config.write_text("log: {level: debug}\nunheardOf: 1\n")
     said = reload(daemon)
     assert said.startswith(f"{config}:2: unheardOf: unknown key")
     assert said.endswith("(the configuration stays as it was)")
     node.still_serves(daemon)
     assert not any("DEBUG" in line for line in daemon.log)
-    changed = {"hostRoot": "/host", "runtime": {"failRequest": True}, "log": {"level": "debug"}}
-    config.write_text(node.settings({"timeout": 1}, **changed))
+    node.file({"timeout": 1}, hostRoot="/host", runtime={"failRequest": True}, log={"level": "debug"})
     for _ in range(2):
         assert reload(daemon) == (
             "the configuration has been read again, the settings of the log are in force; "
@@ -125,7 +104,7 @@ def test_sighup_has_the_configuration_read_again_names_what_needs_a_restart_and_
         )
     node.still_serves(daemon)
     daemon.logged("DEBUG create of container default/web/proof-2 (proof-2): good: done")
-    config.write_text(node.settings())
+    node.file()
     assert reload(daemon).endswith("in force")
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from adapter.daemon import guard
 from adapter.daemon.guard import FIRST_WAIT, Launch
-from adapter.wire import Code
 from tests.processes import gone
 
-from .harness import COMMAND, Daemon, Node, start, stop
+from .harness import Node, start, stop
+from .process import COMMAND, Daemon
 
 
 def launch(node: Node, *, by_process: bool = False) -> Daemon:
@@ -32,16 +32,15 @@ def test_a_server_that_is_killed_comes_back_as_an_external_plugin_each_time_and_
 ) -> None:
     daemon = launch(node)
     first = daemon.server
-    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
+    daemon.serves(start("ctr"))
     kill(first)
-    daemon.until(lambda: daemon.trunk is not None and daemon.trunk.fileno() < 0, "the end of the trunk")
+    daemon.dropped()
     daemon.accept(listener)
     request = daemon.registration()
     assert (request.plugin_idx, request.plugin_name) == ("00", "v010-adapter")
     daemon.configure()
-    assert daemon.call("Synchronize").code == Code.OK
-    assert daemon.call("StopContainer", stop("ctr")).code == Code.OK
-    assert node.runs("good") == [("create", "ctr"), ("delete", "ctr")]
+    daemon.serves("Synchronize", stop("ctr"))
+    assert node.runs() == [("create", "ctr"), ("delete", "ctr")]
     assert daemon.server != first
     kill(daemon.server)
     daemon.accept(listener)
@@ -83,12 +82,14 @@ def test_an_adapter_whose_launched_process_is_killed_joins_again_and_so_does_its
     node.still_serves(daemon.handshake())
 
 
-def test_with_the_runtime_everything_ends(node: Node) -> None:
+def test_with_the_runtime_everything_ends_and_what_is_still_owed_is_logged(node: Node) -> None:
     daemon = launch(node, by_process=True)
+    daemon.serves(start("ctr"))
     pids = daemon.pid, daemon.guard, daemon.server
     daemon.end_runtime()
     assert daemon.ended() == 0
     gone(*pids)
+    assert daemon.log[-1].endswith("INFO still owed: the deletes of container default/web/ctr (ctr)")
 
 
 def test_with_the_runtime_everything_ends_where_the_launched_process_was_killed_and_the_server_has_come_back(
@@ -103,21 +104,12 @@ def test_with_the_runtime_everything_ends_where_the_launched_process_was_killed_
     gone(*pids)
 
 
-def test_the_end_of_the_runtime_is_logged_with_what_is_still_owed(node: Node) -> None:
-    daemon = launch(node, by_process=True)
-    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
-    daemon.end_runtime()
-    assert daemon.ended() == 0
-    assert daemon.log[-1].endswith("INFO still owed: the deletes of container default/web/ctr (ctr)")
-
-
 def test_only_the_runtime_that_launched_the_adapter_is_joined_again(node: Node, listener: socket.socket) -> None:
     daemon = launch(node, by_process=True)
     assert daemon.runtime is not None
     daemon.hang_up()
-    line = daemon.logged("takes no external plugins")
     place = f"process {os.getpid()} listens at {node.path}/nri.sock"
-    assert f"(process {daemon.runtime.pid}) takes no external plugins: {place}" in line
+    daemon.logged(f"(process {daemon.runtime.pid}) takes no external plugins: {place}")
 
 
 @pytest.mark.parametrize(
@@ -125,8 +117,10 @@ def test_only_the_runtime_that_launched_the_adapter_is_joined_again(node: Node, 
     [("pid", signal.SIGTERM), ("pid", signal.SIGINT), ("guard", signal.SIGTERM), ("server", signal.SIGINT)],
 )
 def test_a_signal_to_any_of_the_three_ends_all(node: Node, whom: str, number: signal.Signals) -> None:
+    """The guard has a session of its own; the launched process stays in the runtime's."""
     daemon = launch(node)
     pids = daemon.pid, daemon.guard, daemon.server
+    assert list(map(os.getsid, pids)) == [os.getsid(0), daemon.guard, daemon.guard]
     os.kill(getattr(daemon, whom), number)
     assert daemon.ended() == 0
     assert daemon.log[-1].endswith(f"INFO ending on {number.name}")
@@ -134,11 +128,10 @@ def test_a_signal_to_any_of_the_three_ends_all(node: Node, whom: str, number: si
 
 
 def test_a_server_that_was_asked_to_end_and_is_killed_does_not_come_back(node: Node) -> None:
-    gate = node.gate()
-    node.plugin("slow", gate.script)
+    gate = node.slow()
     daemon = launch(node)
     node.configure("slow")
-    daemon.send("StartContainer", start("ctr"))
+    daemon.send(start("ctr"))
     gate.arrival()
     daemon.signal(signal.SIGTERM)
     daemon.logged("ending on SIGTERM")
@@ -170,8 +163,7 @@ def test_a_signal_ends_a_guard_whose_server_was_killed(node: Node) -> None:
     wait = "guard.is_asked_to_end = lambda wait, real=guard.is_asked_to_end: (os.write(2, b'waits\\n'), real(60))[1]"
     daemon = guarding_nothing(node, wait)
     daemon.logged("waits")
-    daemon.signal(signal.SIGTERM)
-    assert daemon.ended() == 0
+    daemon.end()
 
 
 def test_a_guard_that_was_stopped_while_it_waits_starts_the_server_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,15 +173,8 @@ def test_a_guard_that_was_stopped_while_it_waits_starts_the_server_again(monkeyp
     assert not guard.is_asked_to_end(FIRST_WAIT)
 
 
-def test_the_guard_has_a_session_of_its_own_and_the_launched_process_stays_in_the_runtimes(node: Node) -> None:
-    daemon = launch(node)
-    assert os.getsid(daemon.pid) == os.getsid(0)
-    assert os.getsid(daemon.guard) == os.getsid(daemon.server) == daemon.guard
-
-
 def test_a_runtime_that_ignores_the_end_of_children_gets_a_guard_too(node: Node, listener: socket.socket) -> None:
     code = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
-    node.configure("good")
     daemon = node.spawn([sys.executable, "-c", code, COMMAND])
     daemon.handshake(node.settings(runtime={"socket": str(node.path / "nri.sock")}))
     kill(daemon.server)

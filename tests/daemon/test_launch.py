@@ -12,7 +12,8 @@ import pytest
 from adapter.nri import api
 from adapter.wire import Code
 
-from .harness import COMMAND, POD, Node, container, launched, start
+from .harness import POD, Node, container, launched, start
+from .process import COMMAND
 
 THE_SIX = 0b110_0010_0111
 """Bit N-1 for RunPodSandbox 1, Stop- and RemovePodSandbox 2, 3, StartContainer 6, Stop- and RemoveContainer 10, 11."""
@@ -26,11 +27,11 @@ def test_launched_as_a_symlink_it_registers_as_the_environment_says_and_serves(n
     link.symlink_to(COMMAND)
     for environ in (launched("legacy", "07"), {"NRI_PLUGIN_SOCKET": "3"}):  # else it is what its file is called
         daemon = node.spawn([link], environ)
-        assert daemon.registration() == api.RegisterPluginRequest(
-            plugin_name="legacy", plugin_idx="07", NRI_version="v0.12.5"
-        )
+        registration = daemon.registration()
+        assert (registration.plugin_name, registration.plugin_idx) == ("legacy", "07")
+        assert registration.NRI_version == "v0.12.5"
     daemon.configure(node.settings())
-    assert daemon.call("Synchronize").code == Code.OK
+    daemon.serves("Synchronize")
     node.still_serves(daemon)
 
 
@@ -48,57 +49,44 @@ def test_it_starts(node: Node, monkeypatch: pytest.MonkeyPatch, with_: str) -> N
     node.still_serves(daemon.handshake(node.settings()))
 
 
-@pytest.mark.parametrize("fail", [None, True, False])
-def test_the_answer_to_configure_asks_for_the_six_legacy_events_also_without_plugins_and_to_be_kept(
-    node: Node, fail: bool | None
-) -> None:
+def test_the_answer_to_configure_asks_for_the_six_legacy_events_also_without_plugins_and_to_be_kept(node: Node) -> None:
     node.conf_json.unlink()
-    daemon = node.spawn()
-    daemon.registration()
-    settings = node.settings() if fail is None else node.settings(runtime={"failRequest": fail})
-    policy = api.FailurePolicy(keep_connected=True, fail_request=bool(fail))
-    assert daemon.configure(settings) == api.ConfigureResponse(events=THE_SIX, failure_policy=policy)
+    for fail in (None, True, False):
+        settings = node.settings() if fail is None else node.settings(runtime={"failRequest": fail})
+        policy = api.FailurePolicy(keep_connected=True, fail_request=bool(fail))
+        daemon = node.spawn().handshake(settings)
+        assert daemon.configured == api.ConfigureResponse(events=THE_SIX, failure_policy=policy)
 
 
 def test_events_of_runtimes_before_nri_0_12_run_the_same_plugins_and_deletes_come_once(node: Node) -> None:
     node.configure("good")
     daemon, ctr = node.launch(), container("ctr")
-    for event, of in (
-        (api.RUN_POD_SANDBOX, None),
-        (api.CREATE_CONTAINER, ctr),
-        (api.START_CONTAINER, ctr),
-        (api.POST_START_CONTAINER, ctr),
-        (api.STOP_POD_SANDBOX, None),
-        (api.STOP_POD_SANDBOX, None),
-        (api.REMOVE_CONTAINER, ctr),
-        (api.REMOVE_POD_SANDBOX, None),
+    pods = {api.RUN_POD_SANDBOX, api.STOP_POD_SANDBOX, api.REMOVE_POD_SANDBOX}
+    for event in (
+        *(api.RUN_POD_SANDBOX, api.CREATE_CONTAINER, api.START_CONTAINER, api.POST_START_CONTAINER),
+        *(api.STOP_POD_SANDBOX, api.STOP_POD_SANDBOX, api.REMOVE_CONTAINER, api.REMOVE_POD_SANDBOX),
     ):
-        assert daemon.changed(event, POD, of).code == Code.OK
-    expected = [("create", "pod-1"), ("create", "ctr"), ("delete", "pod-1"), ("delete", "ctr")]
-    assert node.runs("good") == expected
+        daemon.serves(api.StateChangeEvent(event=event, pod=POD, container=None if event in pods else ctr))
+    assert node.runs() == [("create", "pod-1"), ("create", "ctr"), ("delete", "pod-1"), ("delete", "ctr")]
 
 
 # ---- started by hand
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [("-verbose", "-idx", "33", "-name", "mine", "-socket"), ("run", "--idx=33", "--name=mine", "--socket-path")],
-)
+@pytest.mark.parametrize("words", [("-verbose", "-idx", "33", "-name", "mine"), ("run", "--idx=33", "--name=mine")])
 def test_started_by_hand_it_registers_as_the_flags_say_and_serves(
-    node: Node, listener: socket.socket, flags: tuple[str, ...]
+    node: Node, listener: socket.socket, words: tuple[str, ...]
 ) -> None:
-    config = node.path / "adapter.yaml"
-    config.write_text(node.settings())
-    words = [*flags, listener.getsockname(), "-config", str(config)]
-    daemon = node.external(*words, listener=listener, fresh="run" in flags)
-    assert daemon.registration() == api.RegisterPluginRequest(
-        plugin_name="mine", plugin_idx="33", NRI_version="v0.12.5"
-    )
-    assert daemon.configure().events == THE_SIX
-    assert daemon.call("Synchronize").code == Code.OK
+    is_fresh = words[0] == "run"
+    place = [f"--socket-path={node.path}/nri.sock"] if is_fresh else []
+    daemon = node.external(*words, *place, listener=listener, fresh=is_fresh)
+    registration = daemon.registration()
+    assert (registration.plugin_name, registration.plugin_idx) == ("mine", "33")
+    daemon.configure()
+    assert daemon.configured.events == THE_SIX
+    daemon.serves("Synchronize")
     node.still_serves(daemon)
-    if "-verbose" in flags:
+    if not is_fresh:
         line = daemon.logged("DEBUG", "create of container default/web/proof-1 (proof-1): good: done", "result: {}")
         assert '"id": "proof-1"' in line
 
@@ -149,7 +137,7 @@ def test_what_the_programs_that_it_runs_find(node: Node) -> None:
     with (node.path / "stray").open("w") as stray:
         daemon = node.spawn(stray={7: stray.fileno(), 300: stray.fileno()}, fresh=True)
     daemon.handshake(node.settings({"environment": {"EXTRA": "given"}}))
-    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
+    daemon.serves(start("ctr"))
     daemon.logged("INFO witness: stderr: so be it")
 
     def found(name: str) -> str:

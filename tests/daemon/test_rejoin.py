@@ -7,55 +7,40 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from adapter.wire import Code
 
-from .harness import COMMAND, SAFETY, Daemon, Node, start, stop
+from .harness import Node, listening, start, stop
+from .process import COMMAND, Daemon
 
 Listen = Callable[[], socket.socket]
 
 
 @pytest.fixture
-def listen(tmp_path: Path) -> Iterator[Listen]:
+def listen(node: Node) -> Iterator[Listen]:
     """Makes the runtime's NRI socket, each time anew, as a runtime does at its start."""
-    path = tmp_path / "nri.sock"
-    open_: list[socket.socket] = []
-
-    def make() -> socket.socket:
-        path.unlink(missing_ok=True)
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listening.bind(str(path))
-        listening.listen()
-        listening.settimeout(SAFETY)
-        open_.append(listening)
-        return listening
-
-    yield make
-    for listening in open_:
-        listening.close()
+    with contextlib.ExitStack() as stack:
+        yield lambda: stack.enter_context(listening(node.path / "nri.sock"))
 
 
 @pytest.fixture
-def arguments(node: Node, tmp_path: Path) -> list[str]:
-    config = tmp_path / "adapter.yaml"
-    config.write_text(node.settings())
-    return ["-config", str(config), "-socket", str(tmp_path / "nri.sock")]
-
-
-@pytest.fixture
-def daemon(node: Node, arguments: list[str], listen: Listen) -> Daemon:
+def daemon(node: Node, listen: Listen) -> Daemon:
     """One that has joined."""
-    return node.external(*arguments, listener=listen()).handshake()
+    return node.external(listener=listen()).handshake()
 
 
-def test_it_waits_for_a_runtime_that_is_not_there_yet_and_says_so_once(
-    node: Node, arguments: list[str], listen: Listen
+@pytest.mark.parametrize("number", [0, signal.SIGTERM, signal.SIGINT])
+def test_it_waits_for_a_runtime_that_is_not_there_yet_and_says_so_once_until_a_signal_ends_it(
+    node: Node, listen: Listen, number: int
 ) -> None:
-    daemon = node.external(*arguments)
+    daemon = node.external()
     daemon.logged("no runtime at", "the adapter keeps trying to join")
+    if number:
+        daemon.signal(number)
+        assert daemon.ended() == 0
+        return
     daemon.accept(listen())
     node.still_serves(daemon.handshake())
     assert len([line for line in daemon.log if "keeps trying" in line]) == 1
@@ -65,7 +50,7 @@ def test_it_joins_again_when_the_runtime_has_gone_and_come_back_and_the_delete_t
     node: Node, daemon: Daemon, listen: Listen
 ) -> None:
     node.configure("good")
-    assert daemon.call("StartContainer", start("ctr")).code == Code.OK
+    daemon.serves(start("ctr"))
     for number in range(3):
         daemon.hang_up()
         daemon.accept(listen())
@@ -74,39 +59,34 @@ def test_it_joins_again_when_the_runtime_has_gone_and_come_back_and_the_delete_t
             daemon.logged("refused plugin", "not now")
             daemon.accept(listen())
         daemon.handshake()
-    assert daemon.call("StopContainer", stop("ctr")).code == Code.OK
-    assert node.runs("good") == [("create", "ctr"), ("delete", "ctr")]
+    daemon.serves(stop("ctr"))
+    assert node.runs() == [("create", "ctr"), ("delete", "ctr")]
 
 
 def test_a_chain_under_way_is_finished_and_a_create_that_waits_is_not_started(
     node: Node, daemon: Daemon, listen: Listen
 ) -> None:
-    gate = node.gate()
-    node.plugin("slow", f"{gate.script}; {node.record('slow')}")
+    gate = node.slow()
     node.configure("slow")
-    daemon.send("StartContainer", start("ctr"))
+    daemon.send(start("ctr"))
     gate.arrival()
-    daemon.send("StartContainer", start("ctr"))  # it waits for the first
+    daemon.send(start("ctr"))  # it waits for the first
     daemon.hang_up()
     daemon.logged("INFO the runtime has closed the connection")
     daemon.logged("WARNING until the adapter has joined again, pods and containers start without it")
     gate.let_on()
     daemon.accept(listen())
-    daemon.handshake()
-    node.still_serves(daemon)
+    node.still_serves(daemon.handshake())
     assert node.runs("slow") == [("create", "ctr")]
 
 
-def test_a_connection_that_breaks_the_protocol_is_given_up_and_made_anew(
+def test_a_connection_that_breaks_the_protocol_or_is_not_read_is_given_up_and_made_anew(
     node: Node, daemon: Daemon, listen: Listen
 ) -> None:
     daemon.send_bytes(b"\xff" * 100)
     daemon.logged("ERROR")
     daemon.accept(listen())
-    node.still_serves(daemon.handshake())
-
-
-def test_a_runtime_that_does_not_read_is_given_up_and_joined_anew(node: Node, daemon: Daemon, listen: Listen) -> None:
+    daemon.handshake()
     with contextlib.suppress(OSError):  # the daemon goes away as soon as it has enough
         for _ in range(1000):
             daemon.send("x" * 60_000)  # the answer names the method
@@ -115,20 +95,18 @@ def test_a_runtime_that_does_not_read_is_given_up_and_joined_anew(node: Node, da
     node.still_serves(daemon.handshake())
 
 
-def test_refused_at_the_start_it_ends(node: Node, arguments: list[str], listen: Listen) -> None:
-    daemon = node.external(*arguments, listener=listen())
+def test_refused_at_the_start_it_ends(node: Node, listen: Listen) -> None:
+    daemon = node.external(listener=listen())
     daemon.answer(daemon.request(), Code.UNKNOWN, "invalid plugin name")
     assert daemon.ended() == 1
     assert "invalid plugin name" in daemon.log[-1]
 
 
-def test_once_it_ends_with_its_connection_and_waits_for_no_runtime(
-    node: Node, arguments: list[str], listen: Listen
-) -> None:
-    daemon = node.external(*arguments, "-once")
+def test_once_it_ends_with_its_connection_and_waits_for_no_runtime(node: Node, listen: Listen) -> None:
+    daemon = node.external("-once")
     assert daemon.ended() == 1
-    assert daemon.log == [f"v010-adapter: no runtime at {arguments[-1]}: No such file or directory"]
-    daemon = node.external(*arguments, "-once", listener=listen()).handshake()
+    assert daemon.log == [f"v010-adapter: no runtime at {node.path}/nri.sock: No such file or directory"]
+    daemon = node.external("-once", listener=listen()).handshake()
     daemon.hang_up()
     assert daemon.ended() == 1
 
@@ -147,11 +125,3 @@ def test_at_a_terminal_it_says_what_to_do_instead_of_waiting() -> None:
     assert lines[0] == r"v010-adapter: no runtime at /nowhere\x1b: No such file or directory"
     assert lines[1] == "These commands need no runtime (-h explains each):"
     assert [line.split()[1] for line in lines[2:]] == ["demo", "simulate", "check"]
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_while_it_waits(node: Node, arguments: list[str], number: int) -> None:
-    daemon = node.external(*arguments)
-    daemon.logged("keeps trying")
-    daemon.signal(number)
-    assert daemon.ended() == 0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -14,11 +13,11 @@ import pytest
 
 from adapter.cli import status
 from adapter.monitoring.status import ask
-from adapter.nri import api
 from adapter.wire import Code
 from tests.processes import gone
 
-from .harness import COMMAND, LATE, OVER, POD, SAFETY, Daemon, Node, container, start, stop
+from .harness import Node, create, start, stop
+from .process import COMMAND, LATE, OVER, SAFETY, Daemon
 
 STANDBY = {"standby": 1}
 NOTING = """cd '{0}'
@@ -28,197 +27,185 @@ echo $$ >>pids
 printf '%s\\n' "$line" >>good.requests
 echo '{{}}'
 """
-
-
-@pytest.fixture(autouse=True)
-def started(node: Node) -> Iterator[int]:
-    """Where each process says that it has started. `good` notes its pid with its request, and an empty stdin."""
-    os.mkfifo(node.path / "started")
-    fd = os.open(node.path / "started", os.O_RDWR | os.O_NONBLOCK)
-    plugin(node, "good", NOTING.format(node.path))
-    node.configure("good")
-    yield fd
-    os.close(fd)
+StandingBy = Callable[..., list[int]]
 
 
 def plugin(node: Node, name: str, script: str) -> Path:
     return node.plugin(name, f"echo >'{node.path}/started'; {script}")
 
 
-def standing_by(daemon: Daemon, started: int, number: int = 1) -> list[int]:
-    """Waits until the daemon has so many children; returns them."""
-    while len(found := daemon.children()) != number or "Z" in found.values():
-        if "Z" in found.values():
-            assert daemon.call("Nothing").code == Code.UNIMPLEMENTED  # a turn of the loop, which reaps
-            continue
-        with ExitStack() as stack:
-            waits = [started]
-            for pid in found:
-                with suppress(ProcessLookupError):
-                    waits.append(os.pidfd_open(pid))
-                    stack.callback(os.close, waits[-1])
-            ready = select.select(waits, [], [], SAFETY)[0]
-            assert ready, f"{number} processes never stood by, but {found}"
-        if started in ready:
-            os.read(started, 4096)
-    return sorted(found)
+@pytest.fixture(autouse=True)
+def standing_by(node: Node) -> Iterator[StandingBy]:
+    """Waits until a daemon has so many children; returns them. Plugins say when they have started.
+
+    `good` notes its pid with its request, and an empty stdin.
+    """
+    os.mkfifo(node.path / "started")
+    started = os.open(node.path / "started", os.O_RDWR | os.O_NONBLOCK)
+    plugin(node, "good", NOTING.format(node.path))
+    node.configure("good")
+
+    def wait(daemon: Daemon, number: int = 1) -> list[int]:
+        while len(found := daemon.children()) != number or "Z" in found.values():
+            if "Z" in found.values():
+                assert daemon.call("Nothing").code == Code.UNIMPLEMENTED  # a turn of the loop, which reaps
+                continue
+            with ExitStack() as stack:
+                waits = [started]
+                for pid in found:
+                    with suppress(ProcessLookupError):
+                        waits.append(os.pidfd_open(pid))
+                        stack.callback(os.close, waits[-1])
+                ready = select.select(waits, [], [], SAFETY)[0]
+                assert ready, f"{number} processes never stood by, but {found}"
+            if started in ready:
+                os.read(started, 4096)
+        return sorted(found)
+
+    yield wait
+    os.close(started)
 
 
-def served_by(node: Node) -> list[int]:
-    """The processes of the plugin that have got a request."""
-    return [int(pid) for pid in (node.path / "pids").read_text().split()]
-
-
-def saw_an_empty_stdin(node: Node) -> list[int]:
-    path = node.path / "empty"
+def noted(node: Node, name: str) -> list[int]:
+    """The processes of the plugin that have got a request (`pids`), or an empty stdin (`empty`)."""
+    path = node.path / name
     return [int(pid) for pid in path.read_text().split()] if path.exists() else []
 
 
-def test_the_first_event_finds_a_process_and_so_does_each_that_follows(node: Node, started: int) -> None:
+def test_the_first_event_finds_a_process_and_so_does_each_that_follows(node: Node, standing_by: StandingBy) -> None:
     daemon = node.launch(STANDBY)
-    for id_ in ("c1", "c2"):
-        for method, request in (("StartContainer", start(id_)), ("StopContainer", stop(id_))):
-            (pid,) = standing_by(daemon, started)
-            assert daemon.call(method, request).code == Code.OK
-            assert served_by(node)[-1] == pid
-    assert node.runs("good") == [(state, id_) for id_ in ("c1", "c2") for state in ("create", "delete")]
+    for event in (start("c1"), stop("c1"), start("c2"), stop("c2")):
+        (pid,) = standing_by(daemon)
+        daemon.serves(event)
+        assert noted(node, "pids")[-1] == pid
+    assert node.runs() == [(state, id_) for id_ in ("c1", "c2") for state in ("create", "delete")]
 
 
 def test_a_plugin_has_its_own_number_of_processes_and_none_once_conf_json_names_it_no_more(
-    node: Node, started: int
+    node: Node, standing_by: StandingBy
 ) -> None:
     plugin(node, "other", node.record("other"))
     node.configure("good", "other", "absent")
     daemon = node.launch({"standby": 3, "plugins": {"other": {"standby": 1}, "absent": {"standby": 1}}})
-    before = standing_by(daemon, started, 4)
+    before = standing_by(daemon, 4)
     daemon.logged("registered with")
     assert not [line for line in daemon.log if "absent: " in line]
     node.configure("other")
-    assert daemon.call("StartContainer", start("c1")).code == Code.OK
+    daemon.serves(start("c1"))
     gone(*before)
-    standing_by(daemon, started, 1)
-    assert saw_an_empty_stdin(node) == []
+    standing_by(daemon)
+    assert noted(node, "empty") == []
 
 
-def test_an_adapter_that_waits_has_none_until_it_takes_over(node: Node, started: int) -> None:
+def test_an_adapter_that_waits_has_none_until_it_takes_over(node: Node, standing_by: StandingBy) -> None:
     node.shared_state = "state"
     first = node.launch(STANDBY)
-    standing_by(first, started)
+    standing_by(first)
     second = node.launch(STANDBY)
     second.logged("this one waits")
-    assert second.call("StartContainer", start("c1")).code == Code.OK
+    second.serves(start("c1"))
     assert second.children() == {}
     first.kill()
-    first.ended()
-    assert second.call("StartContainer", start("c2")).code == Code.OK
-    standing_by(second, started)
+    second.serves(start("c2"))
+    standing_by(second)
 
 
-def test_an_event_under_way_at_sigterm_starts_no_more(node: Node, started: int) -> None:
-    gate = node.gate()
+def test_an_event_under_way_at_sigterm_starts_no_more(node: Node, standing_by: StandingBy) -> None:
+    gate = node.slow()
     plugin(node, "slow", f"IFS= read -r line; {gate.script}; echo '{{}}'")
     node.configure("slow", "good")
     node.shared_state = "state"
     daemon = node.launch(STANDBY)
-    pids = standing_by(daemon, started, 2)
-    call = daemon.send("StartContainer", start("c1"))
+    pids = standing_by(daemon, 2)
+    call = daemon.send(start("c1"))
     gate.arrival()
     (told,) = ask(str(node.path / "state"))  # while an event is under way nothing is started
     assert {name: crew["waiting"] for name, crew in told["standby"].items()} == {"slow": 0, "good": 1}
     os.kill(daemon.pid, signal.SIGTERM)
     daemon.logged("ending on SIGTERM")
-    (slow,) = standing_by(daemon, started, 1)
+    (slow,) = standing_by(daemon)
     assert slow in pids
     gate.let_on()
     assert daemon.reply(call).code == Code.OK
     assert daemon.ended() == 0
-    assert node.runs("good") == [("create", "c1")]
-    assert saw_an_empty_stdin(node) == []
+    assert (node.runs(), noted(node, "empty")) == ([("create", "c1")], [])
 
 
-def test_events_that_come_before_its_end_leave_none_behind(node: Node, started: int) -> None:
+def test_events_that_come_before_its_end_leave_none_behind(node: Node, standing_by: StandingBy) -> None:
     """A late chain holds up the end, and the adapter serves what comes meanwhile."""
-    gate = node.gate()
-    waiting_at_c1 = f'case "$line" in *c1*) {gate.script};; esac'
-    plugin(node, "slow", f"IFS= read -r line; {waiting_at_c1}; echo '{{}}'")
+    gate = node.slow()
+    plugin(node, "slow", f"IFS= read -r line; case \"$line\" in *c1*) {gate.script};; esac; echo '{{}}'")
     node.configure("slow", "good")
     daemon = node.launch({"standby": 1, "onFailure": "ignore"})
-    waiting = standing_by(daemon, started, 2)
-    assert daemon.call("StartContainer", start("c1"), OVER).code == Code.OK
+    waiting = standing_by(daemon, 2)
+    daemon.serves(start("c1"), timeout=OVER)
     gate.arrival()
     daemon.signal(signal.SIGTERM)
     daemon.logged("ending on SIGTERM")
-    assert daemon.call("StartContainer", start("c2")).code == Code.OK
+    daemon.serves(start("c2"))
     gate.let_on()
     assert daemon.ended() == 0
     gone(*waiting)
-    assert sorted(node.runs("good")) == [("create", "c1"), ("create", "c2")]
-    assert saw_an_empty_stdin(node) == []
+    assert (sorted(node.runs()), noted(node, "empty")) == ([("create", "c1"), ("create", "c2")], [])
 
 
-def test_when_the_server_is_killed_they_see_an_empty_stdin_and_make_no_create(node: Node, started: int) -> None:
+def test_when_the_server_is_killed_they_see_an_empty_stdin_and_make_no_create(
+    node: Node, standing_by: StandingBy
+) -> None:
     daemon = node.launch({"standby": 3}, by_process=True)
-    assert daemon.call("StartContainer", start("c1")).code == Code.OK
-    pids = standing_by(daemon, started, 3)
+    daemon.serves(start("c1"))
+    pids = standing_by(daemon, 3)
     os.kill(daemon.server, signal.SIGKILL)
     gone(*pids)
-    assert set(saw_an_empty_stdin(node)) == set(pids)
-    assert node.runs("good") == [("create", "c1")]
+    assert {*noted(node, "empty")} == {*pids}
+    assert node.runs() == [("create", "c1")]
 
 
-def test_sighup_replaces_them(node: Node, started: int) -> None:
-    config = node.path / "adapter.yaml"
-    config.write_text(node.settings(STANDBY))
-    daemon = node.spawn([COMMAND, "-config", config]).handshake()
-    (before,) = standing_by(daemon, started)
+def test_sighup_replaces_them(node: Node, standing_by: StandingBy) -> None:
+    daemon = node.spawn([COMMAND, "-config", node.file(STANDBY)]).handshake()
+    (before,) = standing_by(daemon)
     os.kill(daemon.server, signal.SIGHUP)
-    daemon.logged("SIGHUP")
     gone(before)
-    standing_by(daemon, started)
-    assert saw_an_empty_stdin(node) == []
+    standing_by(daemon)
+    assert noted(node, "empty") == []
 
 
-def test_a_sighup_before_the_settings_have_come_changes_nothing(node: Node, started: int) -> None:
+def test_a_sighup_before_the_settings_have_come_changes_nothing(node: Node, standing_by: StandingBy) -> None:
     daemon = node.spawn()
     daemon.registration()
     os.kill(daemon.server, signal.SIGHUP)
     daemon.logged("SIGHUP")
     daemon.configure(node.settings(STANDBY))
-    assert daemon.call("Synchronize", api.SynchronizeRequest()).code == Code.OK
-    standing_by(daemon, started)
+    daemon.serves("Synchronize")
+    standing_by(daemon)
 
 
-def test_precreate_hooks_get_them_too(node: Node, started: int) -> None:
-    hooks = node.path / "hooks.d"
-    hooks.mkdir()
+def test_precreate_hooks_get_them_too(node: Node, standing_by: StandingBy) -> None:
     program = plugin(node, "edit", f"IFS= read -r line; echo $$ >>'{node.path}/pids'; printf '%s' \"$line\"")
-    hook = {"version": "1.0.0", "hook": {"path": str(program)}, "when": {"always": True}, "stages": ["precreate"]}
-    (hooks / "edit.json").write_text(json.dumps(hook))
-    own = {"enabled": True, "directories": [str(hooks)], "precreate": True, "standby": 1}
-    daemon = node.launch(hooks=own)
+    own = {"directories": [str(node.hook("edit", program, "precreate"))], "precreate": True, "standby": 1}
+    daemon = node.launch(hooks={"enabled": True, **own})
     before: list[int] = []
     for id_ in ("c1", "c2", "c3"):
-        request = api.CreateContainerRequest(pod=POD, container=container(id_))
-        assert daemon.call("CreateContainer", request).code == Code.OK
-        assert not before or served_by(node)[-1:] == before
-        before = standing_by(daemon, started)
+        daemon.created(create(id_))
+        assert not before or noted(node, "pids")[-1:] == before
+        before = standing_by(daemon)
 
 
 @pytest.mark.deadline
-def test_a_process_that_never_reads_is_answered_for_in_time(node: Node, started: int) -> None:
+def test_a_process_that_never_reads_is_answered_for_in_time(node: Node, standing_by: StandingBy) -> None:
     plugin(node, "deaf", "echo >/dev/null; exec <&-; exec sleep 1000")
     node.configure("deaf", "good")
     daemon = node.launch({"standby": 1, "killOnTimeout": True, "onFailure": "ignore"})
-    before = standing_by(daemon, started, 2)
-    assert daemon.call("StartContainer", start("c1"), LATE).code == Code.OK
+    before = standing_by(daemon, 2)
+    daemon.serves(start("c1"), timeout=LATE)
     daemon.logged("deaf: no result", "killed by signal 9")
     gone(*before)
-    standing_by(daemon, started, 2)
-    assert node.runs("good") == [("create", "c1")]
+    standing_by(daemon, 2)
+    assert node.runs() == [("create", "c1")]
 
 
 def test_the_status_tells_how_many_there_are_and_why_there_are_none(
-    node: Node, started: int, capsys: pytest.CaptureFixture[str]
+    node: Node, standing_by: StandingBy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plugin(node, "hasty", "echo '{}'")
     plugin(node, "open", "read line; echo '{}'").chmod(0o777)
@@ -226,12 +213,11 @@ def test_the_status_tells_how_many_there_are_and_why_there_are_none(
     node.shared_state = "state"
     daemon = node.launch({**STANDBY, "onFailure": "ignore"})
     daemon.logged("hasty: stand-by is off")
-    standing_by(daemon, started)
-    assert daemon.call("StartContainer", start("c1")).code == Code.OK
-    standing_by(daemon, started)
+    standing_by(daemon)
+    daemon.serves(start("c1"))
+    standing_by(daemon)
     (told,) = ask(str(node.path / "state"))
-    reason = told["standby"]["hasty"]["off"]
-    of_open = f"{node.bin}/open: {node.bin}/open is world-writable"
+    reason, of_open = told["standby"]["hasty"]["off"], f"{node.bin}/open: {node.bin}/open is world-writable"
     assert told["standby"] == {
         "good": {"waiting": 1, "off": ""},
         "hasty": {"waiting": 0, "off": reason},

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
 import signal
-import socket
 import stat
 import subprocess
 import threading
@@ -19,31 +17,35 @@ import pytest
 from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 
 from adapter.cli import command_line as cli
-from adapter.cli import status
-from adapter.errors import ConfigError
+from adapter.monitoring import status
 from adapter.wire import Code
 from tests.processes import impatience
 
-from .harness import Node
-from .messages import start, stop
+from .harness import Node, listening, start, stop
 from .process import COMMAND, SAFETY, Daemon
-
-Told = Callable[[], tuple[int, list[dict[str, Any]]]]
 
 
 class Asked(NamedTuple):
-    returncode: int
+    code: int
     stdout: str
     stderr: str
 
+    @property
+    def adapter(self) -> dict[str, Any]:
+        """What the one adapter tells, as JSON."""
+        [found] = json.loads(self.stdout)["adapters"]
+        return dict(found)
+
 
 Ask = Callable[..., Asked]
+JSON = "-o", "json"
 
 
 @pytest.fixture
 def asked(node: Node, capsys: pytest.CaptureFixture[str]) -> Ask:
     (node.path / "none.yaml").write_text("")
     places = ["-directory", str(node.path / "state"), "-config", str(node.path / "none.yaml")]
+    node.shared_state = "state"
 
     def ask(*options: str) -> Asked:
         capsys.readouterr()
@@ -52,75 +54,63 @@ def asked(node: Node, capsys: pytest.CaptureFixture[str]) -> Ask:
     return ask
 
 
-@pytest.fixture
-def told(asked: Ask) -> Told:
-    def tell() -> tuple[int, list[dict[str, Any]]]:
-        done = asked("-o", "json")
-        return done.returncode, json.loads(done.stdout)["adapters"]
-
-    return tell
-
-
 def joined(node: Node) -> Daemon:
-    node.shared_state = "state"
     daemon = node.launch()
-    assert daemon.call("CreateContainer").code == Code.OK  # its status socket is there by now
+    daemon.serves("CreateContainer")  # its status socket is there by now
     return daemon
 
 
-def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Node, told: Told, asked: Ask) -> None:
+def sockets(node: Node) -> list[Path]:
+    return list((node.path / "state").glob("status-*"))
+
+
+def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Node, asked: Ask) -> None:
     node.plugin("bad", 'echo \'{"error": "broken\\u001b[31m"}\'')
     node.configure("good", "bad")
     daemon = joined(node)
-    assert daemon.call("StartContainer", start("c1")).code == Code.UNKNOWN
-    code, [adapter] = told()
-    assert code == 0
+    assert daemon.call(start("c1")).code == Code.UNKNOWN
+    told = asked(*JSON)
+    adapter = told.adapter
+    assert (told.code, adapter["faults"]) == (0, [])
     assert (adapter["pid"], adapter["owner"], adapter["owed"], adapter["state"]) == (daemon.server, True, 1, "joined")
     assert adapter["runtime"] == {"name": "test", "version": "v1.0.0", "nri": "0.12.5"}
-    assert adapter["programs"]["good"]["runs"] == adapter["programs"]["bad"]["failures"] == 1
     assert {name: sum(event["times"]["counts"]) for name, event in adapter["events"].items()} == {
         **dict.fromkeys(("Configure", "Synchronize", "CreateContainer", "StartContainer"), 1)
     }
     good, bad = (adapter["programs"][name] for name in ("good", "bad"))
-    assert list(good["times"]) == ["done"]
+    assert (good["runs"], list(good["times"])) == (bad["failures"], ["done"]) == (1, ["done"])
     assert list(bad["times"]) == ["failed"]
     assert 0 < good["p50"] <= good["p99"] <= adapter["events"]["StartContainer"]["p99"]
-    assert adapter["faults"] == []
     text = asked().stdout
     assert re.search(r"^  good +1 +0 +0 +0 +<[0-9.]+ +<[0-9.]+$", text, re.MULTILINE)
     assert "serves the events" in text
     assert "broken" in text
     assert "\x1b" not in text
-    assert daemon.call("StopContainer", stop("c1")).code == Code.OK
-    assert told()[1][0]["owed"] == 0
+    daemon.serves(stop("c1"))
+    assert asked(*JSON).adapter["owed"] == 0
 
 
-def test_it_notes_who_runs_plugins_for_pods_and_what_has_no_effect(node: Node, told: Told, asked: Ask) -> None:
+def test_it_notes_who_runs_plugins_for_pods_and_what_has_no_effect(node: Node, asked: Ask) -> None:
     """The runtime is this process: a containerd that nobody has measured, and an executable without the path."""
     own = node.path / "root/etc/nri/conf.json"
     own.parent.mkdir(parents=True)
     os.link(node.conf_json, own)
-    node.shared_state = "state"
     no_effect = ["runtime.failRequest has no effect"]
+    pods = "plugins for pods are run by the adapter: the executable of containerd 2.5.0 does not contain"
     for fails, nri, without_effect in ((True, "v0.12.4", []), (True, "v0.12.3", no_effect), (False, "v0.12.3", [])):
         settings = node.settings({"sandboxes": "auto"}, hostRoot=f"{node.path}/root", runtime={"failRequest": fails})
-        daemon = node.spawn()
-        daemon.registration()
-        daemon.configure(settings, "containerd", "2.5.0", nri)
-        assert daemon.call("Synchronize").code == Code.OK
-        assert daemon.call("CreateContainer").code == Code.OK
-        code, [adapter] = told()
-        pods = "plugins for pods are run by the adapter: the executable of containerd 2.5.0 does not contain"
-        said = [*without_effect, f"{pods} /etc/nri/conf.json"]
-        assert (code, [note.partition(":")[0] for note in adapter["notes"]]) == (0, [s.partition(":")[0] for s in said])
+        daemon = node.spawn().handshake(settings, name="containerd", version="2.5.0", nri=nri)
+        daemon.serves("CreateContainer")
+        told, said = asked(*JSON), [*without_effect, f"{pods} /etc/nri/conf.json"]
+        notes = [note.partition(":")[0] for note in told.adapter["notes"]]
+        assert (told.code, notes) == (0, [line.partition(":")[0] for line in said])
         for line in said:
             assert line in asked().stdout
             daemon.logged(line)
         daemon.kill()
-        daemon.ended()
 
 
-def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node) -> None:
+def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node, asked: Ask) -> None:
     node.configure("good")
     daemon = joined(node)
     command = [str(COMMAND), "status", "-watch", "-directory", str(node.path / "state")]
@@ -129,7 +119,7 @@ def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node) -> None:
         with impatience("it does not look again", seconds=60):
             while "CreateContainer" not in watching.stdout.readline():
                 pass
-            assert daemon.call("StartContainer", start("c1")).code == Code.OK
+            daemon.serves(start("c1"))
             while not watching.stdout.readline().startswith("  good "):
                 pass
         watching.send_signal(signal.SIGINT)
@@ -137,135 +127,165 @@ def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node) -> None:
     assert (watching.returncode, rest[1]) == (130, "v010-adapter: interrupted\n")
 
 
+def test_with_wait_it_ends_when_an_adapter_joins(node: Node, capfd: pytest.CaptureFixture[str]) -> None:
+    node.shared_state = "state"
+    codes: list[int] = []
+    words = ["status", "-directory", str(node.path / "state"), "-wait", "60"]
+    waiting = threading.Thread(target=lambda: codes.append(cli.main(words)))
+    waiting.start()
+    node.launch()
+    waiting.join()
+    assert codes == [0]
+    assert "joined" in capfd.readouterr().out
+
+
 def test_a_broken_conf_json_is_a_fault_that_says_whether_the_last_good_version_is_in_force(
-    node: Node, told: Told, asked: Ask
+    node: Node, asked: Ask
 ) -> None:
     node.write_conf("{")
-    node.shared_state = "state"
     daemon = node.launch(unheard=1)
-    assert daemon.call("StartContainer", start("c1")).code == Code.UNKNOWN
-    code, [adapter] = told()
-    assert code == 1
-    assert adapter["faults"].pop(0 if "unheard: unknown key" in adapter["faults"][0] else 1)
-    assert adapter["faults"][0].startswith(f"{node.conf_json}:1: unexpected end; no plugin can run")
+    assert daemon.call(start("c1")).code == Code.UNKNOWN
+    told = asked(*JSON)
+    unknown, broken = sorted(told.adapter["faults"], key=lambda fault: "unheard: unknown key" not in fault)
+    assert (told.code, "unheard: unknown key" in unknown) == (1, True)
+    assert broken.startswith(f"{node.conf_json}:1: unexpected end; no plugin can run")
     assert "FAULT" in asked().stdout
     node.configure("good")
-    assert daemon.call("StartContainer", start("c2")).code == Code.OK
+    daemon.serves(start("c2"))
     node.write_conf("{")
-    assert daemon.call("StartContainer", start("c3")).code == Code.OK
-    assert f"{node.conf_json}:1: unexpected end; the last good version stays in force" in told()[1][0]["faults"]
+    daemon.serves(start("c3"))
+    assert f"{node.conf_json}:1: unexpected end; the last good version stays in force" in asked(*JSON).adapter["faults"]
 
 
-def test_hooks_in_force_are_shown_before_a_container_gets_them(node: Node, told: Told) -> None:
-    hooks = node.path / "hooks.d"
-    hooks.mkdir()
-    hook = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "stages": ["poststop"]}
-    for name, condition in (("all", {"always": True}), ("none", {"commands": ["^$"]})):
-        (hooks / f"{name}.json").write_text(json.dumps({**hook, "when": condition}))
-    node.shared_state = "state"
-    daemon = node.launch(hooks={"enabled": True, "directories": [str(hooks)]})
-    assert daemon.call("CreateContainer").code == Code.OK
+def test_hooks_in_force_are_shown_before_a_container_gets_them(node: Node, asked: Ask) -> None:
+    node.hook("all", "/bin/true", "poststop")
+    folder = node.hook("none", "/bin/true", "poststop", commands=["^$"])
+    daemon = node.launch(hooks={"enabled": True, "directories": [str(folder)]})
+    daemon.serves("CreateContainer")
     daemon.logged("hooks for container")
-    _, [adapter] = told()
-    assert adapter["hooks"] == {f"{hooks}/all.json": 1, f"{hooks}/none.json": 0}
+    assert asked(*JSON).adapter["hooks"] == {f"{folder}/all.json": 1, f"{folder}/none.json": 0}
 
 
 def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: Node, asked: Ask) -> None:
-    node.shared_state = "state"
     (node.path / "state").mkdir()
-    with INotify() as created:
-        created.add_watch(node.path / "state", flags.CREATE | flags.MOVED_TO)
-        daemon = node.external("-idx", "00", "-socket", node.path / "no.sock")
+    with INotify() as written:
+        written.add_watch(node.path / "state", flags.CREATE | flags.MOVED_TO)
+        daemon = node.external("-socket", node.path / "no.sock")
         daemon.logged("keeps trying to join")
         while not sockets(node):
-            assert created.read(SAFETY * 1000), "there is no status socket"
+            assert written.read(SAFETY * 1000), "there is no status socket"
     daemon.signal(signal.SIGHUP)
     daemon.logged("SIGHUP")  # it listens by now
     text = asked().stdout
-    assert f"pid {daemon.server}, since" in text.splitlines()[0]
-    assert text.splitlines()[0].endswith(": serves no events")
+    first = text.splitlines()[0]
+    assert (f"pid {daemon.server}, since" in first, first.endswith(": serves no events")) == (True, True)
     assert "runtime " not in text.partition("FAULT")[0]
     assert f"FAULT    not joined with a runtime: no runtime at {node.path}/no.sock: No such file or directory" in text
 
 
-def test_a_status_that_cannot_be_asked_for_is_logged_once(node: Node, tmp_path: Path) -> None:
+def test_a_status_that_cannot_be_asked_for_is_logged_once(node: Node) -> None:
     node.shared_state = "file/state"
-    (tmp_path / "file").write_text("")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(tmp_path / "nri.sock"))
-        listener.listen()
-        daemon = node.external("-idx", "00", "-socket", tmp_path / "nri.sock", listener=listener)
+    (node.path / "file").write_text("")
+    with listening(node.path / "nri.sock") as listener:
+        daemon = node.external(listener=listener)
         for _ in range(2):
-            daemon.handshake(node.settings())
-            assert daemon.call("CreateContainer").code == Code.OK
+            daemon.handshake().serves("CreateContainer")
             daemon.hang_up()
             daemon.accept(listener)
-    lines = [line for line in daemon.log if "`status` cannot ask" in line]
-    assert [line.partition("ERROR ")[2] for line in lines] == [
-        f"{tmp_path}/file/state: Not a directory: `status` cannot ask this adapter"
-    ]
-
-
-def test_an_adapter_of_another_version_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def answer() -> None:
-        with listener.accept()[0] as asker:
-            asker.sendall(b'{"pid": 7, "version": "9.0", "faults": []}')
-
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(tmp_path / "status-1"))
-        listener.listen()
-        adapter = threading.Thread(target=answer)
-        adapter.start()
-        assert status.main(["-directory", str(tmp_path)]) == 0
-        adapter.join()
-    assert capsys.readouterr().out.startswith("v010-adapter 9.0, pid 7: another version than this command's")
+    lines = [line.partition("ERROR ")[2] for line in daemon.log if "`status` cannot ask" in line]
+    assert lines == [f"{node.path}/file/state: Not a directory: `status` cannot ask this adapter"]
 
 
 def test_without_an_adapter_it_says_where_to_look(node: Node, asked: Ask) -> None:
     done = asked()
-    assert done.returncode == 3
-    assert done.stdout == ""
+    assert (done.code, done.stdout) == (3, "")
     assert f"no adapter runs with the state directory {node.path}/state" in done.stderr
     assert "v010-adapter check" in done.stderr
 
 
-def test_the_socket_of_a_killed_adapter_is_removed_and_that_of_another_stays(node: Node, told: Told) -> None:
+def test_the_socket_of_a_killed_adapter_is_removed_and_that_of_another_stays(node: Node, asked: Ask) -> None:
     first, waiting = joined(node), joined(node)
-    assert sorted(adapter["owner"] for adapter in told()[1]) == [False, True]
-    waiting.signal(signal.SIGTERM)
-    waiting.ended()
+    told = json.loads(asked(*JSON).stdout)["adapters"]
+    assert sorted(adapter["owner"] for adapter in told) == [False, True]
+    waiting.end()
     first.kill()
     second = joined(node)
-    assert [adapter["pid"] for adapter in told()[1]] == [second.server]
+    assert asked(*JSON).adapter["pid"] == second.server
     assert len(sockets(node)) == 1
-    os.kill(second.pid, signal.SIGTERM)
-    assert second.ended() == 0
+    second.end()
     assert sockets(node) == []
 
 
 def test_the_state_directory_may_have_a_long_path_and_only_root_may_ask(node: Node, asked: Ask) -> None:
     node.shared_state = f"{'long' * 30}/{'longer' * 30}"
-    daemon = node.launch()
-    assert daemon.call("CreateContainer").code == Code.OK
-    assert asked("-directory", str(node.path / node.shared_state))[::2] == (0, "")
+    node.launch().serves("CreateContainer")
+    done = asked("-directory", str(node.path / node.shared_state))
+    assert (done.code, done.stderr) == (0, "")
     [path] = (node.path / node.shared_state).glob("status-*")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_directory_or_a_configuration_that_cannot_be_read_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_error_of_a_plugin_is_cut(node: Node, asked: Ask) -> None:
+    node.plugin("bad", "echo '{\"error\": \"'$(printf '%0900000d' 0)'\"}'")
+    node.configure("bad")
+    daemon = node.launch()
+    assert daemon.call(start("c1")).code == Code.UNKNOWN
+    error = asked(*JSON).adapter["programs"]["bad"]["last_error"]
+    assert re.search(r"0{1000,4096} … \(9\d{5} bytes\)$", error)
+
+
+# ---- hostile texts
+
+EVIL = "a\x1b[2J\x1b]0;title\x07\nv010-adapter 1, pid 1: all is well\r\x9b31m\u2028\u202e\x7f"
+
+
+def hostile(value: Any) -> list[Any]:
+    """A value once for each place in it, with EVIL there."""
+    found: list[Any] = [EVIL]
+    if isinstance(value, dict):
+        for key, member in value.items():
+            rest = {name: other for name, other in value.items() if name != key}
+            found += [{**rest, EVIL: member}, *({**rest, key: bad} for bad in hostile(member))]
+    elif isinstance(value, list):
+        found += [[*value[:at], bad, *value[at + 1 :]] for at, one in enumerate(value) for bad in hostile(one)]
+    return found
+
+
+def test_escapes_in_any_field_of_an_adapter_with_something_of_everything_are_shown_as_such(
+    node: Node, asked: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not that no adapter runs: only root may look into the directory."""
+    node.plugin("bad", 'echo \'{"error": "broken"}\'')
+    hooks = {"enabled": True, "directories": [str(node.hook("all", "/bin/true", "poststop"))]}
+    daemon = node.launch({"plugins": {"bad": {"standby": 1}}}, hooks=hooks, unknown=1)
+    node.configure("bad")
+    daemon.serves("CreateContainer")
+    assert daemon.call(start("c1")).code == Code.UNKNOWN
+    describing = asked(*JSON).adapter
+    assert all(describing[key] for key in ("runtime", "events", "programs", "standby", "hooks", "faults"))
+    shown = 0
+    for told in hostile(describing):
+        if isinstance(told, dict):
+            monkeypatch.setattr(status, "ask", lambda *_, told=told: iter([told]))
+            for options in ((), JSON):
+                code, out, err = asked(*options)
+                shown += r"\x1b[2J" in out
+                assert (code in (0, 1), err) == (True, "")
+                for line in out.split("\n"):
+                    assert line.isprintable(), ascii(line)
+                    assert not line.startswith("v010-adapter 1, pid 1: all")
+    assert shown > 15
 
-    def refuse(path: str) -> list[str]:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    with pytest.raises(ConfigError, match=r"none\.yaml: No such file"):
-        status.main(["-config", str(tmp_path / "none.yaml")])
-    monkeypatch.setattr(os, "listdir", refuse)
-    with pytest.raises(ConfigError, match=f"{tmp_path}: Permission denied"):
-        status.main(["-directory", str(tmp_path)])
-
-
-def sockets(node: Node) -> list[Path]:
-    return list((node.path / "state").glob("status-*"))
+def test_a_hostile_journal_is_shown_and_logged_as_text(node: Node) -> None:
+    node.shared_state = "state"
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    record = {"created": EVIL, "names": [EVIL], "sandbox": EVIL, "pid": 0, "started": 0, "cgroup": EVIL, "spec": "{}"}
+    record |= {"labels": "{}", "type": EVIL, "number": 0, "version": EVIL, "conf": None}
+    journal = node.path / "state/journal"
+    journal.parent.mkdir(mode=0o700)
+    journal.write_text("".join(json.dumps(line) + "\n" for line in ({"format": 1, "boot": boot}, record)))
+    journal.chmod(0o600)
+    daemon = node.launch()
+    daemon.serves("CreateContainer")
+    daemon.logged(r"\x1b[2J")
+    assert all(line.isprintable() for line in daemon.log)

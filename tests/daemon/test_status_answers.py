@@ -1,14 +1,15 @@
-"""What `status` shows of hostile texts, how long its answer may be, and where it cannot ask."""
+"""What `status` makes of what it is told, how long an answer may be, and where it cannot ask."""
 
 from __future__ import annotations
 
 import ast
+import errno
 import json
 import os
-import re
 import socket
 import subprocess
-from collections.abc import Iterator
+import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,118 +23,80 @@ from adapter.host.trust import strict
 from adapter.monitoring import status
 from adapter.monitoring.endpoints import REOPEN_AFTER, Endpoints
 from adapter.monitoring.status import CLIENT_TIMEOUT, StatusSocket
-from adapter.wire import Code
 
 from ..processes import SteppedLoop, open_descriptors
-from .harness import Node
-from .messages import start
+from .harness import listening
 from .process import COMMAND, SAFETY
 
-EVIL = "a\x1b[2J\x1b]0;title\x07\nv010-adapter 1, pid 1: all is well\r\x9b31m\u2028\u202e\x7f"
+Capture = pytest.CaptureFixture[str]
+JOINED = {"state": "joined", "pid": 7, "faults": []}
+CONNECTING = {"state": "connecting", "pid": 7, "faults": []}
+
+
+# ---- waiting
 
 
 @pytest.fixture
-def describing(node: Node) -> dict[str, Any]:
-    """What an adapter tells of itself that has something of everything to tell."""
-    node.shared_state = "state"
-    node.plugin("bad", 'echo \'{"error": "broken"}\'')
-    hook = '{"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"always": true}, "stages": ["poststop"]}'
-    (node.path / "hook.json").write_text(hook)
-    daemon = node.launch(
-        {"plugins": {"bad": {"standby": 1}}}, hooks={"enabled": True, "directories": [str(node.path)]}, unknown=1
-    )
-    node.configure("bad")
-    assert daemon.call("CreateContainer").code == Code.OK
-    assert daemon.call("StartContainer", start("c1")).code == Code.UNKNOWN
-    [told] = status.ask(str(node.path / "state"))
-    assert all(told[key] for key in ("runtime", "events", "programs", "standby", "hooks", "faults"))
-    return told
+def wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs the command with a clock of its own, in front of adapters that tell one thing after the other."""
+
+    def run(*told: list[dict[str, Any]], seconds: str = "10") -> tuple[int, float]:
+        now, looks = [0.0], iter(told)
+        monkeypatch.setattr(time, "monotonic", lambda: now[0])
+        monkeypatch.setattr(time, "sleep", lambda pause: now.__setitem__(0, now[0] + pause))
+        last: list[list[dict[str, Any]]] = [[]]
+        monkeypatch.setattr(status, "ask", lambda *_: last.__setitem__(0, next(looks, last[0])) or last[0])
+        code = cli.main(["status", "-directory", str(tmp_path), "-wait", seconds, "-o", "json"])
+        return code, now[0]
+
+    return run
 
 
-def hostile(value: Any) -> Iterator[Any]:
-    """Yields a value once for each place in it, with EVIL there."""
-    yield EVIL
-    if isinstance(value, dict):
-        for key, member in value.items():
-            rest = {name: other for name, other in value.items() if name != key}
-            yield {**rest, EVIL: member}
-            yield from ({**rest, key: bad} for bad in hostile(member))
-    elif isinstance(value, list):
-        yield from ([*value[:at], bad, *value[at + 1 :]] for at, one in enumerate(value) for bad in hostile(one))
-
-
-def test_escapes_in_any_field_are_shown_as_such(
-    describing: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+def test_it_waits_for_an_adapter_and_then_for_its_runtime_no_longer_than_it_is_told_to(
+    wait: Any, capsys: Capture
 ) -> None:
-    shown = 0
-    for told in hostile(describing):
-        if isinstance(told, dict):
-            monkeypatch.setattr(status, "ask", lambda *_, told=told: iter([told]))
-            for options in ((), ("-o", "json")):
-                assert cli.main(["status", "-directory", str(tmp_path), *options]) in (0, 1)
-                out, err = capfd.readouterr()
-                shown += r"\x1b[2J" in out
-                assert not err
-                for line in out.split("\n"):
-                    assert line.isprintable(), ascii(line)
-                    assert not line.startswith("v010-adapter 1, pid 1: all")
-    assert shown > 15
+    assert wait([], [CONNECTING], [CONNECTING], [CONNECTING, JOINED]) == (0, 1.5)
+    assert json.loads(capsys.readouterr().out)["adapters"] == [CONNECTING, JOINED], "it is told once"
+    assert wait([JOINED]) == (0, 0)
+    assert wait([{**JOINED, "faults": ["one"]}]) == (1, 0)
+    assert wait(seconds="2.2") == (3, pytest.approx(2.2))
+    assert capsys.readouterr().err.startswith("no adapter has joined a runtime within 2.2 s\nno adapter runs with")
+    assert wait([CONNECTING], seconds="1") == (1, 1)
+    assert capsys.readouterr().err == "no adapter has joined a runtime within 1 s\n"
 
 
-def test_what_is_no_object_is_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("words", [["-1"], ["nan"], ["inf"], ["soon"], ["1", "-watch"]])
+def test_the_time_is_a_number_and_watching_is_something_else(words: list[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["status", "-wait", *words])
+
+
+# ---- what it is told
+
+
+def test_what_is_no_object_is_no_answer_and_an_adapter_of_another_version_is_named(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    def answer(text: bytes) -> None:
+        with listener.accept()[0] as asker:
+            asker.sendall(text)
+
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "status-\x1b1"))
         assert cli.main(["status", "-directory", str(tmp_path)]) == 3  # nobody listens
-        for answer in (b"[]", b"7", b"{", b'{"a": ' * 2000, EVIL.encode()):
-            listener.listen()
-            pid = os.fork()
-            if not pid:
-                listener.accept()[0].sendall(answer)
-                os._exit(0)
-            assert cli.main(["status", "-directory", str(tmp_path)]) == 1
-            os.waitpid(pid, 0)
-            out = capsys.readouterr().out
-            assert "does not answer" in out
-            assert all(line.isprintable() for line in out.split("\n"))
-
-
-def test_nobody_is_asked_in_a_directory_where_anybody_may_answer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tmp_path.chmod(0o777)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "status-1"))
+        capsys.readouterr()
         listener.listen()
-        assert cli.main(["status", "-directory", str(tmp_path)]) == 2
-        listener.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            listener.accept()
-    assert f"{tmp_path} is world-writable: an adapter cannot be asked here" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("place", ["file", "file/state"])
-def test_where_there_can_be_no_directory_or_it_cannot_be_seen_is_not_where_nobody_runs(
-    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").touch()
-    assert cli.main(["status", "-directory", str(tmp_path / place)]) == 2
-    assert "Not a directory: an adapter cannot be asked here" in capsys.readouterr().err
-
-
-def test_a_hostile_journal_is_shown_and_logged_as_text(node: Node) -> None:
-    node.shared_state = "state"
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        header = {"format": 1, "boot": file.read().strip()}
-    record = {"created": EVIL, "names": [EVIL], "sandbox": EVIL, "pid": 0, "started": 0, "cgroup": EVIL, "spec": "{}"}
-    record |= {"labels": "{}", "type": EVIL, "number": 0, "version": EVIL, "conf": None}
-    state = node.path / "state"
-    state.mkdir(mode=0o700)
-    (state / "journal").write_text("".join(json.dumps(line) + "\n" for line in (header, record)))
-    (state / "journal").chmod(0o600)
-    daemon = node.launch()
-    assert daemon.call("CreateContainer").code == Code.OK
-    daemon.logged(r"\x1b[2J")
-    assert all(line.isprintable() for line in daemon.log)
+        for text, code, said in (
+            *((bad, 1, "does not answer") for bad in (b"[]", b"7", b"{", b'{"a": ' * 2000, b"a\x1b[2J\r\xff")),
+            (b'{"pid": 7, "version": "9.0", "faults": []}', 0, "9.0, pid 7: another version than this command's"),
+        ):
+            adapter = threading.Thread(target=answer, args=(text,))
+            adapter.start()
+            assert cli.main(["status", "-directory", str(tmp_path)]) == code
+            adapter.join()
+            out = capsys.readouterr().out
+            assert said in out
+            assert all(line.isprintable() for line in out.split("\n"))
 
 
 PRINTS = {("cli/check/probe.py", "confirm"), ("base/sanitize.py", "show"), ("base/sanitize.py", "show_json")}
@@ -158,7 +121,7 @@ def test_every_command_prints_through_what_makes_text_printable() -> None:
     assert found == PRINTS | OWN_TEXT.keys()
 
 
-# The length of an answer
+# ---- the length of an answer
 
 
 def test_a_long_text_is_cut_and_marked() -> None:
@@ -170,38 +133,26 @@ def test_a_long_text_is_cut_and_marked() -> None:
         assert cut.endswith(f" … ({size} bytes)")
 
 
-def test_an_error_of_a_plugin_is_cut_in_status(node: Node) -> None:
-    node.shared_state = "state"
-    node.plugin("bad", "echo '{\"error\": \"'$(printf '%0900000d' 0)'\"}'")
-    node.configure("bad")
-    daemon = node.launch()
-    assert daemon.call("StartContainer", start("c1")).code == Code.UNKNOWN
-    [told] = status.ask(str(node.path / "state"))
-    assert re.search(r"0{1000,4096} … \(9\d{5} bytes\)$", told["programs"]["bad"]["last_error"])
-
-
 MUCH = {"text": ["x" * 4000] * 2000}
 
 
 def test_an_answer_is_whole_however_little_the_sockets_take_at_once(loop: SteppedLoop, tmp_path: Path) -> None:
     server = StatusSocket(loop, str(tmp_path / "state"), lambda: MUCH, strict)
     [path] = (tmp_path / "state").iterdir()
-    got: dict[socket.socket, bytes] = {}
     with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
-        done: list[socket.socket] = []
+        got, done = {one: b"", other: b""}, list[socket.socket]()
 
         def read(asker: socket.socket) -> None:
             chunk = asker.recv(10_000)
-            got[asker] = got.get(asker, b"") + chunk
+            got[asker] += chunk
             if not chunk:
                 loop.unwatch(asker.fileno())
                 done.append(asker)
 
-        for asker in (one, other):
+        for asker in got:
             asker.connect(str(path))
             asker.setblocking(False)
             loop.watch(asker.fileno(), partial(read, asker))
-
         loop.until(lambda: len(done) == 2, "the answers do not end")
         assert json.loads(got[one]) == json.loads(got[other]) == MUCH
     server.close()
@@ -234,7 +185,34 @@ def test_who_does_not_read_keeps_nothing_for_ever(end: str, loop: SteppedLoop, t
         server.close()
 
 
-# Where nobody can ask
+# ---- where nobody can ask
+
+
+def refused(capsys: Capture, directory: Path | str, said: str, *options: str) -> bool:
+    assert cli.main(["status", "-directory", str(directory), *options]) == 2
+    return said in capsys.readouterr().err
+
+
+def test_where_an_adapter_cannot_be_asked_or_be_seen_is_not_where_nobody_runs(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    for place in ("file", "file/state"):
+        assert refused(capsys, tmp_path / place, "Not a directory: an adapter cannot be asked here")
+    assert refused(capsys, "", "none.yaml: No such file", "-config", str(tmp_path / "none.yaml"))
+    tmp_path.chmod(0o777)
+    with listening(tmp_path / "status-1") as listener:
+        assert refused(capsys, tmp_path, f"{tmp_path} is world-writable: an adapter cannot be asked here")
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    tmp_path.chmod(0o700)
+
+    def refuse(path: str) -> list[str]:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    assert refused(capsys, tmp_path, f"{tmp_path}: Permission denied")
 
 
 def test_a_status_socket_that_was_removed_with_its_directory_is_made_again(loop: SteppedLoop, tmp_path: Path) -> None:
@@ -248,12 +226,10 @@ def test_a_status_socket_that_was_removed_with_its_directory_is_made_again(loop:
         assert len(list(state.iterdir())) == 1
         assert endpoints.faults == []
     next(state.iterdir()).unlink()
-    state.chmod(0o777)
-    loop.advance(REOPEN_AFTER)
-    assert endpoints.faults == [f"{state}: {state} is world-writable"]
-    state.chmod(0o700)
-    loop.advance(REOPEN_AFTER)
-    assert endpoints.faults == []
+    for mode, faults in ((0o777, [f"{state}: {state} is world-writable"]), (0o700, [])):
+        state.chmod(mode)
+        loop.advance(REOPEN_AFTER)
+        assert endpoints.faults == faults
     endpoints.close()
     assert not list(state.iterdir())
 

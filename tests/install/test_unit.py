@@ -108,7 +108,7 @@ def service(node: harness.Node, systemd: Systemd) -> Daemon:
     argv = [setpriv, f"--bounding-set={taken}", *shlex.split(found["ExecStart"]), *here]
     environ = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", **node.state(), **systemd.environ}
     environ["WATCHDOG_USEC"] = str(int(found["WatchdogSec"]) * 1_000_000)
-    with systemd.runtime(node.path / "nri.sock") as runtime:
+    with harness.listening(node.path / "nri.sock") as runtime:
         daemon = spawn(argv, environ, {}, None, "pipe")
         node.daemons.append(daemon)
         daemon.accept(runtime)
@@ -124,7 +124,7 @@ def test_a_legacy_plugin_runs_under_its_settings(node: harness.Node, service: Da
         f"cat /proc/self/status >'{status}'; readlink /proc/self/ns/mnt >>'{status}'; env >>'{status}'; echo '{{}}'",
     )
     node.configure("tell")
-    assert service.call("StartContainer", harness.start("ctr")).code == Code.OK
+    assert service.call(harness.start("ctr")).code == Code.OK
     told = status.read_text()
     own = Path("/proc/self/status").read_text()
     assert next(line for line in own.splitlines() if line.startswith("Uid:")) in told
@@ -137,10 +137,9 @@ def test_a_legacy_plugin_runs_under_its_settings(node: harness.Node, service: Da
 def test_at_a_stop_the_adapter_alone_is_told_and_finishes_the_plugins(
     node: harness.Node, service: Daemon, systemd: Systemd
 ) -> None:
-    gate = node.gate()
-    harness.slow(node, gate)
+    gate = node.slow()
     node.configure("slow")
-    create = service.send("StartContainer", harness.start("ctr"))
+    create = service.send(harness.start("ctr"))
     gate.arrival()
     stop = shlex.split(settings(unit())["ExecStop"])
     with subprocess.Popen(stop, env={"PATH": "/usr/bin:/bin", "MAINPID": str(service.pid)}) as stopping:

@@ -1,0 +1,197 @@
+"""The running daemon at creations: what it asks for, plugins and hooks in their order, and updates that it sends."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from adapter.nri import api
+from adapter.nri.events import mask
+from adapter.wire import Code
+
+from .harness import Node, create, listed, start, stop
+
+USUAL = mask(
+    ["RunPodSandbox", "StartContainer", "StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"]
+)
+CREATIONS = mask(["CreateContainer"])
+CREATIONS_ONLY = "legacy plugins run at CreateContainer or not at all"
+DOCKER_OFF, CRIO_OFF = "hooks are off: Docker refuses", "hooks are off: CRI-O injects"
+
+
+def test_the_events_that_plugins_are_configured_for_are_asked_for_where_the_runtime_knows_them(node: Node) -> None:
+    for events, nri in (([], "v0.12.5"), (["UpdateContainer", "PostStartContainer", "UpdatePodSandbox"], "v0.12.5")):
+        daemon = node.spawn().handshake(node.settings({"plugins": {"a": {"events": events}}}), nri=nri)
+        assert daemon.configured.events == USUAL | mask(events)
+    both = {"plugins": {"a": {"events": ["UpdatePodSandbox", "CreateContainer"]}}}
+    assert node.spawn().handshake(node.settings(both), nri="").configured.events == USUAL | CREATIONS
+
+
+@pytest.mark.parametrize(
+    ("enabled", "runtime", "asked", "lines"),
+    [
+        ("auto", "containerd", True, []),
+        ("auto", "cri-o", False, [CRIO_OFF]),
+        ("auto", "docker", False, [DOCKER_OFF, CREATIONS_ONLY]),
+        (True, "docker", True, [CREATIONS_ONLY]),
+        (True, "cri-o", True, []),
+        (False, "cri-o", False, []),  # whoever has switched them off knows why
+    ],
+)
+def test_creations_are_asked_for_where_hooks_are_ours_to_inject_and_what_a_runtime_lacks_is_logged_once(
+    node: Node, enabled: object, runtime: str, asked: bool, lines: list[str]
+) -> None:
+    daemon = node.spawn().handshake(node.settings(hooks={"enabled": enabled}), name=runtime)
+    assert bool(daemon.configured.events & CREATIONS) is asked
+    daemon.logged("registered with")  # which it says when everything has been read
+    for text in (DOCKER_OFF, CRIO_OFF, CREATIONS_ONLY):
+        assert len([line for line in daemon.log if text in line]) == lines.count(text)
+
+
+# ---- hooks
+
+
+def test_hooks_that_match_are_injected_a_change_is_in_force_for_the_very_next_container_and_bad_files_are_named(
+    node: Node,
+) -> None:
+    folder = node.hook("one", "/bin/true", "createRuntime", "poststop")
+    (folder / "bad.json").write_text('{"version": "1.0.0",')
+    daemon = node.launch(hooks={"directories": [str(folder)]})
+    hooks = daemon.created(create("c0")).hooks
+    assert [entry.path for entry in (*hooks.create_runtime, *hooks.poststop)] == ["/bin/true"] * 2
+    for number in range(20):
+        (folder / "one.json").unlink()
+        assert not daemon.created(create(f"without{number}")).ByteSize()
+        node.hook("one", "/bin/true", "prestart")
+        assert daemon.created(create(f"with{number}")).hooks.create_runtime
+    for name in ("two", "three"):  # while no container comes
+        (folder / f"{name}.json").write_text("[]")
+        daemon.logged(f"{name}.json")
+    assert [line for line in daemon.log if "bad.json" in line] == [daemon.logged("bad.json", "line 1")]
+    node.still_serves(daemon)
+
+
+def test_legacy_plugins_come_first_then_hooks_then_precreate_hooks(node: Node) -> None:
+    """Hooks are matched on the container as it came: one for what a plugin adds does not match."""
+    patch = {"spec": {"process": {"env": ["A=2", "B=1"]}, "annotations": {"added": "y"}}}
+    node.plugin("first", node.record("first", json.dumps(patch)))
+    node.plugin("second", node.record("second"))
+    node.configure("first", "second")
+    seen = node.path / "spec"
+    editor = node.plugin("editor", f"tee {seen} | sed {shlex.quote('s/B=1/B=2/')}")
+    node.hook("a", "/bin/true", "createRuntime", annotations={"^note$": ".*"})
+    node.hook("b", "/bin/true", "createRuntime", annotations={"^added$": ".*"})
+    folder = node.hook("c", editor, "precreate")
+    plugins = {name: {"events": ["CreateContainer"]} for name in ("first", "second")}
+    hooks = {"enabled": True, "directories": [str(folder)], "precreate": True}
+    daemon = node.launch({"plugins": plugins}, hooks=hooks)
+    request = create("c1", {"note": "x"})
+    request.container.env.append("A=1")
+    adjust = daemon.created(request)
+    assert [told["spec"]["process"]["env"] for told in node.requests("second")] == [["A=2", "B=1"]]
+    spec = json.loads(seen.read_text())
+    assert spec["process"]["env"] == ["A=2", "B=1"]
+    assert [entry["path"] for entry in spec["hooks"]["createRuntime"]] == ["/bin/true"]
+    assert {entry.key: entry.value for entry in adjust.env if entry.key[0] != "-"} == {"A": "2", "B": "2"}
+    assert dict(adjust.annotations) == {"added": "y"}
+    assert len(adjust.hooks.create_runtime) == 1
+    node.still_serves(daemon)
+
+
+def test_a_precreate_hook_that_fails_fails_the_creation_by_name_and_is_refused_where_it_is_not_enabled(
+    node: Node,
+) -> None:
+    """On CRI-O, which announces no end of it, the plugins before get their delete behind the answer."""
+    node.configure("good")
+    folder = node.hook("bad", "/bin/false", "precreate")
+    plugins = {"good": {"events": ["CreateContainer", "StopContainer"]}}
+    hooks = {"enabled": True, "directories": [str(folder)]}
+    settings = node.settings({"plugins": plugins}, hooks={**hooks, "precreate": True})
+    daemon = node.spawn().handshake(settings, name="cri-o")
+    reply = daemon.call(create("c1"))
+    assert (reply.code, reply.message) == (Code.UNKNOWN, f"precreate hook {folder}/bad.json: exit code 1")
+    daemon.end()  # which lets chains under way be finished
+    assert node.runs() == [("create", "c1"), ("delete", "c1")]
+    daemon = node.launch(hooks=hooks)
+    assert not daemon.created(create("c1")).ByteSize()
+    daemon.logged("bad.json", "the stage 'precreate' is not enabled")
+
+
+@pytest.mark.deadline
+def test_a_precreate_hook_gets_no_more_than_the_calls_time_and_sigterm_lets_it_be_finished(node: Node) -> None:
+    gate = node.slow()
+    folder = node.hook("slow", node.bin / "slow", "precreate")
+    daemon = node.launch(hooks={"enabled": True, "precreate": True, "directories": [str(folder)]})
+    daemon.logged("hooks: 1 in force")
+    reply = daemon.call(create("c1"), timeout=0.5)
+    assert reply.message.startswith(f"precreate hook {folder}/slow.json: no result within ")
+    node.still_serves(daemon)
+    assert daemon.children() == {}, "the hook was killed and reaped"
+    editing = gate.script.join(("IFS= read -r spec; ", "; printf '%s' \"${spec%%A=1*}A=2${spec#*A=1}\""))
+    node.plugin("slow", editing)
+    request = create("c2")
+    request.container.env.append("A=1")
+    call = daemon.send(request)
+    gate.arrival()
+    daemon.signal(15)
+    daemon.logged("INFO ending on SIGTERM")
+    gate.let_on()
+    reply = daemon.reply(call)
+    adjust = api.CreateContainerResponse.FromString(reply.payload).adjust
+    assert [entry.value for entry in adjust.env if entry.key == "A"] == ["2"], reply.message
+    assert daemon.ended() == 0
+
+
+# ---- updates and metadata
+
+
+@pytest.mark.parametrize("nri", ["v0.12.1", "v0.12.0", "", "(devel)"])
+def test_updates_go_out_behind_the_answer_or_wait_for_one_where_the_call_can_deadlock_the_runtime(
+    node: Node, nri: str
+) -> None:
+    wish = {"updates": [{"id": "c0", "resources": {"cpu": {"cpus": "0-1"}}}]}
+    node.plugin("asks", node.record("asks", json.dumps(wish)))
+    node.configure("asks")
+    settings = node.settings({"plugins": {"asks": {"events": ["StartContainer"]}}})
+    daemon = node.spawn().handshake(settings, listed("c0", api.CONTAINER_RUNNING), nri=nri)
+    daemon.serves(start("c1"))
+    if nri == "v0.12.1":
+        request = daemon.request()
+        assert request.method == "UpdateContainers"
+        [update] = api.UpdateContainersRequest.FromString(request.payload).update
+        daemon.answer(request)
+        node.still_serves(daemon)
+    else:
+        node.configure()
+        [update] = api.StopContainerResponse.FromString(daemon.call(stop("c2")).payload).update
+    assert (update.container_id, update.linux.resources.cpu.cpus) == ("c0", "0-1")
+
+
+def test_annotations_under_the_prefix_of_metadata_are_the_adapters_alone(node: Node) -> None:
+    """Whether or not a plugin or a hook is there; without a prefix, nobody's."""
+    request = create("c1", {"nri.example.com/a.cpus": "all", "nri.example.com/other": "x", "nri.example.com": "y"})
+    request.pod.annotations.update({"nri.example.com/pod": "z"})
+    node.plugin("a", node.record("a", json.dumps({"metadata": {"cpus": "0-3"}})))
+    node.configure("a", "good")
+    node.hook("forged", "/bin/true", "createRuntime", annotations={"^nri.example.com/": ".*"})
+    folder = node.hook("honest", "/bin/true", "createRuntime", annotations={"^nri.example.com$": ".*"})
+    own = {name: {"events": ["CreateContainer"]} for name in ("a", "good")}
+    prefixed = {"metadataPrefix": "nri.example.com/", "plugins": own}
+    daemon = node.launch(prefixed, hooks={"enabled": True, "directories": [str(folder)]})
+    adjust = daemon.created(request)
+    assert dict(adjust.annotations) == {"nri.example.com/a.cpus": "0-3", "-nri.example.com/other": ""}
+    assert len(adjust.hooks.create_runtime) == 1
+    (first,), (second,) = node.requests("a"), node.requests("good")
+    assert "annotations" not in first["pod"]
+    assert first["spec"]["annotations"] == {"nri.example.com": "y"}
+    assert second["spec"]["annotations"] == {"nri.example.com": "y", "nri.example.com/a.cpus": "0-3"}
+    brings = "container default/web/c1 (c1) brings 3 annotations under nri.example.com/, which are removed;"
+    daemon.logged(brings, "the first is nri.example.com/a.cpus")
+    node.configure()
+    daemon = node.launch({"metadataPrefix": "nri.example.com/"})
+    assert daemon.configured.events == USUAL | CREATIONS
+    removed = {"-nri.example.com/a.cpus": "", "-nri.example.com/other": ""}
+    assert dict(daemon.created(request).annotations) == removed
+    assert not node.launch({"plugins": own}).created(request).ByteSize()
