@@ -1,6 +1,6 @@
 """The changes that need a version of NRI. Older runtimes drop such a change silently, or crash.
 
-tests/peers/test_versions_oracle.py runs each row against the versions of NRI.
+tests/peers/test_oci_oracle.py runs each row against the versions of NRI.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import re
 from typing import Any, TypeAlias
 
 from adapter.errors import NotAdjustable
-from adapter.oci.limits import Limit
+from adapter.oci.limits import LIMITS, Limit
 from adapter.oci.values import Spec
 
 FULL: Spec = {
@@ -91,37 +91,14 @@ def as_text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-# What absent means where Go has a pointer.
 POINTERS = {
-    "limit",
-    "swap",
-    "reservation",
-    "kernel",
-    "kernelTCP",
-    "swappiness",
-    "disableOOMKiller",
-    "useHierarchy",
-    "shares",
-    "quota",
-    "period",
-    "realtimeRuntime",
-    "realtimePeriod",
-    "oomScoreAdj",
-    "timeout",
-    "fileMode",
-    "uid",
-    "gid",
-    "major",
-    "minor",
-    "errnoRet",
-    "defaultErrnoRet",
+    *("limit", "swap", "reservation", "kernel", "kernelTCP", "swappiness", "disableOOMKiller", "useHierarchy"),
+    *("shares", "quota", "period", "realtimeRuntime", "realtimePeriod", "oomScoreAdj", "timeout", "fileMode", "uid"),
+    *("gid", "major", "minor", "errnoRet", "defaultErrnoRet"),
 }
-"""Members for which 0 is not the same as absence."""
+"""Members for which 0 is not the same as absence: where Go has a pointer."""
 NAMED = {
-    "mounts": "destination",
-    "rlimits": "type",
-    "namespaces": "type",
-    "devices": "path",
+    **{"mounts": "destination", "rlimits": "type", "namespaces": "type", "devices": "path"},
     "hugepageLimits": "pageSize",
 }
 MAPS = {("", "annotations"), ("linux", "sysctl"), ("linux", "netDevices"), ("resources", "unified")}
@@ -166,3 +143,88 @@ def covers(limit: Limit, error: NotAdjustable) -> bool:
     """Whether a refusal is one of this row's."""
     pattern = re.escape(limit.place).replace(r"\[NAME\]", r"\[.*\]").replace(r"\*", ".*")
     return bool(re.fullmatch(pattern, error.place, re.DOTALL)) and error.reason.split(": ")[0] == limit.why
+
+
+def must_have_a_row(error: NotAdjustable) -> None:
+    """Asserts that a refusal is one of some row of the table."""
+    assert any(covers(limit, error) for limit in LIMITS), error
+
+
+LINUX, RESOURCES, CPU = ("linux",), ("linux", "resources"), ("linux", "resources", "cpu")
+MOUNT = {"destination": "/new", "type": "bind", "source": "/srv", "options": ["ro"]}
+HOOK = {"path": "/bin/b", "args": ["b"], "env": ["A=1"], "timeout": 3}
+POLICY = {"defaultAction": "SCMP_ACT_LOG", "syscalls": [{"names": ["read"], "action": "SCMP_ACT_ALLOW"}]}
+COMPARED = {"index": 1, "value": 2, "valueTwo": 3, "op": "SCMP_CMP_MASKED_EQ"}
+WHOLE_POLICY = {
+    **{"defaultAction": "SCMP_ACT_NOTIFY", "architectures": ["SCMP_ARCH_X86"], "flags": ["SECCOMP_FILTER_FLAG_LOG"]},
+    **{"listenerPath": "/a", "listenerMetadata": "b"},
+    "syscalls": [{"names": ["read"], "action": "SCMP_ACT_LOG", "args": [COMPARED]}],
+}
+SYSCALL = {"names": ["read"], "action": "SCMP_ACT_LOG", "errnoRet": 0}
+NODES = {"mode": "MPOL_BIND", "nodes": "0", "flags": ["MPOL_F_RELATIVE_NODES"]}
+BLOCK = {"path": "/dev/b", "type": "b", "major": 8, "minor": 0, "fileMode": 0}
+FIFO = {"policy": "SCHED_FIFO", "priority": 1, "flags": ["SCHED_FLAG_RECLAIM"]}
+DEADLINE = {"policy": "SCHED_DEADLINE", "nice": 1, "priority": 2, "runtime": 3, "deadline": 4, "period": 5}
+REAL_TIME = {"period": 1, "realtimeRuntime": 2, "realtimePeriod": 3}
+CHANGES: list[tuple[Path, Any]] = [
+    (("annotations", "c"), "x"),
+    (("annotations", "a"), "2"),
+    (("annotations", "a"), ABSENT),
+    (("annotations", "-marked"), ABSENT),
+    (("annotations",), None),
+    (("process", "args"), ["a", ""]),
+    (("process", "args"), ["", "a"]),
+    (("process", "env", 3), "NEW=a=b"),
+    (("process", "env", 0), "PATH="),
+    (("process", "rlimits", 0, "soft"), 1),
+    (("process", "oomScoreAdj"), -5),
+    (("process", "oomScoreAdj"), 0),
+    (("process", "scheduler"), FIFO),
+    (("process", "scheduler"), DEADLINE),
+    (("process", "scheduler"), ABSENT),
+    (("process", "ioPriority", "priority"), 0),
+    (("process", "ioPriority"), {"class": "IOPRIO_CLASS_RT", "priority": 1}),
+    (("process", "ioPriority"), {}),
+    (("mounts", 3), MOUNT),
+    (("mounts", 3), {"destination": "/"}),  # it hides others where it stands
+    (("mounts", 1, "options"), []),
+    (("mounts", 0), ABSENT),
+    *((("hooks", "createRuntime", 1), hook) for hook in (HOOK, {"path": "/a", "env": ["A=1"]})),
+    *(
+        (("hooks", stage), [HOOK])
+        for stage in ("prestart", "createContainer", "startContainer", "poststart", "poststop")
+    ),
+    ((*LINUX, "sysctl", "net.core.somaxconn"), "1"),
+    ((*LINUX, "sysctl", "kernel.msgmax"), "1"),
+    ((*LINUX, "sysctl"), None),
+    ((*LINUX, "netDevices", "eth0"), {"name": "a"}),
+    ((*LINUX, "netDevices", "eth2"), ABSENT),
+    ((*LINUX, "cgroupsPath"), "/b"),
+    ((*LINUX, "namespaces", 0, "path"), "/a"),
+    ((*LINUX, "namespaces", 1), ABSENT),
+    ((*LINUX, "devices", 1), BLOCK),
+    (
+        (*LINUX, "devices", 1),
+        {"path": "/dev/b", "type": "c", "major": 1, "minor": 2, "fileMode": 3, "uid": 4, "gid": 5},
+    ),
+    ((*LINUX, "devices", 0), {"path": "/dev/a", "type": "c", "minor": 4, "uid": 1}),
+    ((*LINUX, "seccomp"), {"defaultAction": "SCMP_ACT_ALLOW", "defaultErrnoRet": 1, "syscalls": [SYSCALL]}),
+    ((*LINUX, "seccomp"), POLICY),
+    ((*LINUX, "seccomp"), WHOLE_POLICY),
+    ((*LINUX, "intelRdt"), {"closID": "gold", "l3CacheSchema": ""}),
+    ((*LINUX, "intelRdt"), {"closID": "b", "schemata": ["L3:0=1"], "enableMonitoring": False}),
+    ((*LINUX, "intelRdt"), ABSENT),
+    ((*LINUX, "memoryPolicy"), NODES),
+    ((*RESOURCES, "memory", "limit"), 5),
+    ((*RESOURCES, "memory", "limit"), -1),
+    ((*RESOURCES, "memory"), {"limit": 5, "swap": 5, "disableOOMKiller": False}),  # the limit brings swap
+    ((*CPU, "shares"), 0),
+    (CPU, {"shares": 512, "quota": -1, **REAL_TIME, "cpus": "2", "mems": "0"}),
+    ((*RESOURCES, "pids", "limit"), 0),
+    ((*RESOURCES, "pids", "limit"), 1),
+    ((*RESOURCES, "hugepageLimits", 1), {"pageSize": "1GB", "limit": 1}),
+    ((*RESOURCES, "unified", "memory.high"), ""),
+    ((*RESOURCES, "devices", 2), {"allow": True, "minor": 0}),
+    ((*RESOURCES, "devices", 2), {"allow": True, "type": "c", "major": 1, "minor": 2, "access": "rw"}),
+]
+"""Changes of FULL that an adjustment can express: each place, with every part that it can have."""

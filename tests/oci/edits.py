@@ -18,20 +18,18 @@ SCALARS = st.one_of(
     st.sampled_from([*NAMES, "\0", "\ud800", "A=1", "=x", "SCHED_FIFO", "SCHED_NONE", "MPOL_BIND", "x" * 200, "\n"]),
     st.text(max_size=5),
 )
-KEYS = st.one_of(
-    st.sampled_from(
-        sorted(
-            POINTERS
-            | set(NAMED)
-            | set(NAMED.values())
-            | {"process", "linux", "hooks", "annotations", "env", "args", "options", "source", "hard", "soft", "name"}
-            | {"user", "root", "readonly", "seccomp", "intelRdt", "memoryPolicy", "mode", "nodes", "flags", "resources"}
-            | {"memory", "cpu", "pids", "unified", "sysctl", "netDevices", "poststop", "uidMappings", "class", "policy"}
-            | {"priority", "closID", "schemata", "allow", "access", "prestart", "ioPriority", "scheduler", "cpus"}
-        )
-    ),
-    st.sampled_from(NAMES),
-)
+
+
+def keys_in(value: Any) -> set[str]:
+    """The names of all members of an object, and of the objects in it."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return set(value if isinstance(value, dict) else ()).union(*map(keys_in, inside))
+
+
+OTHER_KEYS = {
+    *("root", "readonly", "memoryPolicy", "mode", "nodes", "flags", "poststop", "prestart", "uidMappings", "source"),
+}
+KEYS = st.sampled_from(sorted(OTHER_KEYS | POINTERS | set(NAMED.values()) | keys_in(FULL))) | st.sampled_from(NAMES)
 ANY = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=5
 )
@@ -95,46 +93,33 @@ HUGE_PAGES = objects({"pageSize": ["2MB", "1GB"], "limit": UINT64})
 # fmt: on
 
 
-def _holder(spec: Spec, path: tuple[str, ...]) -> Any:
-    """Returns the object that holds what is at a path."""
-    target = spec
-    for key in path[:-1]:
-        target = target.setdefault(key, {})
-    return target
+def _placed(path: tuple[str, ...], value: Any, key: str | None) -> Edit:
+    """Sets the value at a path; in an array if `key` is not None: in place of the element with the same, or behind."""
+
+    def change(spec: Spec) -> None:
+        *parents, last = path
+        target: Any = spec
+        for name in parents:
+            target = target.setdefault(name, {})
+        if value is ABSENT:
+            target.pop(last, None)
+        elif key is None:
+            target[last] = copied(value)
+        else:
+            values = target.setdefault(last, [])
+            same = [index for index, one in enumerate(values) if key and one.get(key) == value[key]]
+            place = same[0] if same else len(values)
+            values[place : place + 1] = [copied(value)]
+
+    return change
 
 
-def _set(*path: str, to: st.SearchStrategy[Any]) -> st.SearchStrategy[Edit]:
-    def edit(value: Any) -> Edit:
-        def change(spec: Spec) -> None:
-            if value is ABSENT:
-                _holder(spec, path).pop(path[-1], None)
-            else:
-                _holder(spec, path)[path[-1]] = copied(value)
-
-        return change
-
-    return to.map(edit)
-
-
-def _member(*path: str, names: st.SearchStrategy[str], to: st.SearchStrategy[Any]) -> st.SearchStrategy[Edit]:
-    return names.flatmap(lambda name: _set(*path, name, to=to))
-
-
-def _listed(*path: str, key: str = "", to: st.SearchStrategy[Any]) -> st.SearchStrategy[Edit]:
-    """Replaces the element with the same member `key`, or appends one."""
-
-    def edit(element: Any) -> Edit:
-        def change(spec: Spec) -> None:
-            values = _holder(spec, path).setdefault(path[-1], [])
-            found = [index for index, value in enumerate(values) if key and value.get(key) == element[key]]
-            if found:
-                values[found[0]] = copied(element)
-            else:
-                values.append(copied(element))
-
-        return change
-
-    return to.map(edit)
+def _set(
+    *path: str | st.SearchStrategy[str], to: st.SearchStrategy[Any], key: str | None = None
+) -> st.SearchStrategy[Edit]:
+    """Edits of what is at a path, whose names may be drawn; see _placed."""
+    names = st.tuples(*(st.just(name) if isinstance(name, str) else name for name in path))
+    return st.builds(_placed, names, to, st.just(key))
 
 
 def _variable(entry: str) -> Edit:
@@ -149,9 +134,8 @@ def _variable(entry: str) -> Edit:
 
 def _limit(limit: int, swap: bool) -> Edit:
     def change(spec: Spec) -> None:
-        spec["linux"]["resources"].setdefault("memory", {})["limit"] = limit
-        if swap:
-            spec["linux"]["resources"]["memory"]["swap"] = limit
+        memory = spec["linux"]["resources"].setdefault("memory", {})
+        memory |= {"limit": limit, **({"swap": limit} if swap else {})}
 
     return change
 
@@ -165,41 +149,39 @@ def _unmount(number: int) -> Edit:
 
 
 MAYBE = st.just(ABSENT)
-CPU = ("linux", "resources", "cpu")
+RESOURCES = ("linux", "resources")
+CPU = (*RESOURCES, "cpu")
 GOOD_EDITS: st.SearchStrategy[Edit] = st.one_of(
-    _member("annotations", names=ADDABLE, to=WORDS | MAYBE),
-    _member("annotations", names=st.just("-marked"), to=MAYBE),
+    _set("annotations", ADDABLE, to=WORDS | MAYBE),
+    _set("annotations", "-marked", to=MAYBE),
     _set("annotations", to=MAYBE),
     _set("process", "args", to=st.lists(WORDS, min_size=1, max_size=3)),
     st.builds("{}={}".format, st.sampled_from(["PATH", "NEW", "é", "EMPTY"]), WORDS).map(_variable),
-    _listed("process", "rlimits", key="type", to=RLIMITS),
+    _set("process", "rlimits", key="type", to=RLIMITS),
     _set("process", "oomScoreAdj", to=st.integers(-1000, 1000)),
     _set("process", "scheduler", to=SCHEDULERS | MAYBE),
     _set("process", "ioPriority", to=IO_PRIORITIES | MAYBE),
-    _listed("mounts", key="destination", to=MOUNTS),
+    _set("mounts", key="destination", to=MOUNTS),
     st.integers(0, 9).map(_unmount),
-    _listed("hooks", "createRuntime", to=HOOKS),
-    _listed("hooks", "poststop", to=HOOKS),
-    _listed("linux", "devices", key="path", to=DEVICES),
-    _listed("linux", "namespaces", key="type", to=NAMESPACES),
+    _set("hooks", st.sampled_from(["createRuntime", "poststop"]), key="", to=HOOKS),
+    _set("linux", "devices", key="path", to=DEVICES),
+    _set("linux", "namespaces", key="type", to=NAMESPACES),
     _set("linux", "namespaces", to=MAYBE),
-    _member("linux", "sysctl", names=ADDABLE, to=WORDS | MAYBE),
-    _member(
-        "linux", "netDevices", names=st.sampled_from(["eth0", "eth2", "eth3"]), to=st.sampled_from([{}, {"name": "a"}])
-    ),
-    _member("linux", "netDevices", names=st.just("eth0"), to=MAYBE),
+    _set("linux", "sysctl", ADDABLE, to=WORDS | MAYBE),
+    _set("linux", "netDevices", st.sampled_from(["eth0", "eth2", "eth3"]), to=st.sampled_from([{}, {"name": "a"}])),
+    _set("linux", "netDevices", "eth0", to=MAYBE),
     _set("linux", "cgroupsPath", to=st.sampled_from(["/a", "s:p:n"])),
     _set("linux", "seccomp", to=SECCOMPS),
     _set("linux", "memoryPolicy", to=MEMORY_POLICIES),
     _set("linux", "intelRdt", to=RDT | MAYBE),
     st.builds(_limit, POSITIVE, st.booleans()),
-    *(_set(*CPU, name, to=UINT64) for name in ("shares", "period", "realtimePeriod")),
-    *(_set(*CPU, name, to=INT64) for name in ("quota", "realtimeRuntime")),
-    *(_set(*CPU, name, to=st.just("0-3")) for name in ("cpus", "mems")),
-    _set("linux", "resources", "pids", "limit", to=st.integers(0, 9)),
-    _listed("linux", "resources", "devices", to=RULES),
-    _listed("linux", "resources", "hugepageLimits", key="pageSize", to=HUGE_PAGES),
-    _member("linux", "resources", "unified", names=ADDABLE, to=WORDS),
+    _set(*CPU, st.sampled_from(["shares", "period", "realtimePeriod"]), to=UINT64),
+    _set(*CPU, st.sampled_from(["quota", "realtimeRuntime"]), to=INT64),
+    _set(*CPU, st.sampled_from(["cpus", "mems"]), to=st.just("0-3")),
+    _set(*RESOURCES, "pids", "limit", to=st.integers(0, 9)),
+    _set(*RESOURCES, "devices", key="", to=RULES),
+    _set(*RESOURCES, "hugepageLimits", key="pageSize", to=HUGE_PAGES),
+    _set(*RESOURCES, "unified", ADDABLE, to=WORDS),
 )
 """What can be expressed, mostly: two of them together need not be."""
 

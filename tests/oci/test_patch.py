@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapter.errors import NotAdjustable
-from adapter.oci.limits import LIMITS
 from adapter.oci.patch import merged
-from adapter.oci.spec import adjustment
+from adapter.oci.spec import adjustment, apply
 from adapter.oci.values import Spec
+from adapter.proto import nri_pb2 as api
 
-from .cases import FULL, as_text, copied, covers
+from .cases import FULL, as_text, copied, must_have_a_row
 from .edits import ANY, BAD_EDITS, GOOD_EDITS, SPECS, Edit, after
 
 thorough = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
@@ -34,39 +36,38 @@ RFC_7396 = [
 DATA = {"destination": "/data", "type": "bind", "source": "/a"}
 PROC = {"destination": "/proc"}
 NULL = {"path": "/dev/null", "type": "c", "major": 1, "minor": 3}
+LARGE = (1 << 53) + 1
 HOOK, OTHER = {"path": "/a"}, {"path": "/b"}
-LISTS: dict[str, tuple[tuple[str, str], list[Any], list[Any],
-    list[Any]]] = {"a variable is changed in its place": (("process", "env"), ["A=1", "B=2"], ["A=3"], ["A=3", "B=2"]),
-    "a variable is added": (("process", "env"), ["A=1"], ["B==", "C="], ["A=1", "B==", "C="]),
-    "a bare variable removes": (("process", "env"), ["A=1", "B=2", "A=3"], ["A"], ["B=2"]),
-    "a bare variable that is there stays": (("process", "env"), ["A", "B=2"], ["A", "B=2"], ["A", "B=2"]),
-    "a bare variable of nothing does nothing": (("process", "env"), ["A=1"], ["B"], ["A=1"]),
-    "a variable twice meets its like": (("process", "env"), ["A=1", "A=2"], ["A=1", "A=3"], ["A=1", "A=3"]),
-    "the first of two is changed": (("process", "env"), ["A=1", "A=2"], ["A=3"], ["A=3", "A=2"]),
-    "removed and added anew": (("process", "env"), ["A=1", "B=1", "A=3"], ["A", "A=2"], ["A=2", "B=1"]),
-    "a mount's members are merged": (("mounts", ""), [PROC, DATA],
-    [{"destination": "/data", "source": "/b", "type": None, "options": ["ro"]}],
-    [PROC, {"destination": "/data", "source": "/b", "options": ["ro"]}]),
-    "a mount is added": (("mounts", ""), [PROC], [DATA | {"source": None}],
-    [PROC, {"destination": "/data", "type": "bind"}]),
-    "a mount is removed": (("mounts", ""), [PROC, DATA], [{"$patch": "delete", "destination": "/data"}], [PROC]),
-    "a mount that is not there is removed": (("mounts", ""), [PROC], [{"$patch": "delete", "destination": "/data"}],
-    [PROC]), "an order is kept": (("mounts", ""), [PROC, DATA], [DATA, PROC], [PROC, DATA]),
-    "a device": (("linux", "devices"), [NULL], [{"path": "/dev/null", "minor": 4}], [NULL | {"minor": 4}]),
-    "an rlimit": (("process", "rlimits"), [{"type": "RLIMIT_AS", "hard": 2, "soft": 1}],
-    [{"type": "RLIMIT_AS", "soft": 2}, {"type": "RLIMIT_CORE", "hard": 0, "soft": 0}],
-    [{"type": "RLIMIT_AS", "hard": 2, "soft": 2}, {"type": "RLIMIT_CORE", "hard": 0, "soft": 0}]),
-    "a namespace": (("linux", "namespaces"), [{"type": "pid"}, {"type": "user"}],
-    [{"type": "pid", "path": "/a"}, {"type": "user", "$patch": "delete"}], [{"type": "pid", "path": "/a"}]),
-    "hooks are appended where they are not there": (("hooks", "poststop"), [HOOK], [OTHER, HOOK], [HOOK, OTHER]),
-    "a hook is appended once": (("hooks", "poststop"), [HOOK], [OTHER, OTHER], [HOOK, OTHER]),
-    "a hook with nulls and empty lists is the same hook": (("hooks", "poststop"), [HOOK],
-    [HOOK | {"args": None, "env": [], "timeout": None, "unknown": None}], [HOOK]),
-    "a hook whose timeout a tool has rounded is the same hook": (("hooks", "poststop"),
-    [HOOK | {"timeout": (1 << 53) + 1}], [HOOK | {"timeout": 1 << 53}], [HOOK | {"timeout": (1 << 53) + 1}]),
-    "a hook with a timeout of 0 is another hook": (("hooks", "poststop"), [HOOK], [HOOK | {"timeout": 0}],
-    [HOOK, HOOK | {"timeout": 0}]), "all other lists are replaced": (("process", "args"), ["a", "b"], ["c"], ["c"]),
-    "and emptied": (("linux", "maskedPaths"), ["/a"], [], [])}  # fmt: skip
+ENV, ARGS, MOUNTS, POSTSTOP = ("process", "env"), ("process", "args"), ("mounts",), ("hooks", "poststop")
+DEVICES, LIMITED, SPACES = ("linux", "devices"), ("process", "rlimits"), ("linux", "namespaces")
+SAME_HOOK = HOOK | {"args": None, "env": [], "timeout": None, "unknown": None}
+AS, CORE = ({"type": kind, "hard": hard, "soft": hard} for kind, hard in (("RLIMIT_AS", 2), ("RLIMIT_CORE", 0)))
+LISTS: list[tuple[tuple[str, ...], list[Any], list[Any], list[Any]]] = [
+    (ENV, ["A=1", "B=2"], ["A=3"], ["A=3", "B=2"]),
+    (ENV, ["A=1"], ["B==", "C="], ["A=1", "B==", "C="]),
+    (ENV, ["A=1", "B=2", "A=3"], ["A"], ["B=2"]),  # a bare variable removes
+    (ENV, ["A", "B=2"], ["A", "B=2"], ["A", "B=2"]),  # but stays where it stands,
+    (ENV, ["A=1"], ["B"], ["A=1"]),  # and does nothing to nothing
+    (ENV, ["A=1", "A=2"], ["A=1", "A=3"], ["A=1", "A=3"]),  # a variable twice meets its like
+    (ENV, ["A=1", "A=2"], ["A=3"], ["A=3", "A=2"]),
+    (ENV, ["A=1", "B=1", "A=3"], ["A", "A=2"], ["A=2", "B=1"]),  # removed and added anew
+    (MOUNTS, [PROC, DATA], [{"destination": "/data", "source": "/b", "type": None, "options": ["ro"]}],
+        [PROC, {"destination": "/data", "source": "/b", "options": ["ro"]}]),
+    (MOUNTS, [PROC], [DATA | {"source": None}], [PROC, {"destination": "/data", "type": "bind"}]),
+    (MOUNTS, [PROC, DATA], [{"$patch": "delete", "destination": "/data"}], [PROC]),
+    (MOUNTS, [PROC], [{"$patch": "delete", "destination": "/data"}], [PROC]),
+    (MOUNTS, [PROC, DATA], [DATA, PROC], [PROC, DATA]),  # an order is kept
+    (DEVICES, [NULL], [{"path": "/dev/null", "minor": 4}], [NULL | {"minor": 4}]),
+    (LIMITED, [AS], [{"type": "RLIMIT_AS", "soft": 1}, CORE], [AS | {"soft": 1}, CORE]),
+    (SPACES, [{"type": "pid"}, {"type": "user"}], [{"type": "pid", "path": "/a"}, {"type": "user", "$patch": "delete"}],
+        [{"type": "pid", "path": "/a"}]),
+    (POSTSTOP, [HOOK], [OTHER, HOOK, OTHER], [HOOK, OTHER]),  # hooks are appended where they are not there, once
+    (POSTSTOP, [HOOK], [SAME_HOOK], [HOOK]),
+    (POSTSTOP, [HOOK | {"timeout": LARGE}], [HOOK | {"timeout": LARGE - 1}], [HOOK | {"timeout": LARGE}]),  # rounded
+    (POSTSTOP, [HOOK], [HOOK | {"timeout": 0}], [HOOK, HOOK | {"timeout": 0}]),
+    (ARGS, ["a", "b"], ["c"], ["c"]),  # all other lists are replaced
+    (("linux", "maskedPaths"), ["/a"], [], []),
+]  # fmt: skip
 ILL_TYPED: list[tuple[Any, str]] = [
     ("a", "spec: not what belongs there: a string instead of an object"),
     ([], "spec: not what belongs there: an array instead of an object"),
@@ -100,13 +101,13 @@ def test_objects_merge_as_rfc_7396_has_it_and_the_cgroup_at_the_top_is_that_of_l
 
 
 def test_lists_merge_by_names() -> None:
-    for what, (path, before, patch, expected) in LISTS.items():
+    for path, before, patch, expected in LISTS:
 
-        def at(value: Any, path: tuple[str, str] = path) -> Spec:
-            return {path[0]: {path[1]: value}} if path[1] else {path[0]: value}
+        def at(value: Any, path: tuple[str, ...] = path) -> Spec:
+            return {path[0]: at(value, path[1:])} if path else value
 
-        assert merged(at(before), at(patch)) == at(expected), what
-        assert merged(at(None), at(patch)) == merged({}, at(patch)), what
+        assert merged(at(before), at(patch)) == at(expected), (before, patch)
+        assert merged(at(None), at(patch)) == merged({}, at(patch)), (before, patch)
 
 
 def test_what_cannot_be_merged_is_refused_with_its_place() -> None:
@@ -143,7 +144,7 @@ def test_any_patch_is_merged_or_refused_by_a_row_of_the_table(spec: Spec, edits:
         assert merged(wanted, patch) == wanted or as_text(patch).count("NaN")
         adjustment(spec, wanted)
     except NotAdjustable as refused:
-        covered(refused)
+        must_have_a_row(refused)
     assert (as_text(spec), as_text(patch)) == texts
 
 
@@ -153,8 +154,47 @@ def test_anything_at_all_is_merged_or_refused(spec: Spec, patch: Any) -> None:
     try:
         merged(spec, patch)
     except NotAdjustable as refused:
-        covered(refused)
+        must_have_a_row(refused)
 
 
-def covered(refused: NotAdjustable) -> None:
-    assert [limit for limit in LIMITS if covers(limit, refused)], refused
+# ---- What plugins answer is merged and applied in time proportional to its size: nothing else runs meanwhile.
+
+MANY = 1000
+NUMBERS = range(MANY)
+MOST = 500 * MANY
+"""Instructions; with a loop over all elements for each of them there would be twenty times as many."""
+PATCHES: dict[str, Spec] = {
+    "variables set and removed": {"process": {"env": [name for n in NUMBERS for name in (f"A{n}=1", f"A{n}")]}},
+    "one variable set and removed": {"process": {"env": ["A=1", "A"] * MANY}},
+    "hooks twice": {"hooks": {"poststop": [{"path": f"/{number}"} for number in NUMBERS] * 2}},
+    "mounts added and removed": {
+        "mounts": [m for n in NUMBERS for m in ({"destination": f"/{n}"}, {"destination": f"/{n}", "$patch": "delete"})]
+    },
+}
+SHADOWS = api.ContainerAdjustment(mounts=[api.Mount(destination=f"/{n}") for n in NUMBERS])
+
+
+def instructions(work: Callable[[], object], module: str) -> int:
+    """Returns how many instructions of a module some work takes; that is the same on every machine."""
+    count = 0
+
+    def trace(frame: Any, event: str, _: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = frame.f_globals["__name__"] == module
+        count += event == "opcode"
+        return trace if frame.f_trace_opcodes else None
+
+    before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 traces no instructions if no frame asked for it before
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_what_is_large_takes_time_in_proportion() -> None:
+    for what, patch in PATCHES.items():
+        assert MANY < instructions(lambda patch=patch: merged(FULL, patch), "adapter.oci.patch") < MOST, what  # type: ignore[misc]
+    assert MANY < instructions(lambda: apply(FULL, SHADOWS), "adapter.oci.named_parts") < MOST

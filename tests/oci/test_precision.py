@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -13,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapter.base import gojson
+from adapter.errors import NotAdjustable
 from adapter.oci.patch import merged
 from adapter.oci.precision import restore_precision
 from adapter.oci.spec import adjustment, resources_to
 from adapter.oci.values import Spec
+from adapter.proto import nri_pb2 as api
 
 from .cases import edited
 
@@ -35,57 +38,54 @@ LARGE: dict[str, Spec] = {
 }
 
 
-def through_jq(value: Any) -> Any:
+def through_floats(value: Any) -> Any:
     """As jq up to 1.6 writes it: 9223372036854771712 becomes 9223372036854772000."""
     if isinstance(value, dict):
-        return {key: through_jq(member) for key, member in value.items()}
+        return {key: through_floats(member) for key, member in value.items()}
     if isinstance(value, list):
-        return [through_jq(element) for element in value]
-    if isinstance(value, int) and not isinstance(value, bool):
-        return int(Decimal(repr(float(value))))
-    return value
+        return [through_floats(element) for element in value]
+    return int(Decimal(repr(float(value)))) if type(value) is int else value
 
 
-def by_jq(value: Any) -> Any:
+def through_jq(value: Any) -> Any:
     script = ["jq", "-c", ".a = 1 | del(.a)"]
     done = subprocess.run(script, input=json.dumps(value).encode(), capture_output=True, check=True)
     return gojson.plain(gojson.decode(done.stdout, levels=1))
 
 
-def test_what_a_float_loses_is_no_change() -> None:
-    assert (through_jq(UNLIMITED), through_jq(LARGEST)) == (9223372036854772000, 18446744073709552000)
-    for what, spec in LARGE.items():
-        rounded = through_jq(spec)
-        assert rounded != spec, what
+TOOLS = [through_floats, *([through_jq] if shutil.which("jq") else [])]
+
+
+def test_what_a_float_loses_is_no_change_and_hides_no_change_beside_it() -> None:
+    assert through_floats([UNLIMITED, LARGEST]) == [9223372036854772000, 18446744073709552000]
+    for (what, spec), tool in itertools.product(LARGE.items(), TOOLS):
+        rounded = tool(spec)
+        assert tool is through_jq or rounded != spec, what
         resources = spec["linux"]["resources"]
-        assert not resources_to(resources, through_jq(resources)).ByteSize(), what
+        assert not resources_to(resources, rounded["linux"]["resources"]).ByteSize(), what
         assert not adjustment(spec, rounded).ByteSize(), what
         assert merged(spec, rounded) == spec, what
+        rounded["process"]["oomScoreAdj"] = 7
+        rounded["process"]["rlimits"].insert(0, {"type": "RLIMIT_CORE", "hard": 1, "soft": 1})
+        adjusted = adjustment(spec, rounded)
+        assert [limit.type for limit in adjusted.rlimits] == ["RLIMIT_CORE"], what
+        assert adjusted.linux == api.LinuxContainerAdjustment(oom_score_adj={"value": 7}), what
 
 
-@pytest.mark.skipif(shutil.which("jq") is None, reason="no jq on PATH")
-def test_what_jq_itself_writes_is_no_change() -> None:
-    for what, spec in LARGE.items():
-        assert not adjustment(spec, by_jq(spec)).ByteSize(), what
-        assert merged(spec, by_jq(spec)) == spec, what
-
-
-def test_what_a_float_loses_hides_no_change_beside_it() -> None:
-    spec = LARGE["a memory limit"]
-    rounded = through_jq(spec)
-    rounded["linux"]["resources"]["cpu"]["cpus"] = "3"
-    rounded["process"]["rlimits"].insert(0, {"type": "RLIMIT_CORE", "hard": 1, "soft": 1})
-    adjusted = adjustment(spec, rounded)
-    assert adjusted.linux.resources.cpu.cpus == "3"
-    assert not adjusted.linux.resources.HasField("memory")
-    assert [limit.type for limit in adjusted.rlimits] == ["RLIMIT_CORE"]
-
-
-@pytest.mark.parametrize("other", [UNLIMITED - (1 << 20), -UNLIMITED, 1])
-def test_another_number_is_a_change(other: int) -> None:
-    spec = LARGE["a memory limit"]
-    wanted = edited(("linux", "resources", "memory", "limit"), other)
-    assert adjustment(spec, wanted).linux.resources.memory.limit.value == other
+def test_a_number_that_a_float_has_not_lost_is_a_change() -> None:
+    unlimited = LARGE["an rlimit"]
+    rounded = through_floats(unlimited)
+    rounded["process"]["rlimits"][0]["soft"] = 5
+    [limit] = adjustment(unlimited, rounded).rlimits
+    assert (limit.hard, limit.soft) == (LARGEST, 5)
+    for beyond in (2**65, 10**400):
+        rounded["process"]["rlimits"][0]["hard"] = beyond
+        with pytest.raises(NotAdjustable, match="out of the range"):
+            adjustment(unlimited, rounded)
+    path = ("linux", "resources", "memory", "limit")
+    for other in (UNLIMITED - (1 << 20), -UNLIMITED, 1):
+        adjusted = adjustment(LARGE["a memory limit"], edited(path, other))
+        assert adjusted.linux.resources.memory.limit.value == other
 
 
 NUMBERS = st.integers(-(1 << 66), 1 << 66) | st.sampled_from([10**400, -(10**400), True, 0.5, 1 << 53, (1 << 53) + 1])

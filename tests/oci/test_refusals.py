@@ -1,127 +1,110 @@
-"""Edits that are refused, each with its place and the row of the table that says why."""
+"""What is refused, each with its place and the row of the table that says why; and the tables of the documentation."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import product, takewhile
+from pathlib import Path as File
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import ParseDict
 
 from adapter.errors import NotAdjustable
 from adapter.oci import limits
-from adapter.oci.limits import LIMITS, Limit
-from adapter.oci.spec import adjustment
+from adapter.oci.fields_by_version import NEEDS, refuse_unknown
+from adapter.oci.limits import LIMITS, MARKED, Limit, element
+from adapter.oci.spec import adjustment, resources_to
+from adapter.proto import nri_pb2 as api
 
-from .cases import ABSENT, FULL, Path, covers, edited
+from .cases import ABSENT, CPU, FULL, HOOK, MOUNT, RESOURCES, Path, covers, edited
+from .deviations import DEVIATIONS
 
-RESOURCES = ("linux", "resources")
-MOUNT = {"destination": "/new", "type": "bind", "source": "/srv", "options": ["ro"]}
-HOOK = {"path": "/bin/b", "args": ["b"], "timeout": 3}
-
+PAGE = File(__file__).parents[2] / "docs" / "adjusting-containers.md"
+MEMORY, PAGES = (*RESOURCES, "memory"), (*RESOURCES, "hugepageLimits")
+INT64 = "out of the range -9223372036854775808 to 9223372036854775807"
+SWAPPED = {"limit": 5, "swap": 6, "disableOOMKiller": False}
 # fmt: off
-REFUSED: dict[str, tuple[Path, Any, str, Limit]] = {"a user": (("process", "user", "uid"), 0, "process.user",
-    limits.NOWHERE), "root as user": (("process", "user"), {"uid": 0, "gid": 0}, "process.user", limits.NOWHERE),
-    "capabilities": (("process", "capabilities"), {"bounding": ["CAP_A"]}, "process.capabilities", limits.NOWHERE),
-    "a terminal": (("process", "terminal"), True, "process.terminal", limits.NOWHERE),
-    "a root file system": (("root", "readonly"), False, "root.readonly", limits.NOWHERE),
-    "a host name": (("hostname",), "a", "hostname", limits.NOWHERE),
-    "block I/O": ((*RESOURCES, "blockIO"), {"weight": 0}, "linux.resources.blockIO", limits.NOWHERE),
-    "CPU burst": ((*RESOURCES, "cpu", "burst"), 1, "linux.resources.cpu.burst", limits.NOWHERE),
-    "an RDT schema of old": (("linux", "intelRdt", "memBwSchema"), "MB", "linux.intelRdt.memBwSchema", limits.NOWHERE),
-    "mapped users of a new mount": (("mounts", 3), MOUNT | {"uidMappings": [{"size": 1}]}, "mounts[/new].uidMappings",
-    limits.NOWHERE), "another stage": (("hooks", "precreate"), [HOOK], "hooks.precreate", limits.NOWHERE),
-    "a key in other case": (("linux", "Seccomp"), {"defaultAction": "A"}, "linux.Seccomp", limits.NOWHERE),
-    "a name that cannot be printed": (("a\n\x1b",), 1, "a\\n\\x1b", limits.NOWHERE),
-    "a name inside that cannot be printed": (("linux", "a\n"), 1, "linux.a\\n", limits.NOWHERE),
-    "an empty name": (("",), 1, '""', limits.NOWHERE),
-    "a marked annotation": (("annotations", "-b"), "", "annotations[-b]", limits.MARKED),
-    "a marked variable": (("process", "env", 3), "-A=1", "process.env[-A]", limits.MARKED),
-    "a marked mount": (("mounts", 3), {"destination": "-/a"}, "mounts[-/a]", limits.MARKED),
-    "a marked device": (("linux", "devices", 1), {"path": "-a"}, "linux.devices[-a]", limits.MARKED),
-    "a marked network device": (("linux", "netDevices", "-a"), {}, "linux.netDevices[-a]", limits.MARKED),
-    "a variable twice": (("process", "env", 3), "PATH=/a", "process.env[PATH]", limits.REPEATED),
-    "a mount twice": (("mounts", 3), {"destination": "/data"}, "mounts[/data]", limits.REPEATED),
-    "a hugepage limit twice": ((*RESOURCES, "hugepageLimits", 1), {"pageSize": "2MB", "limit": 1},
-    "linux.resources.hugepageLimits[2MB]", limits.REPEATED),
-    "a variable gone": (("process", "env", 1), ABSENT, "process.env[HOME]", limits.ENV_REMOVED),
-    "a bare variable": (("process", "env", 3), "A", "process.env[A]", limits.ENV_BARE),
-    "a variable without a name": (("process", "env", 3), "=a", "process.env[]", limits.ENV_BARE),
-    "no arguments": (("process", "args"), [], "process.args", limits.ARGS_EMPTIED),
-    "a mount behind one inside it": (("mounts",), FULL["mounts"][::-1], "mounts[/data]", limits.MOUNT_ORDER),
-    "a hook changed": (("hooks", "createRuntime", 0, "path"), "/a", "hooks.createRuntime", limits.HOOKS_KEPT),
-    "no hooks": (("hooks",), None, "hooks.createRuntime", limits.HOOKS_KEPT),
-    "an rlimit gone": (("process", "rlimits"), [], "process.rlimits[RLIMIT_NOFILE]", limits.RLIMIT_KEPT),
-    "a device gone": (("linux", "devices"), None, "linux.devices[/dev/a]", limits.DEVICE_KEPT),
-    "a time namespace": (("linux", "namespaces", 2), {"type": "time"}, "linux.namespaces[time]", limits.NAMESPACE),
-    "an error number": (("linux", "seccomp", "defaultErrnoRet"), 2, "linux.seccomp.defaultErrnoRet",
-    limits.SECCOMP_ERRNO), "swap": ((*RESOURCES, "memory", "swap"), 0, "linux.resources.memory.swap", limits.MEMORY),
-    "swap other than the limit": ((*RESOURCES, "memory"), {"limit": 5, "swap": 6, "disableOOMKiller": False},
-    "linux.resources.memory.swap", limits.MEMORY),
-    "swappiness": ((*RESOURCES, "memory", "swappiness"), 0, "linux.resources.memory.swappiness", limits.MEMORY),
-    "a limit of 0": ((*RESOURCES, "memory", "limit"), 0, "linux.resources.memory.limit", limits.ZERO),
-    "pids below 0": ((*RESOURCES, "pids", "limit"), -1, "linux.resources.pids.limit", limits.PIDS),
-    "a rule changed": ((*RESOURCES, "devices", 0, "allow"), True, "linux.resources.devices", limits.RULES_KEPT),
-    "an OOM score gone": (("process", "oomScoreAdj"), None, "process.oomScoreAdj", limits.KEPT),
-    "a cgroup gone": (("linux", "cgroupsPath"), "", "linux.cgroupsPath", limits.KEPT),
-    "seccomp gone": (("linux", "seccomp"), {}, "linux.seccomp", limits.KEPT),
-    "a memory limit gone": ((*RESOURCES, "memory", "limit"), None, "linux.resources.memory.limit", limits.KEPT),
-    "CPUs gone": ((*RESOURCES, "cpu", "cpus"), "", "linux.resources.cpu.cpus", limits.KEPT),
-    "a CPU quota gone": ((*RESOURCES, "cpu", "quota"), ABSENT, "linux.resources.cpu.quota", limits.KEPT),
-    "pids gone": ((*RESOURCES, "pids"), None, "linux.resources.pids.limit", limits.KEPT),
-    "huge pages gone": ((*RESOURCES, "hugepageLimits"), [], "linux.resources.hugepageLimits[2MB]", limits.KEPT),
-    "a unified resource gone": ((*RESOURCES, "unified"), {}, "linux.resources.unified[memory.high]", limits.KEPT)}
-ILL_TYPED: dict[str, tuple[Path, Any, str, str]] = {"a text for an object": (("process",), "a", "process",
-    "a string instead of an object"),
-    "a list for an object": (("linux", "resources", "cpu"), [1], "linux.resources.cpu",
-    "an array instead of an object"),
-    "an object for a list": (("mounts",), {}, "mounts", "an object instead of an array"),
-    "a text for a list": (("process", "env"), "A=1", "process.env", "a string instead of an array"),
-    "a number in the environment": (("process", "env", 3), 1, "process.env[3]", "a number instead of a string"),
-    "null among the mounts": (("mounts", 3), None, "mounts[3]", "null instead of an object"),
-    "a mount whose name is a number": (("mounts", 3), {"destination": 1}, "mounts[3].destination",
-    "a number instead of a string"),
-    "a mount without a name": (("mounts", 3), {}, "mounts[3].destination", "null instead of a string"),
-    "a hook without a path": (("hooks", "poststop"), [{"args": ["a"]}], "hooks.poststop[0].path",
-    "null instead of a string"), "huge pages without a size": ((*RESOURCES, "hugepageLimits", 1), {"limit": 1},
-    "linux.resources.hugepageLimits[1].pageSize", "null instead of a string"),
-    "a list for a cgroup": (("linux", "cgroupsPath"), [], "linux.cgroupsPath", "an array instead of a string"),
-    "a text for seccomp": (("linux", "seccomp"), "", "linux.seccomp", "a string instead of an object"),
-    "a list for a scheduler": (("process", "scheduler"), [], "process.scheduler", "an array instead of an object"),
-    "a list for CPUs": ((*RESOURCES, "cpu", "mems"), [], "linux.resources.cpu.mems", "an array instead of a string"),
-    "an empty text for a number": ((*RESOURCES, "cpu", "period"), "", "linux.resources.cpu.period",
-    "a string instead of a number"),
-    "options that are a text": (("mounts", 1, "options"), "ro", "mounts[/data].options",
-    "a string instead of an array"),
-    "an option that is a number": (("mounts", 1, "options"), [1], "mounts[/data].options[0]",
-    "a number instead of a string"),
-    "a number as an annotation": (("annotations", "c"), 1, "annotations[c]", "a number instead of a string"),
-    "null as an annotation": (("annotations", "a"), None, "annotations[a]", "null instead of a string"),
-    "a text as a limit": ((*RESOURCES, "memory", "limit"), "5M", "linux.resources.memory.limit",
-    "a string instead of a number"),
-    "a boolean as a number": (("process", "oomScoreAdj"), True, "process.oomScoreAdj", "a boolean instead of a number"),
-    "a number as a boolean": ((*RESOURCES, "devices", 2), {"allow": 1}, "linux.resources.devices[2].allow",
-    "a number instead of a boolean"),
-    "a fraction": ((*RESOURCES, "cpu", "shares"), 5.0, "linux.resources.cpu.shares", "not an integer"),
-    "not a number": ((*RESOURCES, "cpu", "shares"), float("nan"), "linux.resources.cpu.shares", "not an integer"),
-    "below 0": ((*RESOURCES, "cpu", "shares"), -1, "linux.resources.cpu.shares",
-    "out of the range 0 to 18446744073709551615"),
-    "beyond 64 bits": ((*RESOURCES, "memory", "limit"), 1 << 63, "linux.resources.memory.limit",
-    "out of the range -9223372036854775808 to 9223372036854775807"),
-    "a number of thousands of digits": (("process", "oomScoreAdj"), 10**5000, "process.oomScoreAdj",
-    "out of the range -9223372036854775808 to 9223372036854775807"),
-    "beyond 32 bits": (("process", "scheduler", "nice"), 1 << 31, "process.scheduler.nice",
-    "out of the range -2147483648 to 2147483647"),
-    "an unknown policy": (("process", "scheduler", "policy"), "SCHED_X", "process.scheduler.policy", "an unknown word"),
-    "NRI's word for no policy": (("process", "scheduler", "policy"), "SCHED_NONE", "process.scheduler.policy",
-    "an unknown word"), "a scheduler without a policy": (("process", "scheduler"), {"nice": 1},
-    "process.scheduler.policy", "null instead of a string"),
-    "a flag that is none": (("process", "scheduler", "flags"), ["A"], "process.scheduler.flags[0]", "an unknown word"),
-    "a memory policy without a mode": (("linux", "memoryPolicy"), {"nodes": "0"}, "linux.memoryPolicy.mode",
-    "null instead of a string"), "NUL in the environment": (("process", "env", 3), "A=\0", "process.env[A]",
-    "a NUL character"), "NUL in an argument": (("process", "args", 1), "\0", "process.args[1]", "a NUL character"),
-    "a lone surrogate": (("annotations", "c"), "\ud800", "annotations[c]", "a lone surrogate"),
-    "a name of a lone surrogate": (("annotations", "\udfff"), "a", "annotations[\\udfff]", "a lone surrogate"),
-    "a system call's names": (("linux", "seccomp", "syscalls", 0, "names"), "read", "linux.seccomp.syscalls[0].names",
-    "a string instead of an array")}
+REFUSED: list[tuple[Path, Any, str, Limit]] = [
+    (("process", "user", "uid"), 0, "process.user", limits.NOWHERE),
+    (("process", "user"), {"uid": 0, "gid": 0}, "process.user", limits.NOWHERE),
+    (("process", "capabilities"), {"bounding": ["CAP_A"]}, "process.capabilities", limits.NOWHERE),
+    (("root", "readonly"), False, "root.readonly", limits.NOWHERE),
+    ((*RESOURCES, "blockIO"), {"weight": 0}, "linux.resources.blockIO", limits.NOWHERE),
+    ((*CPU, "burst"), 1, "linux.resources.cpu.burst", limits.NOWHERE),
+    (("linux", "intelRdt", "memBwSchema"), "MB", "linux.intelRdt.memBwSchema", limits.NOWHERE),
+    (("mounts", 3), MOUNT | {"uidMappings": [{"size": 1}]}, "mounts[/new].uidMappings", limits.NOWHERE),
+    (("hooks", "precreate"), [HOOK], "hooks.precreate", limits.NOWHERE),
+    (("linux", "Seccomp"), {"defaultAction": "A"}, "linux.Seccomp", limits.NOWHERE),
+    (("a\n\x1b",), 1, "a\\n\\x1b", limits.NOWHERE),
+    (("linux", "a\n"), 1, "linux.a\\n", limits.NOWHERE),
+    (("",), 1, '""', limits.NOWHERE),
+    (("annotations", "-b"), "", "annotations[-b]", limits.MARKED),
+    (("process", "env", 3), "-A=1", "process.env[-A]", limits.MARKED),
+    (("mounts", 3), {"destination": "-/a"}, "mounts[-/a]", limits.MARKED),
+    (("linux", "devices", 1), {"path": "-a"}, "linux.devices[-a]", limits.MARKED),
+    (("linux", "netDevices", "-a"), {}, "linux.netDevices[-a]", limits.MARKED),
+    (("process", "env", 3), "PATH=/a", "process.env[PATH]", limits.REPEATED),
+    (("mounts", 3), {"destination": "/data"}, "mounts[/data]", limits.REPEATED),
+    ((*PAGES, 1), {"pageSize": "2MB", "limit": 1}, "linux.resources.hugepageLimits[2MB]", limits.REPEATED),
+    (("process", "env", 1), ABSENT, "process.env[HOME]", limits.ENV_REMOVED),
+    (("process", "env", 3), "A", "process.env[A]", limits.ENV_BARE),
+    (("process", "env", 3), "=a", "process.env[]", limits.ENV_BARE),
+    (("process", "args"), [], "process.args", limits.ARGS_EMPTIED),
+    (("mounts",), FULL["mounts"][::-1], "mounts[/data]", limits.MOUNT_ORDER),
+    (("hooks", "createRuntime", 0, "path"), "/a", "hooks.createRuntime", limits.HOOKS_KEPT),
+    (("hooks",), None, "hooks.createRuntime", limits.HOOKS_KEPT),
+    (("process", "rlimits"), [], "process.rlimits[RLIMIT_NOFILE]", limits.RLIMIT_KEPT),
+    (("linux", "devices"), None, "linux.devices[/dev/a]", limits.DEVICE_KEPT),
+    (("linux", "namespaces", 2), {"type": "time"}, "linux.namespaces[time]", limits.NAMESPACE),
+    (("linux", "seccomp", "defaultErrnoRet"), 2, "linux.seccomp.defaultErrnoRet", limits.SECCOMP_ERRNO),
+    ((*MEMORY, "swap"), 0, "linux.resources.memory.swap", limits.MEMORY),
+    (MEMORY, SWAPPED, "linux.resources.memory.swap", limits.MEMORY),
+    ((*MEMORY, "limit"), 0, "linux.resources.memory.limit", limits.ZERO),
+    ((*RESOURCES, "pids", "limit"), -1, "linux.resources.pids.limit", limits.PIDS),
+    ((*RESOURCES, "devices", 0, "allow"), True, "linux.resources.devices", limits.RULES_KEPT),
+    (("process", "oomScoreAdj"), None, "process.oomScoreAdj", limits.KEPT),
+    (("linux", "cgroupsPath"), "", "linux.cgroupsPath", limits.KEPT),
+    (("linux", "seccomp"), {}, "linux.seccomp", limits.KEPT),
+    ((*MEMORY, "limit"), None, "linux.resources.memory.limit", limits.KEPT),
+    ((*CPU, "cpus"), "", "linux.resources.cpu.cpus", limits.KEPT),
+    ((*CPU, "quota"), ABSENT, "linux.resources.cpu.quota", limits.KEPT),
+    ((*RESOURCES, "pids"), None, "linux.resources.pids.limit", limits.KEPT),
+    (PAGES, [], "linux.resources.hugepageLimits[2MB]", limits.KEPT),
+    ((*RESOURCES, "unified"), {}, "linux.resources.unified[memory.high]", limits.KEPT),
+]
+ILL_TYPED: list[tuple[Path, Any, str, str]] = [
+    (("process",), "a", "process", "a string instead of an object"),
+    (CPU, [1], "linux.resources.cpu", "an array instead of an object"),
+    (("mounts",), {}, "mounts", "an object instead of an array"),
+    (("process", "env", 3), 1, "process.env[3]", "a number instead of a string"),
+    (("mounts", 3), None, "mounts[3]", "null instead of an object"),
+    (("mounts", 3), {"destination": 1}, "mounts[3].destination", "a number instead of a string"),
+    (("mounts", 3), {}, "mounts[3].destination", "null instead of a string"),
+    (("hooks", "poststop"), [{"args": ["a"]}], "hooks.poststop[0].path", "null instead of a string"),
+    ((*PAGES, 1), {"limit": 1}, "linux.resources.hugepageLimits[1].pageSize", "null instead of a string"),
+    (("linux", "cgroupsPath"), [], "linux.cgroupsPath", "an array instead of a string"),
+    ((*CPU, "period"), "", "linux.resources.cpu.period", "a string instead of a number"),
+    (("mounts", 1, "options"), [1], "mounts[/data].options[0]", "a number instead of a string"),
+    (("annotations", "a"), None, "annotations[a]", "null instead of a string"),
+    (("process", "oomScoreAdj"), True, "process.oomScoreAdj", "a boolean instead of a number"),
+    ((*RESOURCES, "devices", 2), {"allow": 1}, "linux.resources.devices[2].allow", "a number instead of a boolean"),
+    ((*CPU, "shares"), 5.0, "linux.resources.cpu.shares", "not an integer"),
+    ((*CPU, "shares"), float("nan"), "linux.resources.cpu.shares", "not an integer"),
+    ((*CPU, "shares"), -1, "linux.resources.cpu.shares", "out of the range 0 to 18446744073709551615"),
+    ((*MEMORY, "limit"), 1 << 63, "linux.resources.memory.limit", INT64),
+    (("process", "oomScoreAdj"), 10**5000, "process.oomScoreAdj", INT64),
+    (("process", "scheduler", "nice"), 1 << 31, "process.scheduler.nice", "out of the range -2147483648 to 2147483647"),
+    (("process", "scheduler", "policy"), "SCHED_NONE", "process.scheduler.policy", "an unknown word"),  # NRI's word
+    (("process", "scheduler"), {"nice": 1}, "process.scheduler.policy", "null instead of a string"),
+    (("process", "scheduler", "flags"), ["A"], "process.scheduler.flags[0]", "an unknown word"),
+    (("linux", "memoryPolicy"), {"nodes": "0"}, "linux.memoryPolicy.mode", "null instead of a string"),
+    (("process", "env", 3), "A=\0", "process.env[A]", "a NUL character"),
+    (("process", "args", 1), "\0", "process.args[1]", "a NUL character"),
+    (("annotations", "\udfff"), "a", "annotations[\\udfff]", "a lone surrogate"),
+    (("linux", "seccomp", "syscalls", 0, "names"), "read", "linux.seccomp.syscalls[0].names",
+     "a string instead of an array"),
+]
 # fmt: on
 
 
@@ -132,17 +115,143 @@ def refusal(after: Any) -> NotAdjustable:
 
 
 def test_what_cannot_be_expressed_is_refused_by_name_and_every_row_of_the_table_is_shown() -> None:
+    rows = [(path, value, place, limit.why) for path, value, place, limit in REFUSED]
+    rows += [(path, value, place, f"not what belongs there: {text}") for path, value, place, text in ILL_TYPED]
     shown = set()
-    for what, (path, value, place, limit) in REFUSED.items():
+    for path, value, place, reason in rows:
         refused = refusal(edited(path, value))
-        assert (refused.place, refused.reason) == (place, limit.why), what
-        shown |= {limit for limit in LIMITS if covers(limit, refused)}
-    for what, (path, value, place, text) in ILL_TYPED.items():
-        refused = refusal(edited(path, value))
-        assert (refused.place, refused.reason) == (place, f"not what belongs there: {text}"), what
+        assert (refused.place, refused.reason) == (place, reason), path
         shown |= {limit for limit in LIMITS if covers(limit, refused)}
     nothing: list[Any] = [None, [], "a", 1]
     for one in nothing:
         assert str(refusal(one)).startswith("spec: not what belongs there")
     only_in_updates = {limit for limit in LIMITS if limit.what.startswith("in updates: ")}
     assert (len(only_in_updates), shown) == (1, set(LIMITS) - only_in_updates)
+
+
+UPDATES: list[tuple[dict[str, Any], str, Limit]] = [
+    ({"pids": {"limit": 5}}, "pids", limits.UPDATE),
+    ({"devices": [{"allow": True}]}, "devices", limits.UPDATE),
+    ({"cpu": {"realtimeRuntime": 5}}, "cpu.realtimeRuntime", limits.UPDATE),
+    ({"cpu": {"realtimePeriod": 5}}, "cpu.realtimePeriod", limits.UPDATE),
+    ({"memory": {"limit": 5, "swap": 5}}, "memory.swap", limits.UPDATE),
+    ({"memory": {"swap": 5}}, "memory.swap", limits.MEMORY),
+    *(({part: {name: 0}}, f"{part}.{name}", limits.ZERO) for part, name in (("cpu", "quota"), ("memory", "limit"))),
+    ({"blockIO": {"weight": 5}}, "blockIO", limits.NOWHERE),
+]
+
+
+def test_what_updates_lose_is_refused_by_name() -> None:
+    for after, place, limit in UPDATES:
+        with pytest.raises(NotAdjustable) as refused:
+            resources_to({}, after)
+        assert (refused.value.place, refused.value.reason) == (f"linux.resources.{place}", limit.why)
+    with pytest.raises(NotAdjustable, match=r"^linux\.resources: not what belongs there: a string instead"):
+        resources_to({}, "a")  # type: ignore[arg-type]
+
+
+def refused(adjusted: dict[str, Any], version: str, runtime: str = "containerd") -> str:
+    """Why a runtime's version of NRI does not take an adjustment, empty if it does."""
+    numbers = tuple(map(int, version.split(".")))
+    try:
+        refuse_unknown(ParseDict(adjusted, api.ContainerAdjustment()), numbers, runtime)
+    except NotAdjustable as error:
+        return str(error)
+    return ""
+
+
+ERRNO = {"names": ["read"], "action": "SCMP_ACT_ERRNO", "errnoRet": {"value": 1}}
+NEW: list[tuple[dict[str, Any], str, str, str]] = [  # tests/peers/test_oci_oracle.py shows that they are true
+    ({"args": ["x"]}, "0.9.1", "0.10.0", "process.args"),
+    ({"linux": {"resources": {"devices": [{"allow": True}]}}}, "0.8.0", "0.10.0", "linux.resources.devices"),
+    ({"linux": {"seccompPolicy": {"syscalls": [ERRNO]}}}, "0.11.0", "0.12.0", "linux.seccomp.syscalls[0].errnoRet"),
+    ({"linux": {"netDevices": {"-a": {}}}}, "0.10.0", "0.11.0", "linux.netDevices"),
+    ({"linux": {"sysctl": {"-net.a": "", "b": "c"}}}, "0.12.2", "0.12.3", "linux.sysctl[net.a]"),
+]
+
+
+def test_a_change_is_refused_where_the_runtime_is_too_old_and_taken_where_it_is_not() -> None:
+    for adjusted, older, needed, place in NEW:
+        assert [refused(adjusted, version) for version in (needed, "0.13.0")] == ["", ""]
+        assert refused(adjusted, older).startswith(f"{place}: needs NRI {needed}, the runtime has {older}: "), place
+    said = "linux.sysctl: needs NRI 0.12.0, the runtime has 0.11.0: NRI 0.11 crashes, older runtimes drop it"
+    assert refused({"linux": {"sysctl": {"a": "1"}}}, "0.11.0") == said, "the version that it would end"
+
+
+TAKEN_BY_DOCKER: dict[str, Any] = {
+    "env": [{"key": "-A"}, {"key": "A", "value": "1"}],
+    "mounts": [{"destination": "/a", "options": ["ro"]}, {"destination": "/b", "options": ["readonly"]}],
+}
+REFUSED_BY_DOCKER: list[tuple[dict[str, Any], str]] = [
+    ({"mounts": [{"destination": "-/a"}]}, "mounts[/a]"),
+    ({"mounts": [{"destination": "/a", "options": ["ro", "rbind"]}]}, "mounts[/a].options"),
+    ({"annotations": {"a": "b"}}, "annotations"),
+    ({"args": ["", "a"]}, "process.args"),
+    ({"hooks": {"prestart": [{"path": "/a"}]}}, "hooks"),
+    ({"rlimits": [{"type": "RLIMIT_NOFILE"}]}, "process.rlimits"),
+    ({"CDI_devices": [{"name": "a"}]}, "adjust.CDI_devices"),
+    ({"linux": {"devices": [{"path": "/dev/a"}]}}, "linux.devices"),
+    ({"linux": {"resources": {"rdt_class": {"value": "a"}}}}, "linux.resources"),
+    ({"linux": {"cgroups_path": "/a"}}, "linux.cgroupsPath"),
+    ({"linux": {"oom_score_adj": {"value": 1}}}, "process.oomScoreAdj"),
+    ({"linux": {"io_priority": {"priority": 1}}}, "process.ioPriority"),
+    ({"linux": {"scheduler": {"nice": 1}}}, "process.scheduler"),
+    ({"linux": {"seccomp_policy": {"default_action": "a"}}}, "linux.seccomp"),
+    ({"linux": {"namespaces": [{"type": "pid"}]}}, "linux.namespaces"),
+    ({"linux": {"sysctl": {"a": "b"}}}, "linux.sysctl"),
+    ({"linux": {"net_devices": {"a": {"name": "b"}}}}, "linux.netDevices"),
+    ({"linux": {"rdt": {"clos_id": {"value": "a"}}}}, "linux.intelRdt"),
+    ({"linux": {"memory_policy": {"flags": []}}}, "linux.memoryPolicy"),
+]
+
+
+def test_variables_and_plain_mounts_are_taken_and_all_else_is_refused_on_docker_alone() -> None:
+    assert refused(TAKEN_BY_DOCKER, "0.12.3", "docker") == ""
+    for adjusted, place in REFUSED_BY_DOCKER:
+        assert refused(TAKEN_BY_DOCKER | adjusted, "0.12.3") == ""
+        assert refused(TAKEN_BY_DOCKER | adjusted, "0.12.3", "docker").startswith(f"{place}: ")
+    there = {field.name for kind in (api.ContainerAdjustment, api.LinuxContainerAdjustment)
+             for field in kind.DESCRIPTOR.fields}  # fmt: skip
+    given = {name for adjusted, _ in REFUSED_BY_DOCKER for name in (*adjusted, *adjusted.get("linux", {}))}
+    assert given | set(TAKEN_BY_DOCKER) == there
+
+
+# ---- the tables of the documentation
+
+
+def rows(header: str) -> list[str]:
+    """The lines of the page's table under this header."""
+    lines = PAGE.read_text().splitlines()
+    return [*takewhile(lambda line: line.startswith("|"), lines[lines.index(header) + 2 :])]
+
+
+def written(table: Iterable[Sequence[str]]) -> list[str]:
+    assert not [row for row in table if "|" in "".join(row) or "\n" in "".join(row)], "a cell ends its column"
+    return [f"| `{place}` | {' | '.join(cells)} |" for place, *cells in table]
+
+
+def test_the_documentation_has_the_tables() -> None:
+    needs = [(place, change, ".".join(map(str, version)), before) for place, change, version, before, _ in NEEDS]
+    assert rows("| place in the spec | refused | because |") == written(LIMITS)
+    assert rows("| place in the spec | what runtimes make of it |") == written(DEVIATIONS)
+    assert rows("| place in the spec | change | needs NRI | because |") == written(needs)
+
+
+def test_a_row_covers_the_refusals_at_its_places_and_is_told_apart_by_its_reason() -> None:
+    """Dots and stars of a place are not mixed up."""
+    assert not [one for one, other in product(LIMITS, LIMITS) if one is not other and one.why == other.why]
+    assert not [limit for limit in LIMITS if ": " in limit.why]
+    for place, why, is_covered in (
+        *(("mounts[-a]", MARKED.why, True), ("mounts[-a]", f"{MARKED.why}: in detail", True)),
+        *(("mounts", MARKED.why, False), ("mounts[-a]", "another", False)),
+    ):
+        assert covers(MARKED, NotAdjustable(place, why)) is is_covered
+    limit = Limit("a.*", "", "b")
+    assert (covers(limit, limit.at("a.b.c")), covers(limit, limit.at("aXb"))) == (True, False)
+
+
+NAMES = {"a": "p[a]", "\n": "p[\\n]", "\ud800": "p[\\ud800]", "x" * 200: f"p[{'x' * 100}]", "é": "p[é]"}
+
+
+def test_names_are_shown_so_that_a_log_can_have_them() -> None:
+    assert {name: element("p", name) for name in NAMES} == NAMES

@@ -1,4 +1,4 @@
-"""What NRI's data say as an OCI specification."""
+"""What NRI's data say as an OCI specification, and what becomes of one with adjustments of anybody."""
 
 from __future__ import annotations
 
@@ -8,31 +8,23 @@ from typing import Any
 
 from google.protobuf.json_format import ParseDict
 
-from adapter.oci.spec import adjustment, spec_from
+from adapter.oci.spec import apply, spec_from
+from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
-from .cases import FULL
+from .cases import FULL, as_text, copied
 
+READ, CLONE = FULL["linux"]["seccomp"]["syscalls"]
 CONTAINER: dict[str, Any] = {
-    "id": "c",
-    "name": "a",
-    "labels": {"a": "1"},
-    "args": ["/bin/sh", "-c", "true"],
-    "env": ["PATH=/bin", "HOME=/", "EMPTY="],
-    "user": {"uid": 1000, "gid": 1000, "additionalGids": [5]},
-    "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 512}],
-    "mounts": FULL["mounts"],
+    **{"id": "c", "name": "a", "labels": {"a": "1"}},
+    **{name: FULL["process"][name] for name in ("args", "env", "user", "rlimits")},
+    **{name: FULL[name] for name in ("mounts", "annotations")},
     "hooks": {"createRuntime": [{"path": "/bin/hook", "args": ["hook", "a"], "env": ["A=1"], "timeout": {}}]},
-    "annotations": FULL["annotations"],
     "CDIDevices": [{"name": "vendor.com/class=a"}],
     "linux": {
         "oomScoreAdj": {"value": 3},
-        "scheduler": {"policy": "SCHED_BATCH", "nice": 5},
-        "ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 4},
-        "sysctl": {"net.core.somaxconn": "128"},
-        "cgroupsPath": "/pods/a",
-        "namespaces": [{"type": "pid"}, {"type": "network", "path": "/run/netns/a"}],
-        "netDevices": {"eth0": {"name": "eth1"}, "eth2": {}},
+        **{name: FULL["process"][name] for name in ("scheduler", "ioPriority")},
+        **{name: FULL["linux"][name] for name in ("sysctl", "cgroupsPath", "namespaces", "netDevices")},
         "devices": [
             {"path": "/dev/a", "type": "c", "major": 1, "minor": 3, "fileMode": {"value": 438}, "uid": {}, "gid": {}}
         ],
@@ -40,30 +32,13 @@ CONTAINER: dict[str, Any] = {
             "devices": [{"access": "rwm"}, {"allow": True, "type": "c", "major": {"value": 1}, "minor": {}}],
             "memory": {"limit": {"value": 1 << 26}, "swap": {"value": 1 << 26}, "disableOomKiller": {}},
             "cpu": {"shares": {"value": 512}, "quota": {}, "cpus": "0-1"},
-            "pids": {"limit": 100},
-            "hugepageLimits": [{"pageSize": "2MB"}],
-            "unified": {"memory.high": "1"},
-            "blockioClass": {"value": "slow"},
-            "rdtClass": {"value": "gold"},
+            **{name: FULL["linux"]["resources"][name] for name in ("pids", "hugepageLimits", "unified")},
+            **{"blockioClass": {"value": "slow"}, "rdtClass": {"value": "gold"}},
         },
-        "seccompPolicy": {
-            "defaultAction": "SCMP_ACT_ERRNO",
-            "architectures": ["SCMP_ARCH_X86_64"],
-            "syscalls": [
-                {"names": ["read"], "action": "SCMP_ACT_ALLOW"},
-                {
-                    "names": ["clone"],
-                    "action": "SCMP_ACT_ERRNO",
-                    "errnoRet": {},
-                    "args": [{"value": 1, "op": "SCMP_CMP_MASKED_EQ"}],
-                },
-            ],
-        },
+        "seccompPolicy": FULL["linux"]["seccomp"] | {"syscalls": [READ, CLONE | {"errnoRet": {}}]},
         "rdt": {"closId": {"value": "gold"}, "schemata": {"value": ["L3:0=f"]}, "enableMonitoring": {"value": True}},
     },
 }
-
-
 # What Go writes of members that are 0, and what not.
 ZEROS: dict[str, Any] = {
     "user": {},
@@ -81,6 +56,8 @@ ZEROS: dict[str, Any] = {
         "seccompPolicy": {"syscalls": [{"names": [""], "args": [{}]}]},
     },
 }
+ZERO_RESOURCES = {"memory": {}, "cpu": {}, "pids": {"limit": 0}, "hugepageLimits": [{"pageSize": "", "limit": 0}]}
+ZERO_SYSCALL = {"names": [""], "action": "", "args": [{"index": 0, "value": 0, "op": ""}]}
 ZEROS_WRITTEN = {
     "process": {
         "user": {"uid": 0, "gid": 0},
@@ -92,20 +69,11 @@ ZEROS_WRITTEN = {
     "mounts": [{"destination": ""}],
     "hooks": {"prestart": [{"path": ""}]},
     "linux": {
-        "resources": {
-            "devices": [{"allow": False}],
-            "memory": {},
-            "cpu": {},
-            "pids": {"limit": 0},
-            "hugepageLimits": [{"pageSize": "", "limit": 0}],
-        },
+        "resources": {"devices": [{"allow": False}], **ZERO_RESOURCES},
         "namespaces": [{"type": ""}],
         "devices": [{"path": "", "type": "", "major": 0, "minor": 0}],
         "netDevices": {"a": {}},
-        "seccomp": {
-            "defaultAction": "",
-            "syscalls": [{"names": [""], "action": "", "args": [{"index": 0, "value": 0, "op": ""}]}],
-        },
+        "seccomp": {"defaultAction": "", "syscalls": [ZERO_SYSCALL]},
     },
 }
 
@@ -114,11 +82,8 @@ def told(container: dict[str, Any]) -> Any:
     return spec_from(api.PodSandbox(id="p"), ParseDict(container, api.Container()))
 
 
-def test_all_that_nri_tells_is_there_and_nothing_else() -> None:
+def test_all_that_nri_tells_is_there_and_nothing_else_with_maps_in_the_order_of_their_names() -> None:
     assert told(CONTAINER) == FULL
-
-
-def test_the_members_of_a_map_are_in_the_order_of_their_names() -> None:
     names = [f"key-{number:02}" for number in range(20)]
     container = api.Container(annotations=dict.fromkeys(reversed(names), ""))
     container.linux.sysctl.update(dict.fromkeys(reversed(names), ""))
@@ -158,27 +123,69 @@ def test_every_field_of_a_container_has_its_place_or_none() -> None:
     assert linux == set(api.LinuxContainer.DESCRIPTOR.fields_by_name)
 
 
-def test_every_field_of_an_adjustment_can_come_of_a_specification_but_for_cdi_devices() -> None:
-    made = adjustment({}, {key: value for key, value in FULL.items() if key != "annotations"} | POLICY)
-    # Of a new container swap comes with the limit only, and nobody else's name begins with a mark.
-    names = {field.name for field, _ in made.ListFields()} | {"annotations", "CDI_devices"}
-    assert names == set(api.ContainerAdjustment.DESCRIPTOR.fields_by_name)
-    linux = {field.name for field, _ in made.linux.ListFields()}
-    assert linux == set(api.LinuxContainerAdjustment.DESCRIPTOR.fields_by_name)
-    classes = {"blockio_class", "rdt_class"}
-    resources = {field.name for field, _ in made.linux.resources.ListFields()} | classes
-    assert resources == set(api.LinuxResources.DESCRIPTOR.fields_by_name)
-
-
-POLICY = {
-    "process": {key: value for key, value in FULL["process"].items() if key != "user"},
-    "linux": FULL["linux"]
-    | {"memoryPolicy": {"mode": "MPOL_BIND", "nodes": "0"}}
-    | {"resources": FULL["linux"]["resources"] | {"memory": {"limit": 1 << 26, "swap": 1 << 26}}},
-}
-
-
 def test_requests_of_the_original_s_events_load_the_resources_only() -> None:
     program = "import sys, adapter.legacy.request; print(*(m for m in sys.modules if m.startswith('adapter.oci')))"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert loaded.stdout.split() == ["adapter.oci", "adapter.oci.shapes", "adapter.oci.resources"]
+
+
+MOUNT = {"destination": "/a", "type": "bind"}
+
+
+def env(*entries: str) -> Spec:
+    return {"process": {"env": list(entries)}}
+
+
+def limits(**resources: Any) -> Spec:
+    return {"linux": {"resources": resources}}
+
+
+# fmt: off
+APPLIED: dict[str, tuple[Spec, dict[str, Any], Spec]] = {
+    "nothing": (FULL, {}, FULL),
+    "nothing to nothing": ({}, {"linux": {"resources": {}}}, {}),
+    "an annotation removed and set": ({"annotations": {"a": "1", "b": "2"}},
+        {"annotations": {"a": "3", "-a": "", "-b": "", "-c": ""}}, {"annotations": {"a": "3"}}),
+    "arguments that nobody has cleared": ({}, {"args": ["a", ""]}, {"process": {"args": ["a", ""]}}),
+    "no arguments": ({"process": {"args": ["a"]}}, {"args": []}, {"process": {"args": ["a"]}}),
+    "variables in their places": (env("A=1", "B=2", "A=3"),
+        {"env": [{"key": "A", "value": "4"}, {"key": "-B"}, {"key": "C"}]}, env("A=4", "C=")),
+    "a mount in its place": ({"mounts": [{"destination": "/a", "source": "/s"}, {"destination": "/b"}]},
+        {"mounts": [MOUNT]}, {"mounts": [MOUNT, {"destination": "/b"}]}),
+    "a mount removed, whatever its name": ({"mounts": [{"destination": "-a"}]},
+        {"mounts": [{"destination": "--a"}]}, {"mounts": []}),
+    "words for none": ({"process": {"scheduler": {"policy": "SCHED_FIFO"}, "ioPriority": {"class": "IOPRIO_CLASS_RT"}}},
+        {"linux": {"scheduler": {}, "ioPriority": {}}}, {"process": {}}),
+    "a memory limit of 0": (limits(memory={"limit": 5}), limits(memory={"limit": {}}), limits(memory={"limit": 5})),
+    "memory that runtimes ignore": ({}, limits(memory={"swappiness": {}, "reservation": {"value": "5"}}),
+        limits(memory={"reservation": 5, "swappiness": 0})),
+    "pids below 0": (limits(pids={"limit": 5}), limits(pids={"limit": "-1"}), limits(pids={"limit": 5})),
+    "parts of resources": (limits(cpu={"shares": 1, "burst": 2}, unified={"a": "1"}),
+        limits(cpu={"cpus": "0"}, unified={"b": "2"}),
+        limits(cpu={"shares": 1, "burst": 2, "cpus": "0"}, unified={"a": "1", "b": "2"})),
+    "huge pages": (limits(hugepageLimits=[{"pageSize": "2MB", "limit": 1}]),
+        limits(hugepageLimits=[{"pageSize": "1GB", "limit": "5"}, {"pageSize": "2MB"}]),
+        limits(hugepageLimits=[{"pageSize": "2MB", "limit": 0}, {"pageSize": "1GB", "limit": 5}])),
+    "a part of RDT": ({"linux": {"intelRdt": {"closID": "a", "memBwSchema": "MB"}}},
+        {"linux": {"rdt": {"schemata": {"value": ["L3"]}}}},
+        {"linux": {"intelRdt": {"closID": "a", "memBwSchema": "MB", "schemata": ["L3"]}}}),
+    "RDT removed": ({"linux": {"intelRdt": {"closID": "a"}}}, {"linux": {"rdt": {"remove": True}}},
+        {"linux": {"intelRdt": {}}}),
+    "null where something comes": (dict.fromkeys(("annotations", "process", "mounts", "linux")),
+        {"annotations": {"a": "1"}, "env": [{"key": "A"}], "mounts": [MOUNT], "linux": {"sysctl": {"a": "1"}}},
+        {"annotations": {"a": "1"}, **env("A="), "mounts": [MOUNT], "linux": {"sysctl": {"a": "1"}}}),
+    "what has no place": ({}, {"CDIDevices": [{"name": "a/b=c"}],
+        "linux": {"resources": {"blockioClass": {"value": "a"}, "rdtClass": {}}}}, {}),
+}
+# fmt: on
+
+
+def test_an_adjustment_makes_a_new_specification_and_shares_what_it_does_not_touch() -> None:
+    for what, (before, adjusted, expected) in APPLIED.items():
+        had = as_text(before)
+        assert apply(before, ParseDict(adjusted, api.ContainerAdjustment())) == expected, what
+        assert as_text(before) == had, what
+    spec = copied(FULL)
+    applied = apply(spec, api.ContainerAdjustment(annotations={"a": "2"}))
+    assert applied is not spec
+    assert applied["mounts"] is spec["mounts"]

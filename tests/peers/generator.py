@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf.message import Message
@@ -38,16 +37,9 @@ class Generator(Peer):
         assert not answer.keys() & {"error", "panic"}, answer
         return plain(answer["spec"], spec)
 
-    def update(self, request: api.UpdateContainerRequest, *answers: api.UpdateContainerResponse) -> Any:
-        answer = self.ask(
-            {
-                "container": _encoded(request.container),
-                "resources": _encoded(request.linux_resources),
-                "updates": [_encoded(each) for each in answers],
-            }
-        )
-        assert not answer.keys() & {"error", "panic"}, answer
-        return api.UpdateContainerResponse.FromString(base64.b64decode(answer.get("update", "")))
+    def known(self, spec: Spec) -> Spec:
+        """A specification as far as that of the version's time has it."""
+        return plain(self.adjusted(spec)["spec"], spec)
 
 
 def collected(answer: dict[str, Any]) -> api.ContainerAdjustment:
@@ -56,14 +48,9 @@ def collected(answer: dict[str, Any]) -> api.ContainerAdjustment:
 
 def plain(written: Spec, source: Spec) -> Spec:
     """Returns a specification without the members that Go's encoder writes though nobody has set them."""
-    result = dict(written)
-    process = result.get("process", {})
-    for target, origin, key in (
-        (result, source, "ociVersion"),
-        *((process, source.get("process", {}), key) for key in ("user", "cwd")),
-    ):
-        if key not in origin:
-            target.pop(key, None)
+    result = {key: value for key, value in written.items() if key != "ociVersion" or key in source}
+    for key in {"user", "cwd"} - source.get("process", {}).keys():
+        result.get("process", {}).pop(key, None)
     return result
 
 
@@ -72,14 +59,15 @@ def habits(before: Spec, wanted: Spec, adjusted: api.ContainerAdjustment) -> Spe
     spec: Spec = copied(wanted)
     linux, resources = adjusted.linux, adjusted.linux.resources
     if adjusted.env:
-        spec["process"]["env"] = last_of_each(spec["process"]["env"])
+        last_of_each = dict(entry.split("=", 1) for entry in spec["process"]["env"] if "=" in entry)
+        spec["process"]["env"] = [f"{name}={value}" for name, value in last_of_each.items() if name]
     if adjusted.rlimits:
         changed = {rlimit.type for rlimit in adjusted.rlimits}
         old = [rlimit for rlimit in before["process"].get("rlimits", []) if rlimit["type"] in changed]
         spec["process"]["rlimits"] = old + spec["process"]["rlimits"]
     if resources.memory.HasField("limit"):
         spec["linux"]["resources"]["memory"]["swap"] = resources.memory.limit.value
-    rules = [rule(device) for device in linux.devices if not device.path.startswith("-")]
+    rules = [_rule(device) for device in linux.devices if not device.path.startswith("-")]
     if rules:
         had = before["linux"].get("resources", {}).get("devices", [])
         now = spec["linux"].setdefault("resources", {}).get("devices", [])
@@ -89,11 +77,7 @@ def habits(before: Spec, wanted: Spec, adjusted: api.ContainerAdjustment) -> Spe
     return spec
 
 
-def last_of_each(env: Sequence[str]) -> list[str]:
-    return [f"{name}={value}" for name, value in dict(e.split("=", 1) for e in env if "=" in e).items() if name]
-
-
-def rule(device: api.LinuxDevice) -> Spec:
+def _rule(device: api.LinuxDevice) -> Spec:
     access = "rwm" if device.type == "b" else "rw"
     return {"allow": True, "type": device.type, "major": device.major, "minor": device.minor, "access": access}
 

@@ -1,74 +1,254 @@
-"""Our adjustments against what NRI and the Go generator make of them.
+"""Our adjustments through the collector and the generator of every version of NRI.
 
-Where the result differs from the specification that was wanted stands in tests/oci/deviations.py, and nowhere else;
-`habits` plays these, and each is shown by itself.
+A change arrives in the container's specification, or the adapter refuses it by name before it is sent; none ends the
+runtime. Where the result differs from the specification that was wanted stands in tests/oci/deviations.py, and nowhere
+else; `habits` plays these, and each is shown by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from operator import add
 from typing import Any, NamedTuple
 
 import pytest
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.json_format import ParseDict
-from hypothesis import given, settings
+from google.protobuf.message import Message
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from adapter.errors import NotAdjustable
+from adapter.oci.fields_by_version import NEEDS, refuse_unknown
+from adapter.oci.patch import merged
 from adapter.oci.spec import adjustment, apply, spec_from
 from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
-from ..oci.cases import FULL, normal
+from ..oci.cases import ABSENT, CHANGES, FULL, Path, edited, normal
 from ..oci.deviations import DEVIATIONS
-from ..oci.edits import GOOD_EDITS, SPECS, Edit, after
-from ..oci.test_spec import ZEROS_WRITTEN
-from .generator import VERSIONS, Generator, collected, plain
+from ..oci.edits import BAD_EDITS, GOOD_EDITS, SPECS, Edit, after
+from ..oci.test_spec import CONTAINER, ZEROS_WRITTEN
+from .generator import VERSIONS, Generator, collected, habits, plain
 from .harness import golden
 
-NEWEST, BEFORE_SYSCTL = VERSIONS[-1], "v0.12.0"
 EDITS = st.lists(GOOD_EDITS, min_size=1, max_size=6)
+ANYTHING = st.builds(add, st.lists(BAD_EDITS, min_size=1, max_size=3), st.lists(GOOD_EDITS, max_size=2))
 
 
 @pytest.fixture(scope="module")
-def generator() -> Iterator[Generator]:
-    with Generator(NEWEST) as started:
-        yield started
+def generators() -> Iterator[Mapping[str, Generator]]:
+    with ExitStack() as stack:
+        yield {version: stack.enter_context(Generator(version)) for version in VERSIONS}
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def generator(generators: Mapping[str, Generator], request: pytest.FixtureRequest) -> Generator:
+    return generators[request.param]
 
 
 @pytest.fixture(scope="module")
-def older() -> Iterator[Generator]:
-    with Generator(BEFORE_SYSCTL) as started:
-        yield started
+def newest(generators: Mapping[str, Generator]) -> Generator:
+    return generators[VERSIONS[-1]]
+
+
+def is_refused(adjusted: api.ContainerAdjustment, generator: Generator) -> bool:
+    try:
+        refuse_unknown(adjusted, generator.version)
+    except NotAdjustable:
+        return True
+    return False
+
+
+def at(spec: Spec, path: Path) -> Any:
+    """What stands at the first two steps of a path, where it means anything."""
+    first, *rest = path
+    found = normal(spec).get(first) or {}
+    return found.get(rest[0]) if isinstance(found, dict) and rest else found
+
+
+def arrives(generator: Generator, path: Path, value: Any, adjusted: api.ContainerAdjustment) -> bool:
+    before = generator.known(FULL)
+    if at(before, path) != at(FULL, path):
+        return False
+    answer = generator.adjusted(before, adjusted, container=ParseDict(CONTAINER, api.Container()))
+    expected = habits(before, edited(path, value, before), adjusted)
+    return answer.keys() == {"spec", "adjustment"} and normal(plain(answer["spec"], before)) == normal(expected)
+
+
+def test_each_change_arrives_where_it_is_not_refused_and_nowhere_else_and_twice_ends_no_runtime(
+    generator: Generator, subtests: pytest.Subtests
+) -> None:
+    for path, value in CHANGES:
+        with subtests.test(path=path):
+            adjusted = adjustment(FULL, edited(path, value))
+            refused = is_refused(adjusted, generator)
+            assert arrives(generator, path, value, adjusted) is not refused
+            assert refused or "panic" not in generator.adjusted(FULL, adjusted, adjusted)
+
+
+def test_programs_with_the_go_types_of_any_time_hand_a_recorded_specification_back_unchanged(
+    generator: Generator, newest: Generator
+) -> None:
+    told = [ParseDict(dict(each.container), api.Container()) for each in golden() if each.container]
+    assert len(told) > 2
+    for spec in (FULL, ZEROS_WRITTEN, *(spec_from(api.PodSandbox(), container) for container in told)):
+        assert newest.spec(spec) == spec, "they are written as Go writes them"
+        if spec is not FULL:
+            returned = merged(spec, generator.adjusted(spec)["spec"])
+            assert adjustment(spec, returned) == api.ContainerAdjustment()
+
+
+BESIDE = {
+    "CDIDevices": [{"name": "vendor.com/class=a"}],
+    "linux": {"resources": {"blockioClass": {"value": "a"}, "rdtClass": {"value": "b"}}},
+}
+
+
+def test_what_has_no_place_in_a_specification_reaches_the_runtime(generator: Generator) -> None:
+    wanted = ParseDict(BESIDE, api.ContainerAdjustment())
+    assert not is_refused(wanted, generator)
+    found = collected(generator.adjusted({"process": {}, "linux": {}}, wanted))
+    assert list(found.CDI_devices) == list(wanted.CDI_devices)
+    assert found.linux.resources.blockio_class == wanted.linux.resources.blockio_class
+    assert found.linux.resources.rdt_class == wanted.linux.resources.rdt_class
+
+
+NEVER_SENT = {
+    f"linux.resources.memory.{name}"
+    for name in ("reservation", "kernel", "kernel_tcp", "swappiness", "disable_oom_killer", "use_hierarchy")
+}
+
+
+def is_value(field: FieldDescriptor) -> bool:
+    inner = field.message_type
+    return inner is None or inner.name.startswith("Optional") or inner.GetOptions().map_entry
+
+
+def fields_of(kind: Any) -> set[str]:
+    """The names of all that a message can hold, with those of the messages in it."""
+    found = set()
+    for field in kind.fields:
+        found |= {field.name} if is_value(field) else {f"{field.name}.{name}" for name in fields_of(field.message_type)}
+    return found
+
+
+def fields_in(message: Message) -> Iterator[str]:
+    """The names of all that a message does hold."""
+    for field, value in message.ListFields():
+        if is_value(field):
+            yield field.name
+        else:
+            for one in value if field.is_repeated else [value]:
+                yield from (f"{field.name}.{name}" for name in fields_in(one))
+
+
+def test_every_field_of_an_adjustment_is_sent_by_some_change_and_every_row_of_the_table_refuses_one() -> None:
+    adjustments = [adjustment(FULL, edited(path, value)) for path, value in CHANGES]
+    sent = set(fields_in(ParseDict(BESIDE, api.ContainerAdjustment()))).union(*map(fields_in, adjustments))
+    assert fields_of(api.ContainerAdjustment.DESCRIPTOR) - sent == NEVER_SENT
+    assert {need for need in NEEDS for adjusted in adjustments if list(need.places(adjusted))} == set(NEEDS)
+
+
+@given(before=SPECS, edits=EDITS)
+@settings(max_examples=200)
+def test_runtimes_make_of_our_adjustment_what_was_wanted_but_for_the_table(
+    generator: Generator, before: Spec, edits: list[Edit]
+) -> None:
+    before = generator.known(before)
+    wanted = after(before, edits)
+    try:
+        adjusted = adjustment(before, wanted)
+        refuse_unknown(adjusted, generator.version)
+    except NotAdjustable:
+        assume(False)
+    result = generator.spec(before, adjusted)
+    assert normal(result) == normal(habits(before, wanted, adjusted))
+    names = [mount["destination"] for mount in result.get("mounts", [])]
+    assert not adjusted.mounts or names == sorted(names, key=lambda name: (name.count("/"), name)), "by their depth"
+
+
+EMPTY: Spec = {"process": {}, "linux": {}}
+
+
+@given(before=st.sampled_from([FULL, EMPTY]), edits=ANYTHING, told=st.booleans())
+@settings(max_examples=200)
+def test_nothing_that_is_sent_ends_a_runtime(generator: Generator, before: Spec, edits: list[Edit], told: bool) -> None:
+    try:
+        adjusted = adjustment(before, after(before, edits))
+        refuse_unknown(adjusted, generator.version)
+    except NotAdjustable:
+        return
+    container = ParseDict(CONTAINER, api.Container()) if told else None
+    assert "panic" not in generator.adjusted(before, adjusted, adjusted, container=container)
 
 
 @given(before=SPECS, edits=EDITS)
 @settings(max_examples=200)
 def test_what_go_programs_make_of_a_specification_is_no_difference(
-    generator: Generator, before: Spec, edits: list[Edit]
+    newest: Generator, before: Spec, edits: list[Edit]
 ) -> None:
     spec = after(before, edits)
-    assert adjustment(spec, generator.adjusted(spec)["spec"]) == api.ContainerAdjustment()
+    assert adjustment(spec, newest.adjusted(spec)["spec"]) == api.ContainerAdjustment()
 
 
-def test_specifications_are_written_as_go_writes_them(generator: Generator) -> None:
-    told = [ParseDict(dict(each.container), api.Container()) for each in golden() if each.container]
-    assert len(told) > 2
-    for spec in (FULL, ZEROS_WRITTEN, *(spec_from(api.PodSandbox(), container) for container in told)):
-        assert generator.spec(spec) == spec
+# Two plugins that change the same thing.
 
-
-MARKED_AND_ADDED = [
-    api.ContainerAdjustment(annotations={"-a": "", "a": "2"}),
-    api.ContainerAdjustment(linux=api.LinuxContainerAdjustment(sysctl={"-a": "", "a": "2"})),
-    ParseDict({"linux": {"netDevices": {"-a": {}, "a": {"name": "2"}}}}, api.ContainerAdjustment()),
+RDT = {"closID": "a", "schemata": ["L3:0=1"]}
+CURED: list[tuple[Path, Any, Any]] = [
+    (("process", "env", 0), "PATH=/a", "PATH=/b"),
+    (("process", "args"), ["a"], ["b"]),
+    (("mounts", 1, "source"), "/a", "/b"),
+    (("mounts", 1), {**FULL["mounts"][1], "source": "/a"}, ABSENT),
+    (("linux", "devices", 0, "minor"), 7, 8),
+    (("linux", "intelRdt"), RDT, {"enableMonitoring": True}),
+    (("linux", "intelRdt"), {"closID": "a"}, ABSENT),
+]
+FAILING: list[tuple[Path, Any, Any]] = [
+    (("annotations", "a"), "2", "3"),
+    (("linux", "sysctl", "net.core.somaxconn"), "1", "2"),
+    (("linux", "netDevices", "eth0", "name"), "a", "b"),
+    (("linux", "resources", "memory", "limit"), 1 << 20, 1 << 21),
+    (("linux", "cgroupsPath"), "/a", "/b"),
+    (("process", "oomScoreAdj"), 1, 2),
+    (("process", "rlimits", 0, "soft"), 1, 2),
+    (("linux", "namespaces", 1, "path"), "/a", "/b"),
+    (("linux", "seccomp", "defaultAction"), "SCMP_ACT_LOG", "SCMP_ACT_ALLOW"),
 ]
 
 
-def test_why_maps_are_changed_without_a_removal(generator: Generator) -> None:
+def test_a_later_change_of_the_same_thing_holds_or_fails_the_container_rather_than_being_lost(
+    generator: Generator, subtests: pytest.Subtests
+) -> None:
+    for cases, before in ((CURED, generator.known(FULL)), (FAILING, FULL)):
+        for path, first, second in cases:
+            earlier, wanted = edited(path, first, before), edited(path, second, before)
+            ours = adjustment(earlier, wanted)
+            if is_refused(ours, generator):
+                continue
+            with subtests.test(path=path):
+                if cases is CURED:
+                    result = generator.spec(before, adjustment(before, earlier), ours)
+                    assert normal(result) == normal(habits(before, wanted, ours))
+                else:
+                    answer = generator.adjusted(before, adjustment(before, earlier), ours)
+                    assert "both tried to set" in answer.get("error", ""), answer
+
+
+MARKED_AND_ADDED: list[dict[str, Any]] = [
+    {"annotations": {"-a": "", "a": "2"}},
+    {"linux": {"sysctl": {"-a": "", "a": "2"}}},
+    {"linux": {"netDevices": {"-a": {}, "a": {"name": "2"}}}},
+]
+
+
+def test_why_maps_are_changed_without_a_removal(newest: Generator) -> None:
     spec: Spec = {"annotations": {"a": "1"}, "linux": {"sysctl": {"a": "1"}, "netDevices": {"a": {"name": "1"}}}}
     for marked in MARKED_AND_ADDED:
-        results = [normal(generator.spec(spec, marked)) for _ in range(100)]
-        assert normal(apply(spec, marked)) in results
+        adjusted = ParseDict(marked, api.ContainerAdjustment())
+        results = [normal(newest.spec(spec, adjusted)) for _ in range(100)]
+        assert normal(apply(spec, adjusted)) in results
         assert [result for result in results if result != results[0]], marked
 
 
@@ -98,11 +278,11 @@ COLLECTED: dict[str, tuple[Spec, dict[str, Any]]] = {
 # fmt: on
 
 
-def test_what_is_collected_is_applied_as_the_generator_does_it(generator: Generator, subtests: pytest.Subtests) -> None:
+def test_what_is_collected_is_applied_as_the_generator_does_it(newest: Generator, subtests: pytest.Subtests) -> None:
     for what, (spec, wanted) in COLLECTED.items():
         with subtests.test(what):
             whole = {"process": {}, "linux": {}, **spec}
-            answer = generator.adjusted(whole, ParseDict(wanted, api.ContainerAdjustment()))
+            answer = newest.adjusted(whole, ParseDict(wanted, api.ContainerAdjustment()))
             ours = apply(whole, collected(answer), collected=True)
             assert normal(plain(answer["spec"], whole)) == normal(ours)
 
@@ -166,33 +346,24 @@ HABITS = [
 # fmt: on
 
 
-def at(spec: Spec, place: str) -> Any:
-    found: Any = spec
-    for key in place.split("."):
-        found = (found or {}).get(key)
-    return found or None
-
-
-def test_the_habits_are_as_the_table_has_them(
-    generator: Generator, older: Generator, subtests: pytest.Subtests
+def test_the_habits_are_as_the_table_has_them_and_every_row_of_it_is_shown(
+    generators: Mapping[str, Generator], newest: Generator, subtests: pytest.Subtests
 ) -> None:
+    def at_place(spec: Spec) -> Any:
+        found: Any = spec
+        for key in habit.place.split("."):
+            found = (found or {}).get(key)
+        return found or None
+
     for number, habit in enumerate(HABITS):
         with subtests.test(habit.place, number=number):
             message = ParseDict(habit.adjustment, api.ContainerAdjustment())
-            assert at(apply(habit.spec, message), habit.place) == habit.ours
-            assert at(older.spec(habit.spec, message), habit.place) == habit.theirs
-            newer = at(generator.spec(habit.spec, message), habit.place)
-            assert newer == (habit.ours if habit.spec is SYSCTLS else habit.theirs)
-
-
-def test_a_mount_that_propagates_changes_the_root_s_propagation_where_its_source_is_shared(
-    generator: Generator,
-) -> None:
+            assert at_place(apply(habit.spec, message)) == habit.ours
+            assert at_place(generators["v0.12.0"].spec(habit.spec, message)) == habit.theirs
+            expected = habit.ours if habit.spec is SYSCTLS else habit.theirs
+            assert at_place(newest.spec(habit.spec, message)) == expected
     mount = api.Mount(destination="/a", type="bind", source="/nonexistent", options=["rbind", "rslave"])
-    answer = generator.adjusted({"linux": {}}, api.ContainerAdjustment(mounts=[mount]))
-    assert "failed to adjust mounts" in answer["error"]
-
-
-def test_every_row_of_the_table_is_shown() -> None:
+    answer = newest.adjusted({"linux": {}}, api.ContainerAdjustment(mounts=[mount]))
+    assert "failed to adjust mounts" in answer["error"], "it changes the root's propagation, where its source is shared"
     shown = [habit.place for habit in HABITS] + ["annotations", "linux.rootfsPropagation"]
     assert sorted(shown) == sorted(deviation.place for deviation in DEVIATIONS)
