@@ -40,7 +40,7 @@ LARGE = (1 << 53) + 1
 HOOK, OTHER = {"path": "/a"}, {"path": "/b"}
 ENV, ARGS, MOUNTS, POSTSTOP = ("process", "env"), ("process", "args"), ("mounts",), ("hooks", "poststop")
 DEVICES, LIMITED, SPACES = ("linux", "devices"), ("process", "rlimits"), ("linux", "namespaces")
-SAME_HOOK = HOOK | {"args": None, "env": [], "timeout": None, "unknown": None}
+SAME_HOOK: Spec = HOOK | {"args": None, "env": [], "timeout": None, "unknown": None}
 AS, CORE = ({"type": kind, "hard": hard, "soft": hard} for kind, hard in (("RLIMIT_AS", 2), ("RLIMIT_CORE", 0)))
 LISTS: list[tuple[tuple[str, ...], list[Any], list[Any], list[Any]]] = [
     (ENV, ["A=1", "B=2"], ["A=3"], ["A=3", "B=2"]),

@@ -69,7 +69,7 @@ def test_what_a_float_loses_is_no_change_and_hides_no_change_beside_it() -> None
         rounded["process"]["rlimits"].insert(0, {"type": "RLIMIT_CORE", "hard": 1, "soft": 1})
         adjusted = adjustment(spec, rounded)
         assert [limit.type for limit in adjusted.rlimits] == ["RLIMIT_CORE"], what
-        assert adjusted.linux == api.LinuxContainerAdjustment(oom_score_adj={"value": 7}), what
+        assert adjusted.linux == api.LinuxContainerAdjustment(oom_score_adj=api.OptionalInt(value=7)), what
 
 
 def test_a_number_that_a_float_has_not_lost_is_a_change() -> None:
