@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import wraps
 from typing import Any
-
-import pytest
 
 from adapter.nri import Plugin, api, serve
 from adapter.nri.events import PLUGIN
@@ -52,15 +51,24 @@ class Peer:
         reply: Reply = await self.hear(Reply, self.send(method, request, timeout))
         return reply
 
-    def answer(self, request: Request, payload: bytes = b"", refusal: str = "") -> None:
+    async def answer(self, payload: bytes = b"", refusal: str = "") -> Request:
+        """Answers the plugin's next call."""
+        request: Request = await self.hear(Request)
         if refusal:
             self._connection.fail(request.stream_id, Code.UNKNOWN, refusal)
         else:
             self._connection.respond(request.stream_id, payload)
         self.writer.write(self._connection.data_to_send())
+        return request
+
+    async def answer_updates(self, *failed: str) -> list[str]:
+        """Answers the plugin's next call with the updates that have failed; returns the ids that it asks for."""
+        response = api.UpdateContainersResponse(failed=updates(*failed))
+        request = await self.answer(response.SerializeToString())
+        return [one.container_id for one in api.UpdateContainersRequest.FromString(request.payload).update]
 
     async def join(self, runtime: tuple[str, str, str] = NEW) -> None:
-        self.answer(await self.hear(Request))
+        await self.answer()
         name, version, nri = runtime
         known = api.ConfigureRequest(runtime_name=name, runtime_version=version, NRI_version=nri)
         for method, request in (("Configure", known), ("Synchronize", None)):
@@ -89,30 +97,37 @@ class Host:
     async def accept(self) -> Peer:
         return await self._peers.get()
 
+    def serve(self, made: Plugin, *, reconnect: bool = False) -> asyncio.Task[None]:
+        return asyncio.create_task(serve(made, "mine", "10", self.path, reconnect=reconnect))
 
-def play(path: str, scenario: Callable[[Host], Coroutine[Any, Any, None]]) -> None:
-    """Runs a scenario with a runtime."""
-
-    async def whole() -> None:
-        host = Host(path)
-        await host.open()
-        try:
-            await asyncio.wait_for(scenario(host), PATIENCE)
-        finally:
-            host.close()
-
-    asyncio.run(whole())
-
-
-async def ended(task: asyncio.Future[Any]) -> None:
-    """Cancels what is served."""
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
+    @contextlib.asynccontextmanager
+    async def joined(
+        self, made: Plugin, runtime: tuple[str, str, str] = NEW, serving: asyncio.Future[None] | None = None
+    ) -> AsyncIterator[Peer]:
+        """A plugin that has joined, until the runtime closes the connection; by default `serve` serves it."""
+        task = serving or self.serve(made)
+        peer = await self.accept()
+        await peer.join(runtime)
+        yield peer
+        peer.close()
         await task
 
 
-def served(made: Plugin, path: str, *, reconnect: bool = False) -> asyncio.Task[None]:
-    return asyncio.create_task(serve(made, "mine", "10", path, reconnect=reconnect))
+def hosted(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Runs a test on a loop, with the fixture `host` listening."""
+
+    @wraps(test)
+    def run(host: Host, **fixtures: Any) -> None:
+        async def whole() -> None:
+            await host.open()
+            try:
+                await asyncio.wait_for(test(host, **fixtures), PATIENCE)
+            finally:
+                host.close()
+
+        asyncio.run(whole())
+
+    return run
 
 
 @contextlib.contextmanager
@@ -137,5 +152,6 @@ def updates(*ids: str) -> list[api.ContainerUpdate]:
     return [api.ContainerUpdate(container_id=one) for one in ids]
 
 
-async def awaited(made: Plugin, wanted: list[api.ContainerUpdate]) -> list[api.ContainerUpdate]:
-    return await made.update_containers(wanted)
+async def awaited(made: Plugin, *ids: str) -> list[str]:
+    """The updates that have failed of those that a plugin asks for."""
+    return [one.container_id for one in await made.update_containers(updates(*ids))]

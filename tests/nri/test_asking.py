@@ -15,56 +15,14 @@ from typing import Any
 import pytest
 
 from adapter.errors import AdapterError, CallError
-from adapter.nri import Plugin, api, asynchronous, run, serve
+from adapter.nri import Plugin, api, asynchronous, run
 from adapter.wire import Code, Request
 
 from ..processes import PATIENCE
-from .host import OLD, OVER, Host, awaited, ended, play, served, updates
+from .host import OLD, OVER, Host, awaited, hosted, updates
 from .runtime import plugin
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_a_running_plugin_asks_for_updates_and_hears_what_failed(path: str) -> None:
-    async def scenario(host: Host) -> None:
-        made = Joined()
-        task = served(made, host.path)
-        with pytest.raises(AdapterError, match="has not joined"):
-            made.update_containers([])
-        peer = await host.accept()
-        await peer.join()
-        await made.has_joined.wait()
-        assert await awaited(made, []) == []
-        in_coroutine = asyncio.ensure_future(awaited(made, updates("a", "b")))
-        request = await peer.hear(Request)
-        assert list(api.UpdateContainersRequest.FromString(request.payload).update) == updates("a", "b")
-        peer.answer(request, api.UpdateContainersResponse(failed=updates("b")).SerializeToString())
-        assert await in_coroutine == updates("b")
-        in_thread = asyncio.ensure_future(asyncio.to_thread(lambda: made.update_containers(updates("c")).result()))
-        peer.answer(await peer.hear(Request), refusal="no such container")
-        with pytest.raises(CallError, match="no such container"):
-            await in_thread
-        large = [api.ContainerUpdate(container_id=one * (2 << 20)) for one in "xy"]
-        in_two_calls = asyncio.ensure_future(awaited(made, large))
-        for one in ("x", "y"):
-            failed = api.UpdateContainersResponse(failed=updates(one))
-            peer.answer(await peer.hear(Request), failed.SerializeToString())
-        assert await in_two_calls == updates("x", "y")
-        unanswered = made.update_containers(updates("d"))
-        with pytest.raises(RuntimeError, match="this thread serves the runtime"):
-            unanswered.result()
-        with pytest.raises(TimeoutError, match=r"in 1e-09 s"):
-            await asyncio.to_thread(unanswered.result, OVER)
-        lost = asyncio.ensure_future(awaited(made, updates("e")))
-        await peer.hear(Request)
-        peer.close()
-        with pytest.raises(AdapterError, match="the connection with the runtime is gone"):
-            await lost
-        await task
-        with pytest.raises(AdapterError, match="has not joined"):
-            made.update_containers([])
-
-    play(path, scenario)
 
 
 class Joined(Plugin):
@@ -77,6 +35,37 @@ class Joined(Plugin):
         self.has_joined.set()
 
 
+@hosted
+async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(host: Host) -> None:
+    made = Joined()
+    for _ in range(2):  # the second time after a connection
+        with pytest.raises(AdapterError, match="has not joined"):
+            made.update_containers([])
+        made.has_joined.clear()
+        async with host.joined(made) as peer:
+            await made.has_joined.wait()
+            assert await awaited(made) == []
+            in_coroutine = asyncio.ensure_future(awaited(made, "a", "b"))
+            assert await peer.answer_updates("b") == ["a", "b"]
+            assert await in_coroutine == ["b"]
+            in_thread = asyncio.ensure_future(asyncio.to_thread(lambda: made.update_containers(updates("c")).result()))
+            await peer.answer(refusal="no such container")
+            with pytest.raises(CallError, match="no such container"):
+                await in_thread
+            in_two_calls = asyncio.ensure_future(awaited(made, "x" * (2 << 20), "y" * (2 << 20)))
+            assert [len(await peer.answer_updates(one)) for one in "xy"] == [1, 1]
+            assert await in_two_calls == ["x", "y"]
+            unanswered = made.update_containers(updates("d"))
+            with pytest.raises(RuntimeError, match="this thread serves the runtime"):
+                unanswered.result()
+            with pytest.raises(TimeoutError, match=r"in 1e-09 s"):
+                await asyncio.to_thread(unanswered.result, OVER)
+            lost = asyncio.ensure_future(awaited(made, "e"))
+            await peer.hear(Request)
+        with pytest.raises(AdapterError, match="the connection with the runtime is gone"):
+            await lost
+
+
 @pytest.mark.parametrize(
     ("runtime", "reason"),
     [
@@ -84,68 +73,50 @@ class Joined(Plugin):
         (("docker", "29.0.0", "v0.12.3"), "Docker takes no updates"),
     ],
 )
-def test_updates_are_refused_with_the_reason_where_the_runtime_cannot_take_them(
-    path: str, runtime: tuple[str, str, str], reason: str
+@hosted
+async def test_updates_are_refused_with_the_reason_where_the_runtime_cannot_take_them(
+    host: Host, runtime: tuple[str, str, str], reason: str
 ) -> None:
-    async def scenario(host: Host) -> None:
-        made = Joined()
-        task = served(made, host.path)
-        await (await host.accept()).join(runtime)
+    made = Joined()
+    async with host.joined(made, runtime):
         await made.has_joined.wait()
         with pytest.raises(AdapterError, match=reason):
             made.update_containers([])
-        await ended(task)
-
-    play(path, scenario)
 
 
-@pytest.mark.parametrize("threaded", [True, False])
-def test_a_listener_that_raises_is_logged_and_the_plugin_lives(
-    path: str, threaded: bool, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("is_threaded", [True, False])
+@hosted
+async def test_a_listener_that_raises_is_logged_and_the_plugin_lives(
+    host: Host, is_threaded: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     def start(*_: object) -> None:
         made.update_containers(updates("a")).then(lambda *_: 1 / 0)
 
     made = plugin(start_container=start)
-
-    async def scenario(host: Host) -> None:
-        words = (made, "mine", "10", host.path)
-        task = asyncio.ensure_future(asyncio.to_thread(run, *words, []) if threaded else serve(*words))
-        peer = await host.accept()
-        await peer.join()
+    serving = asyncio.to_thread(run, made, "mine", "10", host.path, []) if is_threaded else host.serve(made)
+    async with host.joined(made, serving=asyncio.ensure_future(serving)) as peer:
         assert (await peer.call("StartContainer")).code == Code.OK
-        peer.answer(await peer.hear(Request))
+        await peer.answer()
         assert (await peer.call("StopContainer")).code == Code.OK
-        peer.close()
-        await task
-
-    play(path, scenario)
     assert "the listener of an update has failed" in caplog.text
 
 
-def test_updates_that_are_asked_for_while_the_connection_is_lost_fail(path: str) -> None:
-    async def scenario(host: Host) -> None:
-        begun, gone = threading.Event(), threading.Event()
+@hosted
+async def test_updates_that_are_asked_for_while_the_connection_is_lost_fail(host: Host) -> None:
+    begun, gone, joined = threading.Event(), threading.Event(), asyncio.Event()
 
-        def wanted() -> Iterator[api.ContainerUpdate]:
-            begun.set()
-            assert gone.wait(PATIENCE)
-            yield from updates("a")
+    def wanted() -> Iterator[api.ContainerUpdate]:
+        begun.set()
+        assert gone.wait(PATIENCE)
+        yield from updates("a")
 
-        joined = asyncio.Event()
-        made = plugin(on_join=joined.set, on_disconnect=lambda _: gone.set())
-        task = served(made, host.path)
-        peer = await host.accept()
-        await peer.join()
+    made = plugin(on_join=joined.set, on_disconnect=lambda _: gone.set())
+    async with host.joined(made):
         await joined.wait()
         asking = asyncio.ensure_future(asyncio.to_thread(lambda: made.update_containers(wanted()).result(OVER)))
         await asyncio.to_thread(begun.wait)
-        peer.close()
-        await task
-        with pytest.raises(AdapterError, match="the connection with the runtime is gone"):
-            await asking
-
-    play(path, scenario)
+    with pytest.raises(AdapterError, match="the connection with the runtime is gone"):
+        await asking
 
 
 def test_a_connection_that_is_lost_at_the_moment_of_asking_is_no_bug() -> None:
@@ -158,18 +129,14 @@ def test_a_connection_that_is_lost_at_the_moment_of_asking_is_no_bug() -> None:
     assert Going().update_containers([]) == []  # type: ignore[comparison-overlap]
 
 
-def test_an_answer_that_is_there_at_once_is_not_kept(path: str) -> None:
-    async def scenario(host: Host) -> None:
-        made = Joined()
-        task = served(made, host.path)
-        await (await host.accept()).join()
+@hosted
+async def test_an_answer_that_is_there_at_once_is_not_kept(host: Host) -> None:
+    made = Joined()
+    async with host.joined(made):
         await made.has_joined.wait()
         answer = weakref.ref(made.update_containers([]))
         gc.collect()
         assert answer() is None
-        await ended(task)
-
-    play(path, scenario)
 
 
 def test_the_loops_thread_alone_writes_to_the_connection() -> None:

@@ -15,35 +15,30 @@ from adapter.nri import Context, api, asynchronous, run
 from adapter.wire import Code, Reply
 
 from ..processes import PATIENCE
-from .host import OVER, Host, ended, logged, play, served
+from .host import OVER, Host, hosted, logged
 from .runtime import plugin
 
 
-def test_handlers_may_be_coroutines_or_not_and_others_are_served_while_one_waits(path: str) -> None:
-    async def scenario(host: Host) -> None:
-        gate = asyncio.Event()
+@hosted
+async def test_handlers_may_be_coroutines_or_not_and_others_are_served_while_one_waits(host: Host) -> None:
+    gate = asyncio.Event()
 
-        async def configure(request: Any, context: Context) -> api.ConfigureResponse:
-            await asyncio.sleep(0)
-            return api.ConfigureResponse(events=0x7F)
+    async def configure(request: Any, context: Context) -> api.ConfigureResponse:
+        await asyncio.sleep(0)
+        return api.ConfigureResponse(events=0x7F)
 
-        async def create(request: api.CreateContainerRequest, context: Context) -> api.CreateContainerResponse:
-            await gate.wait()
-            assert 0 < context.remaining() <= PATIENCE
-            return api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=[request.container.id]))
+    async def create(request: api.CreateContainerRequest, context: Context) -> api.CreateContainerResponse:
+        await gate.wait()
+        assert 0 < context.remaining() <= PATIENCE
+        return api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=[request.container.id]))
 
-        made = plugin(configure=configure, create_container=create, start_container=lambda *_: gate.set())
-        task = served(made, host.path)
-        peer = await host.accept()
-        await peer.join()
+    made = plugin(configure=configure, create_container=create, start_container=lambda *_: gate.set())
+    async with host.joined(made) as peer:
         waiting = peer.send("CreateContainer", api.CreateContainerRequest(container=api.Container(id="c")))
         change = api.StateChangeEvent(event=api.START_CONTAINER)
         assert (await peer.call("StateChange", change)).code == Code.OK
         response = api.CreateContainerResponse.FromString((await peer.hear(Reply, waiting)).payload)
         assert list(response.adjust.args) == ["c"]
-        await ended(task)
-
-    play(path, scenario)
 
 
 async def returns_a_number(*_: object) -> int:
@@ -65,136 +60,105 @@ async def ends_itself(*_: object) -> None:
 BAD: list[tuple[Callable[..., Any], float, str, str]] = [
     (returns_a_number, PATIENCE, "start_container has returned a int, not StartContainerResponse", "same"),
     (lambda *_: "text", PATIENCE, "start_container has returned a str, not StartContainerResponse", "same"),
-    (lambda *_: api.Empty(), PATIENCE, "start_container has returned a Empty, not StartContainerResponse", "same"),
     (raises, PATIENCE, "not today", "StartContainer: not today"),
     (ends_itself, PATIENCE, "start_container was cancelled", ""),
     (never_ends, OVER, r"start_container has not answered in [\d.]+ s", "the runtime gets this error"),
 ]
 
 
-def test_a_bad_handler_is_named_the_runtime_gets_an_error_in_time_and_the_plugin_lives(
-    path: str, caplog: pytest.LogCaptureFixture
+@hosted
+async def test_a_bad_handler_is_named_the_runtime_gets_an_error_in_time_and_the_plugin_lives(
+    host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(host: Host) -> None:
-        for handler, timeout, error, line in BAD:
-            caplog.clear()
-            task = served(plugin(start_container=handler), host.path)
-            peer = await host.accept()
-            await peer.join()
+    for handler, timeout, error, line in BAD:
+        caplog.clear()
+        async with host.joined(plugin(start_container=handler)) as peer:
             for _ in range(2):
                 reply = await peer.call("StartContainer", timeout=timeout)
                 assert re.fullmatch(error, reply.message), reply
             assert (await peer.call("StopContainer")).code == Code.OK
             assert re.search(error if line == "same" else line, caplog.text)
-            await ended(task)
-
-    play(path, scenario)
 
 
-def test_a_handler_that_holds_the_loop_up_is_named(
-    path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+@hosted
+async def test_a_handler_that_holds_the_loop_up_is_named(
+    host: Host, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def at_once(*_: object) -> None:
         pass
 
-    async def scenario(host: Host) -> None:
-        for handler, limit in ((at_once, 0), (lambda *_: None, 0), (at_once, inf)):
-            monkeypatch.setattr(asynchronous, "BLOCKED", limit)
-            caplog.clear()
-            task = served(plugin(start_container=handler), host.path)
-            peer = await host.accept()
-            await peer.join()
+    for handler, limit in ((at_once, 0), (lambda *_: None, 0), (at_once, inf)):
+        monkeypatch.setattr(asynchronous, "BLOCKED", limit)
+        caplog.clear()
+        async with host.joined(plugin(start_container=handler)) as peer:
             assert (await peer.call("StartContainer")).code == Code.OK
-            assert ("start_container has blocked the loop for 0.0 s" in caplog.text) == (limit == 0)
-            await ended(task)
-
-    play(path, scenario)
+        assert ("start_container has blocked the loop for 0.0 s" in caplog.text) == (limit == 0)
 
 
-def test_a_late_coroutine_continues_and_is_cancelled_at_the_end(path: str) -> None:
-    async def scenario(host: Host) -> None:
-        gates = [asyncio.Event(), asyncio.Event()]
-        seen: list[str] = []
+@hosted
+async def test_a_late_coroutine_continues_and_is_cancelled_at_the_end(host: Host) -> None:
+    gates = [asyncio.Event(), asyncio.Event()]
+    seen: list[str] = []
 
-        async def start(*_: object) -> None:
-            gate = gates[len(seen)]
-            seen.append("begun")
-            try:
-                await gate.wait()
-                seen.append("ended")
-            finally:
-                seen.append("left")
+    async def start(*_: object) -> None:
+        gate = gates.pop(0)
+        seen.append("begun")
+        try:
+            await gate.wait()
+            seen.append("ended")
+        finally:
+            seen.append("left")
 
-        task = served(plugin(start_container=start), host.path)
-        peer = await host.accept()
-        await peer.join()
+    first, _ = gates
+    async with host.joined(plugin(start_container=start)) as peer:
         assert (await peer.call("StartContainer", timeout=OVER)).code == Code.DEADLINE_EXCEEDED
         with logged("after its answer") as has_ended:
-            gates[0].set()
+            first.set()
             await has_ended.wait()
         assert seen == ["begun", "ended", "left"]
-        gates[:] = [asyncio.Event()] * 4
         assert (await peer.call("StartContainer", timeout=OVER)).code == Code.DEADLINE_EXCEEDED
-        await ended(task)
-        assert seen[3:] == ["begun", "left"]
-
-    play(path, scenario)
+    assert seen[3:] == ["begun", "left"]
 
 
-def test_what_ignores_its_cancellation_is_named_and_a_hook_may_work_until_the_end(
-    path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+@hosted
+async def test_what_ignores_its_cancellation_is_named_and_a_hook_may_work_until_the_end(
+    host: Host, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asynchronous, "GRACE", 0)
+    begun = asyncio.Event()
 
-    async def scenario(host: Host) -> None:
-        begun = asyncio.Event()
-
-        async def stubborn(*_: object) -> None:
-            begun.set()
-            with contextlib.suppress(asyncio.CancelledError):
-                await never_ends()
+    async def stubborn(*_: object) -> None:
+        begun.set()
+        with contextlib.suppress(asyncio.CancelledError):
             await never_ends()
+        await never_ends()
 
-        task = served(plugin(start_container=stubborn, on_join=never_ends), host.path)
-        peer = await host.accept()
-        await peer.join()
-        peer.send("StartContainer")
-        await begun.wait()
-        await ended(task)
-
-    play(path, scenario)
+    made = plugin(start_container=stubborn, on_join=never_ends)
+    serving = host.serve(made)
+    peer = await host.accept()
+    await peer.join()
+    peer.send("StartContainer")
+    await begun.wait()
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
     assert [record.getMessage() for record in caplog.records if record.name == asynchronous.__name__] == [
         "start_container still runs 0 s after it was cancelled: it is left"
     ]
 
 
-def test_a_sync_handler_that_takes_longer_than_the_runtime_waits_is_named_by_run(
-    path: str, caplog: pytest.LogCaptureFixture
+@hosted
+async def test_run_names_a_handler_that_takes_longer_than_the_runtime_waits_and_runs_coroutines_on_a_loop(
+    host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(host: Host) -> None:
-        made = plugin(start_container=lambda *_: None)
-        task = asyncio.ensure_future(asyncio.to_thread(run, made, "mine", "10", host.path, []))
-        peer = await host.accept()
-        await peer.join()
-        assert (await peer.call("StartContainer", timeout=OVER)).code == Code.OK
-        assert re.search(r"start_container has taken 0\.0 s, longer than the runtime waits", caplog.text)
-        peer.close()
-        await task
+    async def stop(*_: object) -> api.StopContainerResponse:
+        assert asyncio.current_task()
+        return api.StopContainerResponse()
 
-    play(path, scenario)
-
-
-def test_run_runs_a_plugin_with_coroutines_on_asyncios_loop(path: str) -> None:
-    async def scenario(host: Host) -> None:
-        async def stop(*_: object) -> api.StopContainerResponse:
-            assert asyncio.current_task()
-            return api.StopContainerResponse()
-
-        task = asyncio.ensure_future(asyncio.to_thread(run, plugin(stop_container=stop), "mine", "10", host.path, []))
-        peer = await host.accept()
-        await peer.join()
-        assert (await peer.call("StopContainer")).code == Code.OK
-        peer.close()
-        await task
-
-    play(path, scenario)
+    for made in (plugin(start_container=lambda *_: None), plugin(stop_container=stop)):
+        serving = asyncio.ensure_future(asyncio.to_thread(run, made, "mine", "10", host.path, []))
+        async with host.joined(made, serving=serving) as peer:
+            for method, timeout in (("StartContainer", OVER), ("StopContainer", PATIENCE)):
+                assert (await peer.call(method, timeout=timeout)).code == Code.OK
+    said = "start_container has taken 0.0 s, longer than the runtime waits"
+    assert len([record for record in caplog.records if said in record.getMessage()]) == 2
