@@ -1,1 +1,1 @@
-"""What others learn of a running adapter: systemd, the command `status`, Prometheus, probes."""
+"""Shows the state of a running adapter: to systemd, to the command `status`, to Prometheus and probes, in the log."""

@@ -1,4 +1,4 @@
-"""The sockets that show the adapter's state: for `status`, for metrics and for probes."""
+"""The sockets at which the adapter shows its state: to `status`, to Prometheus and to probes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REOPEN_AFTER = 10.0
-"""Seconds between two attempts to listen at an address that is in use, and between two looks at the status socket."""
+"""Seconds between two attempts to listen at an address, and between two checks that the status socket exists."""
 
 
 class Endpoints:
-    """The endpoints of one adapter. What cannot be opened is logged; the adapter works on without it."""
+    """The endpoints of one adapter. If an endpoint cannot be opened, the log says so, and the adapter works without it."""
 
     def __init__(self, loop: Loop, describe: Callable[[], dict[str, Any]]) -> None:
-        """Takes the loop, and what returns the adapter's state. Opens nothing yet."""
+        """Takes the loop, and the function that returns the adapter's state. Opens nothing yet."""
         self._loop = loop
         self._describe = describe
         self._is_open = False
@@ -38,7 +38,7 @@ class Endpoints:
         return list(self._faults.values())
 
     def open(self, directory: str, listen: Iterable[str], trust: Trust) -> None:
-        """Opens the socket in the state directory, and the addresses for metrics. Does so once."""
+        """Opens the socket in the state directory, and the addresses for metrics. Only the first call has an effect."""
         if self._is_open:
             return
         self._is_open = True
@@ -47,8 +47,8 @@ class Endpoints:
             self._listen(address)
 
     def _keep_status_socket(self, directory: str, trust: Trust) -> None:
-        """Opens the status socket, again if somebody has removed it."""
-        from adapter.monitoring.status import StatusSocket  # noqa: PLC0415 - only now no runtime waits
+        """Opens the status socket, and opens it again when it has been removed."""
+        from adapter.monitoring.status import StatusSocket  # noqa: PLC0415 - not before the registration
 
         try:
             if self._status is None or not self._status.is_there:

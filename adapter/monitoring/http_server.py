@@ -1,6 +1,6 @@
-"""Answers HTTP requests on the daemon's loop, so that a probe gets no answer from a loop that is wedged.
+"""Answers HTTP requests on the daemon's loop. So a probe gets no answer if the loop hangs.
 
-There is one request for each connection, and only GET. A client that is slow, or sends more than a request, is dropped.
+A connection has one request, and the method must be GET. A client that is slow, or sends too much, is disconnected.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from adapter.base.trunk import Trunk
 from adapter.monitoring.listener import Listener, listening_socket, remove_dead_socket
 
 MAX_REQUEST = 8 << 10
-"""Bytes of a request with its header fields."""
+"""Maximum bytes of a request with its header fields."""
 MAX_CLIENTS = 16
-"""Connections at a time. The oldest is closed for one more."""
+"""Maximum number of connections. If one more comes, the oldest is closed."""
 CLIENT_TIMEOUT = 30.0
 """Seconds that a connection may take."""
 TEXT = "text/plain; charset=utf-8"
 
 
 class Response(NamedTuple):
-    """What a client gets."""
+    """The response to a request."""
 
     status: HTTPStatus
     body: bytes
@@ -34,14 +34,14 @@ class Response(NamedTuple):
 
 
 class HttpServer:
-    """Serves pages, each the answer of a function."""
+    """Serves pages. A function makes each page."""
 
     def __init__(self, loop: Loop, listen: str, pages: Mapping[str, Callable[[], Response]]) -> None:
-        """Takes `unix:PATH` or `ADDRESS:PORT`, and what answers each path. Raises OSError."""
+        """Takes `unix:PATH` or `ADDRESS:PORT`, and the function that makes the page of each path. Raises OSError."""
         self._loop = loop
         self._pages = pages
         self._clients: dict[_Client, None] = {}
-        """In the order in which they came."""
+        """The connections, the oldest first."""
         self._path = listen.removeprefix("unix:") if listen.startswith("unix:") else ""
         self._listener = Listener(loop, _unix(self._path) if self._path else _tcp(listen), self._on_connection)
 
@@ -52,7 +52,7 @@ class HttpServer:
         self._clients[client] = None
 
     def _answer(self, request: bytes) -> Response:
-        """Returns the answer to a request, whole or longer than any."""
+        """Returns the response to a request, which is complete or too long."""
         if len(request) > MAX_REQUEST:
             return _refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         method, _, rest = request.partition(b"\r\n")[0].partition(b" ")
@@ -68,14 +68,14 @@ class HttpServer:
         """Closes the socket and all connections."""
         for client in list(self._clients):
             client.close()
-        if self._path:  # before the socket is closed: then the path is another adapter's
+        if self._path:  # first: once the socket is closed, another adapter may use the path
             with suppress(OSError):
                 os.unlink(self._path)
         self._listener.close()
 
 
 class _Client:
-    """A connection, until it is answered or given up."""
+    """A connection, until it has its answer or has taken too long."""
 
     def __init__(
         self, loop: Loop, fd: int, answer: Callable[[bytes], Response], on_end: Callable[[_Client], object]
@@ -120,6 +120,6 @@ def _tcp(listen: str) -> socket.socket:
 
 
 def _unix(path: str) -> socket.socket:
-    """Returns a socket at a path, where that of a killed adapter may be."""
+    """Returns a socket at a path. The socket of a killed adapter is removed first."""
     remove_dead_socket(path)
     return listening_socket(socket.AF_UNIX, path)

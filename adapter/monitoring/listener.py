@@ -1,6 +1,6 @@
-"""Sockets that others connect to. Without descriptors or memory for one more connection they pause.
+"""Listening sockets. If the process has no descriptor or memory for one more connection, a socket pauses.
 
-A connection that cannot be on_connection stays ready: the loop would try without end, and take a whole processor.
+A connection that cannot be accepted stays ready: without a pause, the loop would try again without end.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ PAUSE = 1.0
 
 
 class Listener:
-    """Accepts connections on the loop."""
+    """Accepts connections in the loop."""
 
     def __init__(self, loop: Loop, listening: socket.socket, on_connection: Callable[[socket.socket], object]) -> None:
-        """Takes over a listening socket that does not block, and what gets each connection."""
+        """Takes over a non-blocking listening socket; `on_connection` gets each connection."""
         self._loop = loop
         self._socket = listening
         self._accepted = on_connection
@@ -36,7 +36,7 @@ class Listener:
     def _accept(self) -> None:
         try:
             connection, _ = self._socket.accept()
-        except (BlockingIOError, ConnectionError):  # the other side has gone
+        except (BlockingIOError, ConnectionError):  # the client has disconnected
             return
         except OSError:
             self._loop.unwatch(self._socket.fileno())
@@ -53,7 +53,7 @@ class Listener:
 
 
 def listening_socket(family: int, address: str | tuple[str, int]) -> socket.socket:
-    """Returns a socket for a Listener, in a file system one for its owner alone. Raises OSError."""
+    """Returns a socket for a Listener. A socket file may be used by its owner only. Raises OSError."""
     made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a killed adapter's connections may linger
@@ -67,7 +67,7 @@ def listening_socket(family: int, address: str | tuple[str, int]) -> socket.sock
 
 
 def remove_dead_socket(path: str) -> None:
-    """Removes a killed adapter's socket, if there is one at the path."""
+    """Removes a socket file at which nobody listens any more, such as a killed adapter's."""
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as other:
         if stat.S_ISSOCK(os.lstat(path).st_mode) and other.connect_ex(path) == errno.ECONNREFUSED:
             os.unlink(path)

@@ -1,4 +1,4 @@
-"""Formats log records. A record is one line, so that text from plugins and pods cannot look like another record."""
+"""Formats log records. A record is one line, so text from plugins and pods cannot look like another record."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 from adapter.base import sanitize
 
 CUT = "…"
-"""Ends a text that was shortened."""
+"""The end of a text that was cut."""
 INDENT = "    "
-"""Begins each line of a traceback: no line in the text of an exception looks like a record."""
+"""The beginning of each line of a traceback, so that no line of an exception's text looks like a record."""
 
 
 class _Formatter(logging.Formatter):
-    """Formats any record. A record that cannot be formatted is replaced by one that says so.
+    """Formats any record. A record that cannot be formatted is replaced by a record that says so.
 
-    A record's arguments and `fields` may be `bytes`: these are JSON text, whose values of variables are hidden.
+    An argument or a value in `fields` may be `bytes`: this is JSON text, in which the values of variables are hidden.
     """
 
     def __init__(self, limit: int = 0, *, secrets: bool = False, head: bool = True) -> None:
         """Takes the maximum bytes of a line (0: no maximum), and whether values of variables are shown.
 
-        With `head`, a line of text begins with time and level, as JSON always has them.
+        With `head`, a line of text begins with time and level. JSON always has both.
         """
         super().__init__()
         self._limit = limit
@@ -35,7 +35,7 @@ class _Formatter(logging.Formatter):
         """Returns the record as one line; in text, each line of a traceback follows as a line."""
         try:
             return self._format(record)
-        except Exception as error:  # an event must not fail because of the log
+        except Exception as error:  # a fault of the log must not fail an event
             return self._format(_unwritable(record, error))
 
     def _format(self, record: logging.LogRecord) -> str:
@@ -91,13 +91,13 @@ class JsonFormatter(_Formatter):
 
 
 def _shortened(value: Any, room: int) -> Any:
-    """Returns a value of at most `room` characters: a longer one becomes the beginning of its text."""
+    """Returns a value of at most `room` characters. A longer value becomes a text, which is cut."""
     text = value if isinstance(value, str) else json.dumps(value)
     return value if len(text) <= room else text[:room] + CUT
 
 
 def _unwritable(record: logging.LogRecord, error: Exception) -> logging.LogRecord:
-    """Returns a record that replaces one that cannot be formatted."""
+    """Returns the record that replaces a record that cannot be formatted."""
     message = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
     text = "a record cannot be written (%s at %s:%s): %s"
     arguments = (type(error).__name__, record.filename, record.lineno, message)

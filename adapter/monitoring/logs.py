@@ -1,7 +1,7 @@
-"""Writes log lines to stderr, or to syslog when stderr is /dev/null, as it is for plugins that a runtime launches.
+"""Writes log lines to stderr, or to syslog if stderr is /dev/null, as it is in plugins that a runtime launches.
 
-Writing never blocks. While syslog is missing, nobody reads or the disk is full, the last lines are kept and written
-later.
+Writing never blocks. While lines cannot be written (no syslog, a full disk, a pipe that nobody reads), the last lines
+are kept and written later.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 
 SYSLOG = "/dev/log"
 BACKLOG = 1 << 20
-"""Bytes of lines that are kept until they can be written."""
+"""Maximum bytes of lines that are kept until they can be written."""
 MAX_LINE = 8 << 10
-"""Bytes of a datagram for syslog. The kernel refuses datagrams of some 100 KiB."""
+"""Maximum bytes of a datagram for syslog. The kernel refuses datagrams of about 100 KiB."""
 
 _DAEMON = 3 << 3
 _PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
@@ -59,7 +59,7 @@ class NonBlockingHandler(logging.Handler):
         self.flush()
         while self._size > BACKLOG and len(self._backlog) > 1:
             self._size -= len(self._backlog[1])
-            del self._backlog[1]  # the first may be written in part
+            del self._backlog[1]  # not the first: a part of it may be written
 
     def flush(self) -> None:
         """Writes as many lines as possible without blocking."""
@@ -78,7 +78,7 @@ class NonBlockingHandler(logging.Handler):
         raise NotImplementedError
 
     def _write(self, line: bytes) -> int:
-        """Writes a line, or its beginning; returns the bytes that are done with.
+        """Writes a line or its beginning; returns the number of bytes that are written, or must not be tried again.
 
         Raises BlockingIOError when the line cannot be written now.
         """
@@ -143,14 +143,14 @@ class Stderr(NonBlockingHandler):
             raise BlockingIOError
         try:
             return os.write(2, line[: select.PIPE_BUF])
-        except BrokenPipeError:  # the reader is gone
+        except BrokenPipeError:  # the reader has closed the pipe: the line is lost
             return len(line)
         except OSError:  # the disk is full, for example
             raise BlockingIOError from None
 
 
 def setup(settings: LogSettings, *, syslog: str = SYSLOG) -> None:
-    """Sends all log lines to the target that the settings name. Lines that are not written yet are kept."""
+    """Sends all log lines to the target that the settings name. Keeps the lines that are not written yet."""
     to_syslog = settings.target == "syslog" or (settings.target == "auto" and stderr_is_null())
     root = logging.getLogger()
     same = [handler for handler in root.handlers if isinstance(handler, Syslog if to_syslog else Stderr)]
@@ -162,7 +162,7 @@ def setup(settings: LogSettings, *, syslog: str = SYSLOG) -> None:
 
 
 def flush() -> int:
-    """Writes kept lines as far as possible without blocking; returns the number of lines written."""
+    """Writes as many kept lines as possible without blocking; returns the number of written lines."""
     handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, NonBlockingHandler)]
     before = sum(handler.pending for handler in handlers)
     for handler in handlers:

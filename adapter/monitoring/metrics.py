@@ -1,6 +1,6 @@
-"""What the adapter tells to Prometheus and to probes: pages over HTTP, made of the state that `status` shows.
+"""The HTTP pages for Prometheus and for probes, made of the state that `status` shows.
 
-No metric has a label of a pod or a container: their number would have no limit.
+No metric has a label of a pod or a container, because the number of labels would have no limit.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Collector(Collector):
 
 
 def families(state: Mapping[str, Any]) -> Iterator[Metric]:
-    """Yields the metrics that tell a state, as `status` shows it."""
+    """Yields the metrics for a state, which is the one that `status` shows."""
     runtime, stalls = state["runtime"], state["stalls"]
     text = "The versions of the adapter, of its runtime, and of the runtime's NRI."
     info = GaugeMetricFamily(f"{PREFIX}info", text, labels=("version", "runtime", "runtime_version", "nri"))
@@ -118,6 +118,6 @@ def _counter(name: str, text: str, label: str, values: Mapping[str, float]) -> M
 
 
 def _add(family: HistogramMetricFamily, labels: Iterable[str], times: Mapping[str, Any]) -> None:
-    """Adds an `adapter.base.times.Histogram`; in Prometheus, each bucket has the smaller ones in it."""
+    """Adds an `adapter.base.times.Histogram`. In Prometheus, a bucket also counts all smaller buckets."""
     buckets = list(zip(_BUCKETS, accumulate(times["counts"]), strict=True))
     family.add_metric([*map(printable, labels)], buckets, times["seconds"])

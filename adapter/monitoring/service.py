@@ -1,4 +1,4 @@
-"""Tells systemd about the service: that it is ready, what it does, and that its loop still turns (sd_notify(3))."""
+"""Notifies systemd that the service is ready, what it does, and that its loop works (sd_notify(3))."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Service:
     def __init__(self, loop: Loop, environ: MutableMapping[str, str]) -> None:
         """Takes the loop that feeds systemd's watchdog.
 
-        Removes systemd's variables from the environment: a program that inherits them could speak for the adapter.
+        Removes systemd's variables from `environ`: a program that inherits them could send messages as the adapter.
         """
         address = environ.pop("NOTIFY_SOCKET", "")
         microseconds, pid = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", "")
@@ -28,11 +28,11 @@ class Service:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._address = "\0" + address[1:] if address[0] == "@" else address
         if microseconds.strip("0").isdecimal() and pid in ("", str(os.getpid())):
-            self._interval = int(microseconds) / 2e6  # half of systemd's patience: sd_watchdog_enabled(3)
+            self._interval = int(microseconds) / 2e6  # half of the watchdog's timeout: sd_watchdog_enabled(3)
             self._feed()
 
     def notify(self, message: str) -> None:
-        """Sends assignments, one a line, such as `READY=1`. A message that systemd cannot take now is lost."""
+        """Sends assignments such as `READY=1`, one a line. If systemd cannot take a message now, it is lost."""
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.sendto(message.encode(), self._address)

@@ -1,4 +1,4 @@
-"""The state of running adapters: each tells it on a socket in its state directory, and others ask there."""
+"""The status socket: each running adapter shows its state at a socket in its state directory."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PREFIX = "status-"
 ANSWER_TIMEOUT = 2.0
 """Seconds in which an adapter must answer."""
 CLIENT_TIMEOUT = 30.0
-"""Seconds that a connection may take: who asks may not read."""
+"""Seconds that a connection may take: a client may not read."""
 
 
 class StatusSocket:
-    """Tells everybody who connects how the adapter is, as one JSON object."""
+    """Sends the adapter's state to each client, as one JSON object."""
 
     def __init__(self, loop: Loop, directory: str, describe: Callable[[], dict[str, Any]], trust: Trust) -> None:
-        """Takes the state directory, what returns the state, and what decides on the directory.
+        """Takes the state directory, the function that returns the state, and the policy that judges the directory.
 
         Raises OSError, ConfigError.
         """
@@ -43,7 +43,7 @@ class StatusSocket:
 
     @property
     def is_there(self) -> bool:
-        """Whether the socket can still be found. Raises OSError."""
+        """Whether the socket is still at its path. Raises OSError."""
         try:
             return os.path.samestat(os.lstat(self._path), self._status)
         except FileNotFoundError:
@@ -65,7 +65,7 @@ class StatusSocket:
 
 
 class _Client:
-    """A connection that gets an answer, as fast as the other side reads."""
+    """A connection, until the client has read the whole answer."""
 
     def __init__(self, loop: Loop, client: socket.socket, answer: bytes, on_end: Callable[[], object]) -> None:
         self._loop = loop
@@ -81,7 +81,7 @@ class _Client:
             self._unsent = self._unsent[self._socket.send(self._unsent) :]
         except BlockingIOError:
             return
-        except OSError:  # the client has gone
+        except OSError:  # the client has disconnected
             self.close()
             return
         if not self._unsent:
@@ -96,9 +96,9 @@ class _Client:
 
 
 def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:
-    """Yields what the adapters with a state directory tell; one that does not answer is `{"faults": [...]}`.
+    """Yields the state of each adapter with this state directory; `{"faults": [...]}` for one that does not answer.
 
-    Nobody is client in a directory that no adapter would use: anybody may answer there. Raises OSError, ConfigError.
+    Raises OSError, and ConfigError for a directory that no adapter would use: anybody might answer there.
     """
     try:
         os.stat(directory)
@@ -115,13 +115,13 @@ def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:
                         raise ValueError("no object")
                     yield told
                 except (OSError, RecursionError, ValueError) as error:
-                    if not isinstance(error, ConnectionRefusedError):  # else its adapter was killed
+                    if not isinstance(error, ConnectionRefusedError):  # its adapter was killed
                         place = f"{directory}/{os.path.basename(path)}"
                         yield {"faults": [f"{place}: the adapter does not answer: {error}"]}
 
 
 def _short(fd: int) -> str:
-    """Returns a short name of a directory: the path of a socket has 107 bytes at most."""
+    """Returns a short path of a directory, because the path of a socket has at most 107 bytes."""
     return f"/proc/self/fd/{fd}"
 
 

@@ -1,4 +1,4 @@
-"""The adapter's configuration: YAML in which every key is optional. Errors name the file, the line and the key."""
+"""The adapter's configuration: YAML, in which every key is optional. Errors name the file, the line and the key."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ log = logging.getLogger(__name__)
 DEFAULT_PATH = "/etc/nri/v010-adapter.yaml"
 DEFAULT_CONF_JSON = "/etc/nri/conf.json"
 MAX_STANDBY = 100
-"""Processes of one program that may stand by; more are a mistake."""
+"""Maximum number of processes of one program that stand by. A larger number is taken as a mistake."""
 
 
 class PluginSettings(NamedTuple):
-    """The settings of one legacy plugin. None: the setting in `legacy:` holds. Times are in seconds."""
+    """The settings of one legacy plugin. None means that the setting in `legacy:` counts. Times are in seconds."""
 
     fail_create: bool | None = None
     fail_delete: bool | None = None
@@ -37,7 +37,7 @@ class PluginSettings(NamedTuple):
 class LegacySettings(NamedTuple):
     """The settings in `legacy:`, and `trust`, which decides whether a file may be used. Times are in seconds.
 
-    `config` is empty if it has an error: another list than the named one must not run.
+    `config` is empty if the key has an error: the default list must not run in place of the configured one.
     """
 
     config: str = DEFAULT_CONF_JSON
@@ -56,13 +56,13 @@ class LegacySettings(NamedTuple):
     trust: Trust = strict
 
     def of(self, type_: str, name: str) -> Any:
-        """Returns the field `name` for a plugin: its own if it has one, else that of all plugins."""
+        """Returns the setting `name` of a plugin: its own, else the one for all plugins."""
         own = getattr(self.plugins.get(type_), name, None)
         return getattr(self, name) if own is None else own
 
 
 class HooksSettings(NamedTuple):
-    """The settings in `hooks:`, `trust`, which decides whether a file may be used, and `watch`, of the command line.
+    """The settings in `hooks:`, `trust`, which decides whether a file may be used, and `watch` of the command line.
 
     `enabled` is None if the runtime decides. `precreate`: whether precreate hooks run. `fail_create`: whether a
     container fails when a precreate hook fails. `standby`: how many processes of each precreate hook stand by.
@@ -87,7 +87,7 @@ class LogSettings(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """The whole configuration. `file` is the file that it was read from, if it was."""
+    """The whole configuration. `file` is the path of the file that it comes from, empty without one."""
 
     file: str = ""
     host_root: str = "/"
@@ -133,7 +133,7 @@ def read(path: str = "") -> tuple[Settings, list[ConfigError]]:
         return Settings(), [ConfigError(place, reason_of(error))]
     except ConfigError as error:
         return Settings(), [error]
-    reason = judge(place).error  # whatever `trust` is in it: who can write to the file could switch it off
+    reason = judge(place).error  # even with `trust: off`: whoever can write to the file could write that
     if reason:
         return Settings(paths.absolute(place)), [ConfigError(place, reason)]
     settings, errors = parse(text, place)
@@ -164,12 +164,12 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
 
 
 def state_directory(own: Settings, name: str) -> str:
-    """Returns the state directory of the adapter that registers with a name."""
+    """Returns the state directory of the adapter that registers with this name."""
     return own.state_directory or f"/run/nri-{name.replace('/', '_')}"
 
 
 def report(errors: Sequence[ConfigError]) -> None:
-    """Logs the errors of a configuration whose other keys are used."""
+    """Logs the errors of a configuration. The keys without an error are used."""
     for error in errors:
         log.error("%s (ignored)", error)
 
@@ -197,7 +197,7 @@ def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 Check: TypeAlias = Callable[[Any], Any]
-"""Returns the setting that a YAML value stands for. Raises an exception whose text says what is wrong."""
+"""Returns the setting for a YAML value. Raises an exception whose text says what is wrong."""
 
 
 def _must(be: str, test: Callable[[Any], bool], convert: Check = lambda value: value) -> Check:
@@ -259,7 +259,7 @@ _paths = _must(
 
 
 def _is_address(value: Any) -> bool:
-    """Whether a value is `unix:/PATH` or `ADDRESS:PORT`. A name is none: to look it up could take seconds."""
+    """Whether a value is `unix:/PATH` or `ADDRESS:PORT`. Host names are refused: looking one up could take seconds."""
     import ipaddress  # noqa: PLC0415 - only where metrics are configured
 
     if not _is_text(value) or value.startswith("unix:"):
@@ -274,7 +274,7 @@ def _is_address(value: Any) -> bool:
 
 
 def _addresses(value: Any) -> list[Any]:
-    """Returns the addresses of a value: a list, or one address; an empty text is none."""
+    """Returns the addresses of a value: a list, one address, or an empty text for none."""
     return value if isinstance(value, list) else [] if value == "" else [value]
 
 
@@ -321,11 +321,11 @@ _PLUGIN: dict[str, Any] = {
     "standby": Key(_processes, "0", "processes of each plugin that are started ahead and wait for an event"),
 }
 _FIELDS = {"onFailure": "fail_create", "onDeleteFailure": "fail_delete"}
-"""The fields whose names are not their keys in lower case with underscores."""
+"""The fields by the keys from which their names cannot be derived."""
 SCHEMA: dict[str, Any] = {
     "hostRoot": Key(_path, "/", "where the node's files are, when the adapter runs in a container"),
     "mountNamespace": Key(_path, OWN, "where programs run; in a container with hostPID: /proc/1/ns/mnt"),
-    "trust": Key(_trust, "strict", "strict | off; strict: what anybody can write to is not used"),
+    "trust": Key(_trust, "strict", "strict | off; strict: a file that anybody can write is not used"),
     "legacy": {
         "config": Key(_path, DEFAULT_CONF_JSON, "the list of legacy plugins"),
         "path": Key(_paths, "[/opt/nri/bin]", "where their programs are"),
@@ -337,7 +337,7 @@ SCHEMA: dict[str, Any] = {
         **_PLUGIN,
         "standbyMaxAge": Key(_age, "300", "seconds after which a process that stands by is replaced, also a hook's"),
         "lateLimit": Key(_seconds, "30", "seconds after which a late chain goes on without a plugin"),
-        "environment": Key(_environment, "{}", "what plugins get besides PATH"),
+        "environment": Key(_environment, "{}", "variables that plugins get besides PATH"),
         "metadataPrefix": Key(
             _text, '""', "e.g. nri.example.com/: annotations that record metadata; others are removed"
         ),
@@ -346,14 +346,14 @@ SCHEMA: dict[str, Any] = {
     "hooks": {
         "enabled": Key(_auto, "auto", "auto | true | false; auto: not on CRI-O and Docker"),
         "directories": Key(
-            _paths, "[/usr/share/containers/oci/hooks.d, /etc/containers/oci/hooks.d]", "a later directory masks"
+            _paths, "[/usr/share/containers/oci/hooks.d, /etc/containers/oci/hooks.d]", "a later one overrides"
         ),
         "precreate": Key(_boolean, "false", "run precreate hooks"),
         "onFailure": Key(_fails, "fail", "fail | ignore: a precreate hook that failed"),
         "standby": Key(_processes, "0", "processes of each precreate hook that are started ahead"),
     },
     "runtime": {
-        "socket": Key(_path, DEFAULT_SOCKET, "where the adapter connects, or joins again; -socket wins"),
+        "socket": Key(_path, DEFAULT_SOCKET, "where the adapter connects, or joins again; -socket overrides it"),
         "reserve": Key(
             _auto_seconds, "auto", "seconds between an answer and its deadline; auto: 0.1, with NRI < 0.12.4 0.25"
         ),
@@ -374,4 +374,4 @@ SCHEMA: dict[str, Any] = {
         "secrets": Key(_boolean, "false", "at level debug, show the values of containers' variables"),
     },
 }
-"""The known keys (`*`: any key), each a mapping with a schema of its own or a `Key`."""
+"""The known keys; `*` is any key. A value is a `Key`, or the schema of a mapping."""
