@@ -21,7 +21,7 @@ REOPEN_AFTER = 10.0
 
 
 class Endpoints:
-    """The endpoints of one adapter. If an endpoint cannot be opened, the log says so, and the adapter works without it."""
+    """The endpoints of one adapter. An endpoint that cannot be opened is logged; the adapter works without it."""
 
     def __init__(self, loop: Loop, describe: Callable[[], dict[str, Any]]) -> None:
         """Takes the loop, and the function that returns the adapter's state. Opens nothing yet."""

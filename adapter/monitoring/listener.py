@@ -15,7 +15,7 @@ from contextlib import suppress
 from adapter.base.loop import Loop, Timer
 
 PAUSE = 1.0
-"""Seconds until connections are on_connection again."""
+"""Seconds until connections are accepted again."""
 
 
 class Listener:
@@ -25,7 +25,7 @@ class Listener:
         """Takes over a non-blocking listening socket; `on_connection` gets each connection."""
         self._loop = loop
         self._socket = listening
-        self._accepted = on_connection
+        self._on_connection = on_connection
         self._timer: Timer | None = None
         self._watch()
 
@@ -42,7 +42,7 @@ class Listener:
             self._loop.unwatch(self._socket.fileno())
             self._timer = self._loop.call_at(self._loop.time() + PAUSE, self._watch)
         else:
-            self._accepted(connection)
+            self._on_connection(connection)
 
     def close(self) -> None:
         """Closes the socket."""

@@ -39,7 +39,7 @@ class StatusSocket:
                 remove_dead_socket(path)
             made = listening_socket(socket.AF_UNIX, f"{_short(fd)}/{name}")
         self._status = os.lstat(self._path)
-        self._listener = Listener(loop, made, self._answer)
+        self._listener = Listener(loop, made, self._on_connection)
 
     @property
     def is_there(self) -> bool:
@@ -49,7 +49,7 @@ class StatusSocket:
         except FileNotFoundError:
             return False
 
-    def _answer(self, client: socket.socket) -> None:
+    def _on_connection(self, client: socket.socket) -> None:
         answer = json.dumps(self._describe()).encode()
         fd = client.fileno()
         self._clients[fd] = _Client(self._loop, client, answer, lambda: self._clients.pop(fd))
