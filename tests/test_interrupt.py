@@ -26,18 +26,22 @@ PATIENCE = 120
 """Seconds for the end: the adapter gets 12 of them."""
 
 
+@pytest.fixture
+def temporary(tmp_path: Path) -> Iterator[Path]:
+    """The directory for temporary files, which is empty afterwards."""
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    yield directory
+    assert list(directory.iterdir()) == []
+
+
 @contextmanager
 def started(*words: str | Path, directory: Path) -> Iterator[subprocess.Popen[str]]:
     """A command as a shell runs it: its process group gets what Ctrl-C sends."""
-    command = subprocess.Popen(
-        [COMMAND, *words],
-        env={"PATH": os.defpath, "TMPDIR": str(directory)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    with subprocess.Popen(
+        [COMMAND, *words], env={"PATH": os.defpath, "TMPDIR": str(directory)}, stdout=-1, stderr=-1, text=True,
         process_group=0,
-    )
-    with command:
+    ) as command:  # fmt: skip
         try:
             yield command
         finally:
@@ -63,37 +67,35 @@ SAID = (130, "v010-adapter: interrupted\n")
 
 
 @pytest.mark.parametrize("after", ["The life of a pod", "CreateContainer"])
-def test_a_demo_ends_the_adapter_and_its_programs_before_it_removes_their_directory(tmp_path: Path, after: str) -> None:
-    with started("demo", directory=tmp_path) as demo:
+def test_a_demo_ends_the_adapter_and_its_programs_before_it_removes_their_directory(
+    temporary: Path, after: str
+) -> None:
+    with started("demo", directory=temporary) as demo:
         while not heard(demo.stdout).startswith(after):
             pass
         interrupt(demo)
         assert end(demo) == SAID
-    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_simulation_that_waits_for_a_plugin_ends(tmp_path: Path) -> None:
-    (tmp_path / "temporary").mkdir()
-    with started("simulate", "-socket", tmp_path / "socket", directory=tmp_path / "temporary") as simulation:
+def test_a_simulation_that_waits_for_a_plugin_ends(tmp_path: Path, temporary: Path) -> None:
+    with started("simulate", "-socket", tmp_path / "socket", directory=temporary) as simulation:
         assert "waiting for a plugin" in heard(simulation.stderr)
         interrupt(simulation)
         assert end(simulation) == SAID
-    assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
+    assert not (tmp_path / "socket").exists()
 
 
-def test_an_invocation_ends_the_plugin_and_what_it_has_started(tmp_path: Path) -> None:
+def test_an_invocation_ends_the_plugin_and_what_it_has_started(tmp_path: Path, temporary: Path) -> None:
     plugin, fifo = tmp_path / "plugin", tmp_path / "fifo"
     plugin.write_text(f"#!/bin/sh\nexec 9>{fifo}\nsleep 1000000 &\necho at work >&9\nwait\n")
     plugin.chmod(0o755)
     os.mkfifo(fifo)
-    (tmp_path / "temporary").mkdir()
-    with started("invoke", plugin, directory=tmp_path / "temporary") as invocation, fifo.open() as held:
+    with started("invoke", plugin, directory=temporary) as invocation, fifo.open() as held:
         assert held.readline() == "at work\n"
         interrupt(invocation)
         assert end(invocation) == SAID
         assert select.select([held], [], [], PATIENCE)[0], "a process that the plugin has started is left"
         assert held.read() == ""
-    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 SLOW_TO_END = f"""\
@@ -115,12 +117,11 @@ run(Slow())
 """
 
 
-def test_a_second_one_does_not_disturb_the_clean_up(tmp_path: Path) -> None:
+def test_a_second_one_does_not_disturb_the_clean_up(tmp_path: Path, temporary: Path) -> None:
     plugin = tmp_path / "10-slow"
     plugin.write_text(SLOW_TO_END)
     plugin.chmod(0o755)
-    (tmp_path / "temporary").mkdir()
-    with started("simulate", "-plugin", plugin, directory=tmp_path / "temporary") as simulation:
+    with started("simulate", "-plugin", plugin, directory=temporary) as simulation:
         assert heard(simulation.stderr) == "at work\n"
         with plugin.open() as held:
             fcntl.flock(held, fcntl.LOCK_EX)
@@ -128,32 +129,24 @@ def test_a_second_one_does_not_disturb_the_clean_up(tmp_path: Path) -> None:
             assert heard(simulation.stderr) == "ending\n"
             interrupt(simulation)
         assert end(simulation) == (130, f"ended\n{SAID[1]}")
-    assert list((tmp_path / "temporary").iterdir()) == []
 
 
-@pytest.mark.parametrize("moment", ["made", "removed"])
+@pytest.mark.parametrize(("module", "name"), [(tempfile, "mkdtemp"), (shutil, "rmtree")])
 def test_ctrl_c_waits_while_a_directory_is_made_or_removed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, moment: str
+    monkeypatch: pytest.MonkeyPatch, temporary: Path, module: Any, name: str
 ) -> None:
-    make, remove = tempfile.mkdtemp, shutil.rmtree
+    real = getattr(module, name)
 
-    def made(*arguments: Any) -> str:
-        path: str = make(*arguments)
+    def interrupted(*arguments: Any, **more: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
-        return path
-
-    def removed(*arguments: Any, **more: Any) -> None:
+        result = real(*arguments, **more)
         signal.raise_signal(signal.SIGINT)
-        remove(*arguments, **more)
+        return result
 
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    if moment == "made":
-        monkeypatch.setattr(tempfile, "mkdtemp", made)
-    else:
-        monkeypatch.setattr(shutil, "rmtree", removed)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr(module, name, interrupted)
     with pytest.raises(KeyboardInterrupt), Scratch("interrupted-") as directory:
         Path(directory, "file").touch()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_command_shows_where_it_was(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,11 +166,6 @@ def test_no_command_shows_where_it_was(monkeypatch: pytest.MonkeyPatch, capsys: 
 def test_sigint_that_is_ignored_stays_so() -> None:
     """A shell script that runs the command in the background ignores SIGINT."""
     code = "import signal; from adapter.cli import entry; entry.main(); print(signal.getsignal(signal.SIGINT).name)"
-    done = subprocess.run(
-        ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", code, "completion", "bash"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    words = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", code, "completion", "bash"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout.splitlines()[-1] == "SIG_IGN"

@@ -36,9 +36,8 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
-    ("out", "environment", "when", "wanted"),
-    [
+def test_colours_are_for_terminals_of_users_who_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for out, environment, when, wanted in (
         (Terminal(), {}, "auto", True),
         (Terminal(), {"NO_COLOR": "1"}, "auto", False),
         (Terminal(), {"NO_COLOR": ""}, "auto", True),
@@ -46,23 +45,9 @@ class Terminal(io.StringIO):
         (Terminal(), {}, "never", False),
         (io.StringIO(), {}, "auto", False),
         (io.StringIO(), {"NO_COLOR": "1"}, "always", True),
-    ],
-)
-def test_colours_are_for_terminals_of_users_who_want_them(
-    out: io.StringIO, environment: dict[str, str], when: str, wanted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("NO_COLOR", "TERM"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    assert colours.are_wanted(out, when) is wanted
-
-
-def test_a_line_of_a_view_is_as_wanted() -> None:
-    for when, text in (("always", "\033[1mx\033[0m\n"), ("never", "x\n")):
-        out = io.StringIO()
-        TextView(out, color=when).line("x", colours.BOLD)
-        assert out.getvalue() == text
+    ):
+        monkeypatch.setattr(os, "environ", environment)
+        assert colours.are_wanted(out, when) is wanted, (environment, when)
 
 
 def test_the_first_word_is_coloured_if_it_needs_the_eye() -> None:
@@ -70,15 +55,16 @@ def test_the_first_word_is_coloured_if_it_needs_the_eye() -> None:
     assert colours.by_word("unknown  x") == "\033[33munknown\033[0m  x"
     for line in ("", "  ok  PROBLEM", "UNKNOWN", "BADLY", "no   x"):
         assert colours.by_word(line) == line
+    for when, text in (("always", "\033[1mx\033[0m\n"), ("never", "x\n")):
+        out = io.StringIO()
+        TextView(out, color=when).line("x", colours.BOLD)
+        assert out.getvalue() == text
 
 
 @pytest.mark.parametrize(("command", "word"), [("check", "PROBLEM"), ("hooks match -container {}/c.json", "BAD")])
 def test_color_decides(command: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, text in (
-        ("x.json", "{"),
-        ("own.yaml", f"hooks: {{directories: [{tmp_path}]}}"),
-        ("c.json", '{"args": []}'),
-    ):
+    files = {"x.json": "{", "own.yaml": f"hooks: {{directories: [{tmp_path}]}}", "c.json": '{"args": []}'}
+    for name, text in files.items():
         (tmp_path / name).write_text(text)
     for when in ("always", "never"):
         words = [*command.format(tmp_path).split(), "-config", str(tmp_path / "own.yaml"), "-color", when]
@@ -103,13 +89,12 @@ def test_the_mode_of_a_device_is_octal() -> None:
 
 # status
 
-TIMES = {"times": {"counts": [1] * (len(BOUNDS) + 1)}, "late": 0}
+TIMES = {"times": {"counts": [1] * (len(BOUNDS) + 1)}, "late": 0, "p50": None}
 ADAPTER: dict[str, Any] = {
     **{"version": "1", "pid": 7, "owner": True, "state": "joined", "started": 0, "joins": 0, "owed": 1},
     "runtime": {"name": "containerd", "version": "v2", "nri": "0.12.3"},
     "stalls": {"count": 1, "longest": 0.02},
-    "events": {"StartContainer": TIMES | {"p50": 0.00081, "p99": 1.99},
-        "StopContainer": TIMES | {"p50": None, "p99": 50.0}},
+    "events": {"StartContainer": TIMES | {"p50": 0.00081, "p99": 1.99}, "StopContainer": TIMES | {"p99": 50.0}},
     "programs": {"a": {"runs": 1, "failures": 1, "late": 0, "killed": 0, "p50": 0.5, "p99": 0.51, "failed_at": 0,
         "last_error": "x"}},
     **{"standby": {}, "hooks": {"/h/x.json": 3}, "notes": [], "faults": ["broken"]},

@@ -8,19 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from subprocess import SubprocessError
 
-from tests.bench import adjusting, containerd, events, hooks, instructions, pods, report, start
+from tests.bench import adjusting, events, hooks, instructions, pods, report, start
 from tests.bench.arena import Unfair
 from tests.bench.figures import Bench, Row
 from tests.peers.build import PeerBroken, PeerMissing, peer
 
 CASES = {
-    "events": events.run,
-    "pods": pods.run,
-    "adjusting": adjusting.run,
-    "hooks": hooks.run,
-    "start": start.run,
-    "instructions": instructions.run,
-    "containerd": containerd.run,
+    module.__name__.rpartition(".")[2]: module.run for module in (events, pods, adjusting, hooks, start, instructions)
 }
 OUT = Path(__file__).resolve().parents[2] / ".cache" / "bench"
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from adapter.nri import api
-from adapter.oci.patch import merged
-from adapter.oci.spec import adjustment, spec_from
 from tests.bench.arena import IDLE, STAND_BY, WAYS, Arena, recorded
 from tests.bench.events import BLOCK, SETTLE
 from tests.bench.figures import Bench, Goal, Row, Times
@@ -22,15 +18,13 @@ LIMITS = [{"type": "nofile", "hard": 4096, "soft": 1024}]
 C, PYTHON, PRECREATE = "a C plugin", "the sample in Python", "a precreate hook in C"
 PACES = {"30 ms apart": (30, 40), "back to back": (0, 8)}
 GOALS = {("30 ms apart", C, STAND_BY): Goal(2)}
-CONVERSION = Goal(500, absolute=True)
-CONTENT = (40, 100, 30)  # mounts, variables, annotations
 
 
 def run(bench: Bench) -> Iterator[Row]:
-    """Yield rows of containers that are adjusted, and of what the adapter's conversion takes."""
+    """Yield rows of containers that are adjusted."""
     with Arena() as arena:
         arena.launch(DAEMON, peer("adjuster"))
-        arena.launch_idle()
+        arena.launch(IDLE, peer("idle"))
         sides = launch(arena, bench)
         for pace, (pause, seconds) in PACES.items():
             bench.say(f"containers are adjusted, {pace} …")
@@ -43,9 +37,6 @@ def run(bench: Bench) -> Iterator[Row]:
                 times, goal = samples[side], GOALS.get((pace, case, way))
                 group = f"CreateContainer that is adjusted, {pace}, µs"
                 yield Row(group, case, way, len(times), Times.of(times), theirs, least, goal)
-    taken = conversion()
-    case = "a large container to a specification and back"
-    yield Row("adjusting, in the process itself, µs", case, "", len(taken), Times.of(taken), goal=CONVERSION)
 
 
 def launch(arena: Arena, bench: Bench) -> Mapping[str, tuple[str, str]]:
@@ -89,27 +80,3 @@ def creation() -> Mapping[str, Any]:
     event = recorded("CreateContainer")
     key = f"ulimits.noderesource.dev/container.{event['container']['name']}"
     return {**event, "pod": {**event["pod"], "annotations": {**event["pod"]["annotations"], key: json.dumps(LIMITS)}}}
-
-
-def conversion(rounds: int = 300) -> list[float]:
-    """Microseconds to make the spec of a large container, and the adjustment to an edited one."""
-    mounts, variables, annotations = CONTENT
-    container = api.Container(
-        id="c",
-        args=["sleep", "1"],
-        env=[f"VARIABLE_{n}=value {n}" for n in range(variables)],
-        annotations={f"example.com/note-{n}": f"value {n}" for n in range(annotations)},
-        mounts=[
-            api.Mount(destination=f"/data/{n}", type="bind", source=f"/srv/{n}", options=["rbind", "ro"])
-            for n in range(mounts)
-        ],
-    )
-    pod = api.PodSandbox(id="p")
-    before = spec_from(pod, container)
-    after = merged(before, {"process": {"env": ["VARIABLE_7=x", "NEW=y"]}, "annotations": {"a": "b"}})
-    taken = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        adjustment(spec_from(pod, container), after)
-        taken.append((time.perf_counter() - start) * 1e6)
-    return taken

@@ -68,10 +68,6 @@ class Arena(ExitStack):
         """Launch the plugin that runs legacy plugins as upstream's does."""
         return self.launch(side, peer("reference"), reference_config(legacy), **state)
 
-    def launch_idle(self) -> None:
-        """Launch the plugin with nothing to do."""
-        self.launch(IDLE, peer("idle"))
-
     def chain(self, side: str, programs: Iterable[Path], conf: Mapping[str, object] | None = None) -> dict[str, Any]:
         """Install legacy plugins for a side; see `install`."""
         return install(self.directory / f"legacy-{side}", programs, conf)
@@ -81,17 +77,12 @@ class Arena(ExitStack):
     ) -> Samples:
         """Play lives of these events to the sides in turn, after a warm-up. Raises Unfair."""
         self._play("compare", [*sides], events, {**fields, "block": 2})
-        return self._rounds(bench, seconds, "compare", sides, events, fields)
+        return self.rounds(bench, seconds, "compare", sides, events, **fields)
 
-    def pods(
-        self, bench: Bench, seconds: float, sides: Collection[str], events: Sequence[Event], **fields: object
+    def rounds(
+        self, bench: Bench, seconds: float, op: str, sides: Collection[str], events: Sequence[Event], **fields: object
     ) -> Samples:
-        """Start pods at once, for one side after the other; the samples of a round are in a row. Raises Unfair."""
-        return self._rounds(bench, seconds, "pods", sides, events, fields)
-
-    def _rounds(
-        self, bench: Bench, seconds: float, op: str, sides: Collection[str], events: Sequence[Event], fields: Event
-    ) -> Samples:
+        """Play to one side after the other; the samples of a round are in a row. Raises Unfair."""
         samples: dict[str, list[float]] = {side: [] for side in sides}
         for number in bench.rounds(seconds):
             order = list(sides)[:: -1 if number % 2 else 1]
@@ -112,7 +103,8 @@ class Arena(ExitStack):
 
     def runs(self, side: str) -> int:
         """Return how many legacy plugins of a side have run."""
-        return runs(self.directory / f"legacy-{side}")
+        log = self.directory / f"legacy-{side}" / "runs"
+        return log.stat().st_size if log.exists() else 0
 
     def memory(self, side: str) -> float:
         """Return the megabytes of all processes of a side; what they share counts once (PSS)."""
@@ -144,12 +136,6 @@ def install(home: Path, programs: Iterable[Path], conf: Mapping[str, object] | N
         plugins.append({"type": f"plugin{number}", "conf": {"log": str(home / "runs"), **(conf or {})}})
     (home / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": plugins}))
     return {"config": str(home / "conf.json"), "path": [str(home / "bin")]}
-
-
-def runs(home: Path) -> int:
-    """Return how many legacy plugins of a directory have run."""
-    log = home / "runs"
-    return log.stat().st_size if log.exists() else 0
 
 
 def reference_config(legacy: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.bench.arena import FRESH, IDLE, REFERENCE, STAND_BY, WAYS, Arena, recorded
 from tests.bench.figures import Bench, Goal, Row, Times
 from tests.bench.programs import chains, floor
+from tests.peers.build import peer
 
 PACED, BACK_TO_BACK = "legacy events 30 ms apart, µs", "legacy events back to back, µs"
 PACES = {PACED: (30, 12), BACK_TO_BACK: (0, 3)}  # milliseconds before each event, seconds of each way
@@ -73,7 +74,7 @@ def launch(arena: Arena, programs: list[Path], standby: int) -> Sequence[str]:
     for way in ways:
         waiting = standby if way == STAND_BY else 0
         arena.launch_ours(way, {"legacy": {**arena.chain(way, programs), "standby": waiting}})
-    arena.launch_idle()
+    arena.launch(IDLE, peer("idle"))
     return ways
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import gc
 import json
-import logging
-import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import add
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import Facts
-from adapter.hooks.match import Matcher, NamedHook
-from adapter.hooks.model import parse
 from tests.bench.arena import FRESH, IDLE, REFERENCE, Arena, recorded
 from tests.bench.events import MEMORY_GROUP
 from tests.bench.figures import Bench, Goal, Row, Times
@@ -27,8 +24,7 @@ GOALS = {10: Goal(0.12), 100: Goal(0.025), 1000: Goal(0.015)}
 LOAD = Goal(2.5)
 MEMORY = Goal(28, absolute=True)
 MATCHING = 7
-MANY, USUAL = 1000, 20
-TEN_THOUSAND = "10 000 annotations"
+MANY = 1000
 ARGS = f"/usr/bin/app-{MATCHING}"
 # Keys, values and commands of the hooks' patterns; {} is the hook's number.
 KINDS = {
@@ -39,7 +35,7 @@ READING = "hooks, read and matched in the process itself, ms"
 
 
 def run(bench: Bench) -> Iterator[Row]:
-    """Yield rows of creation, of reading, of memory, and of annotations that somebody made to be slow."""
+    """Yield rows of creation, of reading and of memory."""
     for kind in KINDS:
         for count, block in COUNTS.items():
             yield creation(bench, kind, count, block)
@@ -47,7 +43,6 @@ def run(bench: Bench) -> Iterator[Row]:
         bench.say(f"{MANY} hooks are read, {kind} …")
         yield from changes(bench, kind)
     yield memory()
-    yield from hostile()
 
 
 def notes() -> dict[str, str]:
@@ -94,7 +89,7 @@ def creation(bench: Bench, kind: str, count: int, block: int) -> Row:
     bench.say(f"{count} hooks, {kind} …")
     with Arena() as arena:
         launch(arena, write(arena.directory / "hooks.d", kind, count))
-        arena.launch_idle()
+        arena.launch(IDLE, peer("idle"))
         samples = arena.compare(bench, 4, (FRESH, PODMAN, IDLE), [create()], block=block)
     ours, theirs, least = (Times.of(samples[side]) for side in (FRESH, PODMAN, IDLE))
     case = f"{count} hooks, {kind}"
@@ -111,7 +106,8 @@ def changes(bench: Bench, kind: str) -> Iterator[Row]:
     read: list[float] = []
     all_new: list[float] = []
     one_new: list[float] = []
-    theirs: list[Mapping[str, Sequence[int]]] = []
+    loads: list[float] = []
+    matches: list[float] = []
     package = Package()
     with TemporaryDirectory() as name:
         directory = write(Path(name, "hooks.d"), kind, MANY)
@@ -119,10 +115,11 @@ def changes(bench: Bench, kind: str) -> Iterator[Row]:
             read += timed(lambda: Directories([str(directory)]).current(), 3)
             all_new += timed(lambda: reload(directory, facts), 3)
             one_new += change(directory, kind, facts, number)
-            theirs.append(package.ask({**case, "times": 3}))
+            answer = package.ask({**case, "times": 3})
+            loads += [ns / 1e6 for ns in answer["load"]]
+            matches += [ns / 1e6 for ns in answer["inject"]]
     package.close()
-    loads, matches = ([ns / 1e6 for answer in theirs for ns in answer[what]] for what in ("load", "inject"))
-    both = [load + match for load, match in zip(loads, matches, strict=True)]
+    both = [*map(add, loads, matches)]
     for what, ours, other in (
         ("all read", read, loads),
         ("all read, then matched", all_new, both),
@@ -176,38 +173,3 @@ def memory() -> Row:
         arena.compare(once, 0, (FRESH, REFERENCE), [recorded("StartContainer")], block=50)
         ours, *two = (arena.memory(side) for side in (FRESH, PODMAN, REFERENCE))
     return Row(MEMORY_GROUP, "hooks and a plugin", FRESH, 1, Times(ours, ours), Times(sum(two), sum(two)), goal=MEMORY)
-
-
-def hostile() -> Iterator[Row]:
-    """Annotations of 256 KiB, in several shapes. Processor time, for what else runs here is not the question."""
-    logging.disable()
-    good = [NamedHook(name.decode(), "", parse(text)) for name, text in files("expressions", MANY)]
-    for count in (USUAL, MANY):
-        matcher = Matcher(good[:count])
-        for what, texts in shapes().items():
-            facts = Facts({**notes(), **texts}, ARGS, has_bind_mounts=False)
-            samples = [used(matcher, facts) for _ in range(5)]
-            goal = Goal(120 if what == TEN_THOUSAND else 60, absolute=True) if count == USUAL else None
-            group = "hooks, 256 KiB of annotations, ms of processor"
-            yield Row(group, f"{count} hooks, {what}", "", len(samples), Times.of(samples), goal=goal)
-    logging.disable(logging.NOTSET)
-
-
-def shapes() -> dict[str, dict[str, str]]:
-    """256 KiB, as much as Kubernetes lets a pod have, in several shapes."""
-    chance = random.Random(1)  # noqa: S311 - the same each time
-    size = 256 << 10
-    return {
-        "one annotation": {"big": "".join(chance.choices("ab", k=size))},
-        "one that matches keys": {"io.example.hook-8": "true yes on- " * (size // 13)},
-        "a long key": {"io.example." * (size // 11): ""},
-        "1 000 annotations": {f"io.example.note-{n}": "".join(chance.choices("ab", k=230)) for n in range(1000)},
-        TEN_THOUSAND: {f"io.example.x-{n}": "".join(chance.choices("ab", k=7)) for n in range(10_000)},
-    }
-
-
-def used(matcher: Matcher, facts: Facts) -> float:
-    """Milliseconds of processor time that one match takes."""
-    start = time.thread_time()
-    assert f"{MATCHING}.json" in [named.file for named in matcher.match(facts)]
-    return (time.thread_time() - start) * 1000

@@ -31,7 +31,7 @@ def measure(bench: Bench, arena: Arena, case: str, programs: list[Path]) -> Iter
     for count, seconds in COUNTS.items():
         bench.say(f"{count} pods at once, {case} …")
         sides = (REFERENCE, *ways, IDLE)
-        samples = arena.pods(bench, seconds, sides, starts, afterwards=ends, count=count, settle_ms=SETTLE)
+        samples = arena.rounds(bench, seconds, "pods", sides, starts, afterwards=ends, count=count, settle_ms=SETTLE)
         last = {side: _last(times, count) for side, times in samples.items()}
         for way in ways:
             yield _row(f"{count} pods at once, until each runs, ms", case, way, samples)

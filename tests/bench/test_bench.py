@@ -31,7 +31,7 @@ def test_sides_whose_plugins_run_differently_often_are_not_compared(arena: Arena
     with pytest.raises(Unfair, match=r"have run \{'reference': 4, 'fresh': 2\}"):
         arena.compare(ONCE, 0, (REFERENCE, FRESH), START)
     with pytest.raises(Unfair, match=r"have run \{'reference': 6, 'fresh': 3\}"):
-        arena.pods(ONCE, 0, (REFERENCE, FRESH), START, count=3)
+        arena.rounds(ONCE, 0, "pods", (REFERENCE, FRESH), START, count=3)
 
 
 def test_sides_of_which_one_adjusts_are_not_compared(arena: Arena) -> None:
