@@ -9,9 +9,8 @@ from typing import Any
 
 import yaml
 
-from .test_metrics import ROOT, promtool
+from .test_metrics import ALERTS, promtool
 
-ALERTS = ROOT / "deploy/prometheus/alerts.yaml"
 OF_NODE, OF_NEXT = '{instance="10.0.0.1:8891"}', '{instance="10.0.0.2:8891"}'
 MINUTES = 130
 """What the series have, a value for each. Whether an alert fires is looked at in the last 20."""

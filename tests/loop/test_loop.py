@@ -1,0 +1,357 @@
+"""What is ready or due is called, in order, and nothing else is; callbacks with bugs, long work, and the loop's end."""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+
+from adapter.base.loop import FEW_TIMERS, STALL, WRITE, Loop, Timer
+
+from ..processes import impatience
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Pipe(NamedTuple):
+    """A pipe that is closed when the test ends."""
+
+    reader: int
+    writer: int
+
+    def ready(self) -> Pipe:
+        os.write(self.writer, b"x")
+        return self
+
+
+Make = Callable[[], Pipe]
+
+
+class Calls(list[str]):
+    """The names of callbacks, in the order of their calls."""
+
+    def note(self, name: str, then: Callable[[], object] = lambda: None) -> Callable[[], object]:
+        def callback() -> None:
+            self.append(name)
+            then()
+
+        return callback
+
+
+@pytest.fixture(autouse=True)
+def patience() -> Iterator[None]:
+    with impatience("the loop does not stop"):
+        yield
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def loop(clock: Clock) -> Iterator[Loop]:
+    loop = Loop()
+    loop.time = clock
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def calls() -> Calls:
+    return Calls()
+
+
+@pytest.fixture
+def pipe() -> Iterator[Make]:
+    made: list[Pipe] = []
+
+    def make() -> Pipe:
+        made.append(Pipe(*os.pipe()))
+        return made[-1]
+
+    yield make
+    for fd in (fd for one in made for fd in one):
+        with suppress(OSError):  # the test has closed it
+            os.close(fd)
+
+
+# ---- descriptors
+
+
+def test_what_is_ready_is_called_as_long_as_it_is_and_nothing_else_is(loop: Loop, pipe: Make, calls: Calls) -> None:
+    watched, forgotten, changed = pipe().ready().ready(), pipe().ready(), pipe()
+
+    def read() -> None:
+        os.read(watched.reader, 1)
+        calls.append("ready")
+        if calls.count("ready") == 2:
+            loop.stop()
+
+    loop.watch(watched.reader, read)
+    loop.watch(pipe().reader, calls.note("silent"))
+    loop.watch(forgotten.reader, calls.note("forgotten"))
+    loop.unwatch(forgotten.reader)
+    loop.unwatch(forgotten.reader)
+    loop.watch(changed.writer, calls.note("before"))
+    loop.modify(changed.writer, calls.note("room", lambda: loop.unwatch(changed.writer)), WRITE)
+    loop.run()
+    assert sorted(calls) == ["ready", "ready", "room"]
+    assert not loop.has_hung_up
+    loop.watch(forgotten.reader, calls.note("again", loop.stop))
+    loop.run()
+    assert calls[-1] == "again"
+
+
+def test_a_hang_up_is_something_to_read(loop: Loop, pipe: Make) -> None:
+    watched = pipe()
+    os.close(watched.writer)
+    loop.watch(watched.reader, loop.stop)
+    loop.run()
+    assert loop.has_hung_up
+    assert os.read(watched.reader, 1) == b""
+
+
+def test_a_descriptors_number_that_is_used_again_inherits_no_readiness(loop: Loop, pipe: Make, calls: Calls) -> None:
+    """Processes that end close descriptors, and those that start after them get their numbers, within one round.
+
+    A callback that relies on being ready would wait, and everything with it.
+    """
+    pipes = [pipe().ready(), pipe().ready()]
+
+    def replace_both() -> None:
+        calls.append("first")
+        for old in pipes:
+            loop.unwatch(old.reader)
+            os.dup2(pipe().reader, old.reader, inheritable=False)
+            loop.watch(old.reader, calls.note("nothing to read"))
+        loop.call_soon(loop.stop)
+
+    for each in pipes:
+        loop.watch(each.reader, replace_both)
+    loop.run()
+    assert calls == ["first"]
+
+
+def test_it_stops_after_the_callback_in_hand_and_the_others_are_called_in_the_next_run(
+    loop: Loop, pipe: Make, calls: Calls
+) -> None:
+    def once(fd: int) -> None:
+        loop.unwatch(fd)
+        loop.stop()
+
+    for name in "ab":
+        watched = pipe().ready()
+        loop.watch(watched.reader, calls.note(name, partial(once, watched.reader)))
+    loop.run()
+    assert len(calls) == 1
+    loop.run()
+    assert sorted(calls) == ["a", "b"]
+
+
+def test_a_bug_in_a_callback_is_logged_and_costs_nobody_else_but_its_descriptor_is_watched_no_more(
+    loop: Loop, pipe: Make, calls: Calls, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stays ready: the loop would do nothing else."""
+
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    loop.call_at(0, calls.note("bad timer", broken))
+    loop.call_at(0, calls.note("timer"))
+    loop.watch(pipe().ready().reader, calls.note("bad", broken))
+    loop.watch(pipe().ready().reader, calls.note("good", lambda: loop.stop() if calls.count("good") > 3 else None))
+    loop.call_soon(calls.note("bad step", broken))
+    loop.call_soon(calls.note("step"))
+    loop.run()
+    assert calls[:2] == ["bad timer", "timer"]
+    assert [calls.count(name) for name in ("bad", "good", "bad step", "step")] == [1, 4, 1, 1]
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
+    assert all(record.exc_info and record.exc_info[0] is ZeroDivisionError for record in caplog.records)
+
+
+def test_soon_is_after_what_is_ready_and_after_what_is_asked_earlier_and_leaves_all_others_their_turn(
+    loop: Loop, pipe: Make, calls: Calls
+) -> None:
+    loop.watch(pipe().ready().reader, calls.note("ready"))
+    loop.call_at(0, calls.note("timer"))
+    loop.call_soon(calls.note("first", lambda: loop.call_soon(calls.note("third", loop.stop))))
+    loop.call_soon(calls.note("second"))
+    loop.run()
+    assert calls == ["timer", "ready", "first", "second", "ready", "third"]
+
+
+@pytest.mark.parametrize(("seconds", "stalls", "longest"), [(3, 1, 3), (STALL, 0, 0)])
+def test_what_becomes_ready_during_a_callback_may_be_so_since_the_look_before_and_a_long_callback_is_a_stall(
+    loop: Loop, pipe: Make, clock: Clock, seconds: float, stalls: int, longest: float
+) -> None:
+    first, second, since = pipe().ready(), pipe(), []
+
+    def busy() -> None:
+        os.read(first.reader, 1)
+        clock.now += seconds
+        second.ready()
+
+    def late() -> None:
+        since.append(loop.ready_since)
+        loop.stop()
+
+    loop.watch(first.reader, busy)
+    loop.watch(second.reader, late)
+    loop.run()
+    assert (since, loop.stalls, loop.longest) == ([1000], stalls, longest)
+
+
+# ---- timers
+
+
+class Epoll:
+    """Stands for epoll: notes how long it was to wait, and finds what it is told to after a wait."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+        self.wait: Callable[[], list[tuple[int, int]]] = list
+
+    def poll(self, timeout: float) -> list[tuple[int, int]]:
+        self.asked.append(timeout)
+        return self.wait() if timeout else []
+
+    def register(self, fd: int, events: int) -> None:
+        pass
+
+
+@pytest.fixture
+def epoll(monkeypatch: pytest.MonkeyPatch) -> Epoll:
+    made = Epoll()
+    monkeypatch.setattr(select, "epoll", lambda: made)
+    return made
+
+
+def test_it_waits_until_the_next_timer_and_without_one_for_ever_but_no_longer_than_epoll_can(
+    epoll: Epoll, clock: Clock
+) -> None:
+    loop = Loop()
+    loop.time = clock
+    epoll.wait = lambda: loop.stop() or []  # type: ignore[func-returns-value]
+    loop.run()
+    loop.call_at(clock.now + 1e9, loop.stop)
+    loop.run()
+    loop.call_at(clock.now + 5, loop.stop)
+    loop.call_at(clock.now + 3, loop.stop).cancel()
+    loop.run()
+    loop.call_at(0, lambda: None)
+    loop.run()
+    assert [wait for wait in epoll.asked if wait] == [-1, 86400, 5, 5]
+
+
+def test_what_the_loop_has_waited_for_is_ready_since_its_wake_up(epoll: Epoll, clock: Clock) -> None:
+    loop = Loop()
+    loop.time = clock
+    since: list[float] = []
+
+    def wait() -> list[tuple[int, int]]:
+        clock.now += 2
+        return [(7, 1)]
+
+    def come() -> None:
+        since.append(loop.ready_since)
+        loop.stop()
+
+    epoll.wait = wait
+    loop.watch(7, come)
+    loop.run()
+    assert (since, loop.stalls) == ([1002], 0), "to wait is no stall"
+
+
+def test_timers_come_once_in_the_order_of_their_moments_and_of_their_making_whichever_others_are_cancelled(
+    loop: Loop, calls: Calls, clock: Clock
+) -> None:
+    moments = [number * 7919 % 97 for number in range(9 * FEW_TIMERS)]
+    for number, moment in enumerate(moments):
+        timer = loop.call_at(moment, calls.note(f"{number}"))
+        if number % 3 == 0:
+            timer.cancel()
+    loop.call_at(2000, loop.stop)
+    clock.now = 3000
+    loop.run()
+    loop.call_soon(loop.stop)
+    loop.run()
+    left = [number for number in range(len(moments)) if number % 3]
+    assert calls == [f"{number}" for number in sorted(left, key=moments.__getitem__)]
+
+
+def test_a_timer_is_called_at_its_moment_and_not_before(loop: Loop, pipe: Make, calls: Calls, clock: Clock) -> None:
+    loop.call_at(clock.now + 5, calls.note("due", loop.stop))
+
+    def tick() -> None:
+        calls.append(f"{clock.now - 1000:g}")
+        clock.now += 1
+
+    loop.watch(pipe().ready().reader, tick)
+    loop.run()
+    assert calls == ["0", "1", "2", "3", "4", "due"]
+
+
+def test_a_cancelled_timer_is_not_called_and_keeps_nothing(
+    loop: Loop, calls: Calls, caplog: pytest.LogCaptureFixture
+) -> None:
+    later = loop.call_at(3, calls.note("cancelled by another"))
+    loop.call_at(2, calls.note("cancels", later.cancel))
+    last = loop.call_at(4, calls.note("last", loop.stop))
+    loop.run()
+    later.cancel()
+    assert calls == ["cancels", "last"]
+    assert caplog.records == []
+    assert later.callback is last.callback is None
+
+
+def test_cancelled_timers_do_not_stay_until_they_would_be_due(loop: Loop, calls: Calls, clock: Clock) -> None:
+    for name in range(50):
+        loop.call_at(10**9 - name, calls.note(f"{name}", loop.stop if name == 0 else lambda: None))
+    for _ in range(20):
+        for timer in [loop.call_at(10**6 + number, calls.note("cancelled")) for number in range(100)]:
+            timer.cancel()
+    entries = [one for one in gc.get_objects() if isinstance(one, tuple) and one and isinstance(one[-1], Timer)]
+    assert len(entries) <= 300
+    clock.now = 10**9
+    loop.run()
+    assert calls == [f"{name}" for name in reversed(range(50))]
+
+
+def test_timers_may_be_cancelled_and_set_by_one_that_is_due(loop: Loop, calls: Calls) -> None:
+    """The search for cancelled timers comes between the timers that are due."""
+    others = [loop.call_at(2, calls.note("cancelled")) for _ in range(2 * FEW_TIMERS)]
+
+    def replace() -> None:
+        for other in others:
+            other.cancel()
+        for number in range(5 * FEW_TIMERS):
+            loop.call_at(3, calls.note(f"{number}"))
+        loop.call_at(4, loop.stop)
+
+    loop.call_at(1, calls.note("first", replace))
+    loop.run()
+    assert calls == ["first", *map(str, range(5 * FEW_TIMERS))]
+
+
+def test_a_timer_that_stops_it_leaves_later_ones_for_the_next_run(loop: Loop, pipe: Make, calls: Calls) -> None:
+    loop.watch(pipe().ready().reader, calls.note("ready", loop.stop))
+    loop.call_at(1, calls.note("stops", loop.stop))
+    loop.call_at(2, calls.note("later"))
+    loop.run()
+    assert calls == ["stops"]
+    loop.run()
+    assert calls == ["stops", "later", "ready"]
