@@ -12,6 +12,7 @@ import json
 import random
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,10 +69,9 @@ def replay(told: list[bytes]) -> list[Create]:
 def lines(text: bytes) -> Iterator[Any]:
     """What the lines say, read apart from the journal's own code."""
     for line in io.BytesIO(text):
-        try:
-            yield json.loads(line)
-        except (ValueError, RecursionError):
-            yield None
+        with suppress(ValueError, RecursionError):
+            told = json.loads(line)
+            yield told if isinstance(told, dict) else {}
 
 
 def is_told(create: Create, told: list[Any]) -> None:
@@ -79,15 +79,13 @@ def is_told(create: Create, told: list[Any]) -> None:
     record = json.loads(written([create]))
     key = [record["created"], record["type"], record["number"]]
     assert [type(part) for part in key] == [str, str, int], f"an id or a plugin of another type: {key}"
-    after = -1
-    of_id = [line for line in told if isinstance(line, dict) and line.get("created") == record["created"]]
+    of_id = [line for line in told if line.get("created") == record["created"]]
     for name in ("names", "sandbox", "pid", "cgroup", "spec", "labels"):
         assert record[name] in [line.get(name, []) for line in of_id] + [NO_SPEC], f"invented: {name} of {record}"
-    for index, line in enumerate(told):
-        if line in of_id and all(line.get(name) == record[name] for name in ("type", "number", "version", "conf")):
-            after = index
-    assert after >= 0, f"invented: {record}"
-    deletes = [line for line in told[after + 1 :] if isinstance(line, dict) and "created" not in line]
+    same = ("created", "type", "number", "version", "conf")
+    notes = [index for index, line in enumerate(told) if all(line.get(name) == record[name] for name in same)]
+    assert notes, f"invented: {record}"
+    deletes = [line for line in told[notes[-1] + 1 :] if "created" not in line]
     assert key not in [[line.get(name) for name in ("deleted", "type", "number")] for line in deletes], "deleted"
 
 
@@ -165,14 +163,9 @@ def mutate(data: bytes, dice: random.Random) -> bytes:
     parts = data[1:].splitlines(keepends=True) or [b"{}\n"]
     index = dice.randrange(len(parts))
     line = parts[index]
-    changed = (
-        mutations.json_text(line, dice, WORDS) + b"\n",
-        b"",
-        line + line,
-        line[: dice.randrange(len(line))],
-        line + dice.choice(parts),
-    )
-    parts[index] = dice.choice((changed[0], dice.choice(changed)))
+    changed = mutations.json_text(line, dice, WORDS) + b"\n"
+    torn = line[: dice.randrange(len(line))]
+    parts[index] = dice.choice((changed, dice.choice((b"", line + line, torn, line + dice.choice(parts)))))
     return data[:1] + b"".join(parts)
 
 

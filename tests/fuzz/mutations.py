@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.json_format import MessageToJson, Parse, ParseError
 from google.protobuf.message import Message
 
 TEXTS = (
@@ -16,14 +17,9 @@ TEXTS = (
 )
 NUMBERS = (0, 1, -1, 2, 7, 255, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, -(2**63), 2**64, 10**400, 0.5, -0.0, 1e308)
 SCALARS: tuple[Any, ...] = (None, True, False, [], {}, *TEXTS, *NUMBERS)
-SIZES = {
-    FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
-    FieldDescriptor.CPPTYPE_INT64: (-(2**63), 2**63 - 1),
-    FieldDescriptor.CPPTYPE_UINT32: (0, 2**32 - 1),
-    FieldDescriptor.CPPTYPE_UINT64: (0, 2**64 - 1),
-    FieldDescriptor.CPPTYPE_ENUM: (0, 20),
-    FieldDescriptor.CPPTYPE_BOOL: (0, 1),
-}
+TRIES = 8
+"""Changes of a message of which one is likely to be of the field's type."""
+_Message = TypeVar("_Message", bound=Message)
 
 
 def json_text(text: bytes, dice: random.Random, words: Sequence[str]) -> bytes:
@@ -31,27 +27,25 @@ def json_text(text: bytes, dice: random.Random, words: Sequence[str]) -> bytes:
     try:
         root = [json.loads(text)]
         nodes = list(_nodes(root))
-        node = dice.choice(nodes)
-        _change(node, dice, words, dice.choice(dice.choice(nodes)[1]))
+        _change(dice.choice(nodes), dice, words, dice.choice([*_members(dice.choice(nodes))]))
         return json.dumps(root[0]).encode()
     except (ValueError, RecursionError):
         return text
 
 
-_Node = tuple[Any, list[Any]]  # an object or array with members, and its members
+def _members(node: Any) -> Sequence[Any]:
+    return list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
-def _nodes(node: Any) -> Iterator[_Node]:
-    members = list(node.values()) if isinstance(node, dict) else node
-    if members:
-        yield node, members
+def _nodes(node: Any) -> Iterator[Any]:
+    """Yields the objects and arrays that have members."""
+    if members := _members(node):
+        yield node
     for member in members:
-        if isinstance(member, dict | list):
-            yield from _nodes(member)
+        yield from _nodes(member)
 
 
-def _change(node: _Node, dice: random.Random, words: Sequence[str], other: Any) -> None:
-    owner, _ = node
+def _change(owner: Any, dice: random.Random, words: Sequence[str], other: Any) -> None:
     value = json.loads(json.dumps(dice.choice((dice.choice(SCALARS), dice.choice(words), other, [other]))))
     place = dice.choice(list(owner) if isinstance(owner, dict) else range(len(owner)))
     action = dice.randrange(4)
@@ -67,46 +61,28 @@ def _change(node: _Node, dice: random.Random, words: Sequence[str], other: Any) 
         owner[place] = value
 
 
-def message(root: Message, dice: random.Random) -> None:
-    owner: Any = dice.choice(list(_messages(root)))
-    if not owner.DESCRIPTOR.fields:
-        return
-    field = dice.choice(dice.choice((owner.DESCRIPTOR.fields, [field for field, _ in owner.ListFields()] or [None])))
-    if field is None or dice.random() < 0.2:
-        owner.ClearField(dice.choice(owner.DESCRIPTOR.fields).name)
-        return
-    value = getattr(owner, field.name)
-    if field.message_type and field.message_type.GetOptions().map_entry:
-        _put(value, field.message_type.fields_by_name["value"], dice)
-    elif field.is_repeated and field.message_type:
-        value.add().CopyFrom(dice.choice([*value, value.add()]))
-    elif field.is_repeated:
-        value.append(_scalar(field, dice))
-    elif field.message_type:
-        value.SetInParent()
-    else:
-        setattr(owner, field.name, _scalar(field, dice))
+def message(given: _Message, dice: random.Random) -> _Message:
+    """Returns a message with one value changed, by way of its JSON; the message itself if no change fits."""
+    words = [*names(given.DESCRIPTOR)] or ["a"]
+    text = MessageToJson(given, preserving_proto_field_name=True).encode()
+    for _ in range(TRIES):
+        changed = json_text(text, dice, words)
+        with suppress(ParseError):
+            return Parse(changed, type(given)(), ignore_unknown_fields=True)
+    return given
 
 
-def _messages(root: Any) -> Iterator[Any]:
-    yield root
-    for field, value in root.ListFields():
-        if not field.message_type or field.message_type.GetOptions().map_entry:
-            continue
-        for inner in value if field.is_repeated else [value]:
-            yield from _messages(inner)
+def names(kind: Any) -> Iterator[str]:
+    """The names of a message's fields, and of those of all messages in it, in both spellings."""
+    for field in kind.fields:
+        yield from (field.name, field.json_name)
+        if field.message_type:
+            yield from names(field.message_type)
 
 
-def _put(values: Any, field: FieldDescriptor, dice: random.Random) -> None:
-    key = dice.choice([*values, dice.choice(TEXTS).encode("utf-8", "replace").decode()])
-    if field.message_type:
-        values[key].SetInParent()
-    else:
-        values[key] = _scalar(field, dice)
-
-
-def _scalar(field: FieldDescriptor, dice: random.Random) -> Any:
-    if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
-        return dice.choice(TEXTS).encode("utf-8", "replace").decode()
-    low, high = SIZES[field.cpp_type]
-    return dice.choice([number for number in NUMBERS if isinstance(number, int) and low <= number <= high])
+def bytes_of(data: bytes, dice: random.Random) -> bytes:
+    """Returns bytes with a part repeated, left out, or put elsewhere."""
+    start, end, place = sorted(dice.randrange(len(data) + 1) for _ in range(3))
+    return dice.choice(
+        (data[:start] + data[end:], data[:end] + data[start:], data[:place] + data[start:end] + data[place:])
+    )

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 from google.protobuf.message import DecodeError
@@ -55,16 +55,9 @@ EVENTS = {
 """The plugins' events."""
 
 
-class Place(NamedTuple):
-    """The files of a node, which last as long as this process."""
-
-    keep: object  # the directory is removed with its last reference
-    folder: str
-    settings: Settings
-
-
 @cache
-def place() -> Place:
+def place() -> tuple[Settings, Path, object]:
+    """The settings and the files of a node, which last as long as this process: until the last reference has gone."""
     keep = tempfile.TemporaryDirectory(prefix="fuzz-nri-")
     folder = Path(keep.name)
     (folder / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": ENTRIES}))
@@ -77,7 +70,7 @@ def place() -> Place:
     own = {name: PluginSettings(events=frozenset(events)) for name, events in EVENTS.items()}
     legacy = LegacySettings(str(folder / "conf.json"), (), metadata_prefix="x/", plugins=own, trust=off)
     hooks = HooksSettings(directories=(str(folder / "hooks.d"),), watch=False, precreate=True, trust=off)
-    return Place(keep, str(folder), Settings(legacy=legacy, hooks=hooks, state_directory=str(folder / "state")))
+    return Settings(legacy=legacy, hooks=hooks, state_directory=str(folder / "state")), folder, keep
 
 
 class Fuzzed(Adapter):
@@ -98,6 +91,7 @@ class FuzzLoop(Clock):
 
 class Program:
     last_line = ""
+    ending = "as it does"
 
     def __init__(self, node: Node, name: str, on_end: Callable[[Any], object]) -> None:
         self.name, self.pid, self.started = name, 1 << 22, node.loop.time()
@@ -108,7 +102,7 @@ class Program:
         if what == REFUSED:
             raise BlockingIOError(11, "Resource temporarily unavailable")
         node.programs.append(self)
-        self._output = OUTPUTS[what % len(OUTPUTS)]
+        self.stdout = OUTPUTS[what % len(OUTPUTS)]
         self._end = ENDS[what // len(OUTPUTS) % len(ENDS)]
 
     def feed(self, request: bytes) -> None:
@@ -116,21 +110,13 @@ class Program:
         if self.name == "a":
             self._node.fed[asked["state"], asked["id"]] += 1
         if self.name == "c.json":
-            self._output = request
+            self.stdout = request
         if self._end is not None:
             self._node.loop.call_at(self.started + self._end, lambda: self.end(0))
 
     @property
-    def stdout(self) -> bytes:
-        return self._output
-
-    @property
     def too_long(self) -> bool:
-        return len(self._output) > 1 << 20
-
-    @property
-    def ending(self) -> str:
-        return "still running" if self.status is None else f"exit code {self.status}"
+        return len(self.stdout) > 1 << 20
 
     def leave(self) -> None:
         pass
@@ -164,7 +150,7 @@ class Log(logging.Handler):
 
 class Node:
     def __init__(self, script: bytes) -> None:
-        directory = place().folder
+        own, folder, _ = place()
         self._open_before = open_descriptors()
         self.script = script
         self.loop = FuzzLoop()
@@ -176,10 +162,9 @@ class Node:
         """The requests for plugin a, which stands twice in conf.json, by state and id."""
         self._listed: set[str] = set()
         for name in ("lock", "journal"):
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(directory, "state", name))
+            (folder / "state" / name).unlink(missing_ok=True)
         loop: Any = self.loop
-        self.adapter = Fuzzed(loop, place().settings, "sample", lambda: None)
+        self.adapter = Fuzzed(loop, own, "sample", lambda: None)
         self.runtime = self.joined()
 
     def joined(self) -> Runtime:

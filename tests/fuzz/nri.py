@@ -93,52 +93,30 @@ def named(event: str, request: Message) -> Call:
 
 
 def small_events() -> Iterator[tuple[str, Message]]:
+    fields: dict[str, Any] = {"pod": POD, "container": CONTAINER, "linux_resources": RESOURCES}
+    fields["event"] = api.RUN_POD_SANDBOX
     for method, call in CALLS.items():
-        fields: dict[str, Any] = {
-            "pod": POD,
-            "container": CONTAINER,
-            "linux_resources": RESOURCES,
-            "event": api.RUN_POD_SANDBOX,
-        }
         known = call.request.DESCRIPTOR.fields_by_name
         yield method, call.request(**{name: value for name, value in fields.items() if name in known})
 
 
 RESOURCES = api.LinuxResources(cpu=api.LinuxCPU(cpus="0"))
 POD = api.PodSandbox(id="pod", pid=11, labels={"of": "pod"}, linux=api.LinuxPodSandbox(cgroups_path="/pod"))
-CONTAINER = api.Container(
-    id="c1",
-    pod_sandbox_id="pod",
-    state=api.CONTAINER_RUNNING,
-    args=["sleep"],
-    annotations={"of": "c1"},
-    mounts=[api.Mount(destination="/data", type="bind", source="/srv")],
-    linux=api.LinuxContainer(cgroups_path="/c1", resources=RESOURCES),
-)
-START = (
-    named(
-        "Configure",
-        api.ConfigureRequest(config="{}", runtime_name="containerd", runtime_version="1.7.35", NRI_version="v0.12.5"),
-    ),
-    named("Synchronize", api.SynchronizeRequest(pods=[POD], containers=[api.Container(id="c2", pod_sandbox_id="pod")])),
-)
+CONTAINER = api.Container(id="c1", pod_sandbox_id="pod", state=api.CONTAINER_RUNNING, args=["sleep"])
+CONTAINER.annotations["of"] = "c1"
+CONTAINER.mounts.add(destination="/data", type="bind", source="/srv")
+CONTAINER.linux.MergeFrom(api.LinuxContainer(cgroups_path="/c1", resources=RESOURCES))
+NEWEST = api.ConfigureRequest(config="{}", runtime_name="containerd", runtime_version="1.7.35", NRI_version="v0.12.5")
+LISTED = api.SynchronizeRequest(pods=[POD], containers=[api.Container(id="c2", pod_sandbox_id="pod")])
+START = named("Configure", NEWEST), named("Synchronize", LISTED)
 
 
 def mutate(data: bytes, dice: random.Random) -> bytes:
     calls = list(calls_in(data)) or [*START]
     index = dice.randrange(len(calls))
-    changed = mutated(calls[index], dice)
-    calls[index : index + 1] = dice.choice(
-        (
-            [changed],
-            [changed],
-            [changed],
-            [],
-            [calls[index], changed],
-            [dice.choice(calls)],
-            [changed, dice.choice(START)],
-        )
-    )
+    old, changed = calls[index], mutated(calls[index], dice)
+    more: list[list[Call]] = [[], [old, changed], [dice.choice(calls)], [changed, dice.choice(START)]]
+    calls[index : index + 1] = dice.choice(([changed], dice.choice(more)))
     script = bytearray(data[:SCRIPT].ljust(SCRIPT, b"\0"))
     script[dice.randrange(SCRIPT)] = dice.randrange(256)
     return written(bytes(script) if dice.random() < 0.3 else data, calls)
@@ -153,8 +131,7 @@ def mutated(call: Call, dice: random.Random) -> Call:
         message = CALLS[call.name].request.FromString(call.payload)
     except DecodeError:
         return call._replace(payload=b"")
-    mutations.message(message, dice)
-    return call._replace(payload=message.SerializeToString())
+    return call._replace(payload=mutations.message(message, dice).SerializeToString())
 
 
 TARGET = Target(check, seeds, mutate)

@@ -11,8 +11,6 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from google.protobuf.descriptor import Descriptor
-
 from adapter.base import gojson
 from adapter.errors import NotAdjustable
 from adapter.hooks import precreate
@@ -115,20 +113,12 @@ def sent(builder: AnswerBuilder) -> Any:
     return reply if reply is None else type(reply).FromString(reply.SerializeToString())
 
 
-def names(kind: Descriptor) -> Iterator[str]:
-    """The names of a message's fields, and of those of all messages in it, in both spellings."""
-    for field in kind.fields:
-        yield from (field.name, field.json_name)
-        if field.message_type:
-            yield from names(field.message_type)
-
-
 OFTEN = """
 plugin version error metadata spec adjust updates id resources cgroupsPath $patch delete process linux poststop
 createRuntime oomScoreAdj rlimits ioPriority hugepageLimits sysctl defaultAction architectures syscalls SCMP_ACT_ALLOW
 RLIMIT_NOFILE SCHED_BATCH c2 c3 /data x/
 """
-WORDS = tuple(dict.fromkeys([*OFTEN.split(), *names(api.ContainerAdjustment.DESCRIPTOR)]))
+WORDS = tuple(dict.fromkeys([*OFTEN.split(), *mutations.names(api.ContainerAdjustment.DESCRIPTOR)]))
 
 # fmt: off
 SEEDS: tuple[dict[str, Any], ...] = (

@@ -7,7 +7,6 @@ by the stub); what is answered can be read by the other end; no more is kept tha
 from __future__ import annotations
 
 import pickle
-import random
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
@@ -20,6 +19,7 @@ from adapter.proto import ttrpc_pb2
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Connection, Reply, Request, connection, mux, ttrpc
 
 from ..wire import recorded
+from . import mutations
 from .target import Target
 
 MAX_LENGTH, MAX_PAYLOAD = 256, 300
@@ -31,8 +31,6 @@ LIMITS: dict[Any, Any] = {
 """Lower limits than the protocol's, so that short inputs exceed them."""
 KEPT = MAX_PAYLOAD + 2 * MAX_LENGTH + 1000
 """Bytes of a pickled end: the beginnings of one frame and of two messages, and what an idle end has."""
-HEADERS = struct.Struct(mux.HEADER.format + ttrpc.HEADER.format.removeprefix(">"))
-"""The headers of a frame and of the message in it."""
 
 
 class Heard(NamedTuple):
@@ -132,36 +130,4 @@ def seeds() -> Iterator[bytes]:
         yield b"\0" + b"".join(struct.pack(">II", PLUGIN_SERVICE, len(frame)) + frame for frame in frames)
 
 
-def mutate(data: bytes, dice: random.Random) -> bytes:
-    """Changes one of the messages, each in a frame of its own, or a number in its two headers."""
-    begin = 1 + sum(data[:1]) % 8
-    messages = list(messages_in(data[begin:])) or [[PLUGIN_SERVICE, 10, 0, 1, 1, 0, b""]]
-    index = dice.randrange(len(messages))
-    changed = messages[index]
-    conn_id, frame, length, stream_id, type_, flags, envelope = changed
-    following = [conn_id, frame, length, (stream_id + 2) % (1 << 32), type_, flags, envelope]
-    place = dice.randrange(6)
-    number = dice.choice((0, 1, 2, 3, 255, len(envelope), len(envelope) + 10, 256, 257, 0xFFFFFFFF))
-    messages[index : index + 1] = dice.choice(
-        (
-            [],
-            [changed, following],
-            [changed, dice.choice(messages)],
-            [[*changed[:place], number % (256 if place > 3 else 1 << 32), *changed[place + 1 :]]],
-            [[conn_id, len(envelope) + 10, len(envelope), *changed[3:]]],
-        )
-    )
-    return data[:begin] + b"".join(HEADERS.pack(*numbers) + last for *numbers, last in messages)
-
-
-def messages_in(stream: bytes) -> Iterator[list[Any]]:
-    """The numbers of both headers and the envelope of each message, if each is in a frame of its own."""
-    at = 0
-    while at + HEADERS.size <= len(stream):
-        numbers = HEADERS.unpack_from(stream, at)
-        end = at + max(mux.HEADER.size + numbers[1], HEADERS.size)
-        yield [*numbers, stream[at + HEADERS.size : end]]
-        at = end
-
-
-TARGET = Target(check, seeds, mutate)
+TARGET = Target(check, seeds, mutations.bytes_of)
