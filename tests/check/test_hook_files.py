@@ -178,6 +178,14 @@ def test_a_pattern_whose_program_is_large_is_named_with_its_place(node: Node) ->
     assert b.startswith("one/b.json: the pattern '.{0,1000}x|^(true|yes)$' has ")
 
 
+def test_a_key_of_a_runtime_that_is_not_there_is_named(node: Node) -> None:
+    node.write(X, HOOK | {"when": {"annotations": {"^io\\.kubernetes\\.container\\.name$": "^web$", ".*": "x"}}})
+    hint = "io.kubernetes.container.name is a key of CRI-O; containerd has io.kubernetes.cri.container-name"
+    for runtime, told in (("CRI-O", False), ("containerd", True)):
+        node.write(runtime, "")
+        assert any(hint in line for line in node() if line.startswith(f"note {X}:1:")) is told
+
+
 def test_it_tells_which_directory_takes_long(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(hook_files, "announce_if_slow", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]

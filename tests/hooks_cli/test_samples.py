@@ -1,61 +1,70 @@
-"""The sample hooks: files that are in order, and the hook `record`, which must do no harm."""
+"""The sample hooks are in order, as their README and the page about hooks say; the hook `record` does no harm."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 from adapter.cli.check import faults
-from adapter.hooks import model
+from adapter.hooks import keys, model
+from tests.peers.test_hooks_oracle import DEVIATIONS
 from tests.samples import busybox
 
-SAMPLES = Path(__file__).resolve().parents[2] / "hooks.d"
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "hooks.d"
+PAGE = (ROOT / "docs/oci-hooks.md").read_text()
 RECORD = SAMPLES / "record"
 STATE = {"ociVersion": "1.0.2", "id": "c1", "status": "created", "pid": 7, "bundle": "/b", "annotations": {"k": "ä\n"}}
 
 
-def record(*arguments: str | Path, state: bytes = b"{}", shell: tuple[str | Path, ...] = ()) -> tuple[int, str, str]:
-    done = subprocess.run([*shell, RECORD, *arguments], input=state, capture_output=True, env={}, check=False)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
-
-
-@pytest.mark.parametrize("file", sorted(SAMPLES.glob("*.json")), ids=lambda file: str(file.name))
-def test_a_sample_is_in_order(file: Path) -> None:
-    text = file.read_bytes()
-    model.parse(text)
-    assert faults.find(text, "x.json") == []
-
-
-def test_there_is_a_sample_of_each_kind() -> None:
-    names = {"always-inject.json", "by-annotation.json", "by-command.json", "old-style.json", "record.json"}
-    assert names <= {file.name for file in SAMPLES.glob("*.json")}
+def test_the_samples_are_in_order_and_the_readme_has_a_line_for_each() -> None:
+    samples = sorted(SAMPLES.glob("*.json"))
+    for file in samples:
+        model.parse(file.read_bytes())
+        assert faults.find(file.read_bytes(), "x.json") == [], file
+    told = re.findall(r"^\| \[`([^`]+\.json)`\]", (SAMPLES / "README.md").read_text(), re.MULTILINE)
+    assert told == [path.name for path in samples]
     assert json.loads((SAMPLES / "old-style.json").read_text())["version"] == "0.1.0"
 
 
-def test_record_appends_each_state_as_one_line(tmp_path: Path) -> None:
+def test_the_documentation_shows_record_json_as_it_is_but_for_the_environment() -> None:
+    shown = next(block for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) if "oci/record" in block)
+    without_environment = shown.replace('    "env": ["TZ=UTC"],\n', "")
+    assert "".join(without_environment.split()) == "".join((SAMPLES / "record.json").read_text().split())
+
+
+def test_the_deviations_from_podman_are_those_that_the_oracle_shows() -> None:
+    rows = [f"| {each.what} | {each.why.split('. tests/')[0]} |" for each in DEVIATIONS.values()]
+    table = PAGE[PAGE.index("What differs from podman") :].split("\n\n")[1]
+    assert table.splitlines()[2:] == rows
+
+
+def test_the_guide_has_the_keys_that_check_and_hooks_match_know() -> None:
+    guide = (ROOT / "docs/migration/podman-and-cri-o.md").read_text()
+    assert tuple(re.findall(r"^\|.*\| `(io\.\S+)` \| `(io\.\S+)` \|$", guide, re.MULTILINE)) == keys.SAME
+
+
+def record(*arguments: str | Path, state: bytes = b"{}") -> tuple[int, str, str]:
+    done = subprocess.run([RECORD, *arguments], input=state, capture_output=True, env={}, check=False)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def test_record_appends_each_state_as_one_line_for_its_owner_alone(tmp_path: Path) -> None:
     for status in ("created", "stopped"):
         state = json.dumps(STATE | {"status": status}, indent=2).encode()
         assert record(tmp_path / "states", state=state) == (0, "", "")
     lines = (tmp_path / "states").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [STATE, STATE | {"status": "stopped"}]
-
-
-def test_what_record_writes_is_for_its_owner_alone(tmp_path: Path) -> None:
-    record(tmp_path / "states")
     assert (tmp_path / "states").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_record_that_cannot_be_written_is_said_and_fails_nobody(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_written_is_said_and_fails_nobody_but_who_names_no_file(tmp_path: Path) -> None:
     code, out, err = record(tmp_path / "nowhere/states")
     assert (code, out) == (0, "")
     assert f"record: cannot write to {tmp_path}/nowhere/states" in err
-
-
-def test_record_wants_to_know_its_file() -> None:
     code, _, err = record()
     assert code == 2
     assert "usage: record FILE" in err
