@@ -19,15 +19,11 @@ def keys(schema: Mapping[str, Any]) -> Iterator[str]:
             yield from keys(key) if isinstance(key, dict) else ()
 
 
-def test_as_it_is_written_it_sets_nothing() -> None:
+def test_as_it_is_written_it_sets_nothing_and_without_the_marks_every_key_to_its_default() -> None:
     assert parse(example.text(), "") == (Settings(), [])
-
-
-def test_without_the_marks_it_sets_every_key_to_its_default() -> None:
     assert [f"#{line}" for line in example.reference().splitlines()] == LINES
-    given, errors = parse(example.reference(), "")
-    assert not errors
-    assert given == Settings(state_directory=settings.state_directory(Settings(), "v010-adapter"))
+    default = Settings(state_directory=settings.state_directory(Settings(), "v010-adapter"))
+    assert parse(example.reference(), "") == (default, [])
 
 
 def test_it_has_every_key_and_an_explanation_of_each() -> None:

@@ -69,8 +69,7 @@ def test_systemd_takes_it(tmp_path: Path, folder: str) -> None:
         missing("systemd-analyze is not installed")
     program = tmp_path / folder / "v010-adapter"
     program.parent.mkdir()
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+    program.touch(0o755)
     file = tmp_path / "v010-adapter.service"
     file.write_text(unit(str(program)))
     done = subprocess.run(["systemd-analyze", "verify", file], capture_output=True, text=True, check=False)
@@ -119,10 +118,8 @@ def test_a_legacy_plugin_runs_under_its_settings(node: harness.Node, service: Da
     while "READY=1" not in systemd.next():
         pass
     status = node.path / "status"
-    node.plugin(
-        "tell",
-        f"cat /proc/self/status >'{status}'; readlink /proc/self/ns/mnt >>'{status}'; env >>'{status}'; echo '{{}}'",
-    )
+    script = f"cat /proc/self/status; readlink /proc/self/ns/mnt; env) >'{status}'; echo '{{}}'"
+    node.plugin("tell", f"({script}")
     node.configure("tell")
     assert service.call(harness.start("ctr")).code == Code.OK
     told = status.read_text()

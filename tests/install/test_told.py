@@ -1,0 +1,113 @@
+"""What `install` tells: warnings, whether NRI is on, what comes next, and how the adapter gets a list of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from adapter import settings
+
+from .conftest import PROGRAM, YAML, Node
+
+TWICE = "legacy plugins or hooks run twice, with it and with this adapter"
+WARNINGS = {
+    ("20-other", "/nowhere/other"): "a link that leads nowhere: no runtime starts",
+    ("other", "/bin/sh"): "an executable whose name is not NN-NAME: no runtime starts",
+    ("90-hook-injector", PROGRAM): TWICE,
+}
+
+
+def test_it_warns_of_what_is_wrong_in_the_plugin_directory(node: Node) -> None:
+    for (name, target), said in WARNINGS.items():
+        link = node.link(f"opt/nri/plugins/{name}", target)
+        node.results()
+        [warning] = node.told()["warnings"]
+        assert warning.endswith(f"/{name}: {said}")
+        assert node.err == f"v010-adapter: warning: {warning}\n"
+        link.unlink()
+
+
+def test_it_warns_of_a_program_that_others_can_replace_or_that_a_reboot_deletes(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = node.root / "opt/v010-adapter/bin"
+    directory.chmod(0o777)
+    node("install")
+    assert node.err == f"v010-adapter: warning: {directory} is world-writable: its writers would be root\n"
+    monkeypatch.setattr("sys.argv", [str(node.write("tmp/bin/v010-adapter", ""))])
+    node("install")
+    assert "warning: /tmp/bin/v010-adapter may be gone after a reboot" in node.err
+    assert "Before you delete the program, run `v010-adapter uninstall`" in node.out
+
+
+def test_it_tells_whether_nri_is_on_and_how_to_start_and_to_end_the_adapter(node: Node) -> None:
+    config = node.write("etc/containerd/config.toml", "version = 3\nimports = ['conf.d/*.toml']\n")
+    node("install")
+    assert "ok            /etc/containerd/config.toml: containerd: NRI is on\n" in node.out
+    start = "systemctl restart containerd\n    v010-adapter check\n    v010-adapter status\n"
+    assert f"To start it:\n    {start}" in node.out
+    node("uninstall")
+    assert "To end the adapter that runs:\n    systemctl restart containerd\n" in node.out
+    node.write("etc/containerd/conf.d/nri.toml", "[plugins.'io.containerd.nri.v1.nri']\ndisable = true\n")
+    node("install", "-external")
+    off = "/etc/containerd/config.toml: containerd: NRI is off; to switch it on: disable = false"
+    assert f"problem       {off}" in node.out
+    assert "To start it:\n    systemctl daemon-reload\n    systemctl restart v010-adapter\n" in node.out
+    node.results("-external")
+    assert [(entry["status"], entry["text"][: len(off)]) for entry in node.told()["nri"]] == [("problem", off)]
+    assert (node.told()["problems"], node.told()["next"][-1]) == ([], "v010-adapter status")
+    node("uninstall")
+    assert "systemctl stop v010-adapter\n    systemctl daemon-reload\n" in node.out
+    for path in (node.socket, config):
+        path.unlink()
+    node.results()
+    either = "systemctl restart containerd    # or crio"
+    assert node.told()["next"][0] == either
+    node("uninstall")
+    assert node.out.endswith(f"\n    {either}\n")
+
+
+# ---- a list of our own
+
+
+@pytest.mark.parametrize("text", [None, "log: {level: debug}\n", "# only a remark\n"], ids=["new", "keys", "remarks"])
+def test_the_commands_give_the_adapter_a_list_of_its_own(node: Node, form: tuple[str, ...], text: str | None) -> None:
+    list_ = node.write("etc/nri/conf.json", '{"plugins": [{"type": "konfine"}]}')
+    if text is not None:
+        node.write(YAML, text)
+    node("install", *form)
+    script = f"#!/bin/sh\nls {node.root}/etc/nri >>{node.root}/log; echo $* >>{node.root}/log\n"
+    systemctl = node.write("bin/systemctl", script)
+    systemctl.chmod(0o755)
+    told = node.out.partition("To leave all of them to the adapter:\n")[2]
+    commands = told.replace("/etc/nri/", f"{node.root}/etc/nri/")
+    subprocess.run(["sh", "-e", "-c", commands], check=True, env={"PATH": f"{systemctl.parent}:{os.defpath}"})
+    own, errors = settings.read(str(node.root / YAML))
+    assert (errors, own.legacy.config) == ([], f"{node.root}/etc/nri/v010-adapter.json")
+    assert '"konfine"' in Path(own.legacy.config).read_text()
+    assert not list_.exists()
+    services = "containerd v010-adapter" if form else "containerd"
+    log = (node.root / "log").read_text().split("\n")
+    assert log.index(f"stop {services}") > log.index("conf.json")
+    assert log.index(f"start {services}") > log.index("v010-adapter.json")
+
+
+def test_only_a_list_that_containerd_reads_too_is_to_be_moved(node: Node) -> None:
+    node("install")
+    assert "/etc/nri/conf.json" not in node.out
+    node.write("etc/nri/conf.json", "{}")
+    node.write(YAML, "legacy: {config: /etc/nri/v010-adapter.json}")
+    node("install")
+    assert "/etc/nri/conf.json" not in node.out
+    node.write(YAML, "legacy:\n  timeout: 1\n")
+    node("install")
+    key = "in the section `legacy`: write `config: /etc/nri/v010-adapter.json`"
+    assert f"# in /etc/nri/v010-adapter.yaml, {key}" in node.out, "the section is the administrator's"
+    assert "echo" not in node.out
+    node.socket.unlink()
+    node.write("run/crio/crio.sock", "")
+    node("install")
+    assert "/etc/nri/conf.json" not in node.out
