@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
-from adapter import __version__, settings
+from adapter import settings
 from adapter.nri.events import BY_EVENT
 from tests.test_docs import DOCS, blocks
 from tests.test_settings import VALUES
@@ -41,11 +41,6 @@ WRONG: list[tuple[dict[str, object], str]] = [  # values, and what the error nam
     ({"nri": {"socketDirectory": "/"}}, "socketDirectory"),
     ({"config": {"nosuch": 1}}, "nosuch"),
     ({"config": {"legacy": {"onFailure": "never"}}}, "onFailure"),
-    ({"config": {"hostRoot": "/other"}}, "hostRoot"),
-    ({"config": {"mountNamespace": "/proc/self/ns/mnt"}}, "mountNamespace"),
-    ({"config": {"state": {"directory": "/run/other"}}}, "state"),
-    ({"config": {"metrics": {"listen": "127.0.0.1:1"}}}, "metrics"),
-    ({"config": {"runtime": {"socket": "/run/nri.sock"}}}, "socket"),
     ({"resources": {"limit": {"cpu": 1}}}, "limit"),
     ({"resources": {"limits": {"cpu": "lots"}}}, "cpu"),
     ({"profile": "legacy", "legacy": {"conf": {"plugins": "x"}}}, "plugins"),
@@ -112,25 +107,23 @@ def test_the_chart_takes_each_of_the_events_at_which_a_plugin_may_run() -> None:
         assert allows("legacy.plugins.a.events", [event]) is is_taken, event
 
 
-def test_the_formats_of_files_in_the_chart_are_the_adapters() -> None:
+def test_the_formats_of_files_and_the_table_of_values_are_as_they_are_written() -> None:
     """`python -m tests.deploy.chart` writes them."""
     assert {name: schema()["definitions"][name] for name in formats()} == formats()
+    assert table() in (CHART / "README.md").read_text()
 
 
-def test_the_values_in_the_documentation_are_valid() -> None:
-    found = [given for text in blocks(DOCS / "kubernetes.md", "yaml") if "profile" in (given := yaml.safe_load(text))]
-    assert found
-    for given in found:
-        jsonschema.validate(values() | given, schema())
-
-
-def test_the_pods_in_the_documentation_are_those_of_their_daemonset_and_mount_its_volumes() -> None:
-    found = [given for text in blocks(DOCS / "kubernetes.md", "yaml") if "kind" in (given := yaml.safe_load(text))]
-    assert found
-    for given in found:
-        spec = given["spec"]
+def test_values_and_pods_in_the_documentation_are_valid() -> None:
+    """The pods are those of their DaemonSet, and mount its volumes."""
+    given = [yaml.safe_load(text) for text in blocks(DOCS / "kubernetes.md", "yaml")]
+    of_chart, objects = [one for one in given if "profile" in one], [one for one in given if "kind" in one]
+    assert of_chart
+    assert objects
+    for one in of_chart:
+        jsonschema.validate(values() | one, schema())
+    for one in objects:
+        spec, pod = one["spec"], one["spec"]["template"]["spec"]
         assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
-        pod = spec["template"]["spec"]
         mounted = {mount["name"] for container in pod["initContainers"] for mount in container["volumeMounts"]}
         assert mounted == {volume["name"] for volume in pod["volumes"]}
 
@@ -142,12 +135,3 @@ def test_in_the_profile_hooks_the_pod_does_not_see_the_whole_node() -> None:
     seen = {volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
     assert seen == {"/var/run/nri", "/run/nri-v010-adapter", *values()["hooks"]["nodeDirectories"]}
     assert "/" not in seen
-
-
-def test_the_table_of_values_is_the_schemas() -> None:
-    assert table() in (CHART / "README.md").read_text()
-
-
-def test_the_chart_has_the_version_of_the_adapter() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)

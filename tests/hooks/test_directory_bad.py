@@ -167,7 +167,7 @@ def test_a_bug_that_one_file_brings_out_costs_no_other(
     (place / "a.json").write_bytes(b"{}")
     assert in_force(opened(place)) == {"good.json": "1"}
     assert problems(opened(place)).keys() == {"a.json"}
-    assert "ZeroDivisionError" in caplog.text
+    assert "Traceback" in caplog.text
 
 
 def test_a_bug_in_matching_leaves_in_force_what_was(

@@ -160,11 +160,12 @@ BAD = {
 }
 
 
-def test_bad_files_are_refused_with_key_and_place() -> None:
+def test_bad_files_are_refused_with_key_and_place(capfd: pytest.CaptureFixture[str]) -> None:
     for text, reason in BAD.items():
         with pytest.raises(HookError) as caught:
             parse(text)
         error = caught.value
         assert reason in str(error), text
-        place = f"line {error.line}, column {error.column}: " if error.line else ""
+        place = f"line {error.line}, column {error.column}: " if error.line or error.column else ""
         assert str(error) == place + error.reason
+    assert capfd.readouterr().err == "", "RE2 logs no errors by itself"

@@ -38,7 +38,7 @@ class Creation:
 
     def __init__(self, loop: SteppedLoop, *hooks: NamedHook, fail: bool = True, host_root: str = "/") -> None:
         env, pod = ["PATH=/bin", "A=1"], api.PodSandbox(id="p", namespace="default", name="web")
-        container = api.Container(id="c1", name="nginx", args=["sleep"], env=env, annotations={"note": "x"})
+        container = api.Container(id="c1", name="nginx", args=["sleep"], env=env, annotations={"note": "x", "é": ""})
         request = api.CreateContainerRequest(pod=pod, container=container)
         response = api.CreateContainerResponse()
         response.adjust.hooks.poststop.add(path="/bin/true")
