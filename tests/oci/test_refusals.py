@@ -101,6 +101,7 @@ ILL_TYPED: list[tuple[Path, Any, str, str]] = [
     (("linux", "memoryPolicy"), {"nodes": "0"}, "linux.memoryPolicy.mode", "null instead of a string"),
     (("process", "env", 3), "A=\0", "process.env[A]", "a NUL character"),
     (("process", "args", 1), "\0", "process.args[1]", "a NUL character"),
+    (("annotations", "c"), "\ud800", "annotations[c]", "a lone surrogate"),
     (("annotations", "\udfff"), "a", "annotations[\\udfff]", "a lone surrogate"),
     (("linux", "seccomp", "syscalls", 0, "names"), "read", "linux.seccomp.syscalls[0].names",
      "a string instead of an array"),

@@ -1,13 +1,21 @@
-"""What the tests of the adapter under Go runtimes share: a legacy chain, and the versions of NRI."""
+"""What the tests of the adapter under Go runtimes share: a legacy chain, the versions of NRI, a host for each."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from .build import VERSIONS
-from .harness import Chain, Host
+from .harness import Chain, Host, launched
+
+SETTINGS = """  plugins:
+    lenient: {onFailure: ignore}
+    adjusting: {events: [CreateContainer]}
+    asking: {events: [StartContainer]}
+runtime: {reserve: 1}
+"""
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -18,6 +26,14 @@ def version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def chain(tmp_path: Path) -> Chain:
     return Chain(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared(version: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    directory = tmp_path_factory.mktemp("host")
+    chain = Chain(directory)
+    with launched(chain, directory, version, SETTINGS, {"make_pods": 1, "make_containers": 1}) as runtime:
+        yield Host(runtime, chain)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from .build import NEWEST, PeerMissing, peer
 PATIENT: dict[str, Any] = {"registration_timeout_ms": 60_000, "request_timeout_ms": 60_000}
 """Limits of a runtime that waits longer than a machine stands still."""
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+NAME = "00-v010-adapter"
 COMMAND = Path(sys.executable).parent / "v010-adapter"
 LEGACY_EVENTS = {  # the events that the original had, and what its requests call them
     "RunPodSandbox": "create",
@@ -78,8 +79,7 @@ class Peer:
         return answer
 
 
-@dataclass(frozen=True)
-class Plugin:
+class Plugin(NamedTuple):
     name: str
     pid: int
     events: int
@@ -87,8 +87,7 @@ class Plugin:
     keep_connected: bool
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """One ttRPC request as it went to a plugin; `bytes` is the message without its header."""
 
     method: str
@@ -166,7 +165,7 @@ class GoRuntime:
         plugin: Path | None = None,
         config: str | None = None,
         *,
-        name: str = "00-v010-adapter",
+        name: str = NAME,
         host: str = "",
         runtime: tuple[str, str] = ("containerd", "1.7.35"),
         **fields: object,
@@ -197,17 +196,12 @@ class GoRuntime:
         self.play("limit", **PATIENT)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What the original client did in one case: the plugins it ran, the bytes each of them read, its error."""
 
     plugins: Sequence[str]
     requests: Sequence[bytes]
     error: str
-
-    @classmethod
-    def read(cls, told: Mapping[str, Any]) -> Self:
-        return cls(told["plugins"], [base64.b64decode(request) for request in told["requests"]], told["error"])
 
 
 @dataclass(frozen=True)
@@ -221,13 +215,11 @@ class Case:
     answers: Mapping[str, bytes] = field(default_factory=dict)
 
     def encode(self) -> dict[str, Any]:
-        answers = {name: _base64(answer) for name, answer in self.answers.items()}
-        conf = None if self.conf is None else _base64(self.conf)
-        return {**vars(self), "conf": conf, "answers": answers}
+        def text(of: bytes) -> str:
+            return base64.b64encode(of).decode()
 
-
-def _base64(text: bytes) -> str:
-    return base64.b64encode(text).decode()
+        answers = {name: text(answer) for name, answer in self.answers.items()}
+        return {**vars(self), "conf": None if self.conf is None else text(self.conf), "answers": answers}
 
 
 class Oracle(Peer):
@@ -237,11 +229,11 @@ class Oracle(Peer):
         super().__init__("oracle", NEWEST, *(["-conf", str(conf)] if conf else []))
 
     def outcomes(self, cases: Iterable[Case]) -> list[Outcome]:
-        return [Outcome.read(self.ask(case.encode())) for case in cases]
+        told = [self.ask(case.encode()) for case in cases]
+        return [Outcome(one["plugins"], [*map(base64.b64decode, one["requests"])], one["error"]) for one in told]
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(NamedTuple):
     """One event of a pod's life as a runtime sent it: pod and container as protojson."""
 
     source: str
@@ -258,13 +250,16 @@ def golden(source: str = "*") -> list[Recorded]:
     """Every recorded pod or container event, or those of one runtime."""
     found = []
     for path in sorted(GOLDEN.glob(f"{source}/events-one-pod.jsonl")):
-        for line in path.read_text().split("\n")[:-1]:
-            event = json.loads(line)
-            if event["pod"]:
-                found.append(
-                    Recorded(path.parent.name, event["event"], event["pod"], event["container"], event.get("extra"))
-                )
+        for told in map(json.loads, path.read_text().split("\n")[:-1]):
+            if told["pod"]:
+                rest = told["event"], told["pod"], told["container"], told.get("extra")
+                found.append(Recorded(path.parent.name, *rest))
     return found
+
+
+LIFE = golden("containerd-2.4.2")
+POD = LIFE[0].pod
+CONTAINER = next(recorded.container for recorded in LIFE if recorded.container)
 
 
 class Chain:
@@ -315,3 +310,27 @@ class Host(NamedTuple):
 
     runtime: GoRuntime
     chain: Chain
+
+
+@contextmanager
+def launched(
+    chain: Chain,
+    directory: Path,
+    version: str = NEWEST,
+    settings: str = "",
+    state: Mapping[str, int] | None = None,
+    **fields: Any,
+) -> Iterator[GoRuntime]:
+    """A host that has launched the adapter from its plugin directory."""
+    with GoRuntime(directory, version) as runtime:
+        runtime.open(COMMAND, chain.settings + settings, **PATIENT, **fields)
+        runtime.play("state", **(state or {}))
+        started = runtime.play("start")
+        assert (started.error, started.names) == ("", [NAME])
+        yield runtime
+
+
+def play(runtime: GoRuntime, recorded: Recorded) -> None:
+    resources = (recorded.extra or {}).get("linux_resources")
+    reply = runtime.event(recorded.event, recorded.pod, recorded.container, resources=resources)
+    assert (recorded.event, reply.error, reply.names) == (recorded.event, "", [NAME])

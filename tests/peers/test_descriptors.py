@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-import pytest
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from adapter.proto.nri_pb2 import DESCRIPTOR
 
@@ -17,12 +16,6 @@ from .harness import require
 KINDS = {
     number: name.removeprefix("TYPE_").lower() for name, number in vars(FieldDescriptor).items() if name[:5] == "TYPE_"
 }
-
-
-@pytest.fixture(scope="module")
-def published() -> Any:
-    program = require("descriptors")
-    return json.loads(subprocess.run([program], capture_output=True, text=True, check=True).stdout)
 
 
 def describe(field: FieldDescriptor) -> dict[str, Any]:
@@ -38,22 +31,18 @@ def describe(field: FieldDescriptor) -> dict[str, Any]:
     }
 
 
-def with_nested(messages: Iterator[Descriptor]) -> Iterator[Descriptor]:
+def with_nested(messages: Iterable[Descriptor]) -> Iterator[Descriptor]:
     for message in messages:
         yield message
-        yield from with_nested(iter(message.nested_types))
+        yield from with_nested(message.nested_types)
 
 
-def messages() -> list[Descriptor]:
-    return list(with_nested(iter(DESCRIPTOR.message_types_by_name.values())))
-
-
-def enums() -> list[EnumDescriptor]:
-    return [*DESCRIPTOR.enum_types_by_name.values(), *(enum for message in messages() for enum in message.enum_types)]
-
-
-def test_messages_enums_and_services_are_the_published_ones_field_by_field(published: Any) -> None:
-    theirs = {name: sorted(fields, key=lambda f: f["number"]) for name, fields in published["messages"].items()}
+def test_messages_enums_and_services_are_the_published_ones_field_by_field() -> None:
+    told = subprocess.run([require("descriptors")], capture_output=True, text=True, check=True).stdout
+    published: dict[str, Any] = json.loads(told)
+    theirs = {name: sorted(fields, key=lambda field: field["number"]) for name, fields in published["messages"].items()}
+    messages = list(with_nested(DESCRIPTOR.message_types_by_name.values()))
+    enums = [*DESCRIPTOR.enum_types_by_name.values(), *(enum for message in messages for enum in message.enum_types)]
     services = {
         service.full_name: {
             m.name: {"input": m.input_type.full_name, "output": m.output_type.full_name} for m in service.methods
@@ -61,8 +50,7 @@ def test_messages_enums_and_services_are_the_published_ones_field_by_field(publi
         for service in DESCRIPTOR.services_by_name.values()
     }
     assert DESCRIPTOR.package == published["package"]
-    assert {m.full_name: sorted(map(describe, m.fields), key=lambda f: f["number"]) for m in messages()} == theirs
-    assert {e.full_name: {v.name: v.number for v in e.values} for e in enums()} == published["enums"]
+    assert {m.full_name: sorted(map(describe, m.fields), key=lambda f: f["number"]) for m in messages} == theirs
+    assert {e.full_name: {v.name: v.number for v in e.values} for e in enums} == published["enums"]
     assert services == published["services"]
-    assert (len(theirs) > 80, len(published["enums"]) > 5) == (True, True)
-    assert len(services[f"{DESCRIPTOR.package}.Plugin"]) == 18
+    assert (len(theirs) > 80, len(enums) > 5, len(services[f"{DESCRIPTOR.package}.Plugin"])) == (True, True, 18)

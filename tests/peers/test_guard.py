@@ -12,10 +12,10 @@ import pytest
 
 from tests.daemon.process import children_of
 
-from . import test_runtime as runtime_tests
 from .build import VERSIONS
-from .harness import Chain, GoRuntime
-from .test_runtime import HAS_POLICIES, LIFE, NAME, POD, ended, play, stopped
+from .harness import LIFE, NAME, POD, Chain, GoRuntime, play
+from .harness import launched as launched_alone
+from .test_runtime import NEWER, ended, stopped
 
 
 class Family:
@@ -47,7 +47,7 @@ class Family:
 @contextmanager
 def launched(chain: Chain, directory: Path, version: str) -> Iterator[Family]:
     settings = f"runtime: {{socket: {directory}/nri.sock}}\n"
-    with runtime_tests.launched(chain, directory, version, settings, socket=directory / "nri.sock") as runtime:
+    with launched_alone(chain, directory, version, settings, socket=directory / "nri.sock") as runtime:
         family = Family(runtime)
         try:
             yield family
@@ -74,7 +74,7 @@ def test_a_server_that_is_killed_twice_comes_back_and_serves_the_rest_of_a_life(
     assert len(chain.requests("plugin")) == 4
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if not HAS_POLICIES[version]])
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version not in NEWER])
 def test_an_adapter_that_is_dropped_for_being_late_joins_again(chain: Chain, tmp_path: Path, version: str) -> None:
     chain.add("plugin")
     with launched(chain, tmp_path, version) as family:

@@ -9,18 +9,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from adapter import container_files
+from adapter.container_files import Described
 from adapter.hooks import inject, precreate
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import facts
 from adapter.hooks.match import NamedHook
+from adapter.hooks.model import Hook
 from adapter.nri import api
 from adapter.oci.spec import apply, spec_from
 from adapter.programs.runner import Runner
@@ -33,8 +35,6 @@ SAMPLES = Path(__file__).resolve().parents[2] / "hooks.d"
 EDITOR = Path(__file__).resolve().parents[1] / "e2e" / "adjuster.py"
 CGROUP = f"/hooks-test-{os.getpid()}"
 UNSHARE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-STAGES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart")
-"""What stands in a config.json; poststop is podman's own affair."""
 
 
 class Podman:
@@ -49,24 +49,32 @@ class Podman:
             (self.rootfs / "bin" / name).symlink_to("busybox")
         (folder / "containers.conf").write_text('[engine]\nlock_type = "file"\n')
 
-    def config(self, name: str, directories: Sequence[Path], options: Sequence[str], command: Sequence[str]) -> Path:
+    def config(self, name: str, directory: Path, options: Sequence[str], command: Sequence[str]) -> Path:
         """The config.json of a container that is initialised, as far as the machine permits that."""
         podman = ["podman", "--root", f"{self.folder}/store", "--runroot", f"{self.folder}/run"]
         podman += ["--tmpdir", f"{self.folder}/state", "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs"]
         podman += ["--events-backend", "file", "--runtime", "runc"]
-        podman += [word for directory in directories for word in ("--hooks-dir", str(directory))]
-        create = [*podman, "create", "--name", name, "--network", "host", "--cgroup-parent", CGROUP, *options]
+        create = [
+            *podman,
+            "--hooks-dir",
+            str(directory),
+            "create",
+            "--name",
+            name,
+            "--network",
+            "host",
+            "--cgroup-parent",
+            CGROUP,
+            *options,
+        ]
         create += ["--rootfs", str(self.rootfs), *command]
-        id_ = self._run(f"{shlex.join(create)} && {{ {shlex.join(podman)} init {name} >/dev/null || :; }}").strip()
-        return self.folder / f"store/vfs-containers/{id_}/userdata/config.json"
-
-    def _run(self, script: str) -> str:
-        """Runs it in namespaces of its own: whatever podman leaves running or mounted ends with them."""
+        init = [*podman, "--hooks-dir", str(directory), "init", name]
+        # In namespaces of its own: whatever podman leaves running or mounted ends with them.
+        script = [*UNSHARE, "sh", "-c", f"{shlex.join(create)} && {{ {shlex.join(init)} >/dev/null || :; }}"]
         environment = os.environ | {"CONTAINERS_CONF": f"{self.folder}/containers.conf"}
-        command = [*UNSHARE, "sh", "-c", script]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
+        done = subprocess.run(script, capture_output=True, text=True, env=environment, check=False, timeout=120)
         assert done.returncode == 0, done.stderr
-        return done.stdout
+        return self.folder / f"store/vfs-containers/{done.stdout.strip()}/userdata/config.json"
 
 
 @pytest.fixture(scope="module")
@@ -88,103 +96,73 @@ def podman() -> Iterator[Podman]:
             left.rmdir()
 
 
-class Case(NamedTuple):
-    """A container, and the samples that it is to get."""
-
-    name: str
-    hooks: set[str]
-    command: Sequence[str]
-    options: Sequence[str] = ()
-
-
 TRACE, RECORD = "hooks.example.com/trace", "hooks.example.com/record"
-CASES = (
-    Case("shell", {"always-inject"}, ["/bin/sh", "-c", "exit"]),
-    Case("mount", {"always-inject", "by-command"}, ["/bin/sh"], ["-v", "/usr:/srv:ro"]),
-    Case("nginx", {"always-inject", "old-style"}, ["/usr/sbin/nginx"], ["--annotation", f"{RECORD}=no"]),
-    Case("web", {"always-inject", "old-style"}, ["/bin/sleep", "1"], ["--annotation", "any=web"]),
-    Case("traced", {"always-inject", "by-annotation"}, ["/bin/true"], ["--annotation", f"{TRACE}=yes"]),
-    Case("recorded", {"always-inject", "record"}, ["/bin/true"], ["--annotation", f"{RECORD}=true"]),
-)
+CONTAINERS: dict[str, tuple[set[str], list[str], list[str]]] = {  # samples that it is to get, command, options
+    "shell": (set(), ["/bin/sh", "-c", "exit"], []),
+    "mount": ({"by-command"}, ["/bin/sh"], ["-v", "/usr:/srv:ro"]),
+    "nginx": ({"old-style"}, ["/usr/sbin/nginx"], ["--annotation", f"{RECORD}=no"]),
+    "web": ({"old-style"}, ["/bin/sleep", "1"], ["--annotation", "any=web"]),
+    "traced": ({"by-annotation"}, ["/bin/true"], ["--annotation", f"{TRACE}=yes"]),
+    "recorded": ({"record"}, ["/bin/true"], ["--annotation", f"{RECORD}=true"]),
+}
 
 
-@pytest.fixture(scope="module")
-def samples(podman: Podman) -> Path:
-    """The samples, whose hook `record` is where they say."""
-    directory = podman.folder / "hooks.d"
-    directory.mkdir()
-    for file in SAMPLES.glob("*.json"):
-        text = file.read_text().replace("/usr/local/libexec/oci", str(SAMPLES))
-        (directory / file.name).write_text(text.replace("/var/log", str(podman.folder)))
-    return directory
-
-
-def ours(config: Path, directories: Sequence[Path]) -> list[NamedHook]:
-    """The hooks that we would inject into the container of a config.json."""
+def ours(config: Path, directory: Path, precreate: bool = False) -> tuple[Described, list[NamedHook]]:
+    """The container of a config.json, and the hooks that we would inject into it."""
     described = container_files.read(str(config))
-    hooks = Directories([str(directory) for directory in directories], watch=False)
+    hooks = Directories([str(directory)], watch=False, precreate=precreate)
     matcher = hooks.current()
     assert hooks.problems == []
-    return matcher.match(facts(described.pod, described.container))
+    return described, matcher.match(facts(described.pod, described.container))
 
 
-def as_oci(named: NamedHook) -> dict[str, Any]:
-    hook = named.hook
+def as_oci(hook: Hook) -> dict[str, Any]:
     given = {"path": hook.path, "args": list(hook.args), "env": list(hook.env), "timeout": hook.timeout}
     return {key: value for key, value in given.items() if value not in ([], None)}
 
 
-def podmans(config: Path) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(config.read_text()).get("hooks") or {}
-    assert not found.keys() - set(STAGES), "a stage that nothing here looks at"
-    return found
+def test_podman_injects_the_samples_that_we_inject(podman: Podman, subtests: pytest.Subtests) -> None:
+    directory = podman.folder / "hooks.d"
+    directory.mkdir()
+    for file in SAMPLES.glob("*.json"):  # the hook `record` is where they say
+        text = file.read_text().replace("/usr/local/libexec/oci", str(SAMPLES))
+        (directory / file.name).write_text(text.replace("/var/log", str(podman.folder)))
+    for name, (samples, command, options) in CONTAINERS.items():
+        with subtests.test(name):
+            config = podman.config(name, directory, options, command)
+            theirs = json.loads(config.read_text()).get("hooks") or {}
+            _, hooks = ours(config, directory)
+            assert {hook.file.removesuffix(".json") for hook in hooks} == {"always-inject", *samples}
+            # podman 4.3 writes prestart as such; later ones deliver it as createRuntime, as we do.
+            spelt = {} if "prestart" in theirs else {"prestart": "createRuntime"}
+            expected: dict[str, list[dict[str, Any]]] = {}
+            for hook, stage in ((named.hook, stage) for named in hooks for stage in named.hook.stages):
+                if stage != "poststop":  # podman's own affair
+                    expected.setdefault(spelt.get(stage, stage), []).append(as_oci(hook))
+            assert theirs == expected
+            adjusted = inject.adjustment(hooks)
+            count = len(adjusted.hooks.create_runtime) if adjusted else 0
+            assert count == len(theirs.get("prestart", []) + theirs.get("createRuntime", []))
 
 
-def compare(config: Path, directories: Sequence[Path]) -> list[NamedHook]:
-    """Asserts that podman and we are of one mind about all stages and their order; returns the hooks."""
-    theirs, hooks = podmans(config), ours(config, directories)
-    # podman 4.3 writes prestart as such; later ones deliver it as createRuntime, as we do.
-    spelt = {} if "prestart" in theirs else {"prestart": "createRuntime"}
-    expected: dict[str, list[dict[str, Any]]] = {}
-    for named in hooks:
-        for stage in named.hook.stages:
-            expected.setdefault(spelt.get(stage, stage), []).append(as_oci(named))
-    expected.pop("poststop", None)
-    assert dict(theirs) == expected
-    adjustment = inject.adjustment(hooks)
-    count = len(adjustment.hooks.create_runtime) if adjustment else 0
-    assert count == len(theirs.get("prestart", []) + theirs.get("createRuntime", []))
-    return hooks
-
-
-def test_podman_injects_the_samples_that_we_inject(podman: Podman, samples: Path, subtests: pytest.Subtests) -> None:
-    for case in CASES:
-        with subtests.test(case.name):
-            config = podman.config(case.name, [samples], case.options, case.command)
-            assert {named.file.removesuffix(".json") for named in compare(config, [samples])} == case.hooks
-
-
-def hook_file(file: Path, path: str | Path, *args: str, stages: Sequence[str] = ("precreate",)) -> None:
-    hook = {"path": str(path)} | ({"args": args} if args else {})
-    text = {"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": stages}
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps(text))
+def precreate_hook(podman: Podman, name: str, script: str) -> Path:
+    """A directory with a precreate hook for every container."""
+    directory, program = podman.folder / f"{name}.d", podman.folder / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    directory.mkdir()
+    hook = {"version": "1.0.0", "hook": {"path": str(program)}, "when": {"always": True}, "stages": ["precreate"]}
+    (directory / "a.json").write_text(json.dumps(hook))
+    return directory
 
 
 def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: SteppedLoop) -> None:
     """podman gives the hook a config, which is kept; given the same container by NRI, we ask for the same edit."""
-    directory, told = podman.folder / "precreate.d", podman.folder / "told.json"
-    program = podman.folder / "edit"
-    program.write_text(f"#!/bin/sh\n/usr/bin/tee {told} | exec {sys.executable} -IS {EDITOR} edit\n")
-    program.chmod(0o755)
-    hook_file(directory / "edit.json", program)
-    config = podman.config("edited", [directory], [], ["/bin/true"])
-    theirs, original = json.loads(config.read_text()), json.loads(told.read_text())
-    given = podman.folder / "given.json"
-    given.write_text(json.dumps(original))
-    described = container_files.read(str(given))
-    editors = Directories([str(directory)], watch=False, precreate=True).current()
-    hooks = editors.match(facts(described.pod, described.container))
+    told = podman.folder / "told.json"
+    edit = f"/usr/bin/tee {told} | exec {sys.executable} -IS {EDITOR} edit"
+    directory = precreate_hook(podman, "edit", edit)
+    theirs = json.loads(podman.config("edited", directory, [], ["/bin/true"]).read_text())
+    described, hooks = ours(told.rename(podman.folder / "given.json"), directory, precreate=True)
     request = api.CreateContainerRequest(pod=described.pod, container=described.container)
     heard: list[Any] = []
     edits = precreate.Edits(Runner(loop), hooks, request, api.CreateContainerResponse(), precreate.PrecreatePolicy())
@@ -193,22 +171,17 @@ def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: S
     edits.answer.then(lambda response, error: heard.append(error or response))
     loop.until(lambda: bool(heard), "the hook does not end")
     [response] = heard
-    ours = apply(spec_from(described.pod, described.container), response.adjust)
+    edited = apply(spec_from(described.pod, described.container), response.adjust)
     assert "HOOK=precreate" in theirs["process"]["env"]
-    assert sorted(ours["process"]["env"]) == sorted(theirs["process"]["env"])
-    assert ours["annotations"] == theirs["annotations"]
-    assert {mount["destination"]: mount for mount in ours["mounts"]} == {
-        mount["destination"]: mount for mount in theirs["mounts"]
-    }
-    assert [device["path"] for device in ours["linux"]["devices"]] == [
-        device["path"] for device in theirs["linux"]["devices"]
-    ]
+    assert sorted(edited["process"]["env"]) == sorted(theirs["process"]["env"])
+    assert edited["annotations"] == theirs["annotations"]
+    mounts, their_mounts = ({mount["destination"]: mount for mount in spec["mounts"]} for spec in (edited, theirs))
+    assert mounts == their_mounts
+    devices, their_devices = ([device["path"] for device in spec["linux"]["devices"]] for spec in (edited, theirs))
+    assert devices == their_devices
 
 
 def test_a_precreate_hook_that_fails_fails_the_container_there_too(podman: Podman) -> None:
     """Though it has printed a valid config."""
-    directory, program = podman.folder / "failing.d", podman.folder / "fail"
-    program.write_text("#!/bin/sh\n/bin/cat\nexit 1\n")
-    program.chmod(0o755)
-    hook_file(directory / "fail.json", program)
-    assert not podman.config("failing", [directory], [], ["/bin/true"]).exists()
+    directory = precreate_hook(podman, "fail", "/bin/cat; exit 1")
+    assert not podman.config("failing", directory, [], ["/bin/true"]).exists()

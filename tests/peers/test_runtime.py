@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,48 +17,34 @@ import pytest
 from adapter.proto import ttrpc_pb2
 from tests.daemon.process import children_of
 
-from .build import NEWEST
-from .harness import COMMAND, LEGACY_EVENTS, PATIENT, Call, Case, Chain, GoRuntime, Host, Oracle, Recorded, golden
+from ..processes import impatience
+from .harness import (
+    COMMAND,
+    CONTAINER,
+    LEGACY_EVENTS,
+    LIFE,
+    NAME,
+    PATIENT,
+    POD,
+    Call,
+    Case,
+    Chain,
+    GoRuntime,
+    Host,
+    Oracle,
+    golden,
+    launched,
+    play,
+)
 from .test_oracle import expected
 
-NAME = "00-v010-adapter"
 MIB = 1 << 20
 KNOWN_TO_ALL = (1 << 11) - 1  # RunPodSandbox to RemoveContainer; an older runtime refuses a plugin for any other bit
 LEGACY_BITS = 1 << 0 | 1 << 1 | 1 << 5 | 1 << 9
-HAS_CALLS = {"v0.8.0": False, "v0.10.0": False, "v0.12.0": True, "v0.12.5": True}
-HAS_POLICIES = {"v0.8.0": False, "v0.10.0": False, "v0.12.0": False, "v0.12.5": True}
+NEW, NEWER = ("v0.12.0", "v0.12.5"), ("v0.12.5",)
+"""The versions that have calls for each event; those that keep a late plugin, and take updates at any time."""
+ASKING = "  plugins: {asking: {events: [StartContainer]}}\n"
 SIZES = (4086, 4087, 8182, 100_000)  # around Go's 4096-byte reads, with and without the header of 10
-
-LIFE = golden("containerd-2.4.2")
-POD = LIFE[0].pod
-CONTAINER = next(recorded.container for recorded in LIFE if recorded.container)
-
-
-@contextmanager
-def launched(
-    chain: Chain,
-    directory: Path,
-    version: str = NEWEST,
-    settings: str = "",
-    state: Mapping[str, int] | None = None,
-    **fields: Any,
-) -> Iterator[GoRuntime]:
-    """A host that has launched the adapter from its plugin directory."""
-    with GoRuntime(directory, version) as runtime:
-        runtime.open(COMMAND, chain.settings + settings, **PATIENT, **fields)
-        runtime.play("state", **(state or {}))
-        started = runtime.play("start")
-        assert (started.error, started.names) == ("", [NAME])
-        yield runtime
-
-
-@pytest.fixture(scope="module")
-def shared(version: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    directory = tmp_path_factory.mktemp("host")
-    chain = Chain(directory)
-    settings = "  plugins: {lenient: {onFailure: ignore}}\nruntime: {reserve: 1}\n"
-    with launched(chain, directory, version, settings) as runtime:
-        yield Host(runtime, chain)
 
 
 def test_an_external_adapter_serves_a_pods_life(chain: Chain, tmp_path: Path, version: str) -> None:
@@ -75,12 +61,6 @@ def test_an_external_adapter_serves_a_pods_life(chain: Chain, tmp_path: Path, ve
             finally:
                 adapter.terminate()
         assert adapter.returncode == 0
-
-
-def play(runtime: GoRuntime, recorded: Recorded) -> None:
-    resources = (recorded.extra or {}).get("linux_resources")
-    reply = runtime.event(recorded.event, recorded.pod, recorded.container, resources=resources)
-    assert (recorded.event, reply.error, reply.names) == (recorded.event, "", [NAME])
 
 
 def calls(runtime: GoRuntime) -> list[Call]:
@@ -105,14 +85,9 @@ def plays_a_life(runtime: GoRuntime, chain: Chain) -> None:
 def test_a_launched_adapter_serves_a_pods_life_in_both_generations_of_events(host: Host, version: str) -> None:
     plays_a_life(host.runtime, host.chain)
     methods = [call.method for call in calls(host.runtime)]
-    assert ("StateChange" in methods) == (not HAS_CALLS[version])
-    assert ("StartContainer" in methods) == HAS_CALLS[version]
-
-
-def test_no_bit_is_asked_for_that_a_runtime_may_not_know(host: Host) -> None:
+    assert ("StateChange" in methods, "StartContainer" in methods) == (version not in NEW, version in NEW)
     (plugin,) = host.runtime.play("plugins").plugins
-    assert plugin.events & ~KNOWN_TO_ALL == 0
-    assert plugin.events & LEGACY_BITS == LEGACY_BITS
+    assert (plugin.events & ~KNOWN_TO_ALL, plugin.events & LEGACY_BITS) == (0, LEGACY_BITS)
 
 
 @pytest.mark.parametrize("mib", [3.9, 9])
@@ -130,7 +105,7 @@ def test_a_synchronize_of_any_size_is_taken(chain: Chain, tmp_path: Path, versio
     assert len(chain.requests("plugin")) == 1
 
 
-def test_messages_of_all_lengths_around_a_frames_border_arrive_whole(host: Host) -> None:
+def test_messages_and_answers_of_all_lengths_around_a_frames_border_arrive_whole(host: Host, tmp_path: Path) -> None:
     host.chain.add("plugin")
     for size in SIZES:
         # The host reckons with a timeout of a second; PATIENT's takes a byte more.
@@ -139,18 +114,18 @@ def test_messages_of_all_lengths_around_a_frames_border_arrive_whole(host: Host)
         assert calls(host.runtime)[-1].bytes == size
     for size, request in zip(SIZES, host.chain.requests("plugin"), strict=True):
         padding = json.loads(request)["spec"]["annotations"]["padding"]
-        assert len(padding) > size - 2000
-        assert set(padding) == {"x"}
-
-
-def test_answers_of_all_lengths_around_a_frames_border_arrive_whole(host: Host, tmp_path: Path) -> None:
+        assert (len(padding) > size - 2000, set(padding)) == (True, {"x"})
+    host.chain.clear()
     text = tmp_path / "text"
     host.chain.add("plugin", f"""printf '{{"error":"'; cat '{text}'; printf '"}}'""")
     for size in (*SIZES[:3], 60_000):
         text.write_text("x" * length_of_error(size))
         reply = host.runtime.event("StartContainer", POD, CONTAINER)
-        assert reply.error == f"rpc error: code = Unknown desc = plugin: plugin: {text.read_text()}"
-        assert reply.names == [NAME]
+        said = f"rpc error: code = Unknown desc = plugin: plugin: {text.read_text()}"
+        assert (reply.error, reply.names) == (said, [NAME])
+    text.write_text("x" * 900_000)  # an endless error is cut, and costs no connection
+    reply = host.runtime.event("StartContainer", POD, CONTAINER)
+    assert (reply.error.startswith(said[:1000]), len(reply.error) < 900_000, reply.names) == (True, True, [NAME])
 
 
 def length_of_error(size: int) -> int:
@@ -160,14 +135,6 @@ def length_of_error(size: int) -> int:
         if ttrpc_pb2.Response(status=status).ByteSize() == size:
             return length
     raise ValueError(size)
-
-
-def test_an_endless_error_is_cut_and_costs_no_connection(host: Host) -> None:
-    host.chain.add("verbose", """printf '{"error":"no'; head -c 900000 /dev/zero | tr '\\0' x; printf '"}'""")
-    reply = host.runtime.event("StartContainer", POD, CONTAINER)
-    assert reply.error.startswith("rpc error: code = Unknown desc = plugin: verbose: noxxx")
-    assert len(reply.error) < 900_000
-    assert reply.names == [NAME]
 
 
 @pytest.mark.deadline
@@ -182,14 +149,9 @@ def test_a_late_plugin_costs_its_own_event_and_nothing_else(host: Host, tmp_path
             reply = host.runtime.event("StartContainer", POD, {**CONTAINER, "id": name})
         assert (name in reply.error, bool(reply.error), reply.names) == (fails, fails, [NAME])
         assert "code = Unknown" in reply.error or not fails  # our answer, not the runtime's verdict
-        release(gate)
-
-
-def release(gate: Path) -> None:
-    """Let the plugin go on that reads from the gate; without one, which was not left to finish, this fails."""
-    opened = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
-    os.write(opened, b"go\n")
-    os.close(opened)
+        opened = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)  # fails if the plugin was not left to finish
+        os.write(opened, b"go\n")
+        os.close(opened)
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -199,19 +161,16 @@ def test_who_does_not_answer_at_all_is_kept_where_policies_are_known_and_dropped
     settings = f"runtime: {{failRequest: {str(fails).lower()}}}\n"
     with launched(chain, tmp_path, version, settings) as runtime:
         (plugin,) = runtime.play("plugins").plugins
-        assert (plugin.keep_connected, plugin.fail_request) == (HAS_POLICIES[version], HAS_POLICIES[version] and fails)
+        kept = version in NEWER
+        assert (plugin.keep_connected, plugin.fail_request) == (kept, kept and fails)
         (guard,) = children_of(plugin.pid)
         process = os.pidfd_open(plugin.pid)
         with stopped(guard, *children_of(guard)), runtime.impatient(300):
             reply = runtime.event("StartContainer", POD, CONTAINER)
-            if HAS_POLICIES[version]:
-                assert reply.names == [NAME]
-                assert bool(reply.error) == fails
-            else:
-                assert (reply.error, reply.names) == ("", [])
-                assert ended(process)
+            assert (reply.names, bool(reply.error)) == ([NAME] if kept else [], kept and fails)
+            assert kept or ended(process)
         os.close(process)
-        if HAS_POLICIES[version]:
+        if kept:
             play(runtime, LIFE[0])
 
 
@@ -231,18 +190,84 @@ def ended(process: int) -> bool:
     return bool(select.select([process], [], [], 60)[0])
 
 
-def test_concurrent_events_are_all_served(host: Host) -> None:
+def test_concurrent_events_and_every_recorded_life_are_served(host: Host) -> None:
     host.chain.add("plugin")
     reply = host.runtime.event("StartContainer", POD, CONTAINER, parallel=8, repeat=10)
     assert (list(reply.errors), reply.names) == ([], [NAME])
     states = [json.loads(request)["state"] for request in host.chain.requests("plugin")]
     assert states.count("create") == 80  # beside deletes that tests before have left
+    for recorded in golden():
+        play(host.runtime, recorded)
+    states = [json.loads(request)["state"] for request in host.chain.requests("plugin")]
+    assert states[-28:] == ["create", "create", "delete", "delete"] * 7
 
 
-def test_every_recorded_life_can_be_played(tmp_path: Path, chain: Chain) -> None:
-    chain.add("plugin")
-    with launched(chain, tmp_path) as runtime:
-        for recorded in golden():
-            play(runtime, recorded)
-    states = [json.loads(request)["state"] for request in chain.requests("plugin")]
-    assert states == ["create", "create", "delete", "delete"] * 7
+# ---- what runtimes make of adjustments and updates
+
+
+def saying(**result: object) -> str:
+    return f"cat <<'END'\n{json.dumps(result)}\nEND"
+
+
+def test_many_concurrent_events_with_updates_deadlock_no_runtime(chain: Chain, tmp_path: Path, version: str) -> None:
+    """With NRI up to 0.12.0 twenty concurrent events with unsolicited updates may be enough."""
+    wish = {"updates": [{"id": "container0", "resources": {"cpu": {"shares": 512}}}]}
+    chain.add("asking")
+    (chain.bin / "asking").write_text(f"#!/bin/sed 1d\n{json.dumps(wish)}\n")  # the fastest without a compiler
+    with launched(chain, tmp_path, version, ASKING, {"make_pods": 1, "make_containers": 1}) as runtime:
+        with impatience("the runtime is stuck", 120):
+            reply = runtime.event("StartContainer", POD, CONTAINER, parallel=24, repeat=4)
+            stopped = runtime.event("StopContainer", POD, {**CONTAINER, "id": "another"})
+        assert (list(reply.errors), reply.names) == ([], [NAME])
+        assert bool(runtime.play("updates").updates) is (version in NEWER)
+        assert bool(stopped.update) is (version not in NEWER)
+
+
+def test_an_update_without_an_answer_that_carries_it_is_sent_by_itself(host: Host, version: str) -> None:
+    """Or waits for the next that can; either way it arrives."""
+    host.chain.add("asking", saying(updates=[{"id": "container0", "resources": {"cpu": {"cpus": "1"}}}]))
+    host.runtime.event("StartContainer", POD, CONTAINER)
+    carried = host.runtime.event("StopContainer", POD, {**CONTAINER, "id": "another"}).update
+    alone = [update for updates in arrived(host.runtime, version in NEWER) for update in updates]
+    [update] = [*carried, *alone]
+    assert update["container_id"] == "container0"
+    assert update["linux"]["resources"]["cpu"]["cpus"] == "1"
+    assert bool(alone) is (version in NEWER)
+
+
+def arrived(runtime: GoRuntime, awaited: bool) -> Sequence[Sequence[Mapping[str, Any]]]:
+    """The unsolicited updates that have come; waits for the first if one must come."""
+    with impatience("no update comes"):
+        while True:
+            updates = runtime.play("updates").updates
+            if updates or not awaited:
+                return updates
+
+
+def test_every_recorded_creation_can_be_answered_with_its_own_spec(host: Host) -> None:
+    """The whole spec of a request, unchanged, is no wish at all."""
+    echo = """sed -n 's/.*"spec":\\(.*\\),"labels":.*,"event":.*/{"spec":\\1}/p' "$0.request" """
+    host.chain.add("adjusting", f'tail -n 1 "${{0%/*}}/../adjusting.requests" >"$0.request"; {echo}')
+    for recorded in golden():
+        if recorded.event == "CreateContainer":
+            reply = host.runtime.event("CreateContainer", recorded.pod, recorded.container)
+            assert (recorded.source, reply.error) == (recorded.source, "")
+            assert not list(leaves(reply.adjust))
+
+
+def leaves(value: object) -> Iterator[object]:
+    """What is in a message besides empty messages, of which the runtime sends some."""
+    for inside in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from leaves(inside)
+    if not isinstance(value, dict | list | None):
+        yield value
+
+
+def test_what_a_runtime_is_too_old_for_is_refused_by_name(host: Host, version: str) -> None:
+    """It would drop it without a word."""
+    host.chain.add("adjusting", saying(spec={"process": {"args": ["true"]}}))
+    reply = host.runtime.event("CreateContainer", POD, CONTAINER)
+    if version in NEW:
+        assert (reply.error, (reply.adjust or {})["args"][-1]) == ("", "true")
+    else:
+        assert "process.args: needs NRI 0.10.0, the runtime has 0.8.0: older runtimes drop it" in reply.error
