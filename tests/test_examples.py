@@ -7,76 +7,78 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adapter.nri import api
-from adapter.runtime import Plugin, PluginFile, Runtime
+from adapter.runtime import PluginFile, Runtime
 from adapter.runtime.node import Node
 
 from .runtime.fixtures import CONTAINER, POD, patient
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-LISTENS, STAYS = "dra_driver", "agent"
-"""The example that adjusts nothing, and the one that outlives its runtime."""
-NAMES = sorted({path.stem for path in EXAMPLES.glob("*.py")} - {LISTENS, STAYS})
 FIRST_LINE = "#!/opt/v010-adapter/bin/python3 -I\n"
-ASKING = api.PodSandbox(id="pod", name="p", namespace="default", annotations={"hooks.example.com/record": "yes"})
 SIMULATE = [sys.executable, "-P", str(Path(__file__).with_name("patient.py")), "simulate"]
-
-
-def adjusted(name: str, response: api.ContainerAdjustment | None) -> object:
-    """What an example is there for, in the adjustment of a container."""
-    assert response is not None
-    if name == "injector":
-        return [(hook.path, list(hook.args), hook.timeout.value) for hook in response.hooks.create_runtime]
-    return [(variable.key, variable.value) for variable in response.env]
-
-
-EXPECTED: dict[str, object] = {
-    "asynchronous": [("NODE_KERNEL", os.uname().release)],
-    "injector": [("/usr/local/libexec/oci/record", ["record", "/var/log/c.jsonl"], 10)],
-    "nice": [("NODE_MOOD", "nice")],
+ASKING = api.PodSandbox(id="pod", name="p", namespace="default", annotations={"hooks.example.com/record": "yes"})
+CREATION = api.CreateContainerRequest(pod=ASKING, container=CONTAINER)
+MADE: dict[str, api.ContainerAdjustment] = {
+    "asynchronous": api.ContainerAdjustment(env=[api.KeyValue(key="NODE_KERNEL", value=os.uname().release)]),
+    "injector": api.ContainerAdjustment(),
+    "nice": api.ContainerAdjustment(env=[api.KeyValue(key="NODE_MOOD", value="nice")]),
 }
+"""What examples make of a container."""
+RECORD = MADE["injector"].hooks.create_runtime.add(path="/usr/local/libexec/oci/record")
+RECORD.args.extend(["record", "/var/log/c.jsonl"])
+RECORD.timeout.value = 10
+MADE["injector"].hooks.poststop.append(RECORD)
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("NRI_PLUGIN_")}
+
+
+Install = Callable[[str], PluginFile]
 
 
 @pytest.fixture
-def installed(request: pytest.FixtureRequest, tmp_path: Path) -> PluginFile:
-    """An example as it is, but for the path of its interpreter."""
-    source = (EXAMPLES / f"{request.param}.py").read_text()
-    assert source.startswith(FIRST_LINE)
-    path = tmp_path / f"10-{request.param}"
-    path.write_text(source.replace(FIRST_LINE, f"#!{sys.executable}\n"))
-    path.chmod(0o755)
-    return PluginFile(path, "10", request.param)
+def install(tmp_path: Path) -> Install:
+    """Installs an example as it is, but for the path of its interpreter."""
+
+    def installed(name: str) -> PluginFile:
+        source = (EXAMPLES / f"{name}.py").read_text()
+        assert source.startswith(FIRST_LINE)
+        path = tmp_path / f"10-{name}"
+        path.write_text(source.replace(FIRST_LINE, f"#!{sys.executable}\n"))
+        path.chmod(0o755)
+        return PluginFile(path, "10", name)
+
+    return installed
 
 
-every_example = pytest.mark.parametrize("installed", NAMES, indirect=True)
-one_example = pytest.mark.parametrize("installed", ["nice"], indirect=True)
+def test_every_example_is_tested_and_can_be_executed() -> None:
+    examples = list(EXAMPLES.glob("*.py"))
+    assert {path.stem for path in examples} == {*MADE, "dra_driver", "agent"}
+    assert all(os.access(path, os.X_OK) for path in examples)
 
 
-def environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("NRI_PLUGIN_")}
+def is_made(runtime: Runtime, name: str) -> bool:
+    adjust = runtime.event("CreateContainer", CREATION).adjust
+    return adjust is not None and (adjust.env, adjust.hooks) == (MADE[name].env, MADE[name].hooks)
 
 
-def created(runtime: Runtime, name: str) -> object:
-    request = api.CreateContainerRequest(pod=ASKING, container=CONTAINER)
-    return adjusted(name, runtime.event("CreateContainer", request).adjust)
-
-
-def test_every_example_is_expected_something_of_and_can_be_executed() -> None:
-    assert list(EXPECTED) == NAMES
-    assert all(os.access(EXAMPLES / f"{name}.py", os.X_OK) for name in [*NAMES, LISTENS, STAYS])
-
-
-@every_example
-def test_an_example_works_when_a_runtime_launches_it(installed: PluginFile) -> None:
+@pytest.mark.parametrize("name", MADE)
+def test_an_example_works_when_a_runtime_launches_it_and_when_it_is_started_by_hand(
+    name: str, install: Install, tmp_path: Path
+) -> None:
     with Runtime(patient()) as runtime:
-        plugin = runtime.launch(installed)
-        assert created(runtime, installed.base) == EXPECTED[installed.base]
+        plugin = runtime.launch(install(name))
+        assert is_made(runtime, name)
         assert not plugin.closed
+    with Runtime(patient()) as runtime:
+        process = by_hand(runtime, install(name), tmp_path / "nri.sock")
+        assert is_made(runtime, name)
+    process.communicate(timeout=60)
+    assert process.returncode == 0  # the runtime has closed the connection
 
 
 def beside(installed: PluginFile, socket: Path) -> list[str]:
@@ -84,21 +86,12 @@ def beside(installed: PluginFile, socket: Path) -> list[str]:
     return [str(installed.path), "-socket", str(socket)]
 
 
-def by_hand(runtime: Runtime, installed: PluginFile, socket: Path) -> tuple[Plugin, subprocess.Popen[str]]:
+def by_hand(runtime: Runtime, installed: PluginFile, socket: Path) -> subprocess.Popen[str]:
     """Starts an example beside a runtime, as at a shell."""
     runtime.listen(socket)
-    started = subprocess.Popen(beside(installed, socket), stdout=subprocess.PIPE, text=True, env=environment())
-    return runtime.accept(60), started
-
-
-@every_example
-def test_an_example_works_when_it_is_started_by_hand(installed: PluginFile, tmp_path: Path) -> None:
-    with Runtime(patient()) as runtime:
-        plugin, process = by_hand(runtime, installed, tmp_path / "nri.sock")
-        assert created(runtime, installed.base) == EXPECTED[installed.base]
-        assert not plugin.closed
-    process.communicate(timeout=60)
-    assert process.returncode == 0  # the runtime has closed the connection
+    started = subprocess.Popen(beside(installed, socket), stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    assert not runtime.accept(60).closed
+    return started
 
 
 def simulated(*words: str | Path) -> dict[str, Any]:
@@ -113,37 +106,25 @@ def creation_in(output: str) -> dict[str, Any]:
     return line
 
 
-@one_example
-def test_an_example_works_under_simulate(installed: PluginFile) -> None:
-    assert simulated("-plugin", installed.path)["adjust"]
-
-
-@one_example
-def test_an_example_works_with_the_socket_of_simulate(installed: PluginFile, tmp_path: Path) -> None:
+def test_an_example_works_with_the_socket_of_simulate(install: Install, tmp_path: Path) -> None:
     socket = tmp_path / "nri.sock"
     words = [*SIMULATE, "-socket", str(socket), "-o", "json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as simulate:
-        assert simulate.stdout is not None
-        assert simulate.stderr is not None
+        assert simulate.stdout
+        assert simulate.stderr
         assert simulate.stderr.readline() == f"waiting for a plugin to connect to {socket}\n"
-        words = beside(installed, socket)
-        subprocess.run(words, env=environment(), check=True, stdout=subprocess.DEVNULL)
+        words = beside(install("nice"), socket)
+        subprocess.run(words, env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
         assert creation_in(simulate.stdout.read())["adjust"]
     assert simulate.returncode == 0
-
-
-@one_example
-def test_an_example_without_a_runtime_ends_with_a_line(installed: PluginFile, tmp_path: Path) -> None:
-    words = beside(installed, tmp_path / "absent.sock")
-    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(r"\S+: no runtime at .*/absent\.sock: No such file or directory\n", done.stderr)
+    assert re.fullmatch(r"\S+: no runtime at .*/nri\.sock: No such file or directory\n", done.stderr)
 
 
-@one_example
-def test_nice_fails_the_start_of_nasty_and_prints_the_others(installed: PluginFile, tmp_path: Path) -> None:
+def test_nice_fails_the_start_of_nasty_and_prints_the_others(install: Install, tmp_path: Path) -> None:
     with Runtime(patient()) as runtime:
-        _, process = by_hand(runtime, installed, tmp_path / "nri.sock")
+        process = by_hand(runtime, install("nice"), tmp_path / "nri.sock")
         for name, error in (("web", ""), ("nasty", "not on this node")):
             request = api.StartContainerRequest(pod=POD, container=api.Container(id=name, name=name))
             assert error in runtime.event("StartContainer", request).error or not error
@@ -151,14 +132,13 @@ def test_nice_fails_the_start_of_nasty_and_prints_the_others(installed: PluginFi
     assert re.fullmatch(r"p/web starts; \d+\.\d s to answer\n", output)
 
 
-@pytest.mark.parametrize("installed", [LISTENS], indirect=True)
-def test_the_dra_driver_follows_who_uses_a_claim(installed: PluginFile, tmp_path: Path) -> None:
+def test_the_dra_driver_follows_who_uses_a_claim(install: Install, tmp_path: Path) -> None:
     def user(id_: str, claim: str = "gpu-0") -> api.Container:
         return api.Container(id=id_, env=[f"DRA_EXAMPLE_CLAIM={claim}"], state=api.CONTAINER_RUNNING)
 
     with Runtime(patient()) as runtime:
         runtime.containers = [user("a")]
-        _, process = by_hand(runtime, installed, tmp_path / "nri.sock")
+        process = by_hand(runtime, install("dra_driver"), tmp_path / "nri.sock")
         runtime.event("StartContainer", api.StartContainerRequest(pod=POD, container=user("b")))
         runtime.event("StopContainer", api.StopContainerRequest(pod=POD, container=user("a")))
         runtime.event("StartContainer", api.StartContainerRequest(pod=POD, container=user("c", "gpu-1")))
@@ -184,10 +164,8 @@ def test_the_hook_of_a_security_agent_is_injected_into_every_container(tmp_path:
     (tmp_path / "hooks.d/ka.json").write_text(text.replace(f'"path": "{program}"', f'"path": "{own}"'))
     line = simulated("-hooks", tmp_path / "hooks.d")
     hooks = line["adjust"]["hooks"]
-    assert {stage: [(hook["path"], hook["args"][0]) for hook in hooks[stage]] for stage in hooks} == {
-        "create_runtime": [(str(own), program)],
-        "poststop": [(str(own), program)],
-    }
+    found = {stage: [(hook["path"], hook["args"][0]) for hook in hooks[stage]] for stage in hooks}
+    assert found == {stage: [(str(own), program)] for stage in ("create_runtime", "poststop")}
 
 
 def test_the_agent_mounts_what_pods_ask_for_under_one_runtime_after_the_other(

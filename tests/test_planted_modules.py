@@ -52,35 +52,32 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("programs")
     (folder / "plugin").write_text("#!/bin/sh\npython3 -c 'import json; print(json.dumps({}))'\n")
     (folder / "plugin").chmod(0o755)
-    hook = {"version": "1.0.0", "hook": {"path": str(folder / "plugin")}, "when": {"always": True}}
+    plugin, own = str(folder / "plugin"), {"config": f"{folder}/conf.json"}
+    hooks = {"directories": [f"{folder}/hooks.d"], "precreate": True}
+    state = {"directory": f"{folder}/state"}
     (folder / "hooks.d").mkdir()
-    (folder / "hooks.d/hook.json").write_text(json.dumps({**hook, "stages": ["precreate"]}))
-    (folder / "conf.json").write_text(json.dumps({"plugins": [{"type": str(folder / "plugin")}]}))
-    own = {
-        "legacy": {"config": str(folder / "conf.json")},
-        "hooks": {"directories": [str(folder / "hooks.d")], "precreate": True},
-    }
-    (folder / "own.yaml").write_text(json.dumps({**own, "state": {"directory": str(folder / "state")}}))
+    for name, content in {
+        "hooks.d/hook.json": {
+            "version": "1.0.0",
+            "hook": {"path": plugin},
+            "when": {"always": True},
+            "stages": ["precreate"],
+        },
+        "conf.json": {"plugins": [{"type": plugin}]},
+        "own.yaml": {"legacy": own, "hooks": hooks, "state": state},
+    }.items():
+        (folder / name).write_text(json.dumps(content))
     shutil.copytree(ROOT / "hooks.d/containers", folder / "containers")
     return folder
 
 
+CONFIGURED = "-config {0}/own.yaml"
 LINES = (
-    "demo",
-    "simulate -legacy {0}/plugin",
-    "simulate -legacy {0}/plugin -hooks {0}/hooks.d",
-    "simulate -plugin {0}/plugin",
-    "check -config {0}/own.yaml",
-    "check -config {0}/own.yaml -probe {0}/plugin -yes",
-    "hooks match -config {0}/own.yaml -container {0}/containers/pod.yaml",
-    "invoke {0}/plugin -config {0}/own.yaml",
-    "install -root {0}/root",
-    "uninstall -root {0}/root",
-    "status -config {0}/own.yaml",
-    "completion bash",
-    "-once -socket /nowhere",
-    "--version",
-    "-h",
+    *("demo", "simulate -legacy {0}/plugin -hooks {0}/hooks.d", "simulate -plugin {0}/plugin"),
+    *(f"check {CONFIGURED} -probe {{0}}/plugin -yes", f"invoke {{0}}/plugin {CONFIGURED}", f"status {CONFIGURED}"),
+    f"hooks match {CONFIGURED} -container {{0}}/containers/pod.yaml",
+    *("install -root {0}/root", "uninstall -root {0}/root", "completion bash", "-once -socket /nowhere"),
+    *("--version", "-h"),
 )
 
 
@@ -91,13 +88,10 @@ def test_no_command_runs_them(line: str, planted: Path, copies: Path) -> None:
     assert not ran(planted, words, **ASCII), "started anew in UTF-8"
 
 
-def test_the_package_is_no_command() -> None:
+def test_no_launched_adapter_runs_them_under_its_guard_and_the_package_is_no_command(planted: Path) -> None:
     """`python -m` puts the current directory first, before a line of ours could prevent it."""
-    assert importlib.util.find_spec("adapter.__main__") is None
-
-
-def test_no_launched_adapter_runs_them_under_its_guard(planted: Path) -> None:
     assert not ran(planted, [COMMAND], NRI_PLUGIN_NAME="v010-adapter", NRI_PLUGIN_IDX="00", NRI_PLUGIN_SOCKET="0")
+    assert importlib.util.find_spec("adapter.__main__") is None
 
 
 BUILDS = "build", "try"
