@@ -19,23 +19,9 @@ from typing import Any
 
 MAIN = "import sys; from adapter.cli.entry import main; sys.exit(main())"
 MODULES = (
-    "base.gojson",
-    "cli.command_line",
-    "cli.entry",
-    "cli.invoke",
-    "daemon.bridge",
-    "daemon.daemon",
-    "daemon.router",
-    "hooks.bridge",
-    "hooks.precreate",
-    "legacy.create_answer",
-    "legacy.update_answer",
-    "monitoring.http_server",
-    "monitoring.logs",
-    "monitoring.metrics",
-    "monitoring.status",
-    "programs.standby",
-    "settings.reader",
+    *("base.gojson", "cli.command_line", "cli.entry", "cli.invoke", "daemon.bridge", "daemon.daemon", "daemon.router"),
+    *("hooks.bridge", "hooks.precreate", "legacy.create_answer", "legacy.update_answer", "monitoring.http_server"),
+    *("monitoring.logs", "monitoring.metrics", "monitoring.status", "programs.standby", "settings.reader"),
 )
 
 
@@ -43,11 +29,10 @@ class Forks:
     """The process that forks, as seen from the test."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             words = [sys.executable, "-P", "-m", __name__, str(theirs.fileno())]
             subprocess.run(words, pass_fds=[theirs.fileno()], check=True, cwd=Path(__file__).parents[2])
-        self._socket = ours
 
     def spawn(
         self, code: str, argv: Sequence[str], environ: Mapping[str, str], fds: Mapping[int, int], cwd: str = "."
@@ -63,22 +48,21 @@ class Forks:
         return int(self._socket.recv(64))
 
 
+@cache
+def forks() -> Forks:
+    return Forks()
+
+
 def ran(words: Sequence[str], cwd: Path, text: str = "") -> subprocess.CompletedProcess[str]:
     """Runs the command to its end, as `subprocess.run` does."""
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
         given.write(text.encode())
-        files = (given, out, err)
         given.seek(0)
-        fds = {number: file.fileno() for number, file in enumerate(files)}
+        fds = {number: file.fileno() for number, file in enumerate((given, out, err))}
         code = forks().reap(forks().spawn(MAIN, ["v010-adapter", *words], os.environ, fds, str(cwd)))
-        for file in files:
+        for file in (out, err):
             file.seek(0)
         return subprocess.CompletedProcess(list(words), code, out.read().decode(), err.read().decode())
-
-
-@cache
-def forks() -> Forks:
-    return Forks()
 
 
 def serve(asked: socket.socket) -> None:
@@ -117,14 +101,8 @@ def become(request: dict[str, Any], fds: list[int]) -> None:
     exec(compile(request["code"], "<forked>", "exec"), {"__name__": "__main__"})  # noqa: S102 - its trade
 
 
-def main() -> None:
-    if os.fork():
-        os._exit(0)
+if __name__ == "__main__" and not os.fork():
     for module in MODULES:
         __import__(f"adapter.{module}")
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))
-
-
-if __name__ == "__main__":
-    main()

@@ -49,21 +49,18 @@ class Daemon:
         """The process that passes for the runtime, where that is not this one."""
         self._reap = reap
         self._is_guarded = is_guarded
-        self._guard = 0
+        self.guard = 0
+        """The pid of the guard, after the registration of an adapter that was launched."""
         self.exit_code: int | None = None
-        self.log: list[str] = []
-        """The lines it has written to stderr so far."""
-        self.calls: list[Request] = []
-        """What it has asked of the runtime so far."""
-        self.replies: dict[int, Reply] = {}
-        """What it has answered so far, in the order of its answers."""
+        self.log: list[str] = []  # the lines it has written to stderr so far
+        self.calls: list[Request] = []  # what it has asked of the runtime so far
+        self.replies: dict[int, Reply] = {}  # what it has answered so far
         self._pidfd = os.pidfd_open(pid)
         self._stderr = stderr
         self._rest = b""
         self.trunk = trunk
         self.connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
-        self.configured = api.ConfigureResponse()
-        """What it has answered to Configure."""
+        self.configured = api.ConfigureResponse()  # what it has answered to Configure
 
     # ---- waiting
 
@@ -128,7 +125,7 @@ class Daemon:
         return self.exit_code
 
     def is_running(self) -> bool:
-        return self.exit_code is None and not select.select([self._pidfd], [], [], 0)[0]
+        return not select.select([self._pidfd], [], [], 0)[0]
 
     def dropped(self) -> None:
         """Waits until the daemon has closed the trunk."""
@@ -153,16 +150,12 @@ class Daemon:
         self.flush()
         return ids
 
-    def next_stream_id(self) -> int:
-        """Takes the next stream id without sending anything."""
+    def send_envelope(self, envelope: bytes) -> int:
+        """Sends a request with any content and of any length under the next stream id; returns that."""
         stream_id = self.connection.call("", "", b"")
         self.connection.data_to_send()
-        return stream_id
-
-    def send_envelope(self, envelope: bytes) -> int:
-        """Sends a request with any content under the next stream id, and returns that."""
-        stream_id = self.next_stream_id()
-        self.send_bytes(mux.frames(PLUGIN_SERVICE, ttrpc.message(stream_id, Type.REQUEST, envelope)))
+        header = ttrpc.HEADER.pack(len(envelope), stream_id, Type.REQUEST, 0)
+        self.send_bytes(mux.frames(PLUGIN_SERVICE, header + envelope))
         return stream_id
 
     def reply(self, stream_id: int) -> Reply:
@@ -211,8 +204,8 @@ class Daemon:
     def registration(self) -> api.RegisterPluginRequest:
         """Waits for the registration and accepts it."""
         request = self.request()
-        if self._is_guarded and not self._guard:
-            (self._guard,) = children_of(self.pid)
+        if self._is_guarded and not self.guard:
+            (self.guard,) = children_of(self.pid)
         assert (request.service, request.method) == (RUNTIME, "RegisterPlugin")
         self.answer(request)
         return api.RegisterPluginRequest.FromString(request.payload)
@@ -276,12 +269,6 @@ class Daemon:
     # ---- looking at the process
 
     @property
-    def guard(self) -> int:
-        """The pid of the guard, after the registration of an adapter that was launched."""
-        assert self._guard
-        return self._guard
-
-    @property
     def server(self) -> int:
         """The pid of the process that serves."""
         if not self._is_guarded:
@@ -302,7 +289,7 @@ class Daemon:
             self.signal(signal.SIGTERM)
             select.select([self._pidfd], [], [], SAFETY / 10)
         # Plugins on their way to a gate that is gone would wait for ever.
-        for root in (self.pid, self._guard):
+        for root in (self.pid, self.guard):
             if root and (root != self.pid or self.exit_code is None):
                 kill_tree(root)
         if self.runtime is not None:
@@ -311,16 +298,12 @@ class Daemon:
         if self.trunk is not None:
             self.trunk.close()
         self.until(lambda: self.exit_code is not None, "the end of a process that was killed")
-        if self._stderr >= 0:
-            self._drain()
-        os.close(self._pidfd)
-
-    def _drain(self) -> None:
-        """Reads what there is of the log; a plugin left behind must not hold us up."""
+        # A plugin left behind, which has our stderr, must not hold us up.
         while self._stderr >= 0 and select.select([self._stderr], [], [], 0)[0]:
             self._read_log()
         if self._stderr >= 0:
             os.close(self._stderr)
+        os.close(self._pidfd)
 
 
 def children_of(pid: int) -> dict[int, str]:

@@ -159,18 +159,3 @@ def test_sigterm_does_not_lose_answers_that_the_runtime_has_not_read_yet(node: N
     for call in calls:
         assert daemon.reply(call).message.startswith("plugin: bad: xxxx")
     assert daemon.ended() == 0
-
-
-def test_a_plugin_that_was_left_behind_and_prints_later_is_not_killed_by_a_closed_pipe_while_the_daemon_runs(
-    node: Node,
-) -> None:
-    gate = node.slow()
-    node.plugin("slow", f"{gate.script}; echo '{{}}' && echo done >'{node.path}/done'; echo bye >&2")
-    node.configure("slow")
-    daemon = node.launch({"onFailure": "ignore", "lateLimit": 0})
-    daemon.serves(start("ctr"), timeout=OVER)
-    gate.arrival()
-    gate.let_on()
-    daemon.logged("slow: stderr: bye")
-    daemon.logged("which was left running, has ended: exit code 0")
-    assert (node.path / "done").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import signal
 
 from google.protobuf.json_format import ParseDict
@@ -103,31 +102,6 @@ def test_a_runtime_that_does_not_read_costs_no_event_and_gets_every_answer_when_
     daemon.logged("ERROR create of container default/web/one-more (one-more): ")
     for call in calls:
         assert daemon.reply(call).message.startswith("plugin: bad: xxxx")
-    node.still_serves(daemon)
-
-
-def test_a_hundred_events_in_one_piece_are_all_served(node: Node) -> None:
-    node.configure("good")
-    daemon = node.launch()
-    calls = daemon.send_together(*(start(f"ctr-{number}") for number in range(100)))
-    assert {daemon.reply(call).code for call in calls} == {Code.OK}
-    assert sorted(node.runs()) == sorted(("create", f"ctr-{number}") for number in range(100))
-
-
-def test_a_daemon_that_has_run_out_of_descriptors_says_so_and_recovers(node: Node) -> None:
-    daemon = node.launch()
-    node.still_serves(daemon)
-    settled(daemon)
-    descriptors = daemon.descriptors()
-    hard = resource.prlimit(daemon.server, resource.RLIMIT_NOFILE)[1]
-    for spare in range(1, 8):
-        resource.prlimit(daemon.server, resource.RLIMIT_NOFILE, (len(descriptors) + spare, hard))
-        reply = daemon.call(start(f"ctr-{spare}"))
-        assert reply.message in ("", f"plugin: good: {node.bin}/good: Too many open files")
-    assert reply.code == Code.OK, "it takes seven at most"
-    resource.prlimit(daemon.server, resource.RLIMIT_NOFILE, (hard, hard))
-    settled(daemon)
-    assert (daemon.children(), daemon.descriptors()) == ({}, descriptors)
     node.still_serves(daemon)
 
 

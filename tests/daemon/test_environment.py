@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from adapter.nri import api
-from adapter.wire import Code
 
 from .harness import Node, listed, patched, start, stop
 from .process import COMMAND, Daemon
@@ -31,13 +30,6 @@ def test_a_parent_that_ignores_sigchld_does_no_harm(node: Node) -> None:
     daemon = node.spawn([sys.executable, "-c", code, COMMAND]).handshake(node.settings())
     assert "exit code 3" in daemon.call(start("ctr")).message
     assert not any("bug" in line for line in daemon.log)
-
-
-def test_children_that_are_not_its_own_are_reaped(node: Node) -> None:
-    """As those of PID 1 of a container are, which gets every orphan."""
-    daemon = node.spawn(after("/bin/true & /bin/true & :", patched())).handshake(node.settings())
-    node.still_serves(daemon)
-    daemon.until(lambda: daemon.call("CreateContainer").code == Code.OK and not daemon.children(), "no zombie")
 
 
 def test_plugins_have_the_umask_022_and_the_daemons_limit_of_descriptors_and_the_daemon_more(node: Node) -> None:

@@ -173,14 +173,3 @@ def test_a_failure_fails_the_create_by_name_and_ends_its_chain_and_spoils_no_del
         assert node.runs() == [*before, ("delete", good)]
         path.unlink(missing_ok=True)
     node.still_serves(daemon)
-
-
-def test_a_plugins_own_policy_decides_what_its_failure_means(node: Node) -> None:
-    node.plugin("bad", "exit 1")
-    node.configure("bad", "good")
-    daemon = node.launch({"plugins": {"bad": {"onFailure": "ignore", "onDeleteFailure": "fail"}}})
-    daemon.serves(start("ctr"))
-    daemon.logged("plugin: bad: no result", "exit code 1", "(tolerated)")
-    assert "results" not in node.requests("good")[0]
-    assert daemon.call(stop("ctr")).message.startswith("plugin: bad: no result ")
-    assert node.runs() == [("create", "ctr"), ("delete", "ctr")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -67,32 +66,6 @@ def test_its_lines_reach_syslog_under_its_name_and_pid(node: Node, receiver: Rec
     assert receiver.until("registered").startswith(f"<30>{head}registered with test v1.0.0: 0 pods, 0 containers")
     assert receiver.until("it is done") == f"<30>{head}loud: stderr: it is done"
     assert receiver.until("plugin: missing") == f"<27>{head}create of container default/web/ctr (ctr): {reply.message}"
-
-
-def test_as_json_they_are_for_machines_whatever_numbers_a_result_has(node: Node, receiver: Receiver) -> None:
-    daemon = launch(node, receiver.path, format="json", level="debug")
-    node.still_serves(daemon)
-    line = receiver.until("create of container default/web/proof-1 (proof-1): good: done")
-    data = json.loads(line.partition("]: ")[2])
-    assert (data["level"], data["plugin"], data["state"], data["id"]) == ("debug", "good", "create", "proof-1")
-    assert (data["request"]["id"], data["result"], data["error"]) == ("proof-1", {}, None)
-    node.plugin("counts", 'echo \'{"updates": [{"id": 5, "resources": 1.5}], "adjust": 7, "cgroupsPath": 1e400}\'')
-    node.configure("counts")
-    daemon.call(start("ctr"))
-    line = receiver.until("create of container default/web/ctr (ctr): counts: ")
-    assert json.loads(line.partition("]: ")[2])["plugin"] == "counts"
-
-
-def test_without_syslog_lines_are_kept_in_order_and_written_when_there_is_one(node: Node, path: Path) -> None:
-    node.plugin("loud", "i=0; while [ $i -lt 500 ]; do echo \"line $i\" >&2; i=$((i+1)); done; echo '{}'")
-    node.configure("loud")
-    launch(node, path).serves(start("one"), start("two"))  # a run may say 500 lines
-    receiver = Receiver(path)
-    receiver.until("line 499", times=2)  # nothing else happens meanwhile: it looks by itself
-    receiver.close()
-    said = [line.partition("loud: stderr: ")[2] for line in receiver.lines]
-    assert [line for line in said if line] == [f"line {number}" for number in range(500)] * 2
-    assert len([line for line in receiver.lines if "registered" in line]) == 1
 
 
 def test_why_it_cannot_even_start_reaches_syslog_also_if_it_is_a_bug_and_what_is_wrong_with_its_configuration(

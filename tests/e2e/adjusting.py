@@ -19,17 +19,15 @@ SETTINGS = f"""
 legacy: {{config: {CONF}, metadataPrefix: e2e.meta/, plugins: {{adjuster: {{events: {EVENTS}}}}}}}
 hooks: {{enabled: true, precreate: true}}
 """
+REFUSED = "needs NRI 0.12.0, the runtime has "
+"""What the adapter says where it does not send what would end the runtime."""
 
 
 def prepare() -> None:
     hooks.prepare()
     plugins.install(CONF, PROGRAM, first=str(STATE / "first"))
     hook = {"path": sys.executable, "args": ["python3", "-IS", str(PROGRAM), "edit"]}
-    hooks.write_precreate("edit.json", hook, {"annotations": {"pod-note": ""}})
-
-
-REFUSED = "needs NRI 0.12.0, the runtime has "
-"""What the adapter says where it does not send what would end the runtime."""
+    hooks.write_hook(hooks.HOOKS / "edit.json", hook, ["precreate"], annotations={"pod-note": ""})
 
 
 def play(cri: Cri, takes_all: bool) -> Iterator[str]:
@@ -40,10 +38,10 @@ def play(cri: Cri, takes_all: bool) -> Iterator[str]:
     pid = int(info["pid"])
     yield from _created(info["runtimeSpec"], pid)
     cri("update", "--cpu-share", "300", first)
-    yield from shares(pid, 444, "an update that the plugin changed")
+    yield from _shares(pid, 444, "an update that the plugin changed")
     second = _start(cri, SECOND, pod)
     cri("stop", "--timeout", "0", second)  # older runtimes are told with the answer to this
-    yield from shares(pid, 333, "the plugin's wish at another container's start")
+    yield from _shares(pid, 333, "the plugin's wish at another container's start")
     cri("stop", "--timeout", "0", first)
     for container in (first, second):
         cri("rm", container)
@@ -77,31 +75,30 @@ def _start(cri: Cri, name: str, pod: Sandbox) -> str:
 
 def _created(spec: dict[str, Any], pid: int) -> Iterator[str]:
     process = Path(f"/proc/{pid}")
-    environment = variables(pid)
-    for variable in ("LEGACY=plugin", "FOO=changed", "HOOK=precreate"):
-        if variable not in environment:
-            yield f"the container lacks the variable {variable}: {environment}"
-    if "FOO=bar" in environment:
-        yield "the variable that was changed is there twice"
-    for annotation in ("e2e/plugin", "e2e/hook"):
-        if spec["annotations"].get(annotation) != "yes":
-            yield f"the container lacks the annotation {annotation}"
-    if "FOO=bar" not in spec["annotations"].get("e2e.meta/adjuster.saw", ""):
-        yield "the plugin's metadata is no annotation"
-    if "Max open files            1234" not in process.joinpath("limits").read_text():
-        yield "the limit of open files is not the plugin's"
-    if " /e2e-mount ro" not in process.joinpath("mountinfo").read_text():
-        yield "the hook's mount is not there"
-    if not process.joinpath("root/dev/e2e-null").is_char_device():
-        yield "the hook's device is not there"
-    yield from shares(pid, 222, "what the plugin asked for at the creation")
+    environment, notes = variables(pid), spec["annotations"]
+    if not {"LEGACY=plugin", "FOO=changed", "HOOK=precreate"} <= {*environment} or "FOO=bar" in environment:
+        yield f"the container's variables are {environment}"
+    for what, is_so in (
+        ("the annotation of the plugin", notes.get("e2e/plugin") == "yes"),
+        ("the annotation of the hook", notes.get("e2e/hook") == "yes"),
+        ("the plugin's metadata", "FOO=bar" in notes.get("e2e.meta/adjuster.saw", "")),
+        ("the plugin's limit", "Max open files            1234" in process.joinpath("limits").read_text()),
+        ("the hook's mount", " /e2e-mount ro" in process.joinpath("mountinfo").read_text()),
+        ("the hook's device", process.joinpath("root/dev/e2e-null").is_char_device()),
+    ):
+        if not is_so:
+            yield f"the container lacks {what}"
+    yield from _shares(pid, 222, "what the plugin asked for at the creation")
 
 
-def shares(pid: int, expected: int, what: str) -> Iterator[str]:
+def _shares(pid: int, expected: int, what: str) -> Iterator[str]:
+    """What the kernel's file says: a weight with cgroup v2, as runc converts shares."""
+    if Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        expected = 1 + (expected - 2) * 9999 // 262142
     try:
-        until(lambda: _read_shares(pid) == _as_kernel(expected), "", 60)
+        until(lambda: _read_shares(pid) == expected, "", 60)
     except HarnessError:
-        yield f"{what} did not reach the cgroup: {_read_shares(pid)} instead of {_as_kernel(expected)}"
+        yield f"{what} did not reach the cgroup: {_read_shares(pid)} instead of {expected}"
 
 
 def _read_shares(pid: int) -> int:
@@ -110,10 +107,3 @@ def _read_shares(pid: int) -> int:
         if "cpu" in controllers.split(","):
             return int(Path(f"/sys/fs/cgroup/cpu{path}/cpu.shares").read_text())
     return int(Path(f"/sys/fs/cgroup{path}/cpu.weight").read_text())
-
-
-def _as_kernel(shares: int) -> int:
-    """What the kernel's file says: a weight with cgroup v2, as runc converts shares."""
-    if Path("/sys/fs/cgroup/cgroup.controllers").exists():
-        return 1 + (shares - 2) * 9999 // 262142
-    return shares

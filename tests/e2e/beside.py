@@ -10,11 +10,11 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.pod import HarnessError, until
+from tests.e2e.syslog import Syslog
 
 CONFIG = Path("/etc/nri/v010-adapter.yaml")
 COMMAND = Path(sys.executable).with_name("v010-adapter")
@@ -23,10 +23,10 @@ COMMAND = Path(sys.executable).with_name("v010-adapter")
 class Beside:
     """The process. It registers as `v010-adapter`, index 00, and logs to syslog."""
 
-    def __init__(self, program: Path, settings: str, count: Callable[[str], int]) -> None:
+    def __init__(self, program: Path, settings: str, syslog: Syslog) -> None:
         self._program = program
         self._settings = settings
-        self._count = count
+        self._syslog = syslog
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *arguments: str) -> None:
@@ -37,7 +37,7 @@ class Beside:
 
     def wait_until_registered(self, times: int = 1) -> None:
         line = f"[{self._running().pid}]: registered with"
-        until(lambda: self._count(line) >= times, f"the adapter to be registered {times} times")
+        until(lambda: self._syslog.count(line) >= times, f"the adapter to be registered {times} times")
 
     def kill(self) -> None:
         self._running().kill()
@@ -57,30 +57,30 @@ class Beside:
 class Launched:
     """The adapter that the runtime launches, by what it says in syslog."""
 
-    def __init__(self, log: Callable[[], Sequence[str]]) -> None:
-        self._log = log
+    def __init__(self, syslog: Syslog) -> None:
+        self._syslog = syslog
         self._registered = 1
 
     def kill(self) -> None:
         os.kill(self._servers()[-1], signal.SIGKILL)
 
     def wait_until_registered(self) -> None:
+        """Waits until as many processes have been registered as there were before, and one more."""
         self._registered += 1
-        until(
-            lambda: len(self._servers()) >= self._registered, f"the adapter to be registered {self._registered} times"
-        )
+        until(lambda: len(self._servers()) >= self._registered, f"{self._registered} adapters to be registered")
 
     def wait_until_registered_or_held_back(self) -> None:
         """Waits until one more process has been registered, or says that the runtime keeps it waiting."""
         before = len(self._servers())
         text = "the runtime has not configured and synchronized the adapter yet"
-        until(lambda: len(self._servers()) > before or any(text in line for line in self._log()), "the adapter to join")
+        until(lambda: len(self._servers()) > before or self._syslog.has(text), "the adapter to join")
 
     def _servers(self) -> list[int]:
-        return [int(found[1]) for line in self._log() if (found := re.search(r"\[(\d+)\]: registered with", line))]
+        lines = self._syslog.lines
+        return [int(found[1]) for line in lines if (found := re.search(r"\[(\d+)\]: registered with", line))]
 
 
-def status(*options: str) -> dict[str, Any]:
+def status() -> dict[str, Any]:
     """Returns what the adapter that serves the events tells of itself; empty while there is none."""
-    told = subprocess.run([COMMAND, "status", "-o", "json", *options], capture_output=True, text=True, check=False)
+    told = subprocess.run([COMMAND, "status", "-o", "json"], capture_output=True, text=True, check=False)
     return next((adapter for adapter in json.loads(told.stdout)["adapters"] if adapter.get("owner")), {})

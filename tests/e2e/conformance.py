@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.daemon.process import children_of
 from tests.e2e import plugins
-from tests.e2e.adjusting import shares
-from tests.e2e.beside import COMMAND, Beside, status
-from tests.e2e.conformer import EVENTS, REFUSAL, SHARES
+from tests.e2e.beside import Beside, status
+from tests.e2e.conformer import EVENTS, REFUSAL
 from tests.e2e.gate import Gate
 from tests.e2e.pod import STATE, Cri, HarnessError, until
 from tests.e2e.runtimes import Crio, Runtime
@@ -35,48 +33,23 @@ def prepare(runtime: Runtime) -> None:
     plugins.install(CONF, PROGRAM, str(FOLDER))
 
 
-class Node:
-    def __init__(self, runtime: Runtime, cri: Cri, adapter: Beside) -> None:
-        self.runtime = runtime
-        self.cri = cri
-        self.adapter = adapter
-        self.pod = cri.run_pod()
-
-    def create(self, name: str) -> str:
-        return self.cri.create(self.pod, name)
-
-    def end(self, id_: str) -> None:
-        self.cri("stop", "--timeout", "0", id_)
-        until(lambda: "StopContainer" in events(id_), "the container's StopContainer event")
-        self.cri("rm", id_)
-
-    @property
-    def has(self) -> set[str]:
-        return {*self.cri("pods", "-q").split(), *self.cri("ps", "-a", "-q").split()}
-
-    @property
-    def owed(self) -> int:
-        """How many pods and containers the adapter owes a delete."""
-        return int(status()["owed"])
-
-
-def play(runtime: Runtime, cri: Cri, adapters: Sequence[Beside]) -> Iterator[str]:
-    """Plays the scenarios with two adapters of one name; yields, in sentences, what differs from the documentation."""
-    node = Node(runtime, cri, adapters[0])
-    other = _created_during_synchronize(node)
-    yield from _refused(node, "CreateContainer", lambda: node.create("c2"))
-    yield from _refused(node, "RunPodSandbox", lambda: node.cri.run_pod("p2").id)
-    yield from _updates_of_another(node, other)
-    if runtime.takes_every_adjustment:
-        yield from _refused_registration()
-    third = yield from _served_by_two(node, adapters)
-    node.end(other)
-    node.cri.end_pod(node.pod.id)
+def play(cri: Cri, adapter: Beside, runtime: Runtime) -> Iterator[str]:
+    """Plays the scenarios; yields, in sentences, what differs from the documentation."""
+    pod = cri.run_pod()
+    container = _created_during_synchronize(runtime, adapter, lambda: cri.create(pod))
+    cri("start", container)
+    cri("update", "--cpu-share", "299", container)
+    yield from _refused(cri, runtime, "CreateContainer", lambda: cri.create(pod, "c2"))
+    cri("rm", cri.create(pod, "c2"))
+    yield from _refused(cri, runtime, "RunPodSandbox", lambda: cri.run_pod("p2").id)
+    cri.end_pod(cri.run_pod("p2").id)
+    cri("stop", "--timeout", "0", container)
+    until(lambda: "StopContainer" in events(container), "the container's StopContainer event")
+    cri("rm", container)
+    cri.end_pod(pod.id)
     may_miss = isinstance(runtime, Crio)  # which goes on with the creation when the adapter has only just answered
-    for what, id_, missed in (("created during Synchronize", other, may_miss), ("served by two adapters", third, 0)):
-        if events(id_) not in (LIFE, LIFE[missed:]):
-            yield f"the events of the container {what}: {', '.join(events(id_))}"
-    adapters[1].end()
+    if events(container) not in (LIFE, LIFE[may_miss:]):
+        yield f"the events of the container created during Synchronize: {', '.join(events(container))}"
 
 
 def events(id_: str) -> list[str]:
@@ -89,32 +62,34 @@ def _lines() -> list[list[str]]:
     return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def _created_during_synchronize(node: Node) -> str:
+def _created_during_synchronize(runtime: Runtime, adapter: Beside, create: Callable[[], str]) -> str:
     """Creates a container while the runtime waits for the adapter's answer to Synchronize; it is told of it."""
     socket = STATE / "gate.sock"
     gate = Gate(socket)
+
+    def creations() -> int:
+        text = runtime.log.read_text(errors="replace")
+        return sum(text.count(begins) for begins in CREATION)
+
     with ThreadPoolExecutor(2) as pool:
-        joins = pool.submit(node.adapter.start, "-socket", str(socket))
+        joins = pool.submit(adapter.start, "-socket", str(socket))
         until(gate.holds.is_set, "the answer to Synchronize")
-        before = _creations(node.runtime)
-        created = pool.submit(node.create, "c1")
-        until(lambda: _creations(node.runtime) > before, "the runtime to begin a creation")
+        before = creations()
+        created = pool.submit(create)
+        until(lambda: creations() > before, "the runtime to begin a creation")
         gate.open()
         joins.result()
-    container = created.result()
-    node.cri("start", container)
-    node.cri("update", "--cpu-share", "299", container)
-    return container
+    return created.result()
 
 
-def _creations(runtime: Runtime) -> int:
-    text = runtime.log.read_text(errors="replace")
-    return sum(text.count(begins) for begins in CREATION)
+def _refused(cri: Cri, runtime: Runtime, event: str, create: Callable[[], str]) -> Iterator[str]:
+    """Lets the plugin refuse a creation, which leaves nothing behind."""
 
+    def left() -> tuple[set[str], int]:
+        """The pods and containers, and how many of them the adapter owes a delete."""
+        return {*cri("pods", "-q").split(), *cri("ps", "-a", "-q").split()}, int(status()["owed"])
 
-def _refused(node: Node, event: str, create: Callable[[], str]) -> Iterator[str]:
-    """Lets the plugin refuse a creation, which leaves nothing behind, and tries it again."""
-    before = node.has, node.owed
+    before = left()
     (FOLDER / "refuse").write_text(event)
     try:
         create()
@@ -124,26 +99,16 @@ def _refused(node: Node, event: str, create: Callable[[], str]) -> Iterator[str]
             yield f"the plugin has refused {event}, and the runtime says: {error}"
     (FOLDER / "refuse").unlink()
     refused = next(id_ for id_, of_id in reversed(_lines()) if of_id == event)
-    expected = [event, *_ends(event, is_told=node.runtime.tells_end_of_refused)]
+    expected = [event, "StopPodSandbox", "RemovePodSandbox"]
+    if event == "CreateContainer":  # where its end is not told, the adapter runs the delete by itself
+        expected = [event, "StopContainer", *(["RemoveContainer"] if runtime.tells_end_of_refused else [])]
     until(lambda: len(events(refused)) >= len(expected), f"the events after a refused {event}")
     if events(refused) != expected:
         yield f"the events of what was refused: {', '.join(events(refused))}"
-    if event == "RunPodSandbox" and node.runtime.leaves_refused_pods:
+    if event == "RunPodSandbox" and runtime.leaves_refused_pods:
         _end_processes(refused)
-    if (node.has, node.owed) != before:
-        yield f"a refused {event} has left behind: {node.has - before[0]}, deletes owed {before[1]}, now {node.owed}"
-    again = create()
-    if event == "CreateContainer":
-        node.cri("rm", again)
-    else:
-        node.cri.end_pod(again)
-
-
-def _ends(event: str, *, is_told: bool) -> list[str]:
-    """The events after a refused one. Where a container's are not told, the adapter runs the delete by itself."""
-    if event == "RunPodSandbox":
-        return ["StopPodSandbox", "RemovePodSandbox"]
-    return ["StopContainer", "RemoveContainer"] if is_told else ["StopContainer"]
+    if (after := left()) != before:
+        yield f"a refused {event} has left behind: {after}, before there was {before}"
 
 
 def _end_processes(pod: str) -> None:
@@ -151,46 +116,3 @@ def _end_processes(pod: str) -> None:
     [shim] = [int(file.parent.name) for file in Path("/proc").glob("[0-9]*/cmdline") if pod in file.read_text()]
     for pid in [*children_of(shim), shim]:
         os.kill(pid, signal.SIGKILL)
-
-
-def _updates_of_another(node: Node, other: str) -> Iterator[str]:
-    """Each event of a container asks for CPU shares of another one: now or with the next answer that can carry them."""
-    pid = node.cri.pid("inspect", other)
-    (FOLDER / "other").write_text(other)
-    container = node.create("c3")
-    at_once = node.runtime.takes_updates_at_any_time
-    yield from shares(pid, SHARES["PostCreateContainer" if at_once else "CreateContainer"], "what a creation asks for")
-    node.cri("start", container)
-    yield from shares(pid, SHARES["PostStartContainer" if at_once else "CreateContainer"], "what a start asks for")
-    node.cri("update", "--cpu-share", "299", container)
-    yield from shares(pid, SHARES["PostUpdateContainer" if at_once else "UpdateContainer"], "what an update asks for")
-    node.cri("stop", "--timeout", "0", container)
-    yield from shares(pid, SHARES["StopContainer"], "what a stop asks for")
-    node.cri("rm", container)
-    yield from shares(pid, SHARES["RemoveContainer" if at_once else "StopContainer"], "what a removal asks for")
-    (FOLDER / "other").unlink()
-    if events(container) != LIFE:
-        yield f"the events of a container: {', '.join(events(container))}"
-
-
-def _refused_registration() -> Iterator[str]:
-    """Since NRI 0.12 runtimes refuse some names: the adapter ends with the runtime's reason, no other is disturbed."""
-    settings = FOLDER / "none.yaml"
-    settings.touch()
-    line = [str(COMMAND), "-idx", "00", "-name", "two words", "-config", str(settings)]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=90, check=False)
-    if done.returncode != 1 or "the runtime refused plugin 00-two words: " not in done.stderr:
-        yield f"refused by the runtime, the adapter ends with {done.returncode}: {done.stderr}"
-
-
-def _served_by_two(node: Node, adapters: Sequence[Beside]) -> Generator[str, None, str]:
-    owed = node.owed
-    adapters[1].start()
-    container = node.create("c4")
-    node.cri("start", container)
-    node.cri("update", "--cpu-share", "299", container)
-    adapters[0].kill()
-    node.end(container)
-    if node.owed != owed:
-        yield f"the second adapter owes {node.owed} deletes, not {owed}"
-    return container

@@ -1,8 +1,4 @@
-"""The legacy plugin of the conformance scenarios: it notes every event, and does what files in its folder ask for.
-
-`refuse` names the event that it refuses; `other` has the id of a container whose CPU shares it asks for at each event
-of another one.
-"""
+"""The legacy plugin of the conformance scenarios: it notes every event; a file `refuse` names the one it refuses."""
 
 import json
 import sys
@@ -15,7 +11,6 @@ EVENTS = (
 )
 # fmt: on
 """The events that all runtimes know, in the order of a life."""
-SHARES = {event: 300 + number for number, event in enumerate(EVENTS)}  # what the plugin asks for at each event
 REFUSAL = "refused for once"
 
 
@@ -28,16 +23,10 @@ def event_of(request: dict[str, str]) -> str:
 
 def main(folder: Path) -> None:
     request = json.load(sys.stdin)
-    event = event_of(request)
+    event, refuse = event_of(request), folder / "refuse"
     with (folder / "events").open("a") as events:
         print(request["id"], event, file=events)
-    refuse, other = ((folder / name).read_text() if (folder / name).exists() else "" for name in ("refuse", "other"))
-    if event == refuse:
-        print(json.dumps({"error": REFUSAL}))
-    elif other in ("", request["id"]):
-        print("{}")
-    else:
-        print(json.dumps({"updates": [{"id": other, "resources": {"cpu": {"shares": SHARES[event]}}}]}))
+    print(json.dumps({"error": REFUSAL} if refuse.exists() and refuse.read_text() == event else {}))
 
 
 if __name__ == "__main__":

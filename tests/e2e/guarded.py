@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.e2e.beside import Launched
 from tests.e2e.pod import CONTAINER, STATE, UNHURRIED, Cri, until
-from tests.e2e.rejoining import Calls, Pods, burst, judge, ran
+from tests.e2e.rejoining import Calls, Pods, burst, finish, has_run
 from tests.e2e.runtimes import Runtime
 
 PODS = 20
@@ -39,7 +39,10 @@ def play(cri: Cri, adapter: Launched, runtime: Runtime, calls: Calls) -> Iterato
     adapter.wait_until_registered()
     _join_during_a_grace_period(cri, pods, adapter)
     pods.end("ends-soon")  # not before a kill: a delete that is under way then may run twice
-    _be_late(pods, calls)
+    SLOW.touch()
+    pods.start("waits-for-nobody")  # the chains of its creates go on behind the answers
+    SLOW.unlink()
+    until(lambda: has_run(calls, "create", pods.ids["waits-for-nobody"]), "the late creates")
     runtime.stop()
     runtime.start()
     adapter.wait_until_registered()
@@ -50,9 +53,7 @@ def play(cri: Cri, adapter: Launched, runtime: Runtime, calls: Calls) -> Iterato
     pods.start("starts-after-the-runtime")
     with ThreadPoolExecutor(len(names)) as pool:
         list(pool.map(pods.end, list(pods.running)))
-    created = {call.request["id"] for call in calls()["witness"] if call.key[0] == "create"}
-    until(lambda: ran(calls, "delete", created), "the deletes of all pods")
-    yield from judge(calls(), pods, names)
+    yield from finish(calls, pods, names)
 
 
 def _join_during_a_grace_period(cri: Cri, pods: Pods, adapter: Launched) -> None:
@@ -67,11 +68,3 @@ def _join_during_a_grace_period(cri: Cri, pods: Pods, adapter: Launched) -> None
         os.kill(pid, signal.SIGKILL)
         stop.result()
     adapter.wait_until_registered()
-
-
-def _be_late(pods: Pods, calls: Calls) -> None:
-    """Starts a pod while a plugin is late; the chains of creates go on behind the answers."""
-    SLOW.touch()
-    pods.start("waits-for-nobody")
-    SLOW.unlink()
-    until(lambda: ran(calls, "create", pods.ids["waits-for-nobody"]), "the late creates")

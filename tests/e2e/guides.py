@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.e2e import build, hooks
 from tests.e2e.checks import Json
 from tests.e2e.pod import STATE, HarnessError, until
-from tests.e2e.rejoining import Calls, Pods, ran
+from tests.e2e.rejoining import Calls, Pods, has_run
 from tests.e2e.runtimes import PATH, Containerd, Runtime
 from tests.peers.build import peer
 from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS
@@ -93,7 +93,7 @@ class Node:
         """
         self.end()
         containers = {name: ids[1] for name, ids in self.pods.ids.items()}
-        until(lambda: ran(self.calls, "delete", set(containers.values())), "the deletes of all containers")
+        until(lambda: has_run(self.calls, "delete", set(containers.values())), "the deletes of all containers")
         for plugin, of_plugin in self.calls().items():
             count = Counter((call.request["id"], call.key[0]) for call in of_plugin)
             for name, id_ in containers.items():

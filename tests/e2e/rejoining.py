@@ -47,7 +47,7 @@ def play(cri: Cri, adapter: Beside, runtime: Runtime, calls: Calls) -> Iterator[
     pods.end("ends-unseen")
     pods.start(UNSEEN)
     adapter.start()
-    until(lambda: ran(calls, "delete", pods.ids["ends-unseen"]), "the deletes of a pod that has ended unseen")
+    until(lambda: has_run(calls, "delete", pods.ids["ends-unseen"]), "the deletes of a pod that has ended unseen")
     runtime.kill()
     runtime.start()
     adapter.wait_until_registered(2)
@@ -62,9 +62,7 @@ def play(cri: Cri, adapter: Beside, runtime: Runtime, calls: Calls) -> Iterator[
     adapter.start()
     for name in list(pods.running):
         pods.end(name)
-    created = {call.request["id"] for call in calls()["witness"] if call.key[0] == "create"}
-    until(lambda: ran(calls, "delete", created), "the deletes of all pods")
-    yield from judge(calls(), pods, BURST)
+    yield from finish(calls, pods, BURST)
 
 
 def burst(pods: Pods, names: Sequence[str], calls: Calls, kill: Callable[[], None]) -> None:
@@ -78,13 +76,16 @@ def burst(pods: Pods, names: Sequence[str], calls: Calls, kill: Callable[[], Non
             start.result()
 
 
-def ran(calls: Calls, state: str, ids: tuple[str, ...] | set[str]) -> bool:
+def has_run(calls: Calls, state: str, ids: tuple[str, ...] | set[str]) -> bool:
     """Whether the last plugin of the chain has run in this state for these ids."""
     return {*ids} <= {call.request["id"] for call in calls()["witness"] if call.key[0] == state}
 
 
-def judge(calls: dict[str, list[Call]], pods: Pods, burst: Sequence[str]) -> Iterator[str]:
-    for plugin, of_plugin in calls.items():
+def finish(calls: Calls, pods: Pods, burst: Sequence[str]) -> Iterator[str]:
+    """Waits for the deletes of all pods; yields, in sentences, where plugins have not had one create and one delete."""
+    created = {call.request["id"] for call in calls()["witness"] if call.key[0] == "create"}
+    until(lambda: has_run(calls, "delete", created), "the deletes of all pods")
+    for plugin, of_plugin in calls().items():
         count = Counter((call.request["id"], call.key[0]) for call in of_plugin)
         for name, ids in pods.ids.items():
             right = {(0, 0)} if name == UNSEEN else {(1, 1)}

@@ -14,14 +14,9 @@ from tests.e2e.pod import IMAGE, STATE, UNHURRIED, Cri, HarnessError, command, u
 
 OLDEST, NEWEST = "containerd-1.7.35", "containerd-2.4.2"
 ONLY = {
-    "required": (
-        "containerd-2.2.1",
-        "containerd-2.3.4",
-        NEWEST,
-        "cri-o-1.36.3",
-    ),  # NRI's default validator can be configured
+    # NRI's default validator can be configured.
+    "required": ("containerd-2.2.1", "containerd-2.3.4", NEWEST, "cri-o-1.36.3"),
     **dict.fromkeys(("rejoining", "guarded", "from-adapter", "from-1.6"), (OLDEST, NEWEST)),
-    "standby": (OLDEST, NEWEST, "cri-o-1.34.0", "cri-o-1.36.3"),
     **dict.fromkeys(("installing", "from-injector"), (NEWEST,)),
     "from-cri-o": ("cri-o-1.34.0",),
     "docker": (),
@@ -44,8 +39,6 @@ class Runtime:
     leaves_refused_pods = False  # whether the processes of a pod go on whose creation a plugin has refused
     # Whether plugins are told the end of a container whose creation a plugin has refused.
     tells_end_of_refused = True
-    # Whether its NRI is later than 0.12.0; updates that are not part of an answer can stop older ones for ever.
-    takes_updates_at_any_time = False
     # How long it waits for a plugin's answer. With a minute, a busy machine may stand still meanwhile.
     request_timeout = "2s"
     more_config = ""  # text that a run adds to the configuration
@@ -107,20 +100,20 @@ class Runtime:
         return self.process is not None and self.process.poll() is not None
 
     def stop(self) -> None:
-        if self.process is None or self.died():
-            raise HarnessError(f"{self.name} is not running any more")
-        self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(60)
+            self._end(signal.SIGTERM)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            self._end(signal.SIGKILL)
             raise HarnessError(f"{self.name} did not end within 60 s of SIGTERM") from None
 
     def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
         if self.process is None or self.died():
             raise HarnessError(f"{self.name} is not running any more")
-        self.process.kill()
-        self.process.wait()
+        self.process.send_signal(how)
+        self.process.wait(60)
 
     def last_words(self) -> list[str]:
         return self.log.read_text(errors="replace").splitlines()[-10:] if self.log.exists() else []
@@ -141,7 +134,6 @@ class Containerd(Runtime):
         self.is_1 = recipe.version.startswith("v1.")
         self.takes_every_adjustment = not self.is_1 and recipe.version >= "v2.3"
         self.leaves_refused_pods = "v2.0" <= recipe.version < "v2.3"
-        self.takes_updates_at_any_time = not self.is_1 and recipe.version >= "v2.4"
         self.template = "containerd-1.x.toml" if self.is_1 else "containerd-2.x.toml"
 
     def serves_sandboxes_itself(self, conf: Path) -> bool:

@@ -13,13 +13,12 @@ import shlex
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e import adjusting, build, conformance, docker, guarded, guides, hooks, rejoining, required, standby
+from tests.e2e import adjusting, build, conformance, docker, guarded, guides, hooks, rejoining, required
 from tests.e2e.beside import Beside, Launched
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
@@ -29,23 +28,27 @@ from tests.peers.build import peer
 
 ALL: list[Runtime] = [
     *(Containerd(build.containerd(version)) for version in ("1.7.35", "2.0.14", "2.2.1", "2.3.4", "2.4.2")),
-    Crio(build.crio("1.34.0")),
-    Crio(build.crio("1.36.3")),
+    *(Crio(build.crio(version)) for version in ("1.34.0", "1.36.3")),
     docker.Docker(build.dockerd("v2.0.0-beta.24")),
 ]
 REPOSITORY = Path(__file__).resolve().parents[2]
 ADAPTER = Path(os.environ.get("E2E_ADAPTER") or REPOSITORY / ".venv/bin/v010-adapter")
-SETUPS = {"etc": Path("/etc/nri/conf.json"), "own": Path("/etc/nri/legacy/conf.json"), "hooks": hooks.HOOKS}
-SETUPS |= {"adjusting": adjusting.PROGRAM.relative_to(REPOSITORY), "required": Path("required_plugins")}
-SETUPS |= {"rejoining": Path("/etc/nri/rejoining/conf.json"), "guarded": Path("/etc/nri/guarded/conf.json")}
-SETUPS["standby"] = Path("docs/stand-by.md")
-SETUPS["conformance"] = conformance.PROGRAM.relative_to(REPOSITORY)
-SETUPS["docker"] = docker.PROGRAM.relative_to(REPOSITORY)
-SETUPS |= {guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()}
+SETUPS = {
+    "etc": Path("/etc/nri/conf.json"),
+    "own": Path("/etc/nri/legacy/conf.json"),
+    "hooks": hooks.HOOKS,
+    "adjusting": adjusting.PROGRAM.relative_to(REPOSITORY),
+    "required": Path("required_plugins"),
+    "rejoining": Path("/etc/nri/rejoining/conf.json"),
+    "guarded": Path("/etc/nri/guarded/conf.json"),
+    "conformance": conformance.PROGRAM.relative_to(REPOSITORY),
+    "docker": docker.PROGRAM.relative_to(REPOSITORY),
+    **{guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()},
+}
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or no
 legacy plugins, but hooks; or a plugin and a hook that adjust containers; or none, but a runtime that requires the
 adapter. Or legacy plugins, while the adapter, beside the runtime or launched by it, and the runtime are killed and come
-back. Or programs that stand by. Or what a migration guide starts from.
+back. Or what a migration guide starts from.
 """
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
@@ -74,17 +77,12 @@ def isolate() -> None:
             command("mount", "--bind", "/dev/null", str(program))
 
 
-def install(conf: Path) -> str:
-    """Installs the adapter, the recorder and two legacy plugins as an administrator does; returns conf.json's text."""
-    plugins, drop_ins = LAUNCHED.parent, Path("/etc/nri/conf.d")
-    for folder in (plugins, drop_ins):
+def install(settings: str) -> None:
+    """Installs the adapter as an administrator does, and its settings."""
+    for folder in (LAUNCHED.parent, Path("/etc/nri/conf.d")):
         folder.mkdir(parents=True, exist_ok=True)
     LAUNCHED.symlink_to(ADAPTER)
-    (plugins / "99-recorder").symlink_to(peer("recorder"))
-    (drop_ins / "99-recorder.conf").write_text(str(EVENTS))
-    settings = STATE_SETTINGS + (f"legacy: {{config: {conf}}}\n" if conf != SETUPS["etc"] else "")
-    (drop_ins / f"{LAUNCHED.name}.conf").write_text(settings)
-    return install_legacy(conf)
+    Path(f"/etc/nri/conf.d/{LAUNCHED.name}.conf").write_text(STATE_SETTINGS + settings)
 
 
 def install_legacy(conf: Path, *more: tuple[str, str]) -> str:
@@ -107,27 +105,24 @@ def processes() -> dict[int, str]:
     """The command lines of all processes of the run but the harness itself and those that only wait to be reaped."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
-        try:
+        with suppress(OSError):
             line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-        except OSError:
-            continue
-        if line and int(entry.name) not in (1, os.getpid()):  # a zombie has no command line any more
-            found[int(entry.name)] = line
+            if line and int(entry.name) not in (1, os.getpid()):  # a zombie has no command line any more
+                found[int(entry.name)] = line
     return found
 
 
 def leave_nothing() -> list[str]:
     """Waits until nothing of the runtime is left; kills and returns what does not go by itself."""
+    left: dict[int, str] = {}
     try:
         until(lambda: not processes(), "the processes of the runtime to end", 60)
     except HarnessError:
         left = processes()
         for pid in left:
             os.kill(pid, signal.SIGKILL)
-        return list(left.values())
-    finally:
-        remove_cgroups()
-    return []
+    remove_cgroups()
+    return list(left.values())
 
 
 def remove_cgroups() -> None:
@@ -139,24 +134,6 @@ def remove_cgroups() -> None:
                 folder.rmdir()
 
 
-def events() -> list[dict[str, object]]:
-    return [json.loads(line) for line in EVENTS.read_text().splitlines()] if EVENTS.exists() else []
-
-
-def happened(event: str) -> bool:
-    return any(recorded["event"] == event for recorded in events())
-
-
-def play(runtime: Runtime, evidence: Evidence) -> None:
-    cri = runtime.start()
-    until(lambda: happened("Synchronize"), "the recorder to be registered")
-    evidence.pod = cri.live_and_die(lambda: happened("StopContainer"))
-    until(lambda: happened("RemovePodSandbox"), "the pod's RemovePodSandbox event")
-    evidence.adapter_alive = any(str(LAUNCHED) in line for line in processes().values())
-    evidence.runtime_log = runtime.log.read_text(errors="replace")  # at its end it says goodbye to its plugins
-    runtime.stop()
-
-
 class Run(NamedTuple):
     """A run with the adapter as the only NRI plugin."""
 
@@ -165,52 +142,44 @@ class Run(NamedTuple):
     play: Callable[[Runtime, Syslog], Iterator[str]]
     """Starts the runtime; yields what is wrong."""
     expected: Callable[[Runtime], Sequence[str]] = lambda _: ()  # texts of errors in the log that are faults of the run
-    afterwards: Callable[[], Iterable[str]] = tuple  # yields what is wrong when everything has ended
 
 
-def launched(settings: str, play: Callable[[Runtime, Cri, Syslog], Iterator[str]]) -> Callable[..., Iterator[str]]:
+def launched(settings: str, play: Callable[[Runtime, Cri, Launched], Iterator[str]]) -> Callable[..., Iterator[str]]:
     def whole(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
         # CRI-O has hooks of its own in another directory, so there the adapter is told to inject its own.
         own = "hooks: {enabled: true}\n" if runtime.injects_hooks and "hooks:" not in settings else ""
-        install_alone(own + settings)
+        install(own + settings)
         cri = runtime.start()
         until(lambda: syslog.has("registered with"), "the adapter to be registered")
-        yield from play(runtime, cri, syslog)
+        yield from play(runtime, cri, Launched(syslog))
 
     return whole
 
 
-def beside(settings: str, play: Callable[[Runtime, Cri, Beside], Iterator[str]]) -> Callable[..., Iterator[str]]:
+def beside(
+    settings: str, play: Callable[[Cri, Beside, Runtime], Iterator[str]], *, is_started: bool = True
+) -> Callable[..., Iterator[str]]:
+    """The play starts the adapter itself unless it `is_started`."""
+
     def whole(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
         cri = runtime.start()
-        adapter = Beside(ADAPTER, STATE_SETTINGS + settings, syslog.count)
-        adapter.start()
-        yield from play(runtime, cri, adapter)
+        adapter = Beside(ADAPTER, STATE_SETTINGS + settings, syslog)
+        if is_started:
+            adapter.start()
+        yield from play(cri, adapter, runtime)
         adapter.end()
 
     return whole
-
-
-def install_alone(settings: str) -> None:
-    LAUNCHED.parent.mkdir(parents=True, exist_ok=True)
-    LAUNCHED.symlink_to(ADAPTER)
-    Path("/etc/nri/conf.d").mkdir()
-    Path(f"/etc/nri/conf.d/{LAUNCHED.name}.conf").write_text(STATE_SETTINGS + settings)
 
 
 def require_adapter(runtime: Runtime) -> None:
     runtime.more_config = required.CRIO if isinstance(runtime, Crio) else required.CONTAINERD
 
 
-def play_conformance(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
-    adapters = [Beside(ADAPTER, STATE_SETTINGS + conformance.SETTINGS, syslog.count) for _ in range(2)]
-    yield from conformance.play(runtime, runtime.start(), adapters)
-
-
 def play_docker(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
     """Docker has no CRI."""
     assert isinstance(runtime, docker.Docker)
-    install_alone(docker.SETTINGS)
+    install(docker.SETTINGS)
     runtime.start_without_cri()
     until(lambda: syslog.has("registered with"), "the adapter to be registered")
     yield from docker.play()
@@ -229,7 +198,7 @@ def of_guide(guide: str) -> Run:
 
 RUNS = {
     "hooks": Run(
-        "hooks of eight containers, one of them a security agent's",
+        "hooks of six containers",
         lambda _: hooks.prepare(),
         launched("", lambda _, cri, __: hooks.play(cri)),
     ),
@@ -237,25 +206,25 @@ RUNS = {
         "a plugin and a precreate hook that adjust containers",
         lambda _: adjusting.prepare(),
         launched(adjusting.SETTINGS, lambda of, cri, _: adjusting.play(cri, of.takes_every_adjustment)),
-        expected=lambda runtime: () if runtime.takes_every_adjustment else (adjusting.REFUSED,),
+        lambda runtime: () if runtime.takes_every_adjustment else (adjusting.REFUSED,),
     ),
     "required": Run(
         "containers with and without the adapter that is required",
         require_adapter,
-        beside("", lambda _, cri, adapter: required.play(cri, adapter)),
+        beside("", lambda cri, adapter, _: required.play(cri, adapter)),
     ),
     "conformance": Run(
         "the scenarios of runtimes' own suites",
         conformance.prepare,
-        play_conformance,
-        expected=lambda _: (conformance.REFUSED,),
+        beside(conformance.SETTINGS, conformance.play, is_started=False),
+        lambda _: (conformance.REFUSED,),
     ),
     "rejoining": Run(
         "pods while the adapter and the runtime are killed",
         lambda _: install_legacy(SETUPS["rejoining"]),
         beside(
             f"legacy: {{config: {SETUPS['rejoining']}}}\n",
-            lambda runtime, cri, adapter: rejoining.play(cri, adapter, runtime, calls),
+            lambda cri, adapter, runtime: rejoining.play(cri, adapter, runtime, calls),
         ),
     ),
     "guarded": Run(
@@ -263,67 +232,67 @@ RUNS = {
         lambda _: install_legacy(SETUPS["guarded"], ("sleeper", guarded.SLEEPER)),
         launched(
             guarded.SETTINGS % SETUPS["guarded"],
-            lambda runtime, cri, syslog: guarded.play(cri, Launched(lambda: syslog.lines), runtime, calls),
+            lambda runtime, cri, adapter: guarded.play(cri, adapter, runtime, calls),
         ),
-        expected=lambda _: guarded.EXPECTED,
-    ),
-    "standby": Run(
-        "plugins and a hook that stand by",
-        standby.prepare,
-        launched(standby.SETTINGS, lambda _, cri, syslog: standby.play(cri, Launched(lambda: syslog.lines), syslog)),
-        expected=lambda _: (standby.KILLED,),
-        afterwards=standby.left_behind,
+        lambda _: guarded.EXPECTED,
     ),
     "docker": Run(
         "containers that a plugin adjusts, or fails",
         lambda _: docker.prepare(),
         play_docker,
-        expected=lambda _: (docker.REFUSED,),
+        lambda _: (docker.REFUSED,),
     ),
     **{guide: of_guide(guide) for guide in guides.GUIDES},
 }
 
 
 def run_alone(runtime: Runtime, setup: str) -> dict[str, object]:
-    isolate()
-    run = RUNS[setup]
+    run, syslog = RUNS[setup], Syslog()
     run.prepare(runtime)
-    findings = [*found(runtime, setup, partial(run.play, runtime)), *run.afterwards()]
-    expected = run.expected(runtime)
-    return {"ran": run.ran, "findings": [one for one in findings if not any(text in one for text in expected)]}
-
-
-def found(runtime: Runtime, setup: str, play: Callable[[Syslog], Iterator[str]]) -> list[str]:
-    """Plays a run and ends the runtime; returns what was found wrong."""
-    syslog = Syslog()
     try:
-        findings = list(play(syslog))
+        findings = list(run.play(runtime, syslog))
         runtime.stop()
     except HarnessError as error:
         findings = [str(error), *runtime.last_words()]
     findings += [f"left behind: {process}" for process in leave_nothing()]
     log = syslog.close()
-    keep(f"{runtime.name}-{setup}", [runtime.log, CALLS, DUMPS, standby.RUNS, *STATE.glob("states-*")], log)
-    return [*findings, *errors(log)]
+    keep(f"{runtime.name}-{setup}", [runtime.log, CALLS, DUMPS, *STATE.glob("states-*")], log)
+    findings, expected = [*findings, *errors(log)], run.expected(runtime)
+    return {"ran": run.ran, "findings": [one for one in findings if not any(text in one for text in expected)]}
 
 
-def run(runtime: Runtime, setup: str) -> dict[str, object]:
-    isolate()
-    conf = SETUPS[setup]
-    syslog = Syslog()
-    left = runtime.serves_sandboxes_itself(conf)
-    evidence = Evidence(runtime.name, runtime.pods_have_a_process, runtime.tells_pids, left, install(conf))
+def run_with_recorder(runtime: Runtime, setup: str) -> dict[str, object]:
+    """A pod lives and dies; a second NRI plugin records what the runtime tells."""
+    conf, syslog = SETUPS[setup], Syslog()
+    install(f"legacy: {{config: {conf}}}\n" if setup != "etc" else "")
+    (LAUNCHED.parent / "99-recorder").symlink_to(peer("recorder"))
+    Path("/etc/nri/conf.d/99-recorder.conf").write_text(str(EVENTS))
+    evidence = Evidence(runtime, runtime.serves_sandboxes_itself(conf), install_legacy(conf))
     findings = []
     try:
-        play(runtime, evidence)
+        cri = runtime.start()
+        until(lambda: happened("Synchronize"), "the recorder to be registered")
+        evidence.pod = cri.live_and_die(lambda: happened("StopContainer"))
+        until(lambda: happened("RemovePodSandbox"), "the pod's RemovePodSandbox event")
+        evidence.adapter_alive = any(str(LAUNCHED) in line for line in processes().values())
+        evidence.runtime_log = runtime.log.read_text(errors="replace")  # at its end it says goodbye to its plugins
+        runtime.stop()
     except HarnessError as error:
         findings = [str(error), *runtime.last_words()]
-    evidence.leftovers = leave_nothing()
-    evidence.events = events()
-    evidence.log = syslog.close()
-    evidence.calls = calls()
+    evidence.leftovers, evidence.events = leave_nothing(), events()
+    evidence.log, evidence.calls = syslog.close(), calls()
     keep(f"{runtime.name}-{setup}", [EVENTS, CALLS, DUMPS, runtime.log], evidence.log)
-    return {"ran": ran(evidence), "findings": findings + judge(evidence)}
+    callers = Counter("runtime" if call.by_runtime else "adapter" for call in evidence.calls["witness"])
+    requests = ", ".join(f"{count} by {caller}" for caller, count in sorted(callers.items()))
+    return {"ran": f"requests: {requests or 'none'}; judged by oracle", "findings": findings + judge(evidence)}
+
+
+def events() -> list[dict[str, object]]:
+    return [json.loads(line) for line in EVENTS.read_text().splitlines()] if EVENTS.exists() else []
+
+
+def happened(event: str) -> bool:
+    return any(recorded["event"] == event for recorded in events())
 
 
 def calls() -> dict[str, list[Call]]:
@@ -334,16 +303,9 @@ def calls() -> dict[str, list[Call]]:
     }
 
 
-def ran(evidence: Evidence) -> str:
-    callers = Counter("runtime" if call.by_runtime else "adapter" for call in evidence.calls["witness"])
-    requests = ", ".join(f"{count} by {caller}" for caller, count in sorted(callers.items()))
-    return f"requests: {requests or 'none'}; judged by oracle{', golden data' if evidence.has_golden else ''}"
-
-
 def keep(name: str, sources: list[Path], log: list[str]) -> None:
     """Copies what the run left to the folder that E2E_KEEP names, for a human to look at."""
-    target = os.environ.get("E2E_KEEP")
-    if target:
+    if target := os.environ.get("E2E_KEEP"):
         folder = Path(target) / name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "adapter.log").write_text("\n".join(log))
@@ -354,5 +316,5 @@ if __name__ == "__main__":
     if os.readlink(MOUNTS) == sys.argv[3]:
         sys.exit("this would mount things over the node's own folders: run tests.e2e instead")
     chosen = next(runtime for runtime in ALL if runtime.name == sys.argv[1])
-    play_setup = run_alone if sys.argv[2] in RUNS else run
-    print(json.dumps(play_setup(chosen, sys.argv[2])))
+    isolate()
+    print(json.dumps((run_alone if sys.argv[2] in RUNS else run_with_recorder)(chosen, sys.argv[2])))

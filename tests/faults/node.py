@@ -27,7 +27,7 @@ NAME = "00-v010-adapter"
 LIMIT = 2_000_000  # microseconds that a runtime waits for a plugin by default
 STEPS = ["RunPodSandbox", "StartContainer", "StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"]
 SETTINGS = """
-legacy: {{config: {0}/conf.json, path: [{0}], lateLimit: 3, standby: {2}}}
+legacy: {{config: {0}/conf.json, path: [{0}], lateLimit: 3}}
 hooks: {{enabled: false}}
 state: {{directory: {0}/state}}
 runtime: {{socket: {0}/nri.sock}}
@@ -42,15 +42,12 @@ os.dup2(os.open("{0}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
 guard.LONGEST_WAIT = 0.2
 sys.exit(entry.main())
 """
-# The file `fault` has the state and id of a request, and what to do at it. It may have come while the program stood by.
+# The file `fault` has the state and id of a request, and what to do at it.
 PLUGIN = """#!/bin/sh
 cd '{0}' || exit
 [ -e fault ] && read -r at fault < fault
 if [ "$fault" = deaf ]; then exec <&-; echo "$at" >> notes; exec >&-; exit; fi
 IFS= read -r request
-[ "$request" ] || exit
-fault=
-[ -e fault ] && read -r at fault < fault
 state=${{request#*'"state":"'}} id=${{request#*'"id":"'}}
 request=${{state%%'"'*}}:${{id%%'"'*}}
 echo "$request" >> notes
@@ -85,10 +82,10 @@ class Life(NamedTuple):
 
 
 class Node:
-    """Everything lies in one directory. `form` is launched or external; `standby` processes of the program wait."""
+    """Everything lies in one directory. `form` is launched or external."""
 
-    def __init__(self, directory: Path, form: str, version: str, standby: int) -> None:
-        self.directory, self.form, self.version, self.standby = directory, form, version, standby
+    def __init__(self, directory: Path, form: str, version: str) -> None:
+        self.directory, self.form, self.version = directory, form, version
         self.names = [NAME]
         self.until = partial(until, seconds=60, folder=directory)
         self.lives: list[Life] = []
@@ -96,7 +93,7 @@ class Node:
         self.externals: list[subprocess.Popen[bytes]] = []
         self._runtimes: list[GoRuntime] = []
         for name, text in (("adapter", COMMAND), ("legacy-fp", PLUGIN), ("settings", SETTINGS)):
-            (directory / name).write_text(text.format(directory, sys.executable, standby))
+            (directory / name).write_text(text.format(directory, sys.executable))
             (directory / name).chmod(0o755)
         (directory / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": [{"type": "legacy-fp"}]}))
 
@@ -167,10 +164,6 @@ class Node:
     def meets_an_adapter(self) -> None:
         if error := self.runtime.play("wait", plugin=NAME).error:
             raise Finding(error)
-
-    def has_no_programs(self) -> None:
-        """Waits for the end of the programs that the server has left to finish: others stand by."""
-        self.until(lambda: len(children_of(self.server)) == self.standby, f"{self.standby} programs")
 
     def rejoins(self) -> None:
         self.until(

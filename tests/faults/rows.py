@@ -6,36 +6,30 @@ import os
 import random
 import select
 import signal
+import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
-from typing import NamedTuple
 
 from tests.e2e.pod import HarnessError as Finding
 
 from .node import STEPS, Life, Node, balance
 
-
-class Fault(NamedTuple):
-    """A fault of the program. `error` is part of the runtime's error at a create; empty: the create succeeds."""
-
-    what: str
-    error: str
+EVENTS = 300
+"""Those of the row of the full disk."""
 
 
-FAULTS = [
-    Fault("error", "plugin: legacy-fp: as told"),
-    Fault("half", "plugin: legacy-fp: no result"),
-    Fault("mute", "plugin: legacy-fp: no result"),
-    Fault("deaf", "plugin: legacy-fp: no result"),
-    Fault("flood", "plugin: legacy-fp: "),
-    Fault("noise", ""),
-    Fault("linger", ""),
-    Fault("slow", "plugin: legacy-fp: no result within"),
-    Fault("hang", "plugin: legacy-fp: no result within"),
-]
+FAULTS = {
+    "error": "plugin: legacy-fp: as told",
+    **dict.fromkeys(("half", "mute", "deaf"), "plugin: legacy-fp: no result"),
+    "flood": "plugin: legacy-fp: ",
+    **dict.fromkeys(("noise", "linger"), ""),
+    **dict.fromkeys(("slow", "hang"), "plugin: legacy-fp: no result within"),
+}
+"""Faults of the program, each with part of the runtime's error at a create; empty: the create succeeds."""
+CHANGED = {"create": "StartContainer", "delete": "StopContainer"}
+"""The event at which the program runs in this state for a container."""
 
 
 def start(node: Node) -> str:
@@ -52,24 +46,22 @@ def ends(node: Node, *lives: Life, kills: int = 0) -> str:
     return balance(node.notes(), ids, kills)
 
 
-def program_fault(node: Node, fault: Fault, state: str) -> str:
-    life = Life.make(f"{fault.what}-{state}")
-    for event in STEPS:
-        if event != {"create": "StartContainer", "delete": "StopContainer"}[state]:
-            node.plays(life, event)
-            continue
-        with node.fault(state, life, fault.what):
-            reply = node.play(event, life)
-        error = fault.error if state == "create" else ""
-        if error not in reply.error or bool(error) != bool(reply.error) or reply.names != node.names:
-            raise Finding(f"{event}: {reply.error!r}, then there are {reply.names}")
+def program_fault(node: Node, fault: str, error: str, state: str) -> str:
+    life, first = Life.make(f"{fault}-{state}"), STEPS.index(CHANGED[state])
+    node.plays(life, *STEPS[:first])
+    with node.fault(state, life, fault):
+        reply = node.play(STEPS[first], life)
+    expected = error if state == "create" else ""
+    if expected not in reply.error or bool(expected) != bool(reply.error) or reply.names != node.names:
+        raise Finding(f"{STEPS[first]}: {reply.error!r}, then there are {reply.names}")
+    node.plays(life, *STEPS[first + 1 :])
     return ends(node, life)
 
 
 def not_started(node: Node, what: str, state: str) -> str:
     """The program cannot be started: a failed create is owed no delete, a delete stays owed until the next event."""
     life, program, away = Life.make(f"{what}-{state}"), node.directory / "legacy-fp", node.directory / "away"
-    first = STEPS.index("StartContainer" if state == "create" else "StopContainer")
+    first = STEPS.index(CHANGED[state])
     node.plays(life, *STEPS[:first])
     writer = program.open("ab") if what == "busy" else program.rename(away) and None
     reply = node.play(STEPS[first], life)
@@ -94,7 +86,7 @@ def kill_between(node: Node) -> str:
 
 def kill_during(node: Node, state: str) -> str:
     life = Life.make("a")
-    first = STEPS.index("StartContainer" if state == "create" else "StopContainer")
+    first = STEPS.index(CHANGED[state])
     node.plays(life, *STEPS[:first])
     with node.fault(state, life, "hold", node.kill):
         if error := node.play(STEPS[first], life).error:
@@ -128,7 +120,7 @@ def new_runtime(node: Node) -> str:
 def new_runtime_during(node: Node, state: str) -> str:
     """The old server finishes what it has under way; the adapter of the new runtime neither repeats nor forgets it."""
     life = Life.make("a")
-    first = STEPS.index("StartContainer" if state == "create" else "StopContainer")
+    first = STEPS.index(CHANGED[state])
     node.plays(life, *STEPS[:first])
     with node.fault(state, life, "hold", node.runtime.kill), suppress(RuntimeError):
         node.play(STEPS[first], life)
@@ -153,17 +145,6 @@ def handover(node: Node) -> str:
     node.until(lambda: node.runtime.play("plugins").names == node.names, "the end of the first adapter")
     node.plays(life, *STEPS[2:])
     return ends(node, life)
-
-
-ADAPTER_FAULTS: dict[str, Callable[[Node], str]] = {
-    "SIGKILL between create and delete": kill_between,
-    "SIGKILL during a create": partial(kill_during, state="create"),
-    "SIGKILL during a delete": partial(kill_during, state="delete"),
-    "runtime killed, a new one started": new_runtime,
-    "runtime killed during a create": partial(new_runtime_during, state="create"),
-    "runtime killed during a delete": partial(new_runtime_during, state="delete"),
-    "SIGTERM during a create, another waits": handover,
-}
 
 
 class Traffic:
@@ -225,34 +206,43 @@ def kill_loop(node: Node, kills: int, seed: int) -> str:
     return f"{traffic.events} events, {ends(node, *traffic.lives, kills=kills)}"
 
 
-def soak(node: Node, events: int, seed: int, faults: Sequence[Fault]) -> str:
-    """Pods of which every fifth meets a misbehaving program at one of its four requests; what the adapter holds."""
-    rng, lives, held = random.Random(seed), list[Life](), [holdings(node)]  # noqa: S311 - no secret
-    weights = [0.01 if fault.what in {"slow", "hang"} else 1 for fault in faults]
-    for number in range(1, events // len(STEPS) + 1):
-        life = Life.make(str(number))
-        lives.append(life)
-        state = rng.choice(("create", "delete")) if rng.random() < 0.2 else ""
-        for event in STEPS:
-            if event == {"create": "StartContainer", "delete": "StopContainer"}.get(state):
-                with node.fault(state, life, rng.choices(faults, weights)[0].what):
-                    node.play(event, life)
-            else:
-                node.plays(life, event)
-        if number % (events // len(STEPS) // 4) == 0:
-            held.append(holdings(node))
-    figures = ends(node, *lives)
-    node.has_no_programs()
-    return "\n    ".join([figures, *held, holdings(node)])
+def disk_full(node: Node) -> str:
+    """Another file system comes in the place of the state directory, and is full."""
+    if os.geteuid():
+        return "skipped: only root can mount a small disk"
+    state, traffic, last = node.directory / "state", Traffic(node, random.Random(0)), Life.make("last")  # noqa: S311
+    while traffic.events < EVENTS // 10:
+        traffic.step()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=700", "faults", state], check=True)
+    try:
+        traffic.step()
+        with suppress(OSError), (state / "filler").open("wb", buffering=0) as filler:
+            while filler.write(bytes(4096)):
+                pass
+        while traffic.events < EVENTS:
+            traffic.step()
+        (state / "filler").unlink()
+        node.plays(last, *STEPS[:2])
+        notes = node.notes()
+        created = {request.removeprefix("create:") for request in notes if request.startswith("create:")}
+        if node.owed() != (owed := {id_ for id_ in created if not notes[f"delete:{id_}"]}):
+            raise Finding(f"the journal has {node.owed()}, owed are {owed}")
+        node.kill()
+        node.rejoins()
+        traffic.finish()
+        node.plays(last, *STEPS[2:])
+        return ends(node, last, *traffic.lives)
+    finally:
+        subprocess.run(["umount", "--lazy", state], check=True)
 
 
-def holdings(node: Node) -> str:
-    pss = private = fds = threads = 0
-    for pid in node.pids():
-        proc = Path(f"/proc/{pid}")
-        lines = dict(line.split(":", 1) for line in (proc / "smaps_rollup").read_text().splitlines()[1:])
-        pss += int(lines["Pss"].split()[0])
-        private += sum(int(lines[kind].split()[0]) for kind in ("Private_Clean", "Private_Dirty"))
-        fds += len(list((proc / "fd").iterdir()))
-        threads += len(list((proc / "task").iterdir()))
-    return f"{pss} KiB PSS, {private} of them private, {fds} fds, {threads} threads, {len(node.pids())} processes"
+ADAPTER_FAULTS: dict[str, Callable[[Node], str]] = {
+    "SIGKILL between create and delete": kill_between,
+    "SIGKILL during a create": partial(kill_during, state="create"),
+    "SIGKILL during a delete": partial(kill_during, state="delete"),
+    "runtime killed, a new one started": new_runtime,
+    "runtime killed during a create": partial(new_runtime_during, state="create"),
+    "runtime killed during a delete": partial(new_runtime_during, state="delete"),
+    "SIGTERM during a create, another waits": handover,
+    "state: disk full": disk_full,
+}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from . import charts, migration, rollouts, runtime_config, speed
+from . import charts, migration, rollouts, runtime_config
 from .node import node, prepare, say, shell
 
 SCENARIOS = {
@@ -16,7 +16,6 @@ SCENARIOS = {
     "rollouts": rollouts.play,
     "migration": migration.play,
     "runtime-config": runtime_config.play,
-    "speed": speed.play,
 }
 """Each yields what is wrong, and leaves the node as it was."""
 

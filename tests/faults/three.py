@@ -1,4 +1,4 @@
-"""Three adapters beside each other, which end in all ways while pods live and die, and an owner that is stopped."""
+"""Three adapters beside each other, which end in all ways while pods live and die."""
 
 from __future__ import annotations
 
@@ -11,44 +11,11 @@ from threading import Thread
 
 from tests.e2e.pod import HarnessError as Finding
 
-from .node import LIMIT, STEPS, Life, Node
+from .node import STEPS, Node
 from .rows import Traffic, ends
 
 ENDS, CONTAINERS = 12, 100
-
-
-def owner_stopped(node: Node) -> str:
-    """A guard replaces a stopped server. One without a guard runs no create for a runtime that has dropped it."""
-    life, other = Life.make("a"), Life.make("b")
-    node.plays(life, *STEPS[:2])
-    node.plays(other, "RunPodSandbox")
-    server = node.server
-    if node.form == "launched":
-        with node.fault("create", other, "hold", lambda: os.kill(server, signal.SIGSTOP)):
-            if error := node.play("StartContainer", other).error:
-                raise Finding(error)
-        node.rejoins()
-    else:
-        os.kill(server, signal.SIGSTOP)
-        reply = node.play("StartContainer", other, limit=2 * LIMIT)
-        os.kill(server, signal.SIGCONT)
-        node.joins()
-        if not reply.names and node.notes()[f"create:{other.container['id']}"]:
-            raise Finding("a create ran for a runtime that had dropped the adapter")
-    for each in (life, other):
-        node.plays(each, *STEPS[2:])
-    return ends(node, life, other)
-
-
-def kill(pid: int, how: signal.Signals) -> None:
-    """Sends a signal, and waits for the end of the process."""
-    pidfd = os.pidfd_open(pid)
-    try:
-        os.kill(pid, how)
-        if not select.select([pidfd], [], [], 60)[0]:
-            raise Finding(f"{how.name} does not end process {pid}")
-    finally:
-        os.close(pidfd)
+KILL, STOP, TERMINATE, INTERRUPT = signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT
 
 
 class Adapter:
@@ -66,16 +33,22 @@ class Adapter:
         return (self.node.launched if self._has_first_server else self.node.server) in pids
 
     def end(self, how: signal.Signals) -> None:
-        """Ends it, and sees to it that another follows: a guard does so for a server that is killed."""
+        """Ends it, and sees to it that another follows: a guard does so for a server that is killed or stopped."""
         if self.process is not None:
             self.process.send_signal(how)
             self.process.wait()
-        elif how in {signal.SIGTERM, signal.SIGINT}:
-            kill(self.node.guard, how)
         else:
-            self._has_first_server = False
-            kill(self.node.server, how)
-            return
+            is_servers = how in {KILL, STOP}
+            pid = self.node.server if is_servers else self.node.guard
+            pidfd = os.pidfd_open(pid)
+            os.kill(pid, how)
+            has_ended = select.select([pidfd], [], [], 60)[0]
+            os.close(pidfd)
+            if not has_ended:
+                raise Finding(f"{how.name} does not end process {pid}")
+            if is_servers:
+                self._has_first_server = False
+                return
         self.node.start_external(self.index)
         self.process = self.node.externals[-1]
 
@@ -109,15 +82,15 @@ def three(node: Node, seed: int) -> str:
 
     def end(adapter: Adapter, how: signal.Signals, pause: float) -> None:
         select.select([], [], [], pause)
-        if how in {signal.SIGKILL, signal.SIGSTOP}:
+        if how in {KILL, STOP}:
             kills.append(time.monotonic())
         adapter.end(how)
 
     node.until(are_joined, "three adapters")
     for number in range(ENDS):
-        adapter, how = rng.choice(adapters), rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
-        if how is signal.SIGSTOP and adapter.process is not None:  # nobody replaces it
-            how = signal.SIGINT if number % 2 else signal.SIGKILL
+        adapter, how = rng.choice(adapters), rng.choice([KILL, TERMINATE, STOP])
+        if how is STOP and adapter.process is not None:  # nobody replaces it
+            how = INTERRUPT if number % 2 else KILL
         ender = Thread(target=end, args=(adapter, how, rng.uniform(0, 0.05)))
         ender.start()
         while ender.is_alive() or len(traffic.lives) < (number + 1) * CONTAINERS // ENDS:
@@ -127,10 +100,9 @@ def three(node: Node, seed: int) -> str:
     traffic.finish()
     notes = node.notes()
     lost = [id_ for id_ in traffic.creates if not notes[f"create:{id_}"]]
-    unexplained = [
-        id_ for id_ in lost if not any(traffic.creates[id_][0] <= kill <= traffic.creates[id_][1] for kill in kills)
-    ]
     figures = ends(node, *traffic.lives, kills=len(kills))
-    if unexplained:
-        raise Finding(f"{figures}; lost though no kill was near: {unexplained}")
+    for id_ in lost:
+        begin, end_ = traffic.creates[id_]
+        if not any(begin <= kill <= end_ for kill in kills):
+            raise Finding(f"{figures}; lost though no kill was near: {id_}")
     return f"{traffic.events} events, {len(kills)} kills of {ENDS} ends, {figures}, {len(lost)} creates lost to kills"
