@@ -53,7 +53,7 @@ def check(data: bytes) -> None:
         assert hear(bytes([byte]) for byte in stream) == whole, "the cuts matter"
         messages_are_split_anywhere(stream)
         read_by_the_other_end(whole)
-        at_a_stub(stream)
+        at_a_stub(stream, whole)
 
 
 def pieces(stream: bytes, cuts: bytes) -> Iterator[bytes]:
@@ -108,13 +108,26 @@ def read_by_the_other_end(heard: Heard) -> None:
             assert ttrpc_pb2.Response.FromString(message.envelope or b"").status.code
 
 
-def at_a_stub(stream: bytes) -> None:
-    """A stub with a plugin that does nothing, which has registered and asked for an update."""
-    stub = Stub(Plugin(), "sample", "10", lambda data: None, lambda: 0.0)
+def at_a_stub(stream: bytes, heard: Heard) -> None:
+    """A stub with a plugin that does nothing answers each request once, until it is refused or the trunk breaks."""
+    written: list[bytes] = []
+    stub = Stub(Plugin(), "sample", "10", written.append, lambda: 0.0)
     stub.register()
     stub.update_containers([api.ContainerUpdate(container_id="c")])
-    with suppress(RemoteProtocolError, RegistrationError):
+    written.clear()
+    try:
         stub.receive_data(stream)
+    except (RegistrationError, RemoteProtocolError):
+        return
+    served = [event.stream_id for event in heard.events if isinstance(event, Request)]
+    assert sorted(answered(b"".join(written))) == sorted([*served, *answered(heard.sent)]), "not one answer to a call"
+
+
+def answered(sent: bytes) -> list[int]:
+    """The stream ids of the answers in what an end has sent."""
+    reader = ttrpc.MessageReader()
+    frames = mux.FrameReader().receive_data(sent)
+    return [message.stream_id for _, payload in frames for message in reader.receive_data(payload)]
 
 
 def seeds() -> Iterator[bytes]:

@@ -13,9 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from adapter.errors import RemoteProtocolError
+from adapter.nri import api
+from adapter.nri.events import CALLS, PLUGIN
 from adapter.proto import ttrpc_pb2
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, mux, ttrpc
-from adapter.wire.ttrpc import Message, MessageReader, Type
+from adapter.wire.ttrpc import MessageReader, Type
 
 from ..fuzz.wire import MAX_LENGTH, check
 from . import pieces
@@ -23,11 +25,16 @@ from . import pieces
 u32 = st.one_of(st.integers(0, 9), st.integers(0, 0xFFFFFFFF))
 lengths = st.one_of(st.integers(0, 2 * MAX_LENGTH), u32)
 conn_ids = st.one_of(st.sampled_from([PLUGIN_SERVICE, RUNTIME_SERVICE]), u32)
+calls = st.one_of(
+    st.builds(api.StateChangeEvent, event=st.integers(-5, 20)),
+    st.builds(api.ConfigureRequest, request_timeout=st.integers(-9, 9)),
+    st.builds(api.SynchronizeRequest, more=st.booleans()),
+)
 requests = st.builds(
     lambda **fields: ttrpc_pb2.Request(**fields).SerializeToString(),
-    service=st.text(max_size=9),
-    method=st.text(max_size=9),
-    payload=st.binary(max_size=MAX_LENGTH),
+    service=st.one_of(st.just(PLUGIN), st.text(max_size=9)),
+    method=st.one_of(st.sampled_from(list(CALLS)), st.text(max_size=9)),
+    payload=st.one_of(st.binary(max_size=MAX_LENGTH), calls.map(lambda call: call.SerializeToString())),
     timeout_nano=st.integers(-(2**63), 2**63 - 1),
 )
 envelopes = st.one_of(st.binary(max_size=2 * MAX_LENGTH), requests)
@@ -67,7 +74,7 @@ def frame(conn_id: int, payload: bytes) -> bytes:
 NEXT = ttrpc.message(9, Type.REQUEST, b"next")
 
 
-def read(stream: bytes, size: int) -> list[Message]:
+def read(stream: bytes, size: int) -> list[ttrpc.Message]:
     reader = MessageReader()
     return [message for piece in pieces(stream, size) for message in reader.receive_data(piece)]
 
@@ -80,8 +87,8 @@ def test_the_longest_frames_and_messages_are_read_however_they_are_cut_and_are_n
     assert [found for part in pieces(stream, piece) for found in reader.receive_data(part)] == wanted
     assert len(pickle.dumps(reader)) < 1000
     assert read(ttrpc.message(1, Type.RESPONSE, PAYLOAD[:LONGEST]) + NEXT, piece) == [
-        Message(1, 2, PAYLOAD[:LONGEST]),
-        Message(9, 1, b"next"),
+        ttrpc.Message(1, 2, PAYLOAD[:LONGEST]),
+        ttrpc.Message(9, 1, b"next"),
     ]
 
 
@@ -106,13 +113,13 @@ def test_a_reader_that_is_left_in_the_middle_goes_on_with_the_next_frame() -> No
 def test_an_oversized_message_is_discarded_to_its_last_byte_and_no_further(length: int) -> None:
     oversized = struct.pack(">IIBB", length, 1, 1, 0) + bytes(length)
     for piece in (4095, 4096, LONGEST + 10, LONGEST + 11, 64 << 20):
-        assert read(oversized + NEXT, piece) == [Message(1, 1, None), Message(9, 1, b"next")]
+        assert read(oversized + NEXT, piece) == [ttrpc.Message(1, 1, None), ttrpc.Message(9, 1, b"next")]
 
 
 def test_an_oversized_message_is_known_by_its_header_and_takes_no_memory() -> None:
     """A peer that announces 4 GiB may never send them: the answer must not wait for that."""
     reader = MessageReader()
-    assert list(reader.receive_data(struct.pack(">IIBB", 0xFFFFFFFF, 1, 1, 0))) == [Message(1, 1, None)]
+    assert list(reader.receive_data(struct.pack(">IIBB", 0xFFFFFFFF, 1, 1, 0))) == [ttrpc.Message(1, 1, None)]
     for _ in range(100):
         assert list(reader.receive_data(bytes(65536))) == []
     assert len(pickle.dumps(reader)) < 1000
