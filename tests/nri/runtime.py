@@ -40,8 +40,7 @@ def plugin(**handlers: Callable[..., Any]) -> Plugin:
 
 
 class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
+    now = 1000.0
 
     def __call__(self) -> float:
         return self.now
@@ -101,10 +100,3 @@ class Runtime:
         reply = self.call("Configure", request)
         assert reply.code == Code.OK, reply.message
         return api.ConfigureResponse.FromString(reply.payload)
-
-    def handshake(self) -> None:
-        """Registers, configures and synchronises the plugin."""
-        self.stub.register()
-        self.answer(self.requests[0])
-        self.configure()
-        assert self.call("Synchronize").code == Code.OK

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from adapter.errors import AdapterError, CallError
-from adapter.nri import Plugin, api, asynchronous, run
+from adapter.nri import Plugin, api, asynchronous
 from adapter.wire import Code, Request
 
 from ..processes import PATIENCE
@@ -45,6 +45,9 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(host: Hos
         async with host.joined(made) as peer:
             await made.has_joined.wait()
             assert await awaited(made) == []
+            at_once = weakref.ref(made.update_containers([]))
+            gc.collect()
+            assert at_once() is None, "it is not kept"
             in_coroutine = asyncio.ensure_future(awaited(made, "a", "b"))
             assert await peer.answer_updates("b") == ["a", "b"]
             assert await in_coroutine == ["b"]
@@ -84,17 +87,15 @@ async def test_updates_are_refused_with_the_reason_where_the_runtime_cannot_take
             made.update_containers([])
 
 
-@pytest.mark.parametrize("is_threaded", [True, False])
 @hosted
 async def test_a_listener_that_raises_is_logged_and_the_plugin_lives(
-    host: Host, is_threaded: bool, caplog: pytest.LogCaptureFixture
+    host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
     def start(*_: object) -> None:
         made.update_containers(updates("a")).then(lambda *_: 1 / 0)
 
     made = plugin(start_container=start)
-    serving = asyncio.to_thread(run, made, "mine", "10", host.path, []) if is_threaded else host.serve(made)
-    async with host.joined(made, serving=asyncio.ensure_future(serving)) as peer:
+    async with host.joined(made) as peer:
         assert (await peer.call("StartContainer")).code == Code.OK
         await peer.answer()
         assert (await peer.call("StopContainer")).code == Code.OK
@@ -127,16 +128,6 @@ def test_a_connection_that_is_lost_at_the_moment_of_asking_is_no_bug() -> None:
 
     asks: list[Any] = [lambda updates: updates, None]
     assert Going().update_containers([]) == []  # type: ignore[comparison-overlap]
-
-
-@hosted
-async def test_an_answer_that_is_there_at_once_is_not_kept(host: Host) -> None:
-    made = Joined()
-    async with host.joined(made):
-        await made.has_joined.wait()
-        answer = weakref.ref(made.update_containers([]))
-        gc.collect()
-        assert answer() is None
 
 
 def test_the_loops_thread_alone_writes_to_the_connection() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from adapter.errors import RegistrationError
 from adapter.nri import Plugin, api, runtimes, stub
 from adapter.nri.events import RUNTIME
 from adapter.wire import Code
@@ -35,25 +34,7 @@ def chooses(**fields: Any) -> Plugin:
 # ---- registration
 
 
-def test_a_plugin_registers_by_name_index_and_nri_version() -> None:
-    runtime = Runtime(name="v010-adapter", idx="07")
-    runtime.stub.register()
-    (request,) = runtime.requests
-    assert (request.service, request.method, request.timeout) == (RUNTIME, "RegisterPlugin", 5.0)
-    assert api.RegisterPluginRequest.FromString(request.payload) == api.RegisterPluginRequest(
-        plugin_name="v010-adapter", plugin_idx="07", NRI_version="v0.12.5"
-    )
-
-
-def test_a_refusal_is_an_error_that_says_who_was_refused_and_why() -> None:
-    runtime = Runtime(name="bad name", idx="1x")
-    runtime.stub.register()
-    with pytest.raises(RegistrationError, match=r"refused plugin 1x-bad name: invalid plugin index"):
-        runtime.answer(runtime.requests[0], code=Code.UNKNOWN, text="invalid plugin index")
-    assert not runtime.stub.registered
-
-
-STEPS = ["register", "Configure", "Synchronize", "StartContainer"]
+STEPS = ["register", "Configure", "Synchronize", "StartContainer", "Shutdown"]
 
 
 @pytest.mark.parametrize("steps", [STEPS, ["Configure", "register", *STEPS[2:]]])
@@ -61,42 +42,32 @@ def test_the_steps_of_the_handshake_take_any_time_and_are_served_before_registra
     steps: list[str],
 ) -> None:
     """The answer and Configure travel on two connections: nothing says which comes first."""
-    runtime = Runtime(handlers("StartContainer"))
+    seen = []
+    runtime = Runtime(plugin(start_container=lambda *_: None, shutdown=lambda: seen.append("shutdown")))
     for step in steps:
         runtime.clock.now += 3600
         if step == "register":
             runtime.stub.register()
         else:
             assert runtime.call(step).code == Code.OK
-    assert (runtime.stub.registered, runtime.stub.synchronized) == (False, True)
-    runtime.answer(runtime.requests[0])
+    assert (runtime.stub.registered, runtime.stub.synchronized, seen) == (False, True, ["shutdown"])
+    (registration,) = runtime.requests
+    assert (registration.service, registration.method, registration.timeout) == (RUNTIME, "RegisterPlugin", 5.0)
+    runtime.answer(registration)
     assert runtime.stub.registered
 
 
 # ---- Configure
 
 
-def test_the_plugin_gets_the_whole_configure_request() -> None:
-    seen = []
-    request = api.ConfigureRequest(
-        config="hooks: {}\n",
-        runtime_name="containerd",
-        runtime_version="2.4.2+unknown",
-        registration_timeout=7000,
-        request_timeout=3500,
-        NRI_version="v0.12.5",
-    )
-    runtime = Runtime(plugin(configure=lambda request, context: seen.append(request)))
-    runtime.configure(request)
-    assert seen == [request]
-    assert (runtime.stub.registration_timeout, runtime.stub.request_timeout) == (7.0, 3.5)
-
-
-def test_timeouts_that_an_old_runtime_does_not_tell_are_5_and_2_seconds() -> None:
-    for absent in (api.ConfigureRequest(), api.ConfigureRequest(registration_timeout=0, request_timeout=-1)):
-        runtime = Runtime()
-        runtime.configure(absent)
-        assert (runtime.stub.registration_timeout, runtime.stub.request_timeout) == (5.0, 2.0)
+def test_the_plugin_gets_configure_as_it_is_and_timeouts_that_it_does_not_tell_are_5_and_2_seconds() -> None:
+    for told, timeouts in (((7000, 3500), (7.0, 3.5)), ((0, 0), (5.0, 2.0)), ((0, -1), (5.0, 2.0))):
+        seen: list[api.ConfigureRequest] = []
+        request = api.ConfigureRequest(config="x", registration_timeout=told[0], request_timeout=told[1])
+        runtime = Runtime(plugin(configure=lambda request, context, seen=seen: seen.append(request)))
+        runtime.configure(request)
+        assert seen == [request]
+        assert (runtime.stub.registration_timeout, runtime.stub.request_timeout) == timeouts
 
 
 def test_a_plugin_subscribes_to_the_events_it_overrides_inherited_ones_included() -> None:
@@ -212,10 +183,3 @@ def test_parts_of_the_state_beyond_the_limit_are_an_error_and_are_forgotten(monk
     assert (seen, runtime.stub.synchronized) == ([], False)
     assert runtime.call("Synchronize", state("p1")).code == Code.OK
     assert seen == [state("p1")]
-
-
-def test_shutdown_reaches_the_plugin_and_is_answered() -> None:
-    seen = []
-    runtime = Runtime(plugin(shutdown=lambda: seen.append("shutdown")))
-    assert runtime.call("Shutdown", api.Empty()).code == Code.OK
-    assert seen == ["shutdown"]

@@ -57,26 +57,18 @@ def in_thread(made: Plugin, host: Host) -> asyncio.Future[None]:
     return asyncio.ensure_future(asyncio.to_thread(whole))
 
 
-def on_the_loop(made: Plugin, host: Host) -> asyncio.Future[None]:
-    return host.serve(made, reconnect=True)
-
-
 FRAME_CUT_SHORT, NO_FRAME = b"\0\0\0\1\0\0\0\x10half", b"\xff" * 8
 
 
-@pytest.mark.parametrize("start", [in_thread, on_the_loop])
-@pytest.mark.parametrize("kind", [Told, ToldLater])
+@pytest.mark.parametrize("kind", [Told, ToldLater])  # the second one is run on a loop
 @hosted
 async def test_a_plugin_joins_again_however_the_runtime_goes_until_it_is_refused(
-    host: Host,
-    start: Callable[[Plugin, Host], asyncio.Future[None]],
-    kind: type[Told],
-    caplog: pytest.LogCaptureFixture,
+    host: Host, kind: type[Told], caplog: pytest.LogCaptureFixture
 ) -> None:
     made = kind()
     host.close()
     with logged("no runtime at") as has_said:
-        task = start(made, host)
+        task = in_thread(made, host)
         await has_said.wait()
     await host.open()
     for last in (b"", FRAME_CUT_SHORT, NO_FRAME):
@@ -168,7 +160,9 @@ async def test_a_synchronize_that_ends_after_its_connection_leaves_the_next_conn
         await task
 
 
-def test_the_waits_between_attempts_grow_to_two_seconds_and_begin_anew_after_a_join(path: str) -> None:
+def test_the_waits_between_attempts_grow_to_two_seconds_and_begin_anew_after_a_join(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     joining = session.Joining(path, reconnect=True)
     assert joining.connect() is None
     waits = [joining.pause() for _ in range(7)]
@@ -177,11 +171,8 @@ def test_the_waits_between_attempts_grow_to_two_seconds_and_begin_anew_after_a_j
     assert joining.pause() == 2.0
     assert joining.goes_on(True, None)
     assert joining.pause() == 0.1
-
-
-def test_a_launched_plugin_does_not_join_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NRI_PLUGIN_SOCKET", "3")
-    assert not session.Joining("", reconnect=True).again
+    assert not session.Joining("", reconnect=True).again, "it was launched"
     assert session.Joining("/some/nri.sock", reconnect=True).again
 
 
