@@ -168,21 +168,6 @@ def runtime(pair: tuple[socket.socket, int], monkeypatch: pytest.MonkeyPatch) ->
     return Runtime(pair)
 
 
-def test_run_registers_serves_and_ends_with_the_connection(runtime: Runtime) -> None:
-    seen = []
-    runtime.connection.respond(1, b"")
-    runtime.send("Configure", "Synchronize", "StartContainer")
-    run(plugin(start_container=lambda request, context: seen.append(context.method)))
-    assert not is_open(runtime.fd)
-    registration, *replies = runtime.heard()
-    assert isinstance(registration, Request)
-    assert api.RegisterPluginRequest.FromString(registration.payload) == api.RegisterPluginRequest(
-        plugin_name="env", plugin_idx="42", NRI_version="v0.12.5"
-    )
-    assert [reply[:2] for reply in replies] == [(1, Code.OK), (3, Code.OK), (5, Code.OK)]
-    assert seen == ["StartContainer"]
-
-
 def test_run_ends_when_the_runtime_goes_without_reading(runtime: Runtime) -> None:
     """The kernel then says ECONNRESET where it would have said that all had been read."""
     runtime.send("Configure", is_last=False)

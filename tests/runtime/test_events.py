@@ -191,7 +191,6 @@ def test_a_plugin_is_served_between_events_and_while_nothing_happens(plugins: Pl
     os.mkfifo(gate)
     later = f"""
         plugin.respond(request.stream_id, b"")
-        plugin.flush()
         open({str(gate)!r}).read()
         plugin.ask(*wanted("later"))
         return None
