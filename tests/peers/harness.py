@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
 import pytest
@@ -143,11 +142,9 @@ class GoRuntime:
             self._peer = Peer("runtime", self.version, log=log)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close()
-        if error is not None:
+        if kind is not None:
             print(self.log.read_text()[-4000:])  # pytest shows it with the failure
 
     def close(self) -> None:
@@ -273,7 +270,7 @@ class Chain:
         self.bin.mkdir()
         self._write()
 
-    def add(self, name: str, script: str = "", **conf: object) -> Self:
+    def add(self, name: str, script: str = "", conf: object = None) -> Self:
         """Put a plugin at the end. Its script is shell, by default it prints a plain success."""
         script = script or f"""printf '%s' '{(PLAIN_ANSWER % name.encode()).decode()}'"""
         program = self.bin / name

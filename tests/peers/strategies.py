@@ -28,12 +28,12 @@ BITS = {"INT32": (31, True), "INT64": (63, True), "UINT32": (32, False), "UINT64
 
 def pods() -> st.SearchStrategy[api.PodSandbox]:
     """Pods; they always have an id."""
-    return st.builds(_with_id, messages(api.PodSandbox), TEXTS.filter(bool))
 
+    def with_id(pod: api.PodSandbox, id_: str) -> api.PodSandbox:
+        pod.id = pod.id or id_
+        return pod
 
-def _with_id(pod: api.PodSandbox, id_: str) -> api.PodSandbox:
-    pod.id = pod.id or id_
-    return pod
+    return st.builds(with_id, messages(api.PodSandbox), TEXTS.filter(bool))
 
 
 def containers() -> st.SearchStrategy[api.Container]:
@@ -42,13 +42,10 @@ def containers() -> st.SearchStrategy[api.Container]:
 
 def messages(of: type[M]) -> st.SearchStrategy[M]:
     """Any message of the type, every field of it there or not."""
-    fields = {name: values(field) for name, field in _used(of).items()}
-    return st.fixed_dictionaries({}, optional=fields).map(lambda given: of(**given))
-
-
-def _used(of: type[Message]) -> dict[str, Any]:
     used = USED.get(of.DESCRIPTOR.name)
-    return {field.name: field for field in of.DESCRIPTOR.fields if used is None or field.name in used}
+    fields: Any = of.DESCRIPTOR.fields
+    drawn = {field.name: values(field) for field in fields if used is None or field.name in used}
+    return st.fixed_dictionaries({}, optional=drawn).map(lambda given: of(**given))
 
 
 def values(field: FieldDescriptor) -> st.SearchStrategy[Any]:
@@ -63,27 +60,22 @@ def value_of(field: FieldDescriptor) -> st.SearchStrategy[Any]:
         return messages(GetMessageClass(field.message_type))
     if field.enum_type:
         return st.sampled_from([value.number for value in field.enum_type.values])
-    kind = next(
-        name[5:] for name, number in vars(FieldDescriptor).items() if name[:5] == "TYPE_" and number == field.type
-    )
+    kinds = {number: name[5:] for name, number in vars(FieldDescriptor).items() if name[:5] == "TYPE_"}
+    kind = kinds[field.type]
     if kind in BITS:
         bits, signed = BITS[kind]
         return st.integers(-(2**bits) if signed else 0, 2**bits - 1)
     return st.booleans() if kind == "BOOL" else TEXTS
 
 
-# fmt: off
 GOOD_STRINGS = [
-    b'""', b'"x"', b'"\\n\\/\\"\\\\"', rb'"\u003c\u2028"', rb'"\ud83d\ude00"', rb'"\ud800"', rb'"\ud83dx\ude00"',
+    *(b'""', b'"x"', b'"\\n\\/\\"\\\\"', rb'"\u003c\u2028"', rb'"\ud83d\ude00"', rb'"\ud800"', rb'"\ud83dx\ude00"'),
+    *(b'"\x7f"', '"é<>&\u2028😀"'.encode(), b'"\xff\xc3"'),
 ]
-# fmt: on
-GOOD_STRINGS += [b'"\x7f"', '"é<>&\u2028😀"'.encode(), b'"\xff\xc3"']
 BAD_STRINGS = [rb'"\x41"', rb'"\u12"', b'"\t"', b"'x'", b'"']
-# fmt: off
 GOOD_SCALARS = [
-    b"null", b"true", b"false", b"0", b"-0", b"1.10", b"1e5", b"-1.5E-3", b"12345678901234567890", b"{}", b"[]",
+    *(b"null", b"true", b"false", b"0", b"-0", b"1.10", b"1e5", b"-1.5E-3", b"12345678901234567890", b"{}", b"[]"),
 ]
-# fmt: on
 BAD_SCALARS = [b"01", b"+1", b".5", b"1.", b"-", b"NaN", b"Infinity", b"nul", b"True", b"//", b""]
 
 STRINGS = st.one_of(
@@ -147,6 +139,5 @@ def broken(draw: st.DrawFn, texts: st.SearchStrategy[bytes]) -> bytes:
     text = draw(texts)
     start = draw(st.integers(0, len(text)))
     end = draw(st.integers(start, min(start + 3, len(text))))
-    return (
-        text[:start] + draw(st.sampled_from([b"", b" ", b",", b"}", b"{}", b'"', b"\\", b"\0", b"\xff"])) + text[end:]
-    )
+    others = draw(st.sampled_from([b"", b" ", b",", b"}", b"{}", b'"', b"\\", b"\0", b"\xff"]))
+    return text[:start] + others + text[end:]

@@ -76,7 +76,6 @@ def test_a_server_that_is_killed_twice_comes_back_and_serves_the_rest_of_a_life(
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version not in NEWER])
 def test_an_adapter_that_is_dropped_for_being_late_joins_again(chain: Chain, tmp_path: Path, version: str) -> None:
-    chain.add("plugin")
     with launched(chain, tmp_path, version) as family:
         server = family.server
         with stopped(family.guard, server), family.runtime.impatient(300):

@@ -54,91 +54,49 @@ def of(program: dict[str, Any], name: str = "a.json", when: Any = None) -> tuple
 
 
 DEVIATIONS = {
-    "no args": Deviation(
-        "a hook with commands does not match a container without args; upstream fails the container",
+    "no args": Deviation("a hook with commands does not match a container without args; upstream fails the container",
         "a hook must not cost a container",
-        Case([[hook(commands=[".*"]), hook("b.json")]], args=[]),
-        ours="b.json",
-        theirs=None,
-    ),
+        Case([[hook(commands=[".*"]), hook("b.json")]], args=[]), ours="b.json", theirs=None),
     "bind mounts": Deviation(
         "`hasBindMounts` means a bind mount that the runtime did not make itself; to upstream's injector any mount",
-        "every container has mounts; podman means mounts that the user asked for. tests/hooks/test_facts.py shows it",
-    ),
-    "NUL": Deviation(
-        "a NUL character in args or env makes a file bad",
+        "every container has mounts; podman means mounts that the user asked for. tests/hooks/test_facts.py shows it"),
+    "NUL": Deviation("a NUL character in args or env makes a file bad",
         "no program can be started with it, so the container would fail",
-        Case(
-            [[file({"hook": "/bin/true", "arguments": ["\0"], "hasbindmounts": True, "stages": []})]],
-            has_bind_mounts=True,
-        ),
-        ours="",
-        theirs="a.json",
-    ),
-    "size": Deviation(
-        f"a pattern that compiles to more than {MAX_PROGRAM:,} RE2 instructions invalidates its file; "
+        Case([[file({"hook": "/bin/true", "arguments": ["\0"], "hasbindmounts": True, "stages": []})]],
+            has_bind_mounts=True), theirs="a.json"),
+    "size": Deviation(f"a pattern that compiles to more than {MAX_PROGRAM:,} RE2 instructions invalidates its file; "
         "Go's limit is 3 million",
         "such a program takes seconds of each container that has long annotations",
-        patterns=[r"(a|b|\pL){40}q", r"\pL{100}", ".{0,1000}" * 8],
-    ),
-    "timeout": Deviation(
-        "a timeout of 0 or less, or of more than 1000000000 seconds, makes a file bad",
+        patterns=[r"(a|b|\pL){40}q", r"\pL{100}", ".{0,1000}" * 8]),
+    "timeout": Deviation("a timeout of 0 or less, or of more than 1000000000 seconds, makes a file bad",
         "runc kills such a hook at once, which fails every container that matches",
-        Case([[of({"path": "/bin/true", "timeout": 0})]]),
-        ours="",
-        theirs="a.json",
-    ),
-    "path": Deviation(
-        "a path that is relative or longer than 4095 bytes makes a file bad",
-        "runc cannot run it, which fails every container that matches",
-        Case([[of({"path": "."})]]),
-        ours="",
-        theirs="a.json",
-    ),
+        Case([[of({"path": "/bin/true", "timeout": 0})]]), theirs="a.json"),
+    "path": Deviation("a path that is relative or longer than 4095 bytes makes a file bad",
+        "runc cannot run it, which fails every container that matches", Case([[of({"path": "."})]]), theirs="a.json"),
     "trust": Deviation(
         "a file that anybody can write, or whose program anybody can write, is not used; their directories count, too",
-        "whoever can write it would become root. tests/hooks/test_directory_scenes.py shows it",
-    ),
+        "whoever can write it would become root. tests/hooks/test_directory_scenes.py shows it"),
     "program": Deviation(
         "a file whose program is a directory or not executable is not used, unless its only stage is startContainer",
-        "runc cannot run it on the node. tests/hooks/test_directory.py shows it",
-    ),
+        "runc cannot run it on the node. tests/hooks/test_directory.py shows it"),
     "empty file": Deviation(
         "an empty file masks those of its name in the directories before, once it is a second old; upstream refuses it",
-        "as in systemd. tests/hooks/test_directory.py shows it",
-    ),
-    "classes": Deviation(
-        "the names of classes that Go 1.25 added are unknown",
-        "RE2 does not know them, nor does older Go",
-        patterns=[r"\p{Letter}", r"\p{greek}", r"\p{Cn}", r"\p{LC}"],
-    ),
-    "group names": Deviation(
-        "names of groups may have letters beyond ASCII",
-        "RE2 accepts them, and the names have no effect",
-        patterns=["(?P<é>a)", "(?<é>a)"],
-    ),
-    "unassigned": Deviation(
-        "`\\pC` does not match code points that nobody has assigned; Go's does since 1.25",
+        "as in systemd. tests/hooks/test_directory.py shows it"),
+    "classes": Deviation("the names of classes that Go 1.25 added are unknown",
+        "RE2 does not know them, nor does older Go", patterns=[r"\p{Letter}", r"\p{greek}", r"\p{Cn}", r"\p{LC}"]),
+    "group names": Deviation("names of groups may have letters beyond ASCII",
+        "RE2 accepts them, and the names have no effect", patterns=["(?P<é>a)", "(?<é>a)"]),
+    "unassigned": Deviation("`\\pC` does not match code points that nobody has assigned; Go's does since 1.25",
         "RE2 does as older Go did",
-        Case([[hook(annotations={r"\pC": ".*"})]], annotations={"\u0378": ""}),
-        ours="",
-        theirs="a.json",
-    ),
-    "inside a character": Deviation(
-        r"`\B` by itself also matches inside a character beyond ASCII, between its bytes",
+        Case([[hook(annotations={r"\pC": ".*"})]], annotations={"\u0378": ""}), theirs="a.json"),
+    "inside a character": Deviation(r"`\B` by itself also matches inside a character beyond ASCII, between its bytes",
         r"RE2 searches bytes; with another character beside it, `\B` matches as Go's does",
-        Case(
-            [[hook(annotations={".*": r"\B"}), hook("b.json", annotations={".*": r"k\B|\Bs"})]],
-            annotations={"a": "kÉs"},
-        ),
-        ours="a.json",
-        theirs="",
-    ),
+        Case([[hook(annotations={".*": r"\B"}), hook("b.json", annotations={".*": r"k\B|\Bs"})]],
+            annotations={"a": "kÉs"}), ours="a.json"),
     "same names": Deviation(
         "files whose names differ only in case are ordered by these names; upstream has no fixed order",
-        "the order should not depend on chance",
-    ),
-}
+        "the order should not depend on chance"),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

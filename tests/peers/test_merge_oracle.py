@@ -6,9 +6,8 @@ Where the results differ in form stands in DEVIATIONS, and nowhere else.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import pytest
 from google.protobuf.json_format import ParseDict
@@ -19,63 +18,44 @@ from adapter.nri import api
 from adapter.runtime.merge import Conflict, Merge
 
 from .harness import Peer
-from .merge_cases import ADJUSTMENT, PLUGINS, RESOURCES, UNIFIED, Case, cases
+from .merge_cases import ADJUSTMENT, PLUGINS, RESOURCES, UNIFIED, Case, as_json, cases
 
-M = TypeVar("M", bound=Message)
-
-
-@dataclass
-class Outcome:
-    """Why the event fails; else what comes of it, and what a plugin behind the others would have seen."""
-
-    error: str = ""
-    adjust: api.ContainerAdjustment | None = None
-    update: list[api.ContainerUpdate] = field(default_factory=list)
-    owners: api.OwningPlugins | None = None
-    seen: Message | None = None
+Told = dict[str, Any]
+"""Protojson: why the event fails; else what comes of it, and what a plugin behind the others would have seen."""
 
 
-def _without_empty_messages(outcome: Outcome) -> None:
-    if outcome.adjust is not None:
-        linux = outcome.adjust.linux
+def _without_empty_messages(outcome: Told) -> None:
+    for part in (outcome["adjust"], *outcome["update"]):
+        linux = part.get("linux", {})
+        resources = linux.get("resources", {})
         for parent, names in (
-            (linux.resources, ("memory", "cpu")),
+            (resources, ("memory", "cpu")),
             (linux, ("resources", "rdt")),
-            (outcome.adjust, ("hooks", "linux")),
+            (part, ("hooks", "linux")),
         ):
-            _clear_empty(parent, names)
-    for update in outcome.update:
-        _clear_empty(update.linux.resources, ("memory", "cpu"))
+            for name in names:
+                if parent.get(name) == {}:
+                    del parent[name]
 
 
-def _clear_empty(parent: Any, names: tuple[str, ...]) -> None:
-    for name in names:
-        if not getattr(parent, name).ByteSize():
-            parent.ClearField(name)
+def _with_lists_in_order(outcome: Told) -> None:
+    if "mounts" in outcome["adjust"]:
+        outcome["adjust"]["mounts"].sort(key=_removals_last)
+    outcome["seen"].get("linux", {}).get("namespaces", []).sort(key=lambda namespace: namespace.get("type", ""))
 
 
-def _with_lists_in_order(outcome: Outcome) -> None:
-    if outcome.adjust is not None:
-        mounts = sorted(outcome.adjust.mounts, key=_removals_last)
-        del outcome.adjust.mounts[:]
-        outcome.adjust.mounts.extend(mounts)
-    if isinstance(outcome.seen, api.Container):
-        namespaces = sorted(outcome.seen.linux.namespaces, key=lambda namespace: namespace.type)
-        del outcome.seen.linux.namespaces[:]
-        outcome.seen.linux.namespaces.extend(namespaces)
-
-
-def _removals_last(mount: api.Mount) -> tuple[bool, str]:
+def _removals_last(mount: Told) -> tuple[bool, str]:
     """Sorts removals only: the others have an order."""
-    removal = mount.destination.startswith("-")
-    return removal, mount.destination if removal else ""
+    name = mount.get("destination", "")
+    return name.startswith("-"), name if name.startswith("-") else ""
 
 
-def _with_one_conflict(outcome: Outcome) -> None:
-    outcome.error = re.sub(r'and ".*" both tried to set (\w+).*', r"and another both tried to set \1", outcome.error)
+def _with_one_conflict(outcome: Told) -> None:
+    another = r"and another both tried to set \1"
+    outcome["error"] = re.sub(r'and ".*" both tried to set (\w+).*', another, outcome["error"])
 
 
-DEVIATIONS: Mapping[str, Callable[[Outcome], None]] = {
+DEVIATIONS: Mapping[str, Callable[[Told], None]] = {
     "Go has empty messages (hooks, rdt, memory, cpu) where nothing is adjusted": _without_empty_messages,
     "removed mounts, and namespaces shown to the next plugin, have the order of Go's maps": _with_lists_in_order,
     "of several conflicts with keys of one map, it is Go's map that decides which is told": _with_one_conflict,
@@ -88,36 +68,39 @@ def adaptation() -> Iterator[Peer]:
         yield started
 
 
-def ours(case: Case) -> Outcome:
+def told(
+    error: str = "",
+    adjust: Message | None = None,
+    update: Iterable[Message] = (),
+    owners: Message | None = None,
+    seen: Message | None = None,
+) -> Told:
+    parts = {"adjust": adjust, "owners": owners, "seen": seen}
+    found = {name: {} if message is None else as_json(message) for name, message in parts.items()}
+    return {"error": error, "update": [*map(as_json, update)], **found}
+
+
+def ours(case: Case) -> Told:
     merge = Merge(case.request())
     try:
         for plugin, answer in zip(PLUGINS, case.answers, strict=False):
             merge.apply(plugin, answer)
     except Conflict as conflict:
-        return Outcome(str(conflict))
-    seen = {
-        "CreateContainer": getattr(merge.request, "container", None),
-        "UpdateContainer": getattr(merge.request, "linux_resources", None),
-    }
-    owners = merge.owners.message() if case.event == "CreateContainer" else None
-    return Outcome("", merge.adjust, merge.update, owners, seen.get(case.event))
+        return told(str(conflict))
+    created = case.event == "CreateContainer"
+    seen = getattr(merge.request, "container" if created else "linux_resources", None)
+    return told("", merge.adjust, merge.update, merge.owners.message() if created else None, seen)
 
 
-def theirs(answer: Mapping[str, Any], event: str) -> Outcome:
+def theirs(answer: Told, event: str) -> Told:
     if answer["error"]:
-        return Outcome(answer["error"].rstrip(" "))
-    return Outcome(
-        "",
-        _read(answer["adjust"], api.ContainerAdjustment),
-        # Nobody has changed what was requested: there Go has a null.
-        [ParseDict(update, api.ContainerUpdate()) for update in answer["update"] if update is not None],
-        _read(answer["owners"], api.OwningPlugins),
-        _read(answer["seen"], api.LinuxResources if event == "UpdateContainer" else api.Container),
-    )
-
-
-def _read(found: Any, of: type[M]) -> M | None:
-    return None if found is None else ParseDict(found, of())
+        return told(answer["error"].rstrip(" "))
+    kinds: dict[str, type[Message]] = {"adjust": api.ContainerAdjustment, "owners": api.OwningPlugins}
+    kinds["seen"] = api.LinuxResources if event == "UpdateContainer" else api.Container
+    read = {name: None if answer[name] is None else ParseDict(answer[name], of()) for name, of in kinds.items()}
+    # Nobody has changed what was requested: there Go has a null.
+    updates = [ParseDict(update, api.ContainerUpdate()) for update in answer["update"] if update is not None]
+    return told("", update=updates, **read)
 
 
 def check(adaptation: Peer, case: Case) -> None:
@@ -131,10 +114,8 @@ def check(adaptation: Peer, case: Case) -> None:
 def test_the_adaptation_has_empty_messages_where_we_have_none(adaptation: Peer) -> None:
     case = Case("CreateContainer", api.Container(id="ctr"), api.LinuxResources(), [api.CreateContainerResponse()])
     expected = theirs(adaptation.ask(case.encode()), case.event)
-    assert expected.adjust is not None
-    assert expected.adjust.HasField("hooks")
-    assert expected.adjust.linux.resources.HasField("memory")
-    assert ours(case).adjust == api.ContainerAdjustment()
+    assert expected["adjust"]["hooks"] == expected["adjust"]["linux"]["resources"]["memory"] == {}
+    assert ours(case)["adjust"] == {}
 
 
 def test_every_field_is_merged_as_the_adaptation_does(adaptation: Peer) -> None:

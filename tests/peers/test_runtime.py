@@ -67,18 +67,25 @@ def calls(runtime: GoRuntime) -> list[Call]:
     return list(runtime.play("calls").calls)
 
 
+WITHOUT_NAME = b'{"plugin":"","version":"","error":"","metadata":null}'  # as a plugin of another project answers
+
+
 def plays_a_life(runtime: GoRuntime, chain: Chain) -> None:
-    """A pod's life runs every plugin once per create and delete."""
-    chain.add("first", text="<&>").add("second")
+    """A pod's life runs every plugin once per create and delete, with the requests of the original client."""
+    chain.add("first", conf={"text": "<&>"}).add("second", conf='{"logFile": "/log"}')
+    chain.add("third", f"echo '{WITHOUT_NAME.decode()}'").add("fourth")
     for recorded in LIFE:
         play(runtime, recorded)
     events = [recorded for recorded in LIFE if recorded.event in LEGACY_EVENTS]
     # The runtime leaves the pid out of StopPodSandbox: it is what it was at the create.
-    cases = [Case(LEGACY_EVENTS[e.event], {**e.pod, "pid": POD["pid"]}, e.container) for e in events]
+    cases = [
+        Case(LEGACY_EVENTS[e.event], {**e.pod, "pid": POD["pid"]}, e.container, answers={"third": WITHOUT_NAME})
+        for e in events
+    ]
     with Oracle(chain.conf) as oracle:
         outcomes = [expected(case, outcome) for case, outcome in zip(cases, oracle.outcomes(cases), strict=True)]
     assert len(outcomes) == 4
-    for n, name in enumerate(("first", "second")):
+    for n, name in enumerate(("first", "second", "third", "fourth")):
         assert chain.requests(name) == [outcome.requests[n] for outcome in outcomes]
 
 
