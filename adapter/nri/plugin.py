@@ -25,7 +25,7 @@ Handled: TypeAlias = Answer[T] | Coroutine[Any, Any, T | None]
 class Context:
     """The method and the deadline of a call."""
 
-    __slots__ = ("_came", "_clock", "deadline", "due", "is_heard", "method")
+    __slots__ = ("_came", "_clock", "_reserve", "deadline", "is_heard", "method")
 
     def __init__(
         self, method: str, timeout: float, clock: Callable[[], float], came: float, reserve: float = RESERVE
@@ -38,12 +38,17 @@ class Context:
         """The name of the call or event, such as `StartContainer`."""
         self.deadline = came + timeout
         """When the runtime stops waiting, in seconds on the clock."""
-        self.due = self.deadline - min(reserve, max(timeout, 0) / 2)
-        """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
         self.is_heard = True
         """Whether the runtime has not closed the connection, and so gets the answer."""
         self._came = came
         self._clock = clock
+        self._reserve = reserve
+
+    @property
+    def due(self) -> float:
+        """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
+        timeout = self.deadline - self._came
+        return self.deadline - min(self._reserve, max(timeout, 0) / 2)
 
     def elapsed(self) -> float:
         """Returns the seconds since the call came."""

@@ -93,7 +93,8 @@ class Stub:
                 self._serve(event, came, is_heard)
             else:
                 self._waiting.pop(event.stream_id)(event)
-        self._flush()
+        if self._connection.has_data_to_send:
+            self._flush()
 
     def update_containers(
         self,

@@ -86,11 +86,17 @@ class Connection:
             return b""
         taken = self._out[:]
         del self._out[: len(taken)]
-        return taken[0] if len(taken) == 1 else b"".join(taken)
+        return b"".join(taken)
+
+    @property
+    def has_data_to_send(self) -> bool:
+        """Whether `data_to_send` has any bytes."""
+        return bool(self._out)
 
     def respond(self, stream_id: int, payload: bytes) -> None:
         """Answers a request. Raises MessageTooLarge beyond 4 MiB: the request then still needs an answer."""
-        self._send(self._serve, stream_id, RESPONSE, ttrpc_pb2.Response(payload=payload).SerializeToString())
+        envelope = ttrpc_pb2.Response(payload=payload).SerializeToString() if payload else b""
+        self._send(self._serve, stream_id, RESPONSE, envelope)
 
     def fail(self, stream_id: int, code: int, text: str) -> None:
         """Answers a request with an error status; cuts a text longer than 64 KiB."""
@@ -142,8 +148,8 @@ class Connection:
             request = ttrpc_pb2.Request.FromString(envelope)
         except DecodeError as error:
             raise CallError(Code.INVALID_ARGUMENT, f"undecodable request: {error}") from None
-        timeout = request.timeout_nano / NANO if request.timeout_nano else None
-        return Request(stream_id, request.service, request.method, request.payload, timeout)
+        nano = request.timeout_nano
+        return Request(stream_id, request.service, request.method, request.payload, nano / NANO if nano else None)
 
     def _reply(self, message: ttrpc.Message) -> Reply | None:
         stream_id, type_, envelope = message
