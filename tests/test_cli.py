@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import platform
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -158,15 +158,12 @@ def test_a_launched_daemon_runs_with_what_is_right_and_is_told_what_is_wrong(
 def test_an_expected_error_is_one_line_and_a_bug_is_not_passed_off_as_one(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(*_: object, **_more: object) -> int:
-        raise error
-
-    monkeypatch.setattr(daemon, "prepare", fail)
     expected = {ConfigError("a.yaml:1", "wrong"): 2, RegistrationError("no runtime at x"): 1, AdapterError("else"): 1}
     for error, exit_code in expected.items():
+        monkeypatch.setattr(daemon, "prepare", Mock(side_effect=error))
         assert cli.main([]) == exit_code
         assert capsys.readouterr().err == f"v010-adapter: {error}\n"
-    error = KeyError("oops")  # type: ignore[assignment]
+    monkeypatch.setattr(daemon, "prepare", Mock(side_effect=KeyError("oops")))
     with pytest.raises(KeyError):
         cli.main([])
 
@@ -194,41 +191,27 @@ def test_a_command_gets_its_own_arguments_and_gives_its_own_exit_code(monkeypatc
 # ---- as a process
 
 
-def test_once_without_a_runtime_it_ends() -> None:
-    words = [str(COMMAND), "-once", "-socket", "/nowhere"]
-    output = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
-    told = "v010-adapter: no runtime at /nowhere: No such file or directory\n"
-    assert (output.returncode, output.stdout, output.stderr) == (1, "", told)
-
-
+LAUNCHED = {"NRI_PLUGIN_SOCKET": "0"}
 NEEDLESS = """argparse asyncio jsonschema multiprocessing prometheus_client re2 socket subprocess yaml adapter.runtime
 adapter.cli.arguments adapter.cli.commands difflib platform shtab"""
+OTHERS = "adapter.cli.check adapter.cli.simulate adapter.runtime shtab jsonschema"
 
 
-def test_a_launched_daemon_loads_nothing_that_it_does_not_need_before_it_registers() -> None:
-    """Its runtime waits for it: exec to registered is what a node's start takes longer by."""
-    environ = {"NRI_PLUGIN_SOCKET": "0", "PYTHONPROFILEIMPORTTIME": "1", "PATH": os.defpath}
-    result = subprocess.run(
-        [COMMAND], env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
+@pytest.mark.parametrize(
+    ("words", "environ", "needed", "needless"),
+    [([], LAUNCHED, "adapter.nri.stub", NEEDLESS), (["-h"], {}, "adapter.cli.commands", OTHERS)],
+)
+def test_a_daemon_that_a_runtime_waits_for_and_help_load_nothing_that_they_do_not_need(
+    words: list[str], environ: dict[str, str], needed: str, needless: str
+) -> None:
+    """Exec to registered is what a node's start takes longer by; help is what somebody sees first."""
+    env = {**environ, "PYTHONPROFILEIMPORTTIME": "1", "PATH": os.defpath}
+    done = subprocess.run(
+        [COMMAND, *words], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
     )
-    loaded = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines() if line.startswith("import time:")}
-    assert {"adapter.daemon.daemon", "adapter.nri.stub"} <= loaded
-    assert loaded & {*NEEDLESS.split()} == set()
-
-
-def test_a_daemon_that_never_met_a_runtime_ends_without_loading_the_bridges() -> None:
-    environ = {"PYTHONPROFILEIMPORTTIME": "1", "PATH": os.defpath}
-    with subprocess.Popen(
-        [COMMAND, "-socket", "/nowhere"], env=environ, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as daemon:
-        assert daemon.stderr is not None
-        while "keeps trying" not in daemon.stderr.readline():
-            assert daemon.poll() is None
-        daemon.send_signal(signal.SIGTERM)
-        rest = daemon.stderr.read()
-    assert "ending on SIGTERM" in rest
-    assert "adapter.legacy" not in rest
-    assert daemon.returncode == 0
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert needed in loaded
+    assert loaded & {*needless.split()} == set()
 
 
 # ---- the commands as a whole
@@ -287,21 +270,6 @@ def test_the_same_flag_means_the_same_in_every_command_and_the_overview_takes_th
         assert len([line for line in lines if line and line.split()[0].rstrip(",") == flag]) == 1
     assert all("--output" in helps[name] for name in ("check", "hooks", "simulate", "status")), "what reports has JSON"
     whole = overview(in_full=True)
-    assert vars(whole.parse_args(["check", "-o", "json"]))["output"] == "json"
-    assert vars(whole.parse_args(["demo", "-v"]))["verbose"] is True
-
-
-def test_json_can_be_asked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for flag in ("-o", "-output", "--output"):
-        assert cli.main(["status", "-directory", str(tmp_path), flag, "json"]) == 3
-        assert capsys.readouterr().out.startswith("{")
-
-
-def test_help_of_the_daemon_loads_no_other_command() -> None:
-    """It is what somebody sees first."""
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", COMMAND, "-h"], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0
-    assert "adapter.cli.commands" in done.stderr
-    assert not any(module in done.stderr for module in ("commands.check", "adapter.runtime", "shtab", "jsonschema"))
+        assert vars(whole.parse_args(["check", flag, "json"]))["output"] == "json"
+    assert vars(whole.parse_args(["demo", "-v"]))["verbose"] is True
