@@ -23,7 +23,7 @@ __all__ += ["api", "connect", "identity", "launched", "run", "serve"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what a program with a loop of its own, as the adapter, does without."""
+    """Imports the names that a program with a loop of its own, such as the adapter, does not need."""
     if name not in ("Updating", "run", "serve"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from adapter.nri import serving  # noqa: PLC0415

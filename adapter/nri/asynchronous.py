@@ -24,11 +24,11 @@ from adapter.wire import Code
 log = logging.getLogger(__name__)
 
 BLOCKED = 0.1
-"""Seconds for which a handler may hold the loop up before the log names it."""
+"""Seconds. The log names a handler that blocks the loop for longer."""
 GRACE = 10.0
 """Seconds that cancelled coroutines get to end."""
 ENDED_BY_SIGTERM: list[Callable[[], None]] = []
-"""Ends each `serve` of the main thread's loop. The first `serve` sets the handler of SIGTERM, the last removes it."""
+"""Each function ends a `serve` of the main thread's loop. The first `serve` sets SIGTERM's handler, the last removes it."""
 
 
 async def serve(plugin: Plugin, own: Identity, joining: Joining) -> None:
@@ -51,7 +51,7 @@ async def _serve(plugin: Plugin, own: Identity, joining: Joining, tasks: Tasks) 
 
 
 async def _serve_connection(plugin: Plugin, own: Identity, fd: int, tasks: Tasks) -> tuple[bool, AdapterError | None]:
-    """Serves one connection until it is gone; returns whether the plugin had joined, and the error that ended it."""
+    """Serves one connection until it ends; returns whether the plugin had joined, and the error that ended it."""
     trunk = Trunk()
     session = AsyncSession(plugin, own, trunk, tasks)
     await asyncio.get_running_loop().create_connection(lambda: trunk, sock=socket.socket(fileno=fd))
@@ -73,7 +73,7 @@ async def _serve_connection(plugin: Plugin, own: Identity, fd: int, tasks: Tasks
 
 @contextmanager
 def _cancelled_by_sigterm(serving: asyncio.Task[None]) -> Iterator[None]:
-    """A block that SIGTERM ends without an error, unless the program handles SIGTERM itself."""
+    """Inside, SIGTERM cancels `serving`, and the block then ends without an error. A program's own handler is kept."""
     is_ours = bool(ENDED_BY_SIGTERM) and current_thread() is main_thread()
     if not is_ours and not is_sigterm_free():
         yield
@@ -103,19 +103,19 @@ def _end_all() -> None:
 
 
 class Trunk(asyncio.Protocol):
-    """The connection's bytes: to the session, and from any thread to the runtime."""
+    """Passes the runtime's bytes to the session, and bytes from any thread to the runtime."""
 
     session: Session
-    """Set before the connection is."""
+    """Set before the connection is made."""
     _transport: asyncio.Transport
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
         self._out: deque[bytes] = deque()
-        """Bytes to send, in order; the session adds them in one thread at a time."""
+        """Bytes to send, in order. The session adds them in one thread at a time."""
         self.gone: asyncio.Future[Exception | None] = self._loop.create_future()
-        """Done when the connection is gone, with the error for which it was given up."""
+        """Done when the connection has ended; the result is the error for which this end has closed it, or None."""
 
     def write(self, data: bytes) -> None:
         """Sends bytes."""
@@ -131,11 +131,11 @@ class Trunk(asyncio.Protocol):
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Takes what sends the bytes; nothing is written before."""
+        """Sets the transport. Nothing is written before."""
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Passes bytes on; an error ends the connection."""
+        """Passes bytes to the session; an error ends the connection."""
         try:
             if not self.gone.done():
                 self.session.receive_data(data)
@@ -159,7 +159,7 @@ class Trunk(asyncio.Protocol):
 
 
 class AsyncSession(Session):
-    """A connection of `serve`: a handler's coroutine becomes a task that completes the answer."""
+    """A connection of `serve`. A handler's coroutine becomes a task, which completes the answer."""
 
     def __init__(self, plugin: Plugin, own: Identity, trunk: Trunk, tasks: Tasks) -> None:
         super().__init__(plugin, own, trunk.write)
@@ -175,7 +175,7 @@ class AsyncSession(Session):
         return self._tasks.start(handler, answer, context)
 
     def hook(self, name: str, *arguments: Any) -> Any:
-        """Calls a hook; the error of its coroutine is logged when that ends."""
+        """Calls a hook; logs the error of its coroutine when the coroutine ends."""
         done = super().hook(name, *arguments)
         if isinstance(done, Deferred):
             done.then(partial(_log_failure, name))
@@ -190,7 +190,7 @@ class Tasks:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start(self, handler: str, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> Deferred[Any]:
-        """Starts the coroutine of a handler; returns its answer, which comes at `context.due` at the latest."""
+        """Starts the coroutine of a handler; returns its answer, which is complete at `context.due` at the latest."""
         answer: Deferred[Any] = Deferred()
         began = time.monotonic()
         task = self._loop.create_task(WatchedCoroutine(handler, coroutine), name=handler)
@@ -208,7 +208,7 @@ class Tasks:
             await asyncio.wait(left, timeout=GRACE)
 
     async def cancel(self) -> None:
-        """Cancels all coroutines; waits at most GRACE seconds for their end; logs the names of the rest."""
+        """Cancels all coroutines, waits for them for at most GRACE seconds, and logs the names of the rest."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -234,7 +234,7 @@ class Cancelled(CallError):
 
 
 class WatchedCoroutine(Coroutine[Any, Any, Any]):
-    """The coroutine of a handler. The log names the handler if a step blocks the loop."""
+    """The coroutine of a handler. If one step of it blocks the loop, the log names the handler."""
 
     def __init__(self, handler: str, coroutine: Coroutine[Any, Any, Any]) -> None:
         self._handler = handler
@@ -251,7 +251,7 @@ class WatchedCoroutine(Coroutine[Any, Any, Any]):
             return self._coroutine.throw(*error)
 
     def close(self) -> None:
-        """Closes a coroutine that has not begun."""
+        """Closes a coroutine that has not started."""
         self._coroutine.close()
 
     def __await__(self) -> Generator[Any, Any, Any]:
@@ -276,7 +276,7 @@ def _log_failure(hook: str, _: object, error: Exception | None) -> None:
 
 
 def _answer_for(handler: str, answer: Deferred[Any], context: Context) -> None:
-    """Answers a call in place of its handler, which is late."""
+    """Answers a call with an error, because its handler is late."""
     error = CallError(Code.DEADLINE_EXCEEDED, f"{handler} has not answered in {context.elapsed():.1f} s")
     log.warning("%s: the runtime gets this error, and the handler continues", error)
     answer.fail(error)

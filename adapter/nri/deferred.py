@@ -28,11 +28,11 @@ class Deferred(Generic[T]):
 
     @property
     def done(self) -> bool:
-        """Whether it has been completed."""
+        """Whether the reply has been completed."""
         return self._outcome is not None
 
     def then(self, listener: Callable[[T | None, Exception | None], object]) -> None:
-        """Calls `listener(reply, error)` once: at the completion, or now if the reply is complete."""
+        """Calls `listener(reply, error)` once: when the reply is completed, or now if it already is."""
         with self._lock:
             self._listener = listener
             outcome = self._outcome
@@ -40,7 +40,7 @@ class Deferred(Generic[T]):
             listener(*outcome)
 
     def followed_by(self, step: Callable[[T | None], Answer[S]]) -> Deferred[S]:
-        """Returns the reply that `step(this reply)` returns or completes later; after an error `step` is not called."""
+        """Returns the reply of `step(this reply)`. After an error, `step` is not called, and the error is the reply."""
         whole: Deferred[S] = Deferred()
 
         def completed(reply: T | None, error: Exception | None) -> None:
@@ -74,9 +74,9 @@ Answer: TypeAlias = T | Deferred[T] | None
 
 
 def in_turn(steps: Generator[Answer[Any], Any, T], reply: Any = None) -> Answer[T]:
-    """Runs steps that yield an answer each and get its reply; returns what they return, at once or later.
+    """Runs a generator that yields answers and gets their replies; returns its return value, at once or later.
 
-    After an answer that fails, the steps end, and so does the whole with the same error.
+    If an answer fails, the generator is not resumed, and the returned Deferred fails with the same error.
     """
     try:
         while True:

@@ -15,9 +15,9 @@ PLUGIN = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME = "nri.pkg.api.v1alpha1.Runtime"
 
 KNOWN_TO_ALL = 0x7FF
-"""Bits that every runtime knows; NRI <= 0.9 refuses a plugin that sets other bits."""
+"""The bits that every runtime knows. NRI <= 0.9 refuses a plugin that sets other bits."""
 KNOWN_SINCE_0_10 = 0x3FFF
-"""Bits that NRI >= 0.10 knows. Runtimes report their NRI version since 0.12 only."""
+"""The bits that NRI >= 0.10 knows. Runtimes report their NRI version since 0.12 only."""
 
 
 class Call(NamedTuple):

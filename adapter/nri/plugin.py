@@ -1,4 +1,4 @@
-"""An NRI plugin: a class with a handler for each event, and what a handler learns of its call."""
+"""An NRI plugin: a class with a handler for each event, and the context of a call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RESERVE = 0.1
-"""Seconds before a call's deadline at which the answer should be sent at the latest."""
+"""Seconds. The answer to a call should be sent this long before the call's deadline, or earlier."""
 
 Handled: TypeAlias = Answer[T] | Coroutine[Any, Any, T | None]
 """What a handler returns: an `Answer`, or the coroutine of an `async def` handler."""
@@ -30,16 +30,16 @@ class Context:
     def __init__(
         self, method: str, timeout: float, clock: Callable[[], float], came: float, reserve: float = RESERVE
     ) -> None:
-        """Takes the method's name, the call's seconds, and when it came on `clock`; `reserve` are seconds too.
+        """Takes the method's name, the timeout in seconds, the clock, and when the call came on that clock.
 
-        The clock is time.monotonic except in tests.
+        `reserve` is in seconds, too. The clock is time.monotonic, except in tests.
         """
         self.method = method
         """The name of the call or event, such as `StartContainer`."""
         self.deadline = came + timeout
-        """When the runtime stops waiting, in seconds on the clock."""
+        """When the runtime stops waiting for the answer, in seconds on the clock."""
         self.is_heard = True
-        """Whether the runtime has not closed the connection, and so gets the answer."""
+        """False if the runtime has closed the connection, so that it does not get the answer."""
         self._came = came
         self._clock = clock
         self._reserve = reserve
@@ -68,20 +68,21 @@ class Plugin:
     """
 
     reserve = RESERVE
-    """Seconds before a call's deadline at which `Context.due` is."""
+    """Seconds from `Context.due` to the call's deadline."""
     failure_policy = api.FailurePolicy(keep_connected=True)
-    """Tells the runtime (NRI >= 0.12.4) what to do when no answer comes in time."""
+    """Tells the runtime (NRI >= 0.12.4) what to do if an answer does not come in time."""
     ask_for_updates: Callable[[Iterable[api.ContainerUpdate]], Updating] | None = None
     """Set by `run` and `serve` while they have a connection; `update_containers` calls it."""
 
     def update_containers(self, updates: Iterable[api.ContainerUpdate]) -> Updating:
-        """Asks the runtime, at any time and from any thread, to update containers. Returns what failed, later.
+        """Asks the runtime to update containers. May be called at any time and in any thread.
 
-        A handler does not wait for that: the runtime may take updates between two events only. Updates that belong to
-        an event go into the response of `create_container`, `update_container` or `stop_container`.
+        The returned `Updating` later has the updates that failed. A handler must not wait for it, because the runtime
+        may take updates only between two events. Updates that belong to an event go into the response of
+        `create_container`, `update_container` or `stop_container`.
 
-        Raises AdapterError where the plugin has not joined a runtime, and where the runtime takes no such updates or
-        may deadlock over them (NRI <= 0.12.0), MessageTooLarge for one update of more than 4 MiB.
+        Raises AdapterError if the plugin has not joined a runtime, or if the runtime takes no such updates or may
+        deadlock over them (NRI <= 0.12.0). Raises MessageTooLarge for one update of more than 4 MiB.
         """
         ask = self.ask_for_updates  # a lost connection sets it to None in another thread
         if ask is None:
@@ -92,13 +93,13 @@ class Plugin:
         """The plugin has joined a runtime: its answer to Synchronize is on the way, events follow."""
 
     def on_disconnect(self, reason: str) -> Coroutine[Any, Any, None] | None:
-        """The connection of a plugin that had joined is gone. `reason` is empty if the runtime has closed it."""
+        """The plugin had joined, and has lost the connection. `reason` is empty if the runtime has closed it."""
 
     def configure(self, request: api.ConfigureRequest, context: Context) -> Handled[api.ConfigureResponse]:
-        """The runtime describes itself. `events` in the response replaces the subscription by overriding."""
+        """The runtime describes itself. `events` in the response replaces the subscription by overridden handlers."""
 
     def synchronize(self, request: api.SynchronizeRequest, context: Context) -> Handled[api.SynchronizeResponse]:
-        """The existing pods and containers, all parts joined. Called once, before the first event."""
+        """The existing pods and containers, with all parts joined. Called once, before the first event."""
 
     def shutdown(self) -> Coroutine[Any, Any, None] | None:
         """The runtime shuts down. Current runtimes never call this."""

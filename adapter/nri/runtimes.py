@@ -1,4 +1,4 @@
-"""The runtime that is served: its version of NRI, and its habits. Runtimes drop fields that they do not know."""
+"""The runtime that is served: its version of NRI, and its differences from other runtimes."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from adapter.proto import nri_pb2 as api
 Version = tuple[int, ...]
 
 OLDEST: Version = (0, 8, 0)
-"""Assumed of a runtime that reports no version: the version in containerd 1.7 to 2.1."""
+"""The version that is assumed for a runtime that reports none. It is the one of containerd 1.7 to 2.1."""
 LATE_PLUGINS_STAY: Version = (0, 12, 4)
-"""Since this version the runtime keeps a plugin whose answer was late, if its failure policy asks for it."""
+"""Since this version the runtime keeps a plugin whose answer is late, if the plugin's failure policy asks for it."""
 UPDATES_AT_ANY_TIME: Version = (0, 12, 1)
 """Since this version an unsolicited UpdateContainers cannot deadlock the runtime."""
 
 
 class Habits(NamedTuple):
-    """What a runtime does otherwise than others; the defaults are those of one that nobody has measured."""
+    """How a runtime differs from others. The defaults are for runtimes that nobody has measured."""
 
     no_hooks: str = ""
-    """Why hooks are not ours to inject, if so."""
+    """Why the adapter must not inject hooks, empty if it may."""
     no_updates: str = ""
-    """Why no container can be updated, if so."""
+    """Why no container can be updated, empty if they can."""
     no_ends: str = ""
-    """Why no event tells that a pod or container stops, if so. A container may then start again without a stop."""
+    """Why no event reports the stop of a pod or container, empty if one does. A container may then restart unseen."""
     hides_refused: bool = False
-    """Whether no event tells the end of a container whose creation is refused."""
+    """Whether no event reports the end of a container whose creation was refused."""
     hides_earlier_pods: bool = False
-    """Whether no event tells that a pod stops that was there before the runtime's restart."""
+    """Whether no event reports the stop of a pod that was there before the runtime's restart."""
 
 
 _HABITS = {
@@ -47,7 +47,7 @@ _RUNS_PLUGINS_FOR_PODS: dict[Version, bool] = {(1, 7): False, **dict.fromkeys([(
 
 
 class Runtime(NamedTuple):
-    """A runtime: its name in lower case, its version as it writes it, and its version of NRI."""
+    """A runtime: its name in lower case, its version in the runtime's own form, and its version of NRI."""
 
     name: str = ""
     version: str = ""
@@ -55,16 +55,16 @@ class Runtime(NamedTuple):
 
     @property
     def habits(self) -> Habits:
-        """What this runtime does otherwise than others."""
+        """How this runtime differs from others."""
         return _HABITS.get(self.name, Habits())
 
     @property
     def refuses_updates(self) -> str:
-        """Why containers cannot be updated at any time, outside of an answer; empty if they can."""
+        """Why containers cannot be updated outside of an answer to an event, empty if they can."""
         if self.nri < UPDATES_AT_ANY_TIME:
             first = ".".join(map(str, UPDATES_AT_ANY_TIME))
             return (
-                f"{self.name} {self.version} may deadlock over updates outside of an answer, as any before NRI {first}"
+                f"{self.name} {self.version} may deadlock over updates outside of an answer, as all before NRI {first}"
             )
         return self.habits.no_updates
 
@@ -77,11 +77,11 @@ class Runtime(NamedTuple):
 
 
 _FIRST_WITH_0_11 = {"containerd": (2, 2), "cri-o": (1, 36)}
-"""By the name of a runtime, its first version with NRI 0.11 (their go.mod); those before count as the oldest."""
+"""The first version of each runtime with NRI 0.11 (from its go.mod). Earlier versions count as OLDEST."""
 
 
 def of(request: api.ConfigureRequest) -> Runtime:
-    """Returns the runtime that has sent this request. Runtimes report the version of NRI since 0.12."""
+    """Returns the runtime that has sent this request. Runtimes report their version of NRI since 0.12."""
     name = request.runtime_name.lower()
     nri = _numbers(request.NRI_version)
     if not nri:

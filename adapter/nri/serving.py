@@ -28,7 +28,7 @@ HANDLERS = (
     *(call.handler for call in events.BY_EVENT.values()),
 )
 CO_COROUTINE = 0x80
-"""The flag of an `async def` function's code; `inspect`, which names it, takes milliseconds to import."""
+"""The flag of an `async def` function's code. Importing `inspect`, which has it too, takes milliseconds."""
 
 
 def run(
@@ -46,12 +46,12 @@ def run(
     the command line; in them, `-name NAME`, `-idx NN` and `-socket PATH` override the first three. A plugin with an
     `async def` handler or hook runs on asyncio's loop, as with `serve`.
 
-    With `reconnect` it waits for a runtime that is not there, and joins again when the connection is lost, after 0.1 to
-    2 s; it returns at SIGTERM. A plugin that a runtime has launched does not join again: the next runtime launches its
-    own.
+    With `reconnect`, it waits for a missing runtime, joins again 0.1 to 2 s after the connection is lost, and returns
+    at SIGTERM. A plugin that a runtime has launched does not join again, because the next runtime launches its own
+    process.
 
-    Raises SystemExit: with a line of text when there is no runtime, or when the runtime refuses the plugin or breaks
-    the protocol; with code 2 for other arguments; with code 130 for Ctrl-C.
+    Raises SystemExit: with a line of text if there is no runtime, or if the runtime refuses the plugin or breaks the
+    protocol; with code 2 for unknown arguments; with code 130 at Ctrl-C.
     """
     words = sys.argv[1:] if words is None else words
     if words:
@@ -73,13 +73,13 @@ def run(
 async def serve(plugin: Plugin, name: str = "", idx: str = "", path: str = "", *, reconnect: bool = False) -> None:
     """Serves a runtime on asyncio's running loop, until it closes the connection; handlers may be `async def`.
 
-    For `name`, `idx` and `path` see `identity` and `connect`, for `reconnect` see `run`. A coroutine that has not
-    answered 0.1 s before the deadline of its call (`Plugin.reserve`) is answered for, with an error that names it, and
-    goes on. At the end of `serve`, also when it is cancelled or SIGTERM comes, the coroutines under way are cancelled.
-    SIGTERM makes it return, unless the program handles that signal itself.
+    For `name`, `idx` and `path` see `identity` and `connect`, for `reconnect` see `run`. If a coroutine has not
+    answered 0.1 s before the deadline of its call (`Plugin.reserve`), the runtime gets an error that names the handler,
+    and the coroutine continues. When `serve` ends, is cancelled, or gets SIGTERM, all coroutines are cancelled. `serve`
+    returns at SIGTERM, unless the program handles that signal itself.
 
-    Raises RegistrationError when there is no runtime or when the runtime refuses the plugin, RemoteProtocolError when
-    the runtime breaks the protocol.
+    Raises RegistrationError if there is no runtime or if the runtime refuses the plugin, RemoteProtocolError if the
+    runtime breaks the protocol.
     """
     from adapter.nri import asynchronous  # the module imports asyncio  # noqa: PLC0415
 
@@ -97,13 +97,13 @@ def _serve(plugin: Plugin, own: Identity, joining: Joining) -> None:
 
 
 def _serve_connection(plugin: Plugin, own: Identity, fd: int) -> tuple[bool, AdapterError | None]:
-    """Serves one connection until it is gone; returns whether the plugin had joined, and the error that ended it."""
+    """Serves one connection until it ends; returns whether the plugin had joined, and the error that ended it."""
     import socket  # 4 ms, not for a launched plugin that has not connected yet  # noqa: PLC0415
 
     with socket.socket(fileno=fd) as trunk:
 
         def write(data: bytes) -> None:
-            with suppress(OSError):  # the end of the connection is noticed by reading
+            with suppress(OSError):  # reading notices the end of the connection
                 trunk.sendall(data)
 
         session = Session(plugin, own, write)
@@ -129,7 +129,7 @@ class _Ended(BaseException):
 
 @contextmanager
 def _until_sigterm(joining: Joining) -> Iterator[None]:
-    """A block that SIGTERM ends if the plugin would join for ever, unless the program handles that signal itself."""
+    """Inside, SIGTERM ends the block of a plugin that joins again. A program's own handler of SIGTERM is kept."""
     if not joining.again or not is_sigterm_free():
         yield
         return

@@ -1,4 +1,4 @@
-"""How a plugin joins its runtime, and one connection with it: what a thread and asyncio's loop serve alike."""
+"""How a plugin joins its runtime, and one connection with the runtime: shared by `serving` and `asynchronous`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from adapter.wire import Request
 log = logging.getLogger(__name__)
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0
-"""Seconds between two attempts to join: each wait is twice the one before."""
-GONE = "the connection with the runtime is gone: nobody knows which updates it has made"
+"""Seconds between two attempts to join: each wait is twice as long as the previous one."""
+GONE = "the connection with the runtime is lost: it is not known which updates the runtime has made"
 
 
 class Joining:
@@ -33,10 +33,10 @@ class Joining:
         """Whether the plugin joins again."""
         self._wait = FIRST_WAIT
         self._reason = ""
-        """Why the plugin cannot join; the log has it once."""
+        """Why the plugin cannot join. It is logged once."""
 
     def connect(self) -> int | None:
-        """Returns a connected descriptor, None if the runtime is to be waited for. Raises RegistrationError."""
+        """Returns a connected descriptor, None if the plugin must wait for the runtime. Raises RegistrationError."""
         try:
             return connect(self._path)
         except RegistrationError as error:
@@ -46,7 +46,7 @@ class Joining:
             return None
 
     def goes_on(self, had_joined: bool, error: AdapterError | None) -> bool:
-        """Takes how a connection has ended; returns whether the plugin joins again. Raises the error if not."""
+        """Returns whether the plugin joins again after a connection has ended. If not, raises the error, if any."""
         if error is not None and (not self.again or isinstance(error, RegistrationError)):
             raise error
         if had_joined:
@@ -67,10 +67,13 @@ class Joining:
 
 
 class Session(Stub):
-    """A connection of `run` or `serve`: it names handlers that are late, and asks for updates."""
+    """A connection of `run` or `serve`. It logs the names of late handlers, and asks for updates."""
 
     def __init__(self, plugin: Plugin, own: Identity, write: Callable[[bytes], object]) -> None:
-        """Takes the plugin, its name and index, and what writes to the trunk. Made in the thread that serves."""
+        """Takes the plugin, its name and index, and the function that writes to the trunk.
+
+        To be called in the thread that serves the connection.
+        """
         super().__init__(plugin, own.name, own.idx, write)
         self.has_joined = False
         """Whether `on_join` was called."""
@@ -87,7 +90,7 @@ class Session(Stub):
             log.exception("%s has failed", name)
 
     def lost(self, error: BaseException | None) -> None:
-        """Ends the session: the connection is gone, for this error if it was not the runtime that closed it."""
+        """Ends the session after the connection has ended. `error` is None if the runtime has closed it."""
         self._plugin.ask_for_updates = None
         self._is_gone = True
         for updating in tuple(self._updating):
@@ -133,13 +136,13 @@ class Session(Stub):
             self._updating.add(updating)
         for batch in calls:
             self.update_containers(batch, answered)
-        if self._is_gone:  # since the beginning of this method
+        if self._is_gone:  # the connection has ended during this method
             updating.fail(AdapterError(GONE))
         return updating
 
 
 def is_sigterm_free() -> bool:
-    """Whether SIGTERM is for us to handle: this is the main thread, and the program does not handle the signal."""
+    """Whether this package may handle SIGTERM: in the main thread, if the program has no handler of its own."""
     import signal  # noqa: PLC0415
 
     return current_thread() is main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -1,6 +1,6 @@
 """A plugin's session with a runtime: a `Stub` connects a `Plugin` with the wire protocol.
 
-The stub does no input or output: it takes bytes, and passes bytes to a function.
+The stub does no input or output: it gets bytes from its caller, and passes bytes to a function.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -21,22 +21,19 @@ from adapter.nri.plugin import Context, Plugin
 from adapter.proto import nri_pb2 as api
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
-if TYPE_CHECKING:
-    pass
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 NRI_VERSION = "v0.12.5"
-"""The NRI version of proto/nri.proto; runtimes only log it."""
+"""The NRI version of proto/nri.proto. Runtimes only log it."""
 DEFAULT_REGISTRATION_TIMEOUT = 5.0
 DEFAULT_REQUEST_TIMEOUT = 2.0
-"""Seconds; for runtimes that report no timeouts (NRI <= 0.6)."""
+"""Seconds, for runtimes that report no timeouts (NRI <= 0.6)."""
 MAX_STATE = 64 << 20
 """Maximum bytes of the parts of a Synchronize."""
 UPDATES_PER_CALL = 3 << 20
-"""Bytes of updates in one message; more updates go into further messages."""
+"""Maximum bytes of updates in one message. More updates go into further messages."""
 
 
 class Stub:
@@ -75,17 +72,17 @@ class Stub:
         self._on_answered: Callable[[], object] | None = None
 
     def register(self) -> None:
-        """Registers the plugin. The stub serves calls from now on: Configure may come before the answer."""
+        """Registers the plugin. From now on the stub serves calls: Configure may come before the answer."""
         request = api.RegisterPluginRequest(plugin_name=self.name, plugin_idx=self.idx, NRI_version=NRI_VERSION)
         self._call("RegisterPlugin", request, self._on_registered, self.registration_timeout)
 
     def receive_data(self, data: bytes, came: float | None = None, *, is_heard: bool = True) -> None:
         """Takes bytes from the runtime, calls handlers, writes their answers.
 
-        The time of the calls counts from `came`, the earliest moment at which the bytes may have come, on the stub's
-        clock; by default that is now. `is_heard` is whether the runtime can hear the answers.
-        Raises RemoteProtocolError when the stream is broken and RegistrationError when the runtime refuses the plugin:
-        the caller then closes the trunk.
+        The time of the calls counts from `came`, the earliest time at which the bytes may have come, on the stub's
+        clock. By default that is now. `is_heard` is false if the runtime has closed the connection. Raises
+        RemoteProtocolError if the stream is broken, and RegistrationError if the runtime refuses the plugin: the caller
+        must then close the trunk.
         """
         came = self._clock() if came is None else came
         for event in self._connection.receive_data(data):
@@ -103,8 +100,8 @@ class Stub:
     ) -> None:
         """Asks the runtime to update containers, in as many UpdateContainers calls as the size needs.
 
-        `done(failed, error)` is called once per call. A handler must not wait for it: the answer may come after events
-        that must be served first. With NRI <= 0.12.0 the call can deadlock the runtime for ever.
+        `done(failed, error)` is called once per call. A handler must not wait for it: events that must be served first
+        may come before the answer. With NRI <= 0.12.0 the call can deadlock the runtime for ever.
         """
 
         def answered(reply: Reply) -> None:
@@ -121,7 +118,7 @@ class Stub:
             self._call("UpdateContainers", api.UpdateContainersRequest(update=batch), answered, self.request_timeout)
 
     def when_answered(self, callback: Callable[[], object]) -> None:
-        """Calls back, at once or later, when no call of the runtime waits for its answer."""
+        """Calls back when all calls of the runtime have been answered, or now if they already are."""
         self._on_answered = callback
         self._tell_if_answered()
 
@@ -177,11 +174,11 @@ class Stub:
         return self._run(call.handler)
 
     def _run(self, handler: str, *arguments: Any) -> Any:
-        """Calls a handler of the plugin; returns what that has returned."""
+        """Calls a handler of the plugin; returns the handler's return value."""
         return getattr(self._plugin, handler)(*arguments)
 
     def _state_change(self, change: api.StateChangeEvent, context: Context) -> Any:
-        """Serves an event of NRI <= 0.11 by the handler of the dedicated call; ignores an unknown event."""
+        """Serves an event of NRI <= 0.11 with the handler of the dedicated call; ignores an unknown event."""
         call = events.BY_EVENT.get(change.event)
         if call is None:
             return None
@@ -203,7 +200,7 @@ class Stub:
     def _subscribe(
         self, request: api.ConfigureRequest, response: api.ConfigureResponse | None
     ) -> api.ConfigureResponse:
-        """Completes the answer to Configure: the events of the handlers, as far as the runtime knows them."""
+        """Completes the answer to Configure with the events of the handlers, as far as the runtime knows them."""
         if response is None:
             response = api.ConfigureResponse()
         _check("Configure", response)
@@ -216,7 +213,7 @@ class Stub:
         return response
 
     def _synchronize(self, part: api.SynchronizeRequest, payload: bytes, context: Context) -> Any:
-        """Joins the parts; the joined bytes of messages are the bytes of the joined message."""
+        """Joins the parts. The joined bytes of messages are the bytes of the joined message."""
         self._parts.append(payload)
         if sum(map(len, self._parts)) > MAX_STATE:
             self._parts.clear()
@@ -235,7 +232,7 @@ class Stub:
         self._tell_if_answered()
 
     def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> bool:
-        """Answers a call; returns whether with the reply, not with an error."""
+        """Answers a call; returns True if the answer is the reply, False if it is an error."""
         is_reply = self._write_answer(request, context, reply, error)
         self._plugin.answered(context)
         return is_reply

@@ -1,4 +1,4 @@
-"""Who a plugin is, and how it connects with its runtime: through the inherited socket or the runtime's."""
+"""The identity of a plugin, and its connection with the runtime: through an inherited socket or the runtime's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from adapter.errors import RegistrationError
 
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
-"""Where runtimes listen for plugins, unless they are configured otherwise."""
+"""The socket at which runtimes listen for plugins by default."""
 
 
 class Identity(NamedTuple):
@@ -30,7 +30,7 @@ def identity(name: str = "", idx: str = "", environ: Mapping[str, str] | None = 
     A file name `NN-NAME` gives both, as in a runtime's plugin directory. Raises RegistrationError for an index that
     runtimes refuse (pkg/api/plugin.go, CheckPluginIndex).
     """
-    environ = os.environ if environ is None else environ  # as a default, help() would print all variables
+    environ = os.environ if environ is None else environ  # not a default value: help() would print all variables
     base = os.path.basename(program or sys.argv[0])
     file_name = re.fullmatch(r"(\d\d)-(.+)", base)
     name = name or environ.get("NRI_PLUGIN_NAME", "") or (file_name[2] if file_name else base)
@@ -58,7 +58,7 @@ def connect(path: str = "", environ: Mapping[str, str] | None = None) -> int:
     path = path or DEFAULT_SOCKET
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trunk:
-            trunk.setblocking(False)  # a runtime that accepts nobody would let us wait
+            trunk.setblocking(False)  # a runtime that accepts no connection would block us
             trunk.connect(path)
             trunk.setblocking(True)
             return trunk.detach()
@@ -71,7 +71,7 @@ def _inherited(number: str) -> int:
         fd = int(number)
         if not stat.S_ISSOCK(os.fstat(fd).st_mode):
             raise ValueError("not a socket")
-        os.set_inheritable(fd, False)  # the programs that we run must not hold the socket open
+        os.set_inheritable(fd, False)  # the programs of the plugin must not hold the socket open
     except (ValueError, OverflowError, OSError) as error:
         raise RegistrationError(f"NRI_PLUGIN_SOCKET={number}: {getattr(error, 'strerror', None) or error}") from None
     return fd

@@ -1,4 +1,4 @@
-"""Updates of containers that no event has asked for, and the runtime's answer to them."""
+"""Updates of containers outside of an event, and the runtime's answer to them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Failed = list[api.ContainerUpdate]
 class Updating(Deferred[Failed]):
     """The answer to `Plugin.update_containers`: the updates that have failed.
 
-    Use one of these, once: await it in a coroutine, call `result` in a thread of your own, or `then` with a listener.
-    The error is a CallError if the runtime refuses a call, and an AdapterError if the connection is lost.
+    Do one of these, once: await it in a coroutine, call `result` in a thread of your own, or call `then`. The error is
+    a CallError if the runtime refuses a call, and an AdapterError if the connection is lost.
     """
 
     def __init__(self, calls: int, server: int) -> None:
@@ -35,18 +35,18 @@ class Updating(Deferred[Failed]):
             self.complete(self._failed)
 
     def then(self, listener: Callable[[Failed | None, Exception | None], object]) -> None:
-        """Calls `listener(failed, error)` once: now if the answer is there. What it raises is logged."""
+        """Calls `listener(failed, error)` once, when the answer comes or now. Logs an exception of the listener."""
 
-        def called(failed: Failed | None, error: Exception | None) -> None:
+        def on_answer(failed: Failed | None, error: Exception | None) -> None:
             try:
                 listener(failed, error)
-            except Exception:  # it would end the connection
+            except Exception:  # an exception would end the connection
                 log.exception("the listener of an update has failed")
 
-        super().then(called)
+        super().then(on_answer)
 
     def answered(self, failed: Failed, error: Exception | None) -> None:
-        """Takes the answer to one of the calls."""
+        """Adds the answer to one of the calls."""
         self._missing -= 1
         self._failed += failed
         if error is not None:
@@ -55,7 +55,7 @@ class Updating(Deferred[Failed]):
             self.complete(self._failed)
 
     def result(self, timeout: float | None = None) -> Failed:
-        """Waits for the answer, for at most `timeout` seconds, and returns the updates that have failed.
+        """Waits for the answer for at most `timeout` seconds; returns the updates that have failed.
 
         Raises TimeoutError after that time, and RuntimeError in the thread that serves the runtime.
         """
@@ -77,7 +77,7 @@ class Updating(Deferred[Failed]):
         return self._answer()
 
     def _answer(self) -> Failed:
-        """Returns what has failed, or raises the error, once there is an outcome."""
+        """Returns the updates that have failed, or raises the error. To be called after the completion."""
         failed, error = self._outcome or (None, None)
         if error is not None:
             raise error
