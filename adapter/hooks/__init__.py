@@ -1,1 +1,1 @@
-"""The hook bridge: podman-style OCI hooks of hooks.d directories, injected into containers as they are created."""
+"""The hook bridge: injects podman-style OCI hooks from hooks.d directories into containers as they are created."""

@@ -1,4 +1,4 @@
-"""The hook bridge: injects the hooks of a container at its creation and runs its precreate hooks."""
+"""The hook bridge: injects hooks into a container at its creation, and runs its precreate hooks."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ class HookBridge:
         self._reader = HookReader(loop, self._directories)
         self._runner: Runner | None = None
         self.standby: Standby | None = None
-        """The programs that wait for an event, if some are configured to."""
+        """The programs that stand by, None if none is configured to."""
         self.injected: Counter[str] = Counter()
         """The number of containers that got a hook, by the hook's file."""
 
     @property
     def faults(self) -> list[str]:
-        """What is wrong with the hook files."""
+        """The faults of the hook files."""
         return [f"{path}: {reason}" for path, reason in self._directories.problems]
 
     @property
     def containers(self) -> dict[str, int]:
-        """The number of containers that got a hook, by the hook's file; hooks in force have a number in any case."""
+        """The number of containers that got a hook, by the hook's file. A hook in force may have the number 0."""
         return {**dict.fromkeys((named.path for named in self._directories.in_force), 0), **self.injected}
 
     @property
@@ -60,16 +60,16 @@ class HookBridge:
         return self._runner.accounts if self._runner is not None else {}
 
     def start(self, runtime: Runtime) -> None:
-        """Begins to read and watch hook files; called after each Synchronize."""
+        """Begins to read and watch hook files. Called after each Synchronize."""
         self._runtime = runtime
         self._reader.start()
 
     def inject(
         self, request: api.CreateContainerRequest, response: api.CreateContainerResponse, due: float
     ) -> Answer[Sequence[NamedHook]]:
-        """Adds the hooks that match the container, as the runtime sent it, to the response; returns these hooks.
+        """Adds the hooks that match the container of the request to the response; returns these hooks.
 
-        They are read again first if the files have changed, until `due` on the loop's clock at the latest.
+        If hook files have changed, they are read first, until `due` on the loop's clock at the latest.
         """
         reading = self._reader.update(due)
         if reading is not None:
@@ -95,9 +95,9 @@ class HookBridge:
         response: api.CreateContainerResponse,
         due: float,
     ) -> Answer[api.CreateContainerResponse]:
-        """Runs the precreate hooks among those that match, on the container as the response has adjusted it.
+        """Runs the precreate hooks among the matching hooks, on the container as the response has adjusted it.
 
-        Returns the response with their edits, by `due` at the latest. It fails with the PrecreateError of a hook.
+        Returns the response with their edits, at `due` at the latest. The answer may fail with a hook's PrecreateError.
         """
         hooks = [named for named in matching if "precreate" in named.hook.stages]
         if not hooks:
@@ -115,7 +115,7 @@ class HookBridge:
         return edits.answer
 
     def standing_by(self) -> Iterator[tuple[Program, int]]:
-        """Yields the programs of precreate hooks that should stand by now, with their number."""
+        """Yields each precreate hook's program, with the number of its processes that should stand by."""
         if not self._settings.standby:
             return
         from adapter.hooks import precreate  # noqa: PLC0415 - only where hooks stand by

@@ -1,4 +1,4 @@
-"""Decodes hook files as Go decodes JSON into structs: null, repeated members, names in any case. Pure.
+"""Decodes hook files as Go decodes JSON into structs, with null, repeated members and names in any case. Pure.
 
 Source: encoding/json decode.go (object, array, literalStore). Errors name the key with its line and column.
 """
@@ -11,17 +11,17 @@ from typing import Any, TypeAlias
 from adapter.base import gojson
 
 LEVELS = 4
-"""Depth of a hook file: the file, `when`, `annotations`, a value. A value that is deeper has the wrong type."""
+"""The levels of a hook file: the file, `when`, `annotations`, a value. A deeper value has the wrong type."""
 SECONDS = range(1, 1_000_000_001)
-"""Timeouts of hooks. runc fails the container at 0 and below, and overflows at nine times the upper limit."""
+"""The valid timeouts of hooks. runc fails the container at 0 and below, and overflows at nine times the maximum."""
 
 Path: TypeAlias = tuple[str | int, ...]
 Decoder: TypeAlias = Callable[[Any, Any, Path], Any]
-"""Takes a field's value so far (None: unset), the JSON value and its path; returns the field's new value."""
+"""Takes a field's present value (None: unset), the JSON value and its path; returns the field's new value."""
 
 
 class HookError(ValueError):
-    """A hook file that cannot be used; `line` and `column` are 0 if the error has no place, as for a missing key."""
+    """A hook file cannot be used. `line` and `column` are 0 if the error has no place, as for a missing key."""
 
     def __init__(self, reason: str, line: int = 0, column: int = 0) -> None:
         super().__init__(f"line {line}, column {column}: {reason}" if line else reason)
@@ -51,7 +51,7 @@ class Document:
             raise HookError(error.reason if text.strip() else "the file is empty", error.line, error.column) from None
 
     def decode(self, decoder: Decoder) -> Any:
-        """Returns the whole file as decoded. Raises HookError."""
+        """Returns the decoded file. Raises HookError."""
         try:
             return decoder(None, self._root, ())
         except _WrongType as wrong:
@@ -93,7 +93,7 @@ def structure(fields: Mapping[str, Decoder]) -> Decoder:
 
 
 def string(before: Any, value: Any, path: Path) -> Any:
-    """Decodes into a Go string: null changes nothing."""
+    """Decodes into a Go string. null changes nothing."""
     return before if value is None else _expect(value, str, "a string", path)
 
 
@@ -110,7 +110,7 @@ def seconds_pointer(before: Any, value: Any, path: Path) -> Any:
 
 
 def strings(before: Any, value: Any, path: Path) -> Any:
-    """Decodes into a Go []string. A null element keeps the element that an earlier member of this name had there."""
+    """Decodes into a Go []string. A null element keeps the earlier member's element at this index."""
     if value is None:
         return None
     elements = _expect(value, list, "an array", path)

@@ -1,7 +1,7 @@
 """The hooks.d directories: which hooks are in force now.
 
-Each container's hooks are decided by looking at the files, so a change counts for the next container. Semantics are
-those of go.podman.io/common/pkg/hooks, hooks.go and read.go, except that a bad file affects no other file.
+The files are checked for each container, so a change counts for the next container. The rules are those of
+go.podman.io/common/pkg/hooks, hooks.go and read.go, except that a bad file affects no other file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Problem(NamedTuple):
-    """A hook file or directory that cannot be used as it is now."""
+    """A hook file or directory that cannot be used now."""
 
     path: str
     reason: str
@@ -36,12 +36,12 @@ class Problem(NamedTuple):
 HookProgram: TypeAlias = tuple[str, str, bool]
 """The path of a hook's program, its variable PATH, and whether the program runs on the node.
 
-startContainer hooks run in the container; upstream requires them on the node, too.
+startContainer hooks run in the container. Upstream requires that the path exists on the node, too.
 """
 
 
 def program_of(hook: Hook) -> HookProgram:
-    """Returns what a hook runs, and where."""
+    """Returns the program of a hook."""
     search = [variable.removeprefix("PATH=") for variable in hook.env if variable.startswith("PATH=")]
     return hook.path, (search or [os.defpath])[-1], set(hook.stages) != {"startContainer"}
 
@@ -77,7 +77,7 @@ def _listing(path: str) -> list[str] | int:
 
 
 class Directories:
-    """Directories of hook files. The last good version of a file is in force until the file is good again or gone."""
+    """Directories of hook files. The last good version of a bad file is in force until the file is good or gone."""
 
     def __init__(
         self,
@@ -91,9 +91,9 @@ class Directories:
     ) -> None:
         """Takes paths in order of increasing preference, and the root directory of the hooks' programs.
 
-        Nothing is read yet; without `watch` everything is read once, with it the paths must be absolute. `precreate` is
-        whether hooks may have that stage. `now` is the clock of the files' times in nanoseconds. `trust` decides
-        whether a file may be used.
+        Nothing is read yet. Without `watch`, the files are read once; with `watch`, the paths must be absolute.
+        `precreate` allows this stage. `now` is the clock of the files' times, in nanoseconds. `trust` decides whether a
+        file may be used.
         """
         self.places = directories
         """The paths of the directories."""
@@ -103,7 +103,7 @@ class Directories:
         self.in_force: list[NamedHook] = []
         """The same hooks, by the file's name."""
         self.problems: list[Problem] = []
-        """What cannot be used, as of the last reading: directories in their order, files by name."""
+        """The problems found by the last reading: directories in their order, files by name."""
         self.files_read = 0
         self._host_root = host_root
         self.watch = watch
@@ -112,17 +112,17 @@ class Directories:
         self._trust = trust
         self._trusted = TrustedPrograms(trust)
         self._faults: dict[HookProgram, str] = {}
-        """Why programs cannot be run, as of the last reading; empty for programs that can."""
+        """Why each program cannot be run, as of the last reading; empty if it can."""
         self._is_read = False
 
     def current(self) -> Matcher:
-        """Returns the hooks in force after all changes that were made before the call; reads them at once."""
+        """Returns the hooks in force, after reading all changes that were made before the call."""
         if self.has_changed():
             finish(self.read())
         return self.matcher
 
     def has_changed(self) -> bool:
-        """Returns whether files, directories or programs have changed since they were read."""
+        """Whether files, directories or programs have changed since the last reading."""
         if not self._is_read:
             return True
         return self.watch and (
@@ -131,9 +131,9 @@ class Directories:
         )
 
     def read(self) -> Steps[None]:
-        """Reads what has changed and puts the hooks in force, in steps; until the last, nothing in force changes."""
+        """Reads changed files and puts the hooks in force, in steps. Only the last step changes the hooks in force."""
         self._is_read = False
-        grace = TRUNCATION_GRACE if self.watch else 0  # without watch, an empty file is not looked at again
+        grace = TRUNCATION_GRACE if self.watch else 0  # without watch, an empty file would not be read again
         for directory in self._directories:
             directory.list()
             for file in directory.files.values():
@@ -175,7 +175,7 @@ class Directories:
         try:
             self.matcher = yield from Matcher.in_steps(in_force)
         except Exception:
-            log.exception("a bug: the hooks cannot be matched; those in force before stay so")
+            log.exception("a bug: the hooks cannot be matched; the hooks that were in force before stay in force")
             return
         before = {named.path: named for named in self.in_force}
         self.in_force = in_force
@@ -186,7 +186,7 @@ class Directories:
                 log.info("hooks: %s is in force: it runs %s at %s", named.path, program, stages)
 
     def _report(self) -> None:
-        """Notes all problems, and logs those that are new and those that are gone."""
+        """Stores all problems, and logs the new ones and those that are gone."""
         before, self.problems = dict(self.problems), list(self._find_problems())
         for path, reason in self.problems:
             if before.pop(path, "") != reason:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from adapter.proto import nri_pb2 as api
 
 _RUNTIME = "/.*/(?:sandboxes/[^/]+|userdata)/"
-"""Where containerd and CRI-O keep the files that they make for each pod or container."""
+"""The directories in which containerd and CRI-O keep the files that they make for each pod or container."""
 _POD = "/.*/pods/[^/]+/"
-"""Where the kubelet keeps the files that it makes for each pod."""
+"""The directory in which the kubelet keeps the files that it makes for each pod."""
 _MADE = re.compile(
     rf"/(?:etc|dev|run)/(hosts|hostname|resolv\.conf|shm|\.containerenv) {_RUNTIME}\1"
     rf"|/run/secrets {_RUNTIME}run/secrets"
@@ -29,7 +29,7 @@ _BIND = frozenset({"bind", "rbind"})
 
 
 class Facts(NamedTuple):
-    """Hooks are matched with these facts; `command` is args[0], None if there are no args."""
+    """Hooks are matched with these facts. `command` is args[0], None if there are no args."""
 
     annotations: Mapping[str, str]
     command: str | None
@@ -39,7 +39,7 @@ class Facts(NamedTuple):
 def facts(pod: api.PodSandbox, container: api.Container, *, with_mounts: bool = True) -> Facts:
     """Returns the facts about a container. The pod's annotations override the container's.
 
-    Without `with_mounts` the mounts are not looked at, and `has_bind_mounts` is false.
+    Without `with_mounts`, `has_bind_mounts` is false.
     """
     return Facts(
         annotations=_plain(container.annotations) | _plain(pod.annotations),
@@ -49,12 +49,12 @@ def facts(pod: api.PodSandbox, container: api.Container, *, with_mounts: bool = 
 
 
 def _plain(texts: Mapping[str, str]) -> dict[str, str]:
-    """Returns a protobuf map as a dictionary: `dict` itself takes twice the time."""
+    """Returns a protobuf map as a dictionary. `dict` itself would take twice the time."""
     return {key: texts[key] for key in texts}
 
 
 def _is_users_bind(mount: api.Mount) -> bool:
-    """Whether the user asked for this bind mount; upstream's injector counts every mount."""
+    """Whether a mount is a bind mount that the user asked for. Upstream's injector counts every mount."""
     if mount.type not in _BIND and _BIND.isdisjoint(mount.options):
         return False
     destination = "/" + posixpath.normpath(mount.destination).lstrip("/")

@@ -20,14 +20,14 @@ from adapter.host.trust import Trust
 log = logging.getLogger(__name__)
 
 MAX_SIZE = 1 << 20
-"""Bytes of a hook file."""
+"""Maximum bytes of a hook file."""
 TRUNCATION_GRACE = 1_000_000_000
-"""Nanoseconds: a file that became empty less long ago was truncated by a writer who is about to write it."""
+"""Nanoseconds. A file that became empty more recently than this is probably about to be written."""
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class HookFile:
-    """A hook file, read only if its status differs from the status at the last reading."""
+    """A hook file. It is read only if its status has changed since the last reading."""
 
     __slots__ = ("_text", "error", "hook", "masks", "name", "path", "seen")
 
@@ -37,14 +37,14 @@ class HookFile:
         self.hook: NamedHook | None = None
         """The last good version."""
         self.masks = False
-        """Whether the last good version is empty: it masks files of its name in earlier directories."""
+        """Whether the last good version is empty, and so masks files of this name in earlier directories."""
         self.error = ""
         self.seen: object = None
-        """The status or the error at the last reading; None if the file must be read again in any case."""
+        """The file's version or the error number at the last reading; None if the file must be read again."""
         self._text: bytes | None = None
 
     def has_changed(self) -> bool:
-        """Returns whether the file must be read; follows links."""
+        """Whether the file must be read. Follows links."""
         try:
             return paths.version(os.stat(self.path)) != self.seen
         except OSError as error:
@@ -59,7 +59,7 @@ class HookFile:
         try:
             text, status = _contents(self.path)
             reason = trust(self.path, "/")
-            if reason:  # perhaps a directory's mode: the file would show no change of that, so `seen` stays None
+            if reason:  # `seen` stays None: the reason may be a directory's mode, which the file's status does not show
                 yield
                 raise ValueError(reason)
         except (OSError, ValueError) as error:
@@ -100,7 +100,7 @@ class HookFile:
 
 
 def _contents(path: str) -> tuple[bytes, os.stat_result]:
-    """Returns a file's bytes, none for /dev/null, and its status before they were read. Raises OSError, ValueError."""
+    """Returns a file's bytes (none for /dev/null) and its status before the reading. Raises OSError, ValueError."""
     status = os.stat(path)
     if stat.S_ISCHR(status.st_mode) and status.st_rdev == os.stat(os.devnull).st_rdev:
         return b"", status

@@ -11,12 +11,12 @@ from adapter.hooks.match import NamedHook
 from adapter.proto import nri_pb2 as api
 
 FIELDS = {field.json_name: field.name for field in api.Hooks.DESCRIPTOR.fields}
-"""NRI's field for each stage; `precreate`, which runtimes do not know, has none."""
-FIELDS["prestart"] = FIELDS["createRuntime"]  # as upstream delivers these deprecated hooks: they run at the same moment
+"""NRI's field for each stage. `precreate` has no field, because runtimes do not know it."""
+FIELDS["prestart"] = FIELDS["createRuntime"]  # as upstream does: these deprecated hooks run at the same moment
 
 
 def adjustment(hooks: Iterable[NamedHook]) -> api.ContainerAdjustment | None:
-    """Returns the adjustment that injects hooks in their order; None if there is nothing to inject."""
+    """Returns the adjustment that injects hooks in their order, None if there is nothing to inject."""
     adjusted = api.ContainerAdjustment()
     for _, _, hook in hooks:
         timeout = None if hook.timeout is None else api.OptionalInt(value=hook.timeout)

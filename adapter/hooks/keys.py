@@ -43,7 +43,7 @@ _OTHERS = (
 
 
 class Foreign(NamedTuple):
-    """A key of one runtime, and the other runtime's key for the same thing."""
+    """An annotation's key of one runtime, and the other runtime's key for the same thing."""
 
     runtime: str
     key: str
@@ -51,24 +51,24 @@ class Foreign(NamedTuple):
     others_key: str
 
     def __str__(self) -> str:
-        """Returns a sentence for people."""
+        """Returns the fact as a sentence."""
         return f"{self.key} is a key of {self.runtime}; {self.other} has {self.others_key}"
 
 
 def may_be_added(pattern: str) -> bool:
-    """Whether a good pattern matches a key that runtimes or the kubelet add."""
+    """Whether a valid pattern matches a key that runtimes or the kubelet add."""
     search = compiled(pattern).search
     return any(map(search, (*(key for pair in SAME for key in pair), *_OTHERS)))
 
 
 def runtime_of(annotations: Iterable[str]) -> str:
-    """Returns the runtime that has added some of these annotation keys, empty if none has."""
+    """Returns the runtime that has added one of these annotation keys, empty if none has."""
     keys = tuple(annotations)
     return next((name for name, prefix in PREFIXES.items() if any(key.startswith(prefix) for key in keys)), "")
 
 
 def foreign(pattern: str) -> Foreign | None:
-    """Returns the key that a good pattern matches if only one runtime has such keys, else None."""
+    """Returns the key that a valid pattern matches, if only one runtime has such keys; else None."""
     search = compiled(pattern).search
     by_runtime = [[pair for pair in SAME if search(pair[column])] for column in (0, 1)]
     names = (CONTAINERD, CRIO)

@@ -15,9 +15,9 @@ from adapter.hooks.patterns import Patterns
 from adapter.hooks.steps import Steps, finish
 
 USUAL_KEYS, USUAL_KEY = 1024, 317
-"""How many keys that match no pattern are remembered, and how long they may be: Kubernetes permits 317 characters."""
+"""Maximum number and length of the remembered keys that match no pattern. Kubernetes allows 317 characters."""
 QUOTED = 100
-"""Characters of a pattern or an annotation in a reason."""
+"""Maximum characters of a pattern or an annotation in a reason."""
 
 ALWAYS, BIND_MOUNTS = "always is true", "the container has bind mounts"
 NOT_ALWAYS, NO_BIND_MOUNTS = "always is false", "hasBindMounts is false"
@@ -36,7 +36,7 @@ Condition: TypeAlias = str | tuple[str, str] | Commands
 
 
 class NamedHook(NamedTuple):
-    """A hook with its file: the base name, and the path for messages."""
+    """A hook with its file: the file's name, and its path for messages."""
 
     file: str
     path: str
@@ -44,7 +44,7 @@ class NamedHook(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Whether a container gets a hook, None if nobody knows; and the conditions that decided, in words."""
+    """Whether a container gets a hook, None if that is unknown; and the conditions that decide, in words."""
 
     named: NamedHook
     matched: bool | None
@@ -65,27 +65,27 @@ def _lower(character: str) -> str:
 
 
 class _Rule(NamedTuple):
-    """A hook with its conditions, in the order of the hook's explanation."""
+    """A hook with its conditions, in the order in which they are explained."""
 
     named: NamedHook
     conditions: KeysView[Condition]
     any_of: bool
 
     def holds(self, holding: Set[Condition]) -> bool:
-        """Whether the container for which these conditions hold gets the hook."""
+        """Whether a container gets the hook if these conditions hold for it."""
         return not self.conditions.isdisjoint(holding) if self.any_of else self.conditions <= holding
 
 
 class Matcher:
-    """Hooks in the order of their injection, with their patterns compiled once for all containers."""
+    """Hooks in the order of their injection. Their patterns are compiled once for all containers."""
 
     def __init__(self, hooks: Iterable[NamedHook]) -> None:
-        """Takes the hooks in any order, with good patterns; compiles all patterns at once."""
+        """Takes hooks in any order, with valid patterns. Compiles all patterns at once."""
         finish(self._prepare(hooks))
 
     @classmethod
     def in_steps(cls, hooks: Iterable[NamedHook]) -> Steps[Matcher]:
-        """Makes a matcher as the constructor does, one pattern per step."""
+        """Makes a matcher as the constructor does, but compiles one pattern per step."""
         matcher = cls(())
         yield from matcher._prepare(hooks)
         return matcher
@@ -105,21 +105,22 @@ class Matcher:
         for key, value in chain.from_iterable(when.annotations for when in whens):
             self._pairs.setdefault(key, set()).add(value)
         self._unmatched: set[str] = set()
-        """Keys that match no pattern: most containers of a node have the same keys."""
+        """Keys that match no pattern. They are remembered, because most containers of a node have the same keys."""
         self._keys, self._values, self._commands = Patterns(), Patterns(), Patterns()
         yield from self._keys.add(self._pairs)
         yield from self._values.add(chain.from_iterable(self._pairs.values()))
         yield from self._commands.add(self._command_lists)
 
     def match(self, facts: Facts) -> list[NamedHook]:
-        """Returns the hooks that the container gets, in order."""
+        """Returns the hooks that a container gets, in order."""
         holding = self._find(facts).keys()
         return [rule.named for rule in self._rules if rule.holds(holding)]
 
     def explain(self, facts: Facts, unknown: Callable[[Condition], str] = lambda _: "") -> list[Decision]:
         """Returns the decision on every hook, in order, with its reason.
 
-        `unknown` returns why it is not known whether a condition holds that does not hold by the facts, empty if it is.
+        `unknown` gets each condition that does not hold by the facts. It returns why the condition might still hold,
+        empty if it cannot.
         """
         found = self._find(facts)
         return [_decision(rule, facts, found, unknown) for rule in self._rules]
@@ -179,7 +180,7 @@ def _decision(
 
 
 def _reason(condition: Condition, facts: Facts, found: str | None) -> str:
-    """Returns in words whether a condition holds; `found` is the key or the pattern for which it does."""
+    """Returns in words whether a condition holds. `found` is the key or the pattern for which it holds."""
     if isinstance(condition, Commands):
         if facts.command is None:
             return "the container has no args, so no command"

@@ -1,4 +1,4 @@
-"""Hook files: both versions of the schema, decoded as Go decodes them, as one type. Pure.
+"""Hook files: both versions of the schema become one type, decoded as Go decodes them. Pure.
 
 Source: go.podman.io/common/pkg/hooks, read.go, 1.0.0/hook.go, 0.1.0/hook.go.
 """
@@ -14,14 +14,14 @@ from adapter.hooks.steps import Steps, finish
 
 STAGES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 PRECREATE = "precreate"
-"""The stage that podman adds and runtimes do not know. A file may have it only if the reader of the file allows it."""
+"""A stage of podman's that runtimes do not know. A file may have it only if the caller allows it."""
 
 MAX_PATH = 4095
-"""Bytes of the longest path that the kernel accepts."""
+"""Maximum bytes of a path in the kernel."""
 
 
 class When(NamedTuple):
-    """The conditions of a hook. All given conditions must hold; with `any_of` (version 0.1.0), one of them."""
+    """The conditions of a hook. All given conditions must hold. With `any_of` (version 0.1.0), one suffices."""
 
     always: bool | None = None
     annotations: tuple[tuple[str, str], ...] = ()
@@ -51,7 +51,7 @@ def parse(text: bytes, *, precreate: bool = False) -> Hook:
 
 
 def parse_in_steps(text: bytes, *, precreate: bool = False) -> Steps[Hook]:
-    """Parses as `parse` does, one pattern per step."""
+    """Parses a file as `parse` does, but checks one pattern per step."""
     document = Document(text)
     hook = _decoded(document)
     for fault in _faults(hook, document, precreate=precreate):
@@ -120,7 +120,7 @@ def _old(fields: Mapping[str, Any]) -> Hook:
         env=(),
         timeout=None,
         when=When(
-            # Upstream joins the patterns into one: flags of a pattern apply to the next, and [] matches every value.
+            # Upstream joins the patterns into one. So flags of a pattern apply to the next, and [] matches every value.
             annotations=() if annotations is None else ((".*", "|".join(annotations)),),
             commands=tuple(_either(fields, "cmd") or ()),
             has_bind_mounts=fields.get("hasbindmounts"),
@@ -137,7 +137,7 @@ def _required(value: Any, key: str) -> Any:
 
 
 def _either(fields: Mapping[str, Any], singular: str) -> list[str] | None:
-    """Returns a list that version 0.1.0 has under two names, of which a file may use one."""
+    """Returns a list that has two names in version 0.1.0. A file may use only one of them."""
     one, other = fields.get(singular), fields.get(f"{singular}s")
     if one is not None and other is not None:
         raise HookError(f"both {singular!r} and '{singular}s' are set")
@@ -145,7 +145,7 @@ def _either(fields: Mapping[str, Any], singular: str) -> list[str] | None:
 
 
 def _faults(hook: Hook, document: Document, *, precreate: bool) -> Iterator[HookError | None]:
-    """Yields the faults of a hook, and None after each of its patterns: a pattern takes time."""
+    """Yields the faults of a hook, and None after each pattern, so that the caller can pause: a pattern takes time."""
     for text in (hook.path, *hook.args, *hook.env):
         if "\0" in text:
             yield document.error("a NUL character", text)
@@ -165,7 +165,7 @@ def _faults(hook: Hook, document: Document, *, precreate: bool) -> Iterator[Hook
 def _pattern_faults(pattern: str, when: When, document: Document) -> Iterator[HookError]:
     fault = patterns.fault(pattern)
     if fault:
-        # The file has only the parts of the joined pattern of version 0.1.0.
+        # A pattern for annotations in version 0.1.0 is joined; the file has its parts.
         parts = pattern.split("|") if when.any_of and pattern not in when.commands else [pattern]
         for part in list(filter(patterns.fault, parts)) or [pattern]:
             yield document.error(f"the pattern {pattern!r}: {fault}", part)

@@ -10,14 +10,14 @@ from typing import Any
 from adapter.hooks.steps import Steps
 
 MAX_MEMORY = 1 << 19
-"""Bytes that RE2 may use for one pattern: its program and its automata."""
+"""Maximum bytes of memory that RE2 uses for one pattern: its program and its automata."""
 MAX_PROGRAM = MAX_MEMORY // 32
-"""Instructions of the largest program that RE2 makes within this memory (re2.cc, compile.cc: Setup)."""
+"""Maximum instructions of a program in this memory (RE2's re2.cc, compile.cc: Setup)."""
 _ESCAPE = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(.)", re.DOTALL)
 
 
 def _re2() -> Any:
-    """Returns the module re2, which is loaded for the first pattern: a node without patterns needs no RE2."""
+    """Returns the module re2. It is imported for the first pattern, because many nodes have no patterns."""
     import re2  # type: ignore[import-untyped]  # noqa: PLC0415
 
     return re2
@@ -36,7 +36,7 @@ def _options() -> Any:
 def fault(pattern: str) -> str:
     """Returns why a pattern cannot be used, empty if it can."""
     try:
-        _re2().Filter().Add(pattern, _options())  # a tenth of the time of re2.compile, but its error has no reason
+        _re2().Filter().Add(pattern, _options())  # ten times as fast as re2.compile, but its error has no reason
     except _re2().error:
         return _reason(pattern)
     if "\\C" in pattern and any(match[1] == "C" for match in _ESCAPE.finditer(pattern)):
@@ -50,7 +50,7 @@ def _reason(pattern: str) -> str:
     except _re2().error as error:
         text = error.args[0]
         reason = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
-        return f"its program has more than {MAX_PROGRAM} instructions" if "too large" in reason else reason
+        return f"it compiles to more than {MAX_PROGRAM} RE2 instructions" if "too large" in reason else reason
     return "not accepted"
 
 
@@ -60,9 +60,9 @@ def compiled(pattern: str) -> Any:
 
 
 class Patterns:
-    """Good patterns that are matched together.
+    """Valid patterns that are matched together.
 
-    RE2's Filter finds in one pass the literals of all patterns in a text. It then searches only the patterns whose
+    RE2's Filter searches a text once for the literals of all patterns. Then it searches only for the patterns whose
     literals are in the text.
     """
 
@@ -72,7 +72,7 @@ class Patterns:
         self._fits = True
 
     def add(self, patterns: Iterable[str]) -> Steps[None]:
-        """Compiles good patterns, one per step; duplicates once. Called once."""
+        """Compiles valid patterns, one per step, duplicates once. Must be called only once."""
         self._patterns = list(dict.fromkeys(patterns))
         if self._patterns:
             self._filter = _re2().Filter()
@@ -81,7 +81,7 @@ class Patterns:
                 yield
             try:
                 self._filter.Compile()
-            except _re2().error:  # more literals than a Filter can hold; thousands of usual patterns fit
+            except _re2().error:  # too many literals for a Filter; thousands of usual patterns fit
                 self._fits = False
 
     def find(self, text: str) -> set[str]:

@@ -30,9 +30,9 @@ from adapter.programs.runner import Runner
 
 
 class PrecreatePolicy(NamedTuple):
-    """`fail` is whether a failed hook fails the container; otherwise the hook's edits are ignored.
+    """Whether a failed hook fails the container (`fail`); otherwise the hook's edits are ignored.
 
-    `host_root` is the root directory of the hooks' programs, `runtime` gets their edits.
+    `host_root` is the root directory of the hooks' programs. `runtime` is the runtime that gets the adjustment.
     """
 
     fail: bool = True
@@ -53,7 +53,7 @@ class HookStep(NamedTuple):
 
     @property
     def limit(self) -> str:
-        """The setting of the hook's time."""
+        """The setting that limits the hook's time."""
         return f"`timeout` in {self.hook.path}"
 
     def error(self, reason: str) -> PrecreateError:
@@ -84,7 +84,7 @@ class Edits(Driver[HookStep]):
         super().__init__(runner, Chain(Ends.AT_ANSWER, steps))
 
     def __str__(self) -> str:
-        """Returns what the job is in a log line."""
+        """Returns the name of the job in log lines."""
         return f"creation of {subject_of(self._creating)}"
 
     def _spawn(self, step: HookStep, on_exit: Callable[[Process], None]) -> Process:
@@ -116,7 +116,7 @@ class Edits(Driver[HookStep]):
 
 
 def program(named: NamedHook, host_root: str) -> Program:
-    """Returns what is executed for a hook."""
+    """Returns the program of a hook with its arguments and variables."""
     hook = named.hook
     path = hook.path if programs_namespace.is_foreign else in_root(host_root, hook.path)
     argv = (hook.args[0] or hook.path, *hook.args[1:]) if hook.args else (hook.path,)
@@ -124,17 +124,17 @@ def program(named: NamedHook, host_root: str) -> Program:
 
 
 def _environment(variables: Iterable[str]) -> dict[str, str]:
-    """Returns the variables of a hook's file by name; of duplicates the last counts, as in Go (os/exec).
+    """Returns the variables of a hook's file by name. Of duplicates the last one counts, as in Go (os/exec).
 
-    Entries without a name or without `=` are left out: posix_spawn in Python cannot pass them on.
+    Entries without a name or without `=` are left out, because Python's posix_spawn cannot pass them.
     """
     pairs = (variable.partition("=") for variable in variables)
     return {name: value for name, equals, value in pairs if name and equals}
 
 
 def decode(text: bytes) -> Spec:
-    """Returns the spec that a hook has printed. Raises ValueError."""
+    """Returns the specification that a hook has printed. Raises ValueError."""
     spec = gojson.plain(gojson.decode(text, levels=1)) if text.strip() else None
     if not isinstance(spec, dict):
-        raise ValueError("its output is no object" if text.strip() else "no output")
+        raise ValueError("its output is not an object" if text.strip() else "no output")
     return spec

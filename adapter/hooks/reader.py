@@ -1,4 +1,4 @@
-"""The hooks of each container, by the files at its creation; files are read between the daemon's other work."""
+"""Reads hook files before a container needs them, and between the daemon's other work."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from adapter.nri import Deferred
 log = logging.getLogger(__name__)
 
 PAUSE = 0.2
-"""Seconds from the first change of hook files until they are read, if no container needs them earlier."""
+"""Seconds from the first change of a hook file until the files are read, if no container needs them earlier."""
 RESERVE = 0.2
-"""Seconds before a container's deadline at which it waits no longer, for precreate hooks and for the answer."""
+"""Seconds before its deadline at which a container stops waiting: precreate hooks and the answer need this time."""
 
 
 class HookReader:
-    """Keeps directories up to date. A container waits while files are read, but not beyond its deadline."""
+    """Keeps directories up to date. A container waits while files are read, but not until its deadline."""
 
     def __init__(self, loop: Loop, directories: Directories) -> None:
-        """Takes the directories, of which nothing has to be read yet."""
+        """Takes the directories, which may be unread."""
         self._loop = loop
         self._directories = directories
         self._inotify: Any = None
         self._steps: Steps[None] | None = None
-        """The reading under way."""
+        """The current reading, None between two readings."""
         self._waiting: list[Deferred[None]] = []
-        """Containers that came before the reading under way began."""
+        """Containers that came before the current reading began."""
         self._next: list[Deferred[None]] = []
-        """Containers that came later: files may have changed after the reading had passed them."""
+        """Containers that came during the current reading. They wait for the next one: files may have changed again."""
 
     def start(self) -> None:
-        """Reads the files, and reads them again soon after each change, so that containers seldom wait."""
+        """Reads the files now, and again soon after each change, so that containers seldom wait."""
         if self._directories.watch and self._inotify is None:
             self._inotify = _inotify(self._directories.places)
             if self._inotify is not None:
@@ -47,15 +47,15 @@ class HookReader:
 
     def _on_change(self) -> None:
         self._loop.unwatch(self._inotify.fileno())
-        self._inotify.close()  # start watches the directories that exist then
+        self._inotify.close()  # `start` then watches the directories that exist at that time
         self._inotify = None
         self._loop.call_at(self._loop.time() + PAUSE, self.start)
 
     def update(self, due: float) -> Deferred[None] | None:
-        """Puts the hook files in force as they are now, for a container; returns what the container must wait for.
+        """Reads changed hook files for a container; returns what the container must wait for, None if nothing.
 
-        `due` is when the runtime needs the answer, on the loop's clock. If the files are not read shortly before, the
-        container gets the hooks that were in force before, and the log says so.
+        `due` is when the runtime needs the answer, on the loop's clock. If the files are not read shortly before that,
+        the container gets the hooks that were in force before, and the log says so.
         """
         waiting = self._waiting if self._steps is None else self._next
         if self._steps is None:
@@ -73,7 +73,7 @@ class HookReader:
             end_of_wait.complete()
 
     def _read(self) -> None:
-        """Begins a reading if files have changed; a reading of one step ends here."""
+        """Begins a reading if files have changed. A reading of one step also ends here."""
         if self._directories.has_changed():
             self._steps = self._directories.read()
             self._step(self._steps)
@@ -86,13 +86,13 @@ class HookReader:
         except StopIteration:
             self._end()
         except Exception:
-            log.exception("a bug: hook files cannot be read; the hooks in force before stay so")
+            log.exception("a bug: hook files cannot be read; the hooks that were in force before stay in force")
             self._end()
         else:
             self._loop.call_soon(lambda: self._step(steps))
 
     def _end(self) -> None:
-        """Answers the containers of this reading; the next reading is for those that came meanwhile."""
+        """Ends the wait of this reading's containers. Begins the next reading if containers have come meanwhile."""
         self._steps = None
         served, self._waiting, self._next = self._waiting, self._next, []
         for end_of_wait in served:
@@ -102,10 +102,10 @@ class HookReader:
 
 
 def _inotify(directories: Iterable[str]) -> Any:
-    """Returns an inotify descriptor that is readable after a change in directories; None if the kernel has none."""
+    """Returns an inotify object that is readable after a change in directories, None if inotify is not available."""
     import inotify_simple  # type: ignore[import-untyped]  # noqa: PLC0415 - 8 ms and a megabyte, after registration
 
-    inotify_simple.find_library = lambda _: None  # it runs ldconfig to find a library that is already loaded
+    inotify_simple.find_library = lambda _: None  # it would run ldconfig to find a library that is already loaded
     flags = inotify_simple.flags
     changes = flags.MODIFY | flags.ATTRIB | flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO
     try:

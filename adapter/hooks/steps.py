@@ -1,4 +1,4 @@
-"""Long work in steps: a generator that yields after each, so that the daemon's loop is served in between."""
+"""Long work in steps: a generator that yields after each step, so that the daemon can serve its loop in between."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
-"""Work that is done by iterating; its result is the generator's return value."""
+"""Iterating over it does the work. The generator's return value is the result."""
 
 
 def finish(steps: Steps[T]) -> T:
-    """Does all steps at once; returns the result."""
+    """Runs all steps at once; returns the result."""
     while True:
         try:
             next(steps)

@@ -28,7 +28,7 @@ BLOCKED = 0.1
 GRACE = 10.0
 """Seconds that cancelled coroutines get to end."""
 ENDED_BY_SIGTERM: list[Callable[[], None]] = []
-"""Each function ends a `serve` of the main thread's loop. The first `serve` sets SIGTERM's handler, the last removes it."""
+"""Each ends a `serve` of the main thread's loop. The first `serve` sets SIGTERM's handler, the last removes it."""
 
 
 async def serve(plugin: Plugin, own: Identity, joining: Joining) -> None:

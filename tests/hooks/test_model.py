@@ -153,7 +153,9 @@ BAD = {
     current(when=r'{"commands":["\\d\\C"]}'): "\\C, a single byte, is not in Go's syntax",
     current(when='{"commands":["a{1001}"]}'): "invalid repetition size",
     **{
-        old(f'"cmds":{json.dumps([pattern])}'): f"the pattern {pattern!r}: its program has more than 16384 instructions"
+        old(
+            f'"cmds":{json.dumps([pattern])}'
+        ): f"the pattern {pattern!r}: it compiles to more than 16384 RE2 instructions"
         for pattern in (r"(a|b|\pL){40}q", r"\pL{100}", ".{0,1000}" * 8)
     },
     current(more=',"x":NaN'): "unexpected 'N'",

@@ -160,7 +160,7 @@ FAILURES = [
     ("exit", "no output"),
     ("cat; echo more", "text after the JSON value"),
     ("echo '{'", "line 2, column 1: unexpected end"),
-    ("echo '[]'", "its output is no object"),
+    ("echo '[]'", "its output is not an object"),
     (edited('s/"args"/"user":{"uid":7},"args"/'), "process.user"),
     (edited('s/"env":[^]]*]/"env":7/'), "process.env: "),
     # What the runtime does not know.
