@@ -1,5 +1,6 @@
-"""The OCI runtime specification and NRI's messages, one made of the other: pure functions.
+"""Converts OCI runtime specifications to NRI's messages and back: pure functions.
 
-`spec` has the way there and back, `patch` merges what plugins answer, `limits` is the table of what is refused.
-`resources` and `shapes` stand apart: each event needs them, and the rest only an event that adjusts a container.
+`spec` converts in both directions, `patch` merges the patches in plugins' results, `limits` is the table of the changes
+that are refused. `resources` and `shapes` are separate modules, because each event needs them; only an event that
+adjusts a container needs the others.
 """

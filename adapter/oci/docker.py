@@ -1,4 +1,4 @@
-"""What Docker Engine takes of an adjustment: variables and plain mounts. Other changes fail the container or are lost.
+"""Docker Engine accepts only variables and plain mounts in an adjustment. Others fail the container or are lost.
 
 Source: moby, daemon/internal/nri/nri.go of Docker 29, checkForUnsupportedAdjustments and applyMounts.
 """
@@ -22,7 +22,7 @@ _PLACES = {
     "seccomp_policy": "linux.seccomp",
     "rdt": "linux.intelRdt",
 }
-"""By their names in NRI, the fields with another place in the specification."""
+"""The places in the specification of the fields whose names differ there."""
 
 
 def refuse(adjustment: api.ContainerAdjustment) -> None:
@@ -35,7 +35,7 @@ def refuse(adjustment: api.ContainerAdjustment) -> None:
     for mount in adjustment.mounts:
         place = element("mounts", mount.destination.removeprefix("-"))
         if mount.destination.startswith("-"):
-            raise NotAdjustable(place, "Docker takes the removal of a mount for a mount")
+            raise NotAdjustable(place, "Docker takes the removal of a mount as a new mount")
         for option in mount.options:
             if option not in _MOUNT_OPTIONS:
                 raise NotAdjustable(f"{place}.options", f"Docker takes no options but ro and readonly: {option}")

@@ -1,4 +1,4 @@
-"""The changes that need a version of NRI. Older runtimes drop such a change silently, or crash.
+"""The changes that need a certain version of NRI. Older runtimes drop such a change silently, or crash.
 
 tests/peers/test_oci_oracle.py runs each row against the versions of NRI.
 """
@@ -31,7 +31,7 @@ _DROPPED = "older runtimes drop it"
 
 
 def _any(place: str, version: tuple[int, ...], name: str, before: str = _DROPPED) -> Need:
-    """Returns the row for any change of a field of the adjustment, or of its `linux`."""
+    """Returns the row for any change of one field of the adjustment, or of its `linux`."""
 
     def places(adjustment: api.ContainerAdjustment) -> Iterator[str]:
         for field, _ in (*adjustment.ListFields(), *adjustment.linux.ListFields()):
@@ -84,16 +84,16 @@ NEEDS = (
     ),
     _any("linux.sysctl", (0, 12, 0), "sysctl", "NRI 0.11 crashes, older runtimes drop it"),
 )
-"""Rows of the same place: the newest version first. NRI 0.8 knows all other parts.
+"""Of rows with the same place, the newest version comes first. NRI 0.8 knows all other parts.
 
 Source: api.proto, pkg/adaptation/result.go and pkg/api/seccomp.go there.
 """
 
 
 def refuse_unknown(adjustment: api.ContainerAdjustment, nri: tuple[int, ...], runtime: str = "") -> None:
-    """Raises NotAdjustable for a change that the runtime with this version of NRI drops, or that crashes it.
+    """Raises NotAdjustable for a change that a runtime with this version of NRI drops, or that crashes it.
 
-    `runtime` is its name in lower case.
+    `runtime` is the runtime's name in lower case.
     """
     if runtime == "docker":
         docker.refuse(adjustment)

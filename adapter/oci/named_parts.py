@@ -1,8 +1,8 @@
 """The parts of a specification whose elements have names: maps, arrays of named objects, the environment.
 
-A changed variable, mount, or device is removed and added, which makes it ours where an earlier plugin has set it. A
-changed annotation, sysctl, or network device is only set, for the generator goes through these in random order and
-might remove what it has just added. The order of elements means nothing, except for mounts inside each other.
+A changed variable, mount, or device is removed and added: so this plugin becomes its owner even if an earlier plugin
+has set it. A changed annotation, sysctl, or network device is only set, because the generator handles these in random
+order, and might remove what it has just added. The order of elements means nothing, except for mounts inside mounts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from adapter.oci.values import Spec, as_list, as_object, members, read, text
 from adapter.proto import nri_pb2 as api
 
 _MARK = "-"
-"""Begins the name of a removed element in an adjustment."""
+"""The prefix of a removed element's name in an adjustment."""
 
 
 def _refuse_mark(name: str, where: str) -> None:
@@ -30,13 +30,13 @@ class Map(Part):
     """A map of names to strings, or to objects of a shape."""
 
     def __init__(self, field: str, shape: Shape | None = None, *, kept: Limit | None = None) -> None:
-        """Takes the shape of the objects, and the refusal of removals where NRI has none."""
+        """Takes the shape of the objects. `kept` refuses removals, for a part in which NRI cannot remove."""
         super().__init__(field)
         self._shape = shape
         self._kept = kept
 
     def to_oci(self, container: Any) -> Spec:
-        values = sorted(getattr(self.holder(container), self.name).items())  # as Go does; protobuf's order is random
+        values = sorted(getattr(self.holder(container), self.name).items())  # Go sorts; protobuf's order is random
         return {name: write(self._shape, value) if self._shape else value for name, value in values}
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
@@ -68,7 +68,7 @@ class Map(Part):
             target[name] = value
 
     def apply(self, adjustment: Any, before: Any) -> Any:
-        """See Part; removals come first, whatever stands first."""
+        """See Part. Removals are applied first, in any order of the changes."""
         changes = self.to_oci(adjustment)
         marks = set() if self._kept else {name for name in changes if name.startswith(_MARK)}
         kept = {name: value for name, value in (before or {}).items() if _MARK + name not in marks}
@@ -78,7 +78,7 @@ class Map(Part):
 def _differences(
     old: dict[str, list[Any]], new: dict[str, list[Any]], place: str
 ) -> Iterator[tuple[str, str, Any, Any]]:
-    """Yields name, place, old and new element of what differs; None for an absent element."""
+    """Yields name, place, old element and new element of each difference; None for an absent element."""
     for name in {**old, **new}:
         were, become = old.get(name, []), new.get(name, [])
         if were != become:
@@ -89,14 +89,14 @@ def _differences(
 
 
 class NamedList(Part):
-    """An array of objects that have names, one of their members."""
+    """An array of objects. One of their members is the name."""
 
     def __init__(
         self, field: str, shape: Shape, *, kept: Limit | None = None, marks: bool = False, names: Collection[str] = ()
     ) -> None:
-        """Takes the shape, whose required member is the name, and the refusal of removals where NRI has none.
+        """Takes the shape, whose required member is the name. `kept` refuses removals, if NRI cannot remove.
 
-        `marks`: a change is a removal and an addition. `names`: the only names that runtimes take.
+        `marks`: a change is a removal and an addition. `names`: the only names that runtimes accept.
         """
         super().__init__(field)
         self._shape = shape
@@ -137,9 +137,9 @@ class NamedList(Part):
         return named
 
     def apply(self, adjustment: Any, before: Any) -> Any:
-        """See Part; a changed element keeps its place.
+        """See Part. A changed element keeps its place.
 
-        Of elements with the same name the first is removed or changed, as the generator does it.
+        Of elements with the same name, the first one is removed or changed, as the generator does.
         """
         changes = self.to_oci(adjustment)
         names = [change[self._key] for change in changes]
@@ -162,10 +162,10 @@ class NamedList(Part):
 
 
 class Mounts(NamedList):
-    """The mounts: runtimes sort them, so that a mount comes before those inside it."""
+    """The mounts. Runtimes sort them, so that a mount comes before the mounts inside it."""
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
-        """See Part; refuses to hide or show a mount by the order of those that stay."""
+        """See Part. Refuses a new order of the remaining mounts that would hide or show one of them."""
         super().adjust(adjusted, before, after, place)
         old, new = ([mount["destination"] for mount in mounts or []] for mounts in (before, after))
         stay = {*old} & {*new}
@@ -176,7 +176,7 @@ class Mounts(NamedList):
 
 
 def _hidden(destinations: list[str]) -> set[str]:
-    """Returns the destinations that stand behind a mount inside them, which they hide."""
+    """Returns the destinations that come after a mount inside them, and so hide it."""
     above: set[str] = set()
     hiding = set()
     for destination in destinations:
@@ -208,7 +208,7 @@ class Env(Part):
             adjusted.env.add(key=name, value=value)
 
     def apply(self, adjustment: Any, before: Any) -> Any:
-        """See Part; a changed variable keeps its first place."""
+        """See Part. A changed variable keeps its first place."""
         changes: list[api.KeyValue] = adjustment.env
         touched = {change.key.removeprefix(_MARK) for change in changes}
         added = {change.key: f"{change.key}={change.value}" for change in changes if not change.key.startswith(_MARK)}

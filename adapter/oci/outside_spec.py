@@ -1,4 +1,4 @@
-"""The part of an adjustment for which an OCI specification has no place."""
+"""The part of an adjustment that an OCI specification cannot express."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from adapter.proto import nri_pb2 as api
 
 
 def outside_spec(*adjustments: api.ContainerAdjustment) -> api.ContainerAdjustment:
-    """Returns the CDI devices and the classes of block I/O and RDT of some adjustments, which runtimes look up by name.
+    """Returns the CDI devices and the classes of block I/O and RDT of adjustments. Runtimes look these up by name.
 
-    A later class replaces an earlier one. Duplicate CDI devices are removed, for runtimes fail a container with them.
+    A later class replaces an earlier one. Duplicate CDI devices are removed, because they would fail the container.
     """
     part = api.ContainerAdjustment()
     names = {device.name for adjustment in adjustments for device in adjustment.CDI_devices}

@@ -1,8 +1,8 @@
-"""The parts of a specification: a class for each kind of value that NRI can tell and change.
+"""The parts of a specification: a class for each kind of value that NRI can report or change.
 
-A part does three things: it writes what NRI tells of a container, it turns a difference into an adjustment, and it
-applies an adjustment. How a change has to look to arrive is decided by pkg/adaptation/result.go, which collects what
-plugins want, and by pkg/runtime-tools/generate/generate.go, which applies it.
+A part does three things: it writes a container's field as OCI value, it turns a difference into an adjustment, and it
+applies an adjustment. The form of a change follows from upstream: pkg/adaptation/result.go collects the changes of all
+plugins, and pkg/runtime-tools/generate/generate.go applies them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ RDT = shape(api.LinuxRdt)
 
 
 class Part:
-    """A value in the specification, and the field of NRI's container and of an adjustment that holds it.
+    """A value in the specification, and the field that holds it in NRI's container and in an adjustment.
 
-    This class itself is for values without a field, which cannot be changed; subclasses are for the others.
+    This class itself is for values without a field: they cannot be changed. Subclasses are for the others.
     """
 
     def __init__(self, field: str = "") -> None:
-        """Takes the field's name in the container and in the adjustment; a field of `linux` is `linux.NAME`."""
+        """Takes the field's name in the container and in the adjustment. A field of `linux` is `linux.NAME`."""
         *self._parents, self.name = field.split(".")
 
     def holder(self, message: Any) -> Any:
@@ -40,17 +40,17 @@ class Part:
         return None
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
-        """Puts into an adjustment what turns `before` into `after`, which differ. Raises NotAdjustable."""
+        """Adds to an adjustment the change from `before` to `after`, which differ. Raises NotAdjustable."""
         if not is_same(before, after):
             raise limits.NOWHERE.at(_further(before, after, place))
 
     def apply(self, adjustment: Any, before: Any) -> Any:
-        """Returns the value with the adjustment, `before` itself where nothing is adjusted, None for removed."""
+        """Returns the value with the adjustment: `before` itself if nothing is adjusted, None if it is removed."""
         return before
 
 
 def is_same(before: object, after: object) -> bool:
-    """Whether two values are the same, as they are or without their empty members."""
+    """Whether two values are the same if empty members are ignored."""
     if before == after:
         return True
     if isinstance(before, dict) and isinstance(after, dict):
@@ -86,7 +86,7 @@ class Group(Part):
                 self._parts.get(key, self._unknown).adjust(adjusted, was, becomes, inside(place, key))
 
     def apply(self, adjustment: Any, before: Any) -> Spec:
-        """See Part; members that are not adjusted are shared with `before`."""
+        """See Part. Members that are not adjusted are shared with `before`."""
         result = dict(before or {})
         for key, part in self._parts.items():
             value = part.apply(adjustment, result.get(key))
@@ -105,19 +105,19 @@ USER = shape(api.User, always=("uid", "gid"))
 
 
 class User(Part):
-    """The user, which NRI tells and cannot change."""
+    """The user, which NRI can report but not change."""
 
     def to_oci(self, container: Any) -> Spec | None:
         return write(USER, container.user) if container.HasField("user") else None
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
-        """See Part. Older runtimes tell no user; Go's encoder then writes a user of zeros, which is no change."""
+        """See Part. Older runtimes report no user; a tool in Go then writes a user of zeros, which is no change."""
         if before is not None or not is_same({"uid": 0, "gid": 0}, after):
             super().adjust(adjusted, before, after, place)
 
 
 class Args(Part):
-    """The command, which is replaced as a whole: an empty first argument says so."""
+    """The command, which is replaced as a whole. An empty first argument means that."""
 
     def to_oci(self, container: Any) -> list[str]:
         return list(container.args)
@@ -130,7 +130,7 @@ class Args(Part):
             raise limits.ARGS_EMPTIED.at(place)
 
     def apply(self, adjustment: Any, before: Any) -> Any:
-        """See Part; an empty first argument is an argument here."""
+        """See Part. Here an empty first argument is an argument."""
         return list(adjustment.args) or before
 
 
@@ -168,7 +168,7 @@ class WholeObject(Part):
     """An object that is replaced as a whole."""
 
     def __init__(self, field: str, shape: Shape, *, removable: bool) -> None:
-        """Takes the shape; a removable object's required member is an enum with a word for an absent object."""
+        """Takes the shape. The required member of a removable object is an enum with a word for an absent object."""
         super().__init__(field)
         self._shape = shape
         self._removable = removable
@@ -185,7 +185,7 @@ class WholeObject(Part):
         return None if absent else write(self._shape, message)
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
-        """See Part; a message with the word for an absent object removes."""
+        """See Part. A message with the word for an absent object removes the object."""
         message = self._read(after, place)
         if message is None and not self._removable and not is_empty(before):
             raise limits.KEPT.at(place)
@@ -217,9 +217,9 @@ class Rdt(Part):
         return {key: value for key, value in write(RDT, container.linux.rdt).items() if value}
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
-        """See Part; says all members, old and new, and clears what earlier plugins have set.
+        """See Part. Sets all members, old and new, and clears what earlier plugins have set.
 
-        The removal alone does not do: pkg/adaptation/result.go, adjustRdt, forgets it where anything is set.
+        A removal alone does not suffice: pkg/adaptation/result.go, adjustRdt, forgets it if any member is set.
         """
         was, becomes = self._read(before, place), self._read(after, place)
         if was == becomes:
@@ -243,10 +243,10 @@ class Rdt(Part):
 
 
 class Appended(Part):
-    """An array to which NRI can only append: hooks, device rules."""
+    """An array to which NRI can only append: hooks or device rules."""
 
     def __init__(self, field: str, shape: Shape, kept: Limit) -> None:
-        """Takes the shape of an element, and the refusal of other changes."""
+        """Takes the shape of an element. `kept` refuses all other changes."""
         super().__init__(field)
         self._shape = shape
         self._kept = kept
@@ -267,12 +267,12 @@ class Appended(Part):
 
 
 class CgroupLimits(Part):
-    """An object of cgroup limits, which can be set but not removed."""
+    """An object of cgroup limits. A limit can be set but not removed."""
 
     def __init__(
         self, field: str, shape: Shape, *, no_change: Callable[[int], bool] | None = None, why: Limit = limits.ZERO
     ) -> None:
-        """Takes the shape; `no_change` says which values of `limit` runtimes take as no change, `why` refuses them."""
+        """Takes the shape. Runtimes ignore a `limit` for which `no_change` is true; `why` refuses such a limit."""
         super().__init__(field)
         self._shape = shape
         self._no_change = no_change
@@ -285,7 +285,7 @@ class CgroupLimits(Part):
                 self._member(adjusted, key, old, new, place)
 
     def _member(self, adjusted: Any, key: str, old: Spec, new: Spec, place: str) -> None:
-        """Puts a differing member into the adjustment."""
+        """Adds a changed member to the adjustment."""
         was, becomes, where = old.get(key), new.get(key), inside(place, key)
         if key not in self._shape.fields:
             super().adjust(adjusted, was, becomes, where)
@@ -311,7 +311,7 @@ class CgroupLimits(Part):
 
 
 class Memory(CgroupLimits):
-    """Memory, of which runtimes take the limit only; they set swap to the same number."""
+    """The memory limits. Runtimes change only `limit`, and set `swap` to the same number."""
 
     def _member(self, adjusted: Any, key: str, old: Spec, new: Spec, place: str) -> None:
         limit = new.get("limit")

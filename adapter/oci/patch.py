@@ -1,4 +1,4 @@
-"""Merges the patch of a legacy plugin's answer, its changes or the whole edited specification, into a specification."""
+"""Merges the patch in a legacy plugin's result into a specification. A patch may be a whole specification."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def merged(spec: Spec, patch: object) -> Spec:
     Objects merge as in RFC 7396: null removes. Lists whose elements have names merge by name, as in Kubernetes'
     strategic merge: variables (one without `=` removes), mounts, devices, rlimits, namespaces; an element with
     `"$patch": "delete"` is removed. Hooks are appended where they are not there yet. All other lists are replaced.
-    `cgroupsPath` at the top, where README-v0.1.0 has it, means that of `linux`. Raises NotAdjustable for a patch that
-    cannot be merged; `adjustment` decides whether the result is a specification.
+    A `cgroupsPath` at the top, as in README-v0.1.0, means `linux.cgroupsPath`. Raises NotAdjustable for a patch that
+    cannot be merged. `adjustment` checks whether the result is a valid specification.
     """
     return _object(spec, _with_cgroups_path_in_linux(as_object(patch, "spec")), "")
 
@@ -57,9 +57,9 @@ def _by_name(
     name_of: Callable[[Any], Any],
     merge: Callable[[Any, Any], Any],
 ) -> list[Any]:
-    """Returns a list with named changes: a new name is appended, a change of None removes.
+    """Returns a list with named changes: an element with a new name is appended, a change of None removes elements.
 
-    Of several elements with the same name, the first change is for the first element, and so on.
+    If several elements have the same name, the first change is for the first element, and so on.
     """
     result = list(before)
     places: dict[Any, list[int]] = {}
@@ -100,7 +100,7 @@ def _objects_by(key: str) -> _Merge:
 
 
 def _variables(before: list[Any], patch: list[Any], place: str) -> list[Any]:
-    """Merges an environment; an old entry without `=` is left as it is."""
+    """Merges an environment. An old entry without `=` is kept."""
     entries = [text(member, f"{place}[{number}]") for number, member in enumerate(patch)]
     known = {entry for entry in before if isinstance(entry, str)}
     return _by_name(
@@ -112,7 +112,7 @@ def _variables(before: list[Any], patch: list[Any], place: str) -> list[Any]:
 
 
 def _hooks(before: list[Any], patch: list[Any], place: str) -> list[Any]:
-    """Appends hooks that are not there yet. Hooks that differ in their form only, as nulls do, are the same."""
+    """Appends new hooks. Hooks that differ only in their form, such as an explicit null, are the same hook."""
     result = list(before)
     known = set(_encoded(before, place))
     for hook, encoded in zip(patch, _encoded(restore_precision(before, patch), place), strict=True):

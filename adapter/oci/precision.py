@@ -1,4 +1,4 @@
-"""Restores large numbers that were rounded by a tool with floats only, such as jq up to 1.6."""
+"""Restores large numbers that a tool with floats only, such as jq up to 1.6, has rounded."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import json
 from typing import Any
 
 _EXACT = 1 << 53
-"""Every integer up to this one is a float."""
+"""A float can represent every integer up to this one."""
 _LARGEST = 1 << 65
-"""All numbers of a specification are below this one."""
+"""All numbers of a specification are smaller."""
 
 
 def restore_precision(before: Any, after: Any) -> Any:
-    """Returns `after` with the numbers of `before` where both are the same float.
+    """Returns `after` with the original numbers of `before` wherever both are the same float.
 
     An element of a list is compared as a whole with each element of the other list.
     """
     if before == after:
-        return before  # 0 equals false, and 1 true, but the type is part of it
+        return before  # `before`, because 0 == False and 1 == True, and the types must not change
     if isinstance(before, dict) and isinstance(after, dict):
         return {key: restore_precision(before.get(key), member) for key, member in after.items()}
     if isinstance(before, list) and isinstance(after, list):
@@ -31,7 +31,7 @@ def _is_large(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """Returns the JSON of a value as such a tool writes it."""
+    """Returns the JSON of a value with rounded numbers, as such a tool writes it."""
     return json.dumps(_rounded(value), sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""Reads a ContainerAdjustment that a plugin has written in protobuf's JSON. Errors name the place in the adjustment."""
+"""Reads a ContainerAdjustment from protobuf's JSON, as plugins write it. Errors name the place in the adjustment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WANTED = {
 
 
 def parse(value: Any, place: str) -> api.ContainerAdjustment:
-    """Returns the message of a decoded value. Raises NotAdjustable, also for values that would change nothing."""
+    """Returns the message for a decoded value. Raises NotAdjustable, also for values that would change nothing."""
     message = api.ContainerAdjustment()
     _check(message.DESCRIPTOR, value, place)
     json_format.ParseDict(value, message)
@@ -35,7 +35,7 @@ def parse(value: Any, place: str) -> api.ContainerAdjustment:
 
 
 def _check(message: Descriptor, value: object, place: str) -> None:
-    """Raises NotAdjustable for the first member that ParseDict refuses, or takes for an empty message."""
+    """Raises NotAdjustable for the first member that ParseDict refuses, or would take as an empty message."""
     fields = {name: field for field in message.fields for name in (field.json_name, field.name)}
     for name, member in as_object(value, place).items():
         where = inside(place, name)
@@ -69,9 +69,9 @@ def _check_value(field: FieldDescriptor, value: object, place: str) -> None:
 
 
 def _fits(field: FieldDescriptor, value: object) -> bool:
-    """Whether ParseDict takes the value."""
+    """Whether ParseDict accepts the value."""
     if field.cpp_type == field.CPPTYPE_STRING:
-        return isinstance(value, str)  # as most values are: this takes no time
+        return isinstance(value, str)  # most fields are strings, and this check is fast
     assert field.containing_type is not None  # noqa: S101 - only extensions have none
     try:
         message = GetMessageClass(field.containing_type)()

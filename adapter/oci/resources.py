@@ -1,4 +1,4 @@
-"""NRI's resources as the OCI runtime specification writes them. Small, for each event's request is made with it."""
+"""NRI's resources as the OCI runtime specification writes them. A small module: each event's request needs it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ HUGEPAGE = shape(api.HugepageLimit, "pageSize", always=("limit",))
 def resources_from(resources: api.LinuxResources) -> dict[str, object]:
     """Returns NRI's resources as the OCI runtime specification writes them, in the order of its Go type.
 
-    Unlike upstream's ToOCI (pkg/api/resources.go), a part the runtime did not fill is absent. Classes of block I/O and
-    RDT have no place in a specification.
+    Unlike upstream's ToOCI (pkg/api/resources.go), it omits the parts that the runtime did not fill. Classes of block
+    I/O and RDT have no place in a specification.
     """
     oci: dict[str, object] = {}
     if resources.devices:
@@ -26,7 +26,7 @@ def resources_from(resources: api.LinuxResources) -> dict[str, object]:
     if resources.HasField("cpu"):
         oci["cpu"] = write(CPU, resources.cpu)
     if resources.HasField("pids"):
-        # ToOCI passes on what is not unlimited.
+        # ToOCI omits an unlimited number.
         oci["pids"] = write(PIDS, resources.pids) if resources.pids.limit >= 0 else {}
     if resources.hugepage_limits:
         oci["hugepageLimits"] = [write(HUGEPAGE, limit) for limit in resources.hugepage_limits]

@@ -1,8 +1,8 @@
-"""Shapes: OCI objects and the NRI messages with the same data, described once for reading and for writing.
+"""Shapes: an OCI object and the NRI message with the same data, described once for reading and for writing.
 
 The names and types of members come from the message's descriptor, in the order in which Go's encoder writes them. Only
 facts outside the descriptor are listed: keys with another spelling, members that Go writes even if they are empty.
-Source: runtime-spec specs-go/config.go, containerd/nri pkg/api. Small, for the requests of all events need it.
+Source: runtime-spec specs-go/config.go, containerd/nri pkg/api. A small module: each event's request needs it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _KEYS = {
     "disable_oom_killer": "disableOOMKiller",
     "kernel_tcp": "kernelTCP",
 }
-"""OCI's keys that are not the camel case of NRI's names."""
+"""OCI's keys that are not NRI's names in camel case."""
 _NOT_OCI = {"remove"}
-"""NRI's mark of a removal, which no OCI object has."""
+"""NRI's field for a removal. No OCI object has it."""
 
 
 class Field(NamedTuple):
@@ -29,17 +29,17 @@ class Field(NamedTuple):
     key: str
     name: str
     value: FieldDescriptor
-    """The descriptor of the value: of the wrapper's `value` where the field is wrapped."""
+    """The descriptor of the value. If the field is wrapped, that of the wrapper's `value`."""
     optional: bool
-    """The message wraps the value, so that absent and 0 differ."""
+    """Whether the message wraps the value, so that absent and 0 differ."""
     always: bool
-    """Go's encoder writes the member even if it is empty."""
+    """Whether Go's encoder writes the member even if it is empty."""
     shape: Shape | None
-    """The shape of the elements, of an array of objects."""
+    """The shape of the elements, for an array of objects."""
 
 
 class Shape(NamedTuple):
-    """An OCI object and NRI's message for it. `required` is the member without which the object means nothing."""
+    """An OCI object and NRI's message for it. `required` is the member that the object must have."""
 
     message: type[Any]
     fields: Mapping[str, Field]
@@ -47,7 +47,7 @@ class Shape(NamedTuple):
 
 
 def shape(message: type[Any], required: str = "", *, always: tuple[str, ...] = (), **elements: Shape) -> Shape:
-    """Returns the shape of a message; `elements` has the shapes of its arrays of objects, by field name."""
+    """Returns the shape of a message. `elements` has the shapes of its arrays of objects, by field name."""
     fields = {}
     for field in message.DESCRIPTOR.fields:
         key = _KEYS.get(field.name, field.json_name)
@@ -81,6 +81,6 @@ def write(shape: Shape, message: Any) -> dict[str, Any]:
 
 
 def _word(words: EnumDescriptor, number: int) -> str:
-    """Returns an enum's word; of a number that this version of NRI does not know, its digits."""
+    """Returns an enum's word for a number; the digits, if this version of NRI does not know the number."""
     word = words.values_by_number.get(number)
     return word.name if word else str(number)

@@ -53,7 +53,7 @@ class _Resources(Group):
     """The cgroup limits."""
 
     def to_oci(self, container: Any) -> Spec:
-        """See Part; `pids` without a limit are absent, for Go types before runtime-spec 1.3 write a 0 for them."""
+        """See Part. `pids` without a limit are omitted: Go types before runtime-spec 1.3 would write 0 for them."""
         resources = resources_from(container.linux.resources)
         return {key: part for key, part in resources.items() if part or key != "pids"}
 
@@ -100,14 +100,14 @@ _SPEC = Group(
 def spec_from(pod: api.PodSandbox, container: api.Container) -> Spec:
     """Returns the specification that NRI's data describes, written as Go's encoder writes it.
 
-    Values that NRI does not tell (capabilities, root, from older runtimes the user, and so on) are absent. Nothing
-    comes from `pod` so far. Reverses pkg/api's FromOCI functions.
+    Values that NRI does not report (capabilities, root, with older runtimes the user, and so on) are absent. `pod` is
+    not used so far. Reverses pkg/api's FromOCI functions.
     """
     return _SPEC.to_oci(container)
 
 
 def adjustment(before: Spec, after: Spec) -> api.ContainerAdjustment:
-    """Returns the adjustment that turns `before` into `after`, empty if they are the same; changes neither.
+    """Returns the adjustment that turns `before` into `after`, empty if they are the same. Modifies neither.
 
     `before` is a specification, `after` a plugin's edited version of it. Raises NotAdjustable, with a row of
     `limits.LIMITS`, for a change that cannot be expressed.
@@ -118,13 +118,12 @@ def adjustment(before: Spec, after: Spec) -> api.ContainerAdjustment:
 
 
 def apply(spec: Spec, adjustment: api.ContainerAdjustment, *, collected: bool = False) -> Spec:
-    """Returns a new specification with the adjustment; parts that it does not touch are shared with `spec`.
+    """Returns a new specification with the adjustment. Parts that it does not change are shared with `spec`.
 
-    `collected`: the adjustment is not a plugin's but the runtime's collection of all plugins' adjustments; an empty
-    first argument is then an argument, and no mark. CDI devices, and classes of block I/O and RDT, have no place in a
-    specification and are left to the runtime, which resolves them; the habits of runtimes that
-    tests/oci/deviations.py lists are left out. Source: containerd/nri pkg/runtime-tools/generate/generate.go (Adjust),
-    pkg/adaptation/result.go (adjustArgs).
+    `collected`: the adjustment is the runtime's collection of all plugins' adjustments, not one plugin's. Then an empty
+    first argument is an argument, not a mark. CDI devices, and classes of block I/O and RDT, have no place in a
+    specification: the runtime resolves them. The deviations of runtimes in tests/oci/deviations.py are not applied.
+    Source: containerd/nri pkg/runtime-tools/generate/generate.go (Adjust), pkg/adaptation/result.go (adjustArgs).
     """
     applied = _SPEC.apply(adjustment, spec)
     if adjustment.args[:1] == [""] and not collected:
@@ -133,9 +132,9 @@ def apply(spec: Spec, adjustment: api.ContainerAdjustment, *, collected: bool = 
 
 
 def resources_to(before: Mapping[str, Any], after: Mapping[str, Any]) -> api.LinuxResources:
-    """Returns the changes with which an update turns `before`, OCI's resources, into `after`.
+    """Returns the update that turns `before`, OCI's resources, into `after`.
 
-    Raises NotAdjustable, with places in `linux.resources`, also for changes that updates lose on their way. Source:
+    Raises NotAdjustable, with places in `linux.resources`, also for changes that an update would lose. Source:
     containerd internal/cri/nri/nri_api_linux.go (toCRIResources).
     """
     place = "linux.resources"

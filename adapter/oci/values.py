@@ -1,7 +1,7 @@
 """Readers of OCI values: a reader returns the value for NRI's message, or refuses a wrong value with its place.
 
-An absent, a null, and an empty value are the same where Go's `omitempty` makes them so. In an optional field, which Go
-has as a pointer, 0 and absent differ.
+An absent, a null, and an empty value are the same if Go's `omitempty` makes them the same. In an optional field, which
+is a pointer in Go, 0 and absent differ.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Spec: TypeAlias = dict[str, Any]
 """An OCI runtime specification, or an object in it, as `gojson.plain` returns it."""
 
 _NO_WORDS = {"IOPRIO_CLASS_NONE", "SCHED_NONE"}
-"""NRI's words for an absent object; OCI has none of them."""
+"""NRI's words for an absent object. OCI does not have these words."""
 
 
 def _instead_of(wanted: str, value: object, place: str) -> Exception:
@@ -27,9 +27,9 @@ def _instead_of(wanted: str, value: object, place: str) -> Exception:
 
 
 def is_empty(value: object) -> bool:
-    """Whether a value is null, an empty string, array or object, or holds nothing but such values.
+    """Whether a value is null, an empty string, array or object, or has only such values in it.
 
-    Numbers and booleans are never empty, for a value that NRI does not tell need not be 0 or false.
+    Numbers and booleans are never empty, because a value that NRI does not report need not be 0 or false.
     """
     if isinstance(value, dict):
         return all(is_empty(member) for member in value.values())
@@ -39,19 +39,19 @@ def is_empty(value: object) -> bool:
 
 
 def members(value: object, place: str) -> Spec:
-    """Returns an object's members; null and absence have none. Raises NotAdjustable."""
+    """Returns an object's members; none for null and absence. Raises NotAdjustable."""
     return {} if value is None else as_object(value, place)
 
 
 def as_object(value: object, place: str) -> Spec:
-    """Returns a value that has to be an object. Raises NotAdjustable."""
+    """Returns the value, which must be an object. Raises NotAdjustable."""
     if not isinstance(value, dict):
         raise _instead_of("an object", value, place)
     return value
 
 
 def as_list(value: object, place: str) -> list[Any]:
-    """Returns a value that has to be an array; null and absence are an empty one. Raises NotAdjustable."""
+    """Returns the value, which must be an array; an empty array for null and absence. Raises NotAdjustable."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -60,7 +60,7 @@ def as_list(value: object, place: str) -> list[Any]:
 
 
 def text(value: object, place: str) -> str:
-    """Returns a string that can be sent and used. Raises NotAdjustable."""
+    """Returns the value, which must be a string without NUL characters and lone surrogates. Raises NotAdjustable."""
     if not isinstance(value, str):
         raise _instead_of("a string", value, place)
     if "\0" in value:
@@ -98,7 +98,7 @@ _UINT64 = _integer(0, (1 << 64) - 1)
 
 
 def _uint64(value: object, place: str) -> int:
-    """Returns a number of 64 bits; the largest, "no limit", is rounded up by tools that have only floats."""
+    """Returns a number of 64 bits. Restores the largest, which means no limit, if a tool with floats has rounded it."""
     largest = (1 << 64) - 1
     if isinstance(value, int) and largest < value < 2 * largest and float(value) == float(largest):
         return largest

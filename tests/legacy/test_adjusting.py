@@ -92,7 +92,7 @@ def test_annotations_that_are_none_are_refused_where_metadata_is_recorded_too(no
     node.plugins(a=saying(spec={"annotations": "x"}, metadata={"a": "b"}))
     answer = creating(node)
     node.wait(answer)
-    assert answer.outcome == "plugin: a: annotations: not what belongs there: a string instead of an object"
+    assert answer.outcome == "plugin: a: annotations: a wrong value: a string instead of an object"
 
 
 def test_the_cgroup_stands_beside_the_spec_too(node: Node) -> None:
@@ -111,7 +111,7 @@ def test_metadata_becomes_annotations_by_the_programs_name_where_a_prefix_is_con
     assert not created(node, "c2").annotations
 
 
-NO = "not what belongs there: "
+NO = "a wrong value: "
 
 
 def nested(path: str, value: object) -> dict[str, object]:

@@ -65,7 +65,7 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(host: Hos
                 await asyncio.to_thread(unanswered.result, OVER)
             lost = asyncio.ensure_future(awaited(made, "e"))
             await peer.hear(Request)
-        with pytest.raises(AdapterError, match="the connection with the runtime is gone"):
+        with pytest.raises(AdapterError, match="the connection with the runtime is lost"):
             await lost
 
 
@@ -116,7 +116,7 @@ async def test_updates_that_are_asked_for_while_the_connection_is_lost_fail(host
         await joined.wait()
         asking = asyncio.ensure_future(asyncio.to_thread(lambda: made.update_containers(wanted()).result(OVER)))
         await asyncio.to_thread(begun.wait)
-    with pytest.raises(AdapterError, match="the connection with the runtime is gone"):
+    with pytest.raises(AdapterError, match="the connection with the runtime is lost"):
         await asking
 
 

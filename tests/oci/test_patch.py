@@ -69,18 +69,18 @@ LISTS: list[tuple[tuple[str, ...], list[Any], list[Any], list[Any]]] = [
     (("linux", "maskedPaths"), ["/a"], [], []),
 ]  # fmt: skip
 ILL_TYPED: list[tuple[Any, str]] = [
-    ("a", "spec: not what belongs there: a string instead of an object"),
-    ([], "spec: not what belongs there: an array instead of an object"),
-    (None, "spec: not what belongs there: null instead of an object"),
-    ({"mounts": {}}, "mounts: not what belongs there: an object instead of an array"),
-    ({"mounts": ["a"]}, "mounts[0]: not what belongs there: a string instead of an object"),
-    ({"mounts": [{}]}, "mounts[0].destination: not what belongs there: null instead of a string"),
-    ({"mounts": [{"destination": 1}]}, "mounts[0].destination: not what belongs there: a number instead of a string"),
-    ({"mounts": [DATA | {"$patch": "replace"}]}, "mounts[0].$patch: not what belongs there: an unknown word"),
-    ({"process": {"env": ["A=1", 2]}}, "process.env[1]: not what belongs there: a number instead of a string"),
-    ({"process": {"env": "A=1"}}, "process.env: not what belongs there: a string instead of an array"),
-    ({"hooks": {"poststop": {}}}, "hooks.poststop: not what belongs there: an object instead of an array"),
-    ({"cgroupsPath": "/a", "linux": 1}, "linux: not what belongs there: a number instead of an object"),
+    ("a", "spec: a wrong value: a string instead of an object"),
+    ([], "spec: a wrong value: an array instead of an object"),
+    (None, "spec: a wrong value: null instead of an object"),
+    ({"mounts": {}}, "mounts: a wrong value: an object instead of an array"),
+    ({"mounts": ["a"]}, "mounts[0]: a wrong value: a string instead of an object"),
+    ({"mounts": [{}]}, "mounts[0].destination: a wrong value: null instead of a string"),
+    ({"mounts": [{"destination": 1}]}, "mounts[0].destination: a wrong value: a number instead of a string"),
+    ({"mounts": [DATA | {"$patch": "replace"}]}, "mounts[0].$patch: a wrong value: an unknown word"),
+    ({"process": {"env": ["A=1", 2]}}, "process.env[1]: a wrong value: a number instead of a string"),
+    ({"process": {"env": "A=1"}}, "process.env: a wrong value: a string instead of an array"),
+    ({"hooks": {"poststop": {}}}, "hooks.poststop: a wrong value: an object instead of an array"),
+    ({"cgroupsPath": "/a", "linux": 1}, "linux: a wrong value: a number instead of an object"),
 ]
 
 

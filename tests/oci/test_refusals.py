@@ -117,7 +117,7 @@ def refusal(after: Any) -> NotAdjustable:
 
 def test_what_cannot_be_expressed_is_refused_by_name_and_every_row_of_the_table_is_shown() -> None:
     rows = [(path, value, place, limit.why) for path, value, place, limit in REFUSED]
-    rows += [(path, value, place, f"not what belongs there: {text}") for path, value, place, text in ILL_TYPED]
+    rows += [(path, value, place, f"a wrong value: {text}") for path, value, place, text in ILL_TYPED]
     shown = set()
     for path, value, place, reason in rows:
         refused = refusal(edited(path, value))
@@ -125,7 +125,7 @@ def test_what_cannot_be_expressed_is_refused_by_name_and_every_row_of_the_table_
         shown |= {limit for limit in LIMITS if covers(limit, refused)}
     nothing: list[Any] = [None, [], "a", 1]
     for one in nothing:
-        assert str(refusal(one)).startswith("spec: not what belongs there")
+        assert str(refusal(one)).startswith("spec: a wrong value")
     only_in_updates = {limit for limit in LIMITS if limit.what.startswith("in updates: ")}
     assert (len(only_in_updates), shown) == (1, set(LIMITS) - only_in_updates)
 
@@ -147,7 +147,7 @@ def test_what_updates_lose_is_refused_by_name() -> None:
         with pytest.raises(NotAdjustable) as refused:
             resources_to({}, after)
         assert (refused.value.place, refused.value.reason) == (f"linux.resources.{place}", limit.why)
-    with pytest.raises(NotAdjustable, match=r"^linux\.resources: not what belongs there: a string instead"):
+    with pytest.raises(NotAdjustable, match=r"^linux\.resources: a wrong value: a string instead"):
         resources_to({}, "a")  # type: ignore[arg-type]
 
 
