@@ -94,9 +94,9 @@ def _match(options: Namespace) -> Outcome:
 def _unknown(described: Described, condition: Condition) -> str:
     """Returns why it is not known whether a condition holds, empty if it is known."""
     if isinstance(condition, Commands):
-        return "" if described.command_is_known else "the image decides on the command (-command gives it)"
+        return "" if described.command_is_known else "the image decides on the command (-command sets it)"
     if isinstance(condition, tuple) and container_files.PODS_ANNOTATIONS in described.unknown:
-        return "the pod's annotations are not known (-pod gives them)"
+        return "the pod's annotations are not known (-pod FILE has them)"
     if isinstance(condition, tuple) and container_files.ADDED_ANNOTATIONS in described.unknown:
         return "the kubelet or the runtime may add such an annotation" if keys.may_be_added(condition[0]) else ""
     return ""

@@ -1,6 +1,6 @@
-"""Reads a container and its pod from a file: what people have at hand, of NRI, OCI, Kubernetes and runtimes' tools.
+"""Reads a container and its pod from a file of NRI, OCI, Kubernetes or a runtime's tool.
 
-The keys of the file tell its kind.
+The keys in the file show which kind of file it is.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from adapter.proto import nri_pb2 as api
 __all__ = ["ADDED_ANNOTATIONS", "FORMS", "IMAGE_DECIDES", "PODS_ANNOTATIONS", "Described", "read"]
 
 FORMS = """\
-FILE is JSON or YAML, - is stdin. It holds a container of NRI's, recorded events, an OCI config.json, Kubernetes
-manifests, or what crictl inspect, ctr containers info or podman inspect print."""
-"""What a file may be, for helps."""
+FILE is JSON or YAML; - is stdin. It has an NRI container, recorded events, an OCI config.json, Kubernetes manifests, or
+the output of crictl inspect, ctr containers info or podman inspect."""
+"""The kinds of files, for help texts."""
 
 _CONTAINER = {field.name for field in api.Container.DESCRIPTOR.fields} | {"podSandboxId"}
 _POD = {field.name for field in api.PodSandbox.DESCRIPTOR.fields}
@@ -29,13 +29,13 @@ _EVENT = {"event", "pod", "container"}
 
 
 Candidates: TypeAlias = list[tuple[str, Callable[[], Described]]]
-"""The containers of a file: `NAMESPACE/POD/NAME`, as far as known, and what reads the container."""
+"""The containers of a file: `NAMESPACE/POD/NAME`, as far as known, and the function that reads the container."""
 
 
 def read(file: str, pod_file: str = "", name: str = "", command: str = "") -> Described:
     """Returns the container of a file, with its pod; `name` chooses one of several containers.
 
-    The pod of `pod_file` replaces the pod of the container's file. `command` is the entrypoint of the image, where the
+    The pod of `pod_file` replaces the pod of the container's file. `command` is the entrypoint of the image, if the
     image decides on the command. Raises ConfigError.
     """
     documents = document.read(file)
@@ -50,7 +50,7 @@ def read(file: str, pod_file: str = "", name: str = "", command: str = "") -> De
 
 
 def _candidates(documents: Sequence[Value], command: str) -> tuple[Value, Candidates]:
-    """Returns where to blame the choice of a container, and the containers to choose from."""
+    """Returns the containers to choose from, and the place that an error about the choice names."""
     first = documents[0]
     keys = first.keys
     if keys >= manifest.KEYS:
@@ -63,7 +63,7 @@ def _candidates(documents: Sequence[Value], command: str) -> tuple[Value, Candid
     if keys & _OCI:
         return first, [("", partial(_of_config, first))]
     if keys & (_POD - _CONTAINER):
-        raise first.error("this is a pod, not a container: give it with -pod")
+        raise first.error("this is a pod, not a container: name this file with -pod")
     if keys & _CONTAINER:
         return first, [(value["name"].text, partial(_of_container, value)) for value in documents]
     raise first.error(
@@ -72,10 +72,10 @@ def _candidates(documents: Sequence[Value], command: str) -> tuple[Value, Candid
 
 
 def _chosen(candidates: Candidates, name: str, place: Value) -> Described:
-    """Returns the only container of that name, which may begin with its pod's; without a name the only container.
+    """Returns the only container of this name, without a name the only container. A name may begin with the pod's name.
 
-    Of several containers with the same full name the first counts: they are one at several events. Raises ConfigError
-    at `place`.
+    Containers with the same full name are one container at several events: the first one counts. Raises ConfigError at
+    `place`.
     """
     by_name: dict[str, Callable[[], Described]] = dict(reversed(candidates))
     found = [full for full in by_name if not name or f"/{full}".endswith(f"/{name}")]
@@ -137,7 +137,7 @@ def _of_manifests(documents: Sequence[Value], command: str) -> tuple[Value, Cand
 def _pods_of_manifests(documents: Sequence[Value]) -> list[tuple[Value, api.PodSandbox]]:
     pods = list(manifest.pods(documents))
     if not pods:
-        raise documents[0]["kind"].error("neither a Pod nor something with the template of one")
+        raise documents[0]["kind"].error("neither a Pod nor a manifest with a template of a pod")
     return pods
 
 
@@ -145,10 +145,10 @@ def _pods_of_manifests(documents: Sequence[Value]) -> list[tuple[Value, api.PodS
 
 
 def _of_events(documents: Sequence[Value]) -> Iterator[tuple[str, Callable[[], Described]]]:
-    """Yields the containers of an event, or of a recording of events, those of CreateContainer first."""
+    """Yields the containers of one or more recorded events, those of CreateContainer first."""
     with_container = [event for event in documents if event["container"].keys]
     if not with_container:
-        raise documents[0].error("no container in it")
+        raise documents[0].error("it has no container")
     for event in sorted(with_container, key=lambda event: event["event"].text != "CreateContainer"):
         pod = [event["pod"][key].text for key in ("namespace", "name")]
         yield _full(*pod, event["container"]["name"].text), partial(_of_event, event)
@@ -166,5 +166,5 @@ def _of_container(value: Value) -> Described:
 
 
 def _without_pod(container: api.Container) -> tuple[str, ...]:
-    """Returns what is unknown of a container that comes without its pod."""
+    """Returns what is unknown about a container that comes without its pod."""
     return (PODS_ANNOTATIONS,) if container.pod_sandbox_id else ()

@@ -1,4 +1,4 @@
-"""An OCI config.json as the NRI container that runtimes make of it for their plugins.
+"""Reads an OCI config.json as an NRI container, as runtimes convert it for their plugins.
 
 Source: containerd/nri pkg/api, the FromOCI functions, and containerd internal/nri/container.go, which calls them.
 """
@@ -17,12 +17,12 @@ from adapter.oci.values import read
 from adapter.proto import nri_pb2 as api
 
 CONTAINERDS = "io.kubernetes.cri."
-"""What the keys of containerd's annotations begin with; its containers of pods have some."""
+"""The prefix of containerd's annotations. Containers in pods have some of them."""
 _OOM_SCORE_ADJ = Shape(api.LinuxContainer, {"oomScoreAdj": shape(api.LinuxContainer).fields["oomScoreAdj"]}, "")
 
 
 def container(config: Value) -> api.Container:
-    """Returns the NRI container of a specification, which has no names and ids. Raises ConfigError."""
+    """Returns the NRI container for a specification, without names and ids. Raises ConfigError."""
     process, hooks = config["process"], config["hooks"]
     return api.Container(
         annotations=config["annotations"].named_texts,
@@ -37,7 +37,7 @@ def container(config: Value) -> api.Container:
 
 
 def unknown(container: api.Container) -> tuple[str, ...]:
-    """Returns what the specification of a container does not tell: containerd leaves the pod's annotations out."""
+    """Returns what is unknown about the container of a specification: containerd omits the pod's annotations."""
     return (PODS_ANNOTATIONS,) if any(key.startswith(CONTAINERDS) for key in container.annotations) else ()
 
 

@@ -1,4 +1,4 @@
-"""A container with its pod, as a file describes them, and what such a file cannot tell."""
+"""A container with its pod, as a file describes them, and what the file does not contain."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from typing import Any, NamedTuple
 
 from adapter.proto import nri_pb2 as api
 
-IMAGE_DECIDES = "the command: the image decides (-command gives it)"
-"""What is unknown of a container whose program is the entrypoint of its image."""
-PODS_ANNOTATIONS = "the annotations of the pod (-pod gives them)"
-"""What is unknown where a tool shows a container without its pod."""
+IMAGE_DECIDES = "the command: the image decides (-command sets it)"
+"""Unknown if the container's program is the entrypoint of its image."""
+PODS_ANNOTATIONS = "the annotations of the pod (-pod FILE has them)"
+"""Unknown if a tool shows a container without its pod."""
 
 ADDED_ANNOTATIONS = "the annotations that the kubelet and the runtime add"
-"""What is unknown of a container that no runtime has made yet."""
+"""Unknown if no runtime has made the container yet."""
 
 
 class Described(NamedTuple):
-    """A container with its pod. `kind` is the kind of the file, `unknown` lists what the file does not tell."""
+    """A container with its pod. `kind` is the kind of the file, `unknown` lists what the file does not contain."""
 
     kind: str
     pod: api.PodSandbox
     container: api.Container
     unknown: tuple[str, ...] = ()
     spec: dict[str, Any] | None = None
-    """The whole OCI specification, where the file has it."""
+    """The whole OCI specification, if the file has it."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Documents of JSON or YAML. A value knows its file, line and path, so that an error can name them."""
+"""JSON and YAML documents. A value has its file, line and path, so that an error can name them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     import yaml
 
 MAX_DIGITS = 1000
-"""Digits of a whole number in YAML; Python writes no more than 4300."""
+"""Maximum digits of a whole number in YAML. Python writes at most 4300."""
 TOO_LARGE = "larger or deeper than can be read"
 Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Value:
-    """A value; its data is None if it is absent. An access that does not fit its type raises ConfigError."""
+    """A value; its data is None if it is absent. An access that does not fit the value's type raises ConfigError."""
 
     place: Callable[[Path], str]
-    """Returns the place, `FILE:LINE`, of a path in the document."""
+    """Returns the place of a path in the document, `FILE:LINE`."""
     data: Any
     path: Path = ()
 
@@ -51,7 +51,7 @@ class Value:
         if not isinstance(self.data, str | None):
             quote = "" if isinstance(self.data, dict | list) else " (put it in quotes)"
             raise self.error(f"must be a text, not {_kind(self.data)}{quote}")
-        return (self.data or "").encode("utf-8", "replace").decode()  # JSON's escapes can make half a character
+        return (self.data or "").encode("utf-8", "replace").decode()  # JSON's escapes can make a lone surrogate
 
     @property
     def texts(self) -> list[str]:
@@ -77,7 +77,7 @@ class Value:
 
 
 def read(file: str) -> list[Value]:
-    """Returns the documents of a file, at least one: JSON or YAML. A list is as many documents as it has elements.
+    """Returns the documents of a JSON or YAML file, at least one. Each element of a list is a document.
 
     `-` is stdin. Raises ConfigError.
     """
@@ -86,7 +86,7 @@ def read(file: str) -> list[Value]:
     values = _json(file, text) if text.lstrip(b" \t\r\n")[:1] in {b"{", b"["} else _yaml(file, text)
     documents = [value for whole in values for value in (whole if isinstance(whole.data, list) else [whole])]
     if not documents:
-        raise ConfigError(file, "nothing in it")
+        raise ConfigError(file, "it is empty")
     return documents
 
 
@@ -99,7 +99,7 @@ def _json(file: str, text: bytes) -> list[Value]:
     documents: list[Value] = []
     text = text.rstrip(b" \t\r\n")
     end = 0
-    while end < len(text):  # a recording has thousands of documents: none of them may cost a look at the whole text
+    while end < len(text):  # a recording has thousands of documents: no step may read the whole text
         start = end
         try:
             value, end = gojson.value(text, start)
@@ -131,14 +131,14 @@ def _yaml(file: str, text: bytes) -> list[Value]:
         raise
     except RecursionError:
         raise ConfigError(file, "nested too deeply") from None
-    except Exception as error:  # a wrong value for a tag raises errors of many types
+    except Exception as error:  # PyYAML raises errors of many types for a wrong value of a tag
         raise yaml_error(file, decoded, error) from None
     places = (partial(_yaml_place, file, node) for node in nodes)
     return [Value(place, data) for place, data in zip(places, documents, strict=True) if data is not None]
 
 
 def _size(node: Any, known: dict[yaml.Node, float] | None = None) -> float:
-    """Returns the number of values in a node, with those of its aliases; infinite if there is no end of them."""
+    """Returns the number of values in a node and its aliases; infinite if an alias is in its own node."""
     known = {} if known is None else known
     if node not in known:
         known[node] = inf  # for an alias in the node itself

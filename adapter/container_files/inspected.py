@@ -18,7 +18,7 @@ def _crictl(value: Value) -> Described:
     status, info = value["status"], value["info"]
     spec = info["runtimeSpec"]
     if not spec.keys:
-        raise info.error("no runtimeSpec in it")
+        raise info.error("it has no runtimeSpec")
     id_, name = status["id"].text, status["metadata"]["name"].text
     found = _of_spec("crictl inspect", spec, id_, name, status["labels"], info["sandboxID"].text)
     found.container.annotations.update(status["annotations"].named_texts)  # containerd's specification lacks them
@@ -26,7 +26,7 @@ def _crictl(value: Value) -> Described:
 
 
 def crictl_pod(value: Value) -> api.PodSandbox:
-    """Returns the pod of `crictl inspectp`. Raises ConfigError."""
+    """Returns the pod in the output of `crictl inspectp`. Raises ConfigError."""
     status = value["status"]
     metadata = status["metadata"]
     return api.PodSandbox(
@@ -76,7 +76,7 @@ def _podman(value: Value) -> Described:
 
 
 def _mount(mount: Value) -> api.Mount:
-    """Returns a mount; a named volume is a bind mount of its directory."""
+    """Returns a mount. A named volume is a bind mount of its directory."""
     kind = mount["Type"].text
     options = [*mount["Options"].texts, mount["Propagation"].text, "rw" if mount["RW"].data is True else "ro"]
     return api.Mount(
@@ -92,4 +92,4 @@ TOOLS: Sequence[tuple[set[str], Callable[[Value], Described]]] = (
     ({"ID", "Spec"}, _ctr),
     ({"Id", "Config"}, _podman),
 )
-"""The keys that tell each tool, and what reads a container in its output; that raises ConfigError."""
+"""The keys that each tool's output has, and the function that reads a container in it. It raises ConfigError."""

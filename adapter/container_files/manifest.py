@@ -1,4 +1,4 @@
-"""Kubernetes manifests: the pods and the templates of pods in them, and their containers as the kubelet asks for them.
+"""Reads Kubernetes manifests: pods and templates of pods, and their containers as the kubelet requests them.
 
 Source of the mounts' options: containerd internal/cri/opts, spec_linux_opts.go, WithMounts.
 """
@@ -16,14 +16,14 @@ KEYS = {"apiVersion", "kind"}
 """The keys of every manifest."""
 
 _TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"), ("template",))
-"""Where a manifest holds the template of a pod: a Deployment and the like, a CronJob, a PodTemplate."""
+"""The paths of a pod's template: in a Deployment and similar objects, in a CronJob, in a PodTemplate."""
 _PROPAGATION = {"HostToContainer": "rslave", "Bidirectional": "rshared"}
 
 
 def pods(manifests: Iterable[Value], kind: str = "") -> Iterator[tuple[Value, api.PodSandbox]]:
-    """Yields each Pod and each template of one, and what is known of the pod; other manifests are passed over.
+    """Yields each Pod and each template of a pod, with the pod as far as known. Other manifests are skipped.
 
-    `kind` is the kind of manifests that do not say it, as in a PodList. Raises ConfigError.
+    `kind` is the kind of manifests without `kind`, as in a PodList. Raises ConfigError.
     """
     for manifest in manifests:
         own = manifest["kind"].text or kind
@@ -36,13 +36,13 @@ def pods(manifests: Iterable[Value], kind: str = "") -> Iterator[tuple[Value, ap
 
 
 def containers(pod: Value) -> Iterator[Value]:
-    """Yields the containers of a Pod, or of a template of one."""
+    """Yields the containers of a Pod, or of a template of a pod."""
     for kind in ("containers", "initContainers", "ephemeralContainers"):
         yield from pod["spec"][kind]
 
 
 def container(template: Value, pod: api.PodSandbox, value: Value, command: str) -> Described:
-    """Returns a container of a Pod or of a template of one; `command` is its image's entrypoint. Raises ConfigError."""
+    """Returns a container of a pod or of its template. `command` is its image's entrypoint. Raises ConfigError."""
     args = value["command"].texts or ([command] if command else [])
     unknown = [ADDED_ANNOTATIONS, *_unknown_variables(value)]
     if not args:
@@ -69,7 +69,7 @@ def _template(manifest: Value) -> Value | None:
 
 
 def _pod(metadata: Value, holder: Value) -> api.PodSandbox:
-    """Returns a pod. The template of one has neither name nor namespace: what holds the template has them."""
+    """Returns a pod. A template has neither name nor namespace, so the `holder` of the template provides them."""
     return api.PodSandbox(
         name=metadata["name"].text or holder["name"].text,
         namespace=metadata["namespace"].text or holder["namespace"].text,
@@ -88,7 +88,7 @@ def _unknown_variables(container: Value) -> Iterator[str]:
 
 
 def _mount(mount: Value, volumes: Mapping[str, Value]) -> api.Mount:
-    """Returns a mount. Only a hostPath tells its source; others have the name of their volume."""
+    """Returns a mount. The source is known for a hostPath only; else it is the name of the volume."""
     source = name = mount["name"].text
     if name in volumes and (path := volumes[name]["hostPath"]["path"].text):
         source = "/".join(filter(None, (path, mount["subPath"].text)))

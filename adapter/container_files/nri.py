@@ -1,4 +1,4 @@
-"""NRI's messages from protojson whose place is known: an error names the file, the line and the key."""
+"""Reads NRI's messages from protojson. An error names the file, the line and the key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIELD = re.compile(r"Failed to parse (\w+) field: ")
 
 
 def message(value: Value, message: M) -> M:
-    """Returns a message from protojson; keys that it does not know are left out. Raises ConfigError."""
+    """Returns a message from protojson. Unknown keys are ignored. Raises ConfigError."""
     _check(value, message.DESCRIPTOR)
     try:
         return json_format.ParseDict(value.data or {}, message, ignore_unknown_fields=True)
@@ -31,7 +31,7 @@ def message(value: Value, message: M) -> M:
 
 
 def _check(value: Value, kind: Any) -> None:
-    """Raises ConfigError, with the line, for a value of the wrong type; protobuf takes a text for an empty message."""
+    """Raises ConfigError, with the line, for a value of the wrong type. protobuf would take a text as empty message."""
     for field in kind.fields:
         for member in (value[name] for name in {field.name, field.json_name}):
             is_map = field.message_type is not None and field.message_type.GetOptions().map_entry

@@ -1,4 +1,4 @@
-"""CPU and memory of a Kubernetes manifest as the kubelet requests them of a runtime.
+"""Converts the CPU and memory of a Kubernetes manifest to NRI's resources, as the kubelet does.
 
 Source: kubernetes pkg/kubelet/cm/helpers_linux.go (MilliCPUToShares, MilliCPUToQuota) and
 apimachinery/pkg/api/resource/quantity.go.
@@ -41,7 +41,7 @@ def resources(value: Value) -> api.LinuxResources:
 
 
 def _quantity(value: Value) -> Fraction | None:
-    """Returns a number, or a text such as `500m` or `64Mi`; None if absent. Raises ConfigError."""
+    """Returns the quantity of a number, or of a text such as `500m` or `64Mi`; None if absent. Raises ConfigError."""
     if value.data is None:
         return None
     number = isinstance(value.data, int | float) and not isinstance(value.data, bool)

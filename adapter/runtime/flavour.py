@@ -1,6 +1,6 @@
 """The runtime that is played, and the differences between versions of NRI.
 
-Failure policies (NRI 0.12.4) are left out: no released runtime has them.
+Failure policies (NRI 0.12.4) are not played, because no released runtime has them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEDICATED_CALLS = (0, 12, 0)
 ALWAYS_DEDICATED = frozenset(
     ("CreateContainer", "UpdateContainer", "StopContainer", "UpdatePodSandbox", "ValidateContainerAdjustment")
 )
-"""Events with a call of their own in every version; the others were StateChange at first."""
+"""The events that have their own call in every version. The others were StateChange in earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Flavour:
 
     @property
     def dedicated(self) -> bool:
-        """Whether every event is a call of its own; otherwise most are a StateChange."""
+        """Whether every event has its own call; otherwise most events are a StateChange."""
         return self._has(DEDICATED_CALLS)
 
     def configure_request(self, config: str) -> api.ConfigureRequest:

@@ -21,7 +21,7 @@ from adapter.host import paths
 
 SOCKET_FD = 3
 UNUSED_FD = 10
-"""A number above those that the child's descriptors get."""
+"""A number above all descriptors that the child gets."""
 
 
 class PluginFile(NamedTuple):
@@ -34,7 +34,7 @@ class PluginFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """`NN-NAME`, as the runtime calls the plugin."""
+        """The runtime's name for the plugin, `NN-NAME`."""
         return f"{self.idx}-{self.base}"
 
 
@@ -47,7 +47,7 @@ class PluginProcess:
     """Set by `kill`: the exit code, or minus the signal that ended the process."""
 
     def end(self, timeout: float) -> None:
-        """Asks the process to end, and waits for that for at most `timeout` seconds."""
+        """Sends SIGTERM, and waits at most `timeout` seconds for the end of the process."""
         if self.exit_status is None:
             os.kill(self.pid, signal.SIGTERM)
             pidfd = os.pidfd_open(self.pid)
@@ -63,7 +63,7 @@ class PluginProcess:
 
 
 def drop_in(config: Path, idx: str, base: str) -> str:
-    """Returns a plugin's text in the drop-in directory, empty if there is none. Raises ConfigError."""
+    """Returns a plugin's configuration in the drop-in directory, empty if there is none. Raises ConfigError."""
     for file in (config / name for name in drop_ins(idx, base)):
         try:
             return paths.text(paths.read(str(file), paths.MAX_INPUT)[0], str(file))
@@ -75,18 +75,18 @@ def drop_in(config: Path, idx: str, base: str) -> str:
 
 
 def drop_ins(idx: str, base: str) -> tuple[str, str]:
-    """Returns the names that a plugin's text in the drop-in directory may have; the first that is there counts."""
+    """Returns the possible names of a plugin's file in the drop-in directory. The first file that exists counts."""
     return f"{idx}-{base}.conf", f"{base}.conf"
 
 
 def spawn(plugin: PluginFile, output: int | None = None, state: str = "") -> tuple[socket.socket, PluginProcess]:
     """Starts a plugin; returns the runtime's end of the trunk and the process. Raises OSError.
 
-    The plugin gets what containerd gives: three variables, /dev/null on descriptors 0 to 2, the trunk on 3, nothing
-    else; the working directory is `/`, as a service's is. The process group is its own: Ctrl-C at a terminal is for the
-    runtime alone. With `output`, a descriptor, stdout and stderr are that; Python must not keep what it prints, for the
-    plugin will be killed. With `state`, a directory, RUNTIME_DIRECTORY names one for the plugin in it, so that nothing
-    is shared with a plugin in service.
+    As with containerd, the plugin gets three variables, /dev/null on the descriptors 0 to 2, the trunk on 3, and
+    nothing else. The working directory is `/`, as a service's is. The plugin has its own process group, so that Ctrl-C
+    at a terminal reaches the runtime only. `output` is a descriptor for stdout and stderr; Python then must not buffer
+    its output, because the plugin will be killed. `state` is a directory: RUNTIME_DIRECTORY names a directory in it, so
+    that the plugin shares nothing with a plugin in service.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     trunk = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, UNUSED_FD)
@@ -118,7 +118,7 @@ def spawn(plugin: PluginFile, output: int | None = None, state: str = "") -> tup
 
 @contextmanager
 def _at_root() -> Iterator[None]:
-    """Makes `/` the working directory meanwhile: what a plugin imports from its own may not be anybody's."""
+    """Inside, the working directory is `/`: a plugin may import from it, so others must not be able to write there."""
     before = os.open(".", os.O_PATH | os.O_CLOEXEC)
     try:
         os.chdir("/")

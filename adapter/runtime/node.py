@@ -1,4 +1,4 @@
-"""A node for the tests of a plugin: launches the plugin or runs it in this process, and plays the events of a pod.
+"""A node for tests of plugins: launches a plugin or runs it in this process, and plays the events of a pod.
 
 The fixture `nri_runtime` of pytest is a `Node`.
 """
@@ -31,7 +31,7 @@ from adapter.runtime.recording import POD_LIFE, read
 from adapter.runtime.runtime import Outcome, Runtime
 
 TIMEOUT = 60.0
-"""Seconds that a plugin has for everything, unless a test says otherwise: a slow machine fails no test."""
+"""Seconds that a plugin has for each answer by default. A slow machine must not fail a test."""
 HANDSHAKE = ("Configure", "Synchronize")
 
 
@@ -44,7 +44,7 @@ class Latency(NamedTuple):
 
 
 class Node(Runtime):
-    """A runtime for tests. A context manager that stops the plugins at the end."""
+    """A runtime for tests. As a context manager, it stops the plugins at the end."""
 
     def __init__(self, flavour: Flavour | str = "") -> None:
         """Takes the runtime to play: a flavour, or a name of `FLAVOURS` such as `cri-o/1.36.3`.
@@ -57,7 +57,7 @@ class Node(Runtime):
         self._running: list[InProcess] = []
         self._seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
         self.socket = Path(self._directory.name, "nri.sock")
-        """The runtime's socket. What connects there is taken into service by `accept`."""
+        """The runtime's socket. `accept` takes a plugin that connects there into service."""
         self.listen(self.socket)
 
     def add(
@@ -71,11 +71,12 @@ class Node(Runtime):
     ) -> Plugin:
         """Takes a plugin into service, and returns it as the runtime sees it.
 
-        A path is launched, with the text `config` as its configuration; a path that ends in `.py` by this Python. An
-        instance is run by `serve` in a thread of this process; with `reconnect` it joins again when `accept` is called.
-        `name` and `idx` are by default those of the file name `NN-NAME`, else `10` and the name of the file or class.
+        A path is launched, with the text `config` as its configuration. This Python runs a path that ends in `.py`. An
+        instance runs in a thread of this process by `serve`; with `reconnect` it joins again when `accept` is called.
+        `name` and `idx` come from the file name `NN-NAME` by default, else they are the name of the file or class, and
+        `10`.
 
-        Raises RegistrationError where the plugin does not register, and OSError for a path that cannot be launched.
+        Raises RegistrationError if the plugin does not register, and OSError for a path that cannot be launched.
         """
         if not isinstance(plugin, nri.Plugin):
             return self.launch(self._file(Path(plugin).absolute(), name, idx, config))
@@ -84,23 +85,23 @@ class Node(Runtime):
         return self.accept()
 
     def accept(self, timeout: float = TIMEOUT) -> Plugin:
-        """Waits for a plugin that connects to `socket`, also again. Raises Late and RegistrationError."""
+        """Waits for a plugin that connects to `socket`, for the first time or again. Raises Late, RegistrationError."""
         return super().accept(timeout)
 
     def lose(self) -> None:
-        """Closes all connections with plugins, as a runtime that ends; launched plugins are killed."""
+        """Closes all connections with plugins, as a runtime does when it ends. Kills launched plugins."""
         for plugin in self.plugins:
             plugin.close("the runtime has closed the connection")
 
     def event(
         self, method: str, request: Message | None = None, timeout: float | None = None, **fields: Any
     ) -> Outcome:
-        """Plays an event, such as `CreateContainer`, and returns what came of it.
+        """Plays an event, such as `CreateContainer`, and returns its outcome.
 
-        Without a request the event is that of a recorded pod. Keywords then replace fields of its container, or of its
-        pod where the event has no container; `pod` is a dictionary of fields of a container's pod. Keywords that are
+        Without a request, the event is that of a recorded pod. Then keywords replace fields of its container, or of its
+        pod if the event has no container. `pod` is a dictionary of fields of a container's pod. Keywords that are
         fields of the request itself (`linux_resources`) replace those. A plugin that does not answer in `timeout`
-        seconds is dropped, as by a runtime. Raises ValueError for a field that there is not.
+        seconds is dropped, as by a runtime. Raises ValueError for an unknown field.
         """
         outcome = super().event(method, request or recorded(method, **fields), timeout)
         for answer in outcome.answers:
@@ -108,9 +109,9 @@ class Node(Runtime):
         return outcome
 
     def play(self, pod: Mapping[str, Any] | None = None, **fields: Any) -> dict[str, Outcome]:
-        """Plays the life of a pod with one container; returns what came of each event, by its name.
+        """Plays the life of a pod with one container; returns the outcome of each event, by its name.
 
-        `pod` has fields of the pod, keywords are fields of the container. An event that fails ends nothing.
+        `pod` has fields of the pod, keywords are fields of the container. All events are played, even if one fails.
         """
         return {
             method: self.event(method, pod=pod, **fields)
@@ -120,7 +121,7 @@ class Node(Runtime):
         }
 
     def latencies(self, plugin: str = "") -> dict[str, Latency]:
-        """Returns how long each handler has taken, by its name; of one plugin `NN-NAME`, or of all together."""
+        """Returns how long each handler has taken, by its name: of one plugin `NN-NAME`, or of all plugins."""
         found: dict[str, list[float]] = defaultdict(list)
         for (name, handler), seconds in self._seconds.items():
             if plugin in ("", name):
@@ -148,7 +149,7 @@ class Node(Runtime):
 
 
 class InProcess:
-    """A plugin that runs on a loop of its own, in a thread of this process."""
+    """A plugin that runs on its own asyncio loop, in a thread of this process."""
 
     def __init__(self, plugin: nri.Plugin, own: nri.Identity, socket: Path, reconnect: bool) -> None:
         self._loop = asyncio.new_event_loop()
@@ -158,12 +159,12 @@ class InProcess:
         self._thread.start()
 
     def _run(self) -> None:
-        with suppress(asyncio.CancelledError, AdapterError):  # the runtime has its own words for what it refuses
+        with suppress(asyncio.CancelledError, AdapterError):  # the runtime reports what it refuses
             self._loop.run_until_complete(self._task)
         self._loop.close()
 
     def end(self) -> None:
-        """Cancels the plugin, and waits for it."""
+        """Cancels the plugin, and waits for its end."""
         with suppress(RuntimeError):  # it has ended
             self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join(TIMEOUT)
@@ -195,7 +196,7 @@ def _replace(message: Message, fields: Mapping[str, Any]) -> None:
 
 
 def latency(seconds: Sequence[float]) -> Latency:
-    """Returns the percentiles of some times, each of which is one of them."""
+    """Returns the percentiles of some times. A percentile is one of these times."""
     ordered = sorted(seconds)
     p50, p99 = (ordered[math.ceil(part * len(ordered)) - 1] for part in (0.5, 0.99))
     return Latency(len(seconds), p50, p99)

@@ -28,26 +28,26 @@ Updates = list[tuple[str, list[api.ContainerUpdate]]]
 
 
 class Late(AdapterError):
-    """The plugin did not answer in time."""
+    """The plugin has not answered in time."""
 
 
 class Lost(AdapterError):
-    """The connection to the plugin is gone."""
+    """The connection with the plugin has ended."""
 
 
 class Answer(NamedTuple):
-    """The answer of one plugin, `NN-NAME`, to one event. There is an error or a reply."""
+    """The answer of one plugin, `NN-NAME`, to one event: an error or a reply."""
 
     plugin: str
     reply: Message | None = None
     error: str = ""
     fails: bool = False
-    """Whether the error fails the event; otherwise the event goes on without this plugin."""
+    """Whether the error fails the event; otherwise the event continues without this plugin."""
     seconds: float = 0
 
 
 class Plugin:
-    """A plugin that was connected. While a method waits for the plugin's answer, it serves the plugin's calls."""
+    """A plugin that has connected. While a method waits for the plugin's answer, it serves the plugin's calls."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Plugin:
         process: PluginProcess | None = None,
         name: str = "",
     ) -> None:
-        """Takes the runtime's end of the trunk, and where the plugin's unsolicited updates are collected.
+        """Takes the runtime's end of the trunk, and the list that gets the plugin's unsolicited updates.
 
         A launched plugin has a process, and the name `NN-NAME` of its file.
         """
@@ -85,7 +85,7 @@ class Plugin:
         return self._trunk.fileno()
 
     def subscribed(self, call: events.Call) -> bool:
-        """Returns whether the plugin is subscribed to an event."""
+        """Whether the plugin is subscribed to an event."""
         return bool(self.events >> (call.event - 1) & 1)
 
     def register(self) -> None:
@@ -96,7 +96,7 @@ class Plugin:
             raise RegistrationError(self._refusal.message)  # the connection stays open, as with containerd
 
     def configure(self, config: str) -> None:
-        """Configures the plugin and learns its subscriptions. Raises RegistrationError."""
+        """Configures the plugin and stores its subscriptions. Raises RegistrationError."""
         request = self._flavour.configure_request(config)
         with self._joining("configure"):
             answer = self._call(events.CALLS["Configure"], request, self._flavour.request_timeout)
@@ -120,7 +120,7 @@ class Plugin:
             self._updates.append((self.name, list(response.update)))
 
     def relay(self, call: events.Call, request: Message, timeout: float | None = None) -> Answer:
-        """Relays an event. A plugin that does not answer in `timeout` seconds is closed; by default the flavour's."""
+        """Relays an event. A plugin without an answer in `timeout` seconds (by default the flavour's) is closed."""
         started = time.monotonic()
         try:
             answer = Answer(self.name, self._event(call, request, timeout or self._flavour.request_timeout))
@@ -132,7 +132,7 @@ class Plugin:
         return answer._replace(seconds=time.monotonic() - started)
 
     def serve(self) -> None:
-        """Handles the data that has arrived, and notices the end of the connection."""
+        """Handles the data that has arrived, and the end of the connection."""
         with suppress(Lost):
             while self._exchange(0):
                 pass
@@ -155,7 +155,7 @@ class Plugin:
             raise RegistrationError(f"plugin {self.name or '?'} failed to {step}: {error}") from None
 
     def _event(self, call: events.Call, request: Message, timeout: float) -> Message:
-        """Sends an event as a call of its own or, for plugins that do not implement it, as StateChange."""
+        """Sends an event with its own call or, to plugins that do not implement the call, as StateChange."""
         deadline = time.monotonic() + timeout
         if call.method in ALWAYS_DEDICATED or not self.state_change:
             try:
@@ -195,7 +195,7 @@ class Plugin:
             self._exchange(remaining)
 
     def _exchange(self, timeout: float) -> bool:
-        """Writes, then waits once until the socket is ready; returns whether there were data to read. Raises Lost."""
+        """Writes, then waits once until the socket is ready; returns whether there was data to read. Raises Lost."""
         if self.closed:
             raise Lost(self.closed)
         self._flush()
@@ -213,7 +213,7 @@ class Plugin:
     def _flush(self) -> None:
         self._outgoing += self._connection.data_to_send()
         if self._outgoing:
-            # The end of a plugin is noticed by reading, after its last messages.
+            # Reading notices the end of a plugin, after its last messages.
             with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
                 del self._outgoing[: self._trunk.send(self._outgoing, socket.MSG_NOSIGNAL)]
 
@@ -247,7 +247,7 @@ class Plugin:
         raise CallError(Code.UNIMPLEMENTED, f"no method {request.service}/{request.method}")
 
     def _register(self, request: api.RegisterPluginRequest) -> api.Empty:
-        """A launched plugin keeps the name of its file. Source of the checks: pkg/api/plugin.go."""
+        """Registers the plugin. A launched plugin keeps its file's name. Source of the checks: pkg/api/plugin.go."""
         if self.process is None:
             for kind, pattern, text in (
                 ("name", r"[A-Za-z0-9_.+-]+", request.plugin_name),

@@ -1,4 +1,4 @@
-"""Reads recorded events: JSON objects, usually one per line, with `event`, `pod`, `container`, other fields in `extra`.
+"""Reads recorded events: JSON objects, usually one a line, with `event`, `pod`, `container`, and all else in `extra`.
 
 Messages may be protojson or the output of Go's encoding/json. Unknown keys are ignored.
 """
@@ -29,23 +29,23 @@ class Recorded(NamedTuple):
 
 
 def read(path: os.PathLike[str]) -> Iterator[Recorded]:
-    """Yields the calls of a recording. Raises ConfigError, with the line of what is wrong."""
+    """Yields the calls of a recording. Raises ConfigError with the line."""
     for value in document.read(str(path)):
         try:
             yield _recorded(value)
         except ConfigError as error:
-            raise ConfigError(error.place, f"no recorded event: {error.reason}") from None
+            raise ConfigError(error.place, f"not a recorded event: {error.reason}") from None
 
 
 def _recorded(value: Value) -> Recorded:
     event, extra = value["event"].text, value["extra"]
     if event not in events.CALLS:
-        raise value["event"].error(f"{event!r} is no event")
+        raise value["event"].error(f"{event!r} is not an event")
     fields = {key: extra[key].data for key in extra.keys}
     if event == "Configure":
         names = {"config": "config", "runtime_name": "runtime", "runtime_version": "version"}
         fields = {field: extra[name].data for field, name in names.items()}
-    if event == "UpdateContainer" and "linux_resources" not in fields:  # an early recorder left this key out
+    if event == "UpdateContainer" and "linux_resources" not in fields:  # early recordings lack this key
         fields = {"linux_resources": fields}
     fields |= {name: value[name].data for name in ("pod", "container")}
     return Recorded(event, nri.message(Value(value.place, fields), events.CALLS[event].request()))

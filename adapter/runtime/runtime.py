@@ -1,4 +1,4 @@
-"""The runtime side of NRI, embedded: launches and accepts plugins and relays events to them, as containerd does.
+"""An embedded NRI runtime: launches and accepts plugins and relays events to them, as containerd does.
 
 Source of the rules: containerd/nri pkg/adaptation/adaptation.go.
 """
@@ -33,20 +33,20 @@ class Outcome:
 
     event: str
     answers: list[Answer] = field(default_factory=list)
-    """One per plugin that was called, in order; the event ends at the first that fails it."""
+    """One answer per plugin that was called, in order. The event ends with the first answer that fails it."""
     error: str = ""
     adjust: api.ContainerAdjustment | None = None
-    """The merged adjustment of a container that is created; None for other events."""
+    """The merged adjustment of a container at its creation, None for other events."""
     update: list[api.ContainerUpdate] = field(default_factory=list)
-    """The merged updates of other containers; at UpdateContainer, that container comes last."""
+    """The merged updates of other containers. At UpdateContainer, the event's own container comes last."""
     request: Message | None = None
-    """The request with all adjustments, as one more plugin would get it."""
+    """The request with all adjustments, as a further plugin would get it."""
 
 
 class Runtime(AbstractContextManager["Runtime"]):
-    """A runtime with NRI; a context manager that stops it at the end.
+    """A runtime with NRI. As a context manager, it stops at the end.
 
-    It works inside its methods, in one thread. `pods` and `containers` may be changed at any time.
+    It works only inside its methods, in one thread. `pods` and `containers` may be changed at any time.
     """
 
     def __init__(self, flavour: Flavour = DEFAULT, *, output: int | None = None, state: str = "") -> None:
@@ -56,9 +56,9 @@ class Runtime(AbstractContextManager["Runtime"]):
         self.containers: list[api.Container] = []
         """The state of the node for Synchronize."""
         self.objects_per_part = 0
-        """How many pods or containers a Synchronize has before it goes on in another message; 0: all."""
+        """Maximum number of pods or containers in one message of a Synchronize; 0 means no maximum."""
         self.connected: list[Plugin] = []
-        """All plugins that were ever connected; `closed` says why a connection has ended."""
+        """All plugins that have ever connected. Their `closed` says why a connection has ended."""
         self.updates: Updates = []
         """The updates in answers to Synchronize, and the unsolicited ones. The caller may remove them."""
         self._output = output
@@ -99,10 +99,10 @@ class Runtime(AbstractContextManager["Runtime"]):
         return self._join(Plugin(trunk, self.flavour, self.updates), "")
 
     def event(self, method: str, request: Message, timeout: float | None = None) -> Outcome:
-        """Relays an event, given by the name of its method, to every plugin that is subscribed to it, in order.
+        """Relays an event to every subscribed plugin, in order. `method` is the event's name.
 
-        Each has `timeout` seconds to answer, by default those of the flavour. Raises TypeError for another event's
-        request.
+        Each plugin has `timeout` seconds to answer, by default those of the flavour. Raises TypeError for a request of
+        another event.
         """
         call = events.CALLS[method]
         if not isinstance(request, call.request) or not call.event:
@@ -128,7 +128,7 @@ class Runtime(AbstractContextManager["Runtime"]):
         return True
 
     def end_plugins(self, timeout: float) -> None:
-        """Lets launched plugins end what they have begun, each for at most `timeout` seconds."""
+        """Sends SIGTERM to launched plugins, and waits at most `timeout` seconds for each."""
         for plugin in self.connected:
             if plugin.process is not None:
                 plugin.process.end(timeout)
@@ -163,7 +163,7 @@ class Runtime(AbstractContextManager["Runtime"]):
             yield api.SynchronizeRequest(containers=self.containers[start : start + size])
 
     def _relay(self, call: events.Call, outcome: Outcome, merge: Merge, timeout: float | None) -> None:
-        """Calls the plugins one after the other; each gets the request with the changes of the earlier ones."""
+        """Calls the plugins one after the other. Each gets the request with the changes of the plugins before it."""
         for plugin in self._subscribers(call):
             answer = plugin.relay(call, merge.request, timeout)
             outcome.answers.append(answer)
@@ -178,7 +178,7 @@ class Runtime(AbstractContextManager["Runtime"]):
                 return
 
     def _validate(self, request: api.CreateContainerRequest, merge: Merge, timeout: float | None) -> str:
-        """Calls the validators with the merged adjustment; returns why one rejects it, empty if none does."""
+        """Calls the validators with the merged adjustment; returns why a validator rejects it, empty if none does."""
         call = events.CALLS["ValidateContainerAdjustment"]
         validation = api.ValidateContainerAdjustmentRequest(
             pod=request.pod,

@@ -301,7 +301,7 @@ def _events(value: Any) -> frozenset[str]:
         raise ValueError("must be a list of events")
     for event in value:
         if event not in known:
-            raise ValueError(f"{event!r} is no event; events are {', '.join(sorted(known))}")
+            raise ValueError(f"{event!r} is not an event; events are {', '.join(sorted(known))}")
     return frozenset(value)
 
 

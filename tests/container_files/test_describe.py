@@ -98,7 +98,7 @@ def bombs(form: str) -> str:
 
 
 BAD: list[tuple[str | bytes, str]] = [
-    ("", "c: nothing in it"),
+    ("", "c: it is empty"),
     ("{", "c:1: unexpected end"),
     ('{"args": ["/x"],\n "mounts": [,]}', "c:2: unexpected ','"),
     ('{"args": []}\n{"args": []}\n{"args": ]', "c:3: unexpected ']'"),
@@ -117,7 +117,7 @@ BAD: list[tuple[str | bytes, str]] = [
     ("just text", "c:1: must be a mapping, not a text"),
     ("!!timestamp x", "c"),
     ("{}", "c:1: neither an NRI container, nor an OCI config.json, nor a Kubernetes manifest"),
-    ('{"id": "p", "uid": "u", "namespace": "n"}', "c:1: this is a pod, not a container: give it with -pod"),
+    ('{"id": "p", "uid": "u", "namespace": "n"}', "c:1: this is a pod, not a container: name this file with -pod"),
     ('{"id": "c",\n"pid": "x"}', "c:2: pid: must be a whole number"),
     ('{"id": "c", "pid": 5.5}', "c:1: pid: must be a whole number"),
     ('{"id": "c", "pid": 99999999999}', "c:1: pid: Value out of range: 99999999999"),
@@ -133,7 +133,7 @@ BAD: list[tuple[str | bytes, str]] = [
     ('{"process": [],\n"root": {}}', "c:1: process: must be a mapping, not a list"),
     ('{"event": 5, "container": {"args": []}}', "c:1: event: must be a text"),
     ('{"container": "x"}', "c:1: container: must be a mapping, not a text"),
-    ("apiVersion: v1\nkind: Service", "c:2: kind: neither a Pod nor something with the template of one"),
+    ("apiVersion: v1\nkind: Service", "c:2: kind: neither a Pod nor a manifest with a template of a pod"),
     ("apiVersion: v1\nkind: [Pod]", "c:2: kind: must be a text, not a list"),
     ("apiVersion: v1\nkind: Pod\nspec: {}", "c:3: spec: choose a container with -name; there are: none"),
     ("apiVersion: v1\nkind: Pod\nspec:\n  containers: {}", "c:4: spec.containers: must be a list, not a mapping"),
@@ -149,9 +149,9 @@ BAD: list[tuple[str | bytes, str]] = [
 
 BAD_PODS = {
     '{"args": []}': "p:1: neither an NRI pod, nor a Kubernetes manifest, nor crictl's",
-    "apiVersion: v1\nkind: Node": "p:2: kind: neither a Pod nor something with the template of one",
+    "apiVersion: v1\nkind: Node": "p:2: kind: neither a Pod nor a manifest with a template of a pod",
     '{"name":\n5}': "p:2: name: must be a text, not a number (put it in quotes)",
-    "[]": "p: nothing in it",
+    "[]": "p: it is empty",
 }
 
 

@@ -197,7 +197,7 @@ def test_what_the_tools_of_the_runtimes_show_has_the_whole_specification(files: 
     requested = {"k": "v"} if tool == "crictl inspect" else {}  # ctr does not show the CRI request's
     assert (dict(container.labels), dict(container.annotations)) == (LABELS, SPEC["annotations"] | requested)
     assert [MessageToDict(mount) for mount in container.mounts] == SPEC["mounts"]
-    assert found.unknown == ("the annotations of the pod (-pod gives them)",)
+    assert found.unknown == ("the annotations of the pod (-pod FILE has them)",)
 
 
 def test_of_several_containers_that_crictl_shows_one_is_chosen_and_its_pod_may_be_given(files: Files) -> None:
@@ -224,7 +224,7 @@ def test_what_podman_shows(files: Files) -> None:
 
 
 def test_a_tool_that_shows_no_specification_is_named(files: Files) -> None:
-    assert files.refused('{"status": {},\n"info": {"pid": 1}}') == "c:2: info: no runtimeSpec in it"
+    assert files.refused('{"status": {},\n"info": {"pid": 1}}') == "c:2: info: it has no runtimeSpec"
     assert files.refused('{"ID": "c", "Spec":\n{"process": {"args": 1}}}') == (
         "c:2: Spec.process.args: must be a list, not a number"
     )

@@ -60,7 +60,7 @@ def test_what_nri_told_of_a_container_is_read_from_each_event_from_a_config_and_
             if event["container"]:
                 assert files.read(event).kind == f"a recorded {event['event']}"
             else:
-                assert files.refused(json.dumps(event, indent=1)) == "c:1: no container in it"
+                assert files.refused(json.dumps(event, indent=1)) == "c:1: it has no container"
 
         spec = spec_from(request.pod, request.container)
         config = json.loads(json.dumps({"ociVersion": "1.0.2", **spec}))

@@ -159,13 +159,13 @@ def test_a_hook_on_the_command_is_undecided_where_the_image_decides(node: Node) 
     told = node.json("-name", "c", container=manifest)
     assert [hook["matched"] for hook in told["hooks"]] == [None, False, None, None, True]
     assert told["hooks"][1]["reason"] == "no annotation matches '^no$': '.'"
-    assert "the command: the image decides (-command gives it)" in told["unknown"]
+    assert "the command: the image decides (-command sets it)" in told["unknown"]
     assert len(told["adjustment"]["hooks"]["create_runtime"]) == 1
     node("-name", "c", container=manifest)
     assert "command      unknown: the image decides\n" in node.out
     assert "not known    the annotations that the kubelet and the runtime add\n" in node.out
-    assert "not known    the command: the image decides (-command gives it)\n" in node.out
-    assert "\nunknown  a.json  the image decides on the command (-command gives it)\nno       b.json" in node.out
+    assert "not known    the command: the image decides (-command sets it)\n" in node.out
+    assert "\nunknown  a.json  the image decides on the command (-command sets it)\nno       b.json" in node.out
     told = node.json("-name", "c", "-command", "/bin/server", container=manifest)
     assert [hook["matched"] for hook in told["hooks"]] == [True, False, True, True, True]
 

@@ -56,17 +56,17 @@ def test_the_package_has_a_copy_of_the_golden_recording() -> None:
 EVENT = b'{"event": "RunPodSandbox", "pod": {"id": "p"}}\n\n'
 BAD = [
     (EVENT + b"nonsense", "3: unexpected 'n'"),
-    (EVENT + b"[7]", "3: no recorded event: [0]: must be a mapping, not a number"),
-    (EVENT + b'{"event": "Nonsense"}', "3: no recorded event: event: 'Nonsense' is no event"),
-    (EVENT + b"{}", "3: no recorded event: event: '' is no event"),
-    (b'{"event": ["x"]}', "1: no recorded event: event: must be a text, not a list"),
-    (b'{"event": "CreateContainer", "pod": 5}', "1: no recorded event: pod: must be a mapping, not a number"),
+    (EVENT + b"[7]", "3: not a recorded event: [0]: must be a mapping, not a number"),
+    (EVENT + b'{"event": "Nonsense"}', "3: not a recorded event: event: 'Nonsense' is not an event"),
+    (EVENT + b"{}", "3: not a recorded event: event: '' is not an event"),
+    (b'{"event": ["x"]}', "1: not a recorded event: event: must be a text, not a list"),
+    (b'{"event": "CreateContainer", "pod": 5}', "1: not a recorded event: pod: must be a mapping, not a number"),
     (
         b'{"event": "RunPodSandbox", "pod": {"id": 5}}',
-        "1: no recorded event: pod.id: must be a text, not a number (put it in quotes)",
+        "1: not a recorded event: pod.id: must be a text, not a number (put it in quotes)",
     ),
-    (b'{"event": "StartContainer", "pod": {"pid": "x"}}', "1: no recorded event: pod.pid: must be a whole number"),
-    (b'{"event": "UpdateContainer", "extra": 7}', "1: no recorded event: extra: must be a mapping, not a number"),
+    (b'{"event": "StartContainer", "pod": {"pid": "x"}}', "1: not a recorded event: pod.pid: must be a whole number"),
+    (b'{"event": "UpdateContainer", "extra": 7}', "1: not a recorded event: extra: must be a mapping, not a number"),
     (b'\xff{"event"', "1: not a text: the byte 0xff is not UTF-8"),
     (b"[" * 100_000, "1: nested too deeply"),
 ]

@@ -99,7 +99,7 @@ def test_what_a_manifest_leaves_open_is_said_and_the_command_can_be_given(
 ) -> None:
     plugin = simulate.says("10-a", "create_container", "list(request.container.args)")
     text = MANIFEST.replace("command: [/bin/server]", "args: [-v]").encode()
-    open_ = "the command: the image decides (-command gives it)"
+    open_ = "the command: the image decides (-command sets it)"
     for words, args in ([], "[]"), (["-command", "/x"], "['/x', '-v']"):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
         code, lines = simulate.json("-plugin", plugin, "-container", "-", *words)
@@ -287,9 +287,9 @@ USELESS: list[tuple[list[str], str]] = [
     (["-socket", "/x" * 100], "AF_UNIX path too long"),
 ]
 FILES: list[tuple[str, str, str]] = [
-    ("-events", '{"event": "RunPodSandbox", "pod": {}}\n{"event": "Nonsense"}\n', ":2: no recorded event"),
-    ("-events", "", ": nothing in it"),
-    ("-events", '{"event": "Configure"}', ": no events in it"),
+    ("-events", '{"event": "RunPodSandbox", "pod": {}}\n{"event": "Nonsense"}\n', ":2: not a recorded event"),
+    ("-events", "", ": it is empty"),
+    ("-events", '{"event": "Configure"}', ": it has no events"),
     ("-container", '{"id": "c",\n"args": "/x"}', ":2: args: must be a list, not a text"),
     ("-container", '{"id": "c", "linux":\n{"devices": [\n{"uid": "x"}]}}', ":3: linux.devices[0].uid: must be"),
     ("-container", '{"ociVersion": "1", "linux":\n{"devices": [\n{"path": 5}]}}', ":3: linux.devices[0]: path: not"),

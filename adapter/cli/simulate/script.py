@@ -52,7 +52,7 @@ def recorded(path: Path) -> Script:
         elif events.CALLS[call.event].event:
             script.events.append(call)
     if not script.events:
-        raise ConfigError(str(path), "no events in it")
+        raise ConfigError(str(path), "it has no events")
     return script
 
 

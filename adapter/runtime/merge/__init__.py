@@ -21,15 +21,15 @@ __all__ = ["Conflict", "Merge"]
 
 
 class Merge:
-    """The merged answers to one event. Most events have answers without content."""
+    """The merged answers to one event. At most events, answers are empty."""
 
     def __init__(self, request: Message) -> None:
         self.request = cast(Any, type(request)())
-        """The request for the next plugin: with the container, or the requested resources, as changed so far."""
+        """The request for the next plugin, with the container or the requested resources as changed so far."""
         self.request.CopyFrom(request)
         self.owners = Owners()
         self.adjust: api.ContainerAdjustment | None = None
-        """The adjustment of the container that is created; None for other events."""
+        """The adjustment of the container at its creation, None for other events."""
         self._updates: dict[str, api.ContainerUpdate] = {}
         if isinstance(request, api.CreateContainerRequest):
             self.adjust = api.ContainerAdjustment()
@@ -40,11 +40,11 @@ class Merge:
 
     @property
     def update(self) -> list[api.ContainerUpdate]:
-        """The updates in the order of their first mention; that of the container of an UpdateContainer comes last."""
+        """The updates in the order of their first mention. At UpdateContainer, the event's own container is last."""
         return sorted(self._updates.values(), key=lambda update: self._is_requested(update.container_id))
 
     def apply(self, plugin: str, reply: Message) -> None:
-        """Adds the answer of a plugin, `NN-NAME`. Raises Conflict; the event has then failed."""
+        """Adds the answer of a plugin, `NN-NAME`. Raises Conflict, which fails the event."""
         if self.adjust is not None and isinstance(reply, api.CreateContainerResponse):
             container = self.request.container
             Adjustment(Claims(self.owners, plugin, container.id), self.adjust, container).add(reply.adjust)
@@ -68,12 +68,12 @@ class Merge:
                 raise
 
     def _add(self, claims: Claims, update: api.ContainerUpdate, wanted: api.LinuxResources) -> None:
-        """Merges resources, or none of them if there is a conflict; claims made before the conflict stay."""
+        """Merges all resources, or none if there is a conflict. Claims that were made before the conflict stay."""
         is_requested = self._is_requested(update.container_id)
         merged = self.request.linux_resources if is_requested else update.linux.resources
         resources.claim(claims, wanted)
         if merged.HasField("pids"):
-            # As upstream: a limit that was there counts as set by the plugin, and the plugin's own limit is lost.
+            # As upstream: an existing limit counts as set by the plugin, and the plugin's own limit is lost.
             claims.claim(api.PidsLimit)
         resources.add(merged, wanted)
         update.linux.resources.CopyFrom(merged)
@@ -84,6 +84,6 @@ class Merge:
 
 
 def _present(resources: api.LinuxResources) -> None:
-    """Plugins get empty messages where nothing is set. Source: result.go, collectCreateContainerResult."""
+    """Adds empty messages, as plugins get them if nothing is set. Source: result.go, collectCreateContainerResult."""
     resources.memory.SetInParent()
     resources.cpu.SetInParent()

@@ -1,7 +1,7 @@
-"""Merges the adjustments of a container that is being created; the next plugin gets the container as adjusted so far.
+"""Merges the adjustments of a new container. The next plugin gets the container as adjusted so far.
 
-Source: containerd/nri pkg/adaptation/result.go, adjust and the functions it calls, with their gaps: the removal of an
-annotation does not reach the next plugin, and that of a variable or a device does not even reach the runtime.
+Source: containerd/nri pkg/adaptation/result.go, adjust and the functions that it calls, with their gaps: the removal of
+an annotation does not reach the next plugin; the removal of a variable or a device does not even reach the runtime.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Adjustment(NamedTuple):
 
     claims: Claims
     merged: api.ContainerAdjustment
-    """For the runtime."""
+    """The merged adjustment, for the runtime."""
     shown: api.Container
     """The container that is shown to the next plugin."""
 
     def add(self, wanted: api.ContainerAdjustment) -> None:
-        """Adds the adjustment. Raises Conflict; the creation has then failed."""
+        """Adds the adjustment. Raises Conflict, which fails the creation."""
         merged, shown = self.merged, self.shown
         self._map(api.Annotations, wanted.annotations, merged.annotations, shown.annotations)
         self._mounts(wanted.mounts)
@@ -53,7 +53,7 @@ class Adjustment(NamedTuple):
         merged.CDI_devices.extend(wanted.CDI_devices)
 
     def _linux(self, wanted: api.LinuxContainerAdjustment) -> None:
-        """Adds the adjustment of `linux`, in the order of result.go: it decides which conflict is reported."""
+        """Adds the adjustment of `linux` in the order of result.go, which decides which conflict is reported."""
         merged, shown = self.merged.linux, self.shown.linux
         self._list(api.Devices, wanted.devices, merged.devices, shown.devices)
         if wanted.HasField("resources"):
@@ -67,7 +67,7 @@ class Adjustment(NamedTuple):
         self._whole(wanted, "memory_policy")
 
     def _map(self, field: api.Field.ValueType, wanted: Any, merged: Any, shown: Any) -> None:
-        """Adjusts by key. A removal alone goes to the runtime, not to the next plugin, and clears no owner."""
+        """Adjusts by key. A removal without a new value goes to the runtime only, and clears no owner."""
         removed = {key.removeprefix(REMOVAL) for key in wanted if _is_removal(key)}
         for key in sorted(key for key in wanted if not _is_removal(key)):
             if key in removed:
@@ -102,7 +102,7 @@ class Adjustment(NamedTuple):
         self.merged.mounts.extend(mount for key, mount in removals.items() if key.removeprefix(REMOVAL) not in added)
 
     def _args(self, args: list[str]) -> None:
-        """Replaces all arguments. An empty first one removes those of an earlier plugin."""
+        """Replaces all arguments. An empty first argument removes the arguments of an earlier plugin."""
         if not args:
             return
         if not args[0]:
@@ -150,7 +150,7 @@ class Adjustment(NamedTuple):
         _fill(self.shown.linux.namespaces, list(shown.values()))
 
     def _rdt(self, wanted: api.LinuxRdt) -> None:
-        """Adjusts RDT, which a container does not show. A removal takes back the settings of earlier plugins."""
+        """Adjusts RDT, which is not in a container. A removal removes the settings of earlier plugins."""
         if wanted.remove:
             for field in RDT.values():
                 self.claims.clear(field)
@@ -167,7 +167,7 @@ def _is_removal(key: str) -> bool:
 
 
 def _key(element: Any) -> str:
-    """Returns the name of an element of a list; a variable of a container is a text."""
+    """Returns the name of an element of a list. A container's variable is a text."""
     match element:
         case str():
             return element.partition("=")[0]

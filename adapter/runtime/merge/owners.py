@@ -1,4 +1,4 @@
-"""Which plugin has set which field of which container within one event, so that no two plugins set the same field."""
+"""The owners: which plugin has set a field of a container at one event. Two plugins must not set the same field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REMOVAL = "-"
 
 
 class Conflict(AdapterError):
-    """Two plugins set the same field, or a plugin asks for something impossible. The event fails with this text."""
+    """Two plugins set the same field, or a plugin asks for an impossible change. The event fails with this text."""
 
 
 class Owners(dict[tuple[str, api.Field.ValueType, str | None], str]):
@@ -41,7 +41,7 @@ class Claims(NamedTuple):
     container: str
 
     def claim(self, field: api.Field.ValueType, key: str | None = None) -> None:
-        """Raises Conflict if the field has an owner, unless this plugin has cleared the field."""
+        """Makes the plugin the owner. Raises Conflict if another plugin is, unless this plugin has cleared the field."""
         other = self.owners.get((self.container, field, key))
         if other is not None and other != REMOVAL + self.plugin:
             what = " ".join([api.Field.Name(field), *([] if key is None else [key])])
@@ -49,10 +49,10 @@ class Claims(NamedTuple):
         self.owners[self.container, field, key] = self.plugin
 
     def clear(self, field: api.Field.ValueType, key: str | None = None) -> None:
-        """Records that the plugin has removed a field; no other plugin can set it from now on."""
+        """Records that the plugin has removed a field. From now on, no other plugin can set the field."""
         self.owners[self.container, field, key] = REMOVAL + self.plugin
 
     def share(self, field: api.Field.ValueType) -> None:
-        """Adds an owner to a field that all plugins can add to."""
+        """Adds an owner to a field to which several plugins may add."""
         other = self.owners.get((self.container, field, None))
         self.owners[self.container, field, None] = f"{other},{self.plugin}" if other else self.plugin

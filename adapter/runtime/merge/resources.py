@@ -48,7 +48,7 @@ def claim(claims: Claims, wanted: api.LinuxResources) -> None:
 
 
 def add(target: api.LinuxResources, wanted: api.LinuxResources) -> None:
-    """Sets the claimed resources in the target; limits of huge pages are appended."""
+    """Sets the claimed resources in the target. Limits of huge pages are appended."""
     for into, message in ((target.memory, wanted.memory), (target.cpu, wanted.cpu), (target, wanted)):
         for field, value in message.ListFields():
             if message is not wanted or field.name in CLASSES:
@@ -58,7 +58,7 @@ def add(target: api.LinuxResources, wanted: api.LinuxResources) -> None:
 
 
 def put(target: Any, name: str, value: Any) -> None:
-    """Replaces a field; a message is not merged into the old one, so an optional 0 overrides a 1."""
+    """Replaces a field. A message is not merged into the old one, so that an optional 0 overrides a 1."""
     if isinstance(value, str):
         setattr(target, name, value)
     else:
