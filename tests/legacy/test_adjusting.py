@@ -152,7 +152,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
         nested("adjust.linux.ioPriority.class", "BE"),
         f"adjust.linux.ioPriority.class: {NO}a string instead of one of IOPRIO_CLASS_NONE, IOPRIO_",
     ),
-    (nested("adjust.linux.devices", [{"fileMode": True}]), "adjust.linux.devices[0].fileMode: not what belongs"),
+    (nested("adjust.linux.devices", [{"fileMode": True}]), "adjust.linux.devices[0].fileMode: a wrong value"),
     ({"adjust": []}, f"adjust: {NO}an array instead of an object"),
     ({"adjust": [1]}, f"adjust: {NO}an array instead of an object"),
     ({"adjust": 5}, f"adjust: {NO}a number instead of an object"),

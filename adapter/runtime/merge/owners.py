@@ -41,7 +41,7 @@ class Claims(NamedTuple):
     container: str
 
     def claim(self, field: api.Field.ValueType, key: str | None = None) -> None:
-        """Makes the plugin the owner. Raises Conflict if another plugin is, unless this plugin has cleared the field."""
+        """Makes the plugin the owner. Raises Conflict if another plugin is, unless this one has cleared the field."""
         other = self.owners.get((self.container, field, key))
         if other is not None and other != REMOVAL + self.plugin:
             what = " ".join([api.Field.Name(field), *([] if key is None else [key])])
