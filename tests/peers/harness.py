@@ -123,13 +123,7 @@ class Reply:
 
 
 class GoRuntime:
-    """A host of NRI's adaptation in a process of its own.
-
-    with GoRuntime(tmp_path) as runtime:
-        runtime.open(plugin=COMMAND, config="…")   # launched through a plugin directory at start
-        runtime.play("start")
-        runtime.event("RunPodSandbox", pod)
-    """
+    """A host of NRI's adaptation in a process of its own: `open` it, then play "start", then events."""
 
     def __init__(self, directory: Path, version: str = NEWEST) -> None:
         self.directory = directory

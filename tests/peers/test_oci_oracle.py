@@ -7,6 +7,7 @@ else; `habits` plays these, and each is shown by itself.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from operator import add
@@ -26,12 +27,84 @@ from adapter.oci.spec import adjustment, apply, spec_from
 from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
-from ..oci.cases import ABSENT, CHANGES, FULL, Path, edited, normal
+from ..oci.cases import ABSENT, CHANGES, FULL, Path, copied, edited, normal
 from ..oci.deviations import DEVIATIONS
 from ..oci.edits import BAD_EDITS, GOOD_EDITS, SPECS, Edit, after
 from ..oci.test_spec import CONTAINER, ZEROS_WRITTEN
-from .generator import VERSIONS, Generator, collected, habits, plain
-from .harness import golden
+from .harness import Peer, golden
+
+VERSIONS = ("v0.8.0", "v0.10.0", "v0.11.0", "v0.12.0", "v0.12.3", "v0.12.5")
+"""Of the runtimes that are in use, and the newest."""
+
+
+class Generator(Peer):
+    """Runtimes' way from plugins' answers to a specification."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__("generate", version)
+        self.version = tuple(map(int, version.removeprefix("v").split(".")))
+
+    def adjusted(
+        self, spec: Spec, *adjustments: api.ContainerAdjustment, container: api.Container | None = None
+    ) -> dict[str, Any]:
+        case: dict[str, Any] = {"spec": spec, "container": _encoded(container or api.Container())}
+        if adjustments:
+            case["adjustments"] = [_encoded(each) for each in adjustments]
+        return self.ask(case)
+
+    def spec(self, spec: Spec, *adjustments: api.ContainerAdjustment) -> Spec:
+        answer = self.adjusted(spec, *adjustments)
+        assert not answer.keys() & {"error", "panic"}, answer
+        return plain(answer["spec"], spec)
+
+    def known(self, spec: Spec) -> Spec:
+        """A specification as far as that of the version's time has it."""
+        return plain(self.adjusted(spec)["spec"], spec)
+
+
+def collected(answer: dict[str, Any]) -> api.ContainerAdjustment:
+    return api.ContainerAdjustment.FromString(base64.b64decode(answer["adjustment"]))
+
+
+def plain(written: Spec, source: Spec) -> Spec:
+    """Returns a specification without the members that Go's encoder writes though nobody has set them."""
+    result = {key: value for key, value in written.items() if key != "ociVersion" or key in source}
+    for key in {"user", "cwd"} - source.get("process", {}).keys():
+        result.get("process", {}).pop(key, None)
+    return result
+
+
+def habits(before: Spec, wanted: Spec, adjusted: api.ContainerAdjustment) -> Spec:
+    """What runtimes make of an adjustment that should give `wanted`."""
+    spec: Spec = copied(wanted)
+    linux, resources = adjusted.linux, adjusted.linux.resources
+    if adjusted.env:
+        last_of_each = dict(entry.split("=", 1) for entry in spec["process"]["env"] if "=" in entry)
+        spec["process"]["env"] = [f"{name}={value}" for name, value in last_of_each.items() if name]
+    if adjusted.rlimits:
+        changed = {rlimit.type for rlimit in adjusted.rlimits}
+        old = [rlimit for rlimit in before["process"].get("rlimits", []) if rlimit["type"] in changed]
+        spec["process"]["rlimits"] = old + spec["process"]["rlimits"]
+    if resources.memory.HasField("limit"):
+        spec["linux"]["resources"]["memory"]["swap"] = resources.memory.limit.value
+    rules = [_rule(device) for device in linux.devices if not device.path.startswith("-")]
+    if rules:
+        had = before["linux"].get("resources", {}).get("devices", [])
+        now = spec["linux"].setdefault("resources", {}).get("devices", [])
+        spec["linux"]["resources"]["devices"] = had + rules + now[len(had) :]
+    if linux.HasField("seccomp_policy"):
+        spec["linux"]["seccomp"].pop("defaultErrnoRet", None)
+    return spec
+
+
+def _rule(device: api.LinuxDevice) -> Spec:
+    access = "rwm" if device.type == "b" else "rw"
+    return {"allow": True, "type": device.type, "major": device.major, "minor": device.minor, "access": access}
+
+
+def _encoded(message: Message) -> str:
+    return base64.b64encode(message.SerializeToString()).decode()
+
 
 EDITS = st.lists(GOOD_EDITS, min_size=1, max_size=6)
 ANYTHING = st.builds(add, st.lists(BAD_EDITS, min_size=1, max_size=3), st.lists(GOOD_EDITS, max_size=2))
@@ -258,33 +331,37 @@ def test_why_maps_are_changed_without_a_removal(newest: Generator) -> None:
 PID, OTHER_PID = {"type": "pid", "path": "/a"}, {"type": "pid", "path": "/b"}
 SRV, OTHER_SRV = ({"destination": "/srv", "source": source} for source in ("/a", "/b"))
 PAGES, OTHER_PAGES = ({"pageSize": "2MB", "limit": limit} for limit in (1, 2))
-# fmt: off
-COLLECTED: dict[str, tuple[Spec, dict[str, Any]]] = {
-    "a first argument that is empty": ({"process": {"args": ["a"]}}, {"args": ["", "", "x"]}),
-    "an rlimit with a mark": ({"process": {"rlimits": []}}, {"rlimits": [{"type": "-RLIMIT_CORE"}]}),
-    "huge pages with a mark": ({"linux": {"resources": {"hugepageLimits": [PAGES]}}},
-        {"linux": {"resources": {"hugepageLimits": [{"pageSize": "-2MB", "limit": "1"}]}}}),
-    "huge pages twice": ({"linux": {"resources": {"hugepageLimits": [PAGES, OTHER_PAGES]}}},
-        {"linux": {"resources": {"hugepageLimits": [{"pageSize": "2MB", "limit": "9"}]}}}),
-    "a namespace twice, removed": ({"linux": {"namespaces": [PID, OTHER_PID]}},
-        {"linux": {"namespaces": [{"type": "-pid"}]}}),
-    "a namespace twice, changed": ({"linux": {"namespaces": [PID, OTHER_PID]}},
-        {"linux": {"namespaces": [{"type": "pid", "path": "/c"}]}}),
-    "a mount twice, removed": ({"mounts": [SRV, OTHER_SRV]}, {"mounts": [{"destination": "-/srv"}]}),
-    "a mount twice, changed": ({"mounts": [SRV, OTHER_SRV]}, {"mounts": [{"destination": "/srv", "source": "/c"}]}),
-    "a mount removed and added": ({"mounts": [SRV]}, {"mounts": [{"destination": "-/srv"}, {"destination": "/srv",
-        "source": "/c"}]}),
-}
-# fmt: on
+NOT_SRV, NEW_SRV = {"destination": "-/srv"}, {"destination": "/srv", "source": "/c"}
 
 
-def test_what_is_collected_is_applied_as_the_generator_does_it(newest: Generator, subtests: pytest.Subtests) -> None:
-    for what, (spec, wanted) in COLLECTED.items():
-        with subtests.test(what):
-            whole = {"process": {}, "linux": {}, **spec}
-            answer = newest.adjusted(whole, ParseDict(wanted, api.ContainerAdjustment()))
-            ours = apply(whole, collected(answer), collected=True)
-            assert normal(plain(answer["spec"], whole)) == normal(ours)
+def linux(**members: Any) -> dict[str, Any]:
+    return {"linux": members}
+
+
+def pages(*limits: Any) -> dict[str, Any]:
+    return linux(resources={"hugepageLimits": list(limits)})
+
+
+# What stands there twice, or has a mark where NRI knows none.
+COLLECTED: list[tuple[Spec, dict[str, Any]]] = [
+    ({"process": {"args": ["a"]}}, {"args": ["", "", "x"]}),
+    ({"process": {"rlimits": []}}, {"rlimits": [{"type": "-RLIMIT_CORE"}]}),
+    (pages(PAGES), pages({"pageSize": "-2MB", "limit": "1"})),
+    (pages(PAGES, OTHER_PAGES), pages({"pageSize": "2MB", "limit": "9"})),
+    (linux(namespaces=[PID, OTHER_PID]), linux(namespaces=[{"type": "-pid"}])),
+    (linux(namespaces=[PID, OTHER_PID]), linux(namespaces=[{"type": "pid", "path": "/c"}])),
+    ({"mounts": [SRV, OTHER_SRV]}, {"mounts": [NOT_SRV]}),
+    ({"mounts": [SRV, OTHER_SRV]}, {"mounts": [NEW_SRV]}),
+    ({"mounts": [SRV]}, {"mounts": [NOT_SRV, NEW_SRV]}),
+]
+
+
+def test_what_is_collected_is_applied_as_the_generator_does_it(newest: Generator) -> None:
+    for spec, wanted in COLLECTED:
+        whole = {"process": {}, "linux": {}, **spec}
+        answer = newest.adjusted(whole, ParseDict(wanted, api.ContainerAdjustment()))
+        ours = apply(whole, collected(answer), collected=True)
+        assert normal(plain(answer["spec"], whole)) == normal(ours), wanted
 
 
 # The habits, each by itself.
@@ -302,10 +379,6 @@ class Habit(NamedTuple):
 
 def env(*entries: str) -> Spec:
     return {"process": {"env": list(entries)}, "linux": {}}
-
-
-def linux(**members: Any) -> dict[str, Any]:
-    return {"linux": members}
 
 
 SYSCTLS = {"annotations": {"a": "1"}, "linux": {"sysctl": {"a": "1", "b": "2"}}}

@@ -7,7 +7,8 @@ tests/legacy/deviations.py; `expected` undoes exactly that on the client's side.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from adapter.legacy import config, request, result
 from adapter.proto import nri_pb2 as api
 
 from ..legacy.deviations import DEVIATIONS
-from .harness import PLAIN_ANSWER, Case, Oracle, Outcome, golden
+from .harness import LEGACY_EVENTS, LIFE, PLAIN_ANSWER, POD, Case, Oracle, Outcome, golden
 from .strategies import broken, conf_texts, containers, pods, result_texts
 
 CONF = b"""{"version": "0.1", "plugins": [
@@ -96,6 +97,18 @@ def test_requests_about_recorded_objects_are_the_original_clients_but_for_one_de
     compare(oracle, [Case(*case, CONF) for index, case in enumerate(cases) if case not in cases[:index]])
 
 
+def in_a_life(conf: Path, answers: Mapping[str, bytes]) -> list[Outcome]:
+    """What the original client does at the creates and deletes of LIFE, with this conf.json and these plugins."""
+    events = [recorded for recorded in LIFE if recorded.event in LEGACY_EVENTS]
+    # The runtime leaves the pid out of StopPodSandbox: it is what it was at the create.
+    told = [(LEGACY_EVENTS[e.event], {**e.pod, "pid": POD["pid"]}, e.container) for e in events]
+    cases = [Case(*each, answers=answers) for each in told]
+    with Oracle(conf) as oracle:
+        outcomes = [expected(case, outcome) for case, outcome in zip(cases, oracle.outcomes(cases), strict=True)]
+    assert len(outcomes) == 4
+    return outcomes
+
+
 @searched
 @given(st.lists(st.tuples(pods(), st.none() | containers()), min_size=1, max_size=4), st.sampled_from(STATES))
 def test_requests_about_any_object_are_the_original_clients(
@@ -107,7 +120,7 @@ def test_requests_about_any_object_are_the_original_clients(
     compare(oracle, [Case(state, as_dict(pod), container and as_dict(container), CONF) for pod, container in drawn])
 
 
-POD = {"id": "p", "labels": {"a": "b"}}
+ANY_POD = {"id": "p", "labels": {"a": "b"}}
 DEEP = [b'{"ignored":%s}' % (b"[" * depth + b"]" * depth) for depth in (9_998, 9_999, 10_000)]
 """Go's limit is 10 000."""
 ODD_RESULTS = [
@@ -123,13 +136,13 @@ ODD_RESULTS = [
 @given(texts=st.lists(st.one_of(result_texts(), broken(result_texts())), min_size=1, max_size=8))
 def test_results_are_read_as_the_original_client_reads_them(oracle: Oracle, texts: Sequence[bytes]) -> None:
     conf = b'{"plugins": [{"type": "told"}, {"type": "next"}]}'
-    compare(oracle, [Case("create", POD, None, conf, {"told": text}) for text in texts])
+    compare(oracle, [Case("create", ANY_POD, None, conf, {"told": text}) for text in texts])
 
 
 @searched
 @given(texts=st.lists(st.one_of(conf_texts(), broken(conf_texts())), min_size=1, max_size=8))
 def test_configurations_are_read_as_the_original_client_reads_them(oracle: Oracle, texts: Sequence[bytes]) -> None:
-    cases = [Case("create", POD, None, text) for text in texts]
+    cases = [Case("create", ANY_POD, None, text) for text in texts]
     for case, theirs in zip(cases, oracle.outcomes(cases), strict=True):
         try:
             got = ours(case)

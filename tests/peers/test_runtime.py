@@ -1,43 +1,31 @@
-"""Our plugin under the runtime side that containerd and CRI-O have: launched and external, on three versions of NRI."""
+"""Our plugin, and one made with our stub, under the runtime side that containerd and CRI-O have, in its versions."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import select
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from adapter.errors import AdapterError
+from adapter.nri import Context, Plugin, api, serve
 from adapter.proto import ttrpc_pb2
 from tests.daemon.process import children_of
 
 from ..processes import impatience
-from .harness import (
-    COMMAND,
-    CONTAINER,
-    LEGACY_EVENTS,
-    LIFE,
-    NAME,
-    PATIENT,
-    POD,
-    Call,
-    Case,
-    Chain,
-    GoRuntime,
-    Host,
-    Oracle,
-    golden,
-    launched,
-    play,
-)
-from .test_oracle import expected
+from .build import NEWEST, VERSIONS
+from .harness import COMMAND, CONTAINER, LIFE, NAME, PATIENT, POD, Chain, GoRuntime, Host, golden, launched, play
+from .test_oracle import in_a_life
 
+AGENT = "40-agent"
 MIB = 1 << 20
 KNOWN_TO_ALL = (1 << 11) - 1  # RunPodSandbox to RemoveContainer; an older runtime refuses a plugin for any other bit
 LEGACY_BITS = 1 << 0 | 1 << 1 | 1 << 5 | 1 << 9
@@ -63,10 +51,6 @@ def test_an_external_adapter_serves_a_pods_life(chain: Chain, tmp_path: Path, ve
         assert adapter.returncode == 0
 
 
-def calls(runtime: GoRuntime) -> list[Call]:
-    return list(runtime.play("calls").calls)
-
-
 WITHOUT_NAME = b'{"plugin":"","version":"","error":"","metadata":null}'  # as a plugin of another project answers
 
 
@@ -76,22 +60,14 @@ def plays_a_life(runtime: GoRuntime, chain: Chain) -> None:
     chain.add("third", f"echo '{WITHOUT_NAME.decode()}'").add("fourth")
     for recorded in LIFE:
         play(runtime, recorded)
-    events = [recorded for recorded in LIFE if recorded.event in LEGACY_EVENTS]
-    # The runtime leaves the pid out of StopPodSandbox: it is what it was at the create.
-    cases = [
-        Case(LEGACY_EVENTS[e.event], {**e.pod, "pid": POD["pid"]}, e.container, answers={"third": WITHOUT_NAME})
-        for e in events
-    ]
-    with Oracle(chain.conf) as oracle:
-        outcomes = [expected(case, outcome) for case, outcome in zip(cases, oracle.outcomes(cases), strict=True)]
-    assert len(outcomes) == 4
+    outcomes = in_a_life(chain.conf, {"third": WITHOUT_NAME})
     for n, name in enumerate(("first", "second", "third", "fourth")):
         assert chain.requests(name) == [outcome.requests[n] for outcome in outcomes]
 
 
 def test_a_launched_adapter_serves_a_pods_life_in_both_generations_of_events(host: Host, version: str) -> None:
     plays_a_life(host.runtime, host.chain)
-    methods = [call.method for call in calls(host.runtime)]
+    methods = [call.method for call in host.runtime.play("calls").calls]
     assert ("StateChange" in methods, "StartContainer" in methods) == (version not in NEW, version in NEW)
     (plugin,) = host.runtime.play("plugins").plugins
     assert (plugin.events & ~KNOWN_TO_ALL, plugin.events & LEGACY_BITS) == (0, LEGACY_BITS)
@@ -102,7 +78,7 @@ def test_a_synchronize_of_any_size_is_taken(chain: Chain, tmp_path: Path, versio
     chain.add("plugin")
     state = {"make_pods": 100, "make_containers": 2000, "bytes": int(mib * MIB)}
     with launched(chain, tmp_path, version, state=state) as runtime:
-        parts = [call for call in calls(runtime) if call.method == "Synchronize"]
+        parts = [call for call in runtime.play("calls").calls if call.method == "Synchronize"]
         if mib < 4:
             assert [3.8 * MIB < part.bytes < 4 * MIB for part in parts] == [True]
         else:
@@ -118,7 +94,7 @@ def test_messages_and_answers_of_all_lengths_around_a_frames_border_arrive_whole
         # The host reckons with a timeout of a second; PATIENT's takes a byte more.
         reply = host.runtime.event("RunPodSandbox", POD, bytes=size - 1)
         assert (size, reply.error, reply.names) == (size, "", [NAME])
-        assert calls(host.runtime)[-1].bytes == size
+        assert host.runtime.play("calls").calls[-1].bytes == size
     for size, request in zip(SIZES, host.chain.requests("plugin"), strict=True):
         padding = json.loads(request)["spec"]["annotations"]["padding"]
         assert (len(padding) > size - 2000, set(padding)) == (True, {"x"})
@@ -230,46 +206,6 @@ def test_many_concurrent_events_with_updates_deadlock_no_runtime(chain: Chain, t
         assert bool(stopped.update) is (version not in NEWER)
 
 
-def test_an_update_without_an_answer_that_carries_it_is_sent_by_itself(host: Host, version: str) -> None:
-    """Or waits for the next that can; either way it arrives."""
-    host.chain.add("asking", saying(updates=[{"id": "container0", "resources": {"cpu": {"cpus": "1"}}}]))
-    host.runtime.event("StartContainer", POD, CONTAINER)
-    carried = host.runtime.event("StopContainer", POD, {**CONTAINER, "id": "another"}).update
-    alone = [update for updates in arrived(host.runtime, version in NEWER) for update in updates]
-    [update] = [*carried, *alone]
-    assert update["container_id"] == "container0"
-    assert update["linux"]["resources"]["cpu"]["cpus"] == "1"
-    assert bool(alone) is (version in NEWER)
-
-
-def arrived(runtime: GoRuntime, awaited: bool) -> Sequence[Sequence[Mapping[str, Any]]]:
-    """The unsolicited updates that have come; waits for the first if one must come."""
-    with impatience("no update comes"):
-        while True:
-            updates = runtime.play("updates").updates
-            if updates or not awaited:
-                return updates
-
-
-def test_every_recorded_creation_can_be_answered_with_its_own_spec(host: Host) -> None:
-    """The whole spec of a request, unchanged, is no wish at all."""
-    echo = """sed -n 's/.*"spec":\\(.*\\),"labels":.*,"event":.*/{"spec":\\1}/p' "$0.request" """
-    host.chain.add("adjusting", f'tail -n 1 "${{0%/*}}/../adjusting.requests" >"$0.request"; {echo}')
-    for recorded in golden():
-        if recorded.event == "CreateContainer":
-            reply = host.runtime.event("CreateContainer", recorded.pod, recorded.container)
-            assert (recorded.source, reply.error) == (recorded.source, "")
-            assert not list(leaves(reply.adjust))
-
-
-def leaves(value: object) -> Iterator[object]:
-    """What is in a message besides empty messages, of which the runtime sends some."""
-    for inside in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from leaves(inside)
-    if not isinstance(value, dict | list | None):
-        yield value
-
-
 def test_what_a_runtime_is_too_old_for_is_refused_by_name(host: Host, version: str) -> None:
     """It would drop it without a word."""
     host.chain.add("adjusting", saying(spec={"process": {"args": ["true"]}}))
@@ -278,3 +214,164 @@ def test_what_a_runtime_is_too_old_for_is_refused_by_name(host: Host, version: s
         assert (reply.error, (reply.adjust or {})["args"][-1]) == ("", "true")
     else:
         assert "process.args: needs NRI 0.10.0, the runtime has 0.8.0: older runtimes drop it" in reply.error
+
+
+# ---- killed or dropped, a launched adapter is back
+
+
+class Family:
+    """A runtime that takes external plugins too, and the three processes of the adapter that it has launched."""
+
+    def __init__(self, runtime: GoRuntime) -> None:
+        self.runtime = runtime
+        (self.launched,) = (plugin.pid for plugin in runtime.play("plugins").plugins)
+        (self.guard,) = children_of(self.launched)
+        self.pidfds = [os.pidfd_open(pid) for pid in (self.launched, self.guard, self.server)]
+
+    @property
+    def server(self) -> int:
+        (pid,) = children_of(self.guard)
+        return pid
+
+    def joins_again(self, *killed: int) -> int:
+        """Waits until the runtime has the adapter as an external plugin; returns the pid that the runtime knows.
+
+        `killed` are servers that it may still know.
+        """
+        before = [self.launched, *killed]
+        there = self.runtime.play("wait", plugin=NAME, **{"not": before})
+        assert there.error == ""
+        (pid,) = (plugin.pid for plugin in there.plugins if plugin.pid not in before)
+        return pid
+
+
+@contextmanager
+def guarded(chain: Chain, directory: Path, version: str) -> Iterator[Family]:
+    settings = f"runtime: {{socket: {directory}/nri.sock}}\n"
+    with launched(chain, directory, version, settings, socket=directory / "nri.sock") as runtime, ExitStack() as stack:
+        family = Family(runtime)
+        stack.callback(lambda: [*map(os.close, family.pidfds)])
+        yield family
+
+
+def test_a_server_that_is_killed_twice_comes_back_and_serves_the_rest_of_a_life(
+    chain: Chain, tmp_path: Path, version: str
+) -> None:
+    chain.add("plugin")
+    half = [recorded.event for recorded in LIFE].index("StopContainer")
+    with guarded(chain, tmp_path, version) as family:
+        for recorded in LIFE[:half]:
+            play(family.runtime, recorded)
+        first = family.server
+        os.kill(first, signal.SIGKILL)
+        second = family.joins_again()
+        os.kill(second, signal.SIGKILL)
+        assert family.joins_again(second) == family.server
+        for recorded in LIFE[half:]:
+            play(family.runtime, recorded)
+    assert len(chain.requests("plugin")) == 4
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version not in NEWER])
+def test_an_adapter_that_is_dropped_for_being_late_joins_again(chain: Chain, tmp_path: Path, version: str) -> None:
+    with guarded(chain, tmp_path, version) as family:
+        server = family.server
+        with stopped(family.guard, server), family.runtime.impatient(300):
+            assert family.runtime.event("RunPodSandbox", POD).names == []
+            assert ended(family.pidfds[0]), "the runtime kills the process that it launched"
+        assert family.joins_again() == server
+        for recorded in LIFE:
+            play(family.runtime, recorded)
+
+
+@pytest.mark.parametrize("is_external", [False, True])
+def test_nothing_outlives_the_runtime(chain: Chain, tmp_path: Path, version: str, is_external: bool) -> None:
+    with guarded(chain, tmp_path, version) as family:
+        if is_external:
+            os.kill(family.server, signal.SIGKILL)
+            family.pidfds.append(os.pidfd_open(family.joins_again()))
+        family.runtime.kill()
+        assert all(map(ended, family.pidfds))
+
+
+# ---- plugins made with the stub: coroutines, and joining again when the runtime restarts
+
+
+class Agent(Plugin):
+    """Answers from coroutines."""
+
+    reserve = 1.5  # seconds; half of what an impatient runtime waits
+
+    def __init__(self) -> None:
+        self.joined = threading.Semaphore(0)
+        self.gate = asyncio.Event()
+
+    async def create_container(
+        self, request: api.CreateContainerRequest, context: Context
+    ) -> api.CreateContainerResponse:
+        await asyncio.sleep(0)
+        response = api.CreateContainerResponse()
+        response.adjust.env.add(key="MOOD", value="fine")
+        return response
+
+    async def start_container(self, request: api.StartContainerRequest, context: Context) -> None:
+        await self.gate.wait()
+
+    async def on_join(self) -> None:
+        self.joined.release()
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    """Serves in a thread, from before there is a runtime until after the last one."""
+    made = Agent()
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(serve(made, "agent", "40", str(tmp_path / "nri.sock"), reconnect=True))
+
+    def whole() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            loop.run_until_complete(task)
+        loop.close()
+
+    thread = threading.Thread(target=whole)
+    thread.start()
+    yield made
+    loop.call_soon_threadsafe(task.cancel)
+    thread.join()
+
+
+def test_a_plugin_with_coroutines_serves_every_runtime_that_comes(agent: Agent, tmp_path: Path, version: str) -> None:
+    for host, end in (("", "stop"), ("again", "kill")):
+        with GoRuntime(tmp_path, version) as runtime:
+            runtime.open(host=host, **PATIENT)
+            assert runtime.play("start", host=host).error == ""
+            assert runtime.play("wait", host=host, plugin=AGENT).error == ""
+            created = runtime.event("CreateContainer", POD, CONTAINER, host=host)
+            assert (created.error, created.names) == ("", [AGENT])
+            assert created.adjust
+            assert created.adjust["env"] == [{"key": "MOOD", "value": "fine"}]
+            assert agent.joined.acquire(timeout=60)
+            wanted = [api.ContainerUpdate(container_id=CONTAINER["id"])]  # between two events
+            if version == NEWEST:
+                assert agent.update_containers(wanted).result(60) == []
+                (((update,),),) = (runtime.play("updates", host=host).updates,)
+                assert update["container_id"] == CONTAINER["id"]
+            else:
+                with pytest.raises(AdapterError, match="may deadlock"):
+                    agent.update_containers(wanted)
+            if end == "kill":
+                runtime.kill()
+
+
+@pytest.mark.deadline
+def test_a_late_coroutine_costs_its_own_event_alone_where_a_late_plugin_is_dropped(
+    agent: Agent, tmp_path: Path
+) -> None:
+    with GoRuntime(tmp_path, "v0.8.0") as runtime:
+        runtime.open(**PATIENT)
+        runtime.play("start")
+        runtime.play("wait", plugin=AGENT)
+        with runtime.impatient(3_000):
+            late = runtime.event("StartContainer", POD, CONTAINER)
+        assert "start_container has not answered in" in late.error
+        assert late.names == [AGENT]
