@@ -196,7 +196,7 @@ class Node:
         for request in self.runtime.requests[self._answered :]:
             self._answered += 1
             is_refused = request.method == "UpdateContainers" and self.script[0] & 1
-            self.runtime.answer(request, code=Code.UNKNOWN if is_refused else Code.OK)
+            self.runtime.answer(request.stream_id, refusal="no" if is_refused else "")
 
     def finish(self) -> None:
         self.loop.advance(100)

@@ -11,64 +11,54 @@ from functools import wraps
 from typing import Any
 
 from adapter.nri import Plugin, api, serve
-from adapter.nri.events import PLUGIN
-from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
+from adapter.wire import Code, Reply, Request
 
 from ..processes import PATIENCE
+from .runtime import End
 
 NEW, OLD = ("containerd", "v2.4.2", "v0.12.3"), ("containerd", "2.2.1", "")
 OVER = 1e-9
 """Seconds of a call whose time is over when it comes."""
 
 
-class Peer:
+class Peer(End):
     """A runtime's end of a trunk."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        super().__init__(writer.write)
         self.writer = writer
         self._reader = reader
-        self._connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
-        self._heard: list[Request | Reply] = []
 
     async def hear(self, kind: type[Any], stream_id: int = 0) -> Any:
         """Waits for a request, or for the reply to a call."""
         while True:
-            for one in self._heard:
+            for one in self.heard:
                 if isinstance(one, kind) and stream_id in (0, one.stream_id):
-                    self._heard.remove(one)
+                    self.heard.remove(one)
                     return one
-            data = await self._reader.read(1 << 16)
-            assert data, "the plugin has closed the connection"
-            self._heard += self._connection.receive_data(data)
+            self.receive(await self._reader.read(1 << 16))
 
     def send(self, method: str, request: Any = None, timeout: float = PATIENCE) -> int:
-        payload = b"" if request is None else request.SerializeToString()
-        stream_id = self._connection.call(PLUGIN, method, payload, timeout)
-        self.writer.write(self._connection.data_to_send())
-        return stream_id
+        return self.ask(method, b"" if request is None else request.SerializeToString(), timeout)
 
     async def call(self, method: str, request: Any = None, timeout: float = PATIENCE) -> Reply:
         reply: Reply = await self.hear(Reply, self.send(method, request, timeout))
         return reply
 
-    async def answer(self, payload: bytes = b"", refusal: str = "") -> Request:
+    async def answer_next(self, payload: bytes = b"", refusal: str = "") -> Request:
         """Answers the plugin's next call."""
         request: Request = await self.hear(Request)
-        if refusal:
-            self._connection.fail(request.stream_id, Code.UNKNOWN, refusal)
-        else:
-            self._connection.respond(request.stream_id, payload)
-        self.writer.write(self._connection.data_to_send())
+        self.answer(request.stream_id, payload, refusal)
         return request
 
     async def answer_updates(self, *failed: str) -> list[str]:
         """Answers the plugin's next call with the updates that have failed; returns the ids that it asks for."""
         response = api.UpdateContainersResponse(failed=updates(*failed))
-        request = await self.answer(response.SerializeToString())
+        request = await self.answer_next(response.SerializeToString())
         return [one.container_id for one in api.UpdateContainersRequest.FromString(request.payload).update]
 
     async def join(self, runtime: tuple[str, str, str] = NEW) -> None:
-        await self.answer()
+        await self.answer_next()
         name, version, nri = runtime
         known = api.ConfigureRequest(runtime_name=name, runtime_version=version, NRI_version=nri)
         for method, request in (("Configure", known), ("Synchronize", None)):

@@ -46,20 +46,43 @@ class Clock:
         return self.now
 
 
-class Runtime:
+class End:
+    """A runtime's end of a trunk, over whatever writes its bytes."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self.heard: list[Request | Reply] = []
+        """What the plugin asked and answered, in the order of its coming."""
+        self._connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
+        self._write = write
+
+    def receive(self, data: bytes) -> None:
+        assert data, "the plugin has closed the connection"
+        self.heard += self._connection.receive_data(data)
+
+    def ask(self, method: str, payload: bytes = b"", timeout: float = 0, service: str = PLUGIN) -> int:
+        """Calls the plugin; returns the stream id of the call."""
+        stream_id = self._connection.call(service, method, payload, timeout)
+        self._write(self._connection.data_to_send())
+        return stream_id
+
+    def answer(self, stream_id: int, payload: bytes = b"", refusal: str = "") -> None:
+        """Answers a call of the plugin's."""
+        if refusal:
+            self._connection.fail(stream_id, Code.UNKNOWN, refusal)
+        else:
+            self._connection.respond(stream_id, payload)
+        self._write(self._connection.data_to_send())
+
+
+class Runtime(End):
     """A runtime with one plugin. Bytes cross at once, so a call returns its reply, or None while there is none."""
 
     def __init__(
         self, plugin: Plugin | None = None, name: str = "sample", idx: str = "10", *, clock: Any = None
     ) -> None:
         self.clock = clock or Clock()
-        self.stub = Stub(plugin or Plugin(), name, idx, self._receive, self.clock)
-        self.heard: list[Request | Reply] = []  # what the plugin asked and answered, in the order of its coming
-        self._connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
-
-    def _receive(self, data: bytes) -> None:
-        assert data
-        self.heard += self._connection.receive_data(data)
+        self.stub = Stub(plugin or Plugin(), name, idx, self.receive, self.clock)
+        super().__init__(self.stub.receive_data)
 
     @property
     def requests(self) -> list[Request]:
@@ -70,9 +93,7 @@ class Runtime:
         return [event for event in self.heard if isinstance(event, Reply)]
 
     def send(self, method: str, payload: bytes = b"", timeout: float = 0, service: str = PLUGIN) -> Reply | None:
-        stream_id = self._connection.call(service, method, payload, timeout)
-        self.stub.receive_data(self._connection.data_to_send())
-        return self.reply(stream_id)
+        return self.reply(self.ask(method, payload, timeout, service))
 
     def call(self, method: str, request: Message | None = None, timeout: float = 0) -> Reply:
         """Calls the plugin, which answers at once."""
@@ -85,15 +106,6 @@ class Runtime:
         found = [reply for reply in self.replies if reply.stream_id == stream_id]
         assert len(found) <= 1, f"{len(found)} answers to one call"
         return found[0] if found else None
-
-    def answer(self, request: Request, response: Message | bytes = b"", code: int = Code.OK, text: str = "") -> None:
-        """Answers a call of the plugin's."""
-        if code:
-            self._connection.fail(request.stream_id, code, text)
-        else:
-            payload = response if isinstance(response, bytes) else response.SerializeToString()
-            self._connection.respond(request.stream_id, payload)
-        self.stub.receive_data(self._connection.data_to_send())
 
     def configure(self, request: api.ConfigureRequest | None = None) -> api.ConfigureResponse:
         """Configures the plugin, which accepts."""

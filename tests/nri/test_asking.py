@@ -52,7 +52,7 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(host: Hos
             assert await peer.answer_updates("b") == ["a", "b"]
             assert await in_coroutine == ["b"]
             in_thread = asyncio.ensure_future(asyncio.to_thread(lambda: made.update_containers(updates("c")).result()))
-            await peer.answer(refusal="no such container")
+            await peer.answer_next(refusal="no such container")
             with pytest.raises(CallError, match="no such container"):
                 await in_thread
             in_two_calls = asyncio.ensure_future(awaited(made, "x" * (2 << 20), "y" * (2 << 20)))
@@ -97,7 +97,7 @@ async def test_a_listener_that_raises_is_logged_and_the_plugin_lives(
     made = plugin(start_container=start)
     async with host.joined(made) as peer:
         assert (await peer.call("StartContainer")).code == Code.OK
-        await peer.answer()
+        await peer.answer_next()
         assert (await peer.call("StopContainer")).code == Code.OK
     assert "the listener of an update has failed" in caplog.text
 

@@ -143,11 +143,11 @@ def test_the_caller_hears_what_failed_once_for_each_call() -> None:
     runtime.stub.update_containers(updates(1))  # whose caller does not listen
     first, second, third, fourth, unheard = runtime.requests
     assert heard == []
-    runtime.answer(second, api.UpdateContainersResponse(failed=updates(1, 2)))
-    runtime.answer(first)
-    runtime.answer(third, code=Code.UNKNOWN, text="no such container")
+    runtime.answer(second.stream_id, api.UpdateContainersResponse(failed=updates(1, 2)).SerializeToString())
+    runtime.answer(first.stream_id)
+    runtime.answer(third.stream_id, refusal="no such container")
     for request in (fourth, unheard):
-        runtime.answer(request, b"\xff")
+        runtime.answer(request.stream_id, b"\xff")
     assert heard[:2] == [(updates(1, 2), None), ([], None)]
     errors = [(failed, error and error.code) for failed, error in heard[2:]]
     assert errors == [([], Code.UNKNOWN), ([], Code.INTERNAL)]

@@ -53,7 +53,7 @@ def test_the_steps_of_the_handshake_take_any_time_and_are_served_before_registra
     assert (runtime.stub.registered, runtime.stub.synchronized, seen) == (False, True, ["shutdown"])
     (registration,) = runtime.requests
     assert (registration.service, registration.method, registration.timeout) == (RUNTIME, "RegisterPlugin", 5.0)
-    runtime.answer(registration)
+    runtime.answer(registration.stream_id)
     assert runtime.stub.registered
 
 

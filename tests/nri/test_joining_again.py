@@ -76,7 +76,7 @@ async def test_a_plugin_joins_again_however_the_runtime_goes_until_it_is_refused
         await peer.join()
         peer.close(last)
     (await host.accept()).close()  # before it has registered
-    await (await host.accept()).answer(refusal="too many plugins")
+    await (await host.accept()).answer_next(refusal="too many plugins")
     with pytest.raises(RegistrationError, match=r"refused plugin 10-mine: too many plugins"):
         await task
     *others, last_reason = made.told
@@ -116,7 +116,7 @@ async def test_a_plugin_whose_synchronize_fails_or_returns_the_wrong_type_has_no
     made.synchronize = handler  # type: ignore[method-assign]
     task = host.serve(made)
     peer = await host.accept()
-    await peer.answer()
+    await peer.answer_next()
     assert (await peer.call("Configure")).code == Code.OK
     assert re.match(error, (await peer.call("Synchronize")).message)
     peer.close()
@@ -141,7 +141,7 @@ async def test_a_synchronize_that_ends_after_its_connection_leaves_the_next_conn
     made = Slow()
     task = host.serve(made, reconnect=True)
     peer = await host.accept()
-    await peer.answer()
+    await peer.answer_next()
     await peer.call("Configure")
     peer.send("Synchronize")
     await begun.wait()

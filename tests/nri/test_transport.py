@@ -12,11 +12,10 @@ import pytest
 
 from adapter.errors import RegistrationError
 from adapter.nri import Identity, Plugin, api, connect, identity, launched, run, transport
-from adapter.nri.events import PLUGIN
-from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request, mux, ttrpc
+from adapter.wire import Code, Reply, mux, ttrpc
 
 from ..processes import PATIENCE
-from .runtime import plugin
+from .runtime import End, plugin
 
 ENVIRONMENT = {"NRI_PLUGIN_NAME": "env", "NRI_PLUGIN_IDX": "42", "NRI_PLUGIN_SOCKET": "3"}
 
@@ -134,30 +133,16 @@ def test_an_environment_that_names_no_socket_is_an_error_that_shows_it(tmp_path:
 # ---- the loop
 
 
-def runtimes_end() -> Connection:
-    return Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
-
-
-class Runtime:
+class Runtime(End):
     """What a runtime sends, all of it before the plugin starts, and what it has got when the plugin has ended."""
 
     def __init__(self, pair: tuple[socket.socket, int]) -> None:
         self.socket, self.fd = pair
-        self.connection = runtimes_end()
+        super().__init__(self.socket.sendall)
 
-    def send(self, *methods: str, is_last: bool = True) -> None:
-        """Calls these methods of the plugin."""
-        for method in methods:
-            self.connection.call(PLUGIN, method, b"")
-        self.socket.sendall(self.connection.data_to_send())
-        if is_last:
-            self.socket.shutdown(socket.SHUT_WR)
-
-    def heard(self) -> list[Request | Reply]:
-        found: list[Request | Reply] = []
+    def hear_all(self) -> None:
         while data := self.socket.recv(1 << 20):
-            found += self.connection.receive_data(data)
-        return found
+            self.receive(data)
 
 
 @pytest.fixture
@@ -170,7 +155,7 @@ def runtime(pair: tuple[socket.socket, int], monkeypatch: pytest.MonkeyPatch) ->
 
 def test_run_ends_when_the_runtime_goes_without_reading(runtime: Runtime) -> None:
     """The kernel then says ECONNRESET where it would have said that all had been read."""
-    runtime.send("Configure", is_last=False)
+    runtime.ask("Configure")
     run(plugin(configure=lambda request, context: runtime.socket.close()))
     assert not is_open(runtime.fd)
 
@@ -185,9 +170,8 @@ def test_run_ends_when_the_runtime_goes_without_reading(runtime: Runtime) -> Non
 def test_run_ends_with_what_the_runtime_has_against_the_plugin_or_is_wrong_with_the_stream(
     runtime: Runtime, sent: bytes, says: str
 ) -> None:
-    runtime.connection.fail(1, Code.UNKNOWN, "invalid plugin name")
     runtime.socket.sendall(sent)
-    runtime.send()
+    runtime.answer(1, refusal="invalid plugin name")
     with pytest.raises(SystemExit, match=rf"^10-mine: {says}"):
         run(Plugin())
     assert not is_open(runtime.fd)
@@ -205,8 +189,10 @@ def test_runs_flags_come_before_its_arguments(path: str, listener: socket.socket
         program = Thread(target=run, args=(Plugin(), "asked", "99", "/absent.sock", [*flags, path]))
         program.start()
         with listener.accept()[0] as accepted:
-            (registration,) = runtimes_end().receive_data(accepted.recv(1 << 16))
+            end = End(accepted.sendall)
+            end.receive(accepted.recv(1 << 16))
         program.join()
+        (registration,) = end.heard
         request = api.RegisterPluginRequest.FromString(registration.payload)
         assert (request.plugin_name, request.plugin_idx) == expected
 
@@ -223,7 +209,7 @@ def test_ctrl_c_ends_run_with_a_line(runtime: Runtime, capsys: pytest.CaptureFix
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    runtime.send("Configure", is_last=False)
+    runtime.ask("Configure")
     with pytest.raises(SystemExit) as ended:
         run(plugin(configure=interrupt))
     assert ended.value.code == 130
@@ -233,12 +219,12 @@ def test_ctrl_c_ends_run_with_a_line(runtime: Runtime, capsys: pytest.CaptureFix
 
 def test_run_sends_an_answer_that_no_socket_buffer_holds(runtime: Runtime) -> None:
     response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=["x" * (ttrpc.MAX_LENGTH - 64)]))
-    runtime.send("CreateContainer")
-    heard: list[Request | Reply] = []
-    reader = Thread(target=lambda: heard.extend(runtime.heard()))
+    runtime.ask("CreateContainer")
+    runtime.socket.shutdown(socket.SHUT_WR)
+    reader = Thread(target=runtime.hear_all)
     reader.start()
     try:
         run(plugin(create_container=lambda request, context: response))
     finally:
         reader.join()
-    assert heard[1:] == [Reply(1, Code.OK, "", response.SerializeToString())]
+    assert runtime.heard[1:] == [Reply(1, Code.OK, "", response.SerializeToString())]

@@ -1,4 +1,4 @@
-from .fixtures import executing, forking, plugins
+from .fixtures import executing, plugins
 from .simulation import patience, simulate
 
-__all__ = ["executing", "forking", "patience", "plugins", "simulate"]
+__all__ = ["executing", "patience", "plugins", "simulate"]

@@ -68,12 +68,6 @@ def executing(monkeypatch: pytest.MonkeyPatch, plugins: Plugins) -> None:
     monkeypatch.setattr(runtime, "spawn", exec_)
 
 
-@pytest.fixture
-def forking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets runtimes fork plugins off."""
-    monkeypatch.setattr(runtime, "spawn", forked)
-
-
 PRELUDE = f"""\
 #!{sys.executable} -I
 import os, signal, sys, time
@@ -102,6 +96,23 @@ raw.run(lambda plugin, request:
     api.ConfigureResponse(events={events}).SerializeToString() if request.method == "Configure" else b"")
 """
 """A plugin that wants the events of the mask {events} and answers everything with an empty message."""
+
+
+SERVES = """
+def wanted(*ids):
+    update = [api.ContainerUpdate(container_id=id) for id in ids]
+    return "UpdateContainers", api.UpdateContainersRequest(update=update).SerializeToString()
+def answer(plugin, request):
+    if request.method in {methods!r}:
+        {does}
+    return b""
+raw.run(answer)
+"""
+"""A plugin that does something at the events {methods} and answers everything with an empty message."""
+
+
+def serves(does: str, *methods: str) -> str:
+    return SERVES.format(methods=methods or ("StartContainer",), does=does.strip())
 
 
 @dataclass
@@ -148,8 +159,9 @@ class Plugins:
 
 
 @pytest.fixture
-def plugins(tmp_path: Path, forking: None) -> Iterator[Plugins]:
-    """An empty plugin directory."""
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugins]:
+    """An empty plugin directory; runtimes fork its plugins off."""
+    monkeypatch.setattr(runtime, "spawn", forked)
     directory = Plugins(tmp_path / "plugins", tmp_path / "conf.d")
     directory.path.mkdir()
     directory.config.mkdir()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 from pathlib import Path
@@ -16,7 +15,7 @@ from adapter.nri import Stub, api
 from adapter.runtime import Flavour, Late, Runtime
 from adapter.runtime.launch import PluginFile, spawn
 
-from .fixtures import CREATE, WILLING, Plugins, dropped, gone, patient
+from .fixtures import WILLING, Plugins, dropped, gone, patient
 
 QUIET = "run(Plugin())"
 
@@ -42,21 +41,6 @@ def test_a_plugin_gets_three_variables_its_socket_the_root_directory_and_nothing
     assert os.getpgid(plugin.process.pid) == plugin.process.pid, "signals of the runtime's terminal are not for it"
 
 
-@pytest.mark.usefixtures("executing")
-def test_a_caller_may_listen_to_its_plugins(plugins: Plugins) -> None:
-    reader, writer = os.pipe()
-    runtime = plugins.runtime(output=writer)
-    program = plugins.write("00-p", "os.write(2, b'heard ')\nprint('and not kept')\n" + QUIET)
-    program.write_text(program.read_text().replace(" -I", "", 1))  # which would ignore PYTHONUNBUFFERED
-    runtime.launch(plugins.file(program))
-    os.close(writer)
-    heard = b""
-    while heard != b"heard and not kept\n" and select.select([reader], [], [], 60)[0]:
-        heard += os.read(reader, 100)
-    os.close(reader)
-    assert heard == b"heard and not kept\n"
-
-
 def test_signals_that_python_ignores_are_not_ignored_in_a_plugin(plugins: Plugins) -> None:
     script = plugins.path / "00-shell"
     script.write_text("#!/bin/sh\nread line <&3\n")
@@ -67,12 +51,6 @@ def test_signals_that_python_ignores_are_not_ignored_in_a_plugin(plugins: Plugin
     process.kill()
     ignored = int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn")), 16)
     assert not ignored & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)
-
-
-def test_the_files_name_is_the_plugins_whatever_it_registers_as(plugins: Plugins) -> None:
-    _, plugin = plugins.launch("42-a-b", WILLING.format(events=0))
-    assert plugin.registration is not None
-    assert (plugin.name, plugin.registration.plugin_name) == ("42-a-b", "whatever")
 
 
 @pytest.mark.parametrize(
@@ -199,18 +177,3 @@ def test_an_external_plugin_with_a_bad_name_gets_an_error_and_keeps_its_socket(
         with pytest.raises(BlockingIOError):
             trunk.recv(1)
     assert not (tmp_path / "nri.sock").exists()
-
-
-def test_an_external_plugin_is_let_in_and_called_in_the_order_of_indices(plugins: Plugins, tmp_path: Path) -> None:
-    runtime = plugins.runtime()
-    runtime.listen(tmp_path / "nri.sock")
-    source = "class Mine(Plugin):\n    def create_container(self, request, context): ...\nrun(Mine())"
-    program = plugins.write("50-inside", source)
-    runtime.launch(plugins.file(program))
-    words = [str(program), "-name", "outside", "-idx", "33", "-socket", str(tmp_path / "nri.sock")]
-    pid = os.posix_spawn(program, words, {})
-    runtime.accept(60)
-    outcome = runtime.event("CreateContainer", CREATE)
-    assert [answer.plugin for answer in outcome.answers] == ["33-outside", "50-inside"]
-    runtime.stop()
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, "the runtime does not kill what it did not launch"

@@ -96,35 +96,6 @@ def test_what_plugins_want_of_a_container_is_merged_and_each_sees_what_the_earli
     assert [update.container_id for update in outcome.update] == ["10-a", "20-b"]
 
 
-def test_plugins_that_set_the_same_fail_the_creation_and_stay(plugins: Plugins) -> None:
-    for name in ("10-a", "20-b", "30-c"):
-        plugins.write(name, ADJUSTS.format(name=name, key="by"))
-    runtime = plugins.start()
-    outcome = runtime.event("CreateContainer", CREATE)
-    assert (outcome.error, outcome.adjust) == ('plugins "20-b" and "10-a" both tried to set Annotations by', None)
-    assert [answer.plugin for answer in outcome.answers] == ["10-a", "20-b"], "nobody is asked any more"
-    assert len(runtime.plugins) == 3
-
-
-def test_plugins_change_what_an_update_asks_for(plugins: Plugins) -> None:
-    source = """
-    class Mine(Plugin):
-        def update_container(self, request, context):
-            response = api.UpdateContainerResponse()
-            update = response.update.add(container_id=request.container.id)
-            setattr(update.linux.resources.cpu, {field!r}, {field!r} + request.linux_resources.cpu.cpus)
-            return response
-    run(Mine())
-    """
-    for name, field in (("10-a", "cpus"), ("20-b", "mems")):
-        plugins.write(name, source.format(field=field))
-    request = api.UpdateContainerRequest(container=CONTAINER)
-    request.linux_resources.cpu.cpus = "0"
-    (update,) = plugins.start().event("UpdateContainer", request).update
-    cpu = update.linux.resources.cpu
-    assert (update.container_id, cpu.cpus, cpu.mems) == ("ctr", "cpus0", "memscpus0")
-
-
 @pytest.mark.parametrize(
     ("verdict", "error"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -93,31 +92,6 @@ def test_a_synchronize_in_parts_is_one_for_the_plugin(nri_runtime: Node, plugins
 def test_half_of_the_answers_took_at_most_p50() -> None:
     assert latency(range(100, 0, -1)) == (100, 50, 99)
     assert latency([7]) == (1, 7, 7)
-
-
-def test_answers_are_merged_and_a_conflict_fails_the_event(nri_runtime: Node) -> None:
-    nri_runtime.add(Sets("good"))
-    nri_runtime.add(Sets("bad"), idx="20", name="other")
-    error = nri_runtime.event("CreateContainer").error
-    assert error == 'plugins "20-other" and "10-sets" both tried to set Env MOOD'
-
-
-@pytest.mark.deadline
-def test_a_coroutine_that_is_late_fails_its_event_and_stays_and_a_lost_connection_is_joined_again(
-    nri_runtime: Node,
-) -> None:
-    class Late(Sets):
-        reserve = 30.0  # seconds; at most half of the time to answer
-
-        async def stop_container(self, request: api.StopContainerRequest, context: Context) -> None:
-            await asyncio.Event().wait()
-
-    made = nri_runtime.add(Late(), reconnect=True)
-    assert "stop_container has not answered in" in nri_runtime.event("StopContainer", timeout=3).error
-    assert not made.closed
-    nri_runtime.lose()
-    assert nri_runtime.accept().name == made.name
-    assert nri_runtime.event("CreateContainer").answers
 
 
 def test_a_plugin_that_is_refused_or_does_not_start_is_an_error(nri_runtime: Node, tmp_path: Path) -> None:

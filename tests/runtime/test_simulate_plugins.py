@@ -34,17 +34,12 @@ def test_plugins_are_asked_in_the_order_of_their_index_under_the_names_they_are_
 
 
 @pytest.mark.usefixtures("executing")
-def test_a_launched_plugin_gets_what_a_runtime_gives_it(simulate: Simulate) -> None:
-    what = "(sorted(os.environ.items()), os.readlink('/proc/self/fd/0'))"
-    plugin = simulate.says("10-a", "run_pod_sandbox", what)
+def test_a_launched_plugin_keeps_its_state_in_a_directory_of_the_simulation(simulate: Simulate) -> None:
+    plugin = simulate.says("10-a", "run_pod_sandbox", "sorted(os.environ.items())")
     _, lines = simulate.json("-plugin", f"42-me={plugin}")
-    environment = [("NRI_PLUGIN_IDX", "42"), ("NRI_PLUGIN_NAME", "me"), ("NRI_PLUGIN_SOCKET", "3")]
     told = named(lines, "RunPodSandbox")["error"]
-    assert all(repr(pair) in told for pair in environment)
-    assert "'PATH'" not in told
-    assert "/dev/null" in told
-    own_state = f"'RUNTIME_DIRECTORY', '{tempfile.gettempdir()}/nri-"
-    assert own_state in told, "what is in service keeps its state for itself"
+    assert f"'RUNTIME_DIRECTORY', '{tempfile.gettempdir()}/nri-" in told
+    assert "('NRI_PLUGIN_NAME', 'me')" in told
 
 
 PROCESSES = 'if re.search(r"^ *pid: [0-9]|/proc/", str(request), re.MULTILINE): raise RuntimeError(str(request))'
