@@ -55,23 +55,15 @@ def seed() -> int:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the property tests that ask for many examples, and cuts them short where a person waits."""
-    searches = [item for item in items if isinstance(item, pytest.Function) and "hypothesis" in item.keywords]
-    for item in searches:
-        examples = _examples(item).max_examples
-        if examples > LONG:
-            item.add_marker("long")
-        if examples > BRIEF and not CI:
-            setattr(*_place(item), settings(_examples(item), max_examples=BRIEF))
-
-
-def _examples(item: pytest.Function) -> settings:
-    found: settings = getattr(*_place(item))
-    return found
-
-
-def _place(item: pytest.Function) -> tuple[object, str]:
-    """Where the settings are: a state machine's are its test case's, any other's where Hypothesis looks for them."""
-    return (item.cls, "settings") if item.cls else (item.obj, "_hypothesis_internal_use_settings")
+    for item in items:
+        if isinstance(item, pytest.Function) and "hypothesis" in item.keywords:
+            # A state machine's settings are its test case's, any other's are where Hypothesis looks for them.
+            owner, name = (item.cls, "settings") if item.cls else (item.obj, "_hypothesis_internal_use_settings")
+            asked: settings = getattr(owner, name)
+            if asked.max_examples > LONG:
+                item.add_marker("long")
+            if asked.max_examples > BRIEF and not CI:
+                setattr(owner, name, settings(asked, max_examples=BRIEF))
 
 
 @pytest.hookimpl(wrapper=True)

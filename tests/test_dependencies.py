@@ -46,11 +46,10 @@ def test_what_packages_require_here_is_locked_and_nothing_else() -> None:
     assert {canonicalize_name(one.name) for one in needed} == set(HERE)
 
 
-def test_each_package_has_hashes_and_the_file_names_no_place() -> None:
-    for block in re.split(r"^(?=[a-z])", LOCK, flags=re.MULTILINE)[1:]:
-        assert "--hash=sha256:" in block, block
-    assert len(LOCKED) == len(re.findall(r"^[a-z]", LOCK, re.MULTILINE))
-    assert not re.search(r"://|^-", LOCK, re.MULTILINE)
+def test_each_package_has_hashes() -> None:
+    blocks = re.split(r"^(?=[a-z])", LOCK, flags=re.MULTILINE)[1:]
+    assert len(LOCKED) == len(blocks)
+    assert all("--hash=sha256:" in block for block in blocks)
 
 
 def test_the_licences_in_the_documentation_are_the_packages_own() -> None:

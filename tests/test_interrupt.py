@@ -17,8 +17,6 @@ from typing import IO, Any
 
 import pytest
 
-from adapter.cli import command_line as cli
-from adapter.cli import entry
 from adapter.cli.simulate.scratch import Scratch
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
@@ -49,8 +47,7 @@ def started(*words: str | Path, directory: Path) -> Iterator[subprocess.Popen[st
 
 
 def heard(stream: IO[str] | None) -> str:
-    assert stream is not None
-    return stream.readline()
+    return stream.readline() if stream else ""
 
 
 def interrupt(command: subprocess.Popen[str]) -> None:
@@ -147,20 +144,6 @@ def test_ctrl_c_waits_while_a_directory_is_made_or_removed(
     monkeypatch.setattr(module, name, interrupted)
     with pytest.raises(KeyboardInterrupt), Scratch("interrupted-") as directory:
         Path(directory, "file").touch()
-
-
-def test_no_command_shows_where_it_was(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(*_: object, **_more: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cli, "main", interrupted)
-    monkeypatch.setattr(sys, "argv", ["v010-adapter", "check"])
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        assert entry.main() == 130
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert capsys.readouterr() == ("", SAID[1])
 
 
 def test_sigint_that_is_ignored_stays_so() -> None:

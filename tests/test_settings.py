@@ -251,10 +251,7 @@ def test_an_unknown_key_is_named_with_its_line_and_the_known_ones() -> None:
         "hostroot: /": "1: hostroot: unknown key; did you mean `hostRoot`?",
         "log:\n  levle: info": "2: log.levle: unknown key; did you mean `level`?",
         "legacy:\n  plugins:\n    a:\n      onfailure: fail": "4: legacy.plugins.a.onfailure: unknown key",
-        "1: 2": "1: 1: unknown key",
-        "~: 2": "1: ~: unknown key",
-        "'': 2": "1: ",
-        "'*': 2": "1: *: unknown key",
+        **{"1: 2": "1: 1: unknown key", "~: 2": "1: ~: unknown key", "'': 2": "1: ", "'*': 2": "1: *: unknown key"},
         "legacy.config: /x": "1: legacy.config: unknown key",
     }.items():
         [error] = errors(text)
