@@ -22,11 +22,9 @@ def find(
 
     `fault` returns why a program must not be run, empty if it may be. Raises PluginError.
     """
-    if "/" in type_:
-        searched, candidates = "", [type_]
-    else:
-        searched, candidates = f" in {':'.join(directories)}", [f"{directory}/{type_}" for directory in directories]
-    for candidate in candidates:
+    is_path = "/" in type_
+    for directory in ("",) if is_path else directories:
+        candidate = type_ if is_path else f"{directory}/{type_}"
         try:
             status = os.stat(candidate)
         except (FileNotFoundError, NotADirectoryError):
@@ -41,7 +39,7 @@ def find(
         if reason:
             raise PluginError(type_, f"{candidate}: {reason}")
         return candidate
-    raise PluginError(type_, f"not found{searched}")
+    raise PluginError(type_, "not found" if is_path else f"not found in {':'.join(directories)}")
 
 
 class Programs:
