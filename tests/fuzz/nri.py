@@ -1,27 +1,44 @@
 """Target: NRI's calls, to the whole adapter behind a stub, with programs that are scripted and a clock that is moved.
 
 Holds for all messages: each call is answered once, with a response that can be decoded or an error; nothing is raised
-or logged but declared errors; each record is one line of the log; no delete comes without a create; when all programs
-have ended, nothing is under way.
+or logged but declared errors; each record is one line of the log; when all programs have ended, nothing is under way.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import random
 import struct
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from itertools import cycle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from google.protobuf.message import DecodeError, Message
 
+from adapter import settings
+from adapter.daemon import router as plugin
+from adapter.daemon.router import Adapter
+from adapter.errors import AdapterError
+from adapter.host.trust import off
+from adapter.monitoring.log_lines import JsonFormatter, TextFormatter
 from adapter.nri import api
 from adapter.nri.events import CALLS
 from adapter.runtime import read
+from adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
+from adapter.wire import Code
 
+from ..legacy.histories import Clock
+from ..nri.runtime import Runtime
+from ..processes import open_descriptors
 from . import mutations
-from .node import SCRIPT, node
 from .target import Target
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -60,16 +77,201 @@ def written(script: bytes, calls: list[Call]) -> bytes:
     )
 
 
+# The node
+
+
+OUTPUTS = (
+    b'{"plugin": "a", "metadata": {"k": "v"}}',
+    b'{"error": "broken"}',
+    b'{"spec": {"process": {"env": ["A=2"]}, "linux": {"resources": {"cpu": {"shares": 9}}}}}',
+    b'{"adjust": {"annotations": {"a": "b"}, "mounts": [{"destination": "/m", "source": "/s", "type": "bind"}]}}',
+    b'{"updates": [{"id": "c2", "resources": {"cpu": {"shares": 5}}}]}',
+    *(b"null", b"", b"\xff{", b"x" * ((1 << 20) + 1)),
+)
+SCRIPT = 8
+"""What programs print, as the number of an output; the script begins again then."""
+HANGS, REFUSED = 254, 255
+"""In a script, a program that prints nothing and does not end, and one that cannot be started."""
+GC = ("collect", "freeze", "set_threshold", "enable")
+"""What the adapter asks of the garbage collector, which must not keep what an input has made."""
+ENTRIES: tuple[dict[str, object], ...] = ({"type": "a"}, {"type": "b", "conf": {"n": 1}}, {"type": "a"}, {"type": "c"})
+"""What conf.json has."""
+EVENTS = {
+    "b": ("CreateContainer", "UpdateContainer", "StopContainer", "RemovePodSandbox", "PostUpdateContainer"),
+    "c": ("StartContainer", "StopContainer", "UpdatePodSandbox"),
+}
+"""The plugins' events."""
+
+
+@cache
+def place() -> tuple[Settings, Path, object]:
+    """The settings and the files of a node, which last as long as this process: until the last reference has gone."""
+    keep = tempfile.TemporaryDirectory(prefix="fuzz-nri-")
+    folder = Path(keep.name)
+    (folder / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": ENTRIES}))
+    (folder / "hooks.d").mkdir()
+    whens = {"a": {"annotations": {"^of$": ".*"}}, "b": {"commands": ["^s"]}, "c": {"hasBindMounts": True}}
+    for name, when in whens.items():
+        stages = ["precreate"] if name == "c" else ["prestart", "poststop"]
+        hook = {"version": "1.0.0", "hook": {"path": "/bin/sh", "args": [name]}, "when": when, "stages": stages}
+        (folder / "hooks.d" / f"{name}.json").write_text(json.dumps(hook))
+    own = {name: PluginSettings(events=frozenset(events)) for name, events in EVENTS.items()}
+    legacy = LegacySettings(str(folder / "conf.json"), (), metadata_prefix="x/", plugins=own, trust=off)
+    hooks = HooksSettings(directories=(str(folder / "hooks.d"),), watch=False, precreate=True, trust=off)
+    return Settings(legacy=legacy, hooks=hooks, state_directory=str(folder / "state")), folder, keep
+
+
+class Fuzzed(Adapter):
+    """An adapter that reads the runtime's configuration text, and does not do what it says."""
+
+    def take_configuration(self, text: str) -> None:
+        settings.parse(text, "configuration from the runtime")
+
+
+class FuzzLoop(Clock):
+    """A loop that watches nothing: what is watched are processes that a message has named."""
+
+    def watch(self, *_: object) -> None:
+        pass
+
+    unwatch = watch
+
+
+class Program:
+    """A program as the script says it: it prints and ends as soon as it has its request, or hangs."""
+
+    last_line = ending = ""
+
+    def __init__(self, node: Node, name: str, on_end: Callable[[Any], object]) -> None:
+        self.name, self.pid, self.started = name, 1 << 22, node.loop.time()
+        self.status: int | None = None
+        self._on_end, self._loop = on_end, node.loop
+        self._what = next(node.script)
+        if self._what == REFUSED:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        node.programs.append(self)
+        self.stdout = OUTPUTS[self._what % len(OUTPUTS)]
+        self.too_long = len(self.stdout) > 1 << 20
+
+    def feed(self, request: bytes) -> None:
+        json.loads(request)
+        if self.name == "c.json":
+            self.stdout = request
+        if self._what != HANGS:
+            self._loop.call_soon(lambda: self.end(0))
+
+    def leave(self) -> None:
+        pass
+
+    def kill(self) -> None:
+        self._loop.call_soon(lambda: self.end(-9))
+
+    def end(self, status: int) -> None:
+        if self.status is None:
+            self.status = status
+            self._on_end(self)
+
+
+class Log(logging.Handler):
+    """Notes the records that no adapter should write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bugs: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """A record must be one line in both formats; a traceback is a bug."""
+        if record.exc_info and not isinstance(record.exc_info[1], AdapterError):
+            self.bugs.append(TextFormatter().format(record))
+            return
+        lines = TextFormatter().format(record), JsonFormatter().format(record)
+        json.loads(lines[1])
+        if any("\n" in line or "cannot be written" in line for line in lines):
+            self.bugs.append(lines[0])
+
+
+class Node:
+    def __init__(self, script: bytes) -> None:
+        own, folder, _ = place()
+        self._open_before = open_descriptors()
+        self.script, self.refuses_updates = cycle(script), script[0] & 1
+        self.loop = FuzzLoop()
+        self.programs: list[Program] = []
+        self.log = Log()
+        for name in ("lock", "journal"):
+            (folder / "state" / name).unlink(missing_ok=True)
+        loop: Any = self.loop
+        self.adapter = Fuzzed(loop, own, "sample", lambda: None)
+        self.join()
+
+    def join(self) -> None:
+        self.due: dict[int, str] = {}  # the calls of the connection, by stream
+        self._answered = 0
+        self.runtime = Runtime(self.adapter, clock=self.loop.time)
+        self.adapter.send_updates = self.runtime.stub.update_containers
+        self.runtime.stub.register()
+
+    def play(self, call: Call) -> None:
+        if call.name == REJOIN:
+            self.adapter.runtime_is_gone()
+            self.join()
+        else:
+            self.due[2 * len(self.due) + 1] = call.name
+            self.runtime.send(call.name, call.payload, TIMEOUTS[call.timeout % len(TIMEOUTS)])
+        self.loop.advance(WAITS[call.wait % len(WAITS)])
+        for request in self.runtime.requests[self._answered :]:
+            self._answered += 1
+            is_refused = request.method == "UpdateContainers" and self.refuses_updates
+            self.runtime.answer(request.stream_id, refusal="no" if is_refused else "")
+
+    def finish(self) -> None:
+        """Each call of the connection has one answer (the runtime's end looks after that), which can be read."""
+        self.loop.advance(100)
+        for stream_id, method in self.due.items():
+            reply = self.runtime.reply(stream_id)
+            assert reply is not None, f"{method} is not answered"
+            assert (reply.code == Code.UNIMPLEMENTED) == (method not in CALLS), reply
+            if method in CALLS:
+                CALLS[method].response.FromString(reply.payload)
+        for _ in range(100):
+            for program in self.programs:
+                program.end(0)
+            self.loop.advance(1000)
+        idle: list[bool] = []
+        self.adapter.when_idle(lambda: idle.append(True))
+        assert idle, "something is under way still"
+        self.adapter.runtime_is_gone()
+        assert not self.log.bugs, "\n".join(self.log.bugs)
+
+    def close(self) -> None:
+        """Closes all that was opened meanwhile, as the end of a process does."""
+        for number in open_descriptors() - self._open_before:
+            with suppress(OSError):
+                os.close(int(number))
+
+
+@contextmanager
+def node(script: bytes, level: int) -> Iterator[Node]:
+    """A node whose programs do what the script's bytes say, one after the other, and whose log has a level."""
+    made = Node(script)
+    log = logging.getLogger("adapter")
+    with ExitStack() as stack:
+        stack.callback(made.close)
+        stack.enter_context(patch.object(plugin, "gc", SimpleNamespace(**dict.fromkeys(GC, lambda *_: None))))
+        stack.enter_context(
+            patch("adapter.programs.runner.Process", lambda _, program, on_end, __: Program(made, program.name, on_end))
+        )
+        stack.enter_context(patch("adapter.programs.find.find", lambda type_, *_: type_))
+        stack.enter_context(patch.multiple(log, propagate=False, level=level, handlers=[made.log]))
+        yield made
+
+
 def check(data: bytes) -> None:
     script = data[:SCRIPT].ljust(SCRIPT, b"\0")
     level = logging.DEBUG if script[1] % 4 == 0 else logging.INFO  # whole requests in the log take their time
     with node(script, level) as played:
         for call in calls_in(data):
-            if call.name == REJOIN:
-                played.rejoin()
-            else:
-                played.call(call.name, call.payload, TIMEOUTS[call.timeout % len(TIMEOUTS)])
-            played.wait(WAITS[call.wait % len(WAITS)])
+            played.play(call)
         played.finish()
 
 
