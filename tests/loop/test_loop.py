@@ -146,9 +146,7 @@ def test_a_descriptors_number_that_is_used_again_inherits_no_readiness(loop: Loo
     assert calls == ["first"]
 
 
-def test_it_stops_after_the_callback_in_hand_and_the_others_are_called_in_the_next_run(
-    loop: Loop, pipe: Make, calls: Calls
-) -> None:
+def test_it_stops_after_the_callback_in_hand(loop: Loop, pipe: Make, calls: Calls) -> None:
     def once(fd: int) -> None:
         loop.unwatch(fd)
         loop.stop()
@@ -162,7 +160,7 @@ def test_it_stops_after_the_callback_in_hand_and_the_others_are_called_in_the_ne
     assert sorted(calls) == ["a", "b"]
 
 
-def test_a_bug_in_a_callback_is_logged_and_costs_nobody_else_but_its_descriptor_is_watched_no_more(
+def test_a_bug_is_logged_and_its_descriptor_watched_no_more(
     loop: Loop, pipe: Make, calls: Calls, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It stays ready: the loop would do nothing else."""
@@ -183,9 +181,7 @@ def test_a_bug_in_a_callback_is_logged_and_costs_nobody_else_but_its_descriptor_
     assert all(record.exc_info and record.exc_info[0] is ZeroDivisionError for record in caplog.records)
 
 
-def test_soon_is_after_what_is_ready_and_after_what_is_asked_earlier_and_leaves_all_others_their_turn(
-    loop: Loop, pipe: Make, calls: Calls
-) -> None:
+def test_soon_is_after_what_is_ready_and_what_is_asked_earlier(loop: Loop, pipe: Make, calls: Calls) -> None:
     loop.watch(pipe().ready().reader, calls.note("ready"))
     loop.call_at(0, calls.note("timer"))
     loop.call_soon(calls.note("first", lambda: loop.call_soon(calls.note("third", loop.stop))))
@@ -195,7 +191,7 @@ def test_soon_is_after_what_is_ready_and_after_what_is_asked_earlier_and_leaves_
 
 
 @pytest.mark.parametrize(("seconds", "stalls", "longest"), [(3, 1, 3), (STALL, 0, 0)])
-def test_what_becomes_ready_during_a_callback_may_be_so_since_the_look_before_and_a_long_callback_is_a_stall(
+def test_what_becomes_ready_in_a_long_callback_is_so_since_the_look_before(
     loop: Loop, pipe: Make, clock: Clock, seconds: float, stalls: int, longest: float
 ) -> None:
     first, second, since = pipe().ready(), pipe(), []
@@ -240,9 +236,7 @@ def epoll(monkeypatch: pytest.MonkeyPatch) -> Epoll:
     return made
 
 
-def test_it_waits_until_the_next_timer_and_without_one_for_ever_but_no_longer_than_epoll_can(
-    epoll: Epoll, clock: Clock
-) -> None:
+def test_it_waits_for_the_next_timer_but_no_longer_than_epoll_can(epoll: Epoll, clock: Clock) -> None:
     loop = Loop()
     loop.time = clock
     epoll.wait = lambda: loop.stop() or []  # type: ignore[func-returns-value]
@@ -276,9 +270,7 @@ def test_what_the_loop_has_waited_for_is_ready_since_its_wake_up(epoll: Epoll, c
     assert (since, loop.stalls) == ([1002], 0), "to wait is no stall"
 
 
-def test_timers_come_once_in_the_order_of_their_moments_and_of_their_making_whichever_others_are_cancelled(
-    loop: Loop, calls: Calls, clock: Clock
-) -> None:
+def test_timers_come_in_the_order_of_their_moments_and_making(loop: Loop, calls: Calls, clock: Clock) -> None:
     moments = [number * 7919 % 97 for number in range(9 * FEW_TIMERS)]
     for number, moment in enumerate(moments):
         timer = loop.call_at(moment, calls.note(f"{number}"))
@@ -305,9 +297,7 @@ def test_a_timer_is_called_at_its_moment_and_not_before(loop: Loop, pipe: Make, 
     assert calls == ["0", "1", "2", "3", "4", "due"]
 
 
-def test_a_cancelled_timer_is_not_called_and_keeps_nothing(
-    loop: Loop, calls: Calls, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cancelled_timer_is_not_called(loop: Loop, calls: Calls, caplog: pytest.LogCaptureFixture) -> None:
     later = loop.call_at(3, calls.note("cancelled by another"))
     loop.call_at(2, calls.note("cancels", later.cancel))
     last = loop.call_at(4, calls.note("last", loop.stop))

@@ -128,9 +128,7 @@ def test_the_first_line_decides_and_a_request_without_end_is_refused_at_its_limi
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /page HTTP/1.1\r\n", GET_MUCH])
-def test_who_does_not_ask_or_does_not_read_is_dropped_and_holds_nobody_up(
-    connect: Connect, loop: SteppedLoop, sent: bytes
-) -> None:
+def test_a_slow_client_is_dropped_and_holds_nobody_up(connect: Connect, loop: SteppedLoop, sent: bytes) -> None:
     slow = connect(sent)
     assert connect(GET).read() == OK
     loop.advance(CLIENT_TIMEOUT)
@@ -158,9 +156,7 @@ def test_a_client_that_has_gone_does_no_harm(connect: Connect) -> None:
     assert connect(GET).read() == OK
 
 
-def test_without_a_descriptor_for_one_more_the_loop_rests_and_goes_on_later(
-    connect: Connect, loop: SteppedLoop
-) -> None:
+def test_without_a_descriptor_for_one_more_the_loop_rests(connect: Connect, loop: SteppedLoop) -> None:
     turns = count()
     ready, written = os.pipe()
     os.write(written, b"x")
@@ -206,9 +202,7 @@ def test_it_listens_at_an_address_and_refuses_one_that_is_taken(loop: SteppedLoo
     server.close()
 
 
-def test_the_socket_of_a_killed_adapter_is_replaced_one_in_use_and_a_file_of_others_stay(
-    loop: SteppedLoop, tmp_path: Path
-) -> None:
+def test_only_the_socket_of_a_killed_adapter_is_replaced(loop: SteppedLoop, tmp_path: Path) -> None:
     path, file = tmp_path / "http.sock", tmp_path / "file"
     file.write_text("kept")
     with socket.socket(socket.AF_UNIX) as other:

@@ -77,7 +77,7 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(host: Hos
     ],
 )
 @hosted
-async def test_updates_are_refused_with_the_reason_where_the_runtime_cannot_take_them(
+async def test_updates_are_refused_where_a_runtime_cannot_take_them(
     host: Host, runtime: tuple[str, str, str], reason: str
 ) -> None:
     made = Joined()
@@ -88,9 +88,7 @@ async def test_updates_are_refused_with_the_reason_where_the_runtime_cannot_take
 
 
 @hosted
-async def test_a_listener_that_raises_is_logged_and_the_plugin_lives(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_listener_that_raises_is_logged(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     def start(*_: object) -> None:
         made.update_containers(updates("a")).then(lambda *_: 1 / 0)
 

@@ -67,9 +67,7 @@ BAD: list[tuple[Callable[..., Any], float, str, str]] = [
 
 
 @hosted
-async def test_a_bad_handler_is_named_the_runtime_gets_an_error_in_time_and_the_plugin_lives(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_bad_handler_is_named_and_the_plugin_lives(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     for handler, timeout, error, line in BAD:
         caplog.clear()
         async with host.joined(plugin(start_container=handler)) as peer:
@@ -121,7 +119,7 @@ async def test_a_late_coroutine_continues_and_is_cancelled_at_the_end(host: Host
 
 
 @hosted
-async def test_what_ignores_its_cancellation_is_named_and_a_hook_may_work_until_the_end(
+async def test_what_ignores_its_cancellation_is_named(
     host: Host, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asynchronous, "GRACE", 0)
@@ -148,9 +146,7 @@ async def test_what_ignores_its_cancellation_is_named_and_a_hook_may_work_until_
 
 
 @hosted
-async def test_run_names_a_handler_that_takes_longer_than_the_runtime_waits_and_runs_coroutines_on_a_loop(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_run_names_late_handlers_and_runs_coroutines(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     async def stop(*_: object) -> api.StopContainerResponse:
         assert asyncio.current_task()
         return api.StopContainerResponse()

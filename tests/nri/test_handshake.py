@@ -38,9 +38,7 @@ STEPS = ["register", "Configure", "Synchronize", "StartContainer", "Shutdown"]
 
 
 @pytest.mark.parametrize("steps", [STEPS, ["Configure", "register", *STEPS[2:]]])
-def test_the_steps_of_the_handshake_take_any_time_and_are_served_before_registration_is_answered(
-    steps: list[str],
-) -> None:
+def test_the_steps_of_the_handshake_take_any_time_in_either_order(steps: list[str]) -> None:
     """The answer and Configure travel on two connections: nothing says which comes first."""
     seen = []
     runtime = Runtime(plugin(start_container=lambda *_: None, shutdown=lambda: seen.append("shutdown")))

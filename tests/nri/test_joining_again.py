@@ -62,7 +62,7 @@ FRAME_CUT_SHORT, NO_FRAME = b"\0\0\0\1\0\0\0\x10half", b"\xff" * 8
 
 @pytest.mark.parametrize("kind", [Told, ToldLater])  # the second one is run on a loop
 @hosted
-async def test_a_plugin_joins_again_however_the_runtime_goes_until_it_is_refused(
+async def test_a_plugin_joins_again_until_it_is_refused(
     host: Host, kind: type[Told], caplog: pytest.LogCaptureFixture
 ) -> None:
     made = kind()
@@ -109,7 +109,7 @@ def fails(*_: Any) -> None:
     ("handler", "error"), [(fails, "^no$"), (lambda *_: 5, "^synchronize has returned a int, not")]
 )
 @hosted
-async def test_a_plugin_whose_synchronize_fails_or_returns_the_wrong_type_has_not_joined(
+async def test_a_plugin_whose_synchronize_fails_has_not_joined(
     host: Host, handler: Callable[..., Any], error: str
 ) -> None:
     made = Told()
@@ -160,9 +160,7 @@ async def test_a_synchronize_that_ends_after_its_connection_leaves_the_next_conn
         await task
 
 
-def test_the_waits_between_attempts_grow_to_two_seconds_and_begin_anew_after_a_join(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_waits_between_attempts_grow_to_two_seconds(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     joining = session.Joining(path, reconnect=True)
     assert joining.connect() is None
     waits = [joining.pause() for _ in range(7)]
@@ -198,9 +196,7 @@ RUN = 'run(Mine(), "mine", "10", {path!r}, [], reconnect=True)'
     ids=["run", "run on a loop", "two on one loop"],
 )
 @hosted
-async def test_sigterm_ends_a_plugin_that_serves_and_one_that_waits_for_a_runtime(
-    host: Host, define: str, serves: str, plugins: int
-) -> None:
+async def test_sigterm_ends_a_plugin_that_serves_or_waits(host: Host, define: str, serves: str, plugins: int) -> None:
     program = PROGRAM.format(root=str(ROOT), path=host.path, define=define, serves=serves.format(path=host.path))
     words = [sys.executable, "-I", "-c", program]
     for until, last in (

@@ -35,9 +35,7 @@ WHO: list[tuple[str, str, dict[str, str], str, Identity]] = [
 ]
 
 
-def test_a_plugin_is_who_it_was_asked_to_be_or_launched_as_or_what_its_file_says(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_plugin_is_who_arguments_environment_or_file_say(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, idx, environ, program, expected in WHO:
         assert identity(name, idx, environ, program) == expected
         monkeypatch.setattr("sys.argv", [program, "-x"])
@@ -85,9 +83,7 @@ def is_open(fd: int) -> bool:
     return os.path.exists(f"/proc/self/fd/{fd}")
 
 
-def test_a_launched_plugin_takes_the_socket_it_was_left_and_keeps_it_from_its_children(
-    pair: tuple[socket.socket, int],
-) -> None:
+def test_a_launched_plugin_keeps_its_socket_from_its_children(pair: tuple[socket.socket, int]) -> None:
     ours, fd = pair
     assert connect(environ={"NRI_PLUGIN_SOCKET": str(fd)}) == fd
     assert not os.get_inheritable(fd)
@@ -103,9 +99,7 @@ def test_an_external_plugin_connects_by_path(path: str, listener: socket.socket)
             assert not connected.get_inheritable()
 
 
-def test_without_path_and_environment_it_is_the_runtimes_well_known_socket(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_path_it_is_the_well_known_socket(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert transport.DEFAULT_SOCKET == "/var/run/nri/nri.sock"
     monkeypatch.setattr(transport, "DEFAULT_SOCKET", path)
     with pytest.raises(RegistrationError, match=f"^no runtime at {path}: No such file or directory$"):
@@ -167,9 +161,7 @@ def test_run_ends_when_the_runtime_goes_without_reading(runtime: Runtime) -> Non
         (b"\xff" * mux.HEADER.size, "connection 4294967295: a frame of"),
     ],
 )
-def test_run_ends_with_what_the_runtime_has_against_the_plugin_or_is_wrong_with_the_stream(
-    runtime: Runtime, sent: bytes, says: str
-) -> None:
+def test_run_ends_with_a_refusal_or_a_broken_stream(runtime: Runtime, sent: bytes, says: str) -> None:
     runtime.socket.sendall(sent)
     runtime.answer(1, refusal="invalid plugin name")
     with pytest.raises(SystemExit, match=rf"^10-mine: {says}"):

@@ -95,7 +95,7 @@ def test_stopping_the_runtime_kills_what_it_launched(plugins: Plugins) -> None:
         ("sys.exit(3)", 3600, "connection closed by the plugin", 3),
     ],
 )
-def test_a_plugin_that_does_not_register_is_killed_or_has_ended(
+def test_a_plugin_that_does_not_register_is_killed(
     plugins: Plugins, does: str, timeout: float, error: str, status: int
 ) -> None:
     runtime = plugins.runtime(Flavour(registration_timeout=timeout))
@@ -109,9 +109,7 @@ def test_a_plugin_that_does_not_register_is_killed_or_has_ended(
 @pytest.mark.parametrize(
     ("nri", "events"), [("v0.8.0", 0x7FF), ("v0.9.1-pre", 0x1FFF), ("v0.10.0", 0x3FFF), ("v0.12.5", 0x3FFF)]
 )
-def test_a_plugin_that_asks_for_an_event_unknown_to_this_nri_is_refused(
-    plugins: Plugins, nri: str, events: int
-) -> None:
+def test_a_plugin_that_asks_for_an_unknown_event_is_refused(plugins: Plugins, nri: str, events: int) -> None:
     for asked in (events, 0):  # all of them, either way
         assert plugins.launch("00-fine", WILLING.format(events=asked), patient(nri=nri))[1].events == events
     for asked, unknown in ((events * 2 + 1, f"{events + 1:#x}"), (-1, f"{0xFFFFFFFF - events:#x}")):
@@ -159,9 +157,7 @@ def test_the_state_of_the_node_is_sent_and_answered_by_updates_unless_the_wire_c
     ("name", "idx", "objection"),
     [("", "00", "invalid plugin name"), ("a/b", "00", "invalid plugin name"), ("p", "0", "invalid plugin index")],
 )
-def test_an_external_plugin_with_a_bad_name_gets_an_error_and_keeps_its_socket(
-    tmp_path: Path, name: str, idx: str, objection: str
-) -> None:
+def test_an_external_plugin_with_a_bad_name_gets_an_error(tmp_path: Path, name: str, idx: str, objection: str) -> None:
     with Runtime() as runtime, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trunk:
         runtime.listen(tmp_path / "nri.sock")
         with pytest.raises(Late, match="no plugin connected"):

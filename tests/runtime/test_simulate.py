@@ -35,9 +35,7 @@ spec:
 # ---- what is played
 
 
-def test_without_a_script_it_is_the_life_of_a_recorded_pod_and_it_tells_for_which_event_it_waits(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_script_it_is_the_life_of_a_recorded_pod(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(play, "announce_if_slow", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
     code, lines = simulate.json("-plugin", simulate.sets("10-a"))
@@ -82,9 +80,7 @@ def test_the_plugins_are_told_what_there_was_before_the_recording(simulate: Simu
 SEES = "(lambda pod, own: (pod.namespace, pod.name, own.name, own.state, *own.env))(request.pod, request.container)"
 
 
-def test_a_manifest_is_played_the_life_of_and_later_events_tell_of_the_container_as_the_plugins_made_it(
-    simulate: Simulate, tmp_path: Path
-) -> None:
+def test_later_events_tell_of_a_manifests_container_as_plugins_made_it(simulate: Simulate, tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(MANIFEST)
     sets, sees = simulate.sets("10-a", "MOOD", "good"), simulate.says("20-b", "stop_container", SEES)
     code, lines = simulate.json("-plugin", sees, "-plugin", sets, "-container", tmp_path / "pod.yaml")
@@ -93,9 +89,7 @@ def test_a_manifest_is_played_the_life_of_and_later_events_tell_of_the_container
     assert named(lines, "StopContainer")["error"] == "('default', 'web', 'main', 4, 'MOOD=good')"
 
 
-def test_what_a_manifest_leaves_open_is_said_and_the_command_can_be_given(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_manifest_leaves_open_is_said(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = simulate.says("10-a", "create_container", "list(request.container.args)")
     text = MANIFEST.replace("command: [/bin/server]", "args: [-v]").encode()
     open_ = "the command: the image decides (-command sets it)"

@@ -88,7 +88,7 @@ TOLD = {"configure": "self.config = request.config", "run_pod_sandbox": "raise R
 
 
 @pytest.mark.parametrize("texts", [{}, {"other.conf": "x"}, {"v010-adapter.conf": "", "00-v010-adapter.conf": ""}])
-def test_an_adapter_without_a_configuration_gets_one_that_runs_nothing_and_not_the_nodes(
+def test_an_adapter_without_a_configuration_runs_nothing(
     simulate: Simulate, tmp_path: Path, texts: dict[str, str]
 ) -> None:
     directory = tmp_path / "texts"

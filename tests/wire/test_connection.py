@@ -117,9 +117,7 @@ BREACHES = {
 
 
 @pytest.mark.parametrize(("type_", "stream_id", "envelope", "reason"), BREACHES.values(), ids=BREACHES)
-def test_a_breach_is_an_invalid_argument_and_the_connection_lives_on(
-    type_: Type, stream_id: int, envelope: bytes, reason: str
-) -> None:
+def test_a_breach_is_an_invalid_argument(type_: Type, stream_id: int, envelope: bytes, reason: str) -> None:
     ours = plugin()
     found = list(ours.receive_data(sent(Type.REQUEST, 5) + sent(type_, stream_id, envelope) + sent(Type.REQUEST, 9)))
     assert found == [Request(5, "", "", b"", None), Request(9, "", "", b"", None)]
