@@ -133,7 +133,7 @@ def answered(sent: bytes) -> list[int]:
 def seeds() -> Iterator[bytes]:
     """What Go sends, also with a cut in each header."""
     calls = [each.sent for each in (*recorded.CALLS.values(), *recorded.READ_ONLY_CALLS.values())]
-    answers = [*recorded.ANSWERS.values(), *recorded.BREACHES.values()]
+    answers = [*recorded.ANSWERS.values(), *recorded.GO_BREACHES.values()]
     texts = [*calls, *(text for each in answers for text in (each.asked, each.sent))]
     for text in (*texts, "".join(texts)):
         yield b"\x02\x01\x80" + bytes.fromhex(text)

@@ -17,7 +17,7 @@ from adapter.nri import Context, Plugin, api, run, serve, session
 from adapter.wire import Code
 
 from .host import Host, awaited, hosted, logged
-from .test_asking import ROOT
+from .test_serving import ROOT
 
 
 class Told(Plugin):

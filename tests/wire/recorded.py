@@ -108,7 +108,7 @@ ANSWERS = {
 """Written by whoever serves and read by whoever called."""
 
 # fmt: off
-BREACHES = {
+GO_BREACHES = {
     "an even stream id": Answer("000000020000000a00000000000000020100", [Reply(2, 3,
         "StreamID must be odd for client initiated streams", b"")],
         "0000000200000041000000370000000202000a350803123153747265616d4944206d757374206265206f646420666f"

@@ -1,0 +1,335 @@
+"""A runtime's calls: the handshake, events of both generations; updates that no event has asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import pytest
+from google.protobuf.message import Message
+
+from adapter.errors import CallError, MessageTooLarge
+from adapter.nri import Context, Plugin, Stub, api, runtimes, stub
+from adapter.nri.events import PLUGIN, RUNTIME
+from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, ttrpc
+
+from .runtime import HANDLERS, NUMBERS, Runtime, plugin
+
+OLD = ["", *HANDLERS][1:12]  # the events that every runtime knows
+REMOVE_POD_SANDBOX = 1 << 2
+
+
+def bits(*methods: str) -> int:
+    return reduce(or_, (1 << (NUMBERS[method] - 1) for method in methods), 0)
+
+
+def handlers(*methods: str) -> Plugin:
+    return plugin(**{HANDLERS[method]: lambda request, context: None for method in methods})
+
+
+def chooses(**fields: Any) -> Plugin:
+    """A plugin that answers Configure itself."""
+    return plugin(configure=lambda *_: api.ConfigureResponse(**fields), start_container=lambda *_: None)
+
+
+# ---- registration
+
+
+STEPS = ["register", "Configure", "Synchronize", "StartContainer", "Shutdown"]
+
+
+@pytest.mark.parametrize("steps", [STEPS, ["Configure", "register", *STEPS[2:]]])
+def test_the_steps_of_the_handshake_take_any_time_in_either_order(steps: list[str]) -> None:
+    """The answer and Configure travel on two connections: nothing says which comes first."""
+    seen = []
+    runtime = Runtime(plugin(start_container=lambda *_: None, shutdown=lambda: seen.append("shutdown")))
+    for step in steps:
+        runtime.clock.now += 3600
+        if step == "register":
+            runtime.stub.register()
+        else:
+            assert runtime.call(step).code == Code.OK
+    assert (runtime.stub.registered, runtime.stub.synchronized, seen) == (False, True, ["shutdown"])
+    (registration,) = runtime.requests
+    assert (registration.service, registration.method, registration.timeout) == (RUNTIME, "RegisterPlugin", 5.0)
+    runtime.answer(registration.stream_id)
+    assert runtime.stub.registered
+
+
+# ---- Configure
+
+
+def test_the_plugin_gets_configure_as_it_is_and_timeouts_that_it_does_not_tell_are_5_and_2_seconds() -> None:
+    for told, timeouts in (((7000, 3500), (7.0, 3.5)), ((0, 0), (5.0, 2.0)), ((0, -1), (5.0, 2.0))):
+        seen: list[api.ConfigureRequest] = []
+        request = api.ConfigureRequest(config="x", registration_timeout=told[0], request_timeout=told[1])
+        runtime = Runtime(plugin(configure=lambda request, context, seen=seen: seen.append(request)))
+        runtime.configure(request)
+        assert seen == [request]
+        assert (runtime.stub.registration_timeout, runtime.stub.request_timeout) == timeouts
+
+
+def test_a_plugin_subscribes_to_the_events_it_overrides_inherited_ones_included() -> None:
+    for method, number in NUMBERS.items():
+        answer = Runtime(handlers(method)).configure(api.ConfigureRequest(NRI_version="v0.12.5"))
+        assert answer.events == 1 << (number - 1)
+
+    class Child(type(handlers("RunPodSandbox", "StopContainer"))):  # type: ignore[misc]
+        def start_container(self, request: api.StartContainerRequest, context: Any) -> None:
+            pass
+
+    assert Runtime(Child()).configure().events == bits("RunPodSandbox", "StopContainer", "StartContainer")
+
+
+def test_only_a_runtime_that_tells_its_nri_version_gets_bits_that_not_all_know() -> None:
+    told = dict.fromkeys(("v0.12.0", "v0.12.5", "v1.0.0", "(devel)"), bits(*HANDLERS))
+    for version, known in {"": bits(*OLD), **told}.items():
+        request = api.ConfigureRequest(NRI_version=version)
+        assert Runtime(handlers(*HANDLERS)).configure(request).events == known
+        assert Runtime(chooses(events=0x7FFF_FFF1)).configure(request).events == 0x7FFF_FFF1 & known
+
+
+def test_the_mask_is_never_0_which_would_mean_every_event() -> None:
+    unknown = handlers("UpdatePodSandbox", "ValidateContainerAdjustment")
+    for sample, version in ((Plugin(), ""), (Plugin(), "v0.12.5"), (unknown, ""), (chooses(events=1 << 20), "v0.12.5")):
+        answer = Runtime(sample).configure(api.ConfigureRequest(NRI_version=version))
+        assert answer.events == REMOVE_POD_SANDBOX
+
+
+def test_a_plugin_asks_to_be_kept_when_it_is_late_or_for_another_failure_policy() -> None:
+    class Strict(Plugin):
+        failure_policy = api.FailurePolicy(fail_request=True, keep_connected=True)
+
+    chosen = chooses(failure_policy=api.FailurePolicy())
+    kept = api.FailurePolicy(keep_connected=True)
+    for sample, policy in ((Plugin(), kept), (Strict(), Strict.failure_policy), (chosen, api.FailurePolicy())):
+        answer = Runtime(sample).configure()
+        assert answer.HasField("failure_policy")
+        assert answer.failure_policy == policy
+
+
+SAID = [
+    (("containerd", "2.4.2+unknown", "v0.12.3"), (0, 12, 3)),
+    (("containerd", "v2.3.4", "v0.12.0"), (0, 12, 0)),
+    (("cri-o", "1.40.0", "v0.13.0-rc.1"), (0, 13, 0)),
+    (("containerd", "v2.2.1", ""), (0, 11, 0)),
+    (("containerd", "2.10.0", "(devel)"), (0, 11, 0)),
+    (("containerd", "v2.1.5", ""), (0, 8, 0)),
+    (("containerd", "1.7.35~ds1", ""), (0, 8, 0)),
+    (("containerd", "", ""), (0, 8, 0)),
+    (("cri-o", "1.34.0", ""), (0, 8, 0)),
+    (("cri-o", "1.36.3", ""), (0, 11, 0)),
+    (("somebody", "9.9.9", ""), (0, 8, 0)),
+]
+
+
+def test_a_runtimes_nri_is_what_it_tells_or_what_is_known_of_it() -> None:
+    for (name, version, nri), known in SAID:
+        request = api.ConfigureRequest(runtime_name=name, runtime_version=version, NRI_version=nri)
+        assert runtimes.of(request) == (name, version, known)
+    docker = runtimes.of(api.ConfigureRequest(runtime_name="Docker", runtime_version="29.0.0"))
+    assert (docker.name, docker.habits) == ("docker", runtimes.Runtime("docker").habits)
+    assert docker.habits != runtimes.Runtime("other").habits == runtimes.Habits()
+
+
+# ---- Synchronize and Shutdown
+
+
+def state(*pods: str, containers: tuple[str, ...] = (), more: bool = False) -> api.SynchronizeRequest:
+    return api.SynchronizeRequest(
+        pods=[api.PodSandbox(id=each) for each in pods],
+        containers=[api.Container(id=each) for each in containers],
+        more=more,
+    )
+
+
+def synchronizing(seen: list[api.SynchronizeRequest], *updates: api.ContainerUpdate) -> Runtime:
+    """A runtime whose plugin notes the state of the node, and answers with updates."""
+
+    def synchronize(request: api.SynchronizeRequest, context: object) -> api.SynchronizeResponse:
+        seen.append(request)
+        return api.SynchronizeResponse(update=updates)
+
+    return Runtime(plugin(synchronize=synchronize))
+
+
+def test_parts_of_the_state_are_acknowledged_and_the_whole_is_given_to_the_plugin_once() -> None:
+    seen: list[api.SynchronizeRequest] = []
+    update = api.ContainerUpdate(container_id="c1")
+    runtime = synchronizing(seen, update)
+    for part in (
+        state("p1", "p2", containers=("c1",), more=True),
+        state(containers=("c2", "c3"), more=True),
+        state(more=True),
+    ):
+        # A Go runtime drops a plugin that does not say `more` to a part, or has updates already.
+        reply = runtime.call("Synchronize", part)
+        answer = api.SynchronizeResponse.FromString(reply.payload)
+        assert (reply.code, answer) == (Code.OK, api.SynchronizeResponse(more=True))
+        assert (seen, runtime.stub.synchronized) == ([], False)
+    last = state("p3", containers=("c4",))
+    for _ in range(2):  # a second Synchronize does not see the parts of the first
+        reply = runtime.call("Synchronize", last)
+        assert api.SynchronizeResponse.FromString(reply.payload) == api.SynchronizeResponse(update=[update])
+    assert seen == [state("p1", "p2", "p3", containers=("c1", "c2", "c3", "c4")), last]
+    assert runtime.stub.synchronized
+
+
+def test_parts_of_the_state_beyond_the_limit_are_an_error_and_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stub, "MAX_STATE", 1000)
+    seen: list[api.SynchronizeRequest] = []
+    runtime = synchronizing(seen)
+    codes = [runtime.call("Synchronize", state("x" * 400, more=True)).code for _ in range(3)]
+    assert codes == [Code.OK, Code.OK, Code.RESOURCE_EXHAUSTED]
+    assert (seen, runtime.stub.synchronized) == ([], False)
+    assert runtime.call("Synchronize", state("p1")).code == Code.OK
+    assert seen == [state("p1")]
+
+
+POD = api.PodSandbox(id="p1", name="web", labels={"app": "web"}, pid=42)
+CONTAINER = api.Container(id="c1", pod_sandbox_id="p1", args=["sh"])
+WITHOUT_CONTAINER = [method for method in HANDLERS if method.endswith("PodSandbox")]
+
+
+def request(method: str, **fields: Any) -> Message:
+    """A request of a method's own type, by default about the pod and the container."""
+    parts: dict[str, Message] = {"pod": POD} if method in WITHOUT_CONTAINER else {"pod": POD, "container": CONTAINER}
+    made: Message = getattr(api, f"{method}Request")(**(fields or parts))
+    return made
+
+
+def recorder(seen: list[tuple[str, Any, str]]) -> Runtime:
+    """A runtime whose plugin notes which handler got what, as which method."""
+
+    def noting(handler: str) -> Callable[[Any, Context], None]:
+        return lambda request, context: seen.append((handler, request, context.method))
+
+    return Runtime(plugin(**{handler: noting(handler) for handler in HANDLERS.values()}))
+
+
+def test_an_event_reaches_its_handler_the_same_way_by_a_call_of_its_own_and_as_a_state_change() -> None:
+    for method, handler in HANDLERS.items():
+        seen: list[tuple[str, Any, str]] = []
+        runtime = recorder(seen)
+        change = api.StateChangeEvent(event=NUMBERS[method], pod=POD)  # type: ignore[arg-type]
+        if method not in WITHOUT_CONTAINER:
+            change.container.CopyFrom(CONTAINER)
+        # containerd's exit notices may know a pod by its id only: what is left out the handler does not get.
+        bare = api.StateChangeEvent(event=NUMBERS[method])  # type: ignore[arg-type]
+        for reply in (
+            runtime.call(method, request(method)),
+            runtime.call("StateChange", change),
+            runtime.call("StateChange", bare),
+            Runtime().call(method, request(method)),  # no handler: UNIMPLEMENTED would mean state changes from then on
+        ):
+            assert (reply.code, reply.payload) == (Code.OK, b"")
+        assert seen == [*[(handler, request(method), method)] * 2, (handler, type(request(method))(), method)]
+
+
+def test_a_call_of_its_own_carries_what_a_state_change_has_no_place_for() -> None:
+    seen: list[tuple[str, Any, str]] = []
+    resources = [api.LinuxResources(cpu=api.LinuxCPU(cpus=cpus)) for cpus in ("0", "1")]
+    update = request("UpdatePodSandbox", pod=POD, overhead_linux_resources=resources[0], linux_resources=resources[1])
+    recorder(seen).call("UpdatePodSandbox", update)
+    assert seen == [("update_pod_sandbox", update, "UpdatePodSandbox")]
+
+
+def test_a_state_change_of_an_unknown_event_is_let_pass() -> None:
+    seen: list[tuple[str, Any, str]] = []
+    for event in (0, 15, 16, 99):
+        change = api.StateChangeEvent(event=event, pod=POD)  # type: ignore[arg-type]
+        reply = recorder(seen).call("StateChange", change)
+        assert (reply.code, reply.payload, seen) == (Code.OK, b"", [])
+
+
+def test_what_a_handler_returns_is_the_answer() -> None:
+    update = api.ContainerUpdate(container_id="c1")
+    adjust = api.ContainerAdjustment(annotations={"a": "b"})
+    responses: dict[str, Message] = {
+        "CreateContainer": api.CreateContainerResponse(adjust=adjust, update=[update]),
+        "UpdateContainer": api.UpdateContainerResponse(update=[update]),
+        "StopContainer": api.StopContainerResponse(update=[update]),
+        "ValidateContainerAdjustment": api.ValidateContainerAdjustmentResponse(reject=True, reason="not here"),
+    }
+    for method, response in responses.items():
+        handle = {HANDLERS[method]: lambda request, context, response=response: response}
+        reply = Runtime(plugin(**handle)).call(method, request(method))
+        assert (reply.code, type(response).FromString(reply.payload)) == (Code.OK, response)
+
+
+def test_an_answer_is_written_before_the_next_request_of_the_same_piece_is_looked_at() -> None:
+    written: list[bytes] = []
+    counts = []
+    sample = plugin(start_container=lambda request, context: counts.append(len(written)))
+    stub = Stub(sample, "sample", "10", written.append)
+    runtime = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
+    for _ in range(3):
+        runtime.call(PLUGIN, "StartContainer", b"")
+    stub.receive_data(runtime.data_to_send())
+    assert counts == [0, 1, 2]
+    assert [reply.stream_id for data in written for reply in runtime.receive_data(data)] == [1, 3, 5]
+
+
+# ---- updates that no event has asked for
+
+MIB = 1 << 20
+
+
+def updates(*sizes: int) -> list[api.ContainerUpdate]:
+    """Updates that are told apart by the beginnings of their ids and have about this many bytes each."""
+    return [api.ContainerUpdate(container_id=f"{n}".ljust(size, "x")) for n, size in enumerate(sizes)]
+
+
+def asked(runtime: Runtime) -> list[list[api.ContainerUpdate]]:
+    """The updates of each call that the plugin has made."""
+    assert {(each.service, each.method) for each in runtime.requests} <= {(RUNTIME, "UpdateContainers")}
+    return [list(api.UpdateContainersRequest.FromString(each.payload).update) for each in runtime.requests]
+
+
+def test_updates_that_fit_go_out_in_one_call_with_the_runtimes_request_timeout_also_in_an_event() -> None:
+    runtime = Runtime(plugin(start_container=lambda *_: runtime.stub.update_containers(iter(updates(3, 4)))))
+    runtime.configure(api.ConfigureRequest(request_timeout=3000))
+    runtime.stub.update_containers([])
+    assert runtime.call("StartContainer").code == Code.OK
+    assert asked(runtime) == [updates(3, 4)]
+    assert runtime.requests[0].timeout == 3.0
+
+
+@pytest.mark.parametrize(
+    "sizes", [[10, 4 * MIB - 200, 10], [4 * MIB - 200] * 3, [1000] * 9000, [3 * MIB, 1, 3 * MIB - 20, 1]]
+)
+def test_updates_go_out_in_as_many_calls_as_their_size_needs_in_their_order(sizes: list[int]) -> None:
+    runtime = Runtime()
+    runtime.stub.update_containers(updates(*sizes))
+    calls = asked(runtime)
+    assert [each for call in calls for each in call] == updates(*sizes)
+    assert all(calls)
+    assert 1 < len(calls) <= 2 + sum(sizes) * 2 // (3 * MIB)
+
+
+def test_the_caller_hears_what_failed_once_for_each_call() -> None:
+    heard: list[tuple[list[api.ContainerUpdate], CallError | None]] = []
+    runtime = Runtime()
+    runtime.stub.update_containers(updates(*[2 * MIB] * 4), lambda *failed_and_error: heard.append(failed_and_error))
+    runtime.stub.update_containers(updates(1))  # whose caller does not listen
+    first, second, third, fourth, unheard = runtime.requests
+    assert heard == []
+    runtime.answer(second.stream_id, api.UpdateContainersResponse(failed=updates(1, 2)).SerializeToString())
+    runtime.answer(first.stream_id)
+    runtime.answer(third.stream_id, refusal="no such container")
+    for request in (fourth, unheard):
+        runtime.answer(request.stream_id, b"\xff")
+    assert heard[:2] == [(updates(1, 2), None), ([], None)]
+    errors = [(failed, error and error.code) for failed, error in heard[2:]]
+    assert errors == [([], Code.UNKNOWN), ([], Code.INTERNAL)]
+    assert getattr(heard[2][1], "message", "") == "no such container"
+    assert runtime.call("StartContainer").code == Code.OK
+
+
+def test_one_update_that_is_too_large_for_any_call_is_the_callers_error() -> None:
+    runtime = Runtime()
+    with pytest.raises(MessageTooLarge):
+        runtime.stub.update_containers(updates(ttrpc.MAX_LENGTH))
+    assert runtime.requests == []
