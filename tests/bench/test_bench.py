@@ -47,18 +47,16 @@ def test_a_failed_event_is_no_sample(arena: Arena) -> None:
         arena.compare(ONCE, 0, [REFERENCE], START)
 
 
-def test_stand_by_is_what_it_says(arena: Arena) -> None:
-    events.launch(arena, [peer("plugin")], standby=2)
-    with impatience("two processes of the plugin stand by"):
-        while names(arena.pids[STAND_BY]).count("plugin0") != 2:
-            pass
-    assert "plugin0" not in names(arena.pids[FRESH])
-
-
-def test_every_way_is_in_the_report(monkeypatch: pytest.MonkeyPatch, arena: Arena, tmp_path: Path) -> None:
+def test_every_way_is_in_the_report_and_stand_by_is_what_it_says(
+    monkeypatch: pytest.MonkeyPatch, arena: Arena, tmp_path: Path
+) -> None:
     monkeypatch.setattr(events, "BLOCK", 2)
     monkeypatch.setattr(pods, "COUNTS", {3: 0})
     rows = list(events.measure(ONCE, arena, "one Go plugin", [peer("plugin")]))
+    with impatience("a process of the plugin stands by"):
+        while names(arena.pids[STAND_BY]).count("plugin0") != 1:
+            pass
+    assert "plugin0" not in names(arena.pids[FRESH])
     with Arena() as another:
         rows += pods.measure(ONCE, another, "one Go plugin", [peer("plugin")])
     assert {(row.group, row.way.partition(",")[0]) for row in rows} >= {
@@ -67,26 +65,21 @@ def test_every_way_is_in_the_report(monkeypatch: pytest.MonkeyPatch, arena: Aren
     report.write(tmp_path, report.machine(), rows, ["a reason"])
     assert len(json.loads((tmp_path / "report.json").read_text())["rows"]) == len(rows)
     text = (tmp_path / "report.txt").read_text()
-    assert "not measured: a reason" in text
-    assert all(row.group in text and row.case in text for row in rows)
+    assert all(part in text for row in rows for part in (row.group, row.case, "not measured: a reason"))
 
 
 def test_the_chart_shows_every_case(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    rows = [
-        Row(group, case, way, 1, Times(2, 3), Times(1, 1))
-        for group in report.DRAWN
-        for case in ("one", "two")
-        for way in (FRESH, STAND_BY)
-    ]
+    ways, cases = (FRESH, STAND_BY), ("one", "two")
+    one, two = Times(1, 1), Times(2, 3)
+    rows = [Row(group, case, way, 1, two, one) for group in report.DRAWN for case in cases for way in ways]
     report.draw(tmp_path, rows)
     chart = (tmp_path / "chart.svg").read_text()
-    assert all(chart.count(f">{text}<") == times for text, times in (("one", 3), ("two", 3), (FRESH, 1), (STAND_BY, 1)))
+    assert [chart.count(f">{text}<") for text in (*cases, *ways)] == [3, 3, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "goal", "met"),
-    [
+def test_a_goal_is_met_or_not() -> None:
+    for ours, theirs, goal, is_met in (
         (Times(4, 9), Times(10, 10), Goal(0.5, 0.9), True),
         (Times(6, 9), Times(10, 10), Goal(0.5, 0.9), False),
         (Times(4, 9), Times(10, 10), Goal(0.5, 0.8), False),
@@ -94,10 +87,9 @@ def test_the_chart_shows_every_case(tmp_path: Path) -> None:
         (Times(4, 4), Times(1, 1), Goal(5, absolute=True), True),
         (Times(6, 6), None, Goal(5, absolute=True), False),
         (Times(4, 9), Times(10, 10), None, None),
-    ],
-)
-def test_a_goal_is_met_or_not(ours: Times, theirs: Times | None, goal: Goal | None, met: bool | None) -> None:
-    assert Row("", "", "", 1, ours, theirs, goal=goal).met is met
+    ):
+        assert Row("", "", "", 1, ours, theirs, goal=goal).met is is_met, (ours, theirs, goal)
+    assert (Times.of([*range(100, 0, -1)]), Times.of([3000], 1000)) == (Times(51, 100), Times(3, 3))
 
 
 @pytest.mark.parametrize("case", instructions.CASES, ids=lambda case: case.name)
@@ -106,11 +98,6 @@ def test_the_adapter_does_what_its_instructions_are_counted_for(case: instructio
     (tmp_path / "more").mkdir()
     with pytest.raises(Unfair, match="programs"):
         instructions.play(replace(case, programs=case.programs + 1), 2, tmp_path / "more")
-
-
-def test_percentiles() -> None:
-    assert Times.of(list(range(100, 0, -1))) == Times(51, 100)
-    assert Times.of([3000], 1000) == Times(3, 3)
 
 
 def names(pid: int) -> list[str]:
