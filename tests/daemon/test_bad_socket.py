@@ -114,9 +114,7 @@ def test_what_pods_may_choose_reaches_the_plugin_as_it_is(node: Node) -> None:
     node.still_serves(daemon)
 
 
-def test_a_later_protocol_with_more_fields_in_every_message_and_an_event_and_a_method_more_is_served_as_todays(
-    node: Node,
-) -> None:
+def test_a_later_protocol_with_more_fields_events_and_methods_is_served_as_todays(node: Node) -> None:
     node.configure("good")
     answers = []
     for is_later in (False, True):

@@ -40,7 +40,7 @@ def test_the_events_that_plugins_are_configured_for_are_asked_for_where_the_runt
         (False, "cri-o", False, []),  # whoever has switched them off knows why
     ],
 )
-def test_creations_are_asked_for_where_hooks_are_ours_to_inject_and_what_a_runtime_lacks_is_logged_once(
+def test_creations_are_asked_for_where_hooks_are_ours_to_inject(
     node: Node, enabled: object, runtime: str, asked: bool, lines: list[str]
 ) -> None:
     daemon = node.spawn().handshake(node.settings(hooks={"enabled": enabled}), name=runtime)
@@ -53,9 +53,7 @@ def test_creations_are_asked_for_where_hooks_are_ours_to_inject_and_what_a_runti
 # ---- hooks
 
 
-def test_hooks_that_match_are_injected_a_change_is_in_force_for_the_very_next_container_and_bad_files_are_named(
-    node: Node,
-) -> None:
+def test_hooks_are_injected_a_change_counts_for_the_next_container_and_bad_files_are_named(node: Node) -> None:
     folder = node.hook("one", "/bin/true", "createRuntime", "poststop")
     (folder / "bad.json").write_text('{"version": "1.0.0",')
     daemon = node.launch(hooks={"directories": [str(folder)]})
@@ -100,9 +98,7 @@ def test_legacy_plugins_come_first_then_hooks_then_precreate_hooks(node: Node) -
     node.still_serves(daemon)
 
 
-def test_a_precreate_hook_that_fails_fails_the_creation_by_name_and_is_refused_where_it_is_not_enabled(
-    node: Node,
-) -> None:
+def test_a_precreate_hook_that_fails_fails_the_creation_by_name_where_it_is_enabled(node: Node) -> None:
     """On CRI-O, which announces no end of it, the plugins before get their delete behind the answer."""
     node.configure("good")
     folder = node.hook("bad", "/bin/false", "precreate")
@@ -148,9 +144,7 @@ def test_a_precreate_hook_gets_no_more_than_the_calls_time_and_sigterm_lets_it_b
 
 
 @pytest.mark.parametrize("nri", ["v0.12.1", "v0.12.0", "", "(devel)"])
-def test_updates_go_out_behind_the_answer_or_wait_for_one_where_the_call_can_deadlock_the_runtime(
-    node: Node, nri: str
-) -> None:
+def test_updates_go_out_by_themselves_or_wait_for_an_answer_that_carries_them(node: Node, nri: str) -> None:
     wish = {"updates": [{"id": "c0", "resources": {"cpu": {"cpus": "0-1"}}}]}
     node.plugin("asks", node.record("asks", json.dumps(wish)))
     node.configure("asks")

@@ -60,9 +60,7 @@ def test_when_the_runtime_goes_an_idle_daemon_ends_with_exit_code_0_though_answe
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_when_the_runtime_goes_the_chain_under_way_is_finished_and_the_delete_that_waits_for_it(
-    node: Node, gate: Gate, is_late: bool
-) -> None:
+def test_when_the_runtime_goes_what_is_under_way_is_finished(node: Node, gate: Gate, is_late: bool) -> None:
     daemon = node.launch({"onFailure": "ignore"}, by_process=True)
     if is_late:
         daemon.serves(start("ctr"), timeout=OVER)
@@ -84,9 +82,7 @@ def test_when_the_runtime_goes_the_chain_under_way_is_finished_and_the_delete_th
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_an_idle_daemon_with_exit_code_0_before_it_is_accepted_too(
-    node: Node, number: signal.Signals
-) -> None:
+def test_a_signal_ends_an_idle_daemon_and_one_that_is_not_accepted(node: Node, number: signal.Signals) -> None:
     daemon = node.launch()
     daemon.signal(number)
     assert daemon.ended() == 0

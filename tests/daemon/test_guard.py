@@ -27,9 +27,7 @@ def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def test_a_server_that_is_killed_comes_back_as_an_external_plugin_each_time_and_serves(
-    node: Node, listener: socket.socket
-) -> None:
+def test_a_killed_server_comes_back_as_an_external_plugin_each_time(node: Node, listener: socket.socket) -> None:
     daemon = launch(node)
     first = daemon.server
     daemon.serves(start("ctr"))
@@ -50,7 +48,7 @@ def test_a_server_that_is_killed_comes_back_as_an_external_plugin_each_time_and_
 
 
 @pytest.mark.parametrize("killed_at", ["pwrite", "truncate"])
-def test_a_server_that_is_killed_while_it_keeps_the_configuration_again_leaves_it_to_the_next(
+def test_a_configuration_that_is_kept_while_the_server_is_killed_is_left(
     monkeypatch: pytest.MonkeyPatch, killed_at: str
 ) -> None:
     def killed(*_: object) -> None:
@@ -67,9 +65,7 @@ def test_a_server_that_is_killed_while_it_keeps_the_configuration_again_leaves_i
     os.close(launched.pidfd)
 
 
-def test_an_adapter_whose_launched_process_is_killed_joins_again_and_so_does_its_killed_server(
-    node: Node, listener: socket.socket
-) -> None:
+def test_a_server_joins_again_whose_launched_process_is_killed(node: Node, listener: socket.socket) -> None:
     daemon = launch(node)
     server = daemon.server
     daemon.hang_up()
@@ -92,9 +88,7 @@ def test_with_the_runtime_everything_ends_and_what_is_still_owed_is_logged(node:
     assert daemon.log[-1].endswith("INFO still owed: the deletes of container default/web/ctr (ctr)")
 
 
-def test_with_the_runtime_everything_ends_where_the_launched_process_was_killed_and_the_server_has_come_back(
-    node: Node,
-) -> None:
+def test_with_the_runtime_everything_ends_that_has_come_back_after_a_kill(node: Node) -> None:
     daemon = launch(node, by_process=True)
     kill(daemon.pid)
     kill(daemon.server)

@@ -74,7 +74,7 @@ def test_events_of_runtimes_before_nri_0_12_run_the_same_plugins_and_deletes_com
 
 
 @pytest.mark.parametrize("words", [("-verbose", "-idx", "33", "-name", "mine"), ("run", "--idx=33", "--name=mine")])
-def test_started_by_hand_it_registers_as_the_flags_say_and_serves(
+def test_by_hand_it_registers_as_the_flags_say_and_serves(
     node: Node, listener: socket.socket, words: tuple[str, ...]
 ) -> None:
     is_fresh = words[0] == "run"

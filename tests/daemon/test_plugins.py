@@ -26,9 +26,7 @@ BROKEN = '{\n  "version": "0.1",\n  "plugins": [\n    {"type": "good"},\n  ]\n}\
 
 
 @pytest.mark.deadline
-def test_a_late_create_fails_by_name_before_its_deadline_its_process_may_finish_and_its_delete_comes(
-    node: Node,
-) -> None:
+def test_a_late_create_fails_by_name_its_process_may_finish_and_its_delete_comes(node: Node) -> None:
     gate = node.slow()
     node.configure("slow", "good")
     daemon = node.launch()
@@ -90,9 +88,7 @@ def test_any_time_of_a_call_is_kept_and_that_of_configure_where_it_names_none(no
 # ---- conf.json
 
 
-def test_what_is_wrong_with_a_file_fails_creates_until_there_is_a_good_version_which_stays_in_force(
-    node: Node,
-) -> None:
+def test_a_wrong_file_fails_creates_until_there_is_a_good_version_which_stays_in_force(node: Node) -> None:
     node.write_conf(BROKEN)
     daemon = node.launch()
     assert daemon.call(start("one")).message == f"{node.conf_json}:4: a trailing comma (no plugin can run)"

@@ -32,7 +32,7 @@ def daemon(node: Node, listen: Listen) -> Daemon:
 
 
 @pytest.mark.parametrize("number", [0, signal.SIGTERM, signal.SIGINT])
-def test_it_waits_for_a_runtime_that_is_not_there_yet_and_says_so_once_until_a_signal_ends_it(
+def test_it_waits_for_a_runtime_and_says_so_once_until_a_signal_ends_it(
     node: Node, listen: Listen, number: int
 ) -> None:
     daemon = node.external()
@@ -46,7 +46,7 @@ def test_it_waits_for_a_runtime_that_is_not_there_yet_and_says_so_once_until_a_s
     assert len([line for line in daemon.log if "keeps trying" in line]) == 1
 
 
-def test_it_joins_again_when_the_runtime_has_gone_and_come_back_and_the_delete_that_is_owed_comes_then(
+def test_it_joins_again_when_the_runtime_comes_back_and_still_owes_the_delete(
     node: Node, daemon: Daemon, listen: Listen
 ) -> None:
     node.configure("good")
@@ -63,7 +63,7 @@ def test_it_joins_again_when_the_runtime_has_gone_and_come_back_and_the_delete_t
     assert node.runs() == [("create", "ctr"), ("delete", "ctr")]
 
 
-def test_a_chain_under_way_is_finished_and_a_create_that_waits_is_not_started(
+def test_a_chain_under_way_is_finished_and_a_create_that_waits_does_not_run(
     node: Node, daemon: Daemon, listen: Listen
 ) -> None:
     gate = node.slow()
@@ -80,7 +80,7 @@ def test_a_chain_under_way_is_finished_and_a_create_that_waits_is_not_started(
     assert node.runs("slow") == [("create", "ctr")]
 
 
-def test_a_connection_that_breaks_the_protocol_or_is_not_read_is_given_up_and_made_anew(
+def test_a_connection_that_breaks_the_protocol_or_is_not_read_is_made_anew(
     node: Node, daemon: Daemon, listen: Listen
 ) -> None:
     daemon.send_bytes(b"\xff" * 100)

@@ -81,9 +81,7 @@ def test_the_first_event_finds_a_process_and_so_does_each_that_follows(node: Nod
     assert node.runs() == [(state, id_) for id_ in ("c1", "c2") for state in ("create", "delete")]
 
 
-def test_a_plugin_has_its_own_number_of_processes_and_none_once_conf_json_names_it_no_more(
-    node: Node, standing_by: StandingBy
-) -> None:
+def test_each_plugin_has_its_own_number_and_none_once_it_is_removed(node: Node, standing_by: StandingBy) -> None:
     plugin(node, "other", node.record("other"))
     node.configure("good", "other", "absent")
     daemon = node.launch({"standby": 3, "plugins": {"other": {"standby": 1}, "absent": {"standby": 1}}})
@@ -149,9 +147,7 @@ def test_events_that_come_before_its_end_leave_none_behind(node: Node, standing_
     assert (sorted(node.runs()), noted(node, "empty")) == ([("create", "c1"), ("create", "c2")], [])
 
 
-def test_when_the_server_is_killed_they_see_an_empty_stdin_and_make_no_create(
-    node: Node, standing_by: StandingBy
-) -> None:
+def test_when_the_server_is_killed_they_see_an_empty_stdin(node: Node, standing_by: StandingBy) -> None:
     daemon = node.launch({"standby": 3}, by_process=True)
     daemon.serves(start("c1"))
     pids = standing_by(daemon, 3)

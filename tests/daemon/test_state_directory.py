@@ -33,7 +33,7 @@ def shared(node: Node) -> None:
 
 @pytest.mark.parametrize("end", [Daemon.end, Daemon.kill])
 @pytest.mark.parametrize("event", REPEATED, ids=lambda event: type(event).__name__)
-def test_the_first_event_after_a_restart_runs_plugins_though_it_is_the_last_before(
+def test_the_first_event_after_a_restart_runs_plugins(
     event: Message, end: Callable[[Daemon], object], node: Node
 ) -> None:
     """The runtime passes no event of one adapter on to another that joins later: it is another event."""
@@ -46,7 +46,7 @@ def test_the_first_event_after_a_restart_runs_plugins_though_it_is_the_last_befo
 
 
 @pytest.mark.parametrize("end", [Daemon.end, Daemon.kill])
-def test_an_adapter_that_has_waited_runs_plugins_at_an_event_like_one_from_before_it_joined(
+def test_one_that_has_waited_runs_plugins_at_an_event_like_an_earlier_one(
     node: Node, end: Callable[[Daemon], object]
 ) -> None:
     first = node.launch()

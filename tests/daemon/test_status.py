@@ -139,9 +139,7 @@ def test_with_wait_it_ends_when_an_adapter_joins(node: Node, capfd: pytest.Captu
     assert "joined" in capfd.readouterr().out
 
 
-def test_a_broken_conf_json_is_a_fault_that_says_whether_the_last_good_version_is_in_force(
-    node: Node, asked: Ask
-) -> None:
+def test_a_broken_conf_json_is_a_fault_that_says_which_version_is_in_force(node: Node, asked: Ask) -> None:
     node.write_conf("{")
     daemon = node.launch(unheard=1)
     assert daemon.call(start("c1")).code == Code.UNKNOWN
@@ -251,9 +249,7 @@ def hostile(value: Any) -> list[Any]:
     return found
 
 
-def test_escapes_in_any_field_of_an_adapter_with_something_of_everything_are_shown_as_such(
-    node: Node, asked: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_escapes_in_any_field_are_shown_as_such(node: Node, asked: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     node.plugin("bad", 'echo \'{"error": "broken"}\'')
     hooks = {"enabled": True, "directories": [str(node.hook("all", "/bin/true", "poststop"))]}
     daemon = node.launch({"plugins": {"bad": {"standby": 1}}}, hooks=hooks, unknown=1)

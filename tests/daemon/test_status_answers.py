@@ -52,9 +52,7 @@ def wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return run
 
 
-def test_it_waits_for_an_adapter_and_then_for_its_runtime_no_longer_than_it_is_told_to(
-    wait: Any, capsys: Capture
-) -> None:
+def test_it_waits_for_an_adapter_and_its_runtime_no_longer_than_it_is_told_to(wait: Any, capsys: Capture) -> None:
     assert wait([], [CONNECTING], [CONNECTING], [CONNECTING, JOINED]) == (0, 1.5)
     assert json.loads(capsys.readouterr().out)["adapters"] == [CONNECTING, JOINED], "it is told once"
     assert wait([JOINED]) == (0, 0)
@@ -74,9 +72,7 @@ def test_the_time_is_a_number_and_watching_is_something_else(words: list[str]) -
 # ---- what it is told
 
 
-def test_what_is_no_object_is_no_answer_and_an_adapter_of_another_version_is_named(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_what_is_no_object_is_no_answer_and_another_version_is_named(tmp_path: Path, capsys: Capture) -> None:
     def answer(text: bytes) -> None:
         with listener.accept()[0] as asker:
             asker.sendall(text)
@@ -193,7 +189,7 @@ def refused(capsys: Capture, directory: Path | str, said: str, *options: str) ->
     return said in capsys.readouterr().err
 
 
-def test_where_an_adapter_cannot_be_asked_or_be_seen_is_not_where_nobody_runs(
+def test_where_nobody_can_ask_is_not_where_nobody_runs(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()

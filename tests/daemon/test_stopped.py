@@ -59,9 +59,7 @@ def stopped_while(node: Node, listener: socket.socket, *calls: Message) -> Daemo
     return daemon
 
 
-def test_creates_that_wait_in_the_connection_of_a_runtime_that_has_gone_do_not_run(
-    node: Node, listener: socket.socket
-) -> None:
+def test_creates_from_a_runtime_that_has_gone_do_not_run(node: Node, listener: socket.socket) -> None:
     daemon = stopped_while(node, listener, *(start(f"late{number}") for number in range(MANY)))
     daemon.accept(listener)
     daemon.handshake().serves(stop("c1"))

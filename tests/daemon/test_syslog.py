@@ -68,9 +68,7 @@ def test_its_lines_reach_syslog_under_its_name_and_pid(node: Node, receiver: Rec
     assert receiver.until("plugin: missing") == f"<27>{head}create of container default/web/ctr (ctr): {reply.message}"
 
 
-def test_why_it_cannot_even_start_reaches_syslog_also_if_it_is_a_bug_and_what_is_wrong_with_its_configuration(
-    node: Node, receiver: Receiver, path: Path
-) -> None:
+def test_why_it_cannot_start_and_what_is_wrong_reaches_syslog(node: Node, receiver: Receiver, path: Path) -> None:
     config = node.path / "adapter.yaml"
     config.write_text("legacy:\n  unheardOf: 1\n")
     node.spawn(patched(f"settings.DEFAULT_PATH = {str(config)!r}", to(path)), stderr="null").registration()

@@ -56,9 +56,7 @@ def test_it_is_ready_while_it_waits_for_a_runtime_and_tells_when_it_has_joined(n
         assert daemon.ended() == 0
 
 
-def test_with_a_runtime_there_it_is_ready_only_once_it_has_joined(
-    node: Node, systemd: Systemd, listener: socket.socket
-) -> None:
+def test_it_is_ready_only_once_it_has_joined(node: Node, systemd: Systemd, listener: socket.socket) -> None:
     node.external(listener=listener, environ=systemd.environ).handshake()
     assert [message[0] for message in (systemd.next(), systemd.next())] == [JOINING, "READY=1"]
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tests.e2e.build import CRICTL, BuildError, built, debian, install_packages
 from tests.e2e.runtimes import Runtime
@@ -25,22 +25,11 @@ SHOWN = 20  # findings of one run
 LIMIT = 400  # seconds for one run, which takes two to twenty
 REQUIRED = os.environ.get("REQUIRE_PEERS") == "1"
 # Mounts and processes of a run are its own, and end with it; sh is there to reap what is orphaned.
-NAMESPACES = [
-    "unshare",
-    "--mount",
-    "--pid",
-    "--fork",
-    "--kill-child",
-    "--mount-proc",
-    "sh",
-    "-c",
-    '"$@"; exit $?',
-    "sh",
-]
+OPTIONS = "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"
+NAMESPACES = ["unshare", *OPTIONS, "sh", "-c", '"$@"; exit $?', "sh"]
 
 
-@dataclass
-class Row:
+class Row(NamedTuple):
     runtime: str
     setup: str
     ran: str
@@ -49,14 +38,13 @@ class Row:
 
 
 def main() -> int:
-    impossible = obstacle()
-    if impossible:
+    if impossible := obstacle():
         print(f"no end-to-end runs here: {impossible}")
         return int(REQUIRED)
     rows = [row for runtime in chosen() for row in runs(runtime)]
     print()
     for row in rows:
-        print(f"{row.runtime:18}  {SETUPS[row.setup]!s:34}  {row.ran:69}  {row.result:7}  {row.seconds:5.1f} s")
+        print(f"{row.runtime:18}  {SETUPS[row.setup]!s:34}  {row.ran:57}  {row.result:7}  {row.seconds:5.1f} s")
     count = Counter(row.result for row in rows)
     print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
     return int(count["failed"] > 0)
@@ -72,8 +60,7 @@ def obstacle() -> str:
 
 def chosen() -> list[Runtime]:
     names = os.environ.get("E2E", "").replace(",", " ").split()
-    unknown = set(names) - {runtime.name for runtime in ALL}
-    if unknown:
+    if unknown := set(names) - {runtime.name for runtime in ALL}:
         sys.exit(f"E2E: unknown: {', '.join(sorted(unknown))}; known: {', '.join(runtime.name for runtime in ALL)}")
     return [runtime for runtime in ALL if not names or runtime.name in names]
 
@@ -90,26 +77,22 @@ def runs(runtime: Runtime) -> list[Row]:
         if runtime.can("from-1.6"):
             debian("containerd")
     except (BuildError, PeerMissing, PeerBroken) as error:
-        broken = REQUIRED or isinstance(error, PeerBroken)
-        print(f"{runtime.name}: {'FAILED' if broken else 'skipped'}: {error}")
-        return [Row(runtime.name, setup, "nothing", "failed" if broken else "skipped") for setup in setups]
+        result = "failed" if REQUIRED or isinstance(error, PeerBroken) else "skipped"
+        print(f"{runtime.name}: {result}: {error}")
+        return [Row(runtime.name, setup, "nothing", result) for setup in setups]
     return [run(runtime, setup) for setup in setups]
 
 
 def run(runtime: Runtime, setup: str) -> Row:
     started = time.monotonic()
     ran, findings = outcome(runtime, setup)
-    show(runtime, setup, findings)
-    seconds = time.monotonic() - started
-    return Row(runtime.name, setup, ran, "failed" if findings else "passed", seconds)
-
-
-def show(runtime: Runtime, setup: str, findings: list[str]) -> None:
-    print(f"{runtime.name} with {SETUPS[setup]}: {'FAILED' if findings else 'passed'}", flush=True)
+    result = "failed" if findings else "passed"
+    print(f"{runtime.name} with {SETUPS[setup]}: {result}", flush=True)
     for finding in findings[:SHOWN]:
         print(f"    {finding}")
     if findings[SHOWN:]:
         print(f"    … and {len(findings) - SHOWN} more")
+    return Row(runtime.name, setup, ran, result, time.monotonic() - started)
 
 
 def outcome(runtime: Runtime, setup: str) -> tuple[str, list[str]]:

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -50,17 +51,14 @@ class Recipe:
 def containerd(version: str) -> Recipe:
     """containerd with shim and ctr; the module's path changed with 2.0."""
     module = "github.com/containerd/containerd" + ("" if version.startswith("1.") else "/v2")
-    commands = ("containerd", "containerd-shim-runc-v2", "ctr")
-    return Recipe(
-        f"containerd-{version}", module, f"v{version}", tuple(f"cmd/{name}" for name in commands), CONTAINERD_TAGS
-    )
+    commands = ("cmd/containerd", "cmd/containerd-shim-runc-v2", "cmd/ctr")
+    return Recipe(f"containerd-{version}", module, f"v{version}", commands, CONTAINERD_TAGS)
 
 
 def crio(version: str) -> Recipe:
     """CRI-O with pinns, which pins a pod's namespaces."""
-    return Recipe(
-        f"cri-o-{version}", "github.com/cri-o/cri-o", f"v{version}", ("cmd/crio",), CRIO_TAGS, True, ("pinns",)
-    )
+    module = "github.com/cri-o/cri-o"
+    return Recipe(f"cri-o-{version}", module, f"v{version}", ("cmd/crio",), CRIO_TAGS, True, ("pinns",))
 
 
 def dockerd(version: str) -> Recipe:
@@ -73,50 +71,51 @@ CRICTL = Recipe("crictl", "sigs.k8s.io/cri-tools", "v1.36.0", ("cmd/crictl",))
 
 def built(recipe: Recipe) -> Path:
     """The folder with the recipe's binaries; builds them first when they are not there."""
-    target = recipe.cached_at()
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / f"{recipe.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once build once
-        if not target.exists():
-            print(f"building {recipe.name} …", flush=True)
-            with tempfile.TemporaryDirectory(dir=CACHE, prefix=".build-") as scratch:
-                _build(recipe, Path(scratch)).rename(target)
-    return target
+    return _made(recipe.cached_at(), recipe.name, lambda scratch: _build(recipe, scratch))
 
 
 def debian(package: str) -> Path:
     """The folder with the programs of a package of Debian, which is not installed."""
-    target = CACHE / f"{package}-debian"
-    if not target.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE, prefix=".build-") as scratch:
-            _run("apt-get", "-qq", "update")
-            _run("apt-get", "-qq", "download", package, cwd=Path(scratch))
-            _run("dpkg-deb", "-x", *map(str, Path(scratch).glob("*.deb")), f"{scratch}/all")
-            Path(f"{scratch}/all/usr/bin").rename(target)
+
+    def unpack(scratch: Path) -> Path:
+        _run("apt-get", "-qq", "update")
+        _run("apt-get", "-qq", "download", package, cwd=scratch)
+        _run("dpkg-deb", "-x", *map(str, scratch.glob("*.deb")), f"{scratch}/all")
+        return scratch / "all/usr/bin"
+
+    return _made(CACHE / f"{package}-debian", package, unpack)
+
+
+def _made(target: Path, name: str, make: Callable[[Path], Path]) -> Path:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once build once
+        if not target.exists():
+            print(f"building {name} …", flush=True)
+            with tempfile.TemporaryDirectory(dir=CACHE, prefix=".build-") as scratch:
+                make(Path(scratch)).rename(target)
     return target
 
 
 def _build(recipe: Recipe, scratch: Path) -> Path:
-    """Builds through a helper module: `go install` refuses modules with replace or exclude lines.
+    """Builds through a module that requires it: `go install` refuses modules with replace or exclude lines.
 
-    The helper starts with the module's own go.sum: the checksum database does not know all that CRI-O is made of.
+    That starts with the module's own go.sum: the checksum database does not know all that CRI-O is made of.
     """
-    binaries = scratch / "bin"
+    binaries, requiring = scratch / "bin", scratch / "requiring"
     binaries.mkdir()
-    helper = scratch / "helper"
-    helper.mkdir()
+    requiring.mkdir()
     go = find_go()
     environment = os.environ | {"CGO_ENABLED": str(int(recipe.cgo)), "GOFLAGS": "-mod=mod", "GOWORK": "off"}
 
     def run(*command: str) -> str:
-        return _run("nice", *command, cwd=helper, env=environment)
+        return _run("nice", *command, cwd=requiring, env=environment)
 
-    run(go, "mod", "init", "helper")
+    run(go, "mod", "init", "requiring")
     origin = f"{recipe.module}@{recipe.version}"
     run(go, "mod", "edit", f"-require={origin}")
     source = Path(json.loads(run(go, "mod", "download", "-json", origin))["Dir"])
-    (helper / "go.sum").write_bytes((source / "go.sum").read_bytes())
+    (requiring / "go.sum").write_bytes((source / "go.sum").read_bytes())
     packages = [f"{recipe.module}/{command}" for command in recipe.commands]
     run(go, "build", "-trimpath", "-tags", recipe.tags, "-ldflags", "-s -w", "-o", f"{binaries}/", *packages)
     for folder in recipe.c_folders:
@@ -139,7 +138,7 @@ PACKAGES_OF_CRIO = {
 
 
 def install_packages(wanted: dict[str, str]) -> None:
-    missing = [package for probe, package in wanted.items() if not _is_there(probe)]
+    missing = [package for probe, package in wanted.items() if not (shutil.which(probe) or Path(probe).is_file())]
     if not missing:
         return
     if not shutil.which("apt-get"):
@@ -149,10 +148,6 @@ def install_packages(wanted: dict[str, str]) -> None:
     apt = ("apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300")
     _run(*apt, "update", env=environment)
     _run(*apt, "install", "-y", "--no-install-recommends", *missing, env=environment)
-
-
-def _is_there(probe: str) -> bool:
-    return Path(probe).exists() if probe.startswith("/") else shutil.which(probe) is not None
 
 
 def _run(*command: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from difflib import unified_diff
 from logging.handlers import SysLogHandler
 from pathlib import Path
 from typing import Any
@@ -46,10 +47,6 @@ class Call:
         request = json.loads(text)
         kind = "sandbox" if request["id"] == request["sandboxID"] else "container"
         return cls((request["state"], kind), request, str(path), **more)
-
-    @classmethod
-    def witnessed(cls, record: Json) -> Call:
-        return cls.of(record.pop("request"), **record)
 
 
 @dataclass
@@ -94,8 +91,9 @@ class Evidence:
 
 
 def judge(evidence: Evidence) -> list[str]:
-    checks = (registered, exactly_once, by_the_right_caller, right_pids, like_oracle, left_nothing)
-    return [finding for check in checks for finding in check(evidence)]
+    checks = (registered, exactly_once, by_the_right_caller, right_pids, like_oracle)
+    found = [finding for check in checks for finding in check(evidence)]
+    return [*found, *(f"left behind: {line}" for line in evidence.leftovers)]
 
 
 def registered(evidence: Evidence) -> Iterator[str]:
@@ -166,9 +164,7 @@ def like_oracle(evidence: Evidence) -> Iterator[str]:
             call = evidence.first(plugin, key)
             if call:
                 expected = without_upstreams_inventions(json.loads(request), case)
-                yield from (
-                    f"{plugin}, {' '.join(key)}, oracle: {found}" for found in differences(expected, call.request)
-                )
+                yield from differences(f"{plugin}, {' '.join(key)}", expected, call.request)
 
 
 def oracle_case(evidence: Evidence, key: Key) -> Case:
@@ -191,25 +187,9 @@ def without_upstreams_inventions(request: Json, case: Case) -> Json:
     return request | {"spec": request["spec"] | {"resources": resources}}
 
 
-def left_nothing(evidence: Evidence) -> Iterator[str]:
-    for line in evidence.leftovers:
-        yield f"left behind: {line}"
-
-
-def differences(expected: Any, got: Any, where: str = "request") -> Iterator[str]:
-    """Where two JSON values differ, the order of their keys included."""
-    if isinstance(expected, dict) and isinstance(got, dict):
-        for key in expected.keys() - got.keys():
-            yield f"{where} lacks {key}"
-        for key in got.keys() - expected.keys():
-            yield f"{where} has {key} too"
-        common = [key for key in expected if key in got]
-        if common != [key for key in got if key in expected]:
-            yield f"{where} has its keys in another order: {', '.join(got)}"
-        for key in common:
-            yield from differences(expected[key], got[key], f"{where}.{key}")
-    elif isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
-        for index, pair in enumerate(zip(expected, got, strict=True)):
-            yield from differences(*pair, f"{where}[{index}]")
-    elif expected != got or type(expected) is not type(got):
-        yield f"{where} is {json.dumps(got)}, not {json.dumps(expected)}"
+def differences(what: str, expected: Json, got: Json) -> Iterator[str]:
+    """Yields the lines in which two JSON values differ, the order of their keys included."""
+    before, after = (json.dumps(value, indent=1).splitlines() for value in (expected, got))
+    for line in unified_diff(before, after, lineterm="", n=0):
+        if not line.startswith(("---", "+++", "@@")):
+            yield f"{what}: expected is {line[1:].strip()}" if line[0] == "-" else f"{what}: got is {line[1:].strip()}"

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.e2e.beside import Launched
 from tests.e2e.pod import CONTAINER, STATE, UNHURRIED, Cri, until
-from tests.e2e.rejoining import Calls, Pods, burst, finish, has_run
+from tests.e2e.pods import Calls, Pods, burst, finish, has_run
 from tests.e2e.runtimes import Runtime
 
 PODS = 20

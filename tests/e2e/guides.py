@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -15,8 +14,8 @@ from pathlib import Path
 
 from tests.e2e import build, hooks
 from tests.e2e.checks import Json
-from tests.e2e.pod import STATE, HarnessError, until
-from tests.e2e.rejoining import Calls, Pods, has_run
+from tests.e2e.pod import STATE, command, until
+from tests.e2e.pods import Calls, Pods, has_run
 from tests.e2e.runtimes import PATH, Containerd, Runtime
 from tests.peers.build import peer
 from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS
@@ -47,40 +46,27 @@ class Node:
     def __init__(self, runtime: Runtime, has: Callable[[str], bool], calls: Calls) -> None:
         self.runtime = runtime
         self.calls = calls
+        self.pods = Pods(runtime.cri())
         self._has = has
-        self._pods: Pods | None = None
         install(INSTALLED)
         COMMAND.symlink_to(INSTALLED / "bin/v010-adapter")
         if isinstance(runtime, Containerd):
             CONFIG.parent.mkdir(exist_ok=True)
             runtime.config = CONFIG
 
-    @property
-    def pods(self) -> Pods:
-        if self._pods is None:
-            raise HarnessError("no runtime was started")
-        return self._pods
-
-    def start(self) -> None:
-        cri = self.runtime.start()
-        self._pods = self._pods or Pods(cri)
-
-    def restart(self) -> None:
-        self.runtime.stop()
-        self.start()
-
     def follow(self, guide: str, *sections: str) -> None:
         """Runs the commands of some sections of a guide. Raises HarnessError for one that fails."""
         for step in steps(GUIDES[guide].read_text(), *sections):
             logged = re.fullmatch(r"journalctl -t v010-adapter \| grep '(.*)'", step)
             if step in ("systemctl restart containerd", "systemctl restart crio"):
-                self.restart()
+                self.runtime.stop()
+                self.runtime.start()
             elif logged:
                 if "hooks for container" in step:  # of one that starts now
                     self.pods.start("after")
                 until(partial(self._has, logged[1]), step)
             else:
-                _shell(step)
+                command("env", "-i", f"PATH={PATH}", "sh", "-ec", step)
 
     def end(self) -> None:
         for name in list(self.pods.running):
@@ -118,26 +104,17 @@ def section_of(page: str, title: str) -> str:
     return page[page.index(f"\n## {title}\n") + 1 :].split("\n## ", maxsplit=1)[0]
 
 
-def steps(page: str, *sections: str) -> list[str]:
-    """The commands of some sections of a page that are for root on a node."""
-    found = []
+def steps(page: str, *sections: str) -> Iterator[str]:
+    """Yields the commands of some sections of a page that are for root on a node."""
     for section in sections:
-        lines = "".join(CONSOLE.findall(section_of(page, section))).splitlines()
-        wanted = [line for line in lines if not any(text in line for text in ELSEWHERE)]
-        found += [line.removeprefix("# ").partition("  #")[0].strip() for line in wanted]
-    return found
-
-
-def _shell(step: str) -> None:
-    shell = ["sh", "-ec", step]
-    done = subprocess.run(shell, capture_output=True, text=True, env={"PATH": PATH}, timeout=90, check=False)
-    if done.returncode:
-        raise HarnessError(f"{step}: exit code {done.returncode}: {done.stdout}{done.stderr}")
+        for line in "".join(CONSOLE.findall(section_of(page, section))).splitlines():
+            if not any(text in line for text in ELSEWHERE):
+                yield line.removeprefix("# ").partition("  #")[0].strip()
 
 
 def _installing(node: Node) -> Iterator[str]:
     """The adapter comes, is exchanged for a newer one, and goes, while a pod runs."""
-    node.start()
+    node.runtime.start()
     node.pods.start("before")
     node.follow("installing", "Let the runtime launch it", "Verify it")
     node.pods.start("after")
@@ -161,7 +138,7 @@ def _from_adapter(node: Node) -> Iterator[str]:
     """Upstream's adapter, launched by the runtime, is exchanged while a pod runs."""
     configuration: Json = {"config": "/etc/nri/conf.json", "path": f"/opt/nri/bin:{PATH}"}
     settings = _link("00-v010-adapter", peer("reference"), configuration)
-    node.start()
+    node.runtime.start()
     text = settings.read_text()
     settings.unlink()  # before our adapter takes it for its own
     node.pods.start("before")
@@ -179,7 +156,7 @@ def _from_injector(node: Node) -> Iterator[str]:
     hooks.prepare()
     hooks.write("all")
     _link("10-hook-injector", peer("hookplugin", PODMANS_HOOKS), {"directories": [str(hooks.HOOKS)]})
-    node.start()
+    node.runtime.start()
     node.pods.start("before")
     node.follow("from-injector", "Exchange it", "Roll back")
     node.pods.start("back")
@@ -207,43 +184,45 @@ def _link(name: str, plugin: Path, settings: Json) -> Path:
 
 def _from_1_6(node: Node) -> Iterator[str]:
     """containerd 1.6, which runs the plugins itself, is exchanged while a pod runs, and comes back."""
-    new = node.runtime
-    old = Containerd(build.containerd("1.6.20"))
+    new, old = node.runtime, Containerd(build.containerd("1.6.20"))
     old.config, old.binaries = CONFIG, build.debian("containerd")
     _configure(old, "1", "")
-    tables = TOML.findall(GUIDES["from-1.6"].read_text())
-    _configure(new, "1" if new.name.startswith("containerd-1.") else "2", tables[0 if "-1." in new.name else 1])
+    of_1, of_2 = TOML.findall(GUIDES["from-1.6"].read_text())[:2]
+    _configure(new, *(("1", of_1) if "-1." in new.name else ("2", of_2)))
     node.runtime = old
-    node.start()
+    node.runtime.start()
     node.pods.start("before")
     node.follow("from-1.6", "Before the upgrade")
     old.stop()
     node.runtime = new
-    node.start()
+    node.runtime.start()
     node.follow("from-1.6", "The upgrade", "Verify it")
     node.pods.start("after")
     yield from node.judge()
-    if new.serves_sandboxes_itself(CONF):
-        yield from _with_a_list_of_its_own(node)
+    if new.serves_sandboxes_itself(CONF):  # containerd 2.x: with a list of its own, the adapter serves pods, too
+        node.follow("from-1.6", "Pods on containerd 2.x")
+        node.pods.start("whole")
+        yield from node.judge()
+        for call in node.calls()["witness"]:
+            if call.by_runtime and call.request["sandboxID"] == node.pods.ids["whole"][0]:
+                yield "containerd has run plugins in a list that it should not know"
+        Path("/etc/nri/legacy/conf.json").rename(CONF)
     node.follow("from-1.6", "Roll back")
     new.stop()
     node.runtime = old
-    node.start()
+    node.runtime.start()
     node.pods.start("back")
     yield from node.judge()
     old.stop()
     new.start()
 
 
-def _with_a_list_of_its_own(node: Node) -> Iterator[str]:
-    """containerd 2.x leaves pods to the adapter."""
-    node.follow("from-1.6", "Pods on containerd 2.x")
-    node.pods.start("whole")
-    yield from node.judge()
-    by_runtime = [call for call in node.calls()["witness"] if call.by_runtime]
-    if any(call.request["sandboxID"] == node.pods.ids["whole"][0] for call in by_runtime):
-        yield "containerd has run plugins in a list that it should not know"
-    Path("/etc/nri/legacy/conf.json").rename(CONF)
+def _configure(runtime: Runtime, major: str, section: str) -> None:
+    """Gives a runtime the configuration of all runs, with a guide's section about NRI in the place of its own."""
+    text = (Path(__file__).parent / f"containerd-{major}.x.toml").read_text()
+    file = STATE / f"{runtime.name}.toml"
+    file.write_text(text[: text.index(NRI)] + section[section.index("[") :] if section else text[: text.index(NRI)])
+    runtime.template = str(file)
 
 
 def _from_cri_o(node: Node) -> Iterator[str]:
@@ -256,7 +235,7 @@ def _from_cri_o(node: Node) -> Iterator[str]:
     node.runtime.template, node.runtime.drop_ins = str(file), "/etc/crio/crio.conf.d"
     PLUGINS.mkdir(parents=True)
     (PLUGINS / "00-v010-adapter").symlink_to(INSTALLED / "bin/v010-adapter")
-    node.start()
+    node.runtime.start()
     node.pods.start("before")
     section = section_of(GUIDES["from-cri-o"].read_text(), "On a node with CRI-O")
     for language, path in (("toml", "/etc/crio/crio.conf.d/10-hooks.conf"), ("yaml", "/etc/nri/v010-adapter.yaml")):
@@ -265,14 +244,6 @@ def _from_cri_o(node: Node) -> Iterator[str]:
     node.follow("from-cri-o", "On a node with CRI-O", "Back to CRI-O's own hooks")
     node.pods.start("back")
     yield from _hooks_of(node)
-
-
-def _configure(runtime: Runtime, major: str, section: str) -> None:
-    """Gives a runtime the configuration of all runs, with a guide's section about NRI in the place of its own."""
-    text = (Path(__file__).parent / f"containerd-{major}.x.toml").read_text()
-    file = STATE / f"{runtime.name}.toml"
-    file.write_text(text[: text.index(NRI)] + section[section.index("[") :] if section else text[: text.index(NRI)])
-    runtime.template = str(file)
 
 
 PLAYS = {

@@ -13,7 +13,6 @@ from io import BytesIO
 from pathlib import Path
 from platform import machine
 
-BUSYBOX = Path("/bin/busybox")
 COMMANDS = ("cat", "cut", "echo", "env", "grep", "head", "ls", "sh", "sleep", "touch", "true")
 SLEEP = ["/bin/sleep", "1000000"]
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -41,10 +40,9 @@ def _layer(files: dict[str, str]) -> bytes:
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for directory in ("bin", "etc", "proc", "sys", "dev"):
             _add(tar, directory, type_=tarfile.DIRTYPE)
-        _add(tar, "bin/busybox", BUSYBOX.read_bytes())
         for command in COMMANDS:
             _add(tar, f"bin/{command}", type_=tarfile.SYMTYPE, link="busybox")
-        for file, path in files.items():
+        for file, path in {"bin/busybox": "/bin/busybox", **files}.items():
             _add(tar, file.lstrip("/"), Path(path).read_bytes())
     return buffer.getvalue()
 

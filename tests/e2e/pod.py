@@ -80,15 +80,15 @@ class Cri:
             return False
         return any(c["type"] == "RuntimeReady" and c["status"] for c in conditions)
 
-    def live_and_die(self, stopped: Callable[[], bool]) -> Pod:
-        """A whole life; `stopped` tells when the container's end has been announced to NRI plugins."""
+    def live_and_die(self, is_stopped: Callable[[], bool]) -> Pod:
+        """A whole life; `is_stopped` tells when the container's end has been announced to NRI plugins."""
         pod = self.run_pod()
         container = self.create(pod)
         self("start", container)
         life = Pod(pod.id, self.pid("inspectp", pod.id), container, self.pid("inspect", container))
         self("update", "--memory", str(32 << 20), "--cpu-share", "300", container)
         self("stop", "--timeout", "0", container)
-        until(stopped, "the container's StopContainer event")
+        until(is_stopped, "the container's StopContainer event")
         self("rm", container)
         self.end_pod(pod.id)
         return life

@@ -16,7 +16,7 @@ OLDEST, NEWEST = "containerd-1.7.35", "containerd-2.4.2"
 ONLY = {
     # NRI's default validator can be configured.
     "required": ("containerd-2.2.1", "containerd-2.3.4", NEWEST, "cri-o-1.36.3"),
-    **dict.fromkeys(("rejoining", "guarded", "from-adapter", "from-1.6"), (OLDEST, NEWEST)),
+    **dict.fromkeys(("guarded", "from-adapter", "from-1.6"), (OLDEST, NEWEST)),
     **dict.fromkeys(("installing", "from-injector"), (NEWEST,)),
     "from-cri-o": ("cri-o-1.34.0",),
     "docker": (),
@@ -76,12 +76,15 @@ class Runtime:
         )
         self.prepare()
         self.spawn()
-        cri = Cri(build.CRICTL.cached_at() / "crictl", STATE / "cri.sock", STATE)
+        cri = self.cri()
         until(lambda: self.died() or cri.answers(), f"{self.name} to be ready")
         if self.died():
             raise HarnessError(f"{self.name} ended at its start")
         self.finish()
         return cri
+
+    def cri(self) -> Cri:
+        return Cri(build.CRICTL.cached_at() / "crictl", STATE / "cri.sock", STATE)
 
     def write_images(self) -> None:
         for name, file in IMAGES.items():

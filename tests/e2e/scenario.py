@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e import adjusting, build, conformance, docker, guarded, guides, hooks, rejoining, required
+from tests.e2e import adjusting, build, conformance, docker, guarded, guides, hooks, required
 from tests.e2e.beside import Beside, Launched
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
@@ -39,7 +39,6 @@ SETUPS = {
     "hooks": hooks.HOOKS,
     "adjusting": adjusting.PROGRAM.relative_to(REPOSITORY),
     "required": Path("required_plugins"),
-    "rejoining": Path("/etc/nri/rejoining/conf.json"),
     "guarded": Path("/etc/nri/guarded/conf.json"),
     "conformance": conformance.PROGRAM.relative_to(REPOSITORY),
     "docker": docker.PROGRAM.relative_to(REPOSITORY),
@@ -47,8 +46,8 @@ SETUPS = {
 }
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or no
 legacy plugins, but hooks; or a plugin and a hook that adjust containers; or none, but a runtime that requires the
-adapter. Or legacy plugins, while the adapter, beside the runtime or launched by it, and the runtime are killed and come
-back. Or what a migration guide starts from.
+adapter. Or legacy plugins, while the adapter, which the runtime has launched, and the runtime are killed and come back.
+Or what a migration guide starts from.
 """
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
@@ -219,14 +218,6 @@ RUNS = {
         beside(conformance.SETTINGS, conformance.play, is_started=False),
         lambda _: (conformance.REFUSED,),
     ),
-    "rejoining": Run(
-        "pods while the adapter and the runtime are killed",
-        lambda _: install_legacy(SETUPS["rejoining"]),
-        beside(
-            f"legacy: {{config: {SETUPS['rejoining']}}}\n",
-            lambda cri, adapter, runtime: rejoining.play(cri, adapter, runtime, calls),
-        ),
-    ),
     "guarded": Run(
         f"{guarded.PODS} pods while the launched adapter is killed",
         lambda _: install_legacy(SETUPS["guarded"], ("sleeper", guarded.SLEEPER)),
@@ -296,10 +287,10 @@ def happened(event: str) -> bool:
 
 
 def calls() -> dict[str, list[Call]]:
-    witnessed = CALLS.read_text().splitlines() if CALLS.exists() else []
+    witnessed = map(json.loads, CALLS.read_text().splitlines() if CALLS.exists() else [])
     return {
         "dump": [Call.of(path.read_text(), path) for path in sorted(DUMPS.glob("*.json"))],
-        "witness": [Call.witnessed(json.loads(line)) for line in witnessed],
+        "witness": [Call.of(call.pop("request"), **call) for call in witnessed],
     }
 
 

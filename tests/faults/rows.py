@@ -6,7 +6,6 @@ import os
 import random
 import select
 import signal
-import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,10 +14,6 @@ from functools import partial
 from tests.e2e.pod import HarnessError as Finding
 
 from .node import STEPS, Life, Node, balance
-
-EVENTS = 300
-"""Those of the row of the full disk."""
-
 
 FAULTS = {
     "error": "plugin: legacy-fp: as told",
@@ -206,36 +201,6 @@ def kill_loop(node: Node, kills: int, seed: int) -> str:
     return f"{traffic.events} events, {ends(node, *traffic.lives, kills=kills)}"
 
 
-def disk_full(node: Node) -> str:
-    """Another file system comes in the place of the state directory, and is full."""
-    if os.geteuid():
-        return "skipped: only root can mount a small disk"
-    state, traffic, last = node.directory / "state", Traffic(node, random.Random(0)), Life.make("last")  # noqa: S311
-    while traffic.events < EVENTS // 10:
-        traffic.step()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=700", "faults", state], check=True)
-    try:
-        traffic.step()
-        with suppress(OSError), (state / "filler").open("wb", buffering=0) as filler:
-            while filler.write(bytes(4096)):
-                pass
-        while traffic.events < EVENTS:
-            traffic.step()
-        (state / "filler").unlink()
-        node.plays(last, *STEPS[:2])
-        notes = node.notes()
-        created = {request.removeprefix("create:") for request in notes if request.startswith("create:")}
-        if node.owed() != (owed := {id_ for id_ in created if not notes[f"delete:{id_}"]}):
-            raise Finding(f"the journal has {node.owed()}, owed are {owed}")
-        node.kill()
-        node.rejoins()
-        traffic.finish()
-        node.plays(last, *STEPS[2:])
-        return ends(node, last, *traffic.lives)
-    finally:
-        subprocess.run(["umount", "--lazy", state], check=True)
-
-
 ADAPTER_FAULTS: dict[str, Callable[[Node], str]] = {
     "SIGKILL between create and delete": kill_between,
     "SIGKILL during a create": partial(kill_during, state="create"),
@@ -244,5 +209,4 @@ ADAPTER_FAULTS: dict[str, Callable[[Node], str]] = {
     "runtime killed during a create": partial(new_runtime_during, state="create"),
     "runtime killed during a delete": partial(new_runtime_during, state="delete"),
     "SIGTERM during a create, another waits": handover,
-    "state: disk full": disk_full,
 }

@@ -1,4 +1,4 @@
-"""Pods live while the adapter and the runtime are killed and come back: each create has its one delete."""
+"""Pods that live while the adapter and the runtime are killed and come back: each create has its one delete."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.e2e.beside import Beside
 from tests.e2e.checks import Call
 from tests.e2e.pod import Cri, until
-from tests.e2e.runtimes import Runtime
 
 Calls = Callable[[], dict[str, list[Call]]]  # returns the runs of each legacy plugin so far
-UNSEEN = "unseen"  # the pod that starts while the adapter is missing
-BURST = [f"burst{number}" for number in range(6)]
-"""The pods that start while the adapter is killed: its plugins may miss their creates."""
 
 
 class Pods:
@@ -37,32 +32,6 @@ class Pods:
         self._cri("stop", "--timeout", str(grace), container)
         self._cri("rm", container)
         self._cri.end_pod(pod)
-
-
-def play(cri: Cri, adapter: Beside, runtime: Runtime, calls: Calls) -> Iterator[str]:
-    pods = Pods(cri)
-    for name in ("ends unseen", "ends after the runtime", "ends after both", "ends last"):
-        pods.start(name.replace(" ", "-"))
-    adapter.kill()
-    pods.end("ends-unseen")
-    pods.start(UNSEEN)
-    adapter.start()
-    until(lambda: has_run(calls, "delete", pods.ids["ends-unseen"]), "the deletes of a pod that has ended unseen")
-    runtime.kill()
-    runtime.start()
-    adapter.wait_until_registered(2)
-    pods.end("ends-after-the-runtime")
-    pods.start("starts-after-the-runtime")
-    adapter.kill()
-    runtime.kill()
-    runtime.start()
-    adapter.start()
-    pods.end("ends-after-both")
-    burst(pods, BURST, calls, adapter.kill)
-    adapter.start()
-    for name in list(pods.running):
-        pods.end(name)
-    yield from finish(calls, pods, BURST)
 
 
 def burst(pods: Pods, names: Sequence[str], calls: Calls, kill: Callable[[], None]) -> None:
@@ -88,9 +57,8 @@ def finish(calls: Calls, pods: Pods, burst: Sequence[str]) -> Iterator[str]:
     for plugin, of_plugin in calls().items():
         count = Counter((call.request["id"], call.key[0]) for call in of_plugin)
         for name, ids in pods.ids.items():
-            right = {(0, 0)} if name == UNSEEN else {(1, 1)}
-            if name in burst:  # a plugin that was started and not fed when the adapter was killed gets a delete, too
-                right |= {(0, 0), (0, 1)}
+            # A plugin that was started and not fed when the adapter was killed gets a delete, too.
+            right = {(1, 1), (0, 0), (0, 1)} if name in burst else {(1, 1)}
             for kind, id_ in zip(("pod", "container"), ids, strict=True):
                 times = count[id_, "create"], count[id_, "delete"]
                 if times not in right:
