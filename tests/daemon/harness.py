@@ -20,15 +20,8 @@ from adapter.nri import api
 
 from .process import COMMAND, SAFETY, Daemon, spawn, trunk_of_a_process
 
-POD = api.PodSandbox(
-    id="pod-1",
-    name="web",
-    uid="u",
-    namespace="default",
-    labels={"app": "web"},
-    pid=4242,
-    linux=api.LinuxPodSandbox(cgroups_path="/pods/pod-1"),
-)
+POD = api.PodSandbox(id="pod-1", name="web", uid="u", namespace="default", labels={"app": "web"}, pid=4242)
+POD.linux.cgroups_path = "/pods/pod-1"
 
 
 def container(id_: str, annotations: Mapping[str, str] | None = None, pod: api.PodSandbox = POD) -> api.Container:
@@ -65,14 +58,8 @@ def launched(name: str = "v010-adapter", idx: str = "00", fd: str = "3") -> dict
 
 def patched(*statements: str) -> list[str]:
     """The command with something of it changed beforehand: what no argument of the command can change."""
-    code = [
-        "import functools, sys",
-        "from adapter import settings",
-        "from adapter.cli import command_line",
-        "from adapter.daemon import daemon",
-        "from adapter.monitoring import logs",
-        *statements,
-    ]
+    modules = "from adapter import settings; from adapter.cli import command_line; from adapter.daemon import daemon"
+    code = ("import functools, sys", modules, "from adapter.monitoring import logs", *statements)
     return [sys.executable, "-c", "\n".join([*code, "sys.exit(command_line.main([]))"])]
 
 
@@ -253,7 +240,7 @@ class Node:
         usual: list[str | Path] = [] if "-config" in arguments else ["-config", self.file()]
         usual += [] if "-socket" in arguments or "run" in arguments else ["-socket", self.path / "nri.sock"]
         given = {"PATH": os.defpath, **self.state(), **(environ or {})}
-        daemon = spawn([COMMAND, *arguments, *usual], given, {}, None, "pipe", fresh=fresh)
+        daemon = spawn([COMMAND, *arguments, *usual], given, {}, fresh=fresh)
         self.daemons.append(daemon)
         if listener is not None:
             daemon.accept(listener)

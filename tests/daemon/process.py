@@ -45,22 +45,20 @@ class Daemon:
     ) -> None:
         """`trunk` is None as long as an external plugin has not connected; `stderr` the reading end of a pipe or -1."""
         self.pid = pid
-        self.runtime: subprocess.Popen[bytes] | None = None
-        """The process that passes for the runtime, where that is not this one."""
-        self._reap = reap
-        self._is_guarded = is_guarded
-        self.guard = 0
-        """The pid of the guard, after the registration of an adapter that was launched."""
+        self.trunk = trunk
+        self.connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
+        self.runtime: subprocess.Popen[bytes] | None = None  # the process that passes for the runtime, if not this one
+        self.guard = 0  # the guard's pid, after the registration of an adapter that was launched
         self.exit_code: int | None = None
         self.log: list[str] = []  # the lines it has written to stderr so far
         self.calls: list[Request] = []  # what it has asked of the runtime so far
         self.replies: dict[int, Reply] = {}  # what it has answered so far
+        self.configured = api.ConfigureResponse()  # what it has answered to Configure
+        self._reap = reap
+        self._is_guarded = is_guarded
         self._pidfd = os.pidfd_open(pid)
         self._stderr = stderr
         self._rest = b""
-        self.trunk = trunk
-        self.connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
-        self.configured = api.ConfigureResponse()  # what it has answered to Configure
 
     # ---- waiting
 
@@ -72,19 +70,16 @@ class Daemon:
                 fds.append(self._pidfd)
             ready = select.select(fds, [], [], SAFETY)[0] if fds else []
             assert ready, f"never came: {what}; the log:\n" + "\n".join(self.log)
-            self._serve(ready)
+            # What a process has said before its end is read before its end is seen.
+            if self._stderr in ready:
+                self._read_log()
+            elif self._trunk_fd() in ready:
+                self._read_trunk()
+            else:
+                self.exit_code = self._reap(self.pid)
 
     def _trunk_fd(self) -> int:
         return -1 if self.trunk is None else self.trunk.fileno()
-
-    def _serve(self, ready: Sequence[int]) -> None:
-        # What a process has said before its end is read before its end is seen.
-        if self._stderr in ready:
-            self._read_log()
-        elif self.trunk is not None and self.trunk.fileno() in ready:
-            self._read_trunk()
-        elif self._pidfd in ready and self.exit_code is None:
-            self.exit_code = self._reap(self.pid)
 
     def _read_log(self) -> None:
         chunk = os.read(self._stderr, 1 << 16)
@@ -96,10 +91,9 @@ class Daemon:
 
     def _read_trunk(self) -> None:
         assert self.trunk is not None
-        try:
+        data = b""
+        with contextlib.suppress(ConnectionResetError):  # it went with bytes of ours unread
             data = self.trunk.recv(1 << 16)
-        except ConnectionResetError:  # it went with bytes of ours unread
-            data = b""
         for event in self.connection.receive_data(data):
             if isinstance(event, Request):
                 self.calls.append(event)
@@ -133,6 +127,11 @@ class Daemon:
 
     # ---- the runtime's part
 
+    def send_bytes(self, data: bytes) -> None:
+        """Writes bytes to the trunk, whatever they are."""
+        assert self.trunk is not None
+        self.trunk.sendall(data)
+
     def send(self, call: str | Message, timeout: float = SAFETY, service: str = PLUGIN) -> int:
         """Calls the plugin: with a request, or a method's name and nothing. Returns the stream id of the call."""
         (stream_id,) = self.send_together(call, timeout=timeout, service=service)
@@ -147,7 +146,7 @@ class Daemon:
             )
             payload = b"" if isinstance(call, str) else call.SerializeToString()
             ids.append(self.connection.call(service, method, payload, timeout))
-        self.flush()
+        self.send_bytes(self.connection.data_to_send())
         return ids
 
     def send_envelope(self, envelope: bytes) -> int:
@@ -174,9 +173,9 @@ class Daemon:
             reply = self.call(call, timeout)
             assert reply[1:3] == (Code.OK, ""), f"{call}: {reply}"
 
-    def created(self, request: Message, timeout: float = SAFETY) -> api.ContainerAdjustment:
+    def created(self, request: Message) -> api.ContainerAdjustment:
         """Plays a creation, which succeeds; returns what is adjusted."""
-        reply = self.call(request, timeout)
+        reply = self.call(request)
         assert reply.code == Code.OK, reply.message
         return api.CreateContainerResponse.FromString(reply.payload).adjust
 
@@ -191,15 +190,7 @@ class Daemon:
             self.connection.fail(request.stream_id, code, text)
         else:
             self.connection.respond(request.stream_id, b"")
-        self.flush()
-
-    def flush(self) -> None:
         self.send_bytes(self.connection.data_to_send())
-
-    def send_bytes(self, data: bytes) -> None:
-        """Writes bytes to the trunk, whatever they are."""
-        assert self.trunk is not None
-        self.trunk.sendall(data)
 
     def registration(self) -> api.RegisterPluginRequest:
         """Waits for the registration and accepts it."""
@@ -214,15 +205,9 @@ class Daemon:
         self, config: str = "", name: str = "test", version: str = "v1.0.0", nri: str = "v0.12.5", timeout: int = 60_000
     ) -> None:
         """Configures the plugin, which accepts; `timeout` are the milliseconds of a call that names none."""
-        request = api.ConfigureRequest(
-            config=config,
-            runtime_name=name,
-            runtime_version=version,
-            registration_timeout=60_000,
-            request_timeout=timeout,
-            NRI_version=nri,
-        )
-        reply = self.call(request)
+        told = api.ConfigureRequest(config=config, runtime_name=name, runtime_version=version, NRI_version=nri)
+        told.registration_timeout, told.request_timeout = 60_000, timeout
+        reply = self.call(told)
         assert reply.code == Code.OK, reply.message
         self.configured = api.ConfigureResponse.FromString(reply.payload)
 
@@ -248,10 +233,13 @@ class Daemon:
 
     def end_runtime(self) -> None:
         """Closes the trunk and ends the process that passes for the runtime."""
-        assert self.runtime is not None
-        self.hang_up()
-        self.runtime.kill()
-        self.runtime.wait()
+        if self.trunk is not None:
+            self.trunk.close()
+        if self.runtime is not None:
+            self.runtime.kill()
+            self.runtime.wait()
+
+    # ---- the process
 
     def signal(self, number: int) -> None:
         signal.pidfd_send_signal(self._pidfd, number)
@@ -265,8 +253,6 @@ class Daemon:
         """Kills all of its processes, and the programs that these run; waits for the end."""
         kill_tree(self.pid)
         self.ended()
-
-    # ---- looking at the process
 
     @property
     def server(self) -> int:
@@ -289,14 +275,10 @@ class Daemon:
             self.signal(signal.SIGTERM)
             select.select([self._pidfd], [], [], SAFETY / 10)
         # Plugins on their way to a gate that is gone would wait for ever.
-        for root in (self.pid, self.guard):
-            if root and (root != self.pid or self.exit_code is None):
+        for root in (self.pid if self.exit_code is None else 0, self.guard):
+            if root:
                 kill_tree(root)
-        if self.runtime is not None:
-            self.runtime.kill()
-            self.runtime.wait()
-        if self.trunk is not None:
-            self.trunk.close()
+        self.end_runtime()
         self.until(lambda: self.exit_code is not None, "the end of a process that was killed")
         # A plugin left behind, which has our stderr, must not hold us up.
         while self._stderr >= 0 and select.select([self._stderr], [], [], 0)[0]:
@@ -329,24 +311,22 @@ def spawn(
     argv: Sequence[str | Path],
     environ: Mapping[str, str],
     fds: Mapping[int, int],
-    trunk: socket.socket | None,
-    stderr: str,
+    trunk: socket.socket | None = None,
+    stderr: str = "pipe",
     *,
     fresh: bool = False,
 ) -> Daemon:
     """Starts the command. What is the command itself, or code for Python, is forked unless it shall be `fresh`."""
+    words, environ = [str(argument) for argument in argv], {**environ, **MEASURED}
+    is_guarded = "NRI_PLUGIN_SOCKET" in environ and not any("command_line.main(" in word for word in words)
     reading, writing = os.pipe() if stderr == "pipe" else (-1, -1)
     given = dict(fds) if writing < 0 else {2: writing, **fds}
-    words = [str(argument) for argument in argv]
-    environ = {**environ, **MEASURED}
-    is_guarded = "NRI_PLUGIN_SOCKET" in environ and not any("command_line.main(" in word for word in words)
+    is_code = words[:2] == [sys.executable, "-c"]
     try:
-        if words[0] == str(COMMAND) and not fresh:
-            return Daemon(forks().spawn(MAIN, words, environ, given), trunk, reading, forks().reap, is_guarded)
-        if words[:2] == [sys.executable, "-c"] and not fresh:
-            pid = forks().spawn(words[2], ["-c", *words[3:]], environ, given)
-            return Daemon(pid, trunk, reading, forks().reap, is_guarded)
-        return Daemon(executed(words, environ, given), trunk, reading, reaped, is_guarded)
+        if fresh or not (is_code or words[0] == str(COMMAND)):
+            return Daemon(executed(words, environ, given), trunk, reading, reaped, is_guarded)
+        code, words = (words[2], ["-c", *words[3:]]) if is_code else (MAIN, words)
+        return Daemon(forks().spawn(code, words, environ, given), trunk, reading, forks().reap, is_guarded)
     finally:
         if writing >= 0:
             os.close(writing)

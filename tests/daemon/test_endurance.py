@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import signal
 
-from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
 
 from adapter.nri import api
 from adapter.wire import Code
-from tests.peers.harness import golden
 
 from .harness import Node, container, start, stop
 from .process import Daemon
@@ -103,25 +101,3 @@ def test_a_runtime_that_does_not_read_costs_no_event_and_gets_every_answer_when_
     for call in calls:
         assert daemon.reply(call).message.startswith("plugin: bad: xxxx")
     node.still_serves(daemon)
-
-
-def test_an_event_right_behind_the_answer_to_a_synchronize_in_parts_finds_its_container(node: Node) -> None:
-    """5000 pods of one container each, as containerd tells them."""
-    [told] = [one for one in golden("containerd-2.4.2") if one.event == "StartContainer"]
-    pod = ParseDict(dict(told.pod), api.PodSandbox(), ignore_unknown_fields=True)
-    container = ParseDict(dict(told.container or {}), api.Container(), ignore_unknown_fields=True)
-    container.state = api.CONTAINER_RUNNING
-    node.configure("good")
-    daemon = node.spawn()
-    daemon.registration()
-    daemon.configure(node.settings())
-    for first in range(0, 5000, 450):
-        part = api.SynchronizeRequest(more=first + 450 < 5000)
-        for number in range(first, min(first + 450, 5000)):
-            pod.id = container.pod_sandbox_id = f"p{number}"
-            container.id = f"c{number}"
-            part.pods.append(pod)
-            part.containers.append(container)
-        daemon.serves(part)
-    daemon.serves(stop("c4999"))
-    assert node.runs() == [("delete", "c4999")]

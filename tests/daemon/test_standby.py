@@ -17,7 +17,7 @@ from adapter.wire import Code
 from tests.processes import gone
 
 from .harness import Node, create, start, stop
-from .process import COMMAND, LATE, OVER, SAFETY, Daemon
+from .process import COMMAND, OVER, SAFETY, Daemon
 
 STANDBY = {"standby": 1}
 NOTING = """cd '{0}'
@@ -185,19 +185,6 @@ def test_precreate_hooks_get_them_too(node: Node, standing_by: StandingBy) -> No
         daemon.created(create(id_))
         assert not before or noted(node, "pids")[-1:] == before
         before = standing_by(daemon)
-
-
-@pytest.mark.deadline
-def test_a_process_that_never_reads_is_answered_for_in_time(node: Node, standing_by: StandingBy) -> None:
-    plugin(node, "deaf", "echo >/dev/null; exec <&-; exec sleep 1000")
-    node.configure("deaf", "good")
-    daemon = node.launch({"standby": 1, "killOnTimeout": True, "onFailure": "ignore"})
-    before = standing_by(daemon, 2)
-    daemon.serves(start("c1"), timeout=LATE)
-    daemon.logged("deaf: no result", "killed by signal 9")
-    gone(*before)
-    standing_by(daemon, 2)
-    assert node.runs() == [("create", "c1")]
 
 
 def test_the_status_tells_how_many_there_are_and_why_there_are_none(

@@ -59,10 +59,3 @@ def test_it_is_ready_while_it_waits_for_a_runtime_and_tells_when_it_has_joined(n
 def test_it_is_ready_only_once_it_has_joined(node: Node, systemd: Systemd, listener: socket.socket) -> None:
     node.external(listener=listener, environ=systemd.environ).handshake()
     assert [message[0] for message in (systemd.next(), systemd.next())] == [JOINING, "READY=1"]
-
-
-def test_its_loop_feeds_the_watchdog(node: Node, systemd: Systemd) -> None:
-    node.external(environ=systemd.environ | {"WATCHDOG_USEC": "2000"})
-    fed = 0
-    while fed < 10:
-        fed += systemd.next() == ["WATCHDOG=1"]

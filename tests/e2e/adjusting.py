@@ -1,4 +1,7 @@
-"""Adjustments under a real runtime: what a legacy plugin and a precreate hook answer is what the container is like."""
+"""Adjustments under a real runtime: what a legacy plugin and a precreate hook answer is what the container is like.
+
+Other hooks are injected, as files say that come, change and go between two containers.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,15 @@ def prepare() -> None:
     hooks.prepare()
     plugins.install(CONF, PROGRAM, first=str(STATE / "first"))
     hook = {"path": sys.executable, "args": ["python3", "-IS", str(PROGRAM), "edit"]}
-    hooks.write_hook(hooks.HOOKS / "edit.json", hook, ["precreate"], annotations={"pod-note": ""})
+    hooks.write("edit.json", hook, ["precreate"], annotations={"pod-note": ""})
 
 
 def play(cri: Cri, takes_all: bool) -> Iterator[str]:
     """Makes containers; yields, in sentences, what they lack. `takes_all`: the runtime lives through every change."""
     pod = cri.run_pod()
+    hooks.record(annotations={"pod-note": "^hello$"})
     first = _start(cri, FIRST, pod)
+    hooks.record(annotations={"^x$": ""})
     info = json.loads(cri("inspect", "-o", "json", first))["info"]
     pid = int(info["pid"])
     yield from _created(info["runtimeSpec"], pid)
@@ -45,6 +50,9 @@ def play(cri: Cri, takes_all: bool) -> Iterator[str]:
     cri("stop", "--timeout", "0", first)
     for container in (first, second):
         cri("rm", container)
+    yield from hooks.differences([first])
+    if second in hooks.STATES.read_text():
+        yield "a hook has run for a container that does not match"
     for name in RISKY:
         yield from _risky(cri, name, pod, takes_all)
     cri.end_pod(pod.id)

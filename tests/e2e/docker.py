@@ -58,7 +58,7 @@ class Docker(Runtime):
 
 def prepare() -> None:
     hooks.prepare()
-    hooks.write("all")
+    hooks.record()
     plugins.install(Path("/etc/nri/conf.json"), PROGRAM)
 
 
@@ -78,7 +78,7 @@ def play() -> Iterator[str]:
     except HarnessError as error:
         if f"plugin: docker_adjuster: {REFUSED}" not in str(error):
             yield f"the container with a device fails: {error}"
-    if hooks.states("all").exists():
+    if hooks.STATES.exists():
         yield "a hook has run"
 
 

@@ -1,21 +1,20 @@
-"""Hooks under a real runtime: what stands in hooks.d when a container is created runs for it, and nothing else does."""
+"""Hooks under a real runtime: a hook that notes what it is told, for each container and each of its stages."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.pod import STATE, Cri, command
+from tests.e2e.pod import STATE, command
 
 HOOKS = Path("/etc/containers/oci/hooks.d")
 DEFAULTS = Path("/usr/share/containers/oci/hooks.d")
-FILE = HOOKS / "record.json"
 RECORD = Path(__file__).resolve().parents[2] / "hooks.d/record"
-STAGES = ["createRuntime", "poststop"]
+STATES = STATE / "states"
+"""Where the hook notes the states of containers that it gets."""
 
 
 def prepare() -> None:
@@ -25,56 +24,21 @@ def prepare() -> None:
         command("mount", "-t", "tmpfs", "tmpfs", str(DEFAULTS))
 
 
-def play(cri: Cri) -> Iterator[str]:
-    """Changes the hooks between containers of one pod; yields, in sentences, where a container got others."""
-    pod = cri.run_pod()
-    steps: list[tuple[str, Callable[[], object], str]] = [
-        ("before there were hooks", lambda: None, ""),
-        ("with a hook file just written", lambda: write("first"), "first"),
-        ("with another file renamed to its name", lambda: os.replace(write("second", HOOKS / ".new"), FILE), "second"),
-        ("with one for other containers", lambda: write("third", annotations={"^x$": ""}), ""),
-        ("with one in the place of that", lambda: write("fourth", annotations={"pod-note": "^hello$"}), "fourth"),
-        ("with the file just removed", FILE.unlink, ""),
-    ]
-    for number, (when, change, expected) in enumerate(steps):
-        change()
-        container = cri.create(pod, f"c{number}")
-        cri("start", container)
-        pid = cri.pid("inspect", container)
-        cri("stop", "--timeout", "0", container)
-        cri("rm", container)
-        yield from _differences(f"the container created {when}", container, pid, expected)
-    cri.end_pod(pod.id)
+def record(**when: Any) -> None:
+    """Writes the file of the hook, for all containers unless told otherwise."""
+    write("record.json", {"path": str(RECORD), "args": ["record", str(STATES)]}, ["createRuntime", "poststop"], **when)
 
 
-def write(label: str, file: Path = FILE, **when: Any) -> Path:
-    """Writes a hook that keeps the container's states in a file named by the label."""
-    hook = {"path": str(RECORD), "args": ["record", str(states(label))], "timeout": 30}
-    return write_hook(file, hook, STAGES, **when)
-
-
-def write_hook(file: Path, hook: dict[str, Any], stages: list[str], **when: Any) -> Path:
+def write(name: str, hook: dict[str, Any], stages: list[str], **when: Any) -> None:
     text = json.dumps({"version": "1.0.0", "hook": hook, "when": when or {"always": True}, "stages": stages})
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-    return file
+    HOOKS.mkdir(parents=True, exist_ok=True)
+    (HOOKS / name).write_text(text)
 
 
-def states(label: str) -> Path:
-    return STATE / f"states-{label}"
-
-
-def _differences(what: str, container: str, pid: int, expected: str) -> Iterator[str]:
-    """Yields how the hooks that ran for a container differ from the one expected, none if the label is empty."""
-    ran = {file.name: list(map(json.loads, file.read_text().splitlines())) for file in STATE.glob("states-*")}
-    ours = {name: [state for state in found if state["id"] == container] for name, found in ran.items()}
-    ours = {name: found for name, found in ours.items() if found}
-    wanted = {states(expected).name} if expected else set()
-    if set(ours) != wanted:
-        yield f"{what} got {', '.join(ours) or 'no hook'} instead of {', '.join(wanted) or 'none'}"
-        return
-    for found in ours.values():
-        if [state["status"] for state in found] not in (["creating", "stopped"], ["created", "stopped"]):
-            yield f"{what}: its hooks ran at {', '.join(state['status'] for state in found)}"
-        if found[0]["pid"] != pid:
-            yield f"{what}: its hook was told pid {found[0]['pid']} at its creation, the runtime says {pid}"
+def differences(containers: Iterable[str]) -> Iterator[str]:
+    """Yields the containers, all of which have ended, for which the hook has not run once at each stage."""
+    states = list(map(json.loads, STATES.read_text().splitlines())) if STATES.exists() else []
+    for container in containers:
+        ran = [state["status"] for state in states if state["id"] == container]
+        if ran not in (["creating", "stopped"], ["created", "stopped"]):
+            yield f"the hook of the container {container} has run at: {', '.join(ran) or 'nothing'}"

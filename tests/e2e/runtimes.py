@@ -34,7 +34,6 @@ class Runtime:
     template: str
     pods_have_a_process = True
     tells_pids = True  # whether it tells the pids of containers, also of those that have ended
-    injects_hooks = False  # whether it injects hooks of hooks.d itself
     takes_every_adjustment = False  # whether its NRI is 0.12.0 or later; some adjustments end older ones
     leaves_refused_pods = False  # whether the processes of a pod go on whose creation a plugin has refused
     # Whether plugins are told the end of a container whose creation a plugin has refused.
@@ -160,7 +159,6 @@ class Crio(Runtime):
     packages = build.PACKAGES_OF_ALL | build.PACKAGES_OF_CRIO
     template = "cri-o.conf"
     pods_have_a_process = False
-    injects_hooks = True
     tells_end_of_refused = False
 
     def __init__(self, recipe: build.Recipe) -> None:

@@ -18,9 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e import adjusting, build, conformance, docker, guarded, guides, hooks, required
+from tests.e2e import adjusting, build, conformance, docker, guarded, guides, required
 from tests.e2e.beside import Beside, Launched
 from tests.e2e.checks import Call, Evidence, errors, judge
+from tests.e2e.hooks import STATES as HOOK_STATES
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
 from tests.e2e.runtimes import PATH, Containerd, Crio, Runtime
 from tests.e2e.syslog import Syslog
@@ -36,7 +37,6 @@ ADAPTER = Path(os.environ.get("E2E_ADAPTER") or REPOSITORY / ".venv/bin/v010-ada
 SETUPS = {
     "etc": Path("/etc/nri/conf.json"),
     "own": Path("/etc/nri/legacy/conf.json"),
-    "hooks": hooks.HOOKS,
     "adjusting": adjusting.PROGRAM.relative_to(REPOSITORY),
     "required": Path("required_plugins"),
     "guarded": Path("/etc/nri/guarded/conf.json"),
@@ -44,10 +44,9 @@ SETUPS = {
     "docker": docker.PROGRAM.relative_to(REPOSITORY),
     **{guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()},
 }
-"""Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or no
-legacy plugins, but hooks; or a plugin and a hook that adjust containers; or none, but a runtime that requires the
-adapter. Or legacy plugins, while the adapter, which the runtime has launched, and the runtime are killed and come back.
-Or what a migration guide starts from.
+"""Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or a
+plugin and hooks that adjust containers; or none, but a runtime that requires the adapter. Or legacy plugins, while the
+adapter, which the runtime has launched, and the runtime are killed and come back. Or what a guide starts from.
 """
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
@@ -145,9 +144,7 @@ class Run(NamedTuple):
 
 def launched(settings: str, play: Callable[[Runtime, Cri, Launched], Iterator[str]]) -> Callable[..., Iterator[str]]:
     def whole(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
-        # CRI-O has hooks of its own in another directory, so there the adapter is told to inject its own.
-        own = "hooks: {enabled: true}\n" if runtime.injects_hooks and "hooks:" not in settings else ""
-        install(own + settings)
+        install(settings)
         cri = runtime.start()
         until(lambda: syslog.has("registered with"), "the adapter to be registered")
         yield from play(runtime, cri, Launched(syslog))
@@ -196,11 +193,6 @@ def of_guide(guide: str) -> Run:
 
 
 RUNS = {
-    "hooks": Run(
-        "hooks of six containers",
-        lambda _: hooks.prepare(),
-        launched("", lambda _, cri, __: hooks.play(cri)),
-    ),
     "adjusting": Run(
         "a plugin and a precreate hook that adjust containers",
         lambda _: adjusting.prepare(),
@@ -247,7 +239,7 @@ def run_alone(runtime: Runtime, setup: str) -> dict[str, object]:
         findings = [str(error), *runtime.last_words()]
     findings += [f"left behind: {process}" for process in leave_nothing()]
     log = syslog.close()
-    keep(f"{runtime.name}-{setup}", [runtime.log, CALLS, DUMPS, *STATE.glob("states-*")], log)
+    keep(f"{runtime.name}-{setup}", [runtime.log, CALLS, DUMPS, HOOK_STATES], log)
     findings, expected = [*findings, *errors(log)], run.expected(runtime)
     return {"ran": run.ran, "findings": [one for one in findings if not any(text in one for text in expected)]}
 

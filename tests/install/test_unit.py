@@ -108,7 +108,7 @@ def service(node: harness.Node, systemd: Systemd) -> Daemon:
     environ = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", **node.state(), **systemd.environ}
     environ["WATCHDOG_USEC"] = str(int(found["WatchdogSec"]) * 1_000_000)
     with harness.listening(node.path / "nri.sock") as runtime:
-        daemon = spawn(argv, environ, {}, None, "pipe")
+        daemon = spawn(argv, environ, {})
         node.daemons.append(daemon)
         daemon.accept(runtime)
         return daemon.handshake()

@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import sys
 
-from . import charts, migration, rollouts, runtime_config
+from . import charts, rollouts, runtime_config
 from .node import node, prepare, say, shell
 
 SCENARIOS = {
     "charts": charts.play,
     "rollouts": rollouts.play,
-    "migration": migration.play,
     "runtime-config": runtime_config.play,
 }
 """Each yields what is wrong, and leaves the node as it was."""

@@ -124,8 +124,8 @@ def footprint() -> set[str]:
 # ---- the chart
 
 
-def hook_file(word: str, path: str = "/opt/nri/bin/mark") -> dict[str, Any]:
-    hook = {"path": path, "args": ["mark", word]}
+def hook_file(word: str) -> dict[str, Any]:
+    hook = {"path": "/opt/nri/bin/mark", "args": ["mark", word]}
     return {"version": "1.0.0", "hook": hook, "stages": ["prestart"], "when": {"always": True}}
 
 
