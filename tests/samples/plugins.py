@@ -9,29 +9,27 @@ import runpy
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "legacy-plugins"
-EVENTS = sorted((SAMPLES / "requests").glob("*-event.json"))
-"""Requests of the events that only the adapter has."""
-REQUESTS = sorted({*(SAMPLES / "requests").glob("*.json")} - {*EVENTS})
-"""Requests of the original's events."""
+REQUESTS, EVENTS = (
+    [path for path in sorted((SAMPLES / "requests").glob("*.json")) if path.stem.endswith("-event") is is_of_adapter]
+    for is_of_adapter in (False, True)
+)
+"""Requests of the original's events, and of those that only the adapter has."""
 GOLDEN = sorted((ROOT / "tests/golden/containerd-1.6.20").glob("*.json"))
-
 Shell = dict[str, Any]  # how to run a script: `shell` and `path`, as execute() takes them
 
 # What the adapter gives its plugins, and where the tests' own interpreter lies, should the system have none.
 PATH = f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{os.path.dirname(sys.executable)}"
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """What a plugin left behind."""
 
     code: int
@@ -94,15 +92,9 @@ def execute(
     plugin: str | Path, request: object, *arguments: str, path: str = PATH, shell: tuple[str, ...] = ()
 ) -> Answer:
     """Runs a plugin (a sample's name, or a path) as a process."""
-    done = subprocess.run(
-        [*shell, str(SAMPLES / plugin), *(arguments or ("invoke",))],
-        input=encoded(request),
-        capture_output=True,
-        env={"PATH": path},
-        cwd="/",
-        timeout=60,
-        check=False,
-    )
+    command = [*shell, str(SAMPLES / plugin), *(arguments or ("invoke",))]
+    given: dict[str, Any] = {"input": encoded(request), "env": {"PATH": path}, "cwd": "/", "timeout": 60}
+    done = subprocess.run(command, capture_output=True, check=False, **given)
     return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,22 +40,21 @@ PLACES = {  # of a cgroup's path
 }
 
 
-@pytest.mark.parametrize(
-    ("mount", "name", "quota", "cleared"),
-    [("cpu", V1, "50000", "-1"), ("cpu,cpuacct", V1, "50000", "-1"), ("", V2, "50000 20000", "max 20000")],
-    ids=["v1", "v1 with cpuacct", "v2"],
-)
+VERSIONS = {"cpu": (V1, "50000", "-1"), "cpu,cpuacct": (V1, "50000", "-1"), "": (V2, "50000 20000", "max 20000")}
+
+
 def test_the_quota_goes_wherever_the_cgroup_lies_and_the_metadata_says_what_it_was(
-    tmp_path: Path, mount: str, name: str, quota: str, cleared: str, subtests: pytest.Subtests
+    tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    for path, place in PLACES.items():
-        with subtests.test(path):
-            file = quota_file(tmp_path / mount / place.format(".slice"), name, quota)
-            answer = run("clearcfs", request(tmp_path, path))
+    for (mount, (name, quota, cleared)), (path, place) in product(VERSIONS.items(), PLACES.items()):
+        with subtests.test(path, mount=mount):
+            root = tmp_path / f"of-{mount}"
+            file = quota_file(root / mount / place.format(".slice"), name, quota)
+            answer = run("clearcfs", request(root, path))
             assert file.read_text() == f"{cleared}\n"
             assert answer.metadata == {"cleared": str(file), "was": quota, "now": cleared}
             written = file.stat().st_mtime_ns
-            answer = run("clearcfs", request(tmp_path, path))  # now no quota is set, and nothing is written
+            answer = run("clearcfs", request(root, path))  # now no quota is set, and nothing is written
             assert answer.metadata == {"skipped": "no quota is set", "file": str(file)}
             assert file.stat().st_mtime_ns == written
 
@@ -70,7 +70,6 @@ def test_a_path_may_be_written_in_other_ways_and_what_is_no_slice_is_named(tmp_p
 
 
 def test_a_path_never_leads_out_of_the_hierarchy(tmp_path: Path) -> None:
-    (tmp_path / "root/cpu").mkdir(parents=True)
     victims = [quota_file(tmp_path / place) for place in ("victim", "root/victim")]
     for path in ("../victim", "/../victim", "/../../cpu/../victim"):
         file = quota_file(tmp_path / "root/cpu/victim")
@@ -134,21 +133,20 @@ def test_what_cannot_be_cleared_is_an_error_that_names_it(tmp_path: Path) -> Non
 
 
 CPU_V1 = "8 1 0:8 / /cg/cpu rw,nosuid shared:10 - cgroup cgroup rw,cpu"
-MOUNTINFO = {
-    "v1": ([CPU_V1], ["/cg/cpu"]),
-    "v1 with cpuacct": (["8 1 0:8 / /cg/cpu,cpuacct rw - cgroup none rw,cpu,cpuacct"], ["/cg/cpu,cpuacct"]),
-    "v1, other order": (["8 1 0:8 / /cg/cpu rw - cgroup none rw,cpuacct,cpu"], ["/cg/cpu"]),
-    "v2": (["9 1 0:9 / /cg rw,nosuid shared:4 master:2 - cgroup2 cgroup2 rw,nsdelegate"], ["/cg"]),
-    "both: v1 goes first": (["9 1 0:9 / /cg/unified rw - cgroup2 cgroup2 rw", CPU_V1], ["/cg/cpu", "/cg/unified"]),
-    "a space": (["9 1 0:9 / /my\\040cgroups rw - cgroup2 cgroup2 rw"], ["/my cgroups"]),
-    "other controllers": (["2 1 0:2 / /cg/cpuset rw - cgroup cgroup rw,cpuset"], []),
-    "other filesystems": (["1 0 0:1 / / rw - ext4 /dev/cpu rw,cpu", "3 1 0:3 / /cg rw - tmpfs cgroup rw"], []),
-}
+MOUNTINFO = [
+    ([CPU_V1], ["/cg/cpu"]),
+    (["8 1 0:8 / /cg/cpu,cpuacct rw - cgroup none rw,cpuacct,cpu"], ["/cg/cpu,cpuacct"]),
+    (["9 1 0:9 / /cg rw,nosuid shared:4 master:2 - cgroup2 cgroup2 rw,nsdelegate"], ["/cg"]),
+    (["9 1 0:9 / /cg/unified rw - cgroup2 cgroup2 rw", CPU_V1], ["/cg/cpu", "/cg/unified"]),  # v1 goes first
+    (["9 1 0:9 / /my\\040cgroups rw - cgroup2 cgroup2 rw"], ["/my cgroups"]),
+    (["2 1 0:2 / /cg/cpuset rw - cgroup cgroup rw,cpuset"], []),
+    (["1 0 0:1 / / rw - ext4 /dev/cpu rw,cpu", "3 1 0:3 / /cg rw - tmpfs cgroup rw"], []),
+]
 
 
 def test_the_kernels_list_of_mounts_tells_where_cgroups_are() -> None:
-    for name, (mountinfo, expected) in MOUNTINFO.items():
-        assert CODE["cpu_mounts"](mountinfo) == expected, name
+    for mountinfo, expected in MOUNTINFO:
+        assert CODE["cpu_mounts"](mountinfo) == expected, mountinfo
 
 
 def test_a_real_cgroup_loses_its_quota() -> None:

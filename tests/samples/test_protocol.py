@@ -1,4 +1,4 @@
-"""What holds for every sample plugin: it speaks the protocol, whatever it is told."""
+"""What holds for every sample plugin; and what the adapter makes of the answers of those that change containers."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from adapter.oci.patch import merged
 from adapter.oci.spec import spec_from
 from adapter.programs.process import Program
 
+from ..legacy.node import Answer as Reply
+from ..legacy.node import Node
+from ..processes import SteppedLoop
 from .plugins import EVENTS, GOLDEN, PATH, REQUESTS, SAMPLES, Answer, execute, run, sample
 
 ADJUSTING = ("device-injector", "konfine", "timezone", "ulimit-adjuster")
@@ -164,3 +167,123 @@ def test_every_configuration_of_the_readme_runs_samples_at_an_event_where_they_c
         for plugin, own in found.legacy.plugins.items():
             assert plugin in PLUGINS
             assert "CreateContainer" in (own.events or ())
+
+
+# ---- one behind the other
+
+CONFIGURATION = """legacy:
+  plugins:
+    timezone: {events: [CreateContainer]}
+    ulimit-adjuster: {events: [CreateContainer]}
+    device-injector: {events: [CreateContainer]}
+    konfine: {events: [CreateContainer, UpdateContainer]}
+"""
+LISTS = {"devices": ["c 1:3"], "cdi-devices": ["vendor0.com/device=null"], "mounts": ["ro /usr/share/zoneinfo"]}
+ZONES = {"source": "/usr/share/zoneinfo", "destination": "/usr/share/zoneinfo", "type": "bind"}
+ADJUSTMENT: dict[str, Any] = {
+    "env": [{"key": "TZ", "value": "Europe/Berlin"}],
+    "rlimits": [{"type": "RLIMIT_NOFILE", "hard": "4096", "soft": "1024"}],
+    "CDI_devices": [{"name": "vendor0.com/device=null"}],
+    "mounts": [{**ZONES, "options": ["rbind", "ro"]}],
+    "linux": {
+        "devices": [{"path": "/dev/nri-null", "type": "c", "major": "1", "minor": "3"}],
+        "resources": {"cpu": {"cpus": "1-3"}},
+    },
+}
+
+
+def answer_to(node: Node, event: str, request: Any) -> Reply:
+    answer = node.handle(event, request)
+    node.wait(answer)
+    assert answer.outcome == "ok"
+    return answer
+
+
+def test_all_answers_become_one_adjustment_and_the_answer_to_an_update_changes_it(
+    loop: SteppedLoop, tmp_path: Path
+) -> None:
+    node = Node(loop, tmp_path)
+    found, errors = settings.parse(CONFIGURATION, "here")
+    assert errors == []
+    node.build(path=(str(SAMPLES),), plugins=found.legacy.plugins, environment={"PATH": PATH})
+    node.configure(
+        "timezone",
+        ("ulimit-adjuster", {"allow": {"nofile": 4096}}),
+        ("device-injector", {"allow": {**LISTS, "namespaces": ["default"]}}),
+        ("konfine", {"systemReserved": [0], "online": "0-3", "state": str(tmp_path / "state")}),
+    )
+    recorded = sample("create-container-event")
+    message = {key: recorded[key] for key in ("pod", "container")}
+    created = answer_to(node, "CreateContainer", ParseDict(message, api.CreateContainerRequest()))
+    assert created.reply.adjust == ParseDict(ADJUSTMENT, api.ContainerAdjustment())
+    assert sorted(os.listdir(tmp_path / "state")) == [".lock", recorded["id"]]
+
+    message["linux_resources"] = {"cpu": {"cpus": "0-1"}}
+    updated = answer_to(node, "UpdateContainer", ParseDict(message, api.UpdateContainerRequest()))
+    assert [(update.container_id, update.linux.resources.cpu.cpus) for update in updated.reply.update] == [
+        (recorded["id"], "1")
+    ]
+    node.close()
+
+
+# ---- logger: one line per request, whatever stands in the request, and never a pod's undoing
+
+WEB = "container web in pod default/web-0: id a42d519714d6, pid 4017, image localhost/web:1.4"
+LINES = {
+    "create-sandbox": "create sandbox of pod default/web-0: id b7ad567477c8, pid 4001",
+    "create-container": f"create {WEB}",
+    "create-container-systemd": f"create {WEB}, after logger",
+    "delete-container": f"delete {WEB}",
+    "delete-sandbox": "delete sandbox of pod default/web-0: id b7ad567477c8, pid 4001",
+}
+
+
+def test_a_request_becomes_one_line_on_stderr() -> None:
+    for name, line in LINES.items():
+        answer = run("logger", sample(name))
+        assert (answer.stderr, answer.metadata) == (f"{line}\n", {"logged": "stderr"})
+
+
+def test_names_are_found_where_kubernetes_and_cri_o_put_them_and_ids_stand_in_for_them() -> None:
+    kubernetes = {"container.name": "POD", "pod.name": "p1", "pod.namespace": "ns"}
+    request: dict[str, Any] = {"state": "create", "id": "c" * 64, "sandboxID": "5" * 64}
+    request["labels"] = {f"io.kubernetes.{key}": value for key, value in kubernetes.items()}
+    annotations = {"io.kubernetes.container.name": "c1", "io.kubernetes.cri-o.ImageName": "localhost/bb:1"}
+    line = "create container c1 in pod ns/p1: id cccccccccccc, pid unknown, image localhost/bb:1\n"
+    assert run("logger", request | {"spec": {"annotations": annotations}}).stderr == line
+    line = "None container ? in pod ?/None: id x, pid unknown, image unknown\n"
+    assert run("logger", {"id": "x", "spec": None, "labels": None}).stderr == line
+
+
+def test_nothing_in_a_request_can_forge_a_second_line_or_make_it_long() -> None:
+    request = sample("create-container")
+    request["spec"]["annotations"]["io.kubernetes.cri.container-name"] = "a\ndelete\r\x1b[2J\u2028\u202e\ud800 ö 漢"
+    line = run("logger", request).stderr
+    assert line.startswith(r"create container a\ndelete\r\x1b[2J\u2028\u202e\ud800 ö 漢 in pod default/web-0")
+    assert line.count("\n") == len(line.splitlines()) == 1
+    for name in ("sandbox-name", "sandbox-namespace", "container-name", "image-name"):
+        request["spec"]["annotations"][f"io.kubernetes.cri.{name}"] = "a" * 250_000
+    line = run("logger", request).stderr
+    assert (line.count("a" * 512), len(line) < 2300) == (4, True)
+
+
+def test_lines_are_appended_to_the_file_with_the_time_and_one_that_cannot_be_written_fails_no_pod(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "log"
+    for name in ("create-sandbox", "create-container"):
+        assert run("logger", sample(name, file=str(file))).metadata == {"logged": f"stderr, {file}"}
+    first, second = file.read_text().splitlines()
+    assert re.fullmatch(rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{{4}} {LINES['create-sandbox']}", first)
+    assert second.endswith(f" {LINES['create-container']}")
+
+    answer = run("logger", sample("create-sandbox", file=str(tmp_path / "missing/log")))
+    assert answer.metadata == {"logged": "stderr"}
+    complaint = f"cannot write to {tmp_path}/missing/log: No such file or directory"
+    assert answer.stderr.splitlines() == [LINES["create-sandbox"], complaint]
+
+
+def test_a_request_that_cannot_be_described_is_answered_with_an_error() -> None:
+    answer = run("logger", sample("create-container") | {"spec": "x", "results": [1]})
+    assert answer.result["error"].startswith("cannot read the request on stdin: ")
+    answer.is_error("logger", answer.result["error"])

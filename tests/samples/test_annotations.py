@@ -1,4 +1,4 @@
-"""device-injector: of the same annotations the same adjustments as upstream's plugin of that name makes."""
+"""device-injector and ulimit-adjuster: of the same annotations the same changes as upstream's plugins make."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ DEADLINE = {"policy": "SCHED_DEADLINE", "flags": ["SCHED_FLAG_RECLAIM"]}
 DEADLINE_TEXT = "policy: SCHED_DEADLINE\nruntime: 1000\ndeadline: 2000\nperiod: 3000\nflags: [SCHED_FLAG_RECLAIM]"
 INTERLEAVE = {"mode": "MPOL_INTERLEAVE", "nodes": "2,3", "flags": ["MPOL_F_STATIC_NODES"]}
 INTERLEAVE_TEXT = 'mode: MPOL_INTERLEAVE\nnodes: "2,3"\nflags: [ MPOL_F_STATIC_NODES ]\n'
+
+
+def event(annotations: dict[str, str]) -> dict[str, Any]:
+    """Returns the request of CreateContainer for a pod that may ask for everything."""
+    return denied(annotations, allow="everything")
+
+
+INJECT, ADJUST = (code(plugin)["invoke"] for plugin in ("device-injector", "ulimit-adjuster"))
 
 
 def linux(**adjustment: object) -> dict[str, object]:
@@ -122,14 +130,6 @@ REFUSED = {
 }
 
 
-INVOKE = code("device-injector")["invoke"]
-
-
-def event(annotations: dict[str, str]) -> dict[str, Any]:
-    """Returns the request of CreateContainer for a pod that may ask for everything."""
-    return denied(annotations, allow="everything")
-
-
 def key_of(kind: str) -> str:
     return f"{kind}.noderesource.dev/container.web"
 
@@ -138,11 +138,11 @@ def test_an_annotation_becomes_the_adjustment_that_upstream_makes_or_is_refused(
     for kind, cases in ADJUSTED.items():
         for annotation, wanted in cases.items():
             with subtests.test(kind, annotation=annotation):
-                answer = INVOKE(event({key_of(kind): annotation}))["adjust"]
+                answer = INJECT(event({key_of(kind): annotation}))["adjust"]
                 assert ParseDict(answer, api.ContainerAdjustment()) == ParseDict(wanted, api.ContainerAdjustment())
         for annotation in REFUSED[kind]:
             with pytest.raises(ValueError, match=f"annotation {key_of(kind)}: "):
-                INVOKE(event({key_of(kind): annotation}))
+                INJECT(event({key_of(kind): annotation}))
 
 
 PRECEDENCE = [
@@ -161,17 +161,8 @@ def test_the_most_specific_key_counts_and_of_two_such_the_newer_and_sysctls_have
         keys = [key.format(kind) for key in PRECEDENCE if kind != "sysctl" or "nri.io" not in key]
         for first, key in enumerate(keys):
             broken = dict.fromkeys(keys[first + 1 :], "[")
-            assert INVOKE(event({**broken, key: A_VALUE[kind]}))["metadata"] == {"adjusted": kind}, key
-    assert INVOKE(event({key.format("sysctl"): "[" for key in PRECEDENCE if "nri.io" in key})) == NOTHING
-
-
-def test_annotations_of_others_a_pod_without_annotations_and_an_update_do_not_matter() -> None:
-    for key in ("devices.noderesource.dev/container.db", "devices.noderesource.dev/pods", "devices"):
-        assert INVOKE(event({key: "["})) == NOTHING, key
-    changes: dict[str, Any]
-    for changes in ({"pod": None}, {"pod": {}}, {"container": None}):
-        assert INVOKE(event({key_of("devices"): "["}) | changes) == NOTHING, changes
-    assert list(run("device-injector", sample("update-container-event")).metadata) == ["skipped"]
+            assert INJECT(event({**broken, key: A_VALUE[kind]}))["metadata"] == {"adjusted": kind}, key
+    assert INJECT(event({key.format("sysctl"): "[" for key in PRECEDENCE if "nri.io" in key})) == NOTHING
 
 
 def test_all_kinds_together_are_one_adjustment_that_the_adapter_can_make() -> None:
@@ -184,7 +175,88 @@ def test_all_kinds_together_are_one_adjustment_that_the_adapter_can_make() -> No
     assert made == wanted
 
 
+# ---- ulimit-adjuster
+
+KEY = "ulimits.noderesource.dev/container.web"
+OLD_KEY = "ulimits.nri.containerd.io/container.web"
+MOST = 2**64 - 1
+
+# An annotation, and the limits that upstream's plugin makes of it, as (type, soft, hard). Seen by calling its
+# CreateContainer (plugins/ulimit-adjuster/adjuster.go).
+Limits = list[tuple[str, int, int]]
+LIMITED: dict[str, Limits] = {
+    "- type: RLIMIT_NOFILE\n  soft: 1\n  hard: 2\n- {type: memlock, hard: 987654, color: red}": [
+        *(("RLIMIT_NOFILE", 1, 2), ("RLIMIT_MEMLOCK", 0, 987654)),
+    ],
+    "- {type: rlimit_core, soft: 1, hard: 2}": [("RLIMIT_CORE", 1, 2)],
+    "- {type: RLimit_Cpu}": [("RLIMIT_CPU", 0, 0)],
+    f"- {{type: AS, soft: {MOST}, hard: {MOST}}}": [("RLIMIT_AS", MOST, MOST)],
+    "- {type: nofile, hard: +5}": [("RLIMIT_NOFILE", 0, 5)],
+    "- {type: nofile, hard: null, soft: ~}": [("RLIMIT_NOFILE", 0, 0)],
+    "- Type: nofile\n  SOFT: 1\n  Hard: 2": [("RLIMIT_NOFILE", 1, 2)],
+    "- type: nofile\n  hard: 5\n  Hard: 7": [("RLIMIT_NOFILE", 0, 5)],
+    "- type: nofile\n  hard: 5\n  hard: 7": [("RLIMIT_NOFILE", 0, 7)],
+    **{nothing: [] for nothing in ("", "~", "[]", "# nothing")},
+}
+NO_LIMITS = [
+    *("- {type: ULIMIT_NOFILE}", "- {type: RLIMIT_FOO}", "- {type: RLIMIT_RLIMIT_NOFILE}", "- {type: ' nofile'}"),
+    *("- {type: 5}", "- {type: ''}", "- {soft: 1, hard: 2}", "- {type: [nofile]}", "{}", "nofile", "- nofile", "-"),
+    *("- {type: nofile}\n- {type: RLIMIT_BAR}", f"- {{type: nofile, hard: {MOST + 1}}}", "- {type: nofile, hard: yes}"),
+    *("- {type: nofile, soft: 5, hard: 4}", "- {type: nofile, soft: 5}", "- {type: nofile, hard: -1}"),
+    *("- {type: nofile, hard: '5'}", "- {type: nofile, hard: 1.5}", "- {type: nofile, hard: [5]}"),
+    # These upstream's plugin takes, or leaves to the runtime.
+    *("- {type: nofile, hard: 1e3}", "- {type: nofile, hard: 0x10}"),
+    "- {type: nofile, hard: 1}\n- {type: NOFILE, hard: 2}",
+]
+
+
+def spec_of(limits: Limits) -> dict[str, Any]:
+    return {"process": {"rlimits": [{"type": kind, "hard": hard, "soft": soft} for kind, soft, hard in limits]}}
+
+
+def test_an_annotation_becomes_the_limits_that_upstream_sets_or_is_refused(subtests: pytest.Subtests) -> None:
+    for annotation, limits in LIMITED.items():
+        with subtests.test(annotation):
+            assert ADJUST(event({KEY: annotation}))["spec"] == spec_of(limits)
+    for annotation in NO_LIMITS:
+        with subtests.test(annotation), pytest.raises(ValueError, match=f"annotation {KEY}: "):
+            ADJUST(event({KEY: annotation}))
+
+
+def test_the_newer_key_goes_before_the_older() -> None:
+    core: Limits = [("RLIMIT_CORE", 0, 0)]
+    for annotated, limits in (
+        ({KEY: "[{type: core}]", OLD_KEY: "[{type: cpu}]"}, core),
+        ({OLD_KEY: "[{type: core}]"}, core),
+        ({KEY: "", OLD_KEY: "[{type: cpu}]"}, []),
+        ({KEY: "[{type: core}]", OLD_KEY: "["}, core),
+    ):
+        assert ADJUST(event(annotated))["spec"] == spec_of(limits), annotated
+
+
+# ---- both
+
+
+def test_annotations_of_others_a_pod_without_annotations_and_an_update_do_not_matter() -> None:
+    for plugin, invoke, kind, reason in (
+        ("device-injector", INJECT, "devices", "nothing is annotated"),
+        ("ulimit-adjuster", ADJUST, "ulimits", "no limits are annotated"),
+    ):
+        nothing = {"metadata": {"skipped": reason}}
+        for key in (f"{kind}.noderesource.dev/container.db", f"{kind}.noderesource.dev/pods", f"{key_of(kind)}2", kind):
+            assert invoke(event({key: "["})) == nothing, key
+        changes: dict[str, Any]
+        for changes in ({"pod": None}, {"pod": {}}, {"container": None}):
+            assert invoke(event({key_of(kind): "["}) | changes) == nothing, changes
+        assert list(run(plugin, sample("update-container-event")).metadata) == ["skipped"]
+
+
 def test_an_error_is_a_result_without_any_change() -> None:
-    annotations = {"mounts.nri.io/pod": "- destination: /a", key_of("devices"): "- {path: 5: 6}"}
-    reason = f"annotation {key_of('devices')}: cannot read '{{path: 5: 6}}'"
-    run("device-injector", event(annotations)).is_error("device-injector", reason)
+    for plugin, kind, annotation, reason in (
+        ("device-injector", "devices", "- {path: 5: 6}", "cannot read '{path: 5: 6}'"),
+        ("ulimit-adjuster", "ulimits", "- {type: core, hard: -1}", f"core: -1 is not a number from 0 to {MOST}"),
+    ):
+        annotations = {"mounts.nri.io/pod": "- destination: /a", key_of(kind): annotation}
+        run(plugin, event(annotations)).is_error(plugin, f"annotation {key_of(kind)}: {reason}")
+    answer = run("ulimit-adjuster", event({KEY: "- {type: nofile}\n- {type: core}"}))
+    assert answer.metadata == {"adjusted": "RLIMIT_NOFILE RLIMIT_CORE"}
