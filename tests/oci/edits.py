@@ -132,12 +132,8 @@ def _variable(entry: str) -> Edit:
     return change
 
 
-def _limit(limit: int, swap: bool) -> Edit:
-    def change(spec: Spec) -> None:
-        memory = spec["linux"]["resources"].setdefault("memory", {})
-        memory |= {"limit": limit, **({"swap": limit} if swap else {})}
-
-    return change
+def _memory(limit: int, swap: bool) -> Spec:
+    return {"limit": limit, **({"swap": limit} if swap else {}), "disableOOMKiller": False}
 
 
 def _unmount(number: int) -> Edit:
@@ -174,7 +170,7 @@ GOOD_EDITS: st.SearchStrategy[Edit] = st.one_of(
     _set("linux", "seccomp", to=SECCOMPS),
     _set("linux", "memoryPolicy", to=MEMORY_POLICIES),
     _set("linux", "intelRdt", to=RDT | MAYBE),
-    st.builds(_limit, POSITIVE, st.booleans()),
+    _set(*RESOURCES, "memory", to=st.builds(_memory, POSITIVE, st.booleans())),
     _set(*CPU, st.sampled_from(["shares", "period", "realtimePeriod"]), to=UINT64),
     _set(*CPU, st.sampled_from(["quota", "realtimeRuntime"]), to=INT64),
     _set(*CPU, st.sampled_from(["cpus", "mems"]), to=st.just("0-3")),
