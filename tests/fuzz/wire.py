@@ -133,8 +133,8 @@ def answered(sent: bytes) -> list[int]:
 def seeds() -> Iterator[bytes]:
     """What Go sends, also with a cut in each header."""
     calls = [each.sent for each in (*recorded.CALLS.values(), *recorded.READ_ONLY_CALLS.values())]
-    answers = [*recorded.ANSWERS.values(), *recorded.GO_BREACHES.values()]
-    texts = [*calls, *(text for each in answers for text in (each.asked, each.sent))]
+    answers = [text for each in recorded.ANSWERS.values() for text in (each.asked, each.sent)]
+    texts = [*calls, *answers, *(asked for asked, _ in recorded.GO_BREACHES.values())]
     for text in (*texts, "".join(texts)):
         yield b"\x02\x01\x80" + bytes.fromhex(text)
     for length in (255, 256, 257, 1 << 22, 0xFFFFFFFF):
