@@ -16,7 +16,7 @@ from adapter.wire import Code, Reply, Request
 from ..processes import PATIENCE
 from .runtime import End
 
-NEW, OLD = ("containerd", "v2.4.2", "v0.12.3"), ("containerd", "2.2.1", "")
+NEW = ("containerd", "v2.4.2", "v0.12.3")
 OVER = 1e-9
 """Seconds of a call whose time is over when it comes."""
 

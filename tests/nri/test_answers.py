@@ -135,29 +135,30 @@ def test_a_listener_hears_of_the_first_completion_once() -> None:
     assert [*heard, outcome(late)] == [[7], [7]]
 
 
-def test_what_follows_a_reply_makes_the_answer_of_it_perhaps_later_and_may_fail_and_an_error_passes_by() -> None:
-    error, bug = ValueError("no"), KeyError("bug")
+def followed(step: Callable[[int | None], Any], error: Exception | None = None) -> list[object]:
+    """What is heard of a reply that a step follows: of 7, or of an error."""
+    first = Deferred[int]()
+    heard = outcome(first.followed_by(step))
+    assert heard == []
+    if error is None:
+        first.complete(7)
+    else:
+        first.fail(error)
+    return heard
+
+
+def test_what_follows_a_reply_makes_the_answer_of_it_perhaps_later_and_an_error_passes_by() -> None:
+    error, bug, later = ValueError("no"), KeyError("bug"), Deferred[int]()
 
     def fails(reply: int | None) -> int:
         raise bug
 
-    last = [Deferred[int](), Deferred[int]()]
-    steps: list[Callable[[int | None], Any]] = [
-        lambda reply: (reply or 0) + 1,
-        lambda _: last[0],
-        lambda _: last[1],
-        fails,
-        fails,
-    ]
-    first = [Deferred[int]() for _ in steps]
-    heard = [outcome(deferred.followed_by(step)) for deferred, step in zip(first, steps, strict=True)]
-    for deferred in first[:-1]:
-        deferred.complete(7)
-    first[-1].fail(error)
-    assert heard == [[8], [], [], [bug], [error]]
-    last[0].complete(9)
-    last[1].fail(error)
-    assert heard == [[8], [9], [error], [bug], [error]]
+    assert followed(lambda reply: (reply or 0) + 1) == [8]
+    assert (followed(fails), followed(fails, error)) == ([bug], [error])
+    heard = followed(lambda _: later)
+    assert heard == []
+    later.complete(9)
+    assert heard == [9]
 
 
 def test_other_events_are_served_while_an_answer_is_awaited_and_answers_come_in_any_order() -> None:
@@ -208,26 +209,16 @@ def test_two_threads_never_write_at_the_same_time() -> None:
 # ---- deadlines
 
 
-def remaining(seen: list[float]) -> Runtime:
-    """A runtime whose plugin notes how much time it has to start a container."""
-    return Runtime(plugin(start_container=lambda request, context: seen.append(context.remaining())))
-
-
-def test_the_deadline_is_the_callers_else_that_of_configure_else_2_seconds() -> None:
-    for configured, told, seconds in ((4000, 1.5, 1.5), (4000, 3600, 3600), (4000, 0, 4.0), (0, 0, 2.0)):
-        seen: list[float] = []
-        runtime = remaining(seen)
-        runtime.configure(api.ConfigureRequest(request_timeout=configured))
-        runtime.call("StartContainer", timeout=told)
-        assert seen == [seconds]
-
-
-def test_a_call_that_came_too_late_has_no_time_left() -> None:
+def test_the_deadline_is_the_callers_which_may_be_over_else_that_of_configure_else_2_seconds() -> None:
     """A Go client whose deadline passes while it prepares its call sends a negative timeout."""
-    seen: list[float] = []
-    envelope = ttrpc_pb2.Request(service=PLUGIN, method="StartContainer", timeout_nano=-5_000_000).SerializeToString()
-    remaining(seen).stub.receive_data(mux.frames(PLUGIN_SERVICE, ttrpc.message(1, ttrpc.Type.REQUEST, envelope)))
-    assert seen == [pytest.approx(-0.005)]
+    for configured, told, seconds in ((4000, 1.5, 1.5), (4000, -0.005, -0.005), (4000, 0, 4.0), (0, 0, 2.0)):
+        seen: list[float] = []
+        runtime = Runtime(plugin(start_container=lambda _, context, seen=seen: seen.append(context.remaining())))
+        runtime.configure(api.ConfigureRequest(request_timeout=configured))
+        call = ttrpc_pb2.Request(service=PLUGIN, method="StartContainer", timeout_nano=int(told * 1e9))
+        message = ttrpc.message(3, ttrpc.Type.REQUEST, call.SerializeToString())
+        runtime.stub.receive_data(mux.frames(PLUGIN_SERVICE, message))
+        assert seen == [pytest.approx(seconds)]
 
 
 def test_the_remaining_time_runs_out_by_the_clock() -> None:

@@ -22,7 +22,7 @@ from adapter.nri import Context, Plugin, api, asynchronous, run
 from adapter.wire import Code, Reply, Request
 
 from ..processes import PATIENCE
-from .host import OLD, OVER, Host, awaited, hosted, logged, updates
+from .host import OVER, Host, awaited, hosted, logged, updates
 from .runtime import plugin
 
 
@@ -30,16 +30,12 @@ from .runtime import plugin
 async def test_handlers_may_be_coroutines_or_not_and_others_are_served_while_one_waits(host: Host) -> None:
     gate = asyncio.Event()
 
-    async def configure(request: Any, context: Context) -> api.ConfigureResponse:
-        await asyncio.sleep(0)
-        return api.ConfigureResponse(events=0x7F)
-
     async def create(request: api.CreateContainerRequest, context: Context) -> api.CreateContainerResponse:
         await gate.wait()
         assert 0 < context.remaining() <= PATIENCE
         return api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=[request.container.id]))
 
-    made = plugin(configure=configure, create_container=create, start_container=lambda *_: gate.set())
+    made = plugin(create_container=create, start_container=lambda *_: gate.set())
     async with host.joined(made) as peer:
         waiting = peer.send("CreateContainer", api.CreateContainerRequest(container=api.Container(id="c")))
         change = api.StateChangeEvent(event=api.START_CONTAINER)
@@ -65,8 +61,8 @@ async def ends_itself(*_: object) -> None:
 
 
 BAD: list[tuple[Callable[..., Any], float, str, str]] = [
-    (returns_a_number, PATIENCE, "start_container has returned a int, not StartContainerResponse", "same"),
-    (lambda *_: "text", PATIENCE, "start_container has returned a str, not StartContainerResponse", "same"),
+    (returns_a_number, PATIENCE, "start_container has returned a int, not StartContainerResponse", "returned a int"),
+    (lambda *_: "text", PATIENCE, "start_container has returned a str, not StartContainerResponse", "returned a str"),
     (raises, PATIENCE, "not today", "StartContainer: not today"),
     (ends_itself, PATIENCE, "start_container was cancelled", ""),
     (never_ends, OVER, r"start_container has not answered in [\d.]+ s", "the runtime gets this error"),
@@ -82,7 +78,7 @@ async def test_a_bad_handler_is_named_and_the_plugin_lives(host: Host, caplog: p
                 reply = await peer.call("StartContainer", timeout=timeout)
                 assert re.fullmatch(error, reply.message), reply
             assert (await peer.call("StopContainer")).code == Code.OK
-            assert re.search(error if line == "same" else line, caplog.text)
+            assert line in caplog.text
 
 
 @hosted
@@ -214,22 +210,17 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(host: Hos
             await lost
 
 
-@pytest.mark.parametrize(
-    ("runtime", "reason"),
-    [
-        (OLD, r"containerd 2\.2\.1 may deadlock .* before NRI 0\.12\.1"),
-        (("docker", "29.0.0", "v0.12.3"), "Docker takes no updates"),
-    ],
-)
 @hosted
-async def test_updates_are_refused_where_a_runtime_cannot_take_them(
-    host: Host, runtime: tuple[str, str, str], reason: str
-) -> None:
-    made = Joined()
-    async with host.joined(made, runtime):
-        await made.has_joined.wait()
-        with pytest.raises(AdapterError, match=reason):
-            made.update_containers([])
+async def test_updates_are_refused_where_a_runtime_cannot_take_them(host: Host) -> None:
+    for runtime, reason in (
+        (("containerd", "2.2.1", ""), r"containerd 2\.2\.1 may deadlock .* before NRI 0\.12\.1"),
+        (("docker", "29.0.0", "v0.12.3"), "Docker takes no updates"),
+    ):
+        made = Joined()
+        async with host.joined(made, runtime):
+            await made.has_joined.wait()
+            with pytest.raises(AdapterError, match=reason):
+                made.update_containers([])
 
 
 @hosted
@@ -263,16 +254,6 @@ async def test_updates_that_are_asked_for_while_the_connection_is_lost_fail(host
         await asking
 
 
-def test_a_connection_that_is_lost_at_the_moment_of_asking_is_no_bug() -> None:
-    class Going(Plugin):
-        @property
-        def ask_for_updates(self) -> Any:  # type: ignore[override]
-            return asks.pop(0)
-
-    asks: list[Any] = [lambda updates: updates, None]
-    assert Going().update_containers([]) == []  # type: ignore[comparison-overlap]
-
-
 def test_the_loops_thread_alone_writes_to_the_connection() -> None:
     written: list[tuple[bytes, int]] = []
 
@@ -296,18 +277,12 @@ def test_the_loops_thread_alone_writes_to_the_connection() -> None:
     assert len(written) == 2
 
 
-def modules(code: str) -> set[str]:
-    """What is loaded when this has run."""
-    words = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}; print(*sys.modules)"]
-    return set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
-
-
 def test_the_stub_imports_protobuf_and_the_standard_library_alone_and_no_asyncio() -> None:
-    found = modules("import adapter.wire; from adapter.nri import run, serve") - modules("pass")
-    assert {name.partition(".")[0] for name in found} - sys.stdlib_module_names == {"adapter", "google"}
-    parts = {tuple(name.split(".")[:2]) for name in found}
-    assert {part for part in parts if part[0] == "google"} <= {("google",), ("google", "protobuf"), ("google", "_upb")}
-    ours = {part[1] for part in parts if part[0] == "adapter" and len(part) > 1}
-    assert ours == {"base", "errors", "nri", "proto", "wire"}
-    assert {name for name in found if name.startswith("adapter.base.")} == {"adapter.base.sanitize"}
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import adapter.wire; from adapter.nri import run, serve"
+    words = [sys.executable, "-I", "-c", f"{code}; print(*sys.modules)"]
+    found = set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
+    ours = {name for name in found if re.match(r"adapter\.(?!(errors|nri|proto|wire)\b)", name)}
+    assert ours == {"adapter.base", "adapter.base.sanitize"}
+    others = {name.split(".")[0] for name in found if not name.startswith(("adapter", "google"))}
+    assert others - sys.stdlib_module_names - {"__main__", "_distutils_hack"} == set()
     assert not {"asyncio", "socket", "argparse", "inspect", "signal"} & found
