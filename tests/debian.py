@@ -40,17 +40,10 @@ def _unpack(package: str, target: Path) -> None:
     """Downloads a package and takes one program out of it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as directory:
-        try:
-            _quietly("apt-get", "download", package, cwd=directory)
-        except subprocess.CalledProcessError:  # perhaps nobody has asked which packages there are
-            _quietly("apt-get", "update", cwd=directory)
-            _quietly("apt-get", "download", package, cwd=directory)
-        (file,) = Path(directory).glob("*.deb")
-        _quietly("dpkg-deb", "-x", file.name, ".", cwd=directory)
+        # Perhaps nobody has asked yet which packages there are.
+        commands = (
+            f"apt-get download {package} || {{ apt-get update && apt-get download {package}; }}; dpkg-deb -x *.deb ."
+        )
+        subprocess.run(["sh", "-ec", commands], cwd=directory, check=True, capture_output=True, timeout=240)
         (program,) = Path(directory).glob(f"**/bin/{target.name}")
         os.replace(program, target)
-
-
-def _quietly(*command: str, cwd: str) -> None:
-    """Runs a command that has to succeed, and tells nobody what it said."""
-    subprocess.run(command, cwd=cwd, check=True, capture_output=True, timeout=120)

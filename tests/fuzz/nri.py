@@ -1,4 +1,4 @@
-"""Target: NRI's calls, to the whole adapter behind a stub, with programs that are scripted and a clock that is moved.
+"""Target: NRI's calls and what plugins print, to the whole adapter behind a stub, with programs as a script says.
 
 Holds for all messages: each call is answered once, with a response that can be decoded or an error; nothing is raised
 or logged but declared errors; each record is one line of the log; when all programs have ended, nothing is under way.
@@ -12,7 +12,7 @@ import os
 import random
 import struct
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from itertools import cycle
@@ -37,13 +37,16 @@ from adapter.wire import Code
 
 from ..legacy.histories import Clock
 from ..nri.runtime import Runtime
+from ..oci.cases import FULL
 from ..processes import open_descriptors
 from . import mutations
 from .target import Target
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 REJOIN = "rejoin"
-METHODS = (*CALLS, REJOIN, "NoSuchMethod")
+OUTPUT = "output"
+"""In place of a call: what all programs print from now on."""
+METHODS = (*CALLS, REJOIN, "NoSuchMethod", OUTPUT)
 TIMEOUTS = (2.0, 0.3, 0.0, 60.0, -1.0)
 WAITS = (0.0, 0.0, 0.001, 0.5, 1.95, 6.0, 40.0)  # seconds that pass behind a call
 HEAD = struct.Struct(">BBBH")
@@ -83,11 +86,40 @@ def written(script: bytes, calls: list[Call]) -> bytes:
 OUTPUTS = (
     b'{"plugin": "a", "metadata": {"k": "v"}}',
     b'{"error": "broken"}',
-    b'{"spec": {"process": {"env": ["A=2"]}, "linux": {"resources": {"cpu": {"shares": 9}}}}}',
-    b'{"adjust": {"annotations": {"a": "b"}, "mounts": [{"destination": "/m", "source": "/s", "type": "bind"}]}}',
-    b'{"updates": [{"id": "c2", "resources": {"cpu": {"shares": 5}}}]}',
-    *(b"null", b"", b"\xff{", b"x" * ((1 << 20) + 1)),
+    b"null",
+    b"",
+    b"\xff{",
+    b"x" * ((1 << 20) + 1),
 )
+WISHES: tuple[dict[str, Any], ...] = (
+    {"spec": FULL},
+    {
+        "spec": {
+            "process": {"env": ["A=2", "B=3"], "args": ["sh"], "oomScoreAdj": 5},
+            "annotations": {"a": "b", "c": None},
+        }
+    },
+    {"spec": {"mounts": [{"destination": "/data", "$patch": "delete"}, {"destination": "/n", "source": "/n"}]}},
+    {
+        "spec": {
+            "linux": {"resources": {"cpu": {"shares": 7, "cpus": "0-1"}, "pids": {"limit": 5}, "unified": {"a": "b"}}}
+        }
+    },
+    {"spec": {"hooks": {"prestart": [{"path": "/bin/hook", "timeout": 5}]}}},
+    {
+        "adjust": {
+            "env": [{"key": "A", "value": "1"}],
+            "mounts": [{"destination": "/m"}],
+            "CDI_devices": [{"name": "x"}],
+        }
+    },
+    {"adjust": {"linux": {"resources": {"cpu": {"shares": {"value": "4"}}}, "net_devices": {"e": {"name": "f"}}}}},
+    {"updates": [{"id": "c2", "resources": {"cpu": {"shares": 5}, "memory": {"limit": 1 << 20}}}]},
+)
+OFTEN = """plugin version error metadata spec adjust updates id resources cgroupsPath $patch delete process linux
+poststop createRuntime oomScoreAdj rlimits ioPriority hugepageLimits sysctl defaultAction architectures syscalls
+SCMP_ACT_ALLOW RLIMIT_NOFILE SCHED_BATCH c2 /data x/"""
+WORDS = (*OFTEN.split(), *mutations.names(api.ContainerAdjustment.DESCRIPTOR))
 SCRIPT = 8
 """What programs print, as the number of an output; the script begins again then."""
 HANGS, REFUSED = 254, 255
@@ -150,7 +182,7 @@ class Program:
         if self._what == REFUSED:
             raise BlockingIOError(11, "Resource temporarily unavailable")
         node.programs.append(self)
-        self.stdout = OUTPUTS[self._what % len(OUTPUTS)]
+        self.stdout = node.outputs[self._what % len(node.outputs)]
         self.too_long = len(self.stdout) > 1 << 20
 
     def feed(self, request: bytes) -> None:
@@ -197,6 +229,7 @@ class Node:
         self.script, self.refuses_updates = cycle(script), script[0] & 1
         self.loop = FuzzLoop()
         self.programs: list[Program] = []
+        self.outputs: Sequence[bytes] = OUTPUTS
         self.log = Log()
         for name in ("lock", "journal"):
             (folder / "state" / name).unlink(missing_ok=True)
@@ -215,6 +248,8 @@ class Node:
         if call.name == REJOIN:
             self.adapter.runtime_is_gone()
             self.join()
+        elif call.name == OUTPUT:
+            self.outputs = [call.payload]
         else:
             self.due[2 * len(self.due) + 1] = call.name
             self.runtime.send(call.name, call.payload, TIMEOUTS[call.timeout % len(TIMEOUTS)])
@@ -285,6 +320,11 @@ def seeds() -> Iterator[bytes]:
     yield written(bytes(range(0, 4 * SCRIPT, 4)), [*life[:half], named(REJOIN, api.Empty()), *life[:2], *life[half:]])
     yield written(bytes(SCRIPT), [*START, named(REJOIN, api.Empty()), *START])
     yield from (written(bytes(SCRIPT), [*START, named(*event)]) for event in small_events())
+    for wish in WISHES:
+        printed = Call(METHODS.index(OUTPUT), 0, 0, json.dumps(wish).encode())
+        yield written(
+            bytes(SCRIPT), [*START, printed, *(named(*event) for event in small_events() if event[0] in EVENTS["b"])]
+        )
     yield written(
         bytes(SCRIPT), [*START, *(named(*event) for event in small_events()), named(REJOIN, api.Empty()), *START]
     )
@@ -325,6 +365,8 @@ def mutate(data: bytes, dice: random.Random) -> bytes:
 
 
 def mutated(call: Call, dice: random.Random) -> Call:
+    if call.name == OUTPUT:
+        return call._replace(payload=mutations.json_text(call.payload, dice, WORDS))
     if call.name not in CALLS or dice.random() < 0.2:
         number = dice.randrange(len(METHODS))
         changes = call._replace(method=number), call._replace(timeout=number), call._replace(wait=number)
@@ -336,4 +378,4 @@ def mutated(call: Call, dice: random.Random) -> Call:
     return call._replace(payload=mutations.message(message, dice).SerializeToString())
 
 
-TARGET = Target(check, seeds, mutate)
+TARGET = Target(check, seeds, mutate, WORDS)
