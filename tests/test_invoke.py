@@ -145,10 +145,10 @@ def test_what_cannot_be_used_is_named_and_ends_with_2(node: Node) -> None:
     assert node.err == "v010-adapter: none: No such file or directory\n"
     assert node("a", "-event", "-", text=recorded("CreateContainer")) == 2
     runs = "RunPodSandbox, StartContainer, StopContainer, StopPodSandbox"
-    assert node.err == f"v010-adapter: a: runs at {runs}; the events are CreateContainer\n"
+    assert node.err == f"v010-adapter: a: runs at {runs}; the recorded events are CreateContainer\n"
     node.configure(plugins={"a": {"events": []}})
     assert node("a") == 2
-    assert node.err.startswith("v010-adapter: a: runs at no event; the events are RunPodSandbox, ")
+    assert node.err.startswith("v010-adapter: a: runs at no event; the recorded events are RunPodSandbox, ")
     (node.folder / "conf.json").write_text("{")
     assert node("a") == 2
     assert node.err == f"v010-adapter: {node.folder}/conf.json:1: unexpected end\n"

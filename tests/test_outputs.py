@@ -170,7 +170,7 @@ def test_watch_leaves_the_scrollback_alone_and_says_when_it_looked(directory: Pa
     assert not re.search(r"\033\[[23]J", text)
     assert "\033[31mFAULT\033[0m" in own
     for part in (own, after):
-        assert re.search(r"\d\d:\d\d:\d\dZ, looks every 2 s\r\n\r\nv010-adapter 1, pid 7", part)
+        assert re.search(r"\d\d:\d\d:\d\dZ, every 2 s\r\n\r\nv010-adapter 1, pid 7", part)
     assert after.rstrip().endswith("v010-adapter: interrupted")
 
 

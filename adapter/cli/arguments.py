@@ -1,4 +1,4 @@
-"""What the command lines of the commands have in common: the same flag means the same everywhere."""
+"""The flags that several commands have. A flag means the same in every command."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ FINE, FINDINGS = 0, 1
 
 
 class Parser(ArgumentParser):
-    """Names what a shell has made of `*` in a directory of others, in errors, as text on one line."""
+    """Escapes control characters in errors: arguments may be file names of others, for example from a shell's `*`."""
 
     def error(self, message: str) -> NoReturn:
-        """Prints the message with how the command is used, and ends the process."""
+        """Prints the usage and the message, and ends the process."""
         super().error(printable(message))
 
 
 def parser(command: str, description: str, epilog: str | None = None) -> ArgumentParser:
-    """Returns the parser of a command, which has `-h` only. Flags have one dash or two, as Go's have."""
+    """Returns a parser for a command, with `-h` only. Flags have one dash or two, as in Go."""
     prog = f"{PROGRAM} {command}"
     return Parser(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
 
@@ -37,11 +37,12 @@ def add_config(parser: ArgumentParser) -> None:
 
 
 def add_choice_of_container(parser: ArgumentParser) -> None:
-    """Adds the flags that say which container of a file is meant, and what the file does not tell of it."""
+    """Adds the flags that choose a container of a file, and add what the file does not contain."""
     option = parser.add_argument
-    option("-pod", "--pod", metavar="FILE", default="", help="its pod, if the file of the container has none")
-    option("-name", "--name", default="", help="which container, if the file has several: [[NAMESPACE/]POD/]NAME")
-    option("-command", "--command", metavar="PATH", default="", help="the image's entrypoint, if the image decides")
+    option("-pod", "--pod", metavar="FILE", default="", help="the container's pod, if the container's file has none")
+    option("-name", "--name", default="", help="the container, if the file has several: [[NAMESPACE/]POD/]NAME")
+    text = "the image's entrypoint, if the image decides on the command"
+    option("-command", "--command", metavar="PATH", default="", help=text)
 
 
 def add_output(parser: ArgumentParser) -> None:
@@ -52,19 +53,19 @@ def add_output(parser: ArgumentParser) -> None:
 
 
 def add_color(parser: ArgumentParser) -> None:
-    """Adds the flag that decides on colours."""
+    """Adds the flag for colours."""
     text = "colours: auto (the default: on a terminal, unless NO_COLOR is set), always or never"
     parser.add_argument("-color", "--color", metavar="WHEN", choices=colours.WHEN, default=colours.AUTO, help=text)
 
 
 def paint(options: Namespace) -> Callable[[str], str] | None:
-    """Returns what colours the lines of a command on stdout, None without colours."""
+    """Returns the function that colours a command's lines on stdout, None without colours."""
     return colours.by_word if colours.are_wanted(sys.stdout, options.color) else None
 
 
 def add_verbose(parser: ArgumentParser) -> None:
-    """Adds the flag that shows everything in full."""
-    text = "give every request and result in full"
+    """Adds the flag for full output."""
+    text = "show every request and result in full"
     parser.add_argument("-v", "-verbose", "--verbose", action="store_true", help=text)
 
 

@@ -1,4 +1,4 @@
-"""Colours for words that report a problem, on terminals."""
+"""Colours on terminals, for words that report a problem."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FIRST = re.compile(rf"^ *({'|'.join(_WORDS)})\b")
 
 
 def are_wanted(out: TextIO, when: str = AUTO) -> bool:
-    """Whether `out` gets colours: with `auto` a terminal, unless NO_COLOR is set (no-color.org) or TERM is dumb."""
+    """Whether `out` gets colours. With `auto`, terminals do, unless NO_COLOR is set (no-color.org) or TERM is dumb."""
     if when != AUTO:
         return when == ALWAYS
     return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -25,7 +25,7 @@ def painted(text: str, style: int) -> str:
 
 
 def by_word(line: str) -> str:
-    """Returns a printable line. Its first word is coloured if it reports a problem."""
+    """Returns a printable line, in which the first word is coloured if it reports a problem."""
     match = _FIRST.match(line)
     if match is None:
         return line

@@ -27,14 +27,14 @@ FINDINGS = 1
 USAGE = 2
 ABOUT_ALL = "-h", "--help", "-version", "--version"
 UNWRITABLE = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Errors of stdout that are not the command's own."""
+"""Errors of writing to stdout that are no fault of the command."""
 
 
 def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -> int:
     """Runs the command that the arguments name, `run` without one; returns its exit code.
 
-    0: success; 1: findings or a failure; 2: unusable arguments or configuration. Each command imports its own modules,
-    so that the daemon starts quickly: a runtime waits for it. A guard gives `launch` to its servers.
+    0: success; 1: problems or a failure; 2: unusable arguments or configuration. Each command imports its own modules,
+    so that the daemon starts quickly, for a runtime waits for it. A guard passes `launch` to its servers.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     sys.stdout, sys.stderr = _or_devnull(sys.stdout), _or_devnull(sys.stderr)
@@ -52,16 +52,16 @@ def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -
 
 
 def _or_devnull(stream: TextIO | None) -> TextIO:
-    """Returns a stream of the process, one to /dev/null if the caller has closed it: Python has none then."""
+    """Returns the stream, or one to /dev/null if the caller has closed it: then Python has None."""
     return open(os.devnull, "w", encoding="utf-8") if stream is None else stream
 
 
 def _command(words: list[str], launch: Launch | None) -> int:
-    """Runs the command that the first word names. A flag there is one of `run`, or asks about the whole."""
+    """Runs the command that the first word names. If that is a flag, it belongs to `run` or to the whole program."""
     from adapter.cli import commands  # noqa: PLC0415 - not for a launched plugin
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # not every locale has every letter
+        sys.stdout.reconfigure(errors="backslashreplace")  # a locale may lack letters
     name = words[0]
     if name in ABOUT_ALL:
         with _flushed_stdout():
@@ -76,9 +76,9 @@ def _command(words: list[str], launch: Launch | None) -> int:
 
 @contextmanager
 def _flushed_stdout() -> Iterator[None]:
-    """Writes what is printed inside to stdout. Raises AdapterError if it cannot, BrokenPipeError if nobody reads it.
+    """Flushes stdout at the end. Raises AdapterError if stdout cannot be written, BrokenPipeError if nobody reads it.
 
-    An OSError of a file, such as a loop of links, becomes an AdapterError, too.
+    An OSError of another file, such as a loop of links, becomes an AdapterError, too.
     """
     try:
         try:
@@ -87,7 +87,7 @@ def _flushed_stdout() -> Iterator[None]:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except OSError as error:
-        if error.filename is not None:  # of a file that the command reads or makes
+        if error.filename is not None:  # the error is about a file of the command
             raise AdapterError(f"{error.filename}: {error.strerror}") from None
         if error.errno not in UNWRITABLE:
             raise
@@ -107,7 +107,7 @@ def _complain(error: AdapterError) -> None:
 
 
 def _to_syslog(error: Exception) -> bool:
-    """Logs an error to syslog when stderr is /dev/null, as in a launched plugin; returns whether it is."""
+    """Logs an error to syslog and returns True, if stderr is /dev/null, as in a launched plugin."""
     from adapter import settings  # noqa: PLC0415
     from adapter.monitoring import logs  # noqa: PLC0415
 
@@ -116,7 +116,7 @@ def _to_syslog(error: Exception) -> bool:
     logs.setup(settings.LogSettings())
     bug = None if isinstance(error, AdapterError) else error
     logs.log.error("%s%s", "a bug: " if bug else "", error, exc_info=bug)
-    for _ in range(50 if bug else 0):  # a syslog socket may queue only ten lines, and the process ends
+    for _ in range(50 if bug else 0):  # syslog's socket may queue only ten lines, and this process is about to end
         time.sleep(0.01)
         logs.flush()
     return True
@@ -135,7 +135,7 @@ class Options(NamedTuple):
 
 
 def parser() -> ArgumentParser:
-    """Returns the parser of the flags of `run`. What is not given is left to the defaults of Options."""
+    """Returns the parser of the flags of `run`. Options has the defaults."""
     from argparse import SUPPRESS  # noqa: PLC0415 - not for a launched plugin
 
     from adapter.cli import arguments  # noqa: PLC0415 - likewise
@@ -149,7 +149,7 @@ def parser() -> ArgumentParser:
     sockets = ("-socket", "--socket", "-socket-path", "--socket-path")
     option(*sockets, metavar="PATH", help="the runtime's NRI socket (/var/run/nri/nri.sock)")
     arguments.add_config(parser)
-    option("-once", "--once", action="store_true", help="end when the connection is lost")
+    option("-once", "--once", action="store_true", help="end when the connection is lost, instead of joining again")
     arguments.add_verbose(parser)
     option("-disableWatch", "--disableWatch", action="store_true", help="read hook files once, at the start")
     return parser
@@ -168,13 +168,13 @@ def _configuration(options: Options) -> tuple[Settings, list[ConfigError]]:
 
 
 def _run(options: Options, launch: Launch | None) -> int:
-    gc.disable()  # no garbage yet, and a runtime waits; the plugin enables it
+    gc.disable()  # a runtime waits, and there is no garbage yet; the daemon enables it later
     from adapter import nri  # noqa: PLC0415
     from adapter.daemon import daemon  # noqa: PLC0415
 
     configured, errors = _configuration(options)
     if options.config:
-        options = options._replace(config=os.path.abspath(options.config))  # the daemon goes to `/`
+        options = options._replace(config=os.path.abspath(options.config))  # the daemon changes to `/`
     reread = partial(_configuration, options)
     if errors and not nri.launched():
         for error in errors[:-1]:
@@ -189,7 +189,7 @@ def _run(options: Options, launch: Launch | None) -> int:
         # A service waits for its runtime. At a terminal, the user gets an error.
         trunk = _connect(path) if options.once or sys.stderr.isatty() else None
         connect, when_lost = None if options.once else partial(nri.connect, path), FINDINGS
-        launch = None  # with -socket, another runtime than the one that launched this
+        launch = None  # with -socket, this is not the runtime that has launched the process
     daemon.prepare(configured, errors)
     return daemon.Daemon(configured, errors, identity, connect, reread, when_lost, launch).run(trunk)
 
@@ -207,7 +207,7 @@ def _identity(options: Options) -> Identity:
 def _connect(path: str) -> int:
     """Returns a descriptor connected to the runtime.
 
-    Raises RegistrationError, which tells a user at a terminal what needs no runtime.
+    Raises RegistrationError. At a terminal, it lists the commands that need no runtime.
     """
     from adapter import nri  # noqa: PLC0415
 

@@ -13,7 +13,7 @@ PROGRAM = "v010-adapter"
 
 
 class Command(NamedTuple):
-    """A command: the module that has its `parser` and its `main`, and what it does in one line."""
+    """A command: the module that has its `parser` and its `main`, and a line that says what it does."""
 
     module: str
     line: str
@@ -21,24 +21,24 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "run": Command("adapter.cli.command_line", "joins the runtime; the default"),
-    "check": Command("adapter.cli.check.command", "whether what is configured would work"),
+    "check": Command("adapter.cli.check.command", "checks the configuration, the plugins and the hook files"),
     "status": Command("adapter.cli.status", "shows the state of running adapters"),
     "install": Command("adapter.cli.install.command", "makes the runtime, or systemd, start the adapter"),
-    "uninstall": Command("adapter.cli.install.uninstall", "undoes that"),
-    "hooks": Command("adapter.cli.hooks_match", "`hooks match`: which hooks a container gets, and why not the others"),
+    "uninstall": Command("adapter.cli.install.uninstall", "removes what install has made"),
+    "hooks": Command("adapter.cli.hooks_match", "hooks match: shows which hooks a container gets, and why"),
     "invoke": Command("adapter.cli.invoke", "runs one legacy plugin by hand as the daemon would"),
-    "simulate": Command("adapter.cli.simulate.command", "plays the life of a pod to any NRI plugins"),
+    "simulate": Command("adapter.cli.simulate.command", "plays the life of a pod to NRI plugins, without a runtime"),
     "demo": Command("adapter.cli.demo", "plays the life of a pod with the sample plugins and hooks"),
     "completion": Command("adapter.cli.completion", "prints a shell-completion script"),
 }
 WITHOUT_A_RUNTIME = "demo", "simulate", "check"
-"""What somebody can do who has no runtime."""
+"""The commands to suggest to a user without a runtime."""
 
 
 def overview(*, in_full: bool = False) -> ArgumentParser:
     """Returns the parser of the whole command line, for help and for completion.
 
-    It knows the arguments of the commands only `in_full`: each command's modules are imported for that.
+    Only with `in_full`, it has the arguments of the commands: this imports each command's modules.
     """
     from adapter.nri.stub import NRI_VERSION  # noqa: PLC0415 - not for an error message
 
@@ -56,7 +56,7 @@ def overview(*, in_full: bool = False) -> ArgumentParser:
 
 
 def next_steps() -> str:
-    """Returns what somebody without a runtime can do, a line for each command."""
+    """Returns the commands that need no runtime, one a line."""
     lines = [f"v010-adapter {name:8}  {COMMANDS[name].line}" for name in WITHOUT_A_RUNTIME]
     return "\n".join(["These commands need no runtime (-h explains each):", *lines])
 

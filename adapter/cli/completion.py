@@ -1,4 +1,4 @@
-"""The command `completion`: prints a script by which a shell completes the command line."""
+"""The command `completion`: prints a shell-completion script."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from adapter.cli import arguments, commands
 
 SHELLS = "bash", "zsh", "fish"
 KINDS = {"FILE": shtab.FILE, "PATH": shtab.FILE, "[NN-NAME=]PATH": shtab.FILE, "DIR": shtab.DIRECTORY}
-"""What completes the value of a flag, by the value's name in the help."""
+"""How to complete the value of a flag, by the value's name in the help."""
 
 
 def parser() -> ArgumentParser:
     """Returns the parser of the command's arguments."""
     parser = arguments.parser(
         "completion",
-        "Prints a script by which a shell completes commands, flags and files.",
-        "For the shell's start-up file: `source <(v010-adapter completion bash)`, likewise zsh; "
-        "for fish: `v010-adapter completion fish | source`.",
+        "Prints a shell-completion script for commands, flags and files.",
+        "In the shell's start-up file: `source <(v010-adapter completion bash)`, the same with zsh; "
+        "in fish: `v010-adapter completion fish | source`.",
     )
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
     return parser

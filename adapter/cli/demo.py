@@ -1,4 +1,4 @@
-"""`v010-adapter demo`: simulates a pod's life with the adapter as the plugin and the samples of this repository."""
+"""`v010-adapter demo`: plays the life of a pod to the adapter, with the samples of this repository."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from adapter.runtime import Flavour, PluginFile
 
 PACKAGE = Path(adapter.__file__).parent
 SAMPLES = PACKAGE / "samples" if (PACKAGE / "samples").is_dir() else PACKAGE.parent
-"""Where the samples are: in the package when it was installed, beside it in a checkout."""
+"""The directory of the samples: in an installed package, or beside the package in a clone."""
 PLUGINS = ("clearcfs", "dump", "logger")
 LABEL = {"qos.class": "ls"}
 """clearcfs lifts the CPU limit of containers in pods with this label."""
 ANNOTATION = {"hooks.example.com/record": "yes"}
 """record.json matches this annotation."""
 PATIENT = Flavour(registration_timeout=60, request_timeout=60)
-"""The demo shows what happens. How fast the machine is at that moment must not matter."""
+"""Long timeouts: the demo must not fail on a slow machine."""
 
 Json = dict[str, Any]
 
 
 class DemoScene(NamedTuple):
-    """An event, the runs of legacy plugins, the other lines of the log, and the decisions on hooks at a creation."""
+    """An event with the runs of legacy plugins, the other log lines, and at a creation the decisions on hooks."""
 
     scene: Scene
     runs: list[Json]
@@ -78,7 +78,7 @@ class Demo:
     def __init__(self, root: Path) -> None:
         """Copies the samples and writes the adapter's configuration into an empty directory."""
         self.problems: list[str] = []
-        """What went wrong; complete after the last of the `steps`."""
+        """The problems so far, complete after the last of the `steps`."""
         self._root = root
         self._script = _script()
         self._creation = cast(api.CreateContainerRequest, dict(self._script.events)["CreateContainer"])
@@ -88,7 +88,7 @@ class Demo:
         self._config.write_text(json.dumps(_configuration(root)))  # JSON is YAML
 
     def steps(self) -> Generator[DemoScene, None, None]:
-        """Plays the script."""
+        """Plays the script; yields each event."""
         plugin = PluginFile(trial.write_program(self._root), trial.IDX, PROGRAM, self._config.read_text())
         path = self._root / "adapter.log"
         unfinished = ""
@@ -134,7 +134,7 @@ def _configuration(root: Path) -> Json:
     (root / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": entries}))
     legacy = {"config": str(root / "conf.json"), "path": [str(SAMPLES / "legacy-plugins")], "sandboxes": "always"}
     return {
-        "trust": "off",  # a user's clone may be writable for the user's group
+        "trust": "off",  # the user's group may be able to write to a clone
         "legacy": legacy,
         "hooks": {"directories": [str(hooks_d)]},
         "log": {"level": "debug", "format": "json", "target": "stderr"},
@@ -149,7 +149,7 @@ def _cpu_max(root: Path, cgroup: str, quota: str) -> None:
 
 
 def _log_line(line: str) -> Json:
-    """Returns a line of the adapter's log; a line that is not JSON is an error message."""
+    """Returns a decoded line of the adapter's log. A line that is not JSON becomes an error message."""
     try:
         record: Json = json.loads(line)
     except ValueError:
@@ -172,13 +172,13 @@ def _show(demo: Demo, verbose: bool, color: str) -> None:
                 text = f"hook      {named.file:20} {'yes' if matched else 'no'}: {reason}"
                 view.detail(text, GREEN if matched else DIM)
     view.close(demo.problems)
-    view.line("`v010-adapter demo -v` shows all of it in full. Next: README.md, Install it on a node.")
+    view.line("`v010-adapter demo -v` shows everything in full. Next: README.md, Install it on a node.")
 
 
 def _show_run(view: TextView, run: Json, first: bool, verbose: bool) -> None:
-    """Shows the result of a run, below the request of the first run of an event, or of every run in full.
+    """Shows the result of a run. The request is shown for the first run of an event; with `verbose`, for every run.
 
-    The requests of the other runs differ in `conf` and `results`.
+    The requests of the other runs differ only in `conf` and `results`.
     """
     request = run["request"]
     head = f"{run['plugin']:9} {milliseconds(run['us'] / 1e6):>8}  "

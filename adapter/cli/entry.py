@@ -1,4 +1,4 @@
-"""The entry point of the program. It imports nothing large: a launched adapter is forked first."""
+"""The entry point of the program. It imports no large module, because a launched adapter forks first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def main() -> int:
     """Runs the command, below a guard if a runtime launched it; returns the exit code."""
     _write_paths_in_utf8()
     launch = guarded() if "NRI_PLUGIN_SOCKET" in os.environ and _is_daemon(sys.argv[1:2]) else None
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else the caller wants SIGINT ignored
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # otherwise the caller wants SIGINT ignored
         signal.signal(signal.SIGINT, _interrupt)
     try:
         from adapter.cli.command_line import main as command  # noqa: PLC0415 - not before the forks
@@ -28,15 +28,15 @@ def main() -> int:
 
 
 def _write_paths_in_utf8() -> None:
-    """Starts Python anew if it writes paths in another encoding than UTF-8, in which configuration files have them."""
+    """Restarts Python if it does not encode paths in UTF-8, which is the encoding of configuration files."""
     if sys.getfilesystemencoding() != "utf-8":
-        if sys.stdout is not None:  # which keeps its encoding
+        if sys.stdout is not None:  # stdout keeps its encoding
             os.environ.setdefault("PYTHONIOENCODING", sys.stdout.encoding)
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
 
 
 def _interrupt(*_: object) -> None:
-    """Ends the command; a second SIGINT does not disturb the clean-up."""
+    """Ends the command. A second SIGINT does not interrupt the clean-up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
 

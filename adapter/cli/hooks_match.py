@@ -1,4 +1,4 @@
-"""`v010-adapter hooks match`: which hooks of hooks.d a container gets, and why not the others."""
+"""`v010-adapter hooks match`: shows which hooks a container gets, and why not the others."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from adapter.hooks.match import Commands, Condition, Decision
 from adapter.proto import nri_pb2 as api
 
 STAGES = {field: stage for stage, field in inject.FIELDS.items()}
-"""The stages as hook files name them, by NRI's field."""
+"""The stages in hook files, by NRI's field."""
 UNDECIDED = 3
-"""The exit code if it is not known whether the container gets some hook."""
+"""The exit code if it is unknown whether the container gets a hook."""
 VERDICTS = {True: "yes", False: "no", None: "unknown"}
 
 
@@ -56,15 +56,15 @@ def parser() -> ArgumentParser:
     parser = arguments.parser(
         "hooks",
         "Shows which hooks a container gets, and why not the others.",
-        f"{container_files.FORMS} Exit codes: 0 it is known which hooks the container gets, 1 some hook file cannot be "
-        f"used, 2 unusable arguments, {UNDECIDED} some hook is undecided.",
+        f"{container_files.FORMS} Exit codes: 0 every hook is decided, 1 a hook file cannot be used, 2 unusable "
+        f"arguments, {UNDECIDED} a hook is undecided.",
     )
     parser.usage = "v010-adapter hooks match [-h] -container FILE [OPTION ...]"
     option = parser.add_argument
-    option("match", choices=["match"], metavar="match", help="the only command of `hooks` so far")
-    option("-container", "--container", metavar="FILE", required=True, help="the container")
+    option("match", choices=["match"], metavar="match", help="the only subcommand")
+    option("-container", "--container", metavar="FILE", required=True, help="the file with the container")
     arguments.add_choice_of_container(parser)
-    text = "directory of hook files; several in order of increasing preference (those of the configuration)"
+    text = "a directory of hook files; may be repeated, later ones override (those of the configuration)"
     option("-directory", "--directory", metavar="DIR", action="append", default=[], help=text)
     arguments.add_config(parser)
     arguments.add_output(parser)
@@ -92,7 +92,7 @@ def _match(options: Namespace) -> Outcome:
 
 
 def _unknown(described: Described, condition: Condition) -> str:
-    """Returns why it is not known whether a condition holds, empty if it is known."""
+    """Returns why it is unknown whether a condition holds, empty if it is known."""
     if isinstance(condition, Commands):
         return "" if described.command_is_known else "the image decides on the command (-command sets it)"
     if isinstance(condition, tuple) and container_files.PODS_ANNOTATIONS in described.unknown:
@@ -103,7 +103,7 @@ def _unknown(described: Described, condition: Condition) -> str:
 
 
 def _hint(described: Described, decision: Decision) -> str:
-    """Returns that a hook asks for an annotation that only another runtime has, empty if it does not."""
+    """Returns a hint if a hook's condition has an annotation of another runtime, else an empty text."""
     runtime = keys.runtime_of(described.container.annotations)
     patterns = () if decision.matched else (key for key, _ in decision.named.hook.when.annotations)
     found = filter(None, map(keys.foreign, patterns))
@@ -129,7 +129,7 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def _hook(hook: api.Hook) -> dict[str, Any]:
-    """Returns a hook as Go's encoding/json and protojson both read it: numbers are numbers."""
+    """Returns a hook in a form that both Go's encoding/json and protojson can read: numbers are numbers."""
     lists = {"args": list(hook.args), "env": list(hook.env)}
     timeout = {"timeout": {"value": hook.timeout.value}} if hook.HasField("timeout") else {}
     return {"path": hook.path, **{name: texts for name, texts in lists.items() if texts}, **timeout}
@@ -167,4 +167,4 @@ def _decisions_as_text(outcome: Outcome) -> Iterator[str]:
             yield f"{'':{verdicts}}  {'':{width}}  {hint}"
     yield from (f"{'BAD':{verdicts}}  {problem.path}: {problem.reason}" for problem in outcome.problems)
     if not outcome.decisions and not outcome.problems:
-        yield "no hooks are there"
+        yield "there are no hooks"

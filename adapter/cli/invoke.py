@@ -1,6 +1,6 @@
-"""`v010-adapter invoke TYPE`: runs one legacy plugin by hand as the daemon would, and shows what becomes of its result.
+"""`v010-adapter invoke TYPE`: runs one legacy plugin by hand as the daemon would, and shows what its result changes.
 
-The bridge itself runs the plugin, with a conf.json that names no other one. What the log has of the run is shown.
+The daemon's bridge runs the plugin, with a conf.json that names only this plugin. The output comes from its log.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ChosenPlugin(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What came of an event at which one plugin ran, and what the log has of it."""
+    """The outcome of an event at which one plugin ran, and the bridge's log."""
 
     scene: Scene
     collected: _LogCollector
@@ -57,13 +57,13 @@ def parser() -> ArgumentParser:
     """Returns the parser of the command's arguments."""
     parser = arguments.parser(
         "invoke",
-        "Runs one legacy plugin by hand as the daemon would: shows its request, its result, the time, the exit code, "
-        "and what would become of it.",
-        "FILE has recorded events, one JSON object per line; the first one counts at which the plugin runs. Without a "
-        "file, the event is that of a pod that was recorded on containerd, without its processes.",
+        "Runs one legacy plugin by hand as the daemon would. Shows its request, its result, the time, the exit code, "
+        "and what the result would change.",
+        "FILE has recorded events, one JSON object a line; the first event at which the plugin runs is used. Without a "
+        "file, the event is that of a pod recorded on containerd, without its processes.",
     )
     parser.add_argument("type", metavar="TYPE", help="the plugin: its type in conf.json, or the path of a program")
-    parser.add_argument("-event", "--event", metavar="FILE", default="", help="the event; - is stdin")
+    parser.add_argument("-event", "--event", metavar="FILE", default="", help="recorded events; - is stdin")
     arguments.add_config(parser)
     arguments.add_output(parser)
     arguments.add_color(parser)
@@ -96,7 +96,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _plugin(own: Settings, type_: str) -> ChosenPlugin:
-    """Returns the plugin as it is configured, else without a configuration. Raises ConfigError."""
+    """Returns the plugin with its configuration, or without one if conf.json does not name it. Raises ConfigError."""
     config: Config = ConfigFile(own.legacy.config, trust=own.legacy.trust).current()
     type_ = os.path.abspath(type_) if "/" in type_ else type_
     for entry in config.entries:
@@ -106,14 +106,14 @@ def _plugin(own: Settings, type_: str) -> ChosenPlugin:
 
 
 def _call(own: Settings, entry: Entry, calls: Sequence[Recorded]) -> Recorded:
-    """Returns the first event at which the plugin runs, preferably a container's. Raises ConfigError."""
+    """Returns the first event at which the plugin runs, preferably an event of a container. Raises ConfigError."""
     subscriptions = Subscriptions(own.legacy.plugins)
     found = [call for call in calls if subscriptions.at(call.event, [entry])]
     if not found:
         configured = own.legacy.plugins.get(entry.type, PluginSettings()).events
         runs_at = ", ".join(sorted(ORIGINAL if configured is None else configured)) or "no event"
         there = ", ".join(dict.fromkeys(call.event for call in calls))
-        raise ConfigError(entry.type, f"runs at {runs_at}; the events are {there}")
+        raise ConfigError(entry.type, f"runs at {runs_at}; the recorded events are {there}")
     return next((call for call in found if call.event.endswith("Container")), found[0])
 
 
@@ -144,7 +144,7 @@ def _conf_json(directory: str, entry: Entry) -> str:
 
 
 def _owe_delete(bridge: Bridge, subscriptions: Subscriptions, entry: Entry, call: Recorded) -> None:
-    """Makes up for the create before a delete that would not come without one."""
+    """Adds a create to the ledger, for a delete that would not run without one."""
     message: Any = call.request
     is_pod = "Pod" in call.event
     if STATES[call.event] == DELETE and not subscriptions.runs_without_create(call.event, entry, is_sandbox=is_pod):
@@ -154,7 +154,7 @@ def _owe_delete(bridge: Bridge, subscriptions: Subscriptions, entry: Entry, call
 
 
 def _play(loop: Loop, bridge: Bridge, call: Recorded, context: Context) -> Scene:
-    """Plays the event to the bridge, until no program is waited for any more. Raises ConfigError."""
+    """Plays the event to the bridge, and waits until all its programs have ended. Raises ConfigError."""
     message: Any = call.request
     scene = Scene(Outcome(call.event), 0)
 
@@ -190,7 +190,7 @@ class _LogCollector(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.fields: dict[str, Any] = {}
-        """Those of the record of the plugin's run."""
+        """The fields of the log record about the plugin's run."""
         self.stderr: list[str] = []
         self.log: list[str] = []
 
@@ -200,12 +200,12 @@ class _LogCollector(logging.Handler):
             self.fields = fields
         elif fields.get("stream") == "stderr":
             self.stderr.append(record.getMessage().removeprefix(f"{fields['plugin']}: stderr: "))
-        elif record.levelno > logging.INFO or record.name != ConfigFile.__module__:  # which plugins there are is known
+        elif record.levelno > logging.INFO or record.name != ConfigFile.__module__:  # not the list of plugins
             self.log.append(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
 def _kill_programs() -> None:
-    """Kills the programs that still run, and what they have started: none is in the process group of this command."""
+    """Kills the programs that still run, and their children. They have their own process groups."""
     for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
         with suppress(ProcessLookupError):
             os.killpg(os.getpgid(int(pid)), signal.SIGKILL)
@@ -226,7 +226,7 @@ def _as_json(plugin: ChosenPlugin, run: Run) -> dict[str, Any]:
 
 
 def _decoded(text: bytes) -> Any:
-    """Returns the value of a JSON text, else the text itself."""
+    """Returns the value of a JSON text. Returns another text as it is."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -251,7 +251,7 @@ def _show(plugin: ChosenPlugin, run: Run, conf_json: str, color: str) -> None:
 
 
 def _shown(text: bytes) -> list[str]:
-    """Returns the lines of a request or a result: one, or for a terminal those of indented JSON."""
+    """Returns the lines of a request or a result: one line, or indented JSON for a terminal."""
     lines = [text]
     if sys.stdout.isatty():
         with suppress(gojson.JSONError):

@@ -1,4 +1,4 @@
-"""Tells people what takes long."""
+"""Messages about slow steps, for people at a terminal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from adapter.base.sanitize import show
 
 QUIET_TIME = 2.0
-"""Seconds after which people want to know."""
+"""Seconds that a step may take without a message."""
 
 
 @contextmanager
 def announce_if_slow(doing: str) -> Iterator[None]:
-    """Prints what is done inside, once, if it takes longer than QUIET_TIME and a terminal shows stderr."""
+    """Prints the step once, if it takes longer than QUIET_TIME and stderr is a terminal."""
     timer = threading.Timer(QUIET_TIME, show, (f"{doing} ...",), {"out": sys.stderr})
     timer.daemon = True
     if sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""The command `status`: asks the running adapters how they are, and shows that."""
+"""The command `status`: shows the state of running adapters."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from adapter.host.trust import Trust
 from adapter.monitoring import status
 
 INTERVAL = 2.0
-"""Seconds between two looks with `-watch`."""
+"""Seconds between two requests with `-watch`."""
 PAUSE = 0.5
-"""Seconds between two looks with `-wait`."""
+"""Seconds between two requests with `-wait`."""
 OTHER_SCREEN, OWN_SCREEN, CLEAR = "\033[?1049h", "\033[?1049l", "\033[H\033[J"
-"""Make a terminal leave its screen and its scrollback as they are, come back to them, and show only what follows."""
+"""Switch a terminal to another screen, switch it back, and clear the screen."""
 HEALTHY, FAULTS, NOBODY = 0, 1, 3
 
 
 def parser() -> ArgumentParser:
     """Returns the parser of the command's arguments."""
     text = (
-        "Exit codes: 0 all is well, 1 faults, or none has joined in time, 2 unusable arguments or configuration, "
-        "3 no adapter runs."
+        "Exit codes: 0 all is well; 1 there are faults, or no adapter has joined in time; 2 unusable arguments or "
+        "configuration; 3 no adapter runs."
     )
     parser = arguments.parser("status", "Shows the state of running adapters.", text)
     option = parser.add_argument
-    option("-name", "--name", default="v010-adapter", help="the name that the adapter registers (v010-adapter)")
+    option("-name", "--name", default="v010-adapter", help="the name with which the adapter registers (v010-adapter)")
     option("-directory", "--directory", metavar="DIR", default="", help="the state directory (/run/nri-NAME)")
     how_often = parser.add_mutually_exclusive_group().add_argument
     how_often("-watch", "--watch", action="store_true", help=f"look again every {INTERVAL:g} s, until Ctrl-C")
-    wait = "first wait until an adapter has joined a runtime, at most so long"
+    wait = "first wait until an adapter has joined a runtime, for at most this time"
     how_often("-wait", "--wait", metavar="SECONDS", type=_seconds, default=0, help=wait)
     arguments.add_config(parser)
     arguments.add_output(parser)
@@ -54,7 +54,7 @@ def parser() -> ArgumentParser:
 
 
 def main(words: Sequence[str]) -> int:
-    """Runs the command; returns 0 if all is well, 1 with faults, 3 if there is no adapter. Raises ConfigError."""
+    """Runs the command; returns 0 if all is well, 1 if there are faults, 3 if no adapter runs. Raises ConfigError."""
     options = parser().parse_args(words)
     configured, errors = settings.read(options.config)
     if errors and options.config:
@@ -72,7 +72,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _watch(look: Callable[[int | None], int], *, on_screen: bool) -> NoReturn:
-    """Looks until Ctrl-C; on a screen of its own, if there is one. What was seen last is shown again at the end."""
+    """Calls `look` again and again until Ctrl-C. On a terminal, uses another screen, and then prints once more."""
     print(OTHER_SCREEN if on_screen else "", end="", flush=True)
     try:
         while True:
@@ -96,7 +96,7 @@ def _seconds(text: str) -> float:
 
 
 def _wait_until_joined(ask: Callable[[], list[dict[str, Any]]], seconds: float) -> tuple[list[dict[str, Any]], bool]:
-    """Returns what the adapters tell, and whether one had joined within the seconds; 0 does not wait for that.
+    """Returns the adapters' states, and whether one has joined within `seconds`. With 0, it does not wait.
 
     Raises ConfigError.
     """
@@ -115,25 +115,25 @@ def _wait_until_joined(ask: Callable[[], list[dict[str, Any]]], seconds: float) 
 
 
 def _ask(directory: str, trust: Trust) -> list[dict[str, Any]]:
-    """Returns what the adapters tell. Raises ConfigError."""
+    """Returns the adapters' states. Raises ConfigError."""
     try:
         adapters = list(status.ask(directory, trust))
         if not adapters and os.path.isdir(directory) and not os.access(directory, os.W_OK):
             raise ConfigError(directory, os.strerror(errno.EROFS))
     except (OSError, ConfigError) as error:
-        reason = f"{reason_of(error)}: an adapter cannot be asked here; its log says how it is"
+        reason = f"{reason_of(error)}: no adapter can be asked here; the adapter's log shows its state"
         raise ConfigError(directory, reason) from None
     return adapters
 
 
 def _show(directory: str, adapters: list[dict[str, Any]], options: Namespace, height: int | None = None) -> int:
-    """Prints how the adapters are, as text in `height` lines at most; returns the exit code."""
+    """Prints the adapters' states, as text in at most `height` lines; returns the exit code."""
     if options.output == "json":
         show_json({"directory": directory, "adapters": adapters})
     else:
         lines = [line for adapter in adapters for line in ("", *_text(adapter))][1:]
         if options.watch:
-            lines = [f"{_shown(time.time())}, looks every {INTERVAL:g} s", "", *lines]
+            lines = [f"{_shown(time.time())}, every {INTERVAL:g} s", "", *lines]
         if height is not None and len(lines) > height:
             lines[height - 1 :] = [f"... {len(lines) - height + 1} more lines"]
         show(*lines, paint=arguments.paint(options))
@@ -155,12 +155,12 @@ def _say_where_to_look(directory: str) -> None:
 
 
 def _text(adapter: dict[str, Any]) -> list[str]:
-    """Returns the lines of one adapter. After an upgrade of the command, an older adapter may still run."""
+    """Returns the lines of one adapter, which may have another version than this command."""
     try:
         return list(_lines(adapter))
     except (ArithmeticError, AttributeError, KeyError, OSError, TypeError, ValueError):
         running = f"v010-adapter {adapter.get('version')}, pid {adapter.get('pid')}"
-        return [f"{running}: another version than this command's; `-o json` shows its answer"]
+        return [f"{running}: not the version of this command; `-o json` shows its state"]
 
 
 def _lines(adapter: dict[str, Any]) -> Iterator[str]:
@@ -188,7 +188,7 @@ def _overview(adapter: dict[str, Any]) -> Iterator[str]:
 
 
 def _tables(adapter: dict[str, Any]) -> Iterator[str]:
-    """Yields the rows of all tables, a blank line before each; a table without rows has no head."""
+    """Yields the rows of all tables, with a blank line before each. A table without rows is omitted."""
     tables = {
         ("EVENT", "ANSWERS", "", "LATE", "", "P50 ms", "P99 ms"): _events(adapter["events"]),
         ("PROGRAM", "RUNS", "FAILED", "LATE", "KILLED", "P50 ms", "P99 ms"): _programs(adapter["programs"]),
@@ -223,17 +223,17 @@ def _row(name: str, *columns: object) -> str:
 
 
 def _quantiles(times: dict[str, Any]) -> list[str]:
-    """Returns the bounds in milliseconds of the buckets with p50 and p99."""
+    """Returns p50 and p99 in milliseconds, each as the bound of its bucket."""
     return ["-" if times[key] is None else _bound(times[key]) for key in ("p50", "p99")]
 
 
 def _bound(seconds: float) -> str:
-    """Returns the bound of a duration's bucket: a duration that is estimated from buckets is no more precise."""
+    """Returns the bound of a duration's bucket, because an estimate from buckets is no more precise."""
     if seconds >= BOUNDS[-1]:
         return f">{BOUNDS[-1] * 1000:g}"
     return f"<{BOUNDS[bisect_left(BOUNDS, seconds)] * 1000:g}"
 
 
 def _shown(moment: float) -> str:
-    """Returns a moment in seconds since the epoch as RFC 3339 has it."""
+    """Returns a time in seconds since the epoch in the format of RFC 3339."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))

@@ -84,7 +84,7 @@ def test_what_is_no_object_is_no_answer_and_another_version_is_named(tmp_path: P
         listener.listen()
         for text, code, said in (
             *((bad, 1, "does not answer") for bad in (b"[]", b"7", b"{", b'{"a": ' * 2000, b"a\x1b[2J\r\xff")),
-            (b'{"pid": 7, "version": "9.0", "faults": []}', 0, "9.0, pid 7: another version than this command's"),
+            (b'{"pid": 7, "version": "9.0", "faults": []}', 0, "9.0, pid 7: not the version of this command"),
         ):
             adapter = threading.Thread(target=answer, args=(text,))
             adapter.start()
@@ -194,11 +194,11 @@ def test_where_nobody_can_ask_is_not_where_nobody_runs(
 ) -> None:
     (tmp_path / "file").touch()
     for place in ("file", "file/state"):
-        assert refused(capsys, tmp_path / place, "Not a directory: an adapter cannot be asked here")
+        assert refused(capsys, tmp_path / place, "Not a directory: no adapter can be asked here")
     assert refused(capsys, "", "none.yaml: No such file", "-config", str(tmp_path / "none.yaml"))
     tmp_path.chmod(0o777)
     with listening(tmp_path / "status-1") as listener:
-        assert refused(capsys, tmp_path, f"{tmp_path} is world-writable: an adapter cannot be asked here")
+        assert refused(capsys, tmp_path, f"{tmp_path} is world-writable: no adapter can be asked here")
         listener.setblocking(False)
         with pytest.raises(BlockingIOError):
             listener.accept()
@@ -237,5 +237,5 @@ def test_a_read_only_state_directory_is_named(tmp_path: Path) -> None:
     ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     if "unshare" in ran.stderr or "mount:" in ran.stderr:
         pytest.skip(f"nothing can be mounted here: {ran.stderr}")
-    said = f"v010-adapter: {tmp_path}: Read-only file system: an adapter cannot be asked here; its log says how it is\n"
+    said = f"v010-adapter: {tmp_path}: Read-only file system: no adapter can be asked here; the adapter's log shows its state\n"
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", said)

@@ -109,7 +109,7 @@ def test_hooks_stand_in_the_order_of_their_injection_and_a_later_directory_masks
 def test_text_says_at_a_glance_what_is_injected_and_why(node: Node) -> None:
     (node.folder / "hooks.d").mkdir()
     assert node() == 0
-    assert "\nno hooks are there\n\nnothing is injected\n" in node.out
+    assert "\nthere are no hooks\n\nnothing is injected\n" in node.out
     node.hook("always.json", hook={"path": "/bin/true", "args": ["true", "x"]}, stages=["prestart", "poststop"])
     node.hook("nginx.json", when={"commands": ["nginx"]})
     node.write("hooks.d/bad.json", "{")
