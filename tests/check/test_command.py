@@ -51,14 +51,14 @@ def test_nothing_configured_is_no_problem(node: Node) -> None:
         (node.folder / name).rmdir()
     assert node()[1:-1] == [
         "ok own.yaml: in order",
-        "note plugins: the adapter is not in there: runtimes do not launch it by themselves",
+        "note plugins: the adapter is not in this directory: runtimes do not launch it",
         "legacy plugins",
-        "ok conf.json: not there: no legacy plugins",
+        "ok conf.json: does not exist: no legacy plugins",
         "hooks",
-        "ok one: not there: no hooks",
-        "ok two: not there: no hooks",
+        "ok one: does not exist: no hooks",
+        "ok two: does not exist: no hooks",
         "runtime",
-        "note nri.sock: not there: no runtime serves NRI here",
+        "note nri.sock: does not exist: no runtime serves NRI here",
         "ok config.toml: containerd: NRI is on",
         "note crio.conf: CRI-O: NRI is on since CRI-O 1.30, off before; to switch it on: enable_nri = true under"
         " [crio.nri], for example in /etc/crio/crio.conf.d/10-nri.conf",
@@ -87,7 +87,7 @@ def test_every_error_of_the_configuration_is_shown_and_the_rest_of_it_counts(nod
     lines = node("-config", str(node.write("bad.yaml", text)))
     assert lines[1].startswith("PROBLEM bad.yaml:2: legacy.paht: unknown key")
     assert lines[2] == "PROBLEM bad.yaml:4: log.level: must be one of debug, info, warning, error"
-    assert "ok conf.json: not there: no legacy plugins" in lines
+    assert "ok conf.json: does not exist: no legacy plugins" in lines
     assert (lines[-1], node.code) == ("2 problems", 1)
     lines = node("-config", str(node.write("bad.yaml", "a: b\n c: [")))
     assert lines[1].startswith("PROBLEM bad.yaml:2: ")
@@ -117,7 +117,7 @@ def test_unnamed_the_file_that_the_runtime_passes_comes_first_and_then_the_defau
     def said() -> str:
         return node("-o", "text")[1]
 
-    assert said() == "ok default.yaml: not there: the defaults hold"
+    assert said() == "ok default.yaml: does not exist: the defaults are used"
     node.write("default.yaml", "x: 1")
     (node.folder / "plugins/10-v010-adapter").symlink_to(node.program("v010-adapter"))
     for drop_in in ("v010-adapter.conf", "10-v010-adapter.conf"):

@@ -34,7 +34,7 @@ FAULTS: dict[str, list[str]] = {
     '{"hook": "/x", "stage": [], "stages": []}': [":1:1: cannot have both stages and stage"],
     '{"version": "1.0.0", "hook": {"path": "/none/x", "evn": []},\n"stages": ["prestart"],\n'
     '"when": {"annotations": {"a[": "b("},\n"commands": ["ok", "("]}}': [
-        ": its program /none/x is not there",
+        ": its program /none/x does not exist",
         ":1:57: hook.evn is unknown and ignored; did you mean 'env'?",
         ":3:32: when.annotations.a[: the pattern 'a[': ", ":3:32: when.annotations.a[: the pattern 'b(': ",
         ":4:20: when.commands[1]: the pattern '(': "],
@@ -56,7 +56,7 @@ def test_every_fault_of_an_unusable_hook_has_its_line_and_column(node: Node) -> 
 
 
 X = "one/x.json"
-MASKS = "masks files of its name in the directories before"
+MASKS = "masks files of its name in earlier directories"
 # fmt: off
 # Files, the problems, and other lines of the report.
 NODES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
@@ -218,4 +218,4 @@ def test_a_program_can_be_started_by_its_owner_and_a_script_if_its_interpreter_i
         assert program.fault(str(file)) == "", text
     for text, interpreter in INTERPRETERS.items():
         file.write_text(text, newline="")
-        assert program.fault(str(file)) == f"needs the interpreter '{interpreter}', which is not there"
+        assert program.fault(str(file)) == f"needs the interpreter '{interpreter}', which does not exist"

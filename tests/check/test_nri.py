@@ -100,8 +100,7 @@ def test_who_cannot_join_and_where_plugins_are_is_said(node: Node, file: str) ->
     assert told(node, file) == [f"ok {file}: {runtime}: NRI is on"]
     node.write(file, f"{table}\n{connections} = true\n{plugins} = '/elsewhere'")
     assert told(node, file)[1:] == [
-        f"note {file}: {runtime}: {connections} is set: only an adapter that it has launched can join, and cannot join"
-        " again",
+        f"note {file}: {runtime}: {connections} is set: only a launched adapter can join, and it cannot join again",
         f"note {file}: {runtime}: it launches the plugins in /elsewhere, not in plugins",
     ]
 

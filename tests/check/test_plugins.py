@@ -45,7 +45,7 @@ def test_what_the_original_client_tolerated_is_noted_and_never_called_unused(nod
     node.write("conf.json", '{"Version": "0.1", "plugins": []} trailing')
     assert node.part("legacy plugins") == [
         "note conf.json:1:13: Version is read as 'version', but not by everybody",
-        "note conf.json: the text behind the first JSON value is ignored",
+        "note conf.json: the text after the first JSON value is ignored",
         "ok conf.json: 0 plugins",
     ]
     for text in ("null", '{"plugins": null}'):
@@ -69,7 +69,7 @@ def test_a_program_that_cannot_be_started_is_a_problem(node: Node) -> None:
     assert problems[0].startswith("none: not found in bin:")
     assert problems[1:] == [
         "data: bin/data is not an executable file: chmod +x bin/data",
-        "script: bin/script needs the interpreter '/no/such/interpreter', which is not there",
+        "script: bin/script needs the interpreter '/no/such/interpreter', which does not exist",
         "text: bin/text is neither a binary nor a script that begins with #!",
         "/no/such: not found",
         "directory: bin/directory is not an executable file",

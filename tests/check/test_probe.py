@@ -93,7 +93,7 @@ def test_a_plugin_that_does_not_end_is_killed_with_its_children(node: Node, monk
 def test_at_a_terminal_it_asks(node: Node, answer: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     verdict(node, WAITS, "-o", "text")
-    assert node.err.startswith("This runs plugin twice, without a request. Go on? [y/N] ")
+    assert node.err.startswith("This runs plugin twice, without a request. Continue? [y/N] ")
     assert (node.code == 2, (node.folder / "runs").exists()) == (code == 2, code == 0)
 
 

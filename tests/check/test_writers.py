@@ -73,4 +73,4 @@ def test_where_nobody_looks_or_nothing_is_in_use_it_is_said_or_nothing_is(whole:
     whole.settings["hooks"]["enabled"] = False
     assert whole.part("trust") == [], "hooks that are switched off do not count"
     whole.settings["trust"] = "off"
-    assert whole.part("trust") == ["note off: files and programs are used whoever can write to them"]
+    assert whole.part("trust") == ["note off: files and programs are used even if others can write to them"]

@@ -237,5 +237,6 @@ def test_a_read_only_state_directory_is_named(tmp_path: Path) -> None:
     ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     if "unshare" in ran.stderr or "mount:" in ran.stderr:
         pytest.skip(f"nothing can be mounted here: {ran.stderr}")
-    said = f"v010-adapter: {tmp_path}: Read-only file system: no adapter can be asked here; the adapter's log shows its state\n"
+    reason = "no adapter can be asked here; the adapter's log shows its state"
+    said = f"v010-adapter: {tmp_path}: Read-only file system: {reason}\n"
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", said)

@@ -72,7 +72,7 @@ def test_a_configuration_with_a_key_is_the_administrators(node: Node) -> None:
     node.write(YAML, edited)
     assert node.results()[YAML] == ("kept", False)
     node("uninstall")
-    assert f"kept          /{YAML}: not as `install` has made it\n" in node.out
+    assert f"kept          /{YAML}: `install` has not made it, or it was changed\n" in node.out
     assert (node.root / YAML).read_text() == edited
 
 
@@ -127,7 +127,7 @@ def test_a_plugin_of_the_same_name_that_is_not_this_program_is_in_the_way_and_st
     assert {*node.results()} == {YAML, LINK}
     assert "run twice" in node.err
     assert node("install", "-idx", "10") == 1
-    assert "10-v010-adapter is there, and not from an installation of the adapter" in node.err
+    assert "10-v010-adapter exists, and is not from an installation of the adapter" in node.err
     node("uninstall")
     assert os.readlink(link) == "/opt/upstream/v010-adapter"
 
@@ -143,7 +143,7 @@ def test_what_somebody_else_has_made_is_in_the_way_and_stays(node: Node, name: s
         node.link(name, target)
     before = node.files()
     assert node("install", *form) == 1
-    assert node.err == f"v010-adapter: /{name} is there, and not from an installation of the adapter\n"
+    assert node.err == f"v010-adapter: /{name} exists, and is not from an installation of the adapter\n"
     assert node("uninstall") == 0
     assert node.files() == before
 
@@ -178,7 +178,7 @@ def test_without_the_program_nothing_is_installed(node: Node, form: Form, monkey
     monkeypatch.setattr("sys.argv", ["/nowhere/bin/v010-adapter"])
     before = node.files()
     assert node("install", *form) == 1
-    missing = f"{node.root}/nowhere/bin/v010-adapter is not there"
+    missing = f"{node.root}/nowhere/bin/v010-adapter does not exist"
     assert node.err == f"v010-adapter: {missing}: install the command below {node.root} first\n"
     assert node.files() == before
     monkeypatch.setattr("sys.argv", ["adapter/__main__.py"])

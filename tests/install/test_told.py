@@ -12,7 +12,7 @@ from adapter import settings
 
 from .conftest import PROGRAM, YAML, Node
 
-TWICE = "legacy plugins or hooks run twice, with it and with this adapter"
+TWICE = "it also runs legacy plugins or hooks, so they run twice"
 WARNINGS = {
     ("20-other", "/nowhere/other"): "a link that leads nowhere: no runtime starts",
     ("other", "/bin/sh"): "an executable whose name is not NN-NAME: no runtime starts",
@@ -36,7 +36,7 @@ def test_it_warns_of_a_program_that_others_can_replace_or_that_a_reboot_deletes(
     directory = node.root / "opt/v010-adapter/bin"
     directory.chmod(0o777)
     node("install")
-    assert node.err == f"v010-adapter: warning: {directory} is world-writable: its writers would be root\n"
+    assert node.err == f"v010-adapter: warning: {directory} is world-writable: whoever can write it becomes root\n"
     monkeypatch.setattr("sys.argv", [str(node.write("tmp/bin/v010-adapter", ""))])
     node("install")
     assert "warning: /tmp/bin/v010-adapter may be gone after a reboot" in node.err
@@ -50,7 +50,7 @@ def test_it_tells_whether_nri_is_on_and_how_to_start_and_to_end_the_adapter(node
     start = "systemctl restart containerd\n    v010-adapter check\n    v010-adapter status\n"
     assert f"To start it:\n    {start}" in node.out
     node("uninstall")
-    assert "To end the adapter that runs:\n    systemctl restart containerd\n" in node.out
+    assert "To end the running adapter:\n    systemctl restart containerd\n" in node.out
     node.write("etc/containerd/conf.d/nri.toml", "[plugins.'io.containerd.nri.v1.nri']\ndisable = true\n")
     node("install", "-external")
     off = "/etc/containerd/config.toml: containerd: NRI is off; to switch it on: disable = false"
@@ -82,7 +82,7 @@ def test_the_commands_give_the_adapter_a_list_of_its_own(node: Node, form: tuple
     script = f"#!/bin/sh\nls {node.root}/etc/nri >>{node.root}/log; echo $* >>{node.root}/log\n"
     systemctl = node.write("bin/systemctl", script)
     systemctl.chmod(0o755)
-    told = node.out.partition("To leave all of them to the adapter:\n")[2]
+    told = node.out.partition("To have the adapter run them instead:\n")[2]
     commands = told.replace("/etc/nri/", f"{node.root}/etc/nri/")
     subprocess.run(["sh", "-e", "-c", commands], check=True, env={"PATH": f"{systemctl.parent}:{os.defpath}"})
     own, errors = settings.read(str(node.root / YAML))

@@ -80,7 +80,7 @@ DEVIATIONS = {
         "a file whose program is a directory or not executable is not used, unless its only stage is startContainer",
         "runc cannot run it on the node. tests/hooks/test_directory.py shows it"),
     "empty file": Deviation(
-        "an empty file masks those of its name in the directories before, once it is a second old; upstream refuses it",
+        "an empty file masks files of its name in earlier directories, once it is a second old; upstream refuses it",
         "as in systemd. tests/hooks/test_directory.py shows it"),
     "classes": Deviation("the names of classes that Go 1.25 added are unknown",
         "RE2 does not know them, nor does older Go", patterns=[r"\p{Letter}", r"\p{greek}", r"\p{Cn}", r"\p{LC}"]),

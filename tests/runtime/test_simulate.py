@@ -235,7 +235,7 @@ def test_updates_that_a_plugin_asks_for_by_itself_are_shown(plugins: Plugins, si
 
 TRUE = ["-plugin", "10-x=/bin/true"]
 USELESS: list[tuple[list[str], str]] = [
-    ([], "give -plugin, -legacy, -conf, -hooks or -socket"),
+    ([], "use -plugin, -legacy, -conf, -hooks or -socket"),
     (["-plugin", "1-x=/bin/true"], "'1-x' is not NN-NAME"),
     (["-plugin", "10-x=/nonexistent"], "no such program"),
     (["-plugin", "10-x=/etc/passwd"], "not executable"),

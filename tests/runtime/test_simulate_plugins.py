@@ -78,7 +78,7 @@ def test_a_text_that_no_plugin_takes_is_named(tmp_path: Path, simulate: Simulate
     for name in ("10-a.conf", "a.conf", "b.conf", "20-b.cfg"):
         (tmp_path / name).write_text("")
     simulate.text("-plugin", "10-a=/bin/true", "-plugin", "20-b=/bin/true", "-config", tmp_path)
-    said = "no plugin takes it (10-a.conf, else a.conf; 20-b.conf, else b.conf)\n"
+    said = "no plugin uses it (10-a.conf, else a.conf; 20-b.conf, else b.conf)\n"
     for name in ("20-b.cfg", "a.conf"):
         assert f"{tmp_path}/{name}: {said}" in simulate.err
     assert simulate.err.count(said) == 2
@@ -100,7 +100,7 @@ def test_an_adapter_without_a_configuration_runs_nothing(
     for option in (own, other, f"42-mine={tmp_path}/link"):
         code, lines = simulate.json("-plugin", option, *(["-config", directory] if texts else []))
         assert (code, named(lines, "RunPodSandbox")["error"]) == (1, repr(EMPTY_CONFIG))
-        said = "has no configuration (-config): it runs nothing, instead of what this node has\n"
+        said = "has no configuration (-config): it runs nothing, so that this node's plugins and hooks do not run\n"
         assert said in simulate.err
     of_nothing, errors = settings.parse(EMPTY_CONFIG, "here")
     assert (errors, of_nothing.hooks.enabled) == ([], False)

@@ -1,1 +1,1 @@
-"""`v010-adapter check`: everything that is configured on this node, and whether it would work."""
+"""`v010-adapter check`: checks everything that is configured on this node."""

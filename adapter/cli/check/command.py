@@ -1,4 +1,4 @@
-"""The command `check`: goes through the parts of the configuration and reports."""
+"""The command `check`: checks each part of the configuration, and reports the results."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from adapter.host.mount_namespace import programs_namespace
 
 def parser() -> ArgumentParser:
     """Returns the parser of the command's arguments."""
-    parser = arguments.parser("check", "Shows everything that is configured, and whether it would work.")
+    parser = arguments.parser("check", "Checks the configuration, the legacy plugins, the hook files and the runtimes.")
     option = parser.add_argument
-    text = "run this legacy plugin twice without a request, to see whether it may stand by"
+    text = "run this legacy plugin twice without a request, to test whether it may stand by"
     option("-probe", "--probe", metavar="NAME", default="", help=text)
     option("-yes", "--yes", action="store_true", help="do not ask before a plugin is run")
     arguments.add_config(parser)
@@ -40,9 +40,9 @@ def main(words: Sequence[str]) -> int:
 
 
 def _check(file: str, probed: str) -> Report:
-    """Returns the entries on everything that is configured in a file, or where the adapter looks by default.
+    """Returns the results for everything that a configuration file names, by default the adapter's usual file.
 
-    `probed` is the plugin that is run, empty for none.
+    `probed` is the plugin to run, empty for none.
     """
     config, entries = configuration.read(file)
     programs_namespace.use(config.mount_namespace)

@@ -1,4 +1,4 @@
-"""The adapter's own configuration, and the directory from which runtimes launch it."""
+"""Checks the adapter's own configuration, and the directory from which runtimes launch it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from adapter.settings import Settings
 PLUGINS = "/opt/nri/plugins"
 DROP_INS = "/etc/nri/conf.d"
 UNIT = f"/etc/systemd/system/{PROGRAM}.service"
-"""The service of systemd that `install -external` makes."""
+"""The unit of systemd that `install -external` makes."""
 
 
 def read(file: str) -> tuple[Settings, list[Item]]:
-    """Returns the settings in a file, by default in the file that is in force, and the entries on the file.
+    """Returns the settings in a file and the results for it. By default, this is the file that the adapter uses.
 
     Raises ConfigError for a named file that cannot be read.
     """
@@ -30,13 +30,13 @@ def read(file: str) -> tuple[Settings, list[Item]]:
         raise errors[0]
     if errors:
         return config, list(map(_problem, errors))
-    return config, [Item(OK, "in order" if os.path.exists(path) else "not there: the defaults hold", path)]
+    return config, [Item(OK, "in order" if os.path.exists(path) else "does not exist: the defaults are used", path)]
 
 
 def launch(host_root: str) -> list[Item]:
-    """Returns the entries on who starts the adapter.
+    """Returns the results for what starts the adapter.
 
-    That is the directory from which runtimes launch plugins, where one bad name affects all plugins, or systemd.
+    That is systemd, or the directory from which runtimes launch plugins. One bad name there affects all plugins.
     """
     directory = in_root(host_root, PLUGINS)
     problems = [
@@ -51,12 +51,12 @@ def launch(host_root: str) -> list[Item]:
         return [*problems, Item(OK, "systemd starts the adapter", UNIT)]
     return [
         *problems,
-        Item(NOTE, "the adapter is not in there: runtimes do not launch it by themselves", directory),
+        Item(NOTE, "the adapter is not in this directory: runtimes do not launch it", directory),
     ]
 
 
 def names(host_root: str) -> set[str]:
-    """Returns the names by which runtimes know the adapter, with and without an index."""
+    """Returns the adapter's names in runtimes, with and without an index."""
     links = _links(host_root) or [f"00-{PROGRAM}"]
     return {name for link in links for name in (link, link.partition("-")[2])}
 
@@ -68,13 +68,13 @@ def _problem(error: ConfigError) -> Item:
 
 
 def _drop_in() -> str:
-    """Returns the file whose text a runtime that launches the adapter passes to it, empty if there is none."""
+    """Returns the file whose text a runtime passes to the adapter when it launches it, empty if there is none."""
     candidates = [f"{DROP_INS}/{name}.conf" for link in _links("/") for name in (link, link.partition("-")[2])]
     return next(filter(os.path.isfile, candidates), "")
 
 
 def _links(host_root: str) -> list[str]:
-    """Returns the names by which the adapter is in the directory of plugins."""
+    """Returns the adapter's names in the directory of plugins."""
     files = [(name, os.path.realpath(in_root(host_root, f"{PLUGINS}/{name}"))) for name in _names(host_root)]
     return [name for name, file in files if os.path.exists(file) and os.path.basename(file) == PROGRAM]
 
@@ -85,7 +85,7 @@ def _names(host_root: str) -> list[str]:
 
 
 def _fault(host_root: str, path: str) -> str:
-    """Returns why runtimes would refuse to start; containerd/nri adaptation.go, discoverPlugins."""
+    """Returns why runtimes would refuse to start, empty if they would not; see adaptation.go, discoverPlugins."""
     mode = os.lstat(in_root(host_root, path, follow=False)).st_mode
     if stat.S_ISDIR(mode) or not mode & 0o111:
         return ""

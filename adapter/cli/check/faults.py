@@ -1,4 +1,4 @@
-"""The faults that a JSON Schema finds in a file, each with its line and column."""
+"""Finds faults in a file with a JSON Schema, each with its line and column."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ HOOK_0_1_0 = "hooks/schemas/hook-0.1.0.json"
 CONF = "legacy/schemas/conf.json"
 
 by_place = attrgetter("line", "column", "message")
-"""Returns the sort key of the entries of one file."""
+"""Returns the sort key of the results for one file."""
 
 _PLACEHOLDER = re.compile(r"\{\{.*?\}\}|@[A-Za-z_]\w*@|__(?!pycache|main|init)[A-Za-z]\w*?__", re.ASCII | re.DOTALL)
-"""What somebody should have replaced in a template, in the usual notations; Python's own names are none."""
+"""A placeholder of a template in one of the usual notations, but not a name of Python's own."""
 _TYPES = {
     "array": "an array",
     "boolean": "true or false",
@@ -37,9 +37,9 @@ _TYPES = {
 
 
 def find(text: bytes, file: str, schema: str = "") -> list[Item]:
-    """Returns the faults of a valid JSON text, from its top to its end; what Go ignores is a note.
+    """Returns the faults of a valid JSON text, from top to bottom. A fault that Go ignores is a note.
 
-    Without a schema, the text is a hook file, and its version tells the schema.
+    Without `schema`, the text is a hook file, and its version decides on the schema.
     """
     try:
         data = json.loads(text.decode("utf-8", "replace"))
@@ -54,7 +54,7 @@ def find(text: bytes, file: str, schema: str = "") -> list[Item]:
 
 
 def placeholders(text: bytes, file: str) -> list[Item]:
-    """Returns an entry for each place of a JSON text with a placeholder that nobody has replaced."""
+    """Returns a result for each placeholder in a JSON text that nobody has replaced."""
     try:
         texts = list(_texts(json.loads(text.decode("utf-8", "replace")), ()))
     except (ValueError, RecursionError):
@@ -89,7 +89,7 @@ def _schema_of_hook(data: Any) -> str:
 
 @cache
 def validator(schema: str) -> jsonschema.Draft202012Validator:
-    """Returns the validator of one of the schemas above."""
+    """Returns the validator for one of the schemas above."""
     path = Path(adapter.__file__).parent / schema
     return jsonschema.Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
 

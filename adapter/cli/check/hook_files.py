@@ -1,4 +1,4 @@
-"""The hooks: every file of every directory, and the programs of the hooks."""
+"""Checks the hooks: every file in every directory, and the programs of the hooks."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from adapter.legacy.config import read
 from adapter.settings import HooksSettings
 
 LARGE = 1000
-"""Instructions of RE2's program. At worst each takes 0.3 ms for the 256 KiB of annotations that a pod may have."""
+"""RE2 instructions of a pattern that is reported. In the worst case, an instruction takes 0.3 ms for 256 KiB of
+annotations, which a pod may have."""
 
 
 class HookFiles:
-    """All files of the hooks directories; `in_force` has the hooks that are used, by their files' paths."""
+    """All files in the hooks directories. `in_force` has the hooks that are used, by their files' paths."""
 
     def __init__(self, settings: HooksSettings, host_root: str, runtimes: Collection[str]) -> None:
         """Takes the root directory of the hooks' programs, and the runtimes of the node."""
@@ -43,7 +44,7 @@ class HookFiles:
         self._is_off = settings.enabled is False
 
     def entries(self) -> Iterator[Item]:
-        """Yields the entries on the directories in their order, and on each file in them."""
+        """Yields the results for the directories in their order, and for each file in them."""
         if self._is_off:
             yield Item(NOTE, "switched off (hooks.enabled)")
         for directory in self._directories:
@@ -67,12 +68,12 @@ class HookFiles:
         if directory in self._reasons:
             return Item(PROBLEM, self._reasons[directory], directory)
         if not os.path.isdir(directory):
-            return Item(OK, "not there: no hooks", directory)
+            return Item(OK, "does not exist: no hooks", directory)
         used = sum(printable(file) in self.in_force for file in files)
         return Item(OK, f"{count(len(files), 'file')}, {count(used, 'hook')} in force", directory)
 
     def _file(self, file: str) -> Iterator[Item]:
-        masks = "masks files of its name in the directories before"
+        masks = "masks files of its name in earlier directories"
         reason = self._trust(file, "/")
         if reason:
             yield Item(PROBLEM, f"not used: {reason}", file)
@@ -97,7 +98,7 @@ class HookFiles:
                 yield from self._good(file, text, hook)
 
     def _good(self, file: str, text: bytes, hook: Hook) -> Iterator[Item]:
-        """Yields the entries on a file that can be parsed."""
+        """Yields the results for a file without errors."""
         found = _faults(text, file)
         for pattern in dict.fromkeys(model.patterns_of(hook.when)):
             size = patterns.compiled(pattern).programsize
@@ -123,7 +124,7 @@ class HookFiles:
             yield Item(NOTE, "injected twice: prestart and createRuntime are the same stage", file)
 
     def _foreign_keys(self, file: str, text: bytes, hook: Hook) -> Iterator[Item]:
-        """Yields each pattern for keys that only another runtime than those of the node has."""
+        """Yields each pattern for keys that no runtime of the node has, but another runtime."""
         for pattern, _ in hook.when.annotations:
             key = keys.foreign(pattern)
             if key is not None and key.other in self._runtimes:
@@ -131,13 +132,13 @@ class HookFiles:
                 yield Item(NOTE, error.reason, file, error.line, error.column)
 
     def _program(self, file: str, hook: Hook, found: Sequence[Item]) -> Iterator[Item]:
-        """Yields why the hook's program cannot be started, unless a fault that was found is about its path."""
+        """Yields why the hook's program cannot be started, unless another fault is about its path."""
         fault = not _is_about_path(found) and program.fault(hook.path, self._host_root)
         if fault:
             yield Item(PROBLEM, f"its program {hook.path} {fault}", file)
 
     def _mask(self, file: str) -> str:
-        """Returns the file that masks another."""
+        """Returns the file that masks this file."""
         name = os.path.basename(file)
         namesakes = [os.path.join(directory, name) for directory in reversed(self._directories)]
         return next((path for path in namesakes if os.path.lexists(path) and path != file), "a file of its name")
@@ -162,14 +163,14 @@ def _is_about_path(found: Sequence[Item]) -> bool:
 
 
 def _not_used(found: Sequence[Item]) -> Iterator[Item]:
-    """Yields the entries on a file that is not used; the first problem says so."""
+    """Yields the results for a file that is not used. The first problem says that."""
     first = next(entry for entry in found if entry.status == PROBLEM)
     for entry in found:
         yield entry._replace(message=f"not used: {entry.message}") if entry is first else entry
 
 
 def _faults(text: bytes, file: str, errors: Sequence[HookError] = ()) -> list[Item]:
-    """Returns every fault of a file, one for each place; `errors` are those that the parser has found."""
+    """Returns every fault of a file, one for each place. `errors` are the parser's."""
     found = {Item(PROBLEM, error.reason, file, error.line, error.column) for error in errors}
     try:
         gojson.document(text)
@@ -179,6 +180,6 @@ def _faults(text: bytes, file: str, errors: Sequence[HookError] = ()) -> list[It
     places = {(entry.line, entry.column) for entry in unreplaced}
     entries = [entry for entry in faults.find(text, file) if (entry.line, entry.column) not in places]
     places |= {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
-    # An error without a place is a missing key, which the schema finds, too.
+    # An error without a place is a missing key. The schema finds missing keys, too.
     new = [entry for entry in found if (entry.line, entry.column) not in places and (entry.line or not places)]
     return sorted([*unreplaced, *entries, *new], key=faults.by_place)

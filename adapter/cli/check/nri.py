@@ -1,4 +1,4 @@
-"""The runtimes' own configuration of NRI, drop-ins included: whether NRI is on, and who may join."""
+"""Checks the runtimes' configuration of NRI, with drop-ins: whether NRI is on, and which adapters may join."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CONTAINERD = "/etc/containerd/config.toml"
 CRIO, CRIO_DROP_INS = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
 NRI = "io.containerd.nri.v1.nri"
 ON_BY_DEFAULT = 3
-"""The version of containerd's configuration files that only containerd 2 reads, where NRI is on by default."""
+"""The version of configuration files that only containerd 2 reads. In containerd 2, NRI is on by default."""
 _TIMEOUTS = ("plugin_registration_timeout", "plugin_request_timeout")
 
 
 class _Runtime(NamedTuple):
-    """What a runtime calls its settings of NRI."""
+    """The names of a runtime's settings of NRI."""
 
     table: tuple[str, str]
     switch: str
@@ -32,7 +32,7 @@ class _Runtime(NamedTuple):
     plugins: str
     timeouts: tuple[str, ...]
     default: str
-    """What holds without the switch."""
+    """Whether NRI is on if the setting is absent."""
     hint: str
     """How to switch NRI on."""
 
@@ -54,7 +54,7 @@ RUNTIMES = {
 
 
 def check(name: str, host_root: str) -> Iterator[Item]:
-    """Yields whether NRI is on in a runtime, how to switch it on, and what keeps adapters from joining."""
+    """Yields whether NRI is on in a runtime, how to switch it on, and what prevents adapters from joining."""
     runtime, file = RUNTIMES[name], main_file(name)
     try:
         settings = read(name, host_root)
@@ -70,7 +70,7 @@ def check(name: str, host_root: str) -> Iterator[Item]:
     else:
         yield Item(PROBLEM, f"{name}: NRI is off; to switch it on: {runtime.hint}", file)
     if settings.get(runtime.connections) is True:
-        text = "only an adapter that it has launched can join, and cannot join again"
+        text = "only a launched adapter can join, and it cannot join again"
         yield Item(NOTE, f"{name}: {runtime.connections} is set: {text}", file)
     if directory != configuration.PLUGINS:
         yield Item(NOTE, f"{name}: it launches the plugins in {directory}, not in {configuration.PLUGINS}", file)
@@ -85,17 +85,17 @@ def main_file(name: str) -> str:
 
 
 def places(name: str) -> list[str]:
-    """Returns the paths of a runtime's configuration; it has one of them at least, unless all its defaults hold."""
+    """Returns the paths of a runtime's configuration. At least one exists, unless the runtime uses all defaults."""
     return [CONTAINERD] if name == "containerd" else [CRIO, CRIO_DROP_INS]
 
 
 def _table(keys: tuple[str, ...]) -> str:
-    """Returns the name of a table as TOML has it."""
+    """Returns the name of a table in TOML's syntax."""
     return ".".join(f"'{key}'" if "." in key else key for key in keys)
 
 
 def _misplaced(table: dict[str, Any], runtime: _Runtime, *at: str) -> Iterator[str]:
-    """Yields the keys that look like NRI's timeouts and are not where the runtime reads them."""
+    """Yields the keys that look like NRI's timeouts, but are where the runtime does not read them."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _misplaced(value, runtime, *at, key)
@@ -106,7 +106,7 @@ def _misplaced(table: dict[str, Any], runtime: _Runtime, *at: str) -> Iterator[s
 def read(name: str, host_root: str) -> dict[str, Any]:
     """Returns a runtime's table of NRI, with containerd's table `default_validator`. Raises ConfigError.
 
-    A later file overrides; `disabled_plugins` adds up (containerd, cmd/containerd/server/config, mergeConfig).
+    A later file overrides; `disabled_plugins` accumulates (containerd, cmd/containerd/server/config, mergeConfig).
     """
     settings: dict[str, Any] = {"default_validator": {}}
     is_disabled, version = False, 0
@@ -130,9 +130,10 @@ def _files(name: str, host_root: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _containerd(host_root: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields containerd's files, imported ones last (containerd, cmd/containerd/server/config, LoadConfigWithPlugins).
+    """Yields containerd's files, imported files last (containerd, cmd/containerd/server/config, LoadConfigWithPlugins).
 
-    containerd's default configuration imports `conf.d`, but only if an administrator has written it to the file.
+    `containerd config default` prints an import of `conf.d`. It counts only if an administrator has written it to the
+    file.
     """
     files = [CONTAINERD] if os.path.exists(in_root(host_root, CONTAINERD)) else []
     for file in files:  # the list grows
@@ -164,7 +165,7 @@ def _load(file: str, host_root: str) -> dict[str, Any]:
 
 
 def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Returns a table with the values of a later one. Raises TypeError if a value is a table in one of them only."""
+    """Returns a table with the values of a later one. Raises TypeError if a value is a table in only one of them."""
     merged = dict(old)
     for name, value in new.items():
         before = old.get(name, value)

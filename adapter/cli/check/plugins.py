@@ -1,4 +1,4 @@
-"""The legacy plugins: conf.json, and the programs that it names."""
+"""Checks the legacy plugins: conf.json, and the programs that it names."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from adapter.settings import LegacySettings
 
 
 def read(settings: LegacySettings) -> tuple[Config, list[Item]]:
-    """Returns the configured legacy plugins, and the entries on their file, which may be unknown."""
+    """Returns the configured legacy plugins, and the results for conf.json, whose path may be unknown."""
     file = settings.config
     if not file:
         return Config(), [Item(NOTE, "not checked: legacy.config has an error")]
     try:
         text, _ = config.read(file)
     except FileNotFoundError:
-        return Config(), [Item(OK, "not there: no legacy plugins", file)]
+        return Config(), [Item(OK, "does not exist: no legacy plugins", file)]
     except (OSError, ConfigError) as error:
         return Config(), [Item(PROBLEM, error.reason if isinstance(error, ConfigError) else str(error.strerror), file)]
     untrusted = settings.trust(file, "/")
@@ -38,18 +38,18 @@ def read(settings: LegacySettings) -> tuple[Config, list[Item]]:
         return Config(), [Item(PROBLEM, reason, file, error.line, error.column)]
     entries = faults.find(text[:end], file, faults.CONF)
     if text[end:].strip(b" \t\r\n"):
-        entries.append(Item(NOTE, "the text behind the first JSON value is ignored", file))
+        entries.append(Item(NOTE, "the text after the first JSON value is ignored", file))
     try:
         conf = config.parse(text, file)
     except ConfigError as error:
-        if not any(entry.status == PROBLEM for entry in entries):  # none of them is why
+        if not any(entry.status == PROBLEM for entry in entries):  # the schema has not found it
             entries.append(Item(PROBLEM, error.reason, error.place))
         return _usable(text, file), [*entries, Item(NOTE, "none of its plugins runs", file)]
     return conf, [*entries, Item(OK, count(len(conf.entries), "plugin"), file)]
 
 
 def _usable(text: bytes, file: str) -> Config:
-    """Returns the plugins without a fault, of a file that has one: their programs are checked all the same."""
+    """Returns the faultless plugins of a file that has faults. Their programs are checked, too."""
     whole, _ = gojson.value(text)
     members = gojson.members(whole) if whole.startswith(b"{") else []
     arrays = [member.value for member in members if gojson.fold(member.key) == "plugins"]
@@ -61,7 +61,7 @@ def _usable(text: bytes, file: str) -> Config:
 
 
 def programs(settings: LegacySettings, conf: Config) -> Iterator[Item]:
-    """Yields, for each plugin, whether its program can be started; and settings of plugins that are not in the file."""
+    """Yields for each plugin whether its program can be started; also settings of plugins that are not in the file."""
     finder = Programs(settings.path, settings.environment, settings.trust)
     types = dict.fromkeys(entry.type for entry in conf.entries)
     for type_ in types:
@@ -82,7 +82,7 @@ def programs(settings: LegacySettings, conf: Config) -> Iterator[Item]:
 
 
 def _running(settings: LegacySettings, conf: Config, type_: str, path: str) -> Iterator[Item]:
-    """Yields what can be started for a plugin, and what is odd about it."""
+    """Yields which program is started for a plugin, and what may be a mistake."""
     bare = [place for place, entry in enumerate(conf.entries) if entry.type == type_ and entry.conf is None]
     has_conf = any(entry.type == type_ and entry.conf is not None for entry in conf.entries)
     running = f"{type_}: runs {path}{'' if has_conf else ' without conf'}{_events(settings, type_)}"

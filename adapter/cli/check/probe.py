@@ -1,4 +1,4 @@
-"""Whether a legacy plugin may stand by: starts it with an open stdin, and then with an empty one."""
+"""Tests whether a legacy plugin may stand by: starts it with an open stdin, and then with an empty stdin."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from adapter.settings import LegacySettings
 WAIT = 1.0
 """Seconds that the plugin must wait for its request."""
 END = 10.0
-"""Seconds in which the plugin must end without one."""
+"""Seconds in which the plugin must end if there is no request."""
 
 
 def confirm(type_: str) -> None:
-    """Asks the user at the terminal before anything is run. Raises ConfigError if the answer is not yes."""
+    """Asks the user at the terminal for permission. Raises ConfigError if the answer is not yes."""
     if not sys.stdin or not sys.stdin.isatty():
         raise ConfigError("-probe", f"it runs {type_} twice, without a request: confirm that with -yes")
-    print(printable(f"This runs {type_} twice, without a request. Go on? [y/N] "), end="", file=sys.stderr, flush=True)
+    question = printable(f"This runs {type_} twice, without a request. Continue? [y/N] ")
+    print(question, end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise ConfigError("-probe", "not confirmed; nothing was run")
 
 
 def check(settings: LegacySettings, type_: str) -> Iterator[Item]:
-    """Yields what speaks against the plugin's stand-by, or one entry that nothing does."""
+    """Yields why the plugin must not stand by, or one result that it may."""
     become_daemon()
     try:
         program = Programs(settings.path, settings.environment, settings.trust).program(type_)
@@ -82,9 +83,9 @@ def with_empty_stdin(program: Program) -> str:
 
 
 def _run(loop: Loop, process: Process, seconds: float) -> bool:
-    """Runs a program for so long at most; returns whether it has ended by then.
+    """Runs a program for at most `seconds`; returns whether it has ended by then.
 
-    Otherwise it is killed with what it has started, also when the user has had enough (SIGINT).
+    A program that has not ended is killed with its children, also at SIGINT.
     """
     loop.call_at(loop.time() + seconds, loop.stop)
     try:
@@ -99,4 +100,4 @@ def _run(loop: Loop, process: Process, seconds: float) -> bool:
 
 
 def _ignore(_: object) -> None:
-    """Takes a line of stderr."""
+    """Ignores a line of stderr."""

@@ -1,4 +1,4 @@
-"""Whether a file could be started as a program."""
+"""Checks whether a file could be started as a program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def fault(path: str, root: str = "/") -> str:
     """Returns why a file below the directory `root` cannot be started as a program, empty if it can."""
     file = in_root(root, path)
     if not os.path.exists(file):
-        return "is not there"
+        return "does not exist"
     if not os.path.isfile(file) or not os.stat(file).st_mode & 0o111:
         return "is not an executable file"
     try:
@@ -23,5 +23,5 @@ def fault(path: str, root: str = "/") -> str:
         return f"cannot be read: {error.strerror}"
     if interpreter is not None:
         is_there = os.path.isfile(in_root(root, interpreter))
-        return "" if is_there else f"needs the interpreter {interpreter!r}, which is not there"
+        return "" if is_there else f"needs the interpreter {interpreter!r}, which does not exist"
     return "" if is_binary else "is neither a binary nor a script that begins with #!"

@@ -1,4 +1,4 @@
-"""The entries of a check, for people or as JSON."""
+"""The report of `check`, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OK, NOTE, PROBLEM = "ok", "note", "problem"
 
 
 class Item(NamedTuple):
-    """One result: its status, and its place if it has one (a line or column of 0: none)."""
+    """One result: its status, its message and its place. A line or column of 0 means none."""
 
     status: str
     message: str
@@ -27,7 +27,7 @@ class Item(NamedTuple):
 
 
 Report = Mapping[str, Sequence[Item]]
-"""The entries by the part of the configuration that they belong to."""
+"""The results by part of the configuration."""
 
 
 def problems(report: Report) -> int:
@@ -36,14 +36,14 @@ def problems(report: Report) -> int:
 
 
 def write_json(report: Report) -> None:
-    """Prints one object: `checks` with the known fields of each entry, and the number of `problems`."""
+    """Prints one object: `checks` has the known fields of each result, `problems` is the number of problems."""
     entries = [(part, entry._asdict()) for part, of_part in report.items() for entry in of_part]
     checks = [{"part": part, **{name: value for name, value in entry.items() if value}} for part, entry in entries]
     show_json({"checks": checks, "problems": problems(report)})
 
 
 def write_text(report: Report, paint: Callable[[str], str] | None = None) -> None:
-    """Prints a line for each entry under the name of its part, and a summary. A part without entries is left out."""
+    """Prints each result under the name of its part, and a summary. A part without results is omitted."""
     for part, entries in report.items():
         if entries:
             show(part)

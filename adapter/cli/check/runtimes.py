@@ -1,4 +1,4 @@
-"""What depends on the runtime: on each runtime that is there."""
+"""Checks what depends on the runtime, for each runtime on the node."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from adapter.settings import DEFAULT_CONF_JSON, Settings
 
 DOCKER_SOCKET = "/run/docker.sock"
 DOCKER = (
-    "Docker: it tells of the creation of containers only, and takes no hooks: legacy plugins run at CreateContainer or"
-    """ not at all; NRI is off, to switch it on: "nri-opts": {"enable": true} in /etc/docker/daemon.json"""
+    "Docker: it reports only the creation of containers, and refuses hooks: legacy plugins run at CreateContainer or"
+    """ not at all; NRI is off by default, to switch it on: "nri-opts": {"enable": true} in /etc/docker/daemon.json"""
 )
 POD_UPDATES = {"UpdatePodSandbox", "PostUpdatePodSandbox"}
 CONNECT_TIMEOUT = 2.0
@@ -30,12 +30,12 @@ SOCKETS = {"containerd": "/run/containerd/containerd.sock", "CRI-O": "/run/crio/
 
 
 def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]:
-    """Yields what to expect of the runtimes; `hooks` is whether any hooks are in force."""
+    """Yields the results for the runtimes. `hooks` is whether any hooks are in force."""
     names = present(config.host_root)
     if os.path.exists(config.socket):
         yield Item(OK, "a runtime serves NRI here", config.socket)
     else:
-        yield Item(NOTE, "not there: no runtime serves NRI here", config.socket)
+        yield Item(NOTE, "does not exist: no runtime serves NRI here", config.socket)
     if not names:
         yield Item(NOTE, f"neither {' nor '.join(SOCKETS)} is here: no {', no '.join(SOCKETS.values())}")
     for runtime in names:
@@ -53,7 +53,7 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]
 
 
 def present(host_root: str) -> Collection[str]:
-    """Returns the names of the runtimes of a node: those whose sockets exist, else those that are configured."""
+    """Returns the names of a node's runtimes: those whose sockets exist, else those that have a configuration."""
 
     def having(places: Callable[[str], Iterable[str]]) -> list[str]:
         return [name for name in SOCKETS if any(os.path.exists(in_root(host_root, place)) for place in places(name))]
@@ -62,7 +62,7 @@ def present(host_root: str) -> Collection[str]:
 
 
 def _pods(config: Settings) -> str:
-    """Returns who runs the plugins of containerd's own conf.json for pods, as far as known without the version."""
+    """Returns who runs the plugins in containerd's own conf.json for pods, as far as known without the version."""
     auto, always = "so the adapter leaves pods to it", "so with legacy.sandboxes: always they are run twice"
     result = auto if config.legacy.sandboxes == "auto" else always
     runs = f"from 2.0 on it runs the plugins there for pods itself, {result}"
@@ -77,7 +77,7 @@ def _pods(config: Settings) -> str:
 
 
 def _listener(path: str) -> int:
-    """Returns the pid of the process that listens at a socket, 0 if it is in another pid namespace. Raises OSError."""
+    """Returns the pid of the process that listens at a socket, 0 for another pid namespace. Raises OSError."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(CONNECT_TIMEOUT)
         client.connect(path)

@@ -1,4 +1,4 @@
-"""Whether a runtime creates containers while the adapter is missing: its settings of NRI's default validator."""
+"""Checks the settings of NRI's default validator: whether a runtime creates containers without the adapter."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _KEYS = {
         "nri_validator_reject_oci_hook_adjustment",
     ),
 }
-"""By runtime: its first version with the validator, and the keys of default_validator that decide."""
+"""For each runtime: its first version with the validator, and the keys of default_validator that decide."""
 
 
 def check(runtime: str, host_root: str, names: Collection[str], *, hooks: bool) -> Iterator[Item]:
-    """Yields the entries on a runtime's configuration, none if that cannot be read.
+    """Yields the results for a runtime's configuration, none if it cannot be read.
 
-    `names` are those by which a validator knows the adapter, `hooks` is whether any hooks are in force.
+    `names` are the adapter's names in a validator. `hooks` is whether any hooks are in force.
     """
     try:
         settings = nri.read(runtime, host_root)["default_validator"]
-    except ConfigError:  # nri.check tells
+    except ConfigError:  # nri.check reports it
         return
     (since, required, enable, reject), file = _KEYS[runtime], nri.main_file(runtime)
     if hooks and settings.get(enable) is True and settings.get(reject) is True:

@@ -1,4 +1,4 @@
-"""Who else can write to what is configured. What is world-writable, and so not used, is reported where it belongs."""
+"""Warns of users who can write to the configured files. The other parts report world-writable files, as unused."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from adapter.settings import Settings
 
 
 def check(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[Item]:
-    """Yields each warning about a file, or about a directory above it, once."""
+    """Yields the warnings about each file and the directories above it, without duplicates."""
     if config.legacy.trust is off:
-        yield Item(NOTE, "off: files and programs are used whoever can write to them")
+        yield Item(NOTE, "off: files and programs are used even if others can write to them")
         return
     warnings = dict.fromkeys(
         warning for path, root in _paths(config, conf_json, hooks) for warning in judge(path, root).warnings

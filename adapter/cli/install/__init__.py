@@ -1,1 +1,1 @@
-"""The commands `install` and `uninstall`: what starts the adapter on a node, and its configuration file."""
+"""The commands `install` and `uninstall`: the links and files that start and configure the adapter on a node."""

@@ -18,28 +18,26 @@ from adapter.cli.install.things import State, Thing
 
 TOLD = {State.MISSING: "made", State.OLD: "replaced", State.CURRENT: "is there", State.FOREIGN: "kept"}
 PLANNED = {"made": "would make", "replaced": "would replace", "removed": "would remove"}
-"""What a dry run says of a change."""
+"""The words of a dry run for each change."""
 
 
 class Action(NamedTuple):
-    """What has become of a thing, or would become of it in a dry run."""
+    """A thing, and what was done with it, or would be done in a dry run."""
 
     thing: Thing
     result: str
 
     @property
     def is_change(self) -> bool:
-        """Whether anything changes."""
+        """Whether the thing changes."""
         return self.result in PLANNED
 
 
 def parser() -> ArgumentParser:
     """Returns the parser of the command's arguments."""
-    text = (
-        "Makes the runtime, or systemd, start the adapter, and tells what is left to do. Running it again does no harm."
-    )
+    text = "Makes the runtime, or systemd, start the adapter, and prints what is left to do. You may run it again."
     made = forms.parser("install", text)
-    text = "as a service of systemd, beside the runtime; without it the runtime launches the adapter"
+    text = "start the adapter as a service of systemd, beside the runtime; without it, the runtime launches the adapter"
     made.add_argument("-external", "--external", action="store_true", help=text)
     text = f"the adapter's place among the node's NRI plugins, two digits (as installed; {forms.INDEX} at first)"
     made.add_argument("-idx", "--idx", metavar="NN", type=_index, help=text)
@@ -54,7 +52,7 @@ def _index(text: str) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Runs the command; returns 0, or 1 if something is in the way. Raises OSError, ConfigError."""
+    """Runs the command; returns 0, or 1 if it cannot install. Raises OSError, ConfigError."""
     options = parser().parse_args(words)
     node = forms.node(options.root, options.idx)
     links, service, superseded = forms.launched(node), forms.external(node), forms.superseded(node)
@@ -76,7 +74,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _actions(wanted: Sequence[Thing], superseded: Sequence[Thing], dry_run: bool) -> Iterator[Action]:
-    """Makes what is wanted, removes what that supersedes, and yields each action. Raises OSError."""
+    """Makes the wanted things, removes the superseded ones, and yields each action. Raises OSError."""
     for thing in wanted:
         action = Action(thing, TOLD[thing.state()])
         if action.is_change and not dry_run:
@@ -95,7 +93,7 @@ def _show(action: Action, *, dry_run: bool) -> None:
 
 
 def _described(node: Node, actions: Sequence[Action], options: Namespace) -> dict[str, Any]:
-    """Returns what has changed, whether NRI is on, and the commands that come next, for other programs."""
+    """Returns what has changed, whether NRI is on, and the next commands, for JSON."""
     names = runtimes.present(node.root)
     return {
         "changed": any(action.is_change for action in actions),
@@ -108,7 +106,7 @@ def _described(node: Node, actions: Sequence[Action], options: Namespace) -> dic
 
 
 def _tell(node: Node, *, is_external: bool) -> None:
-    """Prints whether NRI is on, and the commands that come next."""
+    """Prints whether NRI is on, and the next commands."""
     names = runtimes.present(node.root)
     for name in names:
         for entry in nri.check(name, node.root):
@@ -120,7 +118,7 @@ def _tell(node: Node, *, is_external: bool) -> None:
     commands = list(migration.commands(node.root, services)) if "containerd" in names else []
     if commands:
         runs = f"containerd 2.0 to 2.4 run the plugins of {migration.SHARED} for pods themselves"
-        text = f"{runs}. To leave all of them to the adapter:"
+        text = f"{runs}. To have the adapter run them instead:"
         show("", text, *(f"    {line}" for line in commands))
 
 

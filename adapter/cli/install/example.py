@@ -1,4 +1,4 @@
-"""The configuration file that `install` writes: every key with its default and what it means, commented out."""
+"""The configuration file that `install` writes: every key with its default and its meaning, commented out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEADER = """\
 # To change one, remove the `#` before the key and before the name of its section. `v010-adapter check` finds mistakes.
 """
 COLUMN = 36
-"""Where the explanations begin."""
+"""The column in which the explanations begin."""
 
 
 def text() -> str:
@@ -26,7 +26,7 @@ def reference() -> str:
 
 
 def is_ours(content: str) -> bool:
-    """Whether a file is what some version of `install` has written, without a key that an administrator has set."""
+    """Whether a version of `install` has written this file, and no administrator has set a key in it."""
     return content.startswith(HEADER.partition(":")[0]) and all(line[:1] in ("", "#") for line in content.splitlines())
 
 

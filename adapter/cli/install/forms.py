@@ -30,14 +30,14 @@ UNIT = configuration.UNIT
 WANTED = f"/etc/systemd/system/multi-user.target.wants/{PROGRAM}.service"
 """The link by which systemd starts the service at boot, as `systemctl enable` makes it."""
 OTHERS = re.compile(rf"[0-9]{{2}}-(?:{PROGRAM}|hook-injector)")
-"""The names of upstream's plugins that do the same."""
-VOLATILE = "/tmp/", "/var/tmp/", "/run/", "/dev/"  # noqa: S108 - what is there is gone after a while
+"""The names of upstream's plugins with the same purpose."""
+VOLATILE = "/tmp/", "/var/tmp/", "/run/", "/dev/"  # noqa: S108 - files there do not last
 SERVICES = {"containerd": "containerd", "CRI-O": "crio"}
-"""The runtimes' units."""
+"""The runtimes' units of systemd."""
 
 
 class Node(NamedTuple):
-    """Where the adapter is installed: the root directory, there the path of the command; and with which index."""
+    """A node to install on: its root directory, the path of the command on it, and the adapter's index."""
 
     root: str
     program: str
@@ -47,9 +47,9 @@ class Node(NamedTuple):
 def parser(command: str, description: str) -> ArgumentParser:
     """Returns a parser with the arguments that both commands have."""
     made = arguments.parser(command, description)
-    text = "show what would be done, and do nothing"
+    text = "only print what would be done"
     made.add_argument("-dry-run", "--dry-run", dest="dry_run", action="store_true", help=text)
-    text = "the directory that has the files of the node (/)"
+    text = "the root directory of the node's files (/)"
     made.add_argument("-root", "--root", metavar="DIR", default="/", type=os.path.abspath, help=text)
     return made
 
@@ -57,7 +57,7 @@ def parser(command: str, description: str) -> ArgumentParser:
 def node(root: str, idx: str | None = None) -> Node:
     """Returns the node below a directory, with this command as the program. Raises ConfigError, OSError.
 
-    Without an index, an adapter that is installed keeps its own.
+    Without `idx`, an installed adapter keeps its index.
     """
     path = os.path.realpath(shutil.which(sys.argv[0]) or sys.argv[0])
     if os.path.basename(path) != PROGRAM:
@@ -68,7 +68,7 @@ def node(root: str, idx: str | None = None) -> Node:
 
 
 def _indexes(root: str) -> Iterator[str]:
-    """Yields the indexes that the adapter is installed with. Raises OSError."""
+    """Yields the indexes of installed adapters. Raises OSError."""
     yield from (os.path.basename(link)[:2] for link in _links(root))
     with suppress(FileNotFoundError, ValueError):
         text = paths.read(in_root(root, UNIT), paths.MAX_INPUT)[0].decode("utf-8", "replace")
@@ -84,12 +84,12 @@ def _links(root: str) -> list[str]:
 
 
 def services(names: Collection[str]) -> str:
-    """Returns the units of runtimes, one of which runs on the node, for a command that people copy; of all for none."""
+    """Returns the units of these runtimes, or of all, for a command that people copy."""
     return "    # or ".join(SERVICES[name] for name in names or SERVICES)
 
 
 def configuration_file(node: Node) -> Thing:
-    """Returns the configuration file, which both forms have."""
+    """Returns the configuration file of both forms."""
     return File(node.root, settings.DEFAULT_PATH, example.text(), example.is_ours)
 
 
@@ -99,7 +99,7 @@ def launched(node: Node) -> list[Thing]:
 
 
 def superseded(node: Node) -> list[Thing]:
-    """Returns the links with other indexes: runtimes would launch the adapter twice. Raises OSError."""
+    """Returns the adapter's links with other indexes, with which runtimes would launch it twice. Raises OSError."""
     return [Link(node.root, link, node.program) for link in _links(node.root) if link != _link(node)]
 
 
@@ -125,19 +125,19 @@ def obstacles(node: Node, wanted: Sequence[Thing], others: Sequence[Thing]) -> I
         yield f"{path} {fault}" + ("" if node.root == "/" else f": install the command below {node.root} first")
     for thing in wanted:
         if thing.state() is State.FOREIGN:
-            yield f"{thing.path} is there, and not from an installation of the adapter"
+            yield f"{thing.path} exists, and is not from an installation of the adapter"
     for thing in others:
         if thing.state() in (State.CURRENT, State.OLD):
-            yield f"{thing.path} is there: the adapter would run twice; run `{PROGRAM} uninstall` first"
+            yield f"{thing.path} exists: the adapter would run twice; run `{PROGRAM} uninstall` first"
 
 
 def warnings(node: Node) -> Iterator[str]:
-    """Yields what would keep runtimes from starting, or give the node's root to others, or run plugins twice."""
+    """Yields what would prevent runtimes from starting, make other users root, or run plugins twice."""
     if node.program.startswith(VOLATILE):
         yield f"{node.program} may be gone after a reboot: a link that leads nowhere keeps the runtime from starting"
     for path in (node.program, *interpreters(node.program, os.defpath, node.root)):
         error, told = judge(path, node.root)
-        yield from (f"{reason}: its writers would be root" for reason in [error, *told] if reason)
+        yield from (f"{reason}: whoever can write it becomes root" for reason in [error, *told] if reason)
     ours = [_link(node), *_links(node.root)]
     for entry in configuration.launch(node.root):
         if entry.status == PROBLEM and not entry.file.endswith(tuple(ours)):
@@ -145,4 +145,4 @@ def warnings(node: Node) -> Iterator[str]:
     plugins = in_root(node.root, configuration.PLUGINS)
     for name in sorted(os.listdir(plugins)) if os.path.isdir(plugins) else []:
         if OTHERS.fullmatch(name) and f"{configuration.PLUGINS}/{name}" not in ours:
-            yield f"{configuration.PLUGINS}/{name}: legacy plugins or hooks run twice, with it and with this adapter"
+            yield f"{configuration.PLUGINS}/{name}: it also runs legacy plugins or hooks, so they run twice"

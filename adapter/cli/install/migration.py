@@ -1,4 +1,4 @@
-"""The commands that give the adapter a list of plugins of its own, which containerd does not read."""
+"""The commands that move the list of legacy plugins to a file that containerd does not read."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from adapter.host import paths
 from adapter.host.paths import in_root
 
 SHARED = settings.DEFAULT_CONF_JSON
-"""The list that containerd 2 reads, too."""
+"""The list of legacy plugins that containerd 2 reads, too."""
 LIST = "/etc/nri/v010-adapter.json"
 
 
 def commands(root: str, services: Sequence[str]) -> Iterator[str]:
     """Yields the commands, none if the adapter does not read the same file as containerd.
 
-    `services` are stopped meanwhile: no pod may start between the old list and the new one.
+    They stop `services` meanwhile, so that no pod starts between the old list and the new one.
     """
     file = settings.DEFAULT_PATH
     text = _text(in_root(root, file))

@@ -1,4 +1,4 @@
-"""What an installation is made of: links and files of the node, each of which knows how far it is there."""
+"""The links and files of an installation. Each can tell its state on the node, and be made and removed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from adapter.host import paths
 from adapter.host.paths import in_root
 
 DIRECTORIES = "/opt/nri/plugins", "/opt/nri", "/etc/nri", "/etc/systemd/system/multi-user.target.wants"
-"""The directories that installations make, the inner ones first. They are removed when nothing is left in them."""
+"""The directories that installations make, inner directories first. They are removed when they are empty."""
 _ELF = b"\x7fELF"
 """The first bytes of a binary."""
 
 
 class State(Enum):
-    """How far a thing is there."""
+    """The state of a thing on the node."""
 
     MISSING = auto()
     CURRENT = auto()
@@ -38,24 +38,24 @@ class Thing(ABC):
 
     @property
     def place(self) -> str:
-        """Where the thing is for this process. If it is a link, this is the link's own place."""
+        """The thing's path for this process. For a link, it is the link's own path."""
         return in_root(self.root, self.path, follow=False)
 
     @property
     @abstractmethod
     def content(self) -> str:
-        """What people see of the thing before it is made."""
+        """The thing's content, which a dry run prints."""
 
     @abstractmethod
     def state(self) -> State:
-        """Returns how far the thing is there. Raises OSError."""
+        """Returns the thing's state on the node. Raises OSError."""
 
     @abstractmethod
     def make(self) -> None:
-        """Makes the thing and the directories above it, in place of an old one. Raises OSError."""
+        """Makes the thing and the directories above it; replaces an old one. Raises OSError."""
 
     def remove(self) -> None:
-        """Removes the thing, and the directories that are empty then. Raises OSError."""
+        """Removes the thing, and directories that are then empty. Raises OSError."""
         os.unlink(self.place)
         for directory in DIRECTORIES:
             with contextlib.suppress(OSError):
@@ -64,7 +64,10 @@ class Thing(ABC):
 
 @dataclass(frozen=True)
 class Link(Thing):
-    """A symbolic link. A link to any file of the same name is an adapter's, unless it is a binary: upstream's."""
+    """A symbolic link. A link to a file of the same name is from an installation, unless the file is a binary.
+
+    Upstream's adapter is a binary.
+    """
 
     target: str
 
@@ -91,13 +94,13 @@ class Link(Thing):
     def make(self) -> None:
         os.makedirs(os.path.dirname(self.place), 0o755, exist_ok=True)
         if os.path.lexists(self.place):
-            os.unlink(self.place)  # no rename: a runtime that starts meanwhile refuses a link of another name
+            os.unlink(self.place)  # not os.replace: a runtime that starts then would refuse the new link's first name
         os.symlink(self.target, self.place)
 
 
 @dataclass(frozen=True)
 class File(Thing):
-    """A text file. `is_ours` tells from its content whether an installation has written it."""
+    """A text file. `is_ours` returns whether an installation has written a file with this content."""
 
     text: str
     is_ours: Callable[[str], bool]
@@ -111,7 +114,7 @@ class File(Thing):
             text = paths.read(in_root(self.root, self.path), paths.MAX_INPUT)[0].decode("utf-8", "replace")
         except FileNotFoundError:
             return State.FOREIGN if os.path.islink(self.place) else State.MISSING
-        except ValueError:  # not a regular file: to open a FIFO could take for ever
+        except ValueError:  # not a regular file
             return State.FOREIGN
         if text == self.text:
             return State.CURRENT

@@ -15,7 +15,7 @@ from adapter.cli.install.things import State, Thing
 
 def parser() -> ArgumentParser:
     """Returns the parser of the command's arguments."""
-    text = "Undoes `install`. Run it before you delete the program: else the runtime may not start."
+    text = "Removes what `install` has made. Run it before you delete the program: otherwise the runtime may not start."
     return forms.parser("uninstall", text)
 
 
@@ -31,17 +31,17 @@ def main(words: Sequence[str]) -> int:
     elif any(thing in removed for thing in external):
         ends = [f"systemctl stop {PROGRAM}", "systemctl daemon-reload"]
     if ends:
-        show("", "To end the adapter that runs:", *(f"    {line}" for line in ends))
+        show("", "To end the running adapter:", *(f"    {line}" for line in ends))
     return arguments.FINE
 
 
 def _remove(things: Sequence[Thing], *, dry_run: bool) -> list[Thing]:
-    """Removes what an installation has made, and tells it; returns what is removed. Raises OSError."""
+    """Removes things that an installation has made, and prints that; returns the removed things. Raises OSError."""
     removed = []
     for thing in things:
         state = thing.state()
         if state is State.FOREIGN:
-            show(f"{'kept':14}{thing.path}: not as `install` has made it")
+            show(f"{'kept':14}{thing.path}: `install` has not made it, or it was changed")
         elif state is not State.MISSING:
             removed.append(thing)
             if not dry_run:

@@ -49,7 +49,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _is_one_terminal() -> bool:
-    """Whether what plugins print would come between the lines of stdout: on a terminal, or with 2>&1."""
+    """Whether stdout and stderr are the same file, such as a terminal: then plugins would print between our lines."""
     try:
         return os.path.sameopenfile(1, 2)
     except OSError:  # one of them is closed
@@ -57,7 +57,7 @@ def _is_one_terminal() -> bool:
 
 
 def _play(play: Play, flavour: Flavour, options: argparse.Namespace, messages: BinaryIO) -> int:
-    """Plays; `messages` is where the plugins print, if their lines are to be kept out of the table."""
+    """Plays the events. `messages` has what the plugins print, if that must not come between the lines of the table."""
     with closing(play.scenes()) as scenes:
         if options.output == "json":
             for scene in scenes:
@@ -75,7 +75,7 @@ def _play(play: Play, flavour: Flavour, options: argparse.Namespace, messages: B
 
 
 def _events(options: argparse.Namespace, played: script.Script) -> list[str]:
-    """Returns the events at which one-shot plugins run. Raises ConfigError for one that is not played."""
+    """Returns the events at which one-shot plugins run. Raises ConfigError for an event that is not played."""
     known = dict.fromkeys(call.event for call in played.events)
     for event in options.event:
         if event not in known:
@@ -87,25 +87,25 @@ def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command's arguments."""
     parser = arguments.parser(
         "simulate",
-        "Plays events to NRI plugins, as a container runtime does but without one: launches the plugins, "
-        "merges their answers, and shows how they change the container.",
+        "Plays events to NRI plugins as a container runtime does, but needs no runtime: launches the plugins, merges "
+        "their answers, and shows how they change the container.",
         f"{container_files.FORMS} Without -events and -container, the events are those of a pod that was recorded on "
         "containerd.",
     )
     option = parser.add_argument
-    text = "a plugin to launch; may be repeated: called in the order of NN"
+    text = "a plugin to launch; may be repeated; plugins are called in the order of NN"
     option("-plugin", "--plugin", metavar="[NN-NAME=]PATH", action="append", default=[], help=text)
     text = "a one-shot plugin to try without a configuration, as the adapter runs it; may be repeated"
     option("-legacy", "--legacy", metavar="PROGRAM", action="append", default=[], help=text)
-    text = "event at which -legacy runs; may be repeated (CreateContainer)"
+    text = "an event at which -legacy runs; may be repeated (CreateContainer)"
     option("-event", "--event", metavar="EVENT", action="append", default=[], help=text)
     text = "a conf.json: its one-shot plugins run, each with its `conf`, as pods and containers start and stop"
     option("-conf", "--conf", metavar="FILE", default="", help=text)
-    text = "directory of OCI hooks to try, as the adapter injects them; may be repeated"
+    text = "a directory of OCI hooks to try, as the adapter injects them; may be repeated"
     option("-hooks", "--hooks", metavar="DIR", action="append", default=[], help=text)
-    text = "directory of the plugins' configurations: NN-NAME.conf, else NAME.conf"
+    text = "the directory of the plugins' configurations: NN-NAME.conf, else NAME.conf"
     option("-config", "--config", metavar="DIR", default="", help=text)
-    option("-socket", "--socket", metavar="PATH", type=Path, help="wait for a plugin that connects to this socket")
+    option("-socket", "--socket", metavar="PATH", type=Path, help="also wait for a plugin that connects to this socket")
     option("-events", "--events", metavar="FILE", default="", help="recorded events, one JSON object per line")
     option("-container", "--container", metavar="FILE", default="", help="play the life of this container")
     arguments.add_choice_of_container(parser)
@@ -122,9 +122,9 @@ def _without_v(flavour: str) -> str:
 
 
 def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Exits if the arguments contradict each other."""
+    """Ends the process if the arguments contradict each other."""
     if not (options.plugin or options.legacy or options.conf or options.hooks or options.socket):
-        parser.error("no plugin: give -plugin, -legacy, -conf, -hooks or -socket")
+        parser.error("no plugin: use -plugin, -legacy, -conf, -hooks or -socket")
     if options.legacy and options.conf:
         parser.error("-legacy and -conf exclude each other")
     if options.event and not options.legacy:
@@ -158,18 +158,18 @@ def _plugins(options: Sequence[str], config: str) -> list[PluginFile]:
 
 
 def _name_unused(config: str, files: Sequence[PluginFile]) -> None:
-    """Says which files of the directory of configurations no plugin takes."""
+    """Prints the files in the directory of configurations that no plugin uses."""
     present = sorted(entry.name for entry in os.scandir(config) if entry.is_file()) if config else []
     wanted = [drop_ins(file.idx, file.base) for file in files]
     taken = {next((name for name in names if name in present), "") for names in wanted}
     for name in present:
         if name not in taken:
             known = "; ".join(map(", else ".join, wanted)) or "there is none"
-            show(f"{config}/{name}: no plugin takes it ({known})", out=sys.stderr)
+            show(f"{config}/{name}: no plugin uses it ({known})", out=sys.stderr)
 
 
 def _plugin(option: str, position: int) -> PluginFile:
-    """Returns a plugin. Without an index in its name it gets one from its position on the command line."""
+    """Returns a plugin. A plugin without an index in its name gets one from its position on the command line."""
     name, equals, path = option.partition("=")
     if not equals or "/" in name:  # a path may contain `=`
         name, path = os.path.basename(option), option
@@ -184,10 +184,10 @@ def _plugin(option: str, position: int) -> PluginFile:
 
 
 def _configured(file: PluginFile, config: str) -> PluginFile:
-    """Adds the configuration of a plugin; an adapter without one gets EMPTY_CONFIG, and a message says so."""
+    """Adds the configuration of a plugin. An adapter without one gets EMPTY_CONFIG, and a message says that."""
     text = drop_in(Path(config), file.idx, file.base) if config else ""
     if not text and PROGRAM in (file.base, os.path.basename(os.path.realpath(file.path))):
-        what = "has no configuration (-config): it runs nothing, instead of what this node has"
+        what = "has no configuration (-config): it runs nothing, so that this node's plugins and hooks do not run"
         show(f"{file.name} {what}", out=sys.stderr)
         text = EMPTY_CONFIG
     return file._replace(config=text)

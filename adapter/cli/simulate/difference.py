@@ -30,7 +30,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[s
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yields path and JSON text of every value that is compared as a whole. Empty objects and lists yield nothing."""
+    """Yields path and JSON text of every value that is compared as a whole. Skips empty objects and lists."""
     if isinstance(value, dict):
         for key, member in value.items():
             if "." in key:  # an annotation or a sysctl
@@ -49,7 +49,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _shown(value: Any) -> str:
-    """Returns a value as JSON, but the mode of a device as an octal number: so people write it."""
+    """Returns a value as JSON, but the mode of a device as an octal number, which people use."""
     text = json.dumps(value, ensure_ascii=False)
     return _MODE.sub(lambda match: f"{match[1]}0{int(match[2]):o}", text)
 

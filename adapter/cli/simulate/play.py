@@ -25,11 +25,11 @@ from adapter.runtime.runtime import Outcome, Runtime
 CONNECT_TIMEOUT = 60.0
 """Seconds to wait for an external plugin: a person has to start it."""
 LAST_WORK = 12.0
-"""Seconds for a plugin to end when the play is interrupted: the adapter takes up to 10."""
+"""Seconds for a plugin to end when the play is interrupted. The adapter takes up to 10."""
 END = 1.0
 """Seconds for a plugin to end after the play."""
 PAUSE = 0.01
-"""Seconds between events, in which unsolicited updates are received."""
+"""Seconds between two events, to receive unsolicited updates."""
 EVENTS_AFTER_FAILURE = {
     "RunPodSandbox": ("StopPodSandbox", "RemovePodSandbox"),
     "CreateContainer": ("StopContainer", "RemoveContainer"),
@@ -37,17 +37,17 @@ EVENTS_AFTER_FAILURE = {
 }
 """The events of a pod or container that runtimes still send after one of these failed."""
 TOLERATED = {("cri-o", "StartContainer")}
-"""Errors that a runtime only logs, unlike containerd: CRI-O up to 1.36.3 starts the container nevertheless."""
+"""Errors that a runtime only logs. CRI-O up to 1.36.3 starts the container nevertheless."""
 STDERR = 2
-"""A real runtime gives plugins /dev/null; here a person wants to read what they write, apart from our own output."""
+"""Where plugins print. A real runtime gives them /dev/null, but here people want to read what they print."""
 
 
 @dataclass
 class Scene:
     """One event with its outcome.
 
-    Of a container that is created, `before` and `after` are the OCI specification, and `unknown` is what its file does
-    not tell.
+    For the creation of a container, `before` and `after` are the OCI specification, and `unknown` is what the file of
+    the container does not contain.
     """
 
     outcome: Outcome
@@ -57,7 +57,7 @@ class Scene:
     unknown: Sequence[str] = ()
 
     def problems(self) -> list[str]:
-        """Returns why the event failed, and the errors of plugins that did not fail it."""
+        """Returns why the event has failed, and the errors of plugins that have not failed it."""
         error = self.outcome.error
         tolerated = [f"{one.plugin}: {one.error}" for one in self.outcome.answers if one.error not in ("", error)]
         return [error, *tolerated] if error else tolerated
@@ -69,9 +69,9 @@ class Play:
     def __init__(
         self, script: Script, flavour: Flavour, plugins: Iterable[PluginFile], socket: Path | None, output: int = STDERR
     ) -> None:
-        """Takes the plugins to launch, the socket to wait at for one more, and where the launched plugins write."""
+        """Takes the plugins to launch, the socket for one more plugin, and the descriptor on which plugins print."""
         self.problems: list[str] = []
-        """What went wrong so far; complete when all scenes were played."""
+        """The problems so far, complete when all scenes have been played."""
         self._script = script
         self._files = sorted(plugins, key=lambda file: (file.idx, file.base))
         self._socket = socket
@@ -82,7 +82,7 @@ class Play:
         self._runtime.pods, self._runtime.containers = list(script.pods), list(script.containers)
 
     def scenes(self) -> Generator[Scene, None, None]:
-        """Plays; yields one scene per event. The first is Synchronize, with the start of the plugins.
+        """Plays the script; yields one scene per event. The first one is Synchronize, with the start of the plugins.
 
         Raises ConfigError for a socket that cannot be used.
         """
@@ -95,8 +95,8 @@ class Play:
             for plugin in self._runtime.connected:
                 if plugin.closed and plugin.name not in failed_plugins:
                     self.problems.append(f"plugin {plugin.name} is gone: {plugin.closed}")
-            self._runtime.end_plugins(END)  # one that joins again would tell of a runtime that is gone
-        except BaseException:  # Ctrl-C, or nobody wants the next scene: programs of plugins may still write files
+            self._runtime.end_plugins(END)  # a plugin that joins again would print that the runtime is gone
+        except BaseException:  # Ctrl-C, or the caller stops: plugins' programs may still write files
             self._runtime.end_plugins(LAST_WORK)
             raise
         finally:
@@ -130,7 +130,7 @@ class Play:
         return Scene(Outcome("Synchronize", answers, update=updates), time.monotonic() - started)
 
     def _unsolicited(self) -> list[Scene]:
-        """Returns a scene for each unsolicited UpdateContainers since the last look."""
+        """Returns a scene for each unsolicited UpdateContainers since the previous call."""
         calls = self._runtime.updates.copy()
         self._runtime.updates.clear()
         return [Scene(Outcome("UpdateContainers", [Answer(plugin)], update=updates), 0) for plugin, updates in calls]
@@ -148,7 +148,7 @@ class Play:
         return Answer(name, error=error, seconds=time.monotonic() - started)
 
     def _is_sent(self, event: str, request: Any) -> bool:
-        """Returns whether the runtime knows the event, and its pod and container have not failed before."""
+        """Whether the runtime knows the event, and still sends it after earlier failures of its pod or container."""
         if not self._runtime.flavour.valid_events >> (events.CALLS[event].event - 1) & 1:
             return False
         ids = (request.pod.id, getattr(request, "container", api.Container()).id)

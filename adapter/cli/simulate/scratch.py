@@ -1,4 +1,4 @@
-"""A temporary directory that Ctrl-C does not leave behind."""
+"""A temporary directory that is removed even at Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tempfile import TemporaryDirectory
 
 
 class Scratch(TemporaryDirectory[str]):
-    """A temporary directory. SIGINT waits while it is made and while it is removed.
+    """A temporary directory. SIGINT is blocked while the directory is made and while it is removed.
 
-    It is never in the current directory, which is Python's choice when /tmp is full: programs in it are run.
+    It is never in the current directory, because programs in it are run. Python would use that if /tmp is full.
     """
 
     def __init__(self, prefix: str) -> None:
-        """Takes what its name begins with. Raises OSError if it cannot be made."""
+        """Takes the prefix of its name. Raises OSError if it cannot be made."""
         with _undisturbed():
             super().__init__(prefix=prefix, dir=os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - sticky
 

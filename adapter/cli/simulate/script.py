@@ -1,4 +1,4 @@
-"""The events to play: a recording, or the life of a pod with a container described by a file."""
+"""The events to play: a recording, or the life of a pod with the container of a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from adapter.runtime.recording import POD_LIFE, Recorded, read
 PROGRESS = FieldMask(
     paths=["state", "pid", "created_at", "started_at", "finished_at", "exit_code", "status_reason", "status_message"]
 )
-"""Fields that change in a container's life; the others are as created."""
+"""The fields that change during a container's life. The others keep their values from the creation."""
 UPDATES = ("UpdateContainer", "PostUpdateContainer")
 
 
@@ -34,9 +34,9 @@ class Script:
     containers: Sequence[api.Container] = ()
     """The state for Synchronize."""
     specs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The OCI specification by container id, where the file is one: it has more than NRI's messages."""
+    """The OCI specification by container id, if the file has it. It has more than NRI's messages."""
     unknown: Sequence[str] = ()
-    """What the container's file does not tell."""
+    """What the container's file does not contain."""
     made_up: bool = False
     """Whether later events get the container as the plugins have adjusted it; recorded events stay as they are."""
 
@@ -64,7 +64,7 @@ def _flavour(name: str, version: str) -> Flavour:
 def pod_life() -> Script:
     """Returns the life of a pod with one container, recorded on containerd, without pids and paths of namespaces.
 
-    On this machine these would be other processes'.
+    On this machine, these would belong to other processes.
     """
     script = recorded(POD_LIFE)
     for _, message in script.events:
@@ -77,7 +77,7 @@ def pod_life() -> Script:
 
 
 def made_up(described: container_files.Described) -> Script:
-    """Returns the life of a pod with a container of a file."""
+    """Returns the life of a pod with the container of a file."""
     created = api.Container(id=_id("container", described.container.name), name="container")
     created.MergeFrom(described.container)
     pod_id = created.pod_sandbox_id or _id("pod", described.pod.name)
@@ -95,7 +95,7 @@ def made_up(described: container_files.Described) -> Script:
 
 
 def _id(kind: str, name: str) -> str:
-    """Returns an id of the usual form, always the same for a name."""
+    """Returns an id in the usual form. The same name always has the same id."""
     return hashlib.sha256(f"{kind} {name}".encode()).hexdigest()
 
 

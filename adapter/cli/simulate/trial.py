@@ -1,4 +1,4 @@
-"""The adapter as a plugin that is launched: to try one-shot plugins and hooks without a configuration of a node."""
+"""Launches the adapter as a plugin, to try one-shot plugins and hooks without the configuration of a node."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ def plugin(
 
 
 def _list(conf: str) -> bytes:
-    """Returns the text of a conf.json in which there is no mistake. Raises ConfigError."""
+    """Returns the text of a conf.json. Raises ConfigError if it has an error."""
     text = paths.read_argument(conf)
     config.parse(text, conf)
     return text
 
 
 def write_program(directory: Path) -> Path:
-    """Writes a program to a directory that runs the adapter of this process.
+    """Writes a program that runs this process's adapter to a directory; returns its path.
 
-    It imports nothing from the current directory (`-P`): whoever can write there would become the user of this command.
+    It imports nothing from the current directory (`-P`): whoever can write there could run code as the user.
     """
     path = directory / f"{IDX}-{PROGRAM}"
     path.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -c '{MAIN}' \"$@\"\n")

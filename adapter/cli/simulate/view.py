@@ -1,4 +1,4 @@
-"""Shows a simulation: as text for people, or as one JSON object per event."""
+"""Shows a simulation as text, or as one JSON object per event."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ to_dict = partial(MessageToDict, preserving_proto_field_name=True)
 EVENT_COLUMN, TIME_COLUMN = 28, 10
 MARGIN = "    "
 WIDE = 160
-"""Columns where neither a terminal nor COLUMNS says how many there are."""
+"""The number of columns if neither a terminal nor COLUMNS sets it."""
 
 
 def as_json(scene: Scene) -> dict[str, Any]:
@@ -48,14 +48,14 @@ class TextView:
     """Lines for a terminal, coloured unless the terminal or the user refuses colours."""
 
     def __init__(self, out: TextIO, *, full: bool = False, color: str = colours.AUTO) -> None:
-        """Takes the stream to write to, and whether colours are wanted. With `full`, long lines are not cut."""
+        """Takes the stream to write to, and when to use colours. With `full`, long lines are not cut."""
         self._out = out
         self._events = 0
         self._colour = colours.are_wanted(out, color)
         self._width = sys.maxsize if full else shutil.get_terminal_size((WIDE, 24)).columns
 
     def show(self, scene: Scene) -> None:
-        """Shows an event in a line; below it the errors, the changes of the container, and the updates."""
+        """Shows an event in a line, then the errors, the changes of the container, and the updates."""
         self._events += 1
         outcome = scene.outcome
         time = milliseconds(scene.seconds) if outcome.answers else ""
@@ -81,7 +81,7 @@ class TextView:
             self.line(f"{self._events} events, no problems", GREEN)
 
     def messages(self, file: BinaryIO) -> None:
-        """Shows what plugins have printed into a file."""
+        """Shows the text that plugins have printed to a file."""
         file.seek(0)
         for number, line in enumerate(file):
             if not number:
