@@ -120,7 +120,7 @@ def external(node: Node) -> list[Thing]:
 def obstacles(node: Node, wanted: Sequence[Thing], others: Sequence[Thing]) -> Iterator[str]:
     """Yields why the wanted form cannot be installed. Raises OSError."""
     path = in_root(node.root, node.program)
-    fault = program.fault(path) if node.root == "/" else "" if os.path.exists(path) else "is not there"
+    fault = program.fault(path) if node.root == "/" else "" if os.path.exists(path) else "does not exist"
     if fault:
         yield f"{path} {fault}" + ("" if node.root == "/" else f": install the command below {node.root} first")
     for thing in wanted:
