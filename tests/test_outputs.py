@@ -22,7 +22,7 @@ import pytest
 
 from adapter.base import gojson
 from adapter.base.times import BOUNDS
-from adapter.cli import colours, status
+from adapter.cli import colours, progress, status
 from adapter.cli import command_line as cli
 from adapter.cli.simulate.difference import changes
 from adapter.cli.simulate.view import TextView
@@ -190,3 +190,76 @@ def test_invoke_indents_a_request_on_a_terminal(tmp_path: Path) -> None:
     text = on_terminal(["invoke", "a", "-config", str(tmp_path / "own.yaml")])
     assert 'request   {\r\n            "version": ' in text
     assert "\r\nresult    {}\r\nending " in text
+
+
+# progress: work that takes long says what it does, to people only
+
+
+@pytest.mark.parametrize(("quiet_time", "told"), [(0, b"counting ...\r\n"), (3600, b"")])
+def test_at_a_terminal_what_takes_long_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, quiet_time: int, told: bytes
+) -> None:
+    monkeypatch.setattr(progress, "QUIET_TIME", quiet_time)
+    terminal, end = os.openpty()
+    with open(end, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        before = set(threading.enumerate())
+        with progress.announce_if_slow("counting"):
+            assert not told or os.read(terminal, 100) == told
+            timers = set(threading.enumerate()) - before
+        for timer in timers:
+            timer.join(60)
+        os.set_blocking(terminal, False)
+        with pytest.raises(BlockingIOError):
+            os.read(terminal, 100)
+    os.close(terminal)
+
+
+def test_a_program_that_reads_stderr_is_told_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "QUIET_TIME", 0)
+    before = threading.enumerate()
+    with progress.announce_if_slow("counting"):
+        assert threading.enumerate() == before
+    assert capsys.readouterr() == ("", "")
+
+
+# a stdout that cannot be written: a reader that has gone is no error to tell, a full disk is one line
+
+UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
+"""Python writes at each `print`, else at its end."""
+# argparse prints help; unbuffered, it ignores errors.
+CASES: list[tuple[str, dict[str, str]]] = [
+    (words, {}) for words in ("--help", "check -h", "check -o json", "install -dry-run", "demo")
+]
+CASES += [("check -o json", UNBUFFERED)]
+
+
+@pytest.mark.parametrize(("words", "environment"), CASES)
+def test_a_reader_that_has_gone_is_not_complained_of_and_a_full_disk_is_one_line(
+    words: str, environment: dict[str, str]
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    full = os.open("/dev/full", os.O_WRONLY)
+    for stdout, told in ((writer, []), (full, ["v010-adapter: stdout: No space left on device"])):
+        command = [PROGRAM, *words.split()]
+        env = {"PATH": os.defpath, **environment}
+        done = subprocess.run(command, env=env, stdout=stdout, stderr=-1, text=True, check=False, timeout=120)
+        assert done.returncode == 1
+        assert [line for line in done.stderr.splitlines() if "warning:" not in line] == told
+        os.close(stdout)
+
+
+@pytest.mark.parametrize("words", ["check", "status -wait 0.1", "demo"])
+def test_a_stream_that_the_caller_has_closed_changes_nothing_else(words: str, tmp_path: Path) -> None:
+    def done(redirection: str) -> subprocess.CompletedProcess[str]:
+        shell = ["/bin/sh", "-c", f'exec "$0" "$@" {redirection}', PROGRAM, *words.split()]
+        shell += ["-directory", str(tmp_path)] if words.startswith("status") else []
+        return subprocess.run(shell, capture_output=True, text=True, check=False, timeout=120)
+
+    whole, without_stdout, without_stderr = done(""), done(">&-"), done("2>&-")
+    assert without_stdout.returncode == without_stderr.returncode == whole.returncode
+    assert (without_stdout.stdout, without_stdout.stderr.count("\n")) == ("", whole.stderr.count("\n"))
+    assert (without_stderr.stderr, without_stderr.stdout.count("\n")) == ("", whole.stdout.count("\n"))
