@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,13 +15,6 @@ from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, ttrp
 
 from .runtime import HANDLERS, NUMBERS, Runtime, plugin
 
-OLD = ["", *HANDLERS][1:12]  # the events that every runtime knows
-REMOVE_POD_SANDBOX = 1 << 2
-
-
-def bits(*methods: str) -> int:
-    return reduce(or_, (1 << (NUMBERS[method] - 1) for method in methods), 0)
-
 
 def handlers(*methods: str) -> Plugin:
     return plugin(**{HANDLERS[method]: lambda request, context: None for method in methods})
@@ -33,8 +25,7 @@ def chooses(**fields: Any) -> Plugin:
     return plugin(configure=lambda *_: api.ConfigureResponse(**fields), start_container=lambda *_: None)
 
 
-# ---- registration
-
+# ---- the handshake
 
 STEPS = ["Synchronize", "StartContainer", "Shutdown"]
 
@@ -57,9 +48,6 @@ def test_the_steps_of_the_handshake_take_any_time_in_either_order(steps: list[st
     assert runtime.stub.registered
 
 
-# ---- Configure
-
-
 def test_the_plugin_gets_configure_as_it_is_and_timeouts_that_it_does_not_tell_are_5_and_2_seconds() -> None:
     for told, timeouts in (((7000, 3500), (7.0, 3.5)), ((0, 0), (5.0, 2.0)), ((0, -1), (5.0, 2.0))):
         seen: list[api.ConfigureRequest] = []
@@ -70,31 +58,33 @@ def test_the_plugin_gets_configure_as_it_is_and_timeouts_that_it_does_not_tell_a
         assert (runtime.stub.registration_timeout, runtime.stub.request_timeout) == timeouts
 
 
-def test_a_plugin_subscribes_to_the_events_it_overrides_inherited_ones_included() -> None:
-    for method, number in NUMBERS.items():
-        answer = Runtime(handlers(method)).configure(api.ConfigureRequest(NRI_version="v0.12.5"))
-        assert answer.events == 1 << (number - 1)
-
-    class Child(type(handlers("RunPodSandbox", "StopContainer"))):  # type: ignore[misc]
-        def start_container(self, request: api.StartContainerRequest, context: Any) -> None:
-            pass
-
-    assert Runtime(Child()).configure().events == bits("RunPodSandbox", "StopContainer", "StartContainer")
+class Child(type(handlers("RunPodSandbox", "StopContainer"))):  # type: ignore[misc]
+    def start_container(self, request: api.StartContainerRequest, context: Any) -> None:
+        pass
 
 
-def test_only_a_runtime_that_tells_its_nri_version_gets_bits_that_not_all_know() -> None:
-    told = dict.fromkeys(("v0.12.0", "v0.12.5", "v1.0.0", "(devel)"), bits(*HANDLERS))
-    for version, known in {"": bits(*OLD), **told}.items():
-        request = api.ConfigureRequest(NRI_version=version)
-        assert Runtime(handlers(*HANDLERS)).configure(request).events == known
-        assert Runtime(chooses(events=0x7FFF_FFF1)).configure(request).events == 0x7FFF_FFF1 & known
+NEW = "v0.12.5"
+KNOWN_TO_ALL, KNOWN = 0x7FF, 0x3FFF
+REMOVE_POD_SANDBOX = 1 << 2
+"""In place of no bit, which would mean every event."""
+# A plugin, the version that its runtime tells, and the events of its answer: of number N, the bit N - 1.
+SUBSCRIPTIONS: list[tuple[Plugin, str, int]] = [
+    *((handlers(method), NEW, 1 << (number - 1)) for method, number in NUMBERS.items()),
+    (Child(), "", 1 << 0 | 1 << 5 | 1 << 9),
+    (handlers(*HANDLERS), "", KNOWN_TO_ALL),
+    *((handlers(*HANDLERS), version, KNOWN) for version in ("v0.12.0", NEW, "v1.0.0", "(devel)")),
+    (chooses(events=0x7FFF_FFF1), "", 0x7F1),
+    (chooses(events=0x7FFF_FFF1), NEW, 0x3FF1),
+    (Plugin(), "", REMOVE_POD_SANDBOX),
+    (Plugin(), NEW, REMOVE_POD_SANDBOX),
+    (handlers("UpdatePodSandbox", "ValidateContainerAdjustment"), "", REMOVE_POD_SANDBOX),
+    (chooses(events=1 << 20), NEW, REMOVE_POD_SANDBOX),
+]
 
 
-def test_the_mask_is_never_0_which_would_mean_every_event() -> None:
-    unknown = handlers("UpdatePodSandbox", "ValidateContainerAdjustment")
-    for sample, version in ((Plugin(), ""), (Plugin(), "v0.12.5"), (unknown, ""), (chooses(events=1 << 20), "v0.12.5")):
-        answer = Runtime(sample).configure(api.ConfigureRequest(NRI_version=version))
-        assert answer.events == REMOVE_POD_SANDBOX
+def test_a_plugin_subscribes_to_the_events_that_it_overrides_or_chooses_and_the_runtime_knows() -> None:
+    for sample, version, events in SUBSCRIPTIONS:
+        assert Runtime(sample).configure(api.ConfigureRequest(NRI_version=version)).events == events
 
 
 def test_a_plugin_asks_to_be_kept_when_it_is_late_or_for_another_failure_policy() -> None:
@@ -133,15 +123,8 @@ def test_a_runtimes_nri_is_what_it_tells_or_what_is_known_of_it() -> None:
     assert docker.habits != runtimes.Runtime("other").habits == runtimes.Habits()
 
 
-# ---- Synchronize and Shutdown
-
-
-def state(*pods: str, containers: tuple[str, ...] = (), more: bool = False) -> api.SynchronizeRequest:
-    return api.SynchronizeRequest(
-        pods=[api.PodSandbox(id=each) for each in pods],
-        containers=[api.Container(id=each) for each in containers],
-        more=more,
-    )
+def state(*pods: str, more: bool = False) -> api.SynchronizeRequest:
+    return api.SynchronizeRequest(pods=[api.PodSandbox(id=each) for each in pods], more=more)
 
 
 def synchronizing(seen: list[api.SynchronizeRequest], *updates: api.ContainerUpdate) -> Runtime:
@@ -158,21 +141,16 @@ def test_parts_of_the_state_are_acknowledged_and_the_whole_is_given_to_the_plugi
     seen: list[api.SynchronizeRequest] = []
     update = api.ContainerUpdate(container_id="c1")
     runtime = synchronizing(seen, update)
-    for part in (
-        state("p1", "p2", containers=("c1",), more=True),
-        state(containers=("c2", "c3"), more=True),
-        state(more=True),
-    ):
+    for part in (state("p1", "p2", more=True), state(more=True)):
         # A Go runtime drops a plugin that does not say `more` to a part, or has updates already.
         reply = runtime.call("Synchronize", part)
         answer = api.SynchronizeResponse.FromString(reply.payload)
         assert (reply.code, answer) == (Code.OK, api.SynchronizeResponse(more=True))
         assert (seen, runtime.stub.synchronized) == ([], False)
-    last = state("p3", containers=("c4",))
     for _ in range(2):  # a second Synchronize does not see the parts of the first
-        reply = runtime.call("Synchronize", last)
+        reply = runtime.call("Synchronize", state("p3"))
         assert api.SynchronizeResponse.FromString(reply.payload) == api.SynchronizeResponse(update=[update])
-    assert seen == [state("p1", "p2", "p3", containers=("c1", "c2", "c3", "c4")), last]
+    assert seen == [state("p1", "p2", "p3"), state("p3")]
     assert runtime.stub.synchronized
 
 
@@ -186,6 +164,8 @@ def test_parts_of_the_state_beyond_the_limit_are_an_error_and_are_forgotten(monk
     assert runtime.call("Synchronize", state("p1")).code == Code.OK
     assert seen == [state("p1")]
 
+
+# ---- events
 
 POD = api.PodSandbox(id="p1", name="web", labels={"app": "web"}, pid=42)
 CONTAINER = api.Container(id="c1", pod_sandbox_id="p1", args=["sh"])
@@ -235,13 +215,6 @@ def test_a_state_change_of_an_unknown_event_is_let_pass() -> None:
         assert (reply.code, reply.payload, seen) == (Code.OK, b"", [])
 
 
-def test_what_a_handler_returns_is_the_answer() -> None:
-    adjust = api.ContainerAdjustment(annotations={"a": "b"})
-    response = api.CreateContainerResponse(adjust=adjust, update=updates(1))
-    reply = Runtime(plugin(create_container=lambda *_: response)).call("CreateContainer", request("CreateContainer"))
-    assert (reply.code, api.CreateContainerResponse.FromString(reply.payload)) == (Code.OK, response)
-
-
 def test_an_answer_is_written_before_the_next_request_of_the_same_piece_is_looked_at() -> None:
     written: list[bytes] = []
     counts = []
@@ -280,16 +253,14 @@ def test_updates_that_fit_go_out_in_one_call_with_the_runtimes_request_timeout_a
     assert runtime.requests[0].timeout == 3.0
 
 
-@pytest.mark.parametrize(
-    "sizes", [[10, 4 * MIB - 200, 10], [4 * MIB - 200] * 3, [1000] * 9000, [3 * MIB, 1, 3 * MIB - 20, 1]]
-)
-def test_updates_go_out_in_as_many_calls_as_their_size_needs_in_their_order(sizes: list[int]) -> None:
-    runtime = Runtime()
-    runtime.stub.update_containers(updates(*sizes))
-    calls = asked(runtime)
-    assert [each for call in calls for each in call] == updates(*sizes)
-    assert all(calls)
-    assert 1 < len(calls) <= 2 + sum(sizes) * 2 // (3 * MIB)
+def test_updates_go_out_in_as_many_calls_as_their_size_needs_in_their_order() -> None:
+    for sizes in ([10, 4 * MIB - 200, 10], [4 * MIB - 200] * 3, [1000] * 9000, [3 * MIB, 1, 3 * MIB - 20, 1]):
+        runtime = Runtime()
+        runtime.stub.update_containers(updates(*sizes))
+        calls = asked(runtime)
+        assert [each for call in calls for each in call] == updates(*sizes)
+        assert all(calls)
+        assert 1 < len(calls) <= 2 + sum(sizes) * 2 // (3 * MIB)
 
 
 def test_the_caller_hears_what_failed_once_for_each_call() -> None:

@@ -82,9 +82,6 @@ CONTAINER = api.Container(id="ctr", pod_sandbox_id="pod", name="c")
 CREATE = api.CreateContainerRequest(pod=POD, container=CONTAINER)
 START = api.StartContainerRequest(pod=POD, container=CONTAINER)
 
-DEDICATED, STATE_CHANGE = "v0.12.3", "v0.11.0"
-"""Versions of NRI with a call for each event, and with StateChange."""
-
 
 def patient(**fields: Any) -> Flavour:
     """Returns a runtime that waits longer than a slow machine needs."""

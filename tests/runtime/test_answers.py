@@ -5,31 +5,18 @@ from __future__ import annotations
 import os
 import re
 import signal
-from typing import Any
 
 import pytest
-from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
 
 from adapter.nri import api, events
-from adapter.runtime.merge import Conflict, Merge
+from adapter.runtime.merge import Merge
 from adapter.wire import Code
 
-from .fixtures import (
-    CONTAINER,
-    CREATE,
-    DEDICATED,
-    POD,
-    START,
-    STATE_CHANGE,
-    WILLING,
-    Plugins,
-    dropped,
-    gone,
-    patient,
-    serves,
-)
+from .fixtures import CONTAINER, CREATE, POD, START, WILLING, Plugins, dropped, gone, patient, serves
 
+DEDICATED, STATE_CHANGE = "v0.12.3", "v0.11.0"
+"""Versions of NRI with a call for each event, and with StateChange."""
 EVENTS = [call.method for call in events.BY_EVENT.values() if call.method != "ValidateContainerAdjustment"]
 OWN_CALL_EVER_SINCE = {"CreateContainer", "UpdateContainer", "StopContainer", "UpdatePodSandbox"}
 
@@ -197,50 +184,20 @@ def test_a_plugin_is_served_between_events_and_while_nothing_happens(plugins: Pl
     assert runtime.updates == [("00-p", [api.ContainerUpdate(container_id=one)]) for one in ("early", "later")]
 
 
-Json = dict[str, Any]
-A, B, C = "00-a", "10-b", "20-c"
-LIMIT: Json = {"resources": {"memory": {"limit": {"value": "1"}}}}
-
-# The answers of a, b and so on to CreateContainer, of which the last one is in conflict, and what is told of it.
-CONFLICTS: list[tuple[list[Json], str]] = [
-    ([{"annotations": {"k": "a"}}, {"annotations": {"k": "b"}}], f'"{B}" and "{A}" both tried to set Annotations k'),
-    ([{"env": [{"key": "E"}, {"key": "E"}]}], f'"{A}" and "{A}" both tried to set Env E'),
-    ([{"args": ["a"]}, {}, {"args": ["b"]}], f'"{C}" and "{A}" both tried to set Args'),
-    ([{"args": ["a"]}, {"args": ["", "b"]}, {"args": ["c"]}], f'"{C}" and "{B}" both tried to set Args'),
-    # What another plugin has set and a second one has removed nobody can set.
-    (
-        [{"mounts": [{"destination": one}]} for one in ("/m", "-/m", "/m")],
-        f'"{C}" and "{B}" both tried to set Mounts /m',
-    ),
-    ([{"linux": LIMIT}, {"linux": LIMIT}], f'"{B}" and "{A}" both tried to set MemLimit'),
-]
-
-
-def test_a_conflict_names_both_plugins_and_what_they_set() -> None:
-    for adjustments, text in CONFLICTS:
-        merge = Merge(CREATE)
-        *before, last = zip((A, B, C), adjustments, strict=False)
-        for plugin, adjustment in before:
-            merge.apply(plugin, ParseDict({"adjust": adjustment}, api.CreateContainerResponse()))
-        with pytest.raises(Conflict) as conflict:
-            merge.apply(last[0], ParseDict({"adjust": last[1]}, api.CreateContainerResponse()))
-        assert str(conflict.value) == f"plugins {text}"
-
-
 def test_the_request_itself_stays_as_it_is() -> None:
     request = api.CreateContainerRequest(container=api.Container(id="ctr", annotations={"k": "own"}))
     merge = Merge(request)
-    merge.apply(A, api.CreateContainerResponse(adjust=api.ContainerAdjustment(annotations={"k": "v"})))
+    merge.apply("00-a", api.CreateContainerResponse(adjust=api.ContainerAdjustment(annotations={"k": "v"})))
     assert merge.request.container.annotations == {"k": "v"}
     assert request.container.annotations == {"k": "own"}
 
 
 def test_evictions_and_answers_to_other_events_come_to_nothing() -> None:
     merge = Merge(api.StopContainerRequest(container=CONTAINER))
-    merge.apply(A, api.UpdateContainerResponse(evict=[api.ContainerEviction(container_id="x")]))
+    merge.apply("00-a", api.UpdateContainerResponse(evict=[api.ContainerEviction(container_id="x")]))
     assert merge.update == []
     merge = Merge(api.StartContainerRequest())
-    merge.apply(A, api.StartContainerResponse())
+    merge.apply("00-a", api.StartContainerResponse())
     assert (merge.adjust, merge.update) == (None, [])
 
 
@@ -265,6 +222,7 @@ class Judge(Plugin):
         {verdict}
 run(Judge())
 """
+SEEN = "(['10a', '20judge'], {'by': ''}, 1) 10-a"
 RETURNS = 'return api.ValidateContainerAdjustmentResponse(reject={}, reason=f"{{seen}} {{owner}}")'
 
 
@@ -278,17 +236,14 @@ def test_what_plugins_want_of_a_container_is_merged_and_each_sees_what_the_earli
     assert [update.container_id for update in outcome.update] == ["10-a", "20-b"]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "error"),
-    [
-        (RETURNS.format(False), ""),
-        (
-            RETURNS.format(True),
-            "validator 20-judge rejected container adjustment, reason: (['10a', '20judge'], {'by': ''}, 1) 10-a",
-        ),
-        ('raise RuntimeError("confused")', "validator plugin 20-judge failed: confused"),
-    ],
-)
+VERDICTS = [
+    (RETURNS.format(False), ""),
+    (RETURNS.format(True), "validator 20-judge rejected container adjustment, reason: " + SEEN),
+    ('raise RuntimeError("confused")', "validator plugin 20-judge failed: confused"),
+]
+
+
+@pytest.mark.parametrize(("verdict", "error"), VERDICTS)
 def test_a_validator_judges_what_the_others_want(plugins: Plugins, verdict: str, error: str) -> None:
     plugins.write("10-a", ADJUSTS.format(name="10-a", key="by"))
     plugins.write("20-judge", VALIDATES.format(verdict=verdict))
