@@ -6,9 +6,7 @@ import gc
 import os
 import select
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
 
 import pytest
 
@@ -26,18 +24,8 @@ class Clock:
         return self.now
 
 
-class Pipe(NamedTuple):
-    """A pipe that is closed when the test ends."""
-
-    reader: int
-    writer: int
-
-    def ready(self) -> Pipe:
-        os.write(self.writer, b"x")
-        return self
-
-
-Make = Callable[[], Pipe]
+Make = Callable[..., int]
+"""Makes a descriptor from which so many bytes, or none, can be read, one at a time; there is always room to write."""
 
 
 class Calls(list[str]):
@@ -76,84 +64,84 @@ def calls() -> Calls:
 
 
 @pytest.fixture
-def pipe() -> Iterator[Make]:
-    made: list[Pipe] = []
+def make() -> Iterator[Make]:
+    made: list[int] = []
 
-    def make() -> Pipe:
-        made.append(Pipe(*os.pipe()))
+    def make(readable: int = 0) -> int:
+        made.append(os.eventfd(readable, os.EFD_SEMAPHORE | os.EFD_CLOEXEC))
         return made[-1]
 
     yield make
-    for fd in (fd for one in made for fd in one):
-        with suppress(OSError):  # the test has closed it
-            os.close(fd)
+    for fd in made:
+        os.close(fd)
 
 
 # ---- descriptors
 
 
-def test_what_is_ready_is_called_as_long_as_it_is_and_nothing_else_is(loop: Loop, pipe: Make, calls: Calls) -> None:
-    watched, forgotten, changed = pipe().ready().ready(), pipe().ready(), pipe()
+def test_what_is_ready_is_called_as_long_as_it_is_and_nothing_else_is(loop: Loop, make: Make, calls: Calls) -> None:
+    watched, forgotten, changed = make(2), make(1), make()
 
     def read() -> None:
-        os.read(watched.reader, 1)
+        os.eventfd_read(watched)
         calls.append("ready")
         if calls.count("ready") == 2:
             loop.stop()
 
-    loop.watch(watched.reader, read)
-    loop.watch(pipe().reader, calls.note("silent"))
-    loop.watch(forgotten.reader, calls.note("forgotten"))
-    loop.unwatch(forgotten.reader)
-    loop.unwatch(forgotten.reader)
-    loop.watch(changed.writer, calls.note("before"))
-    loop.modify(changed.writer, calls.note("room", lambda: loop.unwatch(changed.writer)), WRITE)
+    loop.watch(watched, read)
+    loop.watch(make(), calls.note("silent"))
+    loop.watch(forgotten, calls.note("forgotten"))
+    loop.unwatch(forgotten)
+    loop.unwatch(forgotten)
+    loop.watch(changed, calls.note("before"))
+    loop.modify(changed, calls.note("room", lambda: loop.unwatch(changed)), WRITE)
     loop.run()
     assert sorted(calls) == ["ready", "ready", "room"]
     assert not loop.has_hung_up
-    loop.watch(forgotten.reader, calls.note("again", loop.stop))
+    loop.watch(forgotten, calls.note("again", loop.stop))
     loop.run()
     assert calls[-1] == "again"
 
 
-def test_a_hang_up_is_something_to_read(loop: Loop, pipe: Make) -> None:
-    watched = pipe()
-    os.close(watched.writer)
-    loop.watch(watched.reader, loop.stop)
+def test_a_hang_up_is_something_to_read(loop: Loop) -> None:
+    watched, other = os.pipe()
+    os.close(other)
+    loop.watch(watched, loop.stop)
     loop.run()
     assert loop.has_hung_up
-    assert os.read(watched.reader, 1) == b""
+    assert os.read(watched, 1) == b""
+    os.close(watched)
 
 
-def test_a_descriptors_number_that_is_used_again_inherits_no_readiness(loop: Loop, pipe: Make, calls: Calls) -> None:
+def test_a_descriptors_number_that_is_used_again_inherits_no_readiness(loop: Loop, make: Make, calls: Calls) -> None:
     """Processes that end close descriptors, and those that start after them get their numbers, within one round.
 
     A callback that relies on being ready would wait, and everything with it.
     """
-    pipes = [pipe().ready(), pipe().ready()]
+    ready = [make(1), make(1)]
 
     def replace_both() -> None:
         calls.append("first")
-        for old in pipes:
-            loop.unwatch(old.reader)
-            os.dup2(pipe().reader, old.reader, inheritable=False)
-            loop.watch(old.reader, calls.note("nothing to read"))
+        for old in ready:
+            loop.unwatch(old)
+            os.dup2(make(), old, inheritable=False)
+            loop.watch(old, calls.note("nothing to read"))
         loop.call_soon(loop.stop)
 
-    for each in pipes:
-        loop.watch(each.reader, replace_both)
+    for each in ready:
+        loop.watch(each, replace_both)
     loop.run()
     assert calls == ["first"]
 
 
-def test_it_stops_after_the_callback_in_hand(loop: Loop, pipe: Make, calls: Calls) -> None:
+def test_it_stops_after_the_callback_in_hand(loop: Loop, make: Make, calls: Calls) -> None:
     def once(fd: int) -> None:
         loop.unwatch(fd)
         loop.stop()
 
     for name in "ab":
-        watched = pipe().ready()
-        loop.watch(watched.reader, calls.note(name, partial(once, watched.reader)))
+        watched = make(1)
+        loop.watch(watched, calls.note(name, partial(once, watched)))
     loop.run()
     assert len(calls) == 1
     loop.run()
@@ -161,7 +149,7 @@ def test_it_stops_after_the_callback_in_hand(loop: Loop, pipe: Make, calls: Call
 
 
 def test_a_bug_is_logged_and_its_descriptor_watched_no_more(
-    loop: Loop, pipe: Make, calls: Calls, caplog: pytest.LogCaptureFixture
+    loop: Loop, make: Make, calls: Calls, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It stays ready: the loop would do nothing else."""
 
@@ -170,8 +158,8 @@ def test_a_bug_is_logged_and_its_descriptor_watched_no_more(
 
     loop.call_at(0, calls.note("bad timer", broken))
     loop.call_at(0, calls.note("timer"))
-    loop.watch(pipe().ready().reader, calls.note("bad", broken))
-    loop.watch(pipe().ready().reader, calls.note("good", lambda: loop.stop() if calls.count("good") > 3 else None))
+    loop.watch(make(1), calls.note("bad", broken))
+    loop.watch(make(1), calls.note("good", lambda: loop.stop() if calls.count("good") > 3 else None))
     loop.call_soon(calls.note("bad step", broken))
     loop.call_soon(calls.note("step"))
     loop.run()
@@ -181,8 +169,8 @@ def test_a_bug_is_logged_and_its_descriptor_watched_no_more(
     assert all(record.exc_info and record.exc_info[0] is ZeroDivisionError for record in caplog.records)
 
 
-def test_soon_is_after_what_is_ready_and_what_is_asked_earlier(loop: Loop, pipe: Make, calls: Calls) -> None:
-    loop.watch(pipe().ready().reader, calls.note("ready"))
+def test_soon_is_after_what_is_ready_and_what_is_asked_earlier(loop: Loop, make: Make, calls: Calls) -> None:
+    loop.watch(make(1), calls.note("ready"))
     loop.call_at(0, calls.note("timer"))
     loop.call_soon(calls.note("first", lambda: loop.call_soon(calls.note("third", loop.stop))))
     loop.call_soon(calls.note("second"))
@@ -192,21 +180,21 @@ def test_soon_is_after_what_is_ready_and_what_is_asked_earlier(loop: Loop, pipe:
 
 @pytest.mark.parametrize(("seconds", "stalls", "longest"), [(3, 1, 3), (STALL, 0, 0)])
 def test_what_becomes_ready_in_a_long_callback_is_so_since_the_look_before(
-    loop: Loop, pipe: Make, clock: Clock, seconds: float, stalls: int, longest: float
+    loop: Loop, make: Make, clock: Clock, seconds: float, stalls: int, longest: float
 ) -> None:
-    first, second, since = pipe().ready(), pipe(), []
+    first, second, since = make(1), make(), []
 
     def busy() -> None:
-        os.read(first.reader, 1)
+        os.eventfd_read(first)
         clock.now += seconds
-        second.ready()
+        os.eventfd_write(second, 1)
 
     def late() -> None:
         since.append(loop.ready_since)
         loop.stop()
 
-    loop.watch(first.reader, busy)
-    loop.watch(second.reader, late)
+    loop.watch(first, busy)
+    loop.watch(second, late)
     loop.run()
     assert (since, loop.stalls, loop.longest) == ([1000], stalls, longest)
 
@@ -285,14 +273,14 @@ def test_timers_come_in_the_order_of_their_moments_and_making(loop: Loop, calls:
     assert calls == [f"{number}" for number in sorted(left, key=moments.__getitem__)]
 
 
-def test_a_timer_is_called_at_its_moment_and_not_before(loop: Loop, pipe: Make, calls: Calls, clock: Clock) -> None:
+def test_a_timer_is_called_at_its_moment_and_not_before(loop: Loop, make: Make, calls: Calls, clock: Clock) -> None:
     loop.call_at(clock.now + 5, calls.note("due", loop.stop))
 
     def tick() -> None:
         calls.append(f"{clock.now - 1000:g}")
         clock.now += 1
 
-    loop.watch(pipe().ready().reader, tick)
+    loop.watch(make(1), tick)
     loop.run()
     assert calls == ["0", "1", "2", "3", "4", "due"]
 
@@ -337,8 +325,8 @@ def test_timers_may_be_cancelled_and_set_by_one_that_is_due(loop: Loop, calls: C
     assert calls == ["first", *map(str, range(5 * FEW_TIMERS))]
 
 
-def test_a_timer_that_stops_it_leaves_later_ones_for_the_next_run(loop: Loop, pipe: Make, calls: Calls) -> None:
-    loop.watch(pipe().ready().reader, calls.note("ready", loop.stop))
+def test_a_timer_that_stops_it_leaves_later_ones_for_the_next_run(loop: Loop, make: Make, calls: Calls) -> None:
+    loop.watch(make(1), calls.note("ready", loop.stop))
     loop.call_at(1, calls.note("stops", loop.stop))
     loop.call_at(2, calls.note("later"))
     loop.run()
