@@ -55,13 +55,6 @@ def problems(directories: Directories) -> dict[str, str]:
     return {os.path.basename(path): reason for path, reason in directories.problems}
 
 
-def replace(path: Path, content: bytes) -> None:
-    """Puts a file in place in one step."""
-    new = path.with_name(path.name + ".new")
-    new.write_bytes(content)
-    new.rename(path)
-
-
 CLOCKS = {"later": later, "zero": lambda: 0, "never": lambda: 1 << 62}
 
 
@@ -98,12 +91,15 @@ class Scene:
 
     def write(self, path: str, version: str = "1", program: str = PROGRAM) -> None:
         """Writes a file in place, a good one if its version is a word."""
-        file = self.base / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text(version, program) if version.isalnum() else version.encode())
+        (self.base / path).parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(self.base / path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK), "wb") as file:
+            file.write(text(version, program) if version.isalnum() else version.encode())
 
-    def replace(self, path: str, version: str) -> None:
-        replace(self.base / path, text(version))
+    def replace(self, path: str, version: str = "1", program: str = PROGRAM) -> None:
+        """Puts a file in place in one step."""
+        (self.base / "new").unlink(missing_ok=True)
+        self.write("new", version, program)
+        self.mv("new", path)
 
     def mkdir(self, path: str) -> None:
         (self.base / path).mkdir(parents=True)
@@ -117,9 +113,9 @@ class Scene:
 
     def ln(self, path: str, target: str) -> None:
         """Makes a symbolic link, or points one elsewhere, in one step."""
-        new = self.base / f"{path}.new"
-        new.symlink_to(target.replace("BASE", str(self.base)))
-        new.rename(self.base / path)
+        (self.base / "new").unlink(missing_ok=True)
+        (self.base / "new").symlink_to(target.replace("BASE", str(self.base)))
+        self.mv("new", path)
 
     def touch(self, path: str) -> None:
         """Makes an empty file, which may be executed."""

@@ -12,7 +12,7 @@ import pytest
 from adapter.hooks.directory import Directories
 from adapter.host import paths
 
-from .hookdirs import PROGRAM, hooks, in_force, later, opened, problems, reads, replace, text
+from .hookdirs import PROGRAM, hooks, in_force, later, opened, problems, reads, text
 
 
 @pytest.mark.parametrize("before", [None, text("site")], ids=["new", "good before"])
@@ -126,7 +126,9 @@ def test_reading_that_was_given_up_half_way_is_made_up_for(tmp_path: Path) -> No
     for steps in range(30):
         directories = opened(tmp_path, now=later)
         for number in range(5):
-            replace(tmp_path / f"{number}.json", text(steps, when=f'{{"always": true, "commands": ["", "{steps}"]}}'))
+            (tmp_path / f"{number}.json").write_bytes(
+                text(steps, when=f'{{"always": true, "commands": ["", "{steps}"]}}')
+            )
         reading = directories.read()
         for _ in range(steps):
             next(reading, None)
