@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from google.protobuf.json_format import MessageToDict
 
 from adapter.hooks.bridge import HookBridge
 from adapter.hooks.inject import adjustment
@@ -90,32 +89,25 @@ def named(path: str, *stages: str, timeout: int | None = None) -> NamedHook:
 def injected(*hooks: NamedHook) -> dict[str, list[str]]:
     """Paths by NRI's field names."""
     message = adjustment(hooks)
-    assert message is not None
-    found = MessageToDict(message, preserving_proto_field_name=True)
-    assert list(found) == ["hooks"]
-    return {field: [hook["path"] for hook in hooks] for field, hooks in found["hooks"].items()}
+    fields = message.hooks.ListFields() if message is not None else []
+    return {field.name: [hook.path for hook in hooks] for field, hooks in fields}
 
 
-def test_a_hook_is_injected_with_all_it_has() -> None:
+FIELDS = ("create_runtime", "create_runtime", "create_container", "start_container", "poststart", "poststop")
+
+
+def test_hooks_are_injected_with_all_they_have_by_their_stages_and_in_their_order() -> None:
     for timeout in (None, 1, 10**9):
         hook = api.Hook(path="a", args=["a", "-x"], env=["A=b"])
         if timeout is not None:
             hook.timeout.value = timeout
         expected = api.ContainerAdjustment(hooks=api.Hooks(poststop=[hook]))
         assert adjustment([named("a", "poststop", timeout=timeout)]) == expected
-
-
-FIELDS = ("create_runtime", "create_runtime", "create_container", "start_container", "poststart", "poststop")
-
-
-def test_each_stage_has_its_field_and_hooks_keep_their_order() -> None:
     for stage, field in zip(STAGES, FIELDS, strict=True):
         assert injected(named("a", stage)) == {field: ["a"]}
     several = [named("b", "poststop", "poststart"), named("a", "prestart", "createRuntime"), named("c", "poststop")]
     in_twice = {"create_runtime": ["a", "a"]}  # as upstream does
     assert injected(*several) == {"poststop": ["b", "c"], "poststart": ["b"], **in_twice}
-
-
-def test_what_no_runtime_would_run_is_no_adjustment() -> None:
-    assert [adjustment(hooks) for hooks in ([], [named("a")], [named("a", "precreate")])] == [None] * 3
     assert injected(named("a", "precreate", "poststop")) == {"poststop": ["a"]}
+    # What no runtime would run is no adjustment.
+    assert [adjustment(hooks) for hooks in ([], [named("a")], [named("a", "precreate")])] == [None] * 3

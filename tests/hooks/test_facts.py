@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from adapter.hooks.facts import facts
+from adapter.hooks.facts import Facts, facts
 from adapter.proto import nri_pb2 as api
 
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*/events-one-pod.jsonl"))
@@ -20,16 +20,12 @@ def mounted(destination: str, type_: str = "bind", *options: str, source: str = 
     return facts(api.PodSandbox(), api.Container(mounts=[mount])).has_bind_mounts
 
 
-def test_the_pods_annotations_override_the_containers() -> None:
+def test_the_pods_annotations_override_and_the_command_is_the_first_argument_if_there_is_one() -> None:
     pod = api.PodSandbox(annotations={"a": "pod", "b": "pod"})
     container = api.Container(annotations={"b": "container", "c": "container"})
-    assert facts(pod, container).annotations == {"a": "pod", "b": "pod", "c": "container"}
-
-
-def test_the_command_is_the_first_argument_if_there_is_one() -> None:
-    assert facts(api.PodSandbox(), api.Container(args=["/bin/sh", "-c"])).command == "/bin/sh"
-    assert facts(api.PodSandbox(), api.Container(args=["", "x"])).command == ""
-    assert facts(api.PodSandbox(), api.Container()).command is None
+    assert facts(pod, container) == Facts({"a": "pod", "b": "pod", "c": "container"}, None, False)
+    for args in (["/bin/sh", "-c"], ["", "x"]):
+        assert facts(pod, api.Container(args=args)).command == args[0]
 
 
 def test_a_users_bind_mount_counts_by_type_or_option_and_no_other_mount_does() -> None:
