@@ -24,30 +24,24 @@ SPEC: Json = {
     "mounts": [{"destination": "/data", "type": "bind", "source": "/srv", "options": ["rbind", "ro"]}],
 }
 LABELS = {
-    "io.kubernetes.container.name": "web",
-    "io.kubernetes.pod.name": "web-0",
-    "io.kubernetes.pod.namespace": "prod",
-    "io.kubernetes.pod.uid": "u1",
+    **{"io.kubernetes.container.name": "web", "io.kubernetes.pod.name": "web-0"},
+    **{"io.kubernetes.pod.namespace": "prod", "io.kubernetes.pod.uid": "u1"},
 }
 CRICTL: Json = {
     "info": {"pid": 7, "sandboxID": "p1", "runtimeSpec": SPEC},
     "status": {"id": "c1", "metadata": {"attempt": 0, "name": "web"}, "labels": LABELS, "annotations": {"k": "v"}},
 }
 CTR: Json = {"ID": "c1", "Labels": LABELS, "Image": "i", "Runtime": {"Name": "io.containerd.runc.v2"}, "Spec": SPEC}
+BIND: Json = {"Type": "bind", "Source": "/srv", "Destination": "/data", "Driver": "", "Mode": "", "Options": ["rbind"]}
+VOLUME: Json = {"Type": "volume", "Name": "v", "Source": "/v/_data", "Destination": "/v", "Driver": "local", "Mode": ""}
 PODMAN: Json = {
-    "Id": "c1",
-    "Path": "/bin/server",
-    "Args": ["-v"],
-    "Name": "web",
-    "Pod": "p1",
+    **{"Id": "c1", "Path": "/bin/server", "Args": ["-v"], "Name": "web", "Pod": "p1"},
     "Mounts": [
-        {"Type": "bind", "Source": "/srv", "Destination": "/data", "Driver": "", "Mode": "", "Options": ["rbind"],
-         "RW": False, "Propagation": "rprivate"},
-        {"Type": "volume", "Name": "v", "Source": "/v/_data", "Destination": "/v", "Driver": "local", "Mode": "",
-         "Options": ["nosuid", "rbind"], "RW": True, "Propagation": "rprivate"},
+        {**BIND, "RW": False, "Propagation": "rprivate"},
+        {**VOLUME, "Options": ["nosuid", "rbind"], "RW": True, "Propagation": "rprivate"},
     ],
     "Config": {"Env": ["A=1"], "Labels": {"l": "2"}, "Annotations": {"a": "1"}, "Cmd": ["-v"]},
-}  # fmt: skip
+}
 
 
 def names(described: Described) -> tuple[str, str, str]:
@@ -86,14 +80,10 @@ SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "sp
 A, B = workload("Deployment", "a", "web", "log"), workload("CronJob", "b", "web", path="spec.jobTemplate.spec.template")
 
 
-def as_documents(manifests: list[Json]) -> str:
-    return "---\n".join(f"{json.dumps(one, indent=1)}\n".replace("{", " {", 1) for one in manifests)
-
-
 def test_each_template_of_many_manifests_is_a_candidate(files: Files) -> None:
     for text in (
         json.dumps({"apiVersion": "v1", "kind": "List", "items": [SERVICE, A, B]}),
-        "# three\n---\n" + as_documents([SERVICE, A, B]),
+        "# three\n---\n" + "---\n".join(f"{json.dumps(one, indent=1)}\n" for one in (SERVICE, A, B)),
         "\n".join(map(json.dumps, [SERVICE, A, B])),
         json.dumps([SERVICE, A, B]),
     ):
@@ -111,14 +101,11 @@ def test_the_pod_is_named_by_what_holds_its_template(files: Files) -> None:
     kinds = {"Job": "spec.template", "CronJob": "spec.jobTemplate.spec.template", "PodTemplate": "template", "Pod": ""}
     for kind, path in kinds.items():
         assert names(files.read(workload(kind, "x", "web", path=path))) == ("prod", "x", "web")
+    pods = json.dumps({"apiVersion": "v1", "kind": "List", "items": [A, B]})
+    assert files.refused({"args": ["/x"]}, pod=pods) == "p:1: there are 2 pods in it"
     pod = workload("Pod", "x", "web", path="")
     del pod["kind"]  # as in a typed list
     assert names(files.read({"apiVersion": "v1", "kind": "PodList", "items": [pod]})) == ("prod", "x", "web")
-
-
-def test_of_several_pods_none_is_taken_for_that_of_a_container(files: Files) -> None:
-    pods = json.dumps({"apiVersion": "v1", "kind": "List", "items": [A, B]})
-    assert files.refused({"args": ["/x"]}, pod=pods) == "p:1: there are 2 pods in it"
 
 
 def of_pod(container: Json, **spec: Any) -> Json:
@@ -140,7 +127,7 @@ def test_a_hostpath_has_its_source_and_mounts_have_their_options(files: Files) -
     ]
 
 
-def test_what_a_manifest_leaves_open_is_named(files: Files) -> None:
+def test_what_a_manifest_leaves_open_is_named_and_the_command_can_be_given(files: Files) -> None:
     env = [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]
     env_from = [{"configMapRef": {"name": "m"}}, {"prefix": "P_", "secretRef": {"name": "s"}}]
     found = files.read(of_pod({"args": ["-v"], "env": env, "envFrom": env_from}))
@@ -153,12 +140,8 @@ def test_what_a_manifest_leaves_open_is_named(files: Files) -> None:
     )
     assert not found.command_is_known
     assert list(found.container.args) == [], "the first of its args is not the command"
-
-
-def test_the_command_of_the_image_can_be_given(files: Files) -> None:
     found = files.read(of_pod({"args": ["-v"]}), command="/bin/server")
-    assert list(found.container.args) == ["/bin/server", "-v"]
-    assert found.command_is_known
+    assert (list(found.container.args), found.command_is_known) == (["/bin/server", "-v"], True)
     for text, known in ((of_pod({"command": ["/x"]}), "/x"), (CRICTL, "/bin/server"), ({"args": []}, "none")):
         assert files.refused(text, command="/y") == f"-command: the command is known: {known}"
 
@@ -187,17 +170,16 @@ def test_the_work_for_a_recording_grows_as_its_length(files: Files) -> None:
 # ---- the tools of runtimes
 
 
-@pytest.mark.parametrize(("tool", "text"), [("crictl inspect", CRICTL), ("ctr containers info", CTR)])
-def test_what_the_tools_of_the_runtimes_show_has_the_whole_specification(files: Files, tool: str, text: Json) -> None:
-    found = files.read(text)
-    assert (found.kind, found.spec) == (tool, SPEC)
-    assert names(found) == ("prod", "web-0", "web")
-    container, pod = found.container, found.pod
-    assert (container.id, container.pod_sandbox_id, pod.id, pod.uid) == ("c1", "p1", "p1", "u1")
-    requested = {"k": "v"} if tool == "crictl inspect" else {}  # ctr does not show the CRI request's
-    assert (dict(container.labels), dict(container.annotations)) == (LABELS, SPEC["annotations"] | requested)
-    assert [MessageToDict(mount) for mount in container.mounts] == SPEC["mounts"]
-    assert found.unknown == ("the annotations of the pod (-pod FILE has them)",)
+def test_what_the_tools_of_the_runtimes_show_has_the_whole_specification(files: Files) -> None:
+    for tool, text in (("crictl inspect", CRICTL), ("ctr containers info", CTR)):
+        found = files.read(text)
+        container, pod = found.container, found.pod
+        assert (found.kind, found.spec, names(found)) == (tool, SPEC, ("prod", "web-0", "web"))
+        assert (container.id, container.pod_sandbox_id, pod.id, pod.uid) == ("c1", "p1", "p1", "u1")
+        requested = {"k": "v"} if tool == "crictl inspect" else {}  # ctr does not show the CRI request's
+        assert (dict(container.labels), dict(container.annotations)) == (LABELS, SPEC["annotations"] | requested)
+        assert [MessageToDict(mount) for mount in container.mounts] == SPEC["mounts"]
+        assert found.unknown == ("the annotations of the pod (-pod FILE has them)",)
 
 
 def test_of_several_containers_that_crictl_shows_one_is_chosen_and_its_pod_may_be_given(files: Files) -> None:
@@ -210,7 +192,7 @@ def test_of_several_containers_that_crictl_shows_one_is_chosen_and_its_pod_may_b
     assert found.unknown == ()
 
 
-def test_what_podman_shows(files: Files) -> None:
+def test_what_podman_shows_and_that_a_tool_shows_no_specification(files: Files) -> None:
     """The keys are those that podman 4.3.1 has printed."""
     found = files.read([PODMAN])
     container = found.container
@@ -221,10 +203,6 @@ def test_what_podman_shows(files: Files) -> None:
         ("/data", "bind", "/srv", ["rbind", "rprivate", "ro"]),
         ("/v", "bind", "/v/_data", ["nosuid", "rbind", "rprivate", "rw"]),
     ]
-
-
-def test_a_tool_that_shows_no_specification_is_named(files: Files) -> None:
     assert files.refused('{"status": {},\n"info": {"pid": 1}}') == "c:2: info: it has no runtimeSpec"
-    assert files.refused('{"ID": "c", "Spec":\n{"process": {"args": 1}}}') == (
-        "c:2: Spec.process.args: must be a list, not a number"
-    )
+    said = "c:2: Spec.process.args: must be a list, not a number"
+    assert files.refused('{"ID": "c", "Spec":\n{"process": {"args": 1}}}') == said
