@@ -6,53 +6,28 @@ import difflib
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.json_format import ParseDict
+from google.protobuf.json_format import MessageToDict, ParseDict
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from adapter.errors import LONGEST, NotAdjustable
 from adapter.oci import protojson
+from adapter.oci.spec import adjustment
 from adapter.proto import nri_pb2 as api
 
-Values = st.SearchStrategy[Any]
+from .cases import CHANGES, FULL, edited
+from .edits import ANY, BAD_EDITS, after
 
-ODD: Values = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-(1 << 65), 1 << 65),
-    st.floats(),
-    st.sampled_from(["", "7", "-1", "1e3", "1.5", "true", "IOPRIO_CLASS_RT", "ä"]),
-    st.lists(st.none(), max_size=1),
-    st.dictionaries(st.sampled_from(["value", "x"]), st.integers(0, 2), max_size=1),
-)
-
-
-def messages(kind: Descriptor) -> Values:
-    """Objects for a message: fields of either name with what belongs there or not, and now and then an unknown one."""
-    fields = {name: field for field in kind.fields for name in (field.name, field.json_name)}
-    known = st.sampled_from(sorted(fields)).flatmap(lambda name: st.tuples(st.just(name), of_field(fields[name])))
-    return st.lists(st.one_of(known, known, st.tuples(st.just("unknwon"), ODD)), max_size=2).map(dict)
-
-
-def of_field(field: FieldDescriptor) -> Values:
-    kind = field.message_type
-    if kind is not None and kind.GetOptions().map_entry:
-        value = of_value(kind.fields_by_name["value"])
-        return st.one_of(st.dictionaries(st.sampled_from(["a", "-b", "c d"]), value, max_size=2), ODD)
-    if field.is_repeated:
-        return st.one_of(st.lists(of_value(field), max_size=2), ODD)
-    return of_value(field)
-
-
-def of_value(field: FieldDescriptor) -> Values:
-    kind = field.message_type
-    return ODD if kind is None else st.one_of(st.deferred(lambda: messages(kind)), ODD)
+ADJUSTMENTS = [
+    MessageToDict(adjustment(FULL, edited(path, value)), preserving_proto_field_name=is_protos)
+    for is_protos in (False, True)
+    for path, value in CHANGES
+]
 
 
 @example({"annotations": {"a": 5}})
 @example({"annotations": {"a": "b"}, "linux": {"netDevices": {"a": {"nmae": "b"}}}})
-@given(messages(api.ContainerAdjustment.DESCRIPTOR))
+@given(st.builds(after, st.sampled_from(ADJUSTMENTS), st.lists(BAD_EDITS, max_size=2)) | ANY)
 def test_an_adjustment_is_taken_or_refused_with_its_place_in_words_of_ours(value: Any) -> None:
     try:
         taken = protojson.parse(value, "adjust")

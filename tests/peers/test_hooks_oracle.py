@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -105,12 +104,7 @@ def package() -> Iterator[Package]:
         yield started
 
 
-def named(file: str) -> NamedHook:
-    return NamedHook(file, "", Hook("", (), (), None, When(), ()))
-
-
-@dataclass
-class Outcome:
+class Outcome(NamedTuple):
     """The bad files, all other hooks in their order, those that match, and what is injected into which stage."""
 
     bad: set[tuple[int, bytes]]
@@ -150,13 +144,12 @@ def ours(case: Case, failing: Sequence[bytes] = ()) -> Outcome:
     matched = matcher.match(facts)
     assert all(matcher.match(facts) == matched for _ in range(19)), "not the same every time"
     assert matched == [decision.named for decision in decisions if decision.matched], decisions
-    names = [_bytes(decision.named) for decision in decisions]
-    assert not set(failing) & set(map(_bytes, matched))
-    return Outcome(bad, [name for name in names if name not in failing], list(map(_bytes, matched)), injected(matched))
-
-
-def _bytes(named: NamedHook) -> bytes:
-    return named.file.encode("utf-8", "surrogateescape")
+    order, good = (
+        [named.file.encode("utf-8", "surrogateescape") for named in some]
+        for some in ([decision.named for decision in decisions], matched)
+    )
+    assert not set(failing) & set(good)
+    return Outcome(bad, [name for name in order if name not in failing], good, injected(matched))
 
 
 def injected(hooks: Sequence[NamedHook]) -> Mapping[str, Any]:
@@ -203,13 +196,16 @@ def test_the_same_patterns_are_good_and_match_the_same_texts(package: Package, g
 
 
 def test_names_are_lower_cased_alike_whatever_they_are_made_of(package: Package) -> None:
+    def key(file: str) -> tuple[str, str]:
+        return sort_key(NamedHook(file, "", Hook("", (), (), None, When(), ())))
+
     changed = package.ask({"lower": True})
     assert len(changed) > 1000
     characters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code <= 0xDFFF]
     cased = {name for name in characters if name in changed or not name == name.lower() == name.upper()}
-    assert not [name for name in cased if sort_key(named(name)) != (changed.get(name, name), name)]
+    assert not [name for name in cased if key(name) != (changed.get(name, name), name)]
     rest = "".join(name for name in characters if name not in cased)
-    assert sort_key(named(rest)) == (rest, rest)
+    assert key(rest) == (rest, rest)
 
 
 @pytest.mark.parametrize("deviation", DEVIATIONS.values(), ids=DEVIATIONS)

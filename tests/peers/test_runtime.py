@@ -300,11 +300,8 @@ def test_nothing_outlives_the_runtime(chain: Chain, tmp_path: Path, version: str
 class Agent(Plugin):
     """Answers from coroutines."""
 
-    reserve = 1.5  # seconds; half of what an impatient runtime waits
-
     def __init__(self) -> None:
         self.joined = threading.Semaphore(0)
-        self.gate = asyncio.Event()
 
     async def create_container(
         self, request: api.CreateContainerRequest, context: Context
@@ -313,9 +310,6 @@ class Agent(Plugin):
         response = api.CreateContainerResponse()
         response.adjust.env.add(key="MOOD", value="fine")
         return response
-
-    async def start_container(self, request: api.StartContainerRequest, context: Context) -> None:
-        await self.gate.wait()
 
     async def on_join(self) -> None:
         self.joined.release()
@@ -361,17 +355,3 @@ def test_a_plugin_with_coroutines_serves_every_runtime_that_comes(agent: Agent, 
                     agent.update_containers(wanted)
             if end == "kill":
                 runtime.kill()
-
-
-@pytest.mark.deadline
-def test_a_late_coroutine_costs_its_own_event_alone_where_a_late_plugin_is_dropped(
-    agent: Agent, tmp_path: Path
-) -> None:
-    with GoRuntime(tmp_path, "v0.8.0") as runtime:
-        runtime.open(**PATIENT)
-        runtime.play("start")
-        runtime.play("wait", plugin=AGENT)
-        with runtime.impatient(3_000):
-            late = runtime.event("StartContainer", POD, CONTAINER)
-        assert "start_container has not answered in" in late.error
-        assert late.names == [AGENT]
