@@ -129,8 +129,7 @@ class Fifo:
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
         self.path = path
-        # Both ends, so that opening it waits on neither side.
-        self.fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self.fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)  # both ends: neither side waits to open it
 
     def __str__(self) -> str:
         return str(self.path)
@@ -140,8 +139,7 @@ class Fifo:
 
     def get(self) -> str:
         """Waits for a program to put a line in."""
-        with impatience(f"nothing comes through {self.path}"):
-            select.select([self.fd], [], [])
+        assert select.select([self.fd], [], [], PATIENCE)[0], f"nothing comes through {self.path}"
         return os.read(self.fd, 4096).decode()
 
     def close(self) -> None:

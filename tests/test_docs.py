@@ -221,19 +221,15 @@ ROLE = ROOT / "examples/ansible/roles/v010_adapter"
 TASKS = (ROLE / "tasks/main.yml").read_text()
 
 
-def test_the_role_gives_each_command_flags_that_it_has() -> None:
+def test_the_role_gives_each_command_flags_that_it_has_and_uses_only_variables_that_it_defines() -> None:
     calls = re.findall(r"bin/v010-adapter\"?'?,? '?(\w+)(.*?)(?:\n {2}\w|\Z)", TASKS, re.DOTALL)
-    used = {name: set(re.findall(r"(?<![\w-])-[a-z][a-z-]*", rest)) for name, rest in calls}
-    assert used.keys() == {"simulate", "install", "status"}
-    for name, flags in used.items():
+    assert {name for name, _ in calls} == {"simulate", "install", "status"}
+    for name, rest in calls:
+        flags = set(re.findall(r"(?<![\w-])-[a-z][a-z-]*", rest))
         assert flags <= set(re.findall(r"-[a-z-]+", import_module(COMMANDS[name].module).parser().format_help())), name
-
-
-def test_the_role_uses_only_variables_that_it_defines() -> None:
     defined = set(yaml.safe_load((ROLE / "defaults/main.yml").read_text()))
     used = {name for file in ROLE.glob("*/main.yml") for name in re.findall(r"\bv010_adapter_\w+", file.read_text())}
-    registered = {task["register"] for task in yaml.safe_load(TASKS) if "register" in task}
-    assert used == defined | registered
+    assert used == defined | {task["register"] for task in yaml.safe_load(TASKS) if "register" in task}
 
 
 # ---- help

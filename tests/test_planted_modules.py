@@ -48,25 +48,18 @@ def test_the_planted_modules_are_run_where_the_current_directory_counts(planted:
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Programs that the commands run: a plugin in Python that imports, and hooks."""
+    """Programs that the commands run: a plugin in Python that imports, which is a hook, too."""
     folder = tmp_path_factory.mktemp("programs")
+    plugin = f"{folder}/plugin"
     (folder / "plugin").write_text("#!/bin/sh\npython3 -c 'import json; print(json.dumps({}))'\n")
     (folder / "plugin").chmod(0o755)
-    plugin, own = str(folder / "plugin"), {"config": f"{folder}/conf.json"}
-    hooks = {"directories": [f"{folder}/hooks.d"], "precreate": True}
-    state = {"directory": f"{folder}/state"}
     (folder / "hooks.d").mkdir()
-    for name, content in {
-        "hooks.d/hook.json": {
-            "version": "1.0.0",
-            "hook": {"path": plugin},
-            "when": {"always": True},
-            "stages": ["precreate"],
-        },
-        "conf.json": {"plugins": [{"type": plugin}]},
-        "own.yaml": {"legacy": own, "hooks": hooks, "state": state},
-    }.items():
-        (folder / name).write_text(json.dumps(content))
+    hook = {"version": "1.0.0", "hook": {"path": plugin}, "when": {"always": True}, "stages": ["precreate"]}
+    (folder / "hooks.d/hook.json").write_text(json.dumps(hook))
+    (folder / "conf.json").write_text(json.dumps({"plugins": [{"type": plugin}]}))
+    hooks = {"directories": [f"{folder}/hooks.d"], "precreate": True}
+    legacy, state = {"config": f"{folder}/conf.json"}, {"directory": f"{folder}/state"}
+    (folder / "own.yaml").write_text(json.dumps({"legacy": legacy, "hooks": hooks, "state": state}))
     shutil.copytree(ROOT / "hooks.d/containers", folder / "containers")
     return folder
 

@@ -20,10 +20,10 @@ trust: off
 legacy:
   config: /etc/nri/own.json
   path: [/opt/nri/bin, /usr/libexec/nri]
+  timeout: 1.5
   sandboxes: never
   onFailure: ignore
   onDeleteFailure: fail
-  timeout: 1.5
   killOnTimeout: true
   lateLimit: 10
   environment: {LANG: C, EMPTY: ""}
@@ -33,21 +33,10 @@ legacy:
   plugins:
     konfine: {onFailure: fail, onDeleteFailure: ignore, timeout: 3, killOnTimeout: false, events: [CreateContainer]}
     logger: {standby: 0}
-hooks:
-  enabled: false
-  directories: [/etc/hooks.d]
-  precreate: true
-  onFailure: ignore
-  standby: 3
-runtime:
-  failRequest: true
-metrics:
-  listen: 127.0.0.1:8891
-log:
-  level: debug
-  format: json
-  target: stderr
-  secrets: true
+hooks: {enabled: false, directories: [/etc/hooks.d], precreate: true, onFailure: ignore, standby: 3}
+runtime: {failRequest: true}
+metrics: {listen: 127.0.0.1:8891}
+log: {level: debug, format: json, target: stderr, secrets: true}
 """
 
 
@@ -78,11 +67,6 @@ def test_every_key_is_read() -> None:
         assert all(map(ne, one, default)), "this test would not see a key that is not read"
 
 
-def test_a_plugins_own_number_of_processes_comes_before_that_of_all() -> None:
-    own = LegacySettings(standby=2, plugins={"a": PluginSettings(standby=0), "b": PluginSettings()})
-    assert [own.of(type_, "standby") for type_ in "abc"] == [0, 2, 2]
-
-
 DEFAULTS = Settings()
 
 
@@ -92,9 +76,11 @@ def test_without_keys_the_defaults_hold() -> None:
         assert parse(text, "conf.yaml") == (DEFAULTS, []), text
 
 
-def test_hooks_are_on_off_or_as_the_runtime_needs() -> None:
+def test_some_settings_depend_on_others() -> None:
     for word, enabled in {"auto": None, "true": True, "false": False}.items():
-        assert parse(f"hooks: {{enabled: {word}}}", "conf.yaml")[0].hooks.enabled is enabled
+        assert parse(f"hooks: {{enabled: {word}}}", "conf.yaml")[0].hooks.enabled is enabled, "as the runtime needs"
+    own = LegacySettings(standby=2, plugins={"a": PluginSettings(standby=0), "b": PluginSettings()})
+    assert [own.of(type_, "standby") for type_ in "abc"] == [0, 2, 2], "a plugin's own number comes first"
 
 
 def test_mistakes_are_logged_as_ignored(caplog: pytest.LogCaptureFixture) -> None:
@@ -241,8 +227,8 @@ def test_a_bad_value_spoils_none_of_the_others() -> None:
     bad = FULL.replace("timeout: 1.5", "timeout: soon").replace("format: json", "format: xml")
     given, [timeout, format_] = parse(bad, "conf.yaml")
     good, _ = parse(FULL, "conf.yaml")
-    assert timeout.place == "conf.yaml:9"
-    assert str(format_) == "conf.yaml:31: log.format: must be one of text, json"
+    assert timeout.place == "conf.yaml:6"
+    assert str(format_) == "conf.yaml:22: log.format: must be one of text, json"
     assert given == good._replace(legacy=good.legacy._replace(timeout=0), log=good.log._replace(format="text"))
 
 

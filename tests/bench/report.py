@@ -47,7 +47,7 @@ def table(about: Mapping[str, object], rows: Sequence[Row], missing: Sequence[st
 
 
 def _row(row: Row) -> str:
-    pairs = (_pair(row.ours), _pair(row.theirs), _pair(row.ratio), _pair(row.goal), _pair(row.floor))
+    pairs = map(_pair, (row.ours, row.theirs, row.ratio, row.goal, row.floor))
     verdict = {True: "met", False: "MISSED", None: ""}[row.met]
     return f"{_line(row.case, row.way, str(row.samples), *pairs)}  {verdict}".rstrip()
 

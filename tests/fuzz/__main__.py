@@ -39,7 +39,7 @@ def main() -> int:
 
 def fuzz(name: str, seconds: int, seed: int) -> bool:
     folder = CACHE / name
-    options = (f"-seed={seed}", f"-max_total_time={seconds}", f"-artifact_prefix={folder}/", "-print_final_stats=1")
+    options = [f"-seed={seed}", f"-max_total_time={seconds}", f"-artifact_prefix={folder}/", "-print_final_stats=1"]
     command = [
         sys.executable,
         "-m",
@@ -54,24 +54,15 @@ def fuzz(name: str, seconds: int, seed: int) -> bool:
         environment = {**os.environ, "PYTHONHASHSEED": "0", "TMPDIR": scratch}
         ended = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
     log = ended.stdout.decode(errors="replace")
+    figures = {word: re.findall(rf"{word}: *(\d+)", log) or ["?"] for word in ("executed_units", "cov", "corp")}
+    units, edges, kept = (found[-1] for found in figures.values())
     outcome = "FAILED" if ended.returncode else "passed"
-    print(f"{name:8}  {outcome}  {figure('number_of_executed_units: *', log)} inputs, ", end="")
-    print(f"{figure('cov: ', log)} edges of the adapter, {figure('corp: ', log)} inputs kept", flush=True)
+    print(f"{name:8}  {outcome}  {units} inputs, {edges} edges of the adapter, {kept} inputs kept", flush=True)
     if ended.returncode:
-        print(explained(log))
+        print(*(line for line in log.splitlines() if not re.match(r"#\d|INFO|WARNING|stat::|\"", line)), sep="\n")
+        if unit := re.search(r"Test unit written to (.*)", log):
+            print("in base64:", b64encode(Path(unit[1]).read_bytes()).decode()[:MOST_SHOWN])
     return ended.returncode == 0
-
-
-def figure(name: str, log: str) -> str:
-    return str((re.findall(rf"{name}(\d+)", log) or ["?"])[-1])
-
-
-def explained(log: str) -> str:
-    lines = [line for line in log.splitlines() if not re.match(r"#\d|INFO|WARNING|stat::|\"", line)]
-    if kept := re.search(r"Test unit written to (.*)", log):
-        data = Path(kept[1]).read_bytes()
-        lines.append(f"in base64: {b64encode(data).decode() if len(data) <= MOST_SHOWN else 'too long'}")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":
