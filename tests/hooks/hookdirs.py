@@ -10,8 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from adapter.base.loop import READ, Loop
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import Facts
@@ -160,16 +158,3 @@ class Watching(Loop):
         for _ in range(times):
             self.call_soon(self.stop)
             self.run()
-
-
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Returns a list to which the name of each file is added that is opened from now on."""
-    names: list[str] = []
-    really = os.open
-
-    def note(path: str, *arguments: Any, **options: Any) -> int:
-        names.append(os.path.basename(path))
-        return really(path, *arguments, **options)
-
-    monkeypatch.setattr(os, "open", note)
-    return names

@@ -1,8 +1,7 @@
-"""The hooks of this node: from a request of the runtime to the hooks in its answer, and what hooks are there."""
+"""The hooks of this node: from a request of the runtime to the hooks in its answer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,65 +17,38 @@ from adapter.settings import HooksSettings
 
 from .hookdirs import Watching, text
 
-
-@pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes files that were just written for such that need no second look."""
-    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -(1 << 62))
-
-
-def bridge(loop: Watching, place: Path) -> HookBridge:
-    """A bridge that has read its files."""
-    hooks = HookBridge(loop, HooksSettings(directories=(str(place),)))
-    hooks.start(Runtime(nri=(0, 12, 5)))
-    while not hooks.containers:
-        loop.turn()
-    return hooks
-
-
-Creating = tuple[api.CreateContainerRequest, api.CreateContainerResponse, float]
-
-
-def creation(mounts: Sequence[api.Mount] = ()) -> Creating:
-    pod = api.PodSandbox(namespace="default", name="web")
-    request = api.CreateContainerRequest(pod=pod, container=api.Container(id="c", name="nginx", mounts=mounts))
-    return request, api.CreateContainerResponse(), 2.0
+POD = api.PodSandbox(namespace="default", name="web")
+BIND = api.Mount(destination="/data", source="/srv", type="bind")
 
 
 @pytest.mark.parametrize("other", ['{"always": true}', '{"commands": ["x"]}'])
-def test_mounts_are_looked_at_if_any_hook_asks_for_them(tmp_path: Path, other: str) -> None:
-    (tmp_path / "a.json").write_bytes(text(when=other))
-    (tmp_path / "b.json").write_bytes(text(when='{"hasBindMounts": true}'))
-    hooks = bridge(Watching(), tmp_path)
-    mounted, bare = creation(mounts=[api.Mount(destination="/data", source="/srv", type="bind")]), creation()
-    for one in (mounted, bare):
-        hooks.inject(*one)
-    injected = [[hook.args[1] for hook in response.adjust.hooks.create_runtime] for _, response, _ in (mounted, bare)]
-    assert injected == ([["1", "1"], ["1"]] if "always" in other else [["1"], []])
-
-
-def test_the_log_names_the_container_that_gets_hooks_and_they_are_counted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_container_gets_the_hooks_that_match_and_the_log_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, other: str
 ) -> None:
-    (tmp_path / "a.json").write_bytes(text())
+    """Mounts are looked at if any hook asks for them."""
+    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -(1 << 62))  # files that were just written need no second look
+    (tmp_path / "a.json").write_bytes(text(1, when=other))
+    (tmp_path / "b.json").write_bytes(text(2, when='{"hasBindMounts": true}'))
     loop = Watching()
-    hooks = bridge(loop, tmp_path)
-    caplog.set_level("INFO")
-    for _ in range(2):
-        hooks.inject(*creation())
-    loop.turn()
-    assert caplog.messages == ["hooks for container default/web/nginx (c): a.json"] * 2
-    assert hooks.containers == {str(tmp_path / "a.json"): 2}
-
-
-def test_each_synchronize_starts_the_bridge_but_the_files_are_watched_once(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_bytes(text())
-    loop = Watching()
-    hooks = bridge(loop, tmp_path)
+    hooks = HookBridge(loop, HooksSettings(directories=(str(tmp_path),)))
+    hooks.start(Runtime(nri=(0, 12, 5)))
+    while not hooks.containers:
+        loop.turn()
     [watched] = loop.watched
-    hooks.start(Runtime(nri=(0, 8, 0)))
+    hooks.start(Runtime(nri=(0, 8, 0)))  # at the next Synchronize
     loop.turn()
     assert loop.watched == [watched]
+    caplog.set_level("INFO")
+    of_a = ["1"] if "always" in other else []
+    for mounts, versions in (([BIND], [*of_a, "2"]), ([], of_a)):
+        response = api.CreateContainerResponse()
+        container = api.Container(id="c", name="nginx", mounts=mounts)
+        hooks.inject(api.CreateContainerRequest(pod=POD, container=container), response, 2.0)
+        assert [hook.args[1] for hook in response.adjust.hooks.create_runtime] == versions
+    loop.turn()
+    told = ["a.json, b.json", "a.json"] if of_a else ["b.json"]
+    assert caplog.messages == [f"hooks for container default/web/nginx (c): {files}" for files in told]
+    assert hooks.containers == {f"{tmp_path}/a.json": 2 * len(of_a), f"{tmp_path}/b.json": 1}
 
 
 # ---- what hooks become in NRI's terms

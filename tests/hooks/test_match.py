@@ -233,13 +233,6 @@ def test_patterns_with_more_literals_than_one_filter_holds_are_all_found() -> No
     assert [together.find(f"<{long[3]}{end}") for end in ("a", "")] == [{"a$"}, {large}]
 
 
-def test_a_matcher_made_in_steps_compiles_one_pattern_at_each_step() -> None:
-    hooks = [hook(f"{n}.json", annotations={f"k{n}": f"v{n}"}, commands=["sh", f"c{n}"]) for n in range(10)]
-    assert sum(1 for _ in Matcher.in_steps(hooks)) == 10 + 10 + 11
-    made = finish(Matcher.in_steps(hooks))
-    assert files(made.match(container({"k7": "v7"}))) == ["7.json"]
-
-
 def test_only_short_keys_without_a_pattern_are_remembered_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     find = Patterns.find

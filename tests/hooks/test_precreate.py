@@ -14,7 +14,6 @@ from adapter.hooks import precreate
 from adapter.hooks.match import NamedHook
 from adapter.hooks.model import Hook, When
 from adapter.nri import api
-from adapter.programs.process import PATIENCE
 from adapter.programs.runner import Runner
 
 from ..processes import Programs, SteppedLoop, children, open_descriptors
@@ -179,12 +178,6 @@ def test_a_hook_that_fails_fails_the_container_by_name_or_costs_its_own_edits_on
         caplog.clear()
         assert run(A2, script, A3, fail=False).env == {"A": "3"}
         assert all(part in caplog.text for part in ("precreate hook /hooks/b.json: ", reason, "(tolerated)"))
-
-
-def test_output_without_end_is_a_failure(run: Run) -> None:
-    creation = run("head -c 2000000 /dev/zero")
-    run.loop.advance(PATIENCE)
-    assert creation.error == f"{SAID}no result (more than 1048576 bytes), exit code 0"
 
 
 def reaped(loop: SteppedLoop) -> None:

@@ -139,16 +139,6 @@ def test_what_changes_while_files_are_read_counts_for_containers_that_come_after
         assert daemon.answers["second"] == (versions or ["1"])
 
 
-def test_files_that_change_all_the_time_keep_no_container_waiting_for_ever(place: Path) -> None:
-    daemon = Daemon(place)
-    for number in range(20):
-        (place / "x.json").write_bytes(slow(10**number))
-        if number < 10:
-            assert not daemon.create(str(number))
-        daemon.turn(5 if number < 10 else 2 * PATTERNS)
-    assert len(daemon.answers) == 10
-
-
 def test_a_bug_in_reading_keeps_no_container_waiting(
     place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

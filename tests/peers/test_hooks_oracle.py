@@ -74,7 +74,7 @@ DEVIATIONS = {
         "runc cannot run it, which fails every container that matches", Case([[of({"path": "."})]]), theirs="a.json"),
     "trust": Deviation(
         "a file that anybody can write, or whose program anybody can write, is not used; their directories count, too",
-        "whoever can write it would become root. tests/hooks/test_directory_scenes.py shows it"),
+        "whoever can write it would become root. tests/hooks/test_directory.py shows it"),
     "program": Deviation(
         "a file whose program is a directory or not executable is not used, unless its only stage is startContainer",
         "runc cannot run it on the node. tests/hooks/test_directory.py shows it"),
