@@ -89,17 +89,16 @@ def test_a_plugin_that_does_not_end_is_killed_with_its_children(node: Node, monk
 
 
 @pytest.mark.usefixtures("brief")
-@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("Yes\n", 0), ("\n", 2), ("n\n", 2), ("", 2)])
-def test_at_a_terminal_it_asks(node: Node, answer: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", Terminal(answer))
-    verdict(node, WAITS, "-o", "text")
-    assert node.err.startswith("This runs plugin twice, without a request. Continue? [y/N] ")
-    assert (node.code == 2, (node.folder / "runs").exists()) == (code == 2, code == 0)
-
-
-def test_without_a_terminal_it_must_be_confirmed_by_a_flag(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    for stdin in (io.StringIO("y\n"), None):
+def test_it_must_be_confirmed_at_a_terminal_or_by_a_flag(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    question = "This runs plugin twice, without a request. Continue? [y/N] "
+    stdins = [*((Terminal(answer), question) for answer in ("\n", "n\n", "")), (io.StringIO("y\n"), ""), (None, "")]
+    for stdin, asked in stdins:
         monkeypatch.setattr("sys.stdin", stdin)
         assert verdict(node, WAITS, "-o", "text") == []
-        assert (node.code, "confirm that with -yes" in node.err) == (2, True)
+        assert node.code == 2
+        assert node.err.startswith(asked or "v010-adapter: -probe: it runs plugin twice, without a request: confirm")
         assert not (node.folder / "runs").exists()
+    for answer in ("y\n", "Yes\n"):
+        monkeypatch.setattr("sys.stdin", Terminal(answer))
+        assert verdict(node, WAITS, "-o", "text")
+        assert (node.code, node.err) == (0, question)

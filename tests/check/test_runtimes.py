@@ -1,16 +1,228 @@
-"""What is to be expected of the runtimes."""
+"""What runtimes' own configuration says: is NRI on, who may join, what if the adapter is missing; what to expect."""
 
 from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
 
-from adapter.cli.check import runtimes
+from adapter.cli.check import nri, runtimes, validator
 from adapter.legacy import sandboxes as sandboxes_module
 
-from .conftest import HOOK, REQUIRED, Node
+from .conftest import HOOK, REQUIRED, REQUIRED_OF_CRIO, Node
+
+REAL = Path(__file__).parent / "configurations"
+"""Default configurations that the runtimes print themselves, CRI-O's without its comments."""
+TABLE = "[plugins.'io.containerd.nri.v1.nri']\n"
+HINT = "; to switch it on: disable = false under [plugins.'io.containerd.nri.v1.nri']"
+ON = "ok config.toml: containerd: NRI is on"
+OFF = f"PROBLEM config.toml: containerd: NRI is off{HINT}"
+UNKNOWN = f"note config.toml: containerd: NRI is on since containerd 2.0, off in 1.7{HINT}"
+CRIO_ON = "ok crio.conf: CRI-O: NRI is on"
+CRIO_HINT = "to switch it on: enable_nri = true under [crio.nri], for example in /etc/crio/crio.conf.d/10-nri.conf"
+CRIO_OFF = f"PROBLEM crio.conf: CRI-O: NRI is off; {CRIO_HINT}"
+
+
+def told(node: Node, file: str) -> list[str]:
+    """What is said of a runtime's configuration."""
+    node.write("containerd" if file == "config.toml" else "CRI-O", "")
+    return [line for line in node.part("runtime") if f" {file}:" in line]
+
+
+# ---- whether NRI is on
+
+
+def test_containerds_switch_decides_else_its_version(node: Node) -> None:
+    for text, said in (
+        ("", UNKNOWN),
+        ("version = 2", UNKNOWN),
+        ("version = 3", ON),
+        (TABLE, UNKNOWN),
+        (f"{TABLE}disable = false", ON),
+        (f"version = 3\n{TABLE}disable = true", OFF),
+        (f"disabled_plugins = ['cri', 'io.containerd.nri.v1.nri']\n{TABLE}disable = false", OFF),
+        (f"disabled_plugins = ['cri']\n{TABLE}disable = false", ON),
+    ):
+        node.write("config.toml", text)
+        assert told(node, "config.toml") == [said], text
+        assert node.code == (said == OFF)
+    (node.folder / "config.toml").unlink()
+    assert told(node, "config.toml") == [UNKNOWN]
+
+
+def test_what_containerd_imports_overrides_and_adds_disabled_plugins(node: Node) -> None:
+    """As containerd 2.4.2 merges files: measured with its own LoadConfig."""
+    for pattern in (f"{node.folder}/more/*.toml", "more/*.toml", "./more/.a.toml"):
+        imports = f"imports = ['{pattern}', 'missing.toml', 'more/b.toml', 'more/c.toml']\n"
+        node.write("config.toml", f"{imports}{TABLE}disable = true")
+        node.write("more/.a.toml", f"{imports}{TABLE}disable = false")  # which imports itself
+        assert told(node, "config.toml") == [ON]
+    node.write("more/b.toml", f"{TABLE}disable = true")
+    assert told(node, "config.toml") == [OFF]
+    node.write("more/b.toml", "disabled_plugins = ['io.containerd.nri.v1.nri']")
+    node.write("more/c.toml", "disabled_plugins = []")
+    assert told(node, "config.toml") == [OFF]
+
+
+def test_a_later_table_changes_only_its_own_keys(node: Node) -> None:
+    validator = "[plugins.'io.containerd.nri.v1.nri'.default_validator]\n"
+    own = f"{TABLE}plugin_path = '/a'\ndisable = true\n{validator}enable = true\nrequired_plugins = ['a']"
+    node.write("config.toml", f"imports = ['b.toml']\n{own}")
+    node.write("b.toml", f"{TABLE}disable = false\n{validator}required_plugins = ['b']")
+    assert nri.read("containerd", "/") == {
+        "plugin_path": "/a",
+        "disable": False,
+        "default_validator": {"enable": True, "required_plugins": ["b"]},
+    }
+
+
+def test_crios_drop_ins_override_in_the_order_of_their_paths(node: Node) -> None:
+    assert told(node, "crio.conf") == [f"note crio.conf: CRI-O: NRI is on since CRI-O 1.30, off before; {CRIO_HINT}"]
+    node.write("crio.conf", "[crio.nri]\nenable_nri = false")
+    assert told(node, "crio.conf") == [CRIO_OFF]
+    node.write("crio.conf.d/50/on", "[crio.nri]\nenable_nri = true")
+    assert told(node, "crio.conf") == [CRIO_ON]
+    node.write("crio.conf.d/60-off", "[crio.nri]\nenable_nri = false")
+    node.write("crio.conf.d/.70", "")
+    assert told(node, "crio.conf") == [CRIO_OFF]
+
+
+JOINING = {
+    "config.toml": ("containerd", f"{TABLE}disable = false", "disable_connections", "plugin_path"),
+    "crio.conf": ("CRI-O", "[crio.nri]\nenable_nri = true", "nri_disable_connections", "nri_plugin_dir"),
+}
+
+
+@pytest.mark.parametrize("file", JOINING)
+def test_who_cannot_join_and_where_plugins_are_is_said(node: Node, file: str) -> None:
+    runtime, table, connections, plugins = JOINING[file]
+    node.write(file, f"{table}\n{connections} = false\n{plugins} = '{node.folder}/plugins'")
+    assert told(node, file) == [f"ok {file}: {runtime}: NRI is on"]
+    node.write(file, f"{table}\n{connections} = true\n{plugins} = '/elsewhere'")
+    assert told(node, file)[1:] == [
+        f"note {file}: {runtime}: {connections} is set: only a launched adapter can join, and it cannot join again",
+        f"note {file}: {runtime}: it launches the plugins in /elsewhere, not in plugins",
+    ]
+
+
+# ---- the runtimes' own defaults
+
+
+CRI = "plugins.'io.containerd.grpc.v1.cri'.nri"
+# A default configuration, what is inserted before which line, the key, and where it belongs.
+MISPLACED = [
+    ("containerd-2.4.2.toml", "", "[timeouts]", "plugin_request_timeout", "timeouts", TABLE.strip()),
+    ("containerd-1.7.35.toml", f"[{CRI}]\n", "[proxy_plugins]", "plugin_registration_timeout", CRI, TABLE.strip()),
+    ("cri-o-1.36.3.conf", "", "[crio.runtime]", "nri_plugin_request_timeout", "crio.runtime", "[crio.nri]"),
+    ("cri-o-1.36.3.conf", "", "[crio.nri]", "plugin_request_timeout", "crio.nri", "[crio.nri]"),
+]
+
+
+def test_the_runtimes_own_defaults_are_understood_and_timeouts_in_the_wrong_place_named(node: Node) -> None:
+    for default, table, before, key, place, right in MISPLACED:
+        runtime, file = ("CRI-O", "crio.conf") if "crio" in place else ("containerd", "config.toml")
+        text = (REAL / default).read_text()
+        line = f"{key} = '9s'\n"
+        node.write(file, text.replace("/opt/nri/plugins", f"{node.folder}/plugins"))
+        assert told(node, file) == [OFF if "1.7" in default else CRIO_ON if "cri-o" in default else ON]
+        assert f"\n{before}\n" in text
+        node.write(file, text.replace(f"{before}\n", f"{table}{line}{before}\n" if table else f"{before}\n{line}"))
+        known = f"nri_{key.removeprefix('nri_')}" if runtime == "CRI-O" else key
+        said = f"PROBLEM {file}: {runtime}: it ignores {place}.{key}; it reads {known} in {right}"
+        assert said in told(node, file)
+        assert node.code == 1
+
+
+# ---- whether containers are created while the adapter is missing
+
+
+CREATED = "note config.toml: containerd: containers are also created while the adapter is missing: default_validator."
+NOT_LISTED = f"{CREATED}required_plugins does not list it"
+NOT_ENABLED = f"{CREATED}enable is not true"
+REQUIRES = "ok config.toml: containerd >= 2.2 creates no container while the adapter is missing"
+CRIO_CREATED = "note crio.conf: CRI-O: containers are also created while the adapter is missing: default_validator."
+CRIO_NOT_LISTED = f"{CRIO_CREATED}nri_validator_required_plugins does not list it"
+
+
+@pytest.fixture
+def needed(node: Node) -> Node:
+    """A node with a hook, so that the adapter matters."""
+    node.write("one/a.json", HOOK)
+    node.settings["hooks"]["enabled"] = True
+    return node
+
+
+def test_both_settings_of_the_validator_decide(needed: Node) -> None:
+    for old, new, expected in (
+        ("", "", REQUIRES),
+        (REQUIRED, "", NOT_LISTED),
+        ("v010-adapter", "v010", NOT_LISTED),
+        ("v010-adapter", "00-v010-adapter", REQUIRES),
+        ("v010-adapter", "10-v010-adapter", NOT_LISTED),
+        ("true", "false", NOT_ENABLED),
+        ("enable = true", "", NOT_ENABLED),
+        ("io.containerd.nri.v1.nri", "io.containerd.grpc.v1.cri", NOT_LISTED),
+        ("required_plugins", "required_plugins = 3\n#", NOT_LISTED),
+        ("required_plugins", "required_plugins = 'v010-adapter'\n#", NOT_LISTED),
+        ("required_plugins", "required_plugins = [[], {}]\n#", NOT_LISTED),
+    ):
+        needed.write("config.toml", REQUIRED.replace(old, new))
+        assert told(needed, "config.toml")[1:] == [expected], (old, new)
+        assert needed.code == 0
+    (needed.folder / "one/a.json").rename(needed.folder / "a.json")
+    assert told(needed, "config.toml")[1:] == [], "without plugins and hooks it does not matter"
+    (needed.folder / "a.json").rename(needed.folder / "one/a.json")
+    for text, said in (
+        (REQUIRED_OF_CRIO, "ok crio.conf: CRI-O >= 1.36 creates no container while the adapter is missing"),
+        (REQUIRED_OF_CRIO.replace("true", "false"), f"{CRIO_CREATED}nri_enable_default_validator is not true"),
+        (REQUIRED_OF_CRIO.replace("v010", "x"), CRIO_NOT_LISTED),
+        (REQUIRED, CRIO_NOT_LISTED),
+    ):
+        needed.write("crio.conf", text)
+        assert said in told(needed, "crio.conf")
+
+
+def test_the_required_names_are_those_of_the_links(needed: Node) -> None:
+    (needed.folder / "plugins/10-bridge").symlink_to(needed.program("v010-adapter"))
+    for name, expected in (("v010-adapter", NOT_LISTED), ("bridge", REQUIRES), ("10-bridge", REQUIRES)):
+        needed.write("config.toml", REQUIRED.replace("v010-adapter", name))
+        assert told(needed, "config.toml")[1:] == [expected]
+
+
+def test_a_file_that_cannot_be_understood_or_read_is_named(needed: Node) -> None:
+    needed.write("config.toml", "imports = ['more.toml']\n" + REQUIRED)
+    wrong = ["plugins = 3", f"{TABLE}default_validator = 3", f"{TABLE}default_validator = 'abc'", "imports = [3]"]
+    for text, reason in (
+        (b"imports = [", ": Invalid value (at end of document)"),
+        (b"a = " + b"[" * 5000, ": nested too deeply"),
+        (b"\xff", ":1: not a text: the byte 0xff is not UTF-8"),
+        *((text.encode(), ": a value has the wrong type") for text in wrong),
+    ):
+        needed.write("more.toml", text)
+        assert needed.problems() == [f"more.toml{reason}: containerd may not start"]
+    for place in ("more.toml", "config.toml"):
+        (needed.folder / place).unlink()
+        os.mkfifo(needed.folder / place)
+        assert needed.problems() == [f"{place}: not a regular file: containerd may not start"]
+    (needed.folder / "config.toml").unlink()
+    for text in (b"crio = 3", b"[crio]\nnri = 3", b"crio = ["):
+        needed.write("crio.conf", text)
+        [problem] = needed.problems()
+        assert problem.startswith("crio.conf: ")
+        assert problem.endswith("CRI-O may not start")
+
+
+def test_the_files_are_below_the_hosts_root(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nri, "CONTAINERD", "/config.toml")
+    node.write("config.toml", "imports = ['/more.toml']\n")
+    node.write("more.toml", REQUIRED)
+    [entry] = validator.check("containerd", str(node.folder), {"v010-adapter"}, hooks=True)
+    assert entry.status == "ok"
+
+
+# ---- what is to be expected of the runtimes
 
 
 def caveats(node: Node) -> list[str]:
@@ -68,14 +280,14 @@ def test_whose_hooks_are_injected_on_crio_is_said(node: Node) -> None:
     assert "injected twice" in caveats(node)[0]
 
 
-@pytest.mark.parametrize(
-    ("sandboxes", "so"),
-    [
-        ("auto", "so the adapter leaves pods to it"),
-        ("always", "so with legacy.sandboxes: always they are run twice"),
-        ("never", ""),
-    ],
-)
+SANDBOXES = {
+    "auto": "so the adapter leaves pods to it",
+    "always": "so with legacy.sandboxes: always they are run twice",
+    "never": "",
+}
+
+
+@pytest.mark.parametrize(("sandboxes", "so"), SANDBOXES.items())
 def test_who_runs_plugins_for_pods_on_containerd_is_said(
     node: Node, sandboxes: str, so: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,12 +297,12 @@ def test_who_runs_plugins_for_pods_on_containerd_is_said(
     for module in (runtimes, sandboxes_module):
         monkeypatch.setattr(module, "DEFAULT_CONF_JSON", str(node.folder / "conf.json"))
     runs = f"from 2.0 on it runs the plugins there for pods itself, {so}"
-    node.write("containerd", "")
+    of_containerd = node.write("containerd", "")
     unread = "if its executable contains conf.json (here it cannot be read: Connection refused)"
     assert caveats(node) == [f"containerd: {unread}, {runs}"] * bool(so)
-    (node.folder / "containerd").unlink()
+    of_containerd.unlink()
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(node.folder / "containerd"))
+        listener.bind(str(of_containerd))
         listener.listen()
         none = "its executable does not contain conf.json: it runs no plugins for pods, the adapter does"
         assert caveats(node) == [f"containerd: {none}"] * bool(so)

@@ -115,7 +115,8 @@ STORED = NAMES.map("store/{}".format)
 VERSIONS = st.integers(1, 10**6)
 RUN = st.sampled_from(["/bin/p", "/opt/bin/q", "/link/p"])
 WRITE = st.sampled_from(["write", "replace"])
-TARGETS = st.sampled_from(["../../store/a.json", "../../store/b.json", "b.json", "nothing", "/dev/null", "."])
+LINKED = ["../../store/a.json", "../../store/b.json", "b.json", "nothing", "/dev/null", "."]
+TARGETS = st.sampled_from(LINKED) | st.just("/dev/null")
 PROGRAMS = st.sampled_from(["host/bin/p", "host/opt/bin/q"])
 STEPS = st.one_of(
     st.builds("{} {} {} {}".format, WRITE, FILES | STORED, VERSIONS, RUN),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -275,11 +274,3 @@ def test_wrong_usage_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit, match="2"):
             cli.main(["hooks", *words])
         assert "usage: v010-adapter hooks" in capsys.readouterr().err
-
-
-def test_it_tells_that_it_reads_many_files(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    node.hook("x.json")
-    told: list[str] = []
-    monkeypatch.setattr("adapter.cli.hooks_match.announce_if_slow", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
-    assert node() == 0
-    assert told == ["reading the hook files"]
