@@ -7,8 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -101,27 +99,19 @@ async def test_without_reconnect_serve_ends_as_run_does(host: Host) -> None:
     assert len(made.told) == 4
 
 
-def fails(*_: Any) -> None:
-    raise ValueError("no")
-
-
-@pytest.mark.parametrize(
-    ("handler", "error"), [(fails, "^no$"), (lambda *_: 5, "^synchronize has returned a int, not")]
-)
 @hosted
-async def test_a_plugin_whose_synchronize_fails_has_not_joined(
-    host: Host, handler: Callable[..., Any], error: str
-) -> None:
-    made = Told()
-    made.synchronize = handler  # type: ignore[method-assign]
-    task = host.serve(made)
-    peer = await host.accept()
-    await peer.answer_next()
-    assert (await peer.call("Configure")).code == Code.OK
-    assert re.match(error, (await peer.call("Synchronize")).message)
-    peer.close()
-    await task
-    assert made.told == []
+async def test_a_plugin_whose_synchronize_fails_has_not_joined(host: Host) -> None:
+    for handler, error in ((lambda *_: 1 / 0, "division by zero"), (lambda *_: 5, "synchronize has returned a int")):
+        made = Told()
+        made.synchronize = handler  # type: ignore[assignment, method-assign]
+        task = host.serve(made)
+        peer = await host.accept()
+        await peer.answer_next()
+        assert (await peer.call("Configure")).code == Code.OK
+        assert (await peer.call("Synchronize")).message.startswith(error)
+        peer.close()
+        await task
+        assert made.told == []
 
 
 @hosted

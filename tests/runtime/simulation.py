@@ -100,8 +100,3 @@ def events_of(lines: list[Json]) -> list[str]:
 
 def plugins_of(line: Json) -> list[str]:
     return [plugin["name"] for plugin in line["plugins"]]
-
-
-def env(spec: Json) -> list[str]:
-    found: list[str] = spec["process"]["env"]
-    return found

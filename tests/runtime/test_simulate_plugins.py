@@ -102,14 +102,11 @@ def test_an_adapter_without_a_configuration_runs_nothing(
         assert (code, named(lines, "RunPodSandbox")["error"]) == (1, repr(EMPTY_CONFIG))
         said = "has no configuration (-config): it runs nothing, so that this node's plugins and hooks do not run\n"
         assert said in simulate.err
+    _, out = simulate.text("-plugin", simulate.answers("10-a", **TOLD))
+    assert ("FAILED: ''" in out, "configuration" in simulate.err) == (True, False), "others get none"
     of_nothing, errors = settings.parse(EMPTY_CONFIG, "here")
     assert (errors, of_nothing.hooks.enabled) == ([], False)
     assert ConfigFile(of_nothing.legacy.config).current().entries == ()
-
-
-def test_other_plugins_without_a_configuration_get_none_and_nobody_says_so(simulate: Simulate) -> None:
-    _, out = simulate.text("-plugin", simulate.answers("10-a", **TOLD))
-    assert ("FAILED: ''" in out, "configuration" in simulate.err) == (True, False)
 
 
 # ---- one-shot plugins
