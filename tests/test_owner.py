@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter.host.owner import Owner
+from adapter.host.joined import Joined
+from adapter.host.lock import NOTHING, Lock, Served
 
 from .processes import open_descriptors
 
@@ -24,14 +25,14 @@ class Owners:
         self.made: dict[int, int] = {}
         """Each one's descriptor, by its identity."""
 
-    def new(self) -> Owner:
+    def new(self) -> Lock:
         before = open_descriptors()
-        made = Owner(str(self.directory))
+        made = Lock(str(self.directory))
         (fd,) = open_descriptors() - before
         self.made[id(made)] = int(fd)
         return made
 
-    def kill(self, owner: Owner) -> None:
+    def kill(self, owner: Lock) -> None:
         os.close(self.made.pop(id(owner)))
 
 
@@ -68,7 +69,7 @@ def test_the_death_of_a_process_frees_the_lock(owners: Owners) -> None:
     reading, writing = os.pipe()
     pid = os.fork()
     if not pid:
-        Owner(str(owners.directory)).take()
+        Lock(str(owners.directory)).take()
         os.write(writing, b"x")
         signal.pause()
     os.read(reading, 1)
@@ -96,36 +97,20 @@ def test_released_it_is_for_the_next_but_not_the_ids_whose_chains_go_on(owners: 
     assert second.is_alone
 
 
-def test_it_is_taken_back_if_nobody_had_it_meanwhile(owners: Owners) -> None:
-    first, second = owners.new(), owners.new()
-    assert not first.take_back()
-    first.take()
+def test_it_can_be_taken_again_with_the_ids_that_were_kept(owners: Owners) -> None:
+    first = owners.new()
+    assert first.take()
     first.release(["c1"])
-    assert first.take_back()
+    assert first.take()
     assert not first.is_elsewhere("c1"), "its own ids are not elsewhere"
     assert first.is_alone
-    first.release(())
-    second.take()
-    assert not first.take_back()
-    second.release(())
-    assert not first.take_back()
-    assert second.take()
-
-
-def test_a_pid_that_is_used_again_takes_nothing_back(owners: Owners) -> None:
-    """In containers every adapter may be process 1."""
-    first, second = owners.new(), owners.new()
-    first.take()
-    owners.kill(first)
-    assert not second.take_back()
-    assert second.take()
 
 
 def test_without_a_directory_it_serves_alone_and_says_what_it_costs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
-    owner = Owner(str(tmp_path / "file" / "state"))
+    owner = Lock(str(tmp_path / "file" / "state"))
     assert owner.take()
     assert not owner.has_directory
     owner.release(["c1"])
@@ -137,20 +122,54 @@ def test_without_a_directory_it_serves_alone_and_says_what_it_costs(
     ]
 
 
-def test_the_next_owner_knows_the_last_event_of_an_owner_that_has_released(owners: Owners) -> None:
+def test_the_next_owner_knows_the_last_events_and_who_has_served_them(owners: Owners) -> None:
     first, second, third = owners.new(), owners.new(), owners.new()
-    first.take()
-    first.last = "CreateContainer ü"
-    first.release(())
-    assert first.take_back()
-    first.last = "StartContainer ü"
-    first.release(())
+    assert (first.owner, first.take()) == ("", True)
+    mark = first.owner
+    assert mark.startswith(f"{os.getpid()} ")
+    served = Served("StartContainer ü", "CreateContainer ü", 12.5)
+    first.release((), served)
     assert second.take()
-    assert second.served_before == "StartContainer ü"
+    assert (second.before, second.served) == (mark, served)
     owners.kill(second)
-    assert not first.take_back()
     assert third.take()
-    assert third.served_before == ""
+    assert (third.served, third.before not in {"", mark}) == (NOTHING, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "served"),
+    [
+        ("7 aa 12.5\nStopContainer c", Served("StopContainer c", "", 12.5)),  # of 0.1, which wrote one event
+        ("7 aa\nStopContainer c", Served("StopContainer c")),
+        ("7 aa 12.5 \n", Served("", "", 12.5)),
+        *((damaged, NOTHING) for damaged in ("", "7", "7 aa x", "\xff")),
+    ],
+)
+def test_what_earlier_versions_and_a_damaged_file_tell(owners: Owners, content: str, served: Served) -> None:
+    first, second = owners.new(), owners.new()
+    assert first.take()
+    first.release(())
+    (owners.directory / "lock").write_text(content, "latin-1")
+    assert second.take()
+    assert second.served == served
+
+
+# The order of joining
+
+
+def test_the_newest_is_the_last_that_has_joined_and_is_there_still(owners: Owners) -> None:
+    locks = [owners.new() for _ in range(3)]
+    first, second, third = map(Joined, locks)
+    assert not first.is_newest
+    first.join()
+    assert first.is_newest
+    second.join()
+    third.join()
+    assert [place.is_newest for place in (first, second, third)] == [False, False, True]
+    third.leave()
+    assert second.is_newest
+    first.join()
+    assert [place.is_newest for place in (first, second, third)] == [True, False, False]
 
 
 def test_a_full_disk_costs_no_ownership(owners: Owners, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +197,7 @@ def test_where_the_file_system_has_no_locks_nothing_is_elsewhere_and_the_log_say
     assert first.is_alone
     assert not first.is_elsewhere("c1")
     first.release(["c1"])
-    assert first.take_back()
+    assert first.take()
     assert [record.getMessage() for record in caplog.records] == [
         f"{owners.directory}/lock: no lock: No locks available; an adapter beside this one serves the events, too"
     ]

@@ -9,6 +9,8 @@ from adapter.daemon.router import Adapter
 from adapter.nri import Context, api
 from adapter.settings import parse
 
+from .link import Link
+
 
 def test_it_depends_on_whether_the_runtime_keeps_late_plugins() -> None:
     for nri, text, seconds in (
@@ -17,7 +19,7 @@ def test_it_depends_on_whether_the_runtime_keeps_late_plugins() -> None:
         ("v0.12.5", "runtime: {reserve: auto}", 0.1),
     ):
         loop = Loop()
-        adapter = Adapter(loop, parse(text, "here")[0], "name", lambda: None)
+        adapter = Adapter(loop, parse(text, "here")[0], [], "name", Link())
         adapter.configure(api.ConfigureRequest(NRI_version=nri), Context("Configure", 2, loop.time, 0))
         loop.close()
         assert adapter.reserve == seconds, (nri, text)
@@ -26,7 +28,8 @@ def test_it_depends_on_whether_the_runtime_keeps_late_plugins() -> None:
 @pytest.mark.parametrize(("now", "lines"), [(1.9, 0), (2.1, 1)])
 def test_an_answer_behind_the_deadline_is_logged(now: float, lines: int, caplog: pytest.LogCaptureFixture) -> None:
     loop = Loop()
-    Adapter(loop, parse("", "here")[0], "name", lambda: None).answered(Context("StartContainer", 2, lambda: now, 0))
+    adapter = Adapter(loop, parse("", "here")[0], [], "name", Link())
+    adapter.answered(Context("StartContainer", 2, lambda: now, 0))
     loop.close()
     text = "StartContainer was answered after its deadline: the runtime may drop the adapter"
     assert caplog.messages == [text] * lines

@@ -10,7 +10,7 @@ import pytest
 
 from adapter.errors import ConfigError
 from adapter.host import state_directory
-from adapter.host.owner import Owner
+from adapter.host.lock import Lock
 from adapter.host.trust import Trust, off, strict
 from adapter.owed.journal import Journal
 
@@ -109,7 +109,7 @@ def test_a_planted_link_makes_an_owner_write_nowhere_and_the_log_says_why(
     name: str, state: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (state / name).symlink_to("../victim")
-    owner = Owner(str(state))
+    owner = Lock(str(state))
     owner.take()
     Journal(owner).read()
     assert (state.parent / "victim").read_text() == "precious"

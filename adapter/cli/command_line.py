@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import io
 import os
 import sys
@@ -14,6 +13,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+from adapter.base import collector
 from adapter.errors import AdapterError, ConfigError, RegistrationError, unknown
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _configuration(options: Options) -> tuple[Settings, list[ConfigError]]:
 
 
 def _run(options: Options, launch: Launch | None) -> int:
-    gc.disable()  # a runtime waits, and there is no garbage yet; the daemon enables it later
+    collector.pause()  # until the adapter has joined
     from adapter import nri  # noqa: PLC0415
     from adapter.daemon import daemon  # noqa: PLC0415
 

@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adapter import __version__, settings
 from adapter.base.loop import Loop, Timer
@@ -22,17 +22,17 @@ from adapter.host.mount_namespace import programs_namespace
 from adapter.monitoring import logs
 from adapter.monitoring.endpoints import Endpoints
 from adapter.monitoring.service import Service
-from adapter.nri import Identity
+from adapter.nri import Identity, api
 from adapter.programs.children import children
 from adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from adapter.legacy.pending_updates import OnUpdated
 
 log = logging.getLogger(__name__)
 
 GRACE = 10.0
 """Seconds that chains under way get at the end."""
-LINGER = 0.1
-"""Seconds for which an adapter that is asked to end still serves: the runtime may have offered an event to a waiting
-adapter, which left it to this one, and passes it to this one only now."""
 FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0
 """Seconds between two attempts to join: each wait is twice the one before."""
 REMINDER = 10.0
@@ -105,16 +105,16 @@ class Daemon:
         self._has_runtime_ended = False
         self._is_told_to_end = False
         self._reread = reread
-        self._runtime_pid = 0
-        self._adapter = Adapter(self._loop, own, who.name, self._joined, lambda: self._runtime_pid)
-        self._adapter.configuration_errors = errors
+        self.runtime_pid = 0
+        """The pid of the runtime, 0 if that is not known."""
+        self._launch = launch
+        self._adapter = Adapter(self._loop, own, errors, who.name, self)
         if launch is not None:
             self._take(launch, own)
 
     def _take(self, launch: guard.Launch, own: Settings) -> None:
         """Lets the daemon join again the runtime that launched it, and end with that runtime."""
         launch.socket = own.socket
-        self._adapter.keep_configuration = launch.keep
         self._loop.watch(launch.pidfd, lambda: self._runtime_ended(launch.pidfd))
         if launch.killed_by:
             self._was_joined = True
@@ -135,9 +135,9 @@ class Daemon:
         else:
             self._join(trunk)
         self._loop.run()
-        self._adapter.release()  # it may have served again since the end began
+        self._adapter.end()  # it may have served again since the end began
         self._endpoints.close()
-        if self._has_runtime_ended and (owed := self._adapter.owed()):
+        if self._has_runtime_ended and (owed := self._adapter.owed):
             log.info("still owed: the deletes of %s", ", ".join(owed))
         return self.exit_code
 
@@ -156,10 +156,8 @@ class Daemon:
     def _join(self, trunk: int) -> None:
         self._enter(State.JOINING)
         self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
-        self._runtime_pid = guard.peer(trunk)
+        self.runtime_pid = guard.peer(trunk)
         self._session = Session(self._loop, trunk, self._adapter, self._who, self._lost)
-        self._adapter.send_updates = self._session.stub.update_containers
-        self._adapter.join_again = self._session.leave
         self._session.stub.register()
 
     def _try_later(self, error: AdapterError | None = None) -> None:
@@ -202,7 +200,9 @@ class Daemon:
         self._service.notify("READY=1")
         self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
 
-    def _joined(self) -> None:
+    # What the adapter calls
+
+    def on_joined(self) -> None:
         """The runtime has synchronized the adapter."""
         if self.state is State.JOINING:
             self._enter(State.JOINED)
@@ -212,6 +212,23 @@ class Daemon:
             self._joins += 1
             self._joined_at = time.time()
             self._loop.call_soon(self._open)
+
+    def join_again(self) -> None:
+        """Gives the connection up; `_lost` makes another."""
+        if self._session is not None:
+            self._session.leave()
+
+    def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:
+        """Asks the runtime for updates of containers."""
+        if self._session is not None:
+            self._session.stub.update_containers(updates, on_reply)
+
+    def keep_configuration(self, text: str, socket: str) -> None:
+        """Keeps the runtime's configuration text for the server that the guard starts after this one."""
+        if self._launch is not None:
+            self._launch.keep(text, socket)
+
+    # The connection
 
     def _lost(self, error: AdapterError | None) -> None:
         """The connection is gone."""
@@ -249,14 +266,13 @@ class Daemon:
         if self.state is not State.ENDING:
             self._finish(0)
 
-    def _finish(self, exit_code: int, linger: float = 0) -> None:
+    def _finish(self, exit_code: int) -> None:
         """Ends the daemon when the chains under way have ended, after GRACE seconds at the latest."""
         self._enter(State.ENDING)
         self.exit_code = exit_code
-        self._adapter.release()
-        now = self._loop.time()
-        self._loop.call_at(now + GRACE, self._out_of_grace)
-        self._loop.call_at(now + linger, self._end_when_idle)
+        self._adapter.end()
+        self._loop.call_at(self._loop.time() + GRACE, self._out_of_grace)
+        self._loop.call_soon(self._end_when_idle)
 
     def _end_when_idle(self) -> None:
         self._adapter.when_idle(self._end_when_sent)
@@ -295,7 +311,7 @@ class Daemon:
             self._loop.stop()
         else:
             self._is_told_to_end = True
-            self._finish(0, LINGER if self.state is State.JOINED else 0)
+            self._finish(0)
             log.info("ending on %s", name)  # and another adapter may serve from now on
 
     def _keep_house(self) -> None:

@@ -25,6 +25,11 @@ class Inventory:
         """The containers that have not stopped."""
         return list(self._containers.values())
 
+    @property
+    def ids(self) -> list[str]:
+        """The ids of both."""
+        return [*self._pods, *self._containers]
+
     def is_news(self, event: str, request: Any) -> bool:
         """Whether an event tells of a pod or container what neither Synchronize nor an earlier event has told."""
         if event == "RunPodSandbox":

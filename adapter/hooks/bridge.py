@@ -29,7 +29,10 @@ log = logging.getLogger(__name__)
 class HookBridge:
     """The hooks of this node."""
 
-    def __init__(self, loop: Loop, settings: HooksSettings, host_root: str = "/") -> None:
+    def __init__(
+        self, loop: Loop, settings: HooksSettings, standby: Standby | None = None, host_root: str = "/"
+    ) -> None:
+        """Takes the loop, what is configured, the programs that wait for an event, and where the node's files are."""
         self._loop = loop
         self._settings = settings
         self._host_root = host_root
@@ -39,8 +42,7 @@ class HookBridge:
         )
         self._reader = HookReader(loop, self._directories)
         self._runner: Runner | None = None
-        self.standby: Standby | None = None
-        """The programs that stand by, None if none is configured to."""
+        self._standby = standby
         self.injected: Counter[str] = Counter()
         """The number of containers that got a hook, by the hook's file."""
 
@@ -107,8 +109,7 @@ class HookBridge:
 
         policy = precreate.PrecreatePolicy(self._settings.fail_create, self._host_root, self._runtime)
         if self._runner is None:
-            self._runner = Runner(self._loop)
-            self._runner.standby = self.standby
+            self._runner = Runner(self._loop, self._standby)
         edits = precreate.Edits(self._runner, hooks, request, response, policy)
         edits.go()
         edits.answer_by(due)

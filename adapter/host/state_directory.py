@@ -69,6 +69,11 @@ def open_directory(directory: str, trust: Trust = strict) -> Iterator[int]:
         os.close(fd)
 
 
+def short_path(fd: int, name: str = "") -> str:
+    """Returns a short path of an open directory, or of a file in it: the path of a socket has 107 bytes at most."""
+    return f"/proc/self/fd/{fd}/{name}"
+
+
 def _make(directory: str, trust: Trust, mode: int) -> None:
     """Makes a directory if it is missing, and checks it; those above it first. Raises OSError, ConfigError."""
     if not os.path.lexists(directory):

@@ -15,7 +15,9 @@ from adapter.proto import nri_pb2 as api
 
 log = logging.getLogger(__name__)
 
-Send = Callable[[list[api.ContainerUpdate], Callable[[list[api.ContainerUpdate], CallError | None], None]], None]
+OnUpdated = Callable[[list[api.ContainerUpdate], CallError | None], None]
+"""Gets the updates that failed, and the error if the call itself failed."""
+Send = Callable[[list[api.ContainerUpdate], OnUpdated], None]
 """Sends updates, and calls back with those that failed, and the error if the call itself failed."""
 
 

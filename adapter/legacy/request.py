@@ -49,6 +49,11 @@ class Target:
         target._labels, target._pod = labels, None
         return target
 
+    @classmethod
+    def unknown(cls, id_: str) -> Target:
+        """Returns the target of an id of which nothing is known."""
+        return cls(id_, "", 0, api.Container(), api.PodSandbox())
+
     @property
     def is_sandbox(self) -> bool:
         """Whether the target is a pod."""

@@ -15,6 +15,8 @@ CREATE, UPDATE, DELETE = "create", "update", "delete"
 ORIGINAL = frozenset(("RunPodSandbox", "StartContainer", "StopContainer", "StopPodSandbox"))
 """The events of the original client. Requests of other events have more keys."""
 
+REMOVALS = frozenset(("RemoveContainer", "RemovePodSandbox"))
+
 STATES: Mapping[str, str] = MappingProxyType(
     {
         "RunPodSandbox": CREATE,
@@ -41,9 +43,9 @@ _CONTAINER_CREATES = frozenset(event for event, state in STATES.items() if state
 class Subscriptions:
     """The events of each plugin: its configured list, or the original client's events."""
 
-    def __init__(self, plugins: Mapping[str, PluginSettings]) -> None:
+    def __init__(self, plugins: Mapping[str, PluginSettings], *, end_is_told: bool = True) -> None:
         self._events = {type_: plugin.events for type_, plugin in plugins.items() if plugin.events is not None}
-        self.end_is_told = True
+        self.end_is_told = end_is_told
         """Whether the runtime tells the end of what it creates; else no delete would ever be due."""
 
     def has_list(self, type_: str) -> bool:

@@ -37,7 +37,7 @@ class StatusSocket:
         with state_directory.open_directory(directory, trust) as fd:
             for path in _sockets(fd):
                 remove_dead_socket(path)
-            made = listening_socket(socket.AF_UNIX, f"{_short(fd)}/{name}")
+            made = listening_socket(socket.AF_UNIX, state_directory.short_path(fd, name))
         self._status = os.lstat(self._path)
         self._listener = Listener(loop, made, self._on_connection)
 
@@ -120,11 +120,10 @@ def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:
                         yield {"faults": [f"{place}: the adapter does not answer: {error}"]}
 
 
-def _short(fd: int) -> str:
-    """Returns a short path of a directory, because the path of a socket has at most 107 bytes."""
-    return f"/proc/self/fd/{fd}"
-
-
 def _sockets(fd: int) -> list[str]:
     """Returns the paths of the sockets in a state directory. Raises OSError."""
-    return [f"{_short(fd)}/{name}" for name in sorted(os.listdir(_short(fd))) if name.startswith(PREFIX)]
+    return [
+        state_directory.short_path(fd, name)
+        for name in sorted(os.listdir(state_directory.short_path(fd)))
+        if name.startswith(PREFIX)
+    ]

@@ -5,30 +5,27 @@ There may be thousands, so they are counted in slices, between which events are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 
 from adapter.base.loop import Loop
 from adapter.legacy.config import Config
+from adapter.legacy.jobs import Jobs
 from adapter.legacy.request import Target
-from adapter.legacy.subscriptions import Subscriptions
 from adapter.owed.ledger import Ledger
 
 SLICE = 100
 """Pods and containers of one turn of the loop, which take a few milliseconds."""
 
 
-class Uncounted:
+class FirstStart:
     """The pods and containers that do not count as created yet: it is not their turn, or no plugins are known."""
 
-    def __init__(
-        self, loop: Loop, ledger: Ledger, subscriptions: Subscriptions, look: Callable[[], Config | None]
-    ) -> None:
-        """Takes the ledger that counts, and what returns conf.json; None as long as the plugins are not known."""
+    def __init__(self, loop: Loop, ledger: Ledger, jobs: Jobs) -> None:
+        """Takes the loop, the ledger that counts, and what knows the plugins."""
         self._loop = loop
         self._ledger = ledger
-        self._subscriptions = subscriptions
-        self._look = look
+        self._jobs = jobs
         self._targets: dict[str, Target] = {}
         self._goes_on = False
 
@@ -43,7 +40,7 @@ class Uncounted:
 
     def count(self, ids: Iterable[str]) -> None:
         """Counts these ids at once, as far as they are uncounted; the others follow."""
-        config = self._look() if self._targets else None
+        config = self._jobs.config() if self._targets else None
         if config is None:
             return  # the plugins are not known; the next event looks again
         for target in [self._targets.pop(id_) for id_ in tuple(ids) if id_ in self._targets]:
@@ -65,5 +62,5 @@ class Uncounted:
             target.let_go_of_messages()
             self._ledger.remember(target)
         for entry in config.entries:
-            if self._subscriptions.owes_delete(entry, is_sandbox=target.is_sandbox):
+            if self._jobs.plans.subscriptions.owes_delete(entry, is_sandbox=target.is_sandbox):
                 self._ledger.add(target, entry)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from adapter.errors import ConfigError, reason_of
-from adapter.host.owner import FORGOTTEN, Owner
+from adapter.host.lock import FORGOTTEN, Lock
 from adapter.host.state_directory import identity
 from adapter.legacy.config import Entry
 from adapter.legacy.request import Target
@@ -34,10 +34,10 @@ class Journal:
     A file that cannot be opened is tried again, and an incomplete file is written anew, as soon as possible.
     """
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, lock: Lock) -> None:
         """Takes the lock of the state directory. Opens nothing yet."""
-        self._path = os.path.join(owner.directory, "journal")
-        self._owner = owner
+        self._path = os.path.join(lock.directory, "journal")
+        self._lock = lock
         self._boot = ""
         self._fd = -1
         self._identity = 0, 0
@@ -77,7 +77,7 @@ class Journal:
 
     def _first(self) -> list[Change]:
         self._lacks_something = True
-        if not self._owner.has_directory:
+        if not self._lock.has_directory:
             return []
         try:
             self._open()
@@ -93,7 +93,7 @@ class Journal:
     def _open(self) -> None:
         with open(BOOT_ID, encoding="ascii") as file:
             self._boot = file.read().strip()
-        fd, which = self._owner.open("journal", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        fd, which = self._lock.open("journal", os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             with open(fd, "rb", closefd=False) as file:
                 header = file.readline()
@@ -146,7 +146,7 @@ class Journal:
             self._append(Delete(id_, entry.key), records.deleted(id_, entry.key))
 
     def _append(self, change: Change, line: bytes) -> None:
-        begins_anew = self._is_torn or not (self._owner.is_held and self._owner.is_alone)
+        begins_anew = self._is_torn or not (self._lock.is_held and self._lock.is_alone)
         text = b"\n" * begins_anew + line  # what the other process has written may be torn
         try:
             written = os.write(self._fd, text)
@@ -166,7 +166,7 @@ class Journal:
     @property
     def is_to_be_written(self) -> bool:
         """Whether the owner must write the file anew: it is incomplete, gone, or mostly about ended lives."""
-        if not self._owner.is_held:
+        if not self._lock.is_held:
             return False
         if not self._lacks_something and not self._is_there():
             self._complain(FileNotFoundError(errno.ENOENT, "was removed or cut off"))
@@ -179,14 +179,19 @@ class Journal:
         except OSError:
             return False
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether no earlier owner adds to the file any more."""
+        return self._lock.is_alone
+
     def write(self, creates: Iterable[Create]) -> None:
-        """Writes the file anew with nothing but these creates, unless an earlier owner may still add to it."""
-        if self._fd < 0 or not self._is_read or not self._owner.is_held or not self._owner.is_alone:
+        """Writes the file anew with nothing but these creates, read when the file was already `is_ours`."""
+        if self._fd < 0 or not self._is_read or not self._lock.is_held:
             return
         new = f"{self._path}.new"
         fd = -1
         try:
-            fd, which = self._owner.open("journal.new", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            fd, which = self._lock.open("journal.new", os.O_RDWR | os.O_CREAT | os.O_APPEND)
             os.ftruncate(fd, 0)
             held = self._fill(fd, creates)
             os.rename(new, self._path)

@@ -54,8 +54,10 @@ class Ledger:
     def mend(self) -> None:
         """Opens the journal if it is not open; writes it anew if it is incomplete or mostly about ended lives."""
         if self._journal is not None and self._journal.is_to_be_written:
+            is_ours = self._journal.is_ours  # before the reading: earlier owners may write until they are done
             self.read_again()
-            self._journal.write(self._creates())
+            if is_ours:
+                self._journal.write(self._creates())
 
     def _owe(self, id_: str, entry: Entry) -> bool:
         """Notes that a plugin is owed a delete; returns whether that is news."""

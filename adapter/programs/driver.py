@@ -72,18 +72,18 @@ class Driver(ABC, Generic[S]):
         """Whether the program, which still runs, has printed a result that counts."""
         return False
 
-    def _is_fed(self, step: S) -> None:
-        """Called before the program gets its request."""
+    def _before_feed(self, step: S) -> None:
+        """A program has been started, and is about to get its request."""
 
-    def _is_not_started(self, step: S) -> bool:
-        """Called when the program could not be spawned; returns whether the log says so."""
+    def _on_not_started(self, step: S) -> bool:
+        """A program could not be started; returns whether the log says so."""
         return True
 
-    def _is_done(self, step: S) -> None:
-        """Called when the program has exited, or is not waited for any longer."""
+    def _on_done(self, step: S) -> None:
+        """A program has exited, or is not waited for any longer."""
 
-    def _is_left(self, process: Process) -> None:
-        """Called when a program without a result is not waited for any longer."""
+    def _on_left(self, process: Process) -> None:
+        """A program without a result is not waited for any longer."""
 
     def _lateness_before(self) -> str:
         """Returns why the job has not started."""
@@ -130,7 +130,7 @@ class Driver(ABC, Generic[S]):
         else:
             return self._job.started()
         try:
-            is_told = self._is_not_started(step)
+            is_told = self._on_not_started(step)
         except Exception:  # likewise
             log.exception("a bug: %s: %s was not started", self, step.name)
             is_told = True
@@ -143,7 +143,7 @@ class Driver(ABC, Generic[S]):
         assert self._step is not None  # noqa: S101
         try:
             request = self._request(self._step)
-            self._is_fed(self._step)
+            self._before_feed(self._step)
         except Exception:  # the program has been spawned: its exit must be watched all the same
             log.exception("a bug: there is no request for %s", self._step.name)
             request = b""
@@ -182,7 +182,7 @@ class Driver(ABC, Generic[S]):
         process = self._release()
         if process is not None and self._step is not None:
             self._runner.note(process, Outcome.LATE)
-            self._is_left(process)
+            self._on_left(process)
             self._runner.leave(process, kill=self._step.policy.kill)
 
     def _let_work(self) -> None:
@@ -264,7 +264,7 @@ class Driver(ABC, Generic[S]):
         self._cancel_limit()
         if process is not None and self._step is not None:
             try:
-                self._is_done(self._step)
+                self._on_done(self._step)
             except Exception:  # likewise
                 log.exception("a bug: %s: %s is done", self, self._step.name)
         return process

@@ -61,13 +61,12 @@ class Account:
 class Runner:
     """Spawns programs on a loop."""
 
-    def __init__(self, loop: Loop) -> None:
-        """Takes the loop that watches the processes."""
+    def __init__(self, loop: Loop, standby: Standby | None = None) -> None:
+        """Takes the loop that watches the processes, and the programs that wait for an event, if some do."""
         self.loop = loop
         self.accounts: defaultdict[str, Account] = defaultdict(Account)
         """What has happened so far, by program."""
-        self.standby: Standby | None = None
-        """The programs that wait for an event, if some are configured to."""
+        self._standby = standby
         self._abandoned: set[Process] = set()
         """The processes that nobody waits for."""
         self._left: defaultdict[str, list[Process]] = defaultdict(list)
@@ -92,7 +91,7 @@ class Runner:
         def log_stderr(line: str) -> None:  # marked, for it may imitate the lines of the adapter
             log.info("%s: stderr: %s", name, line, extra={"fields": {"plugin": name, "stream": "stderr"}})
 
-        process = self.standby.take(program, exited, log_stderr) if self.standby is not None else None
+        process = self._standby.take(program, exited, log_stderr) if self._standby is not None else None
         if process is None:
             process = Process(self.loop, program, exited, log_stderr)
         self.accounts[name].runs += 1

@@ -76,19 +76,42 @@ def test_at_sigterm_the_second_serves_but_for_the_chains_under_way(node: Node) -
     assert node.runs("slow") == [("create", "c2"), *life("c1")]
 
 
-def test_at_sigterm_the_first_still_serves_the_event_that_the_second_has_passed_on_to_it(node: Node) -> None:
-    first, second = node.launch(patch="daemon.LINGER = 3600"), node.launch()
-    second.serves(start("c1"))
-    terminate(first)
-    first.serves(start("c1"))
-    second.serves(stop("c1"))
+def test_the_newest_serves_from_its_first_event_on_and_the_other_when_it_has_ended(node: Node) -> None:
+    first, second = node.launch(), node.launch()
+    both((first, second), start("c1"))
+    first.logged("a newer adapter asks to serve the events")
+    both((first, second), start("c2"))
+    terminate(second)
+    assert second.ended() == 0
+    first.serves(stop("c1"), stop("c2"))
+    assert node.runs() == [(what, id_) for what in ("create", "delete") for id_ in ("c1", "c2")]
+
+
+def test_a_runtime_that_sends_events_to_the_newest_alone_loses_none(node: Node) -> None:
+    """NRI's pull request 281. The first event of the newest is adjusted, too: its answer waits for the lock."""
+    node.plugin("good", node.record("good", ADJUSTS))
+    settings = {"plugins": {"good": {"events": ["CreateContainer", "StopContainer"]}}}
+    first, second = node.launch(settings), node.launch(settings)
+    assert second.created(create("c1")).env
+    second.kill()
+    first.serves(stop("c1"))
     assert node.runs() == life("c1")
 
 
-def test_what_stopped_while_nobody_served_gets_its_delete_when_the_second_takes_over(node: Node) -> None:
-    at_once = "from adapter.daemon import bridge; bridge.SECOND_LOOK = 0.0"
-    first, second = node.launch(), node.launch(patch=at_once, log={"level": "debug"})
+def test_an_event_that_was_left_to_an_adapter_that_is_killed_before_it_runs_without_another_event(node: Node) -> None:
+    first, second = node.launch(), node.launch()
     both((first, second), start("c1"))
+    first.serves(start("c2"))
+    second.kill()
+    first.logged("the adapter before has ended without StartContainer c2: its plugins run now")
+    first.serves(stop("c2"))
+    assert node.runs() == [("create", "c1"), *life("c2")]
+
+
+def test_what_stopped_while_nobody_served_gets_its_delete_when_the_second_takes_over(node: Node) -> None:
+    at_once = "from adapter.owed import deletes; deletes.SECOND_LOOK = 0.0"
+    first, second = node.launch(), node.launch(patch=at_once, log={"level": "debug"})
+    first.serves(start("c1"))
     for pid in (first.guard, first.server):  # it has the lock, and serves nothing
         os.kill(pid, signal.SIGSTOP)
     second.serves(stop("c1"))

@@ -64,12 +64,12 @@ def test_a_state_directory_that_is_removed_is_made_anew_and_no_second_adapter_se
     for daemon in (first, second):
         daemon.serves(start("c1"))
     shutil.rmtree(node.path / "state")
-    for daemon in (second, first, second):
+    for daemon in (first, second):
         daemon.serves(start("c2"))
     third = node.launch()
     third.logged("this one waits")
-    first.kill()
-    for daemon in (third, second):
+    second.kill()
+    for daemon in (third, first):
         daemon.serves(stop("c1"), stop("c2"))
     assert node.runs() == [("create", "c1"), ("create", "c2"), ("delete", "c1"), ("delete", "c2")]
 

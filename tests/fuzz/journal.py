@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from adapter.base import gojson
-from adapter.host.owner import Owner
+from adapter.host.lock import Lock
 from adapter.legacy import request
 from adapter.legacy.config import Entry
 from adapter.legacy.request import Target as Known
@@ -67,10 +67,10 @@ HEADER = records.header(BOOT)
 
 
 @cache
-def place() -> tuple[Owner, object]:
+def place() -> tuple[Lock, object]:
     """The owner of a directory that lasts as long as this process: it is removed with its last reference."""
     directory = tempfile.TemporaryDirectory(prefix="fuzz-journal-")
-    owner = Owner(directory.name)
+    owner = Lock(directory.name)
     assert owner.take()
     Path(directory.name, "boot").write_text(BOOT)
     journal.BOOT_ID = f"{directory.name}/boot"

@@ -24,10 +24,11 @@ from unittest.mock import patch
 from google.protobuf.message import DecodeError, Message
 
 from adapter import settings
-from adapter.daemon import router as plugin
+from adapter.base import collector
 from adapter.daemon.router import Adapter
 from adapter.errors import AdapterError
 from adapter.host.trust import off
+from adapter.legacy.pending_updates import OnUpdated
 from adapter.monitoring.log_lines import JsonFormatter, TextFormatter
 from adapter.nri import api
 from adapter.nri.events import CALLS
@@ -234,15 +235,30 @@ class Node:
         for name in ("lock", "journal"):
             (folder / "state" / name).unlink(missing_ok=True)
         loop: Any = self.loop
-        self.adapter = Fuzzed(loop, own, "sample", lambda: None)
+        self.adapter = Fuzzed(loop, own, [], "sample", self)
         self.join()
 
     def join(self) -> None:
         self.due: dict[int, str] = {}  # the calls of the connection, by stream
         self._answered = 0
         self.runtime = Runtime(self.adapter, clock=self.loop.time)
-        self.adapter.send_updates = self.runtime.stub.update_containers
         self.runtime.stub.register()
+
+    # What the adapter asks of its process
+
+    runtime_pid = 0
+
+    def on_joined(self) -> None:
+        pass
+
+    def join_again(self) -> None:
+        pass
+
+    def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:
+        self.runtime.stub.update_containers(updates, on_reply)
+
+    def keep_configuration(self, text: str, socket: str) -> None:
+        pass
 
     def play(self, call: Call) -> None:
         if call.name == REJOIN:
@@ -292,7 +308,7 @@ def node(script: bytes, level: int) -> Iterator[Node]:
     log = logging.getLogger("adapter")
     with ExitStack() as stack:
         stack.callback(made.close)
-        stack.enter_context(patch.object(plugin, "gc", SimpleNamespace(**dict.fromkeys(GC, lambda *_: None))))
+        stack.enter_context(patch.object(collector, "gc", SimpleNamespace(**dict.fromkeys(GC, lambda *_: None))))
         stack.enter_context(
             patch("adapter.programs.runner.Process", lambda _, program, on_end, __: Program(made, program.name, on_end))
         )

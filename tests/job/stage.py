@@ -23,8 +23,8 @@ class Stage:
         self.folder = programs.folder
         self.programs = programs
         self.wanted: list[tuple[Program | ProgramError, int]] = []
-        self.runner = Runner(loop)
-        self.standby = self.runner.standby = Standby(loop, 300, lambda: self.wanted)
+        self.standby = Standby(loop, 300, lambda: self.wanted)
+        self.runner = Runner(loop, self.standby)
         self.ended: list[Process] = []
         self.fifos: list[Fifo] = []
 

@@ -18,11 +18,12 @@ import pytest
 
 from adapter.base.loop import Timer
 from adapter.daemon.bridge import Bridge
-from adapter.daemon.plugin_job import PluginJob, PluginStep
-from adapter.daemon.queue import Queue
 from adapter.errors import ConfigError, PluginError
-from adapter.host.owner import Owner
+from adapter.host.lock import Lock
 from adapter.legacy.config import Config, Entry
+from adapter.legacy.job import PluginJob
+from adapter.legacy.plan import PluginStep
+from adapter.legacy.queue import Queue
 from adapter.nri import Context, Deferred, api
 from adapter.programs import process
 from adapter.settings import LegacySettings, PluginSettings
@@ -229,16 +230,15 @@ class WatchedQueue(Queue):
 
     @property
     def jobs(self) -> list[PluginJob]:
-        return [job for id_ in sorted(self.ids()) for job in self.of(id_)]
+        return [job for id_ in sorted(self.ids()) for job in self.of(id_) if isinstance(job, PluginJob)]
 
 
 class WatchedJob(PluginJob):
     """A job whose starts of programs a history knows."""
 
-    def __init__(self, history: History, *arguments: Any, is_awaited: bool = True) -> None:
+    def __init__(self, history: History, *arguments: Any, **options: Any) -> None:
         self._history = history
-        self.is_awaited = is_awaited
-        super().__init__(*arguments, is_awaited=is_awaited)
+        super().__init__(*arguments, **options)
 
     def _spawn(self, step: PluginStep, on_exit: Callable[[process.Process], None]) -> process.Process:
         assert self._history.starting is None, "two jobs start a program at once"
@@ -270,17 +270,17 @@ class History:
         """The job that starts a program."""
         self.bridge = self.begin(self.clock)
         self._running: set[str] = set()
-        monkeypatch.setattr("adapter.daemon.bridge.PluginJob", partial(WatchedJob, self))
+        monkeypatch.setattr("adapter.legacy.jobs.PluginJob", partial(WatchedJob, self))
         monkeypatch.setattr("adapter.programs.runner.Process", self._spawn)
         monkeypatch.setattr("adapter.programs.driver.log.exception", _bug)
         monkeypatch.setattr("adapter.programs.find.find", self._find)
 
-    def begin(self, clock: Any, owner: Owner | None = None) -> Bridge:
+    def begin(self, clock: Any, lock: Lock | None = None) -> Bridge:
         """Returns the bridge of a new adapter."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("adapter.daemon.bridge.ConfigFile", lambda *_, **__: self.conf)
-            patch.setattr("adapter.daemon.bridge.Queue", partial(WatchedQueue, self))
-            bridge = Bridge(clock, self.settings, owner=owner)
+            patch.setattr("adapter.legacy.jobs.ConfigFile", lambda *_, **__: self.conf)
+            patch.setattr("adapter.owed.deletes.Queue", partial(WatchedQueue, self))
+            bridge = Bridge(clock, self.settings, lock=lock)
         self.queues[bridge] = self._queue
         return bridge
 

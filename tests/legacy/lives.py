@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 
 from adapter.base.loop import Timer
 from adapter.daemon.bridge import Bridge
-from adapter.daemon.plugin_job import PluginJob
-from adapter.host.owner import Owner
+from adapter.host.lock import Lock
+from adapter.legacy.job import PluginJob
 from adapter.nri import api
 
 from .histories import CONTAINERS, CREATED, PODS, RUNNING, Clock, History, Program, Try
@@ -25,6 +26,7 @@ class Life:
     def __init__(self, clock: Clock, owner: Held) -> None:
         self.clock, self.owner = clock, owner
         self.is_dead = False
+        self._watched: dict[int, Callable[[], object]] = {}
         self.bridge: Bridge
 
     def time(self) -> float:
@@ -35,6 +37,21 @@ class Life:
 
     def call_soon(self, callback: Callable[[], object]) -> Timer:
         return self.call_at(0, callback)
+
+    def watch(self, fd: int, callback: Callable[[], object]) -> None:
+        self._watched[fd] = callback
+
+    def unwatch(self, fd: int) -> None:
+        self._watched.pop(fd, None)
+
+    def become_ready(self, fd: int) -> None:
+        """Lets what watches a descriptor look at it."""
+        if fd in self._watched and not self.is_dead:
+            self.call_soon(partial(self._look, fd))
+
+    def _look(self, fd: int) -> None:
+        if fd in self._watched:
+            self._watched[fd]()
 
     def end(self) -> None:
         """Closes what the end of a process closes."""
@@ -58,7 +75,7 @@ class Lives(History):
         self._life_of: dict[Program, Life] = {}
         super().__init__(seed, monkeypatch)
 
-    def begin(self, clock: Any, owner: Owner | None = None) -> Bridge:
+    def begin(self, clock: Any, lock: Lock | None = None) -> Bridge:
         life = Life(clock, Held(str(self.directory)))
         self.lives.append(life)
         life.bridge = super().begin(life, life.owner)
@@ -103,7 +120,9 @@ class Lives(History):
 
     def take_over(self) -> None:
         assert self.lives[-1].owner.take()
-        self.bridge.take_over(*self.listed())
+        pods, containers = self.listed()
+        self.bridge.take_over([*(pod.id for pod in pods), *(container.id for container in containers)])
+        self.bridge.synchronize(pods, containers)
 
     def kill(self) -> None:
         """The adapter is killed; another is started, perhaps when events have been missed."""
@@ -151,7 +170,7 @@ class Lives(History):
         self.bridge.release()
         self.bridge.runtime_is_gone()
         self.clock.advance(self.dice.choice((0.0, 1.0, 3.0, 40.0)))
-        assert owner.take_back()
+        assert owner.take()
         self.bridge.synchronize(*self.listed())
 
     def listed(self) -> tuple[list[api.PodSandbox], list[api.Container]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from adapter.host.owner import Owner
+from adapter.host.lock import Lock
 from adapter.host.state_directory import Identity
 from adapter.owed.journal import Journal
 from adapter.owed.ledger import Ledger
 
 
-class Held(Owner):
+class Held(Lock):
     """A lock whose process can die."""
 
     lock = -1

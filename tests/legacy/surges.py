@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 
 from adapter.daemon.daemon import GRACE
+from adapter.daemon.lease import Lease
 from adapter.daemon.router import Adapter
 from adapter.errors import ConfigError
 from adapter.nri import Context, Deferred, api
 from adapter.settings import HooksSettings, Settings
 
+from ..link import Link
 from .histories import CONTAINERS, PODS, Try
 from .lives import Life, Lives
 
@@ -50,10 +52,63 @@ class PodProcesses:
 class Whole(Adapter):
     """An adapter with the lock and the bridge of a life."""
 
+    def __init__(self, node: Surges, life: Life) -> None:
+        own = Settings(hooks=HooksSettings(enabled=False))
+        super().__init__(life, own, [], "adapter", Link())  # type: ignore[arg-type]
+        self.node, self.life = node, life
+
+    def _begin(self) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("adapter.daemon.serving.Lock", lambda *_: self.life.owner)
+            patch.setattr("adapter.daemon.serving.Bridge", lambda *_: self.life.bridge)
+            patch.setattr("adapter.daemon.serving.Lease", partial(PlayedLease, self.node))
+            super()._begin()
+
+
+class Connection:
+    """One end of a connection with the owner of the lock."""
+
     def __init__(self, life: Life) -> None:
-        super().__init__(life, Settings(hooks=HooksSettings(enabled=False)), "adapter", lambda: None)  # type: ignore[arg-type]
-        self._owner = life.owner
-        self.legacy = life.bridge
+        self.life = life
+
+    def fileno(self) -> int:
+        return id(self)
+
+    def close(self) -> None:
+        pass
+
+
+class Asked(Connection):
+    """The end of the owner."""
+
+    def __init__(self, life: Life, other: Connection) -> None:
+        super().__init__(life)
+        self.other = other
+
+    def close(self) -> None:
+        self.other.life.become_ready(self.other.fileno())
+
+
+class PlayedLease(Lease):
+    """A lease without sockets: adapters that ask call the owner."""
+
+    def __init__(self, node: Surges, loop: Any, *arguments: Any) -> None:
+        super().__init__(loop, *arguments)
+        self.node, self.life = node, loop
+
+    def play_asked(self, asker: Any) -> None:
+        self._asked(asker)
+
+    def _listen(self) -> None:
+        self.node.leases.append(self)
+
+    def _connect(self) -> Any:
+        for lease in reversed(self.node.leases):
+            if lease.is_held and not lease.life.is_dead:
+                mine = Connection(self.life)
+                self.life.call_soon(partial(lease.play_asked, Asked(lease.life, mine)))
+                return mine
+        return None
 
 
 class Peer:
@@ -61,7 +116,7 @@ class Peer:
 
     def __init__(self, node: Surges, life: Life) -> None:
         self.life = life
-        self.adapter = Whole(life)
+        self.adapter = Whole(node, life)
         runtime = api.ConfigureRequest(runtime_name="containerd", runtime_version="1.7.35")
         self.adapter.configure(runtime, Context("Configure", 2.0, life.time, life.time()))
         self.is_ending = self.is_apart = False
@@ -76,6 +131,10 @@ class Surges(Lives):
     def __init__(self, seed: int, monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
         self.peers: list[Peer] = []
         self.watchers: list[PodProcesses] = []
+        self.joined: list[Peer] = []
+        """The adapters in the order in which they have joined."""
+        self.leases: list[PlayedLease] = []
+        """The leases that have been taken."""
         self.pids: dict[str, int] = {}
         """The processes of the pods that live."""
         self.silent: set[str] = set()
@@ -89,15 +148,22 @@ class Surges(Lives):
         self._last_sent = ""
         self._last_pid = 1
         self._cut: list[Any] = []
-        monkeypatch.setattr("adapter.daemon.bridge.PodProcesses", partial(PodProcesses, self))
-        monkeypatch.setattr("adapter.daemon.router.gc.freeze", lambda: None)
+        monkeypatch.setattr("adapter.owed.deletes.PodProcesses", partial(PodProcesses, self))
+        monkeypatch.setattr("adapter.base.collector.gc.freeze", lambda: None)
         monkeypatch.setattr("adapter.host.cgroup.start_time", lambda pid: pid if pid in self.pids.values() else 0)
         super().__init__(seed, monkeypatch, directory)
+        self._is_reversed = self.dice.random() < 0.5
+        """Whether the runtime asks the newest adapter first."""
+        self._is_shadowed = self.dice.random() < 0.3
+        """Whether it asks the newest one alone, as with NRI's pull request 281."""
         self.peers.append(Peer(self, self.lives[-1]))
 
     @property
     def connected(self) -> list[Peer]:
-        return [peer for peer in self.peers if not (peer.life.is_dead or peer.is_apart)]
+        """The adapters that the runtime knows, in the order in which it asks them."""
+        known = [peer for peer in self.peers if not (peer.life.is_dead or peer.is_apart)]
+        known.sort(key=self.joined.index, reverse=self._is_reversed)
+        return known
 
     @property
     def staying(self) -> list[Peer]:
@@ -126,6 +192,7 @@ class Surges(Lives):
 
     def join(self, peer: Peer) -> None:
         peer.is_apart = False
+        self.joined = [other for other in self.joined if other is not peer] + [peer]
         pods, containers = self.listed()
         context = Context("Synchronize", 2.0, self.clock.time, self.clock.now)
         peer.adapter.synchronize(api.SynchronizeRequest(pods=pods, containers=containers), context)
@@ -147,7 +214,7 @@ class Surges(Lives):
             return
         peer = self.staying[0]
         peer.is_ending = True
-        peer.adapter.release()
+        peer.adapter.end()
         self.clock.call_at(self.clock.now + GRACE, lambda: self.die(peer))
         peer.adapter.when_idle(lambda: self._die_soon(peer))
 
@@ -261,7 +328,10 @@ class Surges(Lives):
         if request.pod.id in self.pids and context.method == "RunPodSandbox":
             request.pod.pid = self.pids[request.pod.id]
         answer: Deferred[Any] = Deferred()
-        self._deliver(request, context, self.connected, answer)
+        peers = self.connected
+        if self._is_shadowed and peers:
+            peers = [max(peers, key=self.joined.index)]
+        self._deliver(request, context, peers, answer)
         return answer
 
     def _deliver(self, request: Any, context: Context, peers: list[Peer], whole: Deferred[Any]) -> None:

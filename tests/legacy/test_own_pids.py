@@ -10,6 +10,7 @@ import pytest
 
 from adapter.host import cgroup
 from adapter.nri import api
+from adapter.nri.runtimes import Runtime
 
 from .node import Node, a_container, a_pod
 
@@ -92,7 +93,7 @@ def test_the_runtimes_pid_at_a_delete_replaces_the_one_that_was_found(
 def rejoin(node: Node, pod: int) -> None:
     """Runs the creates of a pod and a container, and then a restart of containerd."""
     node.plugins(a="answer")
-    node.bridge.runtime_is("containerd", "1.7.35")
+    node.bridge.runtime_is(Runtime("containerd", "1.7.35"))
     node.bridge.synchronize([], [])
     node.wait(node.create_pod(pid=pod))
     node.bridge.runtime_is_gone()

@@ -8,16 +8,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from adapter.daemon.bridge import SECOND_LOOK
-from adapter.daemon.handover import GLANCE
 from adapter.daemon.router import Adapter
-from adapter.host.owner import Owner
+from adapter.host.lock import Lock
 from adapter.nri import Context, api
+from adapter.nri.runtimes import Runtime
+from adapter.owed.deletes import SECOND_LOOK
+from adapter.owed.handover import GLANCE
 from adapter.owed.ledger import Ledger
 from adapter.owed.retries import FIRST_RETRY
 from adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
 
-from ..processes import SteppedLoop
+from ..link import Link
+from ..processes import SteppedLoop, open_descriptors
 from .node import Answer, Node, a_container, a_pod
 
 RUNNING, CREATED, STOPPED = api.CONTAINER_RUNNING, api.CONTAINER_CREATED, api.CONTAINER_STOPPED
@@ -27,7 +29,7 @@ RUNNING, CREATED, STOPPED = api.CONTAINER_RUNNING, api.CONTAINER_CREATED, api.CO
 def joined(node: Node) -> Iterator[Node]:
     """A node that has run the creates of a pod and two containers, and has lost its runtime."""
     node.plugins(a="answer")
-    node.bridge.runtime_is("containerd", "1.7.35")
+    node.bridge.runtime_is(Runtime("containerd", "1.7.35"))
     node.bridge.synchronize([], [])
     node.wait(node.create_pod(), node.create("c1"), node.create("c2"))
     node.bridge.runtime_is_gone()
@@ -137,7 +139,7 @@ def test_a_pod_that_containerd_will_not_stop_any_more_gets_its_delete_when_its_p
 def test_a_pod_that_containerd_has_stopped_meanwhile_gets_its_delete_at_once(node: Node) -> None:
     """It is still listed, without its pid; the pid of its create is that of no process any more."""
     node.plugins(a="answer")
-    node.bridge.runtime_is("containerd", "1.7.35")
+    node.bridge.runtime_is(Runtime("containerd", "1.7.35"))
     node.bridge.synchronize([], [])
     ended = os.posix_spawn("/bin/true", ["true"], {})
     os.waitpid(ended, 0)
@@ -152,7 +154,7 @@ def test_the_pid_of_a_pod_that_has_ended_is_not_taken_for_it_when_it_is_used_aga
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.plugins(a="answer")
-    node.bridge.runtime_is("containerd", "1.7.35")
+    node.bridge.runtime_is(Runtime("containerd", "1.7.35"))
     node.bridge.synchronize([], [])
     node.wait(node.create_pod(pid=os.getpid()))
     node.bridge.synchronize([living_pod()], [])
@@ -160,11 +162,8 @@ def test_the_pid_of_a_pod_that_has_ended_is_not_taken_for_it_when_it_is_used_aga
     node.bridge.synchronize([a_pod(pid=0)], [])
     node.idle()
     assert node.runs == ["a create pod"], "the watch of its process goes on"
-    node.bridge._pods.forget("pod")
-    node.bridge.synchronize([a_pod(pid=0)], [])
-    node.loop.until(lambda: node.runs == ["a create pod", "a delete pod"], "the pod's delete")
+    node.wait(node.delete_pod())
     assert "pid" not in node.requests("a")[-1], "it is another process"
-    node.idle()
 
 
 def test_a_pod_whose_process_has_ended_gets_its_delete_though_its_containers_run(joined: Node) -> None:
@@ -181,37 +180,37 @@ def test_a_pod_whose_process_has_ended_gets_its_delete_though_its_containers_run
 
 
 @pytest.fixture
-def owners(node: Node) -> Iterator[tuple[Owner, Owner]]:
+def owners(node: Node) -> Iterator[tuple[Lock, Lock]]:
     """Two locks of one state directory."""
     directory = str(node.folder / "shared")
-    pair = Owner(directory), Owner(directory)
+    pair = Lock(directory), Lock(directory)
     yield pair
     for owner in pair:
         os.close(owner._fd)
 
 
 def test_an_adapter_that_waits_and_loses_its_runtime_keeps_the_lock_that_it_takes_later(
-    node: Node, owners: tuple[Owner, Owner]
+    node: Node, owners: tuple[Lock, Lock]
 ) -> None:
     """At its loss the owner before had chains under way: it is not this one that is about to leave."""
     node.plugins(a="answer")
     before, mine = owners
     assert before.take()
     before.release(["c1"])
-    assert before.take_back()
+    assert before.take()
     bridge = node.build(mine)
     assert not mine.take()
     bridge.release()
     before.leave("c1")
     before.release(())
     assert mine.take()
-    bridge.take_over([], [])
+    node.take_over([], [])
     assert mine.is_held
     bridge.ledger.keep_in(None)
 
 
 def test_an_adapter_that_shall_end_keeps_the_lock_until_the_chains_of_the_one_before_have_ended(
-    node: Node, owners: tuple[Owner, Owner]
+    node: Node, owners: tuple[Lock, Lock]
 ) -> None:
     """The events of an id would lose their order among three."""
     before, mine = owners
@@ -219,7 +218,7 @@ def test_an_adapter_that_shall_end_keeps_the_lock_until_the_chains_of_the_one_be
     before.release(["c1"])
     bridge = node.build(mine)
     assert mine.take()
-    bridge.take_over([], [])
+    node.take_over([], [])
     bridge.release()
     node.loop.advance(GLANCE)
     assert mine.is_held
@@ -230,19 +229,19 @@ def test_an_adapter_that_shall_end_keeps_the_lock_until_the_chains_of_the_one_be
 
 
 def test_a_delete_that_the_owner_before_has_got_and_not_run_comes_when_the_runtime_repeats_its_event(
-    node: Node, owners: tuple[Owner, Owner]
+    node: Node, owners: tuple[Lock, Lock]
 ) -> None:
     node.plugins(a="answer")
     before, mine = owners
     assert before.take()
     bridge = node.build(before)
-    bridge.take_over([], [])
+    node.take_over([], [])
     node.wait(node.create("c1"))
     bridge.release()
     bridge.ledger.keep_in(None)
     bridge = node.build(mine)
     assert mine.take()
-    bridge.take_over([], [listed("c1", CREATED)])
+    node.take_over([], [listed("c1", CREATED)])
     request = api.StopContainerRequest(container=api.Container(id="c1"), pod=api.PodSandbox(id="pod"))
     bridge.was_served(request, node._context("StopContainer", 2.0))
     node.loop.until(lambda: node.runs == ["a create c1", "a delete c1"], "the delete")
@@ -266,7 +265,7 @@ def test_a_broken_conf_json_at_the_first_start_is_decided_once_it_is_in_order(no
 def test_on_docker_nothing_counts_as_created_for_it_announces_no_stop(node: Node) -> None:
     node.build(plugins={"a": PluginSettings(events=frozenset(["CreateContainer", "StopContainer"]))})
     node.plugins(a="answer", b="answer")
-    node.bridge.runtime_is("docker", "29.0.0")
+    node.bridge.runtime_is(Runtime("docker", "29.0.0"))
     node.bridge.synchronize([a_pod("c1")], [a_container("c1", pod_sandbox_id="c1", state=RUNNING)])
     assert len(node.bridge.ledger) == 0
 
@@ -302,11 +301,11 @@ def test_without_another_event_it_is_tried_again_by_itself(joined: Node) -> None
 
 
 def test_an_adapter_that_does_not_serve_any_more_tries_no_delete_again(node: Node) -> None:
-    owner = Owner(str(node.folder / "state"))
-    node.build(owner=owner)
+    owner = Lock(str(node.folder / "state"))
+    node.build(lock=owner)
     node.configure(("a", 1))
     assert owner.take()
-    node.bridge.take_over([], [])
+    node.take_over([], [])
     node.plugin("a")
     program = node.folder / "a"
     node.wait(node.create("c1"))
@@ -316,7 +315,7 @@ def test_an_adapter_that_does_not_serve_any_more_tries_no_delete_again(node: Nod
     node.bridge.release()
     node.loop.advance(2 * FIRST_RETRY)
     assert deletes(node) == []
-    assert owner.take_back()
+    assert owner.take()
     node.bridge.synchronize([], [listed("c1", STOPPED)])
     assert deletes(node) == ["a delete c1"]
     end(node, owner)
@@ -327,18 +326,18 @@ def test_the_first_event_of_an_adapter_repeats_no_create_of_the_one_before(
     node: Node, runtime: str, again: list[str]
 ) -> None:
     """Docker announces no stop: there the container has been started again."""
-    first, second = (Owner(str(node.folder / "state")) for _ in "12")
-    node.build(owner=first)
+    first, second = (Lock(str(node.folder / "state")) for _ in "12")
+    node.build(lock=first)
     node.plugin("a")
     node.configure(("a", 1))
     assert first.take()
-    node.bridge.take_over([], [])
+    node.take_over([], [])
     node.wait(node.create("c1"))
     end(node, first)  # before its answer has left
-    node.build(owner=second)
+    node.build(lock=second)
     assert second.take()
-    node.bridge.runtime_is(runtime, "1.7.35")
-    node.bridge.take_over([], [], may_be_repeated=True)
+    node.bridge.runtime_is(Runtime(runtime, "1.7.35"))
+    node.take_over([], [], may_be_repeated=True)
     node.wait(node.create("c1"), node.create("c2"))
     assert sorted(run for run in node.runs if "create" in run) == ["a create c1", *again, "a create c2"]
     for id_ in ("c1", "c2"):
@@ -348,26 +347,26 @@ def test_the_first_event_of_an_adapter_repeats_no_create_of_the_one_before(
     end(node, second)
 
 
-def end(node: Node, owner: Owner) -> None:
+def end(node: Node, owner: Lock) -> None:
     """Closes what the death of an adapter closes."""
     os.close(owner._fd)
     node.bridge.ledger.keep_in(None)
 
 
 def test_the_next_adapter_owes_what_a_killed_one_owed(node: Node) -> None:
-    first, second = (Owner(str(node.folder / "state")) for _ in "12")
-    node.build(owner=first)
+    first, second = (Lock(str(node.folder / "state")) for _ in "12")
+    node.build(lock=first)
     node.plugin("a")
     node.configure(("a", "of the create"))
     assert first.take()
-    node.bridge.take_over([], [])
+    node.take_over([], [])
     node.wait(node.create("c1", pid=33), node.create("c2"))
     node.wait(node.delete("c2"))
     end(node, first)
     node.configure(("a", "of now"))
-    node.build(owner=second)
+    node.build(lock=second)
     assert second.take()
-    node.bridge.take_over([], [listed("c1", RUNNING), listed("c2", STOPPED)])
+    node.take_over([], [listed("c1", RUNNING), listed("c2", STOPPED)])
     assert deletes(node) == ["a delete c2"]
     node.wait(node.delete("c1"))
     assert deletes(node) == ["a delete c2", "a delete c1"]
@@ -377,7 +376,7 @@ def test_the_next_adapter_owes_what_a_killed_one_owed(node: Node) -> None:
 
 
 def test_events_that_wait_for_an_earlier_owner_go_on_though_the_journal_cannot_be_read(
-    node: Node, owners: tuple[Owner, Owner], monkeypatch: pytest.MonkeyPatch
+    node: Node, owners: tuple[Lock, Lock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.plugins(a="answer")
     before, mine = owners
@@ -385,7 +384,7 @@ def test_events_that_wait_for_an_earlier_owner_go_on_though_the_journal_cannot_b
     before.release(["c1"])
     assert mine.take()
     bridge = node.build(mine)
-    bridge.take_over([], [a_container("c1", pod_sandbox_id="pod", state=CREATED)])
+    node.take_over([], [a_container("c1", pod_sandbox_id="pod", state=CREATED)])
     started = node.create("c1")
     node.loop.settle()
     assert node.runs == []
@@ -414,20 +413,21 @@ def test_an_event_that_came_after_synchronize_and_before_the_work_on_it_is_not_r
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The owner before has served it and released the lock: the lock is free when the work on Synchronize begins."""
-    monkeypatch.setattr("adapter.daemon.router.gc.freeze", lambda: None)
+    monkeypatch.setattr("adapter.base.collector.gc.freeze", lambda: None)
     node.plugins(a="answer")
     legacy = LegacySettings(config=str(node.conf_json), path=(str(node.folder),))
     own = Settings(state_directory=str(node.folder / "shared"), legacy=legacy, hooks=HooksSettings(enabled=False))
     started = api.StartContainerRequest(pod=a_pod("pod"), container=a_container("c1"))
     listed = api.SynchronizeRequest(containers=[a_container("c1", state=RUNNING)])  # started before, too
 
+    before = open_descriptors()
     loops = [SteppedLoop(), SteppedLoop()]
 
     def context(event: str) -> Context:
         return Context(event, 2.0, node.loop.time, node.loop.time())
 
     def joined(loop: SteppedLoop) -> Adapter:
-        adapter = Adapter(loop, own, "adapter", lambda: None)
+        adapter = Adapter(loop, own, [], "adapter", Link())
         runtime = api.ConfigureRequest(runtime_name="containerd", runtime_version="1.7.35")
         adapter.configure(runtime, context("Configure"))
         adapter.synchronize(listed, context("Synchronize"))
@@ -441,14 +441,14 @@ def test_an_event_that_came_after_synchronize_and_before_the_work_on_it_is_not_r
     loops[0].settle()
     adapters.append(joined(loops[1]))
     start(adapters[0], loops[0])
-    adapters[0].release()
+    adapters[0].end()
     loops[1].settle()
     start(adapters[1], loops[1])
     assert node.runs == ["a create c1"]
     start(adapters[1], loops[1])
     assert node.runs == ["a create c1"] * 2, "the runtime starts it once more"
     for adapter, loop in zip(adapters, loops, strict=True):
-        adapter.release()
+        adapter.end()
         loop.close()
-        adapter.legacy.ledger.keep_in(None)
-        os.close(adapter._owner._fd)
+    for fd in open_descriptors() - before:
+        os.close(int(fd))

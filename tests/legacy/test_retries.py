@@ -6,9 +6,8 @@ import logging
 
 import pytest
 
-from adapter.daemon.bridge import Bridge
-from adapter.daemon.handover import Handover
-from adapter.daemon.plugin_job import PluginJob
+from adapter.legacy.job import PluginJob
+from adapter.legacy.plan import Plans
 from adapter.owed.ledger import Ledger
 from adapter.owed.pods import PodProcesses
 from adapter.owed.retries import FIRST_RETRY, LAST_RETRY
@@ -127,15 +126,14 @@ def fail(*_: object) -> None:
 
 
 PLACES: list[tuple[type, str]] = [
-    (PluginJob, "_is_not_started"),
-    (PluginJob, "_is_done"),
+    (PluginJob, "_on_not_started"),
+    (PluginJob, "_on_done"),
     (Ledger, "take"),
     (Ledger, "put_back"),
     (Ledger, "deleted"),
     (Ledger, "forget"),
-    (Handover, "ended"),
     (PodProcesses, "forget"),
-    (Bridge, "_delete_steps"),
+    (Plans, "of_delete"),
 ]
 
 

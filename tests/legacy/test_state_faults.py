@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from adapter.host import owner, state_directory
+from adapter.host import lock, state_directory
 from adapter.legacy.config import Entry
 from adapter.legacy.request import Target
 from adapter.nri import api
@@ -40,7 +40,7 @@ class Faults:
         self.share = 0.0
         failing = {name: self._failing(getattr(os, name)) for name in CALLS}
         failing |= {name: self._short(failing[name]) for name in ("write", "pwrite")}
-        for module in (state_directory, owner, journal):
+        for module in (state_directory, lock, journal):
             monkeypatch.setattr(module, "os", SimpleNamespace(**{**vars(os), **failing}))
         monkeypatch.setattr(journal, "open", self._failing(lambda *of, **how: File(self, *of, **how)), raising=False)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from adapter.daemon.handover import CARE
-from adapter.host.owner import Owner
+from adapter.host.lock import Lock, Served
 from adapter.legacy.config import Entry
 from adapter.legacy.request import Target
 from adapter.nri import api
+from adapter.owed.handover import RETRY
 
 from ..processes import open_descriptors
 from .node import Node
@@ -115,7 +115,7 @@ def test_a_state_directory_that_could_not_be_opened_is_used_as_soon_as_it_can_be
         life.ledger.deleted("ends", life.ledger.take("ends")[0])
     life.care()
     assert life.fault == ""
-    assert not Owner(str(state)).take()
+    assert not Lock(str(state)).take()
     assert sorted(life.ledger.ids()) == ["lasts", "new"]
     assert after_a_kill(state, life) == {"lasts": ["a"], "new": ["a"]}
 
@@ -139,7 +139,7 @@ REMOVED: dict[str, Callable[[Path], object]] = {
 def test_what_is_removed_is_made_anew_with_all_that_is_owed_and_no_other_becomes_the_owner(
     what: str, state: Path
 ) -> None:
-    life, waits = Process(state), Owner(str(state))
+    life, waits = Process(state), Lock(str(state))
     life.ledger.add(target("c1"), A)
     life.ledger.add(target("c1"), B)
     assert not waits.take()
@@ -148,7 +148,7 @@ def test_what_is_removed_is_made_anew_with_all_that_is_owed_and_no_other_becomes
     life.care()
     assert (life.owner.is_held, life.fault) == (True, "")
     assert not waits.take()
-    assert not Owner(str(state)).take()
+    assert not Lock(str(state)).take()
     assert after_a_kill(state, life) == {"c1": ["a", "b"]}
     assert waits.take()
 
@@ -197,7 +197,7 @@ def test_who_was_slower_than_another_adapter_is_the_owner_no_more(state: Path) -
     faster = Process(state)
     life.care()
     assert (life.owner.is_held, lost) == (False, [True])
-    assert not life.owner.take_back()
+    assert not life.owner.take()
     faster.die()
     assert life.owner.take()
 
@@ -241,12 +241,11 @@ def test_a_record_that_the_disk_has_torn_spoils_none_of_another_adapter_that_wri
 def test_a_full_disk_does_not_keep_the_owner_from_taking_the_lock_back(state: Path) -> None:
     """Who takes it anew begins with the journal, which lacks what the disk had no room for."""
     life = Process(state)
-    life.owner.last = "x" * 60
-    life.owner.release(())
-    assert life.owner.take_back()
+    life.owner.release((), Served("x" * 60))
+    assert life.owner.take()
     with full(state):
         life.owner.release(())
-        assert life.owner.take_back()
+        assert life.owner.take()
 
 
 # The bridge
@@ -257,10 +256,10 @@ def serving(node: Node) -> Iterator[tuple[Node, Path]]:
     """A node whose bridge has run a create."""
     state = node.folder / "state"
     owner = Held(str(state))
-    node.build(owner=owner)
+    node.build(lock=owner)
     node.plugins(a="answer")
     assert owner.take()
-    node.bridge.take_over([], [])
+    node.take_over([], [])
     node.wait(node.create("c1"))
     yield node, state
     node.delete("c1")
@@ -280,7 +279,7 @@ def test_what_an_event_finds_wrong_a_timer_sees_to_without_events_and_none_runs_
     node.bridge.keep_state()
     assert node.bridge.state_fault.startswith(f"{state}: ")
     state.unlink()
-    node.loop.advance(2 * CARE)
+    node.loop.advance(2 * RETRY)
     assert node.bridge.state_fault == ""
     assert b'"created":"c1"' in (state / "journal").read_bytes()
     assert node.loop.is_idle
@@ -291,7 +290,7 @@ def test_what_a_write_finds_wrong_a_timer_sees_to(serving: tuple[Node, Path]) ->
     with full(state):
         node.wait(node.create("c2"))
     assert node.bridge.state_fault
-    node.loop.advance(2 * CARE)
+    node.loop.advance(2 * RETRY)
     assert (node.bridge.state_fault, node.loop.is_idle) == ("", True)
     node.wait(node.delete("c2"))
 

@@ -1,19 +1,19 @@
-"""One event's legacy plugins: their requests, their results, and the ledger's part in it."""
+"""One event's legacy plugins: their requests, and their results. An observer is told which plugin ran."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from adapter.errors import NotAdjustable, PluginError
 from adapter.legacy import request, result
 from adapter.legacy.answer import AnswerBuilder
 from adapter.legacy.config import Entry
+from adapter.legacy.plan import PluginStep
 from adapter.legacy.request import Target
-from adapter.legacy.subscriptions import CREATE, DELETE, STATES
-from adapter.owed.ledger import Ledger
-from adapter.programs.chain import Chain, Ends, Failure, Policy
+from adapter.legacy.subscriptions import DELETE, STATES
+from adapter.programs.chain import Chain, Ends, Failure
 from adapter.programs.driver import Driver, complaint, quoted
 from adapter.programs.find import Programs
 from adapter.programs.process import Process
@@ -21,51 +21,37 @@ from adapter.programs.runner import Runner
 
 log = logging.getLogger(__name__)
 
-TELLING = 3600.0
-"""Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
 
+class Observer(Protocol):
+    """What follows the runs of plugins, and knows which plugins a delete has."""
 
-class PluginStep(NamedTuple):
-    """One plugin of an event.
+    def at_turn(self, job: PluginJob) -> None:
+        """A job is about to start: the jobs before it have ended. A delete gets its plugins now, by `job.begin`."""
 
-    `is_extended` is whether its request has more than the original's. `owes_delete` is whether a delete follows on its
-    create. `may_adjust` is whether the plugin has a list of events, and so may ask for adjustments.
-    """
+    def before_feed(self, job: PluginJob, step: PluginStep) -> None:
+        """A plugin has been started, and is about to get its request."""
 
-    entry: Entry
-    policy: Policy = Policy()
-    is_extended: bool = False
-    owes_delete: bool = True
-    may_adjust: bool = False
+    def on_not_started(self, job: PluginJob, step: PluginStep) -> bool:
+        """A plugin could not be started; returns whether the log says so."""
 
-    @property
-    def name(self) -> str:
-        """The plugin's type."""
-        return self.entry.type
+    def on_done(self, job: PluginJob, step: PluginStep) -> None:
+        """A plugin has exited, or is not waited for any longer."""
 
-    @property
-    def limit(self) -> str:
-        """The setting of the plugin's time."""
-        return f"legacy.plugins.{self.entry.type}.timeout"
-
-    def error(self, reason: str) -> PluginError:
-        """Returns the plugin's failure."""
-        return PluginError(self.entry.type, reason)
+    def on_end(self, job: PluginJob) -> None:
+        """A job has ended."""
 
 
 class Services(NamedTuple):
-    """What all jobs of the legacy bridge work with.
+    """What all jobs work with.
 
-    `late_limit` is the seconds a plugin may take behind the answer. `warned` holds the plugins, each with what the
-    log has a warning of. `told` holds when the log had the last line of a plugin whose delete was tried again.
+    `late_limit` is the seconds a plugin may take after the answer. `warned` holds the plugins, each with what the log
+    has a warning of.
     """
 
     runner: Runner
     programs: Programs
-    ledger: Ledger
     late_limit: float
     warned: set[tuple[str, str]]
-    told: dict[str, float]
 
 
 class PluginJob(Driver[PluginStep]):
@@ -74,28 +60,31 @@ class PluginJob(Driver[PluginStep]):
     def __init__(
         self,
         services: Services,
+        observer: Observer,
         event: str,
         target: Target,
         builder: AnswerBuilder,
         steps: Sequence[PluginStep] | None,
         *,
+        entries: Sequence[Entry] = (),
         is_awaited: bool = True,
     ) -> None:
-        """Takes the event, what it is about, and its plugins. The plugins of a delete are named by `begin`.
+        """Takes what is told of the runs, the event, what it is about, what builds the answer, and the plugins.
 
+        The steps of a delete are None: `begin` names them. `entries` are the plugins of conf.json when a delete came.
         `is_awaited` is whether the runtime waits for an answer.
         """
         self.event = event
         self.state = STATES[event]
         """The state that the requests give: create, update or delete."""
         self.target = target
-        self.entries: Sequence[Entry] = ()
-        """The plugins of conf.json when a delete came."""
-        self.after: set[PluginJob] = set()
+        self.entries = entries
+        self.is_awaited = is_awaited
+        self.after: set[object] = set()
         """The jobs that must end before this one starts."""
         self._services = services
+        self._observer = observer
         self._builder = builder
-        self._is_awaited = is_awaited
         self._body = b""
         ends = Ends.NEVER if self.state == DELETE else Ends.AT_FAILURE
         super().__init__(services.runner, Chain(ends, steps), late_limit=services.late_limit, is_awaited=is_awaited)
@@ -120,27 +109,16 @@ class PluginJob(Driver[PluginStep]):
         self._body = request.encode(self.target, self.state, step.entry, self._job.chain.results, extension)
         return self._body
 
-    def _is_fed(self, step: PluginStep) -> None:
-        if self.state == CREATE:
-            self._services.ledger.remember(self.target)
-            if step.owes_delete:
-                self._services.ledger.add(self.target, step.entry)
+    def _before_feed(self, step: PluginStep) -> None:
+        self._observer.before_feed(self, step)
 
-    def _is_not_started(self, step: PluginStep) -> bool:
-        is_owed = self.state == DELETE and self._services.ledger.put_back(self.target.id, step.entry)
-        if not is_owed or self._is_awaited:
-            return True
-        now, told = self._runner.loop.time(), self._services.told
-        is_news = now - told.get(step.name, -TELLING) >= TELLING
-        if is_news:
-            told[step.name] = now
-        return is_news
+    def _on_not_started(self, step: PluginStep) -> bool:
+        return self._observer.on_not_started(self, step)
 
-    def _is_done(self, step: PluginStep) -> None:
-        if self.state == DELETE:
-            self._services.ledger.deleted(self.target.id, step.entry)
+    def _on_done(self, step: PluginStep) -> None:
+        self._observer.on_done(self, step)
 
-    def _is_left(self, process: Process) -> None:
+    def _on_left(self, process: Process) -> None:
         self._trace(process, Failure("no result in time"))
 
     def _has_result(self, process: Process) -> bool:

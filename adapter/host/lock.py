@@ -1,7 +1,6 @@
 """The lock of the state directory: of several adapters on a node, one serves the events.
 
-The others stay registered, and try to take the lock at each event. So an adapter that is killed, that loses its runtime
-or that is replaced by a newer one loses no event and doubles none.
+Locks are of an open file (F_OFD_SETLK), so they end with their process.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import NamedTuple
 
 from adapter.errors import ConfigError, reason_of
 from adapter.host.state_directory import Identity, identity, open_file
@@ -30,8 +30,21 @@ _FLOCK = "hhqqi0q"
 """The C structure flock of 64-bit machines: type, whence, start, length, pid."""
 
 
-class Owner:
-    """The right to serve events. Locks are of this open file (F_OFD_SETLK), so they end with the process."""
+class Served(NamedTuple):
+    """The last events that an owner has served before it released the lock."""
+
+    last: str = ""
+    earlier: str = ""
+    """The event before the last."""
+    at: float = math.inf
+    """When the last one came, on the clock that all processes have. Infinity if it is not known."""
+
+
+NOTHING = Served()
+
+
+class Lock:
+    """The right to serve events, and the ids whose plugins an adapter without that right still runs."""
 
     def __init__(self, directory: str, trust: Trust = strict) -> None:
         """Takes the state directory, which is made if it is missing, and the policy that judges it.
@@ -48,15 +61,11 @@ class Owner:
         self.fault = ""
         """Why the state directory cannot be used, empty if it can be."""
         self._kept: set[str] = set()
-        self._token = ""
-        """What this process last wrote to the file."""
-        self.last = ""
-        """The last event that this process has got. The next owner may get the same event from the runtime."""
-        self.last_at = 0.0
-        """The moment of that event, on the clock that all processes have."""
-        self.served_before = ""
-        """The last event that the owner before has served, if it has released the lock."""
-        self.served_before_at = math.inf
+        self._mark = ""
+        self.before = ""
+        """The mark of the owner before, when this process has become the owner."""
+        self.served = Served()
+        """What the owner before has served last, if it has released the lock."""
         self._has_said = self._has_no_locks = False
         self._identity = 0, 0
         """Which file the open lock is."""
@@ -104,7 +113,7 @@ class Owner:
         self.is_held = self._lock(_OWNER)
         if self.is_held:
             log.warning("%s was removed, replaced or unusable: it is in use again", self.directory)
-            self._write(_mark())
+            self._write_mark()
         else:
             log.error("%s was removed or replaced: another adapter serves the events now", self.directory)
             self.on_lost()
@@ -126,45 +135,40 @@ class Owner:
             self.is_held = True
         elif not self.is_held and self._lock(_OWNER):
             self.is_held = True
-            mark, _, self.served_before = self._content().partition("\n")
-            self.served_before_at = _moment(mark)
-            self._write(_mark())
+            self.before, self.served = self.owner, _served(self._content())
+            self._write_mark()
         elif not self.is_held and not self._has_said:
             self._has_said = True
-            pid = self._content().partition(" ")[0]
+            pid = self.owner.partition(" ")[0]
             log.warning("%s: process %s serves the events; this one waits", self.directory, pid or "?")
         return self.is_held
+
+    @property
+    def owner(self) -> str:
+        """The mark of the process that is, or was last, the owner; no two have the same. Empty if there was none."""
+        return " ".join(self._content().split()[:2])
 
     def _follow(self) -> None:
         """Opens the file that has replaced the lock for which this process waits."""
         if self.has_directory and not (self.is_held or self._kept or self._is_there) and os.path.lexists(self._path):
             self._open_again()
 
-    def release(self, ids: Iterable[str]) -> None:
-        """Lets another process serve the events, but for those of pods and containers whose chains are under way."""
+    def release(self, ids: Iterable[str], served: Served = NOTHING) -> None:
+        """Lets another process serve the events, but for those of pods and containers whose plugins are under way."""
         if not self.has_directory or not self.is_held:
             return
         for id_ in ids:
             self._kept.add(id_)
             self._lock(_byte(id_))
         self.is_held = self._has_said = False
-        self._write(f"{_mark()} {self.last_at}\n{self.last}")
-        self._set(fcntl.F_UNLCK, _OWNER)
-
-    def take_back(self) -> bool:
-        """Becomes the owner again if no other process was it since `release`; returns whether this process is it."""
-        self._follow()
-        if self._token and self._lock(_OWNER):
-            self.is_held = self._content() == self._token
-            if not self.is_held:
-                self._set(fcntl.F_UNLCK, _OWNER)
-        return self.is_held
+        self._write(f"{self._mark} {served.at} {served.earlier}\n{served.last}")
+        self._unlock(_OWNER)
 
     def leave(self, id_: str) -> None:
         """Lets another process have an id, for its chains have ended."""
         if id_ in self._kept:
             self._kept.discard(id_)
-            self._set(fcntl.F_UNLCK, _byte(id_))
+            self._unlock(_byte(id_))
 
     def is_elsewhere(self, id_: str) -> bool:
         """Whether an earlier owner still has chains of an id under way."""
@@ -181,50 +185,71 @@ class Owner:
         except OSError:
             return ""
 
-    def _write(self, token: str) -> None:
-        self._token = ""
-        text = token.encode()
-        with suppress(OSError):  # a full disk, and an empty file: then the lock cannot be taken back, only taken
+    def _write_mark(self) -> None:
+        """Writes the pid, and a random number: in containers, every adapter may have pid 1."""
+        self._mark = f"{os.getpid()} {os.urandom(8).hex()}"
+        self._write(self._mark)
+
+    def _write(self, content: str) -> None:
+        text = content.encode()
+        with suppress(OSError):  # a full disk
             os.pwrite(self._fd, text, 0)
             os.ftruncate(self._fd, len(text))
-            self._token = token
 
     def _lock(self, byte: int) -> bool:
-        return self._set(fcntl.F_WRLCK, byte)
-
-    def _set(self, kind: int, byte: int) -> bool:
         try:
-            fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, kind, os.SEEK_SET, byte, 1, 0))
-        except (BlockingIOError, PermissionError):
-            return False
+            return lock_byte(self._fd, byte)
         except OSError as error:  # a file system without such locks
             if not self._has_no_locks:
                 self._has_no_locks = True
                 log.warning(
                     "%s: no lock: %s; an adapter beside this one serves the events, too", self._path, reason_of(error)
                 )
-        return True
+            return True
+
+    def _unlock(self, byte: int) -> None:
+        with suppress(OSError):  # likewise
+            unlock_byte(self._fd, byte)
 
     def _is_locked(self, start: int, length: int) -> bool:
-        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
         try:
-            answer = fcntl.fcntl(self._fd, fcntl.F_OFD_GETLK, asked)
+            return first_locked(self._fd, start, length) is not None
         except OSError:
             return False  # likewise
-        return int(struct.unpack(_FLOCK, answer)[0]) != fcntl.F_UNLCK
 
 
-def _moment(mark: str) -> float:
-    """Returns the moment of the owner's last event, infinity for an owner of a version that wrote none."""
-    words = mark.split()
-    with suppress(IndexError, ValueError):
-        return float(words[2])
-    return math.inf
+def lock_byte(fd: int, byte: int) -> bool:
+    """Locks a byte of a file for this open file; returns whether no other has it. Raises OSError without locks."""
+    try:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0))
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
 
-def _mark() -> str:
-    """Returns the pid, and a random number: in containers, every adapter may have pid 1."""
-    return f"{os.getpid()} {os.urandom(8).hex()}"
+def unlock_byte(fd: int, byte: int) -> None:
+    """Unlocks a byte. Raises OSError."""
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_UNLCK, os.SEEK_SET, byte, 1, 0))
+
+
+def first_locked(fd: int, start: int, length: int = 0) -> int | None:
+    """Returns a byte that another open file has locked, None if there is none. Raises OSError.
+
+    It looks at `length` bytes from `start` on; 0 is all of them.
+    """
+    asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
+    kind, _, found, _, _ = struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))
+    return None if kind == fcntl.F_UNLCK else found
+
+
+def _served(content: str) -> Served:
+    """Returns what an owner has written at its release; nothing for one that was killed."""
+    first, _, last = content.partition("\n")
+    words = first.split()[2:]
+    try:
+        return Served(last, " ".join(words[1:]), float(words[0]))
+    except (IndexError, ValueError):
+        return Served(last)
 
 
 def _byte(id_: str) -> int:

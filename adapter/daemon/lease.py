@@ -1,0 +1,189 @@
+"""The right to serve the runtime's events: of several adapters on a node, the newest that has joined gets it.
+
+NRI's pull request 281 sends all events of one name and index to the newest connection; other versions send each event
+to all of them. So an adapter that gets an event and does not own the state directory asks the owner to release it, by
+connecting to the owner's socket there; the owner closes the connection when it has. An owner that has no such socket is
+an older version: it serves the event itself, and is waited for.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from adapter.base.loop import Loop, Timer
+from adapter.errors import ConfigError
+from adapter.host import state_directory
+from adapter.host.joined import Joined
+from adapter.host.lock import Lock
+from adapter.nri import Deferred
+
+if TYPE_CHECKING:
+    import socket
+
+    from adapter.host.trust import Trust
+    from adapter.monitoring.listener import Listener
+
+log = logging.getLogger(__name__)
+
+SOCKET = "owner"
+LOOK = 0.5
+"""Seconds between two looks of a waiting adapter at the lock: a killed owner tells nobody."""
+
+
+class Lease:
+    """Whether this adapter serves the events, and how it gets to."""
+
+    def __init__(
+        self, loop: Loop, lock: Lock, trust: Trust, on_taken: Callable[[], object], on_asked: Callable[[], object]
+    ) -> None:
+        """Takes the loop, the lock, and what decides on the state directory.
+
+        `on_taken` is called when this adapter has become the owner without an event. `on_asked` is called when another
+        adapter asks for the lock; `released` must follow, at once or later.
+        """
+        self._loop = loop
+        self._lock = lock
+        self._trust = trust
+        self._joined = Joined(lock)
+        self._on_taken = on_taken
+        self._on_asked = on_asked
+        self._listener: Listener | None = None
+        self._asking: list[socket.socket] = []
+        """The connections of the adapters that have asked for the lock."""
+        self._timer: Timer | None = None
+        self._known: str | None = ""
+        """The mark of the owner when this adapter joined; None once it has been the owner itself."""
+        self.is_unbroken = True
+        """Whether nobody became the owner between this adapter's joining and its taking the lock.
+
+        Then it has got every event since: NRI may have sent events to a newer adapter alone, which would have taken it.
+        """
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this adapter serves the events."""
+        return self._lock.is_held
+
+    def join(self) -> bool:
+        """The runtime has synchronized this adapter, which is the newest now; returns whether it is the owner."""
+        self._joined.join()
+        self._known = self._lock.owner
+        if self.take():
+            return True
+        self._wait()
+        return False
+
+    def leave(self) -> None:
+        """The connection with the runtime is gone: this adapter does not wait for the lock any more."""
+        self._joined.leave()
+        self._stop_waiting()
+
+    def take(self) -> bool:
+        """Becomes the owner if nobody is; returns whether this adapter is the owner now."""
+        was_held = self._lock.is_held
+        if not self._lock.take():
+            return False
+        if not was_held:
+            self.is_unbroken = self._lock.before in {self._known, ""}
+            self._known = None
+            self._stop_waiting()
+            self._listen()
+        return True
+
+    def released(self, *, waits: bool) -> None:
+        """The lock has been released: tells those that have asked for it. `waits` is whether to take it again."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        asking, self._asking = self._asking, []
+        for asker in asking:
+            asker.close()
+        if waits:
+            self._wait()
+
+    # The owner's side
+
+    def _listen(self) -> None:
+        """Lets other adapters ask for the lock. If that fails, they wait until this adapter ends."""
+        import socket  # noqa: PLC0415 - 4 ms, and only now no runtime waits
+
+        from adapter.monitoring import listener  # noqa: PLC0415 - likewise
+
+        if not self._lock.has_directory:
+            return
+        try:
+            with state_directory.open_directory(self._lock.directory, self._trust) as fd:
+                path = state_directory.short_path(fd, SOCKET)
+                with suppress(FileNotFoundError):
+                    os.unlink(path)  # of an owner before
+                made = listener.listening_socket(socket.AF_UNIX, path)
+            self._listener = listener.Listener(self._loop, made, self._asked)
+        except (OSError, ConfigError) as error:
+            log.warning("%s/%s: %s: a newer adapter waits until this one ends", self._lock.directory, SOCKET, error)
+
+    def _asked(self, asker: socket.socket) -> None:
+        self._asking.append(asker)
+        log.info("a newer adapter asks to serve the events")
+        if self.is_held:
+            self._on_asked()
+
+    # The other side
+
+    def ask(self, due: float) -> Deferred[bool] | None:
+        """Asks the owner for the lock; returns whether this adapter is the owner then. None if there is no asking.
+
+        An owner that does not answer is waited for half of the time until `due`, on the loop's clock.
+        """
+        asking = self._connect() if self._joined.is_newest else None
+        if asking is None:
+            return None
+        answer: Deferred[bool] = Deferred()
+
+        def on_end() -> None:
+            self._loop.unwatch(asking.fileno())
+            asking.close()
+            limit.cancel()
+            answer.complete(self.take())
+
+        now = self._loop.time()
+        limit = self._loop.call_at(now + max(due - now, 0) / 2, on_end)
+        self._loop.watch(asking.fileno(), on_end)
+        return answer
+
+    def _connect(self) -> socket.socket | None:
+        """Returns a connection with the owner's socket, None if there is none."""
+        import socket  # noqa: PLC0415 - 4 ms
+
+        try:
+            with state_directory.open_directory(self._lock.directory, self._trust) as fd:
+                asking = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+                try:
+                    asking.connect(state_directory.short_path(fd, SOCKET))
+                except OSError:
+                    asking.close()
+                    return None
+        except (OSError, ConfigError):
+            return None
+        return asking
+
+    # Waiting
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._timer = self._loop.call_at(self._loop.time() + LOOK, self._look)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        """Takes the lock if it is free. A newer adapter, if there is one, has the right to it."""
+        if self._joined.is_newest and self.take():
+            self._on_taken()
+        else:
+            self._wait()

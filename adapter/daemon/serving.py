@@ -1,0 +1,288 @@
+"""Serves a runtime that the adapter has joined: each event goes to the bridges, if it is this adapter's to serve.
+
+Of several adapters on a node one serves each event; `lease` says which. An adapter that becomes the owner with an event
+compares it with the last events that the owner before has served: none is lost, and none runs twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from adapter.base.loop import Loop
+from adapter.daemon.bridge import Bridge
+from adapter.daemon.create_container import create_container, if_refused
+from adapter.daemon.inventory import Inventory
+from adapter.daemon.lease import Lease
+from adapter.errors import PluginError
+from adapter.host.lock import NOTHING, Lock, Served
+from adapter.legacy.pending_updates import Send
+from adapter.nri import Context, api, runtimes
+from adapter.nri.runtimes import Runtime
+from adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from adapter.hooks.bridge import HookBridge
+    from adapter.programs.process import Program
+    from adapter.programs.runner import Account
+    from adapter.programs.standby import Standby
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[Any, Context], Any]
+"""Serves an event, given NRI's request; returns the answer, perhaps a Deferred."""
+_ENDS = "Stop", "Remove"
+
+
+class Event(NamedTuple):
+    """An event, and what serves it."""
+
+    serve: Handler
+    request: Any
+    context: Context
+
+    @property
+    def name(self) -> str:
+        """The event's method and the id of its pod or container: the same in each adapter."""
+        return f"{self.context.method} {getattr(self.request, 'container', self.request.pod).id}"
+
+
+class Serving:
+    """The bridges of one adapter, and its right to serve."""
+
+    def __init__(self, loop: Loop, own: Settings, directory: str, join_again: Callable[[], object]) -> None:
+        """Takes the loop, the settings, and the state directory. `join_again` makes another connection.
+
+        `joined` must follow.
+        """
+        self._loop = loop
+        self._own = own
+        self._lock = Lock(directory, own.legacy.trust)
+        self._lock.on_lost = lambda: loop.call_soon(join_again)
+        self._lease = Lease(loop, self._lock, own.legacy.trust, self._take_over, self.release)
+        self._inventory = Inventory((), ())
+        self._runtime = Runtime()
+        self._may_wait = False
+        """Whether this adapter waits for the lock after its release: it is connected, and shall not end."""
+        self._recent: deque[Event] = deque(maxlen=2)
+        """The last events that this adapter has begun to serve, the latest first."""
+        self._served_at = 0.0
+        """When the last of them came."""
+        self._unanswered: dict[Context, Event] = {}
+        self._left: Event | None = None
+        """The last event, if it was left to the owner: it is served here if that owner has ended without it."""
+        self._joined_at = self._left_at = 0.0
+        self._on_its_way = ""
+        """The event that the owner before has served, and that this adapter has yet to get."""
+        self._standby = self._made_standby()
+        self._legacy = Bridge(loop, own.legacy, own.host_root, self._lock, self._standby)
+        self._hooks: HookBridge | None = None
+
+    def _made_standby(self) -> Standby | None:
+        """Returns the programs that are started ahead of events, None if none is configured to be."""
+        legacy, hooks = self._own.legacy, self._own.hooks
+        if not any((legacy.standby, hooks.standby, *(plugin.standby for plugin in legacy.plugins.values()))):
+            return None
+        from adapter.programs.standby import Standby  # noqa: PLC0415
+
+        return Standby(self._loop, legacy.standby_max_age, self._programs_ahead)
+
+    def _programs_ahead(self) -> Iterator[tuple[Program | PluginError, int]]:
+        yield from self._legacy.standing_by()
+        if self._hooks is not None:
+            yield from self._hooks.standing_by()
+
+    def runtime_is(self, runtime: Runtime, *, with_hooks: bool, pid: int, send: Send) -> None:
+        """Learns which runtime this is, whether hooks are ours to inject, and what sends updates of containers."""
+        self._runtime = runtime
+        can_send = runtime.nri >= runtimes.UPDATES_AT_ANY_TIME
+        self._legacy.runtime_is(runtime, pid=pid, send=send if can_send else None)
+        if with_hooks and self._hooks is None:
+            from adapter.hooks.bridge import HookBridge  # noqa: PLC0415 - only where there are hooks
+
+            self._hooks = HookBridge(self._loop, self._own.hooks, self._standby, self._own.host_root)
+        elif not with_hooks:
+            self._hooks = None
+
+    # The connection
+
+    def synchronized(self, request: api.SynchronizeRequest, came: float) -> None:
+        """Takes the pods and containers that the runtime has, and when it has sent them.
+
+        To be called after the answer, before any event.
+        """
+        self._inventory = Inventory(request.pods, request.containers)
+        self._left, self._on_its_way = None, ""
+        self._joined_at = came
+        self._may_wait = True
+        was_held = self._lease.is_held
+        is_held = self._lease.join()
+        if was_held:
+            self._legacy.synchronize(request.pods, request.containers)
+            self._start_ahead()
+        elif is_held:
+            self._take_over()
+        if self._hooks is not None:
+            self._hooks.start(self._runtime)
+
+    def runtime_is_gone(self) -> None:
+        """The connection is lost: plugins under way are finished, creates that wait are not started."""
+        heard = (event for event in self._recent if event.context not in self._unanswered)
+        self._recent = deque(heard, maxlen=2)
+        self._unanswered.clear()
+        self._may_wait = False
+        self.release()
+        self._lease.leave()
+        self._legacy.runtime_is_gone()
+
+    def end(self) -> None:
+        """Serves on only as long as no other adapter does."""
+        self._may_wait = False
+        self.release()
+        self._lease.leave()
+
+    def release(self) -> None:
+        """Lets another adapter serve the events that come from now on; plugins under way go on."""
+        if self._standby is not None:
+            self._standby.close()
+        self._legacy.release(self._served, self._released)
+
+    def _served(self) -> Served:
+        last, earlier, *_ = *(event.name for event in self._recent), "", ""
+        return Served(last, earlier, self._served_at)
+
+    def _released(self) -> None:
+        self._lease.released(waits=self._may_wait)
+
+    def when_idle(self, callback: Callable[[], object]) -> None:
+        """Calls back, perhaps at once, when no plugin is under way any more."""
+        self._legacy.when_idle(callback)
+
+    # Events
+
+    def on_event(self, request: Any, context: Context) -> Any:
+        """Runs the legacy plugins that are subscribed to the event."""
+        return self._serve_if_ours(Event(self._legacy.handle, request, context))
+
+    def create_container(self, request: api.CreateContainerRequest, context: Context) -> Any:
+        """Runs the legacy plugins, injects the hooks of hooks.d, runs the precreate hooks: in this order."""
+        return self._serve_if_ours(Event(self._create_container, request, context))
+
+    def _create_container(self, request: api.CreateContainerRequest, context: Context) -> Any:
+        prefix = self._own.legacy.metadata_prefix
+        answer = create_container(request, context, self._legacy.handle, self._hooks, prefix)
+        if self._runtime.habits.hides_refused:
+            return if_refused(answer, lambda: self._legacy.has_gone(request.container.id))
+        return answer
+
+    def answered(self, context: Context) -> None:
+        """The answer to an event has been sent."""
+        self._unanswered.pop(context, None)
+        if self._standby is not None:
+            self._standby.answered()
+
+    def _serve_if_ours(self, event: Event) -> Any:
+        """Serves an event, if this adapter is the owner, or becomes it now.
+
+        A runtime that has closed the connection has gone on without an answer: then only what has ended is served.
+        """
+        if not event.context.is_heard and not event.context.method.startswith(_ENDS):
+            return None
+        if self._lease.is_held:
+            self._legacy.keep_state()
+            if not self._lease.is_held:  # the state directory was replaced, and is another adapter's
+                return self._leave(event)
+            return self._skip(event) if self._is_skipped(event) else self._serve(event)
+        if self._lease.take():
+            return self._serve_first(event)
+        asked = self._lease.ask(event.context.due)
+        if asked is not None:
+            return asked.followed_by(lambda is_held: self._serve_first(event) if is_held else self._leave(event))
+        return self._leave(event)
+
+    def _serve(self, event: Event) -> Any:
+        self._recent.appendleft(event)
+        self._served_at = self._loop.time()
+        self._unanswered[event.context] = event
+        if self._standby is not None:
+            self._standby.event_came()
+        if not self._may_wait:
+            self._loop.call_soon(self.release)
+        return event.serve(event.request, event.context)
+
+    def _leave(self, event: Event) -> None:
+        """Leaves an event to the owner."""
+        self._left, self._left_at = event, self._loop.time()
+        self._inventory.follow(event.context.method, event.request)
+        self._legacy.leave(event.request, event.context)
+
+    # Becoming the owner
+
+    def _serve_first(self, event: Event) -> Any:
+        """Serves the event with which this adapter becomes the owner, unless the owner before has served it."""
+        self._take_over(event)
+        return self._skip(event) if self._is_skipped(event) else self._serve(event)
+
+    def _is_skipped(self, event: Event) -> bool:
+        """Whether the owner before has served this event."""
+        served, self._on_its_way = self._on_its_way, ""
+        return served == event.name
+
+    def _skip(self, event: Event) -> None:
+        self._legacy.was_served(event.request, event.context)
+
+    def _take_over(self, event: Event | None = None) -> None:
+        """Resumes where the owner before has stopped. `event` is the one that comes now, if any.
+
+        An event that was left to that owner, which has ended without it, runs now: the runtime has its answer.
+        """
+        left, self._left = self._left, None
+        served, inventory = self._lock.served, self._inventory
+        if served.at >= self._joined_at and (left is None or left.name != served.last):
+            self._on_its_way = served.last
+        # The owner before gets each event: what came to it after the event that was left proves that it got that one.
+        is_unserved = left is not None and left.name not in served[:2]
+        is_lost = is_unserved and (served == NOTHING or served.at < self._left_at)
+        is_news = event is not None and inventory.is_news(event.context.method, event.request)
+        ids = [*inventory.ids, *(name.partition(" ")[2] for name in served[:2])]
+        self._legacy.take_over(ids, may_be_repeated=is_lost or is_news)
+        if self._lease.is_unbroken:
+            self._legacy.synchronize(inventory.pods, inventory.containers)
+        if left is not None and is_lost:
+            log.info("the adapter before has ended without %s: its plugins run now", left.name)
+            self._legacy.handle(left.request, left.context, is_awaited=False)
+        self._start_ahead()
+
+    def _start_ahead(self) -> None:
+        """Starts what is to stand by: this adapter serves the events from now on."""
+        if self._standby is not None:
+            self._standby.open()
+
+    def renew(self) -> None:
+        """Starts the programs that stand by anew."""
+        if self._standby is not None:
+            self._standby.renew()
+
+    # What others ask
+
+    def describe(self) -> dict[str, Any]:
+        """Returns what the bridges do, for `status`."""
+        legacy, hooks, standby = self._legacy, self._hooks, self._standby
+        accounts: Mapping[str, Account] = {**legacy.runner.accounts, **(hooks.accounts if hooks else {})}
+        return {
+            "owner": self._lease.is_held,
+            "owed": len(legacy.ledger),
+            "programs": {name: account.describe() for name, account in accounts.items()},
+            "standby": standby.describe() if standby is not None else {},
+            "hooks": hooks.containers if hooks else {},
+            "faults": [*legacy.faults, *(hooks.faults if hooks else ())],
+            "notes": [legacy.sandboxes] if legacy.sandboxes else [],
+            "state_fault": legacy.state_fault,
+        }
+
+    @property
+    def owed(self) -> list[str]:
+        """The names of the pods and containers that are owed a delete."""
+        return self._legacy.owed()

@@ -1,0 +1,239 @@
+"""One delete for each create of a plugin: at the event, or when none comes.
+
+Deletes that no event asks for: of what Synchronize shows to have gone, of pods whose process ends unannounced, and of
+plugins that could not be started for theirs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import Any
+
+from adapter.base.loop import Loop
+from adapter.host import cgroup
+from adapter.host.lock import Lock
+from adapter.legacy.job import PluginJob
+from adapter.legacy.jobs import Jobs
+from adapter.legacy.plan import PluginStep
+from adapter.legacy.queue import Queue
+from adapter.legacy.request import Target
+from adapter.legacy.subscriptions import CREATE, DELETE, UPDATE
+from adapter.owed import reconcile
+from adapter.owed.ledger import Ledger
+from adapter.owed.pods import PodProcesses
+from adapter.owed.reconcile import Node
+from adapter.owed.retries import Retries
+
+log = logging.getLogger(__name__)
+
+SECOND_LOOK = 5.0
+"""Seconds after a Synchronize at which what it did not list, and no event has named since, counts as gone."""
+TELLING = 3600.0
+"""Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
+
+
+class Deletes:
+    """Observes the runs of plugins, notes who is owed a delete, and sees to it that each delete runs."""
+
+    def __init__(self, loop: Loop, jobs: Jobs, lock: Lock | None) -> None:
+        """Takes the loop, what makes jobs, and the lock of the state directory: only its owner runs unasked deletes."""
+        self.ledger = Ledger()
+        self.queue = Queue(self)
+        self._loop = loop
+        self._jobs = jobs
+        self._lock = lock
+        self._pods = PodProcesses(loop, self.run)
+        self._retries = Retries(loop, self.run)
+        self._missed: set[str] = set()
+        """The ids that have gone while another adapter was the owner."""
+        self._absent: set[str] = set()
+        """The ids that are owed a delete, and that the last Synchronize has not listed."""
+        self._removed: set[str] = set()
+        """The ids that have been removed and still have jobs."""
+        self._told: dict[str, float] = {}
+        """When the log had the last line of a plugin whose delete was tried again."""
+
+    # At an event
+
+    def is_named(self, target: Target) -> None:
+        """An event names a pod or container: it is not absent."""
+        self._absent -= {target.id, target.sandbox_id}
+
+    def of_event(self, event: str, message: Any, target: Target, *, is_left: bool) -> PluginJob | None:
+        """Returns the job of a delete, whose plugins are named when its turn comes; None when no plugin has one.
+
+        `is_left` is whether the runtime runs the plugins of the event itself: then only what is owed runs here.
+        """
+        config = None if is_left else self._jobs.config()
+        entries = config.entries if config else ()
+        is_empty = self._jobs.plans.is_delete_of_nothing(event, entries, is_sandbox=target.is_sandbox)
+        if is_empty and not self._will_be_owed(target.id):
+            return None
+        return self._jobs.make(self, event, target, None, message=message, entries=entries)
+
+    def submit(self, job: PluginJob) -> None:
+        """Runs a job when its turn comes."""
+        if job.state != UPDATE:
+            self._retries.cancel(job.target.id)
+        self.queue.submit(job)
+
+    def _will_be_owed(self, id_: str) -> bool:
+        """Whether a delete that comes now may find plugins that are owed one when its turn comes."""
+        pending = [job for job in self.queue.of(id_) if job.state != UPDATE]
+        if pending and (pending[-1].state != DELETE or pending[-1].after):
+            return pending[-1].state != DELETE  # a delete that waits takes what is owed by then
+        return id_ in self.ledger
+
+    def remove(self, id_: str) -> None:
+        """The runtime has removed a pod or container: it is forgotten when its last job has ended."""
+        self._removed.add(id_)
+        self._forget_if_removed(id_)
+
+    def leave(self, id_: str, *, has_gone: bool) -> None:
+        """Another adapter serves an event. `has_gone` is whether the pod or container has stopped or was removed."""
+        if has_gone:
+            self._missed.add(id_)
+        else:
+            self._missed.discard(id_)
+
+    # Without an event
+
+    def run(self, id_: str) -> None:
+        """Runs the deletes that an id is owed, if any, and that no event will ask for."""
+        if self._lock is not None and not self._lock.is_held:
+            self._missed.add(id_)  # the owner runs them; this adapter may be it again
+            return
+        target = self.ledger.target(id_)
+        if target is None or not self._will_be_owed(id_):
+            return
+        target = copy(target)
+        target.pid = 0  # it is taken from the create, if it is that process still
+        if id_ not in self._retries:
+            log.info("%s has gone without an event: its delete comes now", target)
+        event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
+        self.submit(self._jobs.make(self, event, target, None, is_awaited=False))
+
+    def has_gone(self, id_: str) -> None:
+        """A container has gone, and the runtime tells no end of it."""
+        self.run(id_)
+        self.remove(id_)
+
+    def run_missed(self) -> None:
+        """Runs the deletes of what has gone while another adapter was the owner, as far as that has not."""
+        missed, self._missed = self._missed, set()
+        self._run_all(missed)
+
+    def settle(self, node: Node, ours: Sequence[Target]) -> None:
+        """Runs the deletes of what has gone unseen. `node` is what the runtime has, `ours` lives and is ours to serve.
+
+        No create is made up for what has started unseen.
+        """
+        self._tell_missed(ours)
+        if self._jobs.runtime.habits.hides_earlier_pods:
+            pids = dict.fromkeys(node.unclear, 0) | {target.id: target.pid for target in ours if target.is_sandbox}
+            for id_ in self.ledger.ids():
+                if id_ in pids:
+                    self._watch(id_, pids[id_])
+        due = reconcile.due(self.ledger.ids(), node)
+        for id_ in due.now:
+            self.run(id_)
+        self._absent = set(due.absent)
+        if self._absent:
+            self._loop.call_at(self._loop.time() + SECOND_LOOK, self._look_for_absent)
+
+    def _tell_missed(self, ours: Sequence[Target]) -> None:
+        """Logs how many containers have started while there was no connection."""
+        missed = [target for target in ours if not target.is_sandbox and self.ledger.target(target.id) is None]
+        config = self._jobs.config() if missed else None
+        owes = self._jobs.plans.subscriptions.owes_delete
+        if config is None or not any(owes(entry, is_sandbox=False) for entry in config.entries):
+            return
+        text = "containers that have started without the adapter: %d; no plugin has run for their creates: %.1000s"
+        log.warning(text, len(missed), ", ".join(map(str, missed)))
+        for target in missed:
+            target.let_go_of_messages()
+            self.ledger.remember(target)
+
+    def _watch(self, id_: str, pid: int) -> None:
+        """Watches a pod's process; if the runtime lists none any more, that of its create, unless the pid is reused."""
+        known = self.ledger.target(id_)
+        if known is None or not (pid or known.pid):
+            return
+        started = cgroup.start_time(pid or known.pid)
+        if pid or not known.started:
+            known.started = started or -1
+        self._pods.watch(id_, (pid or known.pid) if started == known.started else 0)
+
+    def _look_for_absent(self) -> None:
+        """Ids that were absent from Synchronize, and from each event since, are gone."""
+        absent, self._absent = self._absent, set()
+        self._run_all(absent)
+
+    def _run_all(self, ids: Iterable[str]) -> None:
+        for id_ in sorted(ids, key=self._is_sandbox):  # a pod's delete comes after its containers'
+            self.run(id_)
+
+    def _is_sandbox(self, id_: str) -> bool:
+        target = self.ledger.target(id_)
+        return target is not None and target.is_sandbox
+
+    # As the observer of jobs
+
+    def at_turn(self, job: PluginJob) -> None:
+        """Names the plugins of a delete: who is owed it is known only now."""
+        if job.state != DELETE:
+            return
+        target, earlier = job.target, self.ledger.target(job.target.id)
+        if earlier is not None:
+            told = target.pid
+            target.remember(earlier)
+            if not told and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
+                target.pid = 0  # perhaps it is another process by now
+        owed = self.ledger.take(target.id)
+        job.begin(self._jobs.plans.of_delete(job.event, owed, job.entries, is_sandbox=target.is_sandbox))
+
+    def before_feed(self, job: PluginJob, step: PluginStep) -> None:
+        """Notes a create before its plugin knows of it."""
+        if job.state == CREATE:
+            self.ledger.remember(job.target)
+            if step.owes_delete:
+                self.ledger.add(job.target, step.entry)
+
+    def on_not_started(self, job: PluginJob, step: PluginStep) -> bool:
+        """Puts the delete of a plugin that could not be started back; returns whether the log says so."""
+        is_owed = job.state == DELETE and self.ledger.put_back(job.target.id, step.entry)
+        if not is_owed or job.is_awaited:
+            return True
+        now = self._loop.time()
+        is_news = now - self._told.get(step.name, -TELLING) >= TELLING
+        if is_news:
+            self._told[step.name] = now
+        return is_news
+
+    def on_done(self, job: PluginJob, step: PluginStep) -> None:
+        """Notes that the delete of a plugin has ended."""
+        if job.state == DELETE:
+            self.ledger.deleted(job.target.id, step.entry)
+
+    def on_end(self, job: PluginJob) -> None:
+        """Frees the id, tries deletes again later that could not be started, and forgets what has been removed."""
+        id_ = job.target.id
+        if self._lock is not None and not self.queue.of(id_):
+            self._lock.leave(id_)
+        if job.state == DELETE:
+            self._pods.forget(id_)
+            if id_ in self.ledger and all(other.state == UPDATE for other in self.queue.of(id_)):
+                self._retries.begin(id_)
+        plans = self._jobs.plans
+        if (job.state == DELETE and not plans.runs_at_removals) or not plans.subscriptions.end_is_told:
+            self._removed.add(id_)
+        self._forget_if_removed(id_)
+
+    def _forget_if_removed(self, id_: str) -> None:
+        """Forgets a pod or container that has been removed, when its last job has ended."""
+        if id_ in self._removed and not self.queue.of(id_) and id_ not in self.ledger:
+            self._removed.discard(id_)
+            self._retries.forget(id_)
+            self.ledger.forget(id_)

@@ -1,0 +1,115 @@
+"""What passes from one owner of the state directory to the next: the journal, and the runs of plugins under way.
+
+The events of a pod or container whose plugins an earlier owner still runs wait until these have ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from adapter.base.loop import Loop, Timer
+from adapter.host.lock import Lock, Served
+from adapter.legacy.queue import Hold, Queue
+from adapter.legacy.request import Target
+from adapter.owed.journal import Journal
+from adapter.owed.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+RETRY = 1.0
+"""Seconds until what could not be opened or written is tried again."""
+GLANCE = 0.05
+"""Seconds between two looks at the runs that an earlier owner has under way."""
+
+
+class Handover:
+    """The place of this adapter in the succession of owners."""
+
+    def __init__(self, loop: Loop, lock: Lock | None, ledger: Ledger, queue: Queue) -> None:
+        """Takes the lock, None if there is no state directory; who is owed a delete; and the jobs."""
+        self._loop = loop
+        self._lock = lock
+        self._ledger = ledger
+        self._queue = queue
+        self._elsewhere: list[Hold] = []
+        """The pods and containers whose plugins an earlier owner runs."""
+        self._on_release: Callable[[], Served] | None = None
+        """Set while the lock is to be released."""
+        self._on_released: Callable[[], object] = lambda: None
+        self._timer: Timer | None = None
+
+    def take_over(self, ids: Iterable[str]) -> bool:
+        """Resumes from the previous owner's journal, now that the lock is held; returns whether there was one.
+
+        `ids` are those of the runtime's pods and containers, as far as they are known.
+        """
+        assert self._lock is not None  # noqa: S101 - an adapter without a lock has no one before it
+        journal = Journal(self._lock)
+        journal.on_fault = self._try_later
+        self._ledger.keep_in(journal)
+        for id_ in {*self._ledger.ids(), *ids}:
+            if self._lock.is_elsewhere(id_):
+                target = self._ledger.target(id_) or Target.unknown(id_)
+                self._elsewhere.append(self._queue.hold(target))
+        self._look()
+        return journal.existed
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the state directory, empty if nothing is."""
+        return self._lock.fault or self._ledger.fault if self._lock is not None and self._lock.is_held else ""
+
+    def keep(self) -> None:
+        """Checks and repairs the lock and the journal. Call it at each event: a timer runs only during a fault."""
+        if self._lock is not None and self._lock.is_held:
+            self._lock.keep()
+            self._ledger.mend()
+        self._try_later()
+
+    def release(self, on_release: Callable[[], Served], on_released: Callable[[], object]) -> None:
+        """Lets another adapter serve the events that come from now on.
+
+        `on_release` returns what this adapter has served last; `on_released` is called when the lock is free.
+        That happens when no earlier owner has runs under way: the events of an id would lose their order among three.
+        """
+        if self._lock is not None and self._lock.is_held:  # else it must not be given up once it is
+            self._on_release, self._on_released = on_release, on_released
+            self._release_if_alone()
+
+    def stay(self) -> None:
+        """Goes on to serve, if the lock has not been released yet."""
+        self._on_release = None
+        self.keep()
+
+    def _release_if_alone(self) -> None:
+        if self._on_release is not None and self._lock is not None and self._lock.is_alone:
+            on_release, self._on_release = self._on_release, None
+            self._lock.release(self._queue.ids(), on_release())
+            self._on_released()
+
+    def _try_later(self) -> None:
+        if self._timer is None and self.fault:
+            self._timer = self._loop.call_at(self._loop.time() + RETRY, self._try_again)
+
+    def _try_again(self) -> None:
+        self._timer = None
+        self.keep()
+
+    def _look(self) -> None:
+        """Starts the events that wait for an earlier owner's runs, as these end."""
+        assert self._lock is not None  # noqa: S101 - likewise
+        is_alone = self._lock.is_alone  # first: what is read after that is all that the earlier owners write
+        ended = [hold for hold in self._elsewhere if is_alone or not self._lock.is_elsewhere(hold.target.id)]
+        try:
+            self._ledger.read_again()
+            self._ledger.mend()
+        except Exception:  # the events must not wait for ever
+            log.exception("a bug: the journal has not been read")
+        for hold in ended:
+            self._elsewhere.remove(hold)
+            self._queue.let_go(hold)
+        if not is_alone:
+            self._loop.call_at(self._loop.time() + GLANCE, self._look)
+        else:
+            self._release_if_alone()

@@ -1,0 +1,28 @@
+"""What stands in for the daemon around an adapter: there is no process and no connection."""
+
+from __future__ import annotations
+
+from adapter.legacy.pending_updates import OnUpdated
+from adapter.nri import api
+
+
+class Link:
+    """Remembers what the adapter asks for."""
+
+    runtime_pid = 0
+
+    def __init__(self) -> None:
+        self.joins_again = 0
+        self.kept: list[tuple[str, str]] = []
+
+    def on_joined(self) -> None:
+        pass
+
+    def join_again(self) -> None:
+        self.joins_again += 1
+
+    def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:
+        raise AssertionError("no runtime takes updates here")
+
+    def keep_configuration(self, text: str, socket: str) -> None:
+        self.kept.append((text, socket))
