@@ -38,7 +38,7 @@ def test_the_documentation_shows_record_json_as_it_is_but_for_the_environment() 
 
 def test_the_deviations_from_podman_are_those_that_the_oracle_shows() -> None:
     rows = [f"| {each.what} | {each.why.split('. tests/')[0]} |" for each in DEVIATIONS.values()]
-    table = PAGE[PAGE.index("What differs from podman") :].split("\n\n")[1]
+    table = PAGE[PAGE.index("These are the differences from podman") :].split("\n\n")[1]
     assert table.splitlines()[2:] == rows
 
 
