@@ -10,10 +10,7 @@ import json
 from google.protobuf.message import Message
 
 from adapter.nri import api
-from adapter.nri.events import PLUGIN, RUNTIME
-from adapter.proto import ttrpc_pb2
-from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, mux, ttrpc
-from adapter.wire.ttrpc import Type
+from adapter.wire import PLUGIN_SERVICE, Code, mux, ttrpc
 
 from .harness import POD, Node, container, patched, start, stop
 
@@ -40,21 +37,6 @@ def test_a_frame_that_is_oversized_costs_the_connection_when_the_chains_under_wa
     assert line.endswith(f"ERROR connection 1: a frame of {mux.MAX_PAYLOAD + 1} bytes, at most {mux.MAX_PAYLOAD}")
 
 
-def test_garbage_from_the_first_byte_costs_the_connection_and_half_a_frame_only_its_sender(node: Node) -> None:
-    daemon = node.spawn(by_process=True)
-    daemon.send_bytes(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    daemon.logged("ERROR")
-    daemon.end_runtime()
-    assert daemon.ended() == 0
-    expected = f"ERROR connection {0x47455420}: a frame of {0x2F204854} bytes, at most {mux.MAX_PAYLOAD}"
-    assert daemon.log[0].endswith(expected)
-    daemon = node.launch(by_process=True)
-    daemon.send_bytes(mux.HEADER.pack(1, 100) + b"x" * 99)
-    daemon.end_runtime()
-    assert daemon.ended() == 0
-    assert daemon.log[-1].endswith("INFO the runtime has ended")
-
-
 def test_an_oversized_message_is_refused_and_skipped_and_the_largest_reaches_the_plugin(node: Node) -> None:
     daemon = node.launch()
     reply = daemon.reply(daemon.send_envelope(b"\xff" * (ttrpc.MAX_LENGTH + 1)))
@@ -65,30 +47,6 @@ def test_an_oversized_message_is_refused_and_skipped_and_the_largest_reaches_the
     size = ttrpc.MAX_LENGTH - len(start("ctr", {"big": ""}).SerializeToString()) - 200
     daemon.serves(start("ctr", {"big": "x" * size}))
     assert json.loads((node.path / "request").read_bytes())["spec"]["annotations"] == {"big": "x" * size}
-
-
-def test_what_cannot_be_decoded_or_is_not_known_is_refused(node: Node) -> None:
-    daemon = node.launch()
-    for content in (GARBAGE, b"\x0a\xff", b"\x0a\x02\xff\xfe", b"\x08"):
-        reply = daemon.reply(daemon.send_envelope(content))
-        assert (reply.code, reply.message[:21]) == (Code.INVALID_ARGUMENT, "undecodable request: "), content
-    for method in ("StartContainer", "RunPodSandbox", "StateChange", "Synchronize", "Configure"):
-        for payload in (GARBAGE, NOT_UTF_8):
-            request = ttrpc_pb2.Request(service=PLUGIN, method=method, payload=payload)
-            reply = daemon.reply(daemon.send_envelope(request.SerializeToString()))
-            assert (reply.code, reply.message[:12]) == (Code.INTERNAL, "undecodable "), method
-    for service, method in ((PLUGIN, "Explode"), (PLUGIN, ""), ("", ""), (RUNTIME, "RegisterPlugin")):
-        assert daemon.reply(daemon.send(method, service=service)).code == Code.UNIMPLEMENTED, (service, method)
-    node.still_serves(daemon)
-
-
-def test_an_undecodable_answer_to_the_registration_is_a_refusal(node: Node) -> None:
-    daemon = node.spawn()
-    request = daemon.request()
-    daemon.send_bytes(mux.frames(RUNTIME_SERVICE, ttrpc.message(request.stream_id, Type.RESPONSE, GARBAGE)))
-    assert daemon.ended() == 1
-    (line,) = daemon.log
-    assert "ERROR the runtime refused plugin 00-v010-adapter: undecodable answer: " in line
 
 
 def test_events_before_configure_and_synchronize_and_about_nothing_are_answered(node: Node) -> None:

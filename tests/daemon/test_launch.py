@@ -12,7 +12,7 @@ import pytest
 from adapter.nri import api
 from adapter.wire import Code
 
-from .harness import POD, Node, container, launched, start
+from .harness import POD, Node, container, launched, patched, start
 from .process import COMMAND
 
 THE_SIX = 0b110_0010_0111
@@ -107,6 +107,12 @@ def test_with_a_runtime_that_goes_before_it_accepts_the_plugin_it_ends(node: Nod
     daemon.request()
     daemon.end_runtime()
     assert daemon.ended() == 0
+
+
+def test_a_runtime_that_takes_its_time_to_configure_it_is_logged(node: Node) -> None:
+    daemon = node.spawn(patched("daemon.REMINDER = 0.01"))
+    daemon.registration()
+    daemon.logged("INFO the runtime has not configured and synchronized the adapter yet")
 
 
 def test_what_is_wrong_in_the_environment_is_named(node: Node) -> None:

@@ -12,12 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from adapter.nri.events import PLUGIN
-from adapter.proto import ttrpc_pb2
 from adapter.wire import Code
 
 from .harness import Node, start, stop
-from .process import LATE, OVER, Daemon
+from .process import LATE, OVER
 
 BROKEN = '{\n  "version": "0.1",\n  "plugins": [\n    {"type": "good"},\n  ]\n}\n'
 
@@ -59,30 +57,6 @@ def test_a_chain_whose_failures_are_ignored_goes_on_behind_the_answer_of_a_call_
     node.configure("good")
     daemon.serves(start("ctr"))  # an event of the same container waits for the chains before it
     assert node.runs("slow") == node.runs()[:2] == [("create", "ctr"), ("delete", "ctr")]
-
-
-def send_with(daemon: Daemon, timeout_nano: int) -> int:
-    """Sends a StartContainer with just that timeout; returns its stream id."""
-    payload = start("ctr").SerializeToString()
-    request = ttrpc_pb2.Request(service=PLUGIN, method="StartContainer", payload=payload, timeout_nano=timeout_nano)
-    return daemon.send_envelope(request.SerializeToString())
-
-
-@pytest.mark.deadline
-def test_any_time_of_a_call_is_kept_and_that_of_configure_where_it_names_none(node: Node) -> None:
-    gate = node.slow()
-    node.configure("slow")
-    daemon = node.spawn().handshake(node.settings(), timeout=int(LATE * 1000))
-    call = send_with(daemon, (1 << 63) - 1)
-    gate.arrival()
-    node.still_serves(daemon)
-    assert call not in daemon.replies
-    gate.let_on()
-    assert daemon.reply(call).code == Code.OK
-    for timeout_nano in (-1, -(1 << 63), 1, 0):
-        node.configure("slow")
-        assert daemon.reply(send_with(daemon, timeout_nano)).message.startswith("plugin: slow: no"), timeout_nano
-        node.still_serves(daemon)
 
 
 # ---- conf.json

@@ -7,7 +7,6 @@ import errno
 import json
 import os
 import socket
-import subprocess
 import threading
 import time
 from functools import partial
@@ -26,7 +25,7 @@ from adapter.monitoring.status import CLIENT_TIMEOUT, StatusSocket
 
 from ..processes import SteppedLoop, open_descriptors
 from .harness import listening
-from .process import COMMAND, SAFETY
+from .process import SAFETY
 
 Capture = pytest.CaptureFixture[str]
 JOINED = {"state": "joined", "pid": 7, "faults": []}
@@ -228,15 +227,3 @@ def test_a_status_socket_that_was_removed_with_its_directory_is_made_again(loop:
         assert endpoints.faults == faults
     endpoints.close()
     assert not list(state.iterdir())
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
-def test_a_read_only_state_directory_is_named(tmp_path: Path) -> None:
-    script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$2" status -directory "$1"'
-    words = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), str(COMMAND)]
-    ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
-    if "unshare" in ran.stderr or "mount:" in ran.stderr:
-        pytest.skip(f"nothing can be mounted here: {ran.stderr}")
-    reason = "no adapter can be asked here; the adapter's log shows its state"
-    said = f"v010-adapter: {tmp_path}: Read-only file system: {reason}\n"
-    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", said)

@@ -27,31 +27,23 @@ class Beside:
         self._program = program
         self._settings = settings
         self._syslog = syslog
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes]
 
     def start(self, *arguments: str) -> None:
         """Starts it, with these arguments besides its index, and waits until the runtime has synchronized it."""
         CONFIG.write_text(f"{self._settings}log: {{target: syslog}}\n")
         self._process = subprocess.Popen([self._program, "-idx", "00", *arguments], stdin=subprocess.DEVNULL)
-        self.wait_until_registered()
-
-    def wait_until_registered(self, times: int = 1) -> None:
-        line = f"[{self._running().pid}]: registered with"
-        until(lambda: self._syslog.count(line) >= times, f"the adapter to be registered {times} times")
+        line = f"[{self._process.pid}]: registered with"
+        until(lambda: self._syslog.has(line), "the adapter to be registered")
 
     def kill(self) -> None:
-        self._running().kill()
-        self._running().wait()
+        self._process.kill()
+        self._process.wait()
 
     def end(self) -> None:
-        self._running().terminate()
-        if self._running().wait(60):
-            raise HarnessError(f"the adapter ended with {self._running().returncode}")
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            raise HarnessError("the adapter was not started")
-        return self._process
+        self._process.terminate()
+        if self._process.wait(60):
+            raise HarnessError(f"the adapter ended with {self._process.returncode}")
 
 
 class Launched:

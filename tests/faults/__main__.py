@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tests.e2e.pod import HarnessError as Finding
 from tests.faults.node import Node
-from tests.faults.rows import ADAPTER_FAULTS, FAULTS, kill_loop, not_started, program_fault, start
+from tests.faults.rows import ADAPTER_FAULTS, FAULTS, kill_loop, program_fault, start
 from tests.faults.three import three
 from tests.peers.build import PeerMissing, peer
 
@@ -80,8 +80,6 @@ def plan(arguments: argparse.Namespace) -> Iterator[Rows]:
     for state in STATES:
         for what, error in FAULTS.items():
             of_program[f"{state}: {what}"] = partial(program_fault, fault=what, error=error, state=state)
-        for what in ("busy", "missing"):
-            of_program[f"{state}: program {what}"] = partial(not_started, what=what, state=state)
     loop: Rows = {"kill loop": partial(kill_loop, kills=arguments.kills, seed=arguments.seed)}
     apart = ADAPTER_FAULTS | {"three adapters, 12 ends": partial(three, seed=arguments.seed)}
     for rows in (of_program, *({what: row} for what, row in apart.items()), loop):

@@ -116,10 +116,7 @@ class Node:
         if error := runtime.play("start").error:
             raise Finding(error)
         if self.form == "launched":
-            pids = [plugin.pid for plugin in runtime.play("plugins").plugins]
-            if len(pids) != 1:
-                raise Finding(f"after the start there are the plugins {pids}")
-            (self.launched,) = pids
+            (self.launched,) = self.joined()
             (self.guard,) = children_of(self.launched)
 
     def start_external(self, index: str = "00") -> None:
@@ -140,54 +137,46 @@ class Node:
 
     def kill(self) -> None:
         """Kills the server. An external one is started again, as a service manager does."""
-        victim = 0
-
-        def is_there() -> bool:
-            nonlocal victim
-            victim = self.server
-            return victim not in (0, self._killed)
-
-        self.until(is_there, "a server to kill")
-        os.kill(victim, signal.SIGKILL)
-        self._killed = victim
+        self.until(lambda: self.server not in (0, self._killed), "a server to kill")
+        self._killed = self.server
+        if not self._killed:
+            raise Finding("the server has gone by itself")
+        os.kill(self._killed, signal.SIGKILL)
         if self.form == "external":
             self.externals[-1].wait()
             self.start_external()
 
-    def is_joined(self) -> bool:
-        pids = [plugin.pid for plugin in self.runtime.play("plugins").plugins]
-        return pids in ([self.server], [self.launched]) and Path(f"/proc/{pids[0]}").exists()
+    def joined(self) -> list[int]:
+        """The pids of the plugins that the runtime has."""
+        return [plugin.pid for plugin in self.runtime.play("plugins").plugins]
 
     def joins(self) -> None:
-        self.until(self.is_joined, "the adapter joins")
+        def has_joined() -> bool:
+            pids = self.joined()
+            return pids in ([self.server], [self.launched]) and Path(f"/proc/{pids[0]}").exists()
 
-    def meets_an_adapter(self) -> None:
-        if error := self.runtime.play("wait", plugin=NAME).error:
-            raise Finding(error)
+        self.until(has_joined, "the adapter joins")
 
     def rejoins(self) -> None:
-        self.until(
-            lambda: [p.pid for p in self.runtime.play("plugins").plugins] == [self.server], "the adapter joins again"
-        )
+        self.until(lambda: self.joined() == [self.server], "the adapter joins again")
 
     def play(self, event: str, life: Life, limit: int = LIMIT) -> Reply:
         """Plays an event, which takes less than so many microseconds.
 
         What a Synchronize would tell changes with it, as it does in containerd.
         """
-        before: dict[str, Callable[[], object]] = {
-            "StopContainer": lambda: life.container.update(state="CONTAINER_STOPPED"),
-            "StopPodSandbox": lambda: life.pod.update(pid=0),
-        }
-        after: dict[str, Callable[[], object]] = {
-            "RunPodSandbox": lambda: self.lives.append(life),
-            "StartContainer": lambda: life.container.update(state="CONTAINER_RUNNING"),
-            "RemovePodSandbox": lambda: self.lives.remove(life),
-        }
-        before.get(event, int)()
+        if event == "StopContainer":
+            life.container.update(state="CONTAINER_STOPPED")
+        elif event == "StopPodSandbox":
+            life.pod.update(pid=0)
         self._tell()
         reply = self.runtime.event(event, life.pod, life.container)
-        after.get(event, int)()
+        if event == "RunPodSandbox":
+            self.lives.append(life)
+        elif event == "StartContainer":
+            life.container.update(state="CONTAINER_RUNNING")
+        elif event == "RemovePodSandbox":
+            self.lives.remove(life)
         self._tell()
         if reply.us >= limit:
             raise Finding(f"{event} took {reply.us / 1e6:.2f} s")
@@ -228,9 +217,6 @@ class Node:
     def notes(self) -> Counter[str]:
         file = self.directory / "notes"
         return Counter(file.read_text().split()) if file.exists() else Counter()
-
-    def settles(self, ids: set[str]) -> None:
-        self.until(lambda: not ids & self.owed(), "an empty journal")
 
     def owed(self) -> set[str]:
         """What the journal has of creates without an ended delete."""

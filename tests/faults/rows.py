@@ -13,7 +13,7 @@ from functools import partial
 
 from tests.e2e.pod import HarnessError as Finding
 
-from .node import STEPS, Life, Node, balance
+from .node import NAME, STEPS, Life, Node, balance
 
 FAULTS = {
     "error": "plugin: legacy-fp: as told",
@@ -37,7 +37,7 @@ def start(node: Node) -> str:
 
 def ends(node: Node, *lives: Life, kills: int = 0) -> str:
     ids = {part["id"] for life in lives for part in life}
-    node.settles(ids)
+    node.until(lambda: not ids & node.owed(), "an empty journal")
     return balance(node.notes(), ids, kills)
 
 
@@ -49,23 +49,6 @@ def program_fault(node: Node, fault: str, error: str, state: str) -> str:
     expected = error if state == "create" else ""
     if expected not in reply.error or bool(expected) != bool(reply.error) or reply.names != node.names:
         raise Finding(f"{STEPS[first]}: {reply.error!r}, then there are {reply.names}")
-    node.plays(life, *STEPS[first + 1 :])
-    return ends(node, life)
-
-
-def not_started(node: Node, what: str, state: str) -> str:
-    """The program cannot be started: a failed create is owed no delete, a delete stays owed until the next event."""
-    life, program, away = Life.make(f"{what}-{state}"), node.directory / "legacy-fp", node.directory / "away"
-    first = STEPS.index(CHANGED[state])
-    node.plays(life, *STEPS[:first])
-    writer = program.open("ab") if what == "busy" else program.rename(away) and None
-    reply = node.play(STEPS[first], life)
-    owed = node.owed()
-    writer.close() if writer else away.rename(program)
-    if bool(reply.error) != (state == "create") or reply.names != node.names:
-        raise Finding(f"{STEPS[first]}: {reply.error!r}, then there are {reply.names}")
-    if (life.container["id"] in owed) != (state == "delete"):
-        raise Finding(f"then the deletes of {owed} are owed")
     node.plays(life, *STEPS[first + 1 :])
     return ends(node, life)
 
@@ -161,8 +144,8 @@ class Traffic:
         reply = self._node.play(STEPS[self._open[number]], self.lives[number])
         if reply.error:
             raise Finding(reply.error)
-        if not reply.names:
-            self._node.meets_an_adapter()
+        if not reply.names and (error := self._node.runtime.play("wait", plugin=NAME).error):
+            raise Finding(error)
         self.events += 1
         self._open[number] += 1
         if self._open[number] == len(STEPS):

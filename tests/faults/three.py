@@ -27,10 +27,8 @@ class Adapter:
         self._has_first_server = True
 
     def is_joined(self) -> bool:
-        pids = [plugin.pid for plugin in self.node.runtime.play("plugins").plugins]
-        if self.process is not None:
-            return self.process.pid in pids
-        return (self.node.launched if self._has_first_server else self.node.server) in pids
+        of_runtime = self.node.launched if self._has_first_server else self.node.server
+        return (self.process.pid if self.process is not None else of_runtime) in self.node.joined()
 
     def end(self, how: signal.Signals) -> None:
         """Ends it, and sees to it that another follows: a guard does so for a server that is killed or stopped."""

@@ -8,14 +8,10 @@ from __future__ import annotations
 import os
 import sys
 
-from . import charts, rollouts, runtime_config
+from . import charts, rollouts
 from .node import node, prepare, say, shell
 
-SCENARIOS = {
-    "charts": charts.play,
-    "rollouts": rollouts.play,
-    "runtime-config": runtime_config.play,
-}
+SCENARIOS = {"charts": charts.play, "rollouts": rollouts.play, "runtime-config": charts.play_runtime_config}
 """Each yields what is wrong, and leaves the node as it was."""
 
 

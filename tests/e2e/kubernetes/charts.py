@@ -1,4 +1,4 @@
-"""What helm makes of the chart: the kustomizations are its own, profile and metrics work."""
+"""What helm makes of the chart: the kustomizations are its own, profile and metrics work, NRI is switched on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from . import node as k8s
 
 DEPLOY = k8s.CHART.parents[1]
 KUSTOMIZE, ALERTS = DEPLOY / "kustomize", DEPLOY / "prometheus/alerts.yaml"
+CONFIG = "/etc/containerd/config.toml"
+STARTED = "cat $(pgrep -x containerd | sed 's,.*,/proc/&/stat,') | cut -d ' ' -f 22"
 
 
 def play() -> Iterator[str]:
@@ -70,3 +72,28 @@ def _rollouts() -> Iterator[str]:
 def _rendered(values: str) -> str:
     options = ("--namespace", "kube-system", "--kube-version", "1.34", "--set", values)
     return k8s.helm("template", k8s.RELEASE, k8s.CHART, *options)
+
+
+def play_runtime_config() -> Iterator[str]:
+    """`nri.runtime.patchConfig`: an init container switches NRI on in containerd, which restarts."""
+    k8s.shell(f"sed -i 's/disable = false/disable = true/' {CONFIG}; systemctl restart containerd")
+    off = k8s.shell(f"cat {CONFIG}")
+    for times in (1, 2):
+        started = k8s.shell(STARTED)
+        k8s.chart(
+            "install",
+            profile="hooks",
+            nri={"runtime": {"patchConfig": True}},
+            hooks={"files": {"on.json": k8s.hook_file("on")}},
+        )
+        if k8s.shell(f"cat {CONFIG}") != off.replace("disable = true", "disable = false"):
+            yield "NRI is not switched on in containerd's configuration, or more was changed"
+        if (k8s.shell(STARTED) != started) != (times == 1):
+            yield "containerd has restarted where NRI was on" if times > 1 else "containerd has not restarted"
+        k8s.apply(f"on{times}", 1)
+        k8s.ready(f"on{times}")
+        if not k8s.containers(f"on{times}") <= k8s.marks("on").keys():
+            yield "a pod has no hooks"
+        k8s.delete(f"on{times}")
+        k8s.uninstall()
+        k8s.say("NRI was off, and is on" if times == 1 else "where NRI is on, nothing is done")

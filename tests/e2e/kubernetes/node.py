@@ -51,15 +51,12 @@ CONF = {"version": "0.1", "plugins": [{"type": name} for name in PLUGINS]}
 UNTIL_TERM = "trap 'exit 0' TERM; while :; do sleep 1000000 & wait $!; done"
 
 
-def run(*line: str | Path, given: str | None = None) -> str:
-    done = subprocess.run(line, capture_output=True, text=True, input=given, timeout=LIMIT, check=False)
+def node(*line: str | Path, given: str | None = None) -> str:
+    command = [HERE / "node.sh", *line]
+    done = subprocess.run(command, capture_output=True, text=True, input=given, timeout=LIMIT, check=False)
     if done.returncode:
         raise HarnessError(f"{' '.join(map(str, line))}: {done.stderr.strip()[-1000:]}")
     return done.stdout
-
-
-def node(*line: str | Path, given: str | None = None) -> str:
-    return run(HERE / "node.sh", *line, given=given)
 
 
 def shell(script: str, given: str | None = None) -> str:
@@ -104,19 +101,13 @@ def prepare(image: str) -> None:
     node("start")
     for name, text in PROGRAMS.items():
         (EVIDENCE / name).touch()
-        install(f"/opt/nri/bin/{name}", text)
+        shell(f"mkdir -p /opt/nri/bin; cd /opt/nri/bin; cat > {name}; chmod 755 {name}", given=text)
     node("ctr", "images", "import", "--base-name", IMAGE, image)
-
-
-def install(path: str, text: str, mode: str = "755") -> None:
-    shell(f"mkdir -p {Path(path).parent}; cat > {path}; chmod {mode} {path}", given=text)
 
 
 def footprint() -> set[str]:
     """Returns what an adapter could leave on the node: files, mounts, processes."""
-    places = (
-        "find /etc/nri /opt/nri /etc/containers /usr/share/containers /run/nri* -not -type s -not -type d 2>/dev/null"
-    )
+    places = "find /etc/nri /opt/nri /etc/containers /run/nri* -not -type s -not -type d 2>/dev/null"
     processes = "ps -eo args | grep -E 'v010-adapter|/opt/nri/' | grep -v grep"
     return set(shell(f"{places} || true; grep v010 /proc/mounts || true; {processes} || true").splitlines())
 
