@@ -95,15 +95,6 @@ def podman() -> Iterator[Podman]:
             left.rmdir()
 
 
-# The samples that a container is to get, its command, podman's options.
-CONTAINERS: list[tuple[set[str], list[str], list[str]]] = [
-    ({"by-command"}, ["/bin/sh"], ["-v", "/usr:/srv:ro"]),
-    ({"old-style"}, ["/bin/sleep", "1"], ["--annotation", "any=web"]),
-    ({"by-annotation"}, ["/bin/true"], ["--annotation", "hooks.example.com/trace=yes"]),
-    ({"record"}, ["/bin/true"], ["--annotation", "hooks.example.com/record=true"]),
-]
-
-
 def ours(config: Path, directory: Path, precreate: bool = False) -> tuple[Described, list[NamedHook]]:
     """The container of a config.json, and the hooks that we would inject into it."""
     described = container_files.read(str(config))
@@ -114,24 +105,21 @@ def ours(config: Path, directory: Path, precreate: bool = False) -> tuple[Descri
 
 
 def test_podman_injects_the_samples_that_we_inject(podman: Podman) -> None:
+    """podman 4.3 writes prestart as such; later ones deliver it as createRuntime, as we do."""
     directory = podman.folder / "hooks.d"
     directory.mkdir()
-    for file in SAMPLES.glob("*.json"):  # the hook `record` is where they say
+    for file in SAMPLES.glob("*.json"):
         text = file.read_text().replace("/usr/local/libexec/oci", str(SAMPLES))
         (directory / file.name).write_text(text.replace("/var/log", str(podman.folder)))
-    for number, (samples, command, options) in enumerate(CONTAINERS):
-        config = podman.config(f"c{number}", directory, options, command)
-        theirs = json.loads(config.read_text())["hooks"]
-        _, hooks = ours(config, directory)
-        assert {hook.file.removesuffix(".json") for hook in hooks} == {"always-inject", *samples}
-        adjusted = inject.adjustment(hooks)
-        assert adjusted
-        expected = apply({}, adjusted)["hooks"]
-        expected.pop("poststop", None)  # podman's own affair
-        # podman 4.3 writes prestart as such; later ones deliver it as createRuntime, as we do.
-        created = theirs.pop("prestart", []) + theirs.pop("createRuntime", [])
-        assert sorted(map(str, created)) == sorted(map(str, expected.pop("createRuntime", [])))
-        assert theirs == expected
+    config = podman.config("all", directory, ["--annotation", "any=web", "-v", "/usr:/srv:ro"], ["/bin/sh"])
+    _, hooks = ours(config, directory)
+    assert {hook.file for hook in hooks} == {"always-inject.json", "by-command.json", "old-style.json"}
+    theirs, adjusted = json.loads(config.read_text())["hooks"], inject.adjustment(hooks)
+    assert adjusted
+    expected = apply({}, adjusted)["hooks"]
+    created = theirs.pop("prestart", []) + theirs.pop("createRuntime", [])
+    assert sorted(map(str, created)) == sorted(map(str, expected.pop("createRuntime", [])))
+    assert theirs == {stage: expected[stage] for stage in expected if stage != "poststop"}  # podman's own affair
 
 
 def precreate_hook(podman: Podman, name: str, script: str) -> Path:

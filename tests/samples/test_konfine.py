@@ -44,15 +44,9 @@ def cpus_of_others(request: dict[str, Any]) -> dict[str, str]:
     return {update["id"]: update["resources"]["cpu"]["cpus"] for update in updates}
 
 
-CPUSETS = [
-    ("0-7", [0, 1], "2-7"),
-    ("0-7", [], "0-7"),
-    ("0-7", [3], "0-2,4-7"),
-    ("0-7", [1, 3, 5], "0,2,4,6-7"),
-    ("0-7", [7, 0, 7, 100], "1-6"),
-    ("0-1,4,6-7", [4], "0-1,6-7"),
-    ("4,0-2,1", [0], "1-2,4"),
-    ("0", [1], "0"),
+CPUSETS: list[tuple[str, list[int], str]] = [
+    *(("0-7", [0, 1], "2-7"), ("0-7", [], "0-7"), ("0-7", [3], "0-2,4-7"), ("0-7", [1, 3, 5], "0,2,4,6-7")),
+    *(("0-7", [7, 0, 7, 100], "1-6"), ("0-1,4,6-7", [4], "0-1,6-7"), ("4,0-2,1", [0], "1-2,4"), ("0", [1], "0")),
     ("0-127", [0, 64], "1-63,65-127"),
 ]
 
@@ -64,9 +58,6 @@ def test_a_container_gets_the_nodes_cpus_or_its_own_without_the_reserved_ones() 
             "spec": {"linux": {"resources": {"cpu": {"cpus": left}}}},
         }, cpus
         assert cpus_of(INVOKE(create("0-255", cpus, systemReserved=reserved))) == left, cpus
-
-
-def test_without_other_word_the_nodes_cpus_are_those_that_the_kernel_has_online() -> None:
     request = create(systemReserved=[])
     del request["conf"]["online"]
     assert cpus_of(INVOKE(request)) == Path("/sys/devices/system/cpu/online").read_text().strip()
@@ -106,27 +97,20 @@ def test_a_change_of_the_reserved_cpus_reaches_running_containers_once(tmp_path:
     assert cpus_of_others(create(ident="newer", **changed)) == {}
 
 
-def test_an_update_counts_from_then_on(tmp_path: Path) -> None:
-    conf: dict[str, Any] = {"state": str(tmp_path)}
-    run("konfine", create(ident="one", **conf))
-    run("konfine", update("0-4", **conf) | {"id": "one"})
-    assert cpus_of_others(create(systemReserved=[2], **conf)) == {"one": "0-1,3-4"}
-
-
-def test_the_container_of_the_event_itself_is_never_among_the_updates(tmp_path: Path) -> None:
-    for cpus in ("", "0-4"):
+def test_an_update_counts_and_the_container_of_the_event_itself_is_never_among_the_updates(tmp_path: Path) -> None:
+    for cpus, others in (("", "0-1,3-7"), ("0-4", "0-1,3-4")):
         conf: dict[str, Any] = {"state": str(tmp_path / f"of{cpus}")}
+        run("konfine", create(ident="one", **conf))
+        run("konfine", update(cpus, **conf) | {"id": "one"})
         run("konfine", create(**conf))
         conf["systemReserved"] = [2]
-        answer = run("konfine", update(cpus, **conf) if cpus else create(**conf))
-        assert (answer.result["updates"], cpus_of(answer.result)[:3]) == ([], "0-1")
-
-
-def test_a_lost_record_moves_a_container_rather_than_failing_others(tmp_path: Path) -> None:
-    (tmp_path / "one").touch()
-    for left in (".new", ".lock"):  # of a run that was killed
-        (tmp_path / left).write_text("0-")
-    assert cpus_of_others(create(state=str(tmp_path))) == {"one": "2-7"}
+        assert cpus_of_others(create(**conf)) == {"one": others}
+        conf["systemReserved"] = [3]
+        assert create()["id"] not in cpus_of_others(update("0-4", **conf))
+    (tmp_path / "lost").mkdir()
+    for left in ("one", ".new", ".lock"):  # of a run that was killed
+        (tmp_path / "lost" / left).write_text("" if left == "one" else "0-")
+    assert cpus_of_others(create(state=str(tmp_path / "lost"))) == {"one": "2-7"}, "rather than failing others"
 
 
 BAD_IDS: list[Any] = [
