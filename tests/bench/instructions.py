@@ -44,9 +44,11 @@ class Case:
     settings: Callable[[Path], Mapping[str, object]] | None
     programs: int = 0
     """What the adapter runs at one event."""
+    answer: str = '{"plugin":"plugin","version":"0.1","error":"","metadata":{"k":"v"}}'
+    """What each of them prints."""
 
 
-def chain(programs: int, directory: Path) -> Mapping[str, object]:
+def chain(programs: int, directory: Path) -> Mapping[str, Any]:
     """The settings of a node with legacy plugins."""
     legacy = install(directory / "legacy", [Path(shutil.which("true") or "")] * programs)
     return {"hooks": {"enabled": False}, "legacy": legacy}
@@ -58,12 +60,20 @@ def hooked(directory: Path) -> Mapping[str, object]:
     return {**chain(0, directory), "hooks": {"directories": [str(hooks)]}}
 
 
+def adjusting(directory: Path) -> Mapping[str, object]:
+    """The settings of a node with a legacy plugin that adjusts."""
+    own = {"plugins": {"plugin0": {"events": ["CreateContainer"]}}}
+    return {"hooks": {"enabled": False}, "legacy": {**chain(1, directory)["legacy"], **own}}
+
+
 start_container = partial(recorded, "StartContainer")
+ADJUSTED = '{"spec":{"process":{"env":["A=1","B=2"],"rlimits":[{"type":"RLIMIT_NOFILE","soft":1024,"hard":4096}]}}}'
 CASES = [
     Case("StartContainer without a plugin", start_container, partial(chain, 0)),
     Case("StartContainer, one plugin", start_container, partial(chain, 1), 1),
     Case("StartContainer, three plugins", start_container, partial(chain, 3), 3),
     Case(f"CreateContainer, {HOOKS} hooks, one of them injected", create, hooked),
+    Case("CreateContainer, one plugin that sets variables and a limit", create, adjusting, 1, ADJUSTED),
     Case("StartContainer, decoding and encoding alone", start_container, None),
 ]
 START = Case("from exec to registered", None, partial(chain, 0))
@@ -109,7 +119,7 @@ def play(case: Case, number: int, directory: Path, *command: str) -> None:
     (home / "messages").write_bytes(marshal.dumps([*messages(case, number, home, connection)]))
     metered = "from tests.bench.metered import main; main()"  # a script itself is compiled each time
     plugin = "daemon" if case.settings else "stub"
-    argv = [*command, sys.executable, "-c", metered, str(home / "messages"), plugin]
+    argv = [*command, sys.executable, "-c", metered, str(home / "messages"), plugin, case.answer]
     with (home / "log").open("w") as log:
         ended = subprocess.run(argv, env=environ, stdout=subprocess.PIPE, stderr=log, check=False)
     runs, _, answer = ended.stdout.partition(b"\n")

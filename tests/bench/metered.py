@@ -1,8 +1,8 @@
 """The daemon, or a plugin that is the stub alone, with its runtime in the same process: for `instructions` to count.
 
-Arguments: MESSAGES PLUGIN. MESSAGES is a file, a marshalled list. Each message is in the socket as soon as the answer
-to the one before has been sent, so that all runs take the same path. The process ends with the last answer; it prints
-that answer and the number of programs it has started. The clock stands still, so that no timer comes in between.
+Arguments: MESSAGES PLUGIN ANSWER. MESSAGES is a file, a marshalled list. Each message is in the socket as soon as the
+answer to the one before has been sent, so that all runs take the same path. The process ends with the last answer; it
+prints that answer and the number of programs it has started. The clock stands still: no timer comes in between.
 
 valgrind has no pidfd_open, and the programs' own instructions are not ours: in place of a program there is its answer
 in the pipe, and a descriptor that can be read, as the pidfd of a program that has ended.
@@ -17,15 +17,15 @@ import time
 from _socket import socketpair  # the adapter does without the module socket
 from collections.abc import Mapping, Sequence
 
-ANSWER = b'{"plugin":"plugin","version":"0.1","error":"","metadata":{"k":"v"}}'
 PID = 1 << 22  # none that exists
 
 
 class Runtime:
     """The far end of the trunk, and the programs."""
 
-    def __init__(self, messages: Sequence[bytes]) -> None:
+    def __init__(self, messages: Sequence[bytes], answer: bytes) -> None:
         self._messages = iter(messages)
+        self._answer = answer
         self._far, near = socketpair()
         self.trunk = near.detach()
         self._started = 0
@@ -42,7 +42,7 @@ class Runtime:
     def spawn(self, path: str, argv: tuple[str, ...], environ: Mapping[str, str], descriptors: Sequence[int]) -> int:
         """Passes for `Children.spawn`."""
         self._started += 1
-        os.write(descriptors[1], ANSWER)
+        os.write(descriptors[1], self._answer)
         return PID
 
 
@@ -50,10 +50,10 @@ def main() -> None:
     """Serves the messages as the plugin `daemon` or `stub`."""
     time.monotonic = lambda: 1000.0  # before the adapter takes it
     time.time = lambda: 4e9  # all files are old, and none is read again because it may change within its time stamp
-    _, messages, plugin = sys.argv
+    _, messages, plugin, answer = sys.argv
     sys.argv[1:] = []
     with open(messages, "rb") as file:
-        runtime = Runtime(marshal.load(file))  # noqa: S302 - our own
+        runtime = Runtime(marshal.load(file), answer.encode())  # noqa: S302 - our own
     os.environ["NRI_PLUGIN_SOCKET"] = str(runtime.trunk)
     if plugin == "stub":
         _stub(runtime)

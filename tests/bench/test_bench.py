@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import adjusting, events, instructions, pods, report
+from tests.bench import events, hooks, instructions, pods, report
 from tests.bench.arena import FRESH, REFERENCE, STAND_BY, Arena, Unfair, family, recorded
 from tests.bench.figures import Bench, Goal, Row, Times
 from tests.peers.build import peer
@@ -35,10 +35,10 @@ def test_sides_whose_plugins_run_differently_often_are_not_compared(arena: Arena
 
 
 def test_sides_of_which_one_adjusts_are_not_compared(arena: Arena) -> None:
-    arena.launch(adjusting.DAEMON, peer("adjuster"))
-    arena.launch_ours(FRESH, {"legacy": arena.chain(FRESH, [])})
-    with pytest.raises(Unfair, match=r"adjustments were \{'daemon': 2, 'fresh': 0\}"):
-        arena.compare(ONCE, 0, (adjusting.DAEMON, FRESH), [adjusting.creation()])
+    hooks.launch(arena, hooks.write(arena.directory / "hooks.d", "literals", 1))
+    arena.launch_reference(REFERENCE, arena.chain(REFERENCE, []))
+    with pytest.raises(Unfair, match=r"adjustments were \{'reference': 0, 'fresh': 2\}"):
+        arena.compare(ONCE, 0, (REFERENCE, FRESH), [hooks.create()])
 
 
 def test_a_failed_event_is_no_sample(arena: Arena) -> None:
