@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import select
 import shlex
 import shutil
 import subprocess
@@ -78,36 +75,6 @@ def test_fish_completes() -> None:
         call = f"complete -C {shlex.quote(f'v010-adapter {line}')}"
         lines = ran(shell("fish"), "--no-config", "-c", f"{completion.script('fish')}\n{call}")
         assert {found.split("\t")[0].rstrip("/") for found in lines} == expected, line
-
-
-def test_zsh_completes(folder: Path) -> None:
-    """Only at a terminal. What there is but one of takes the place of the word at once."""
-    (folder / "rc" / "functions").mkdir(parents=True)
-    (folder / "rc/functions/_v010-adapter").write_text(completion.script("zsh"))
-    start = f"fpath=({folder}/rc/functions $fpath); autoload -Uz compinit; compinit -D -u; PS1=; print 'I am ready'\n"
-    (folder / "rc/.zshrc").write_text(start + 'v010-adapter() { print -r - "<${@[-1]}>" }\n')
-    ours, its = pty.openpty()
-    environment = {**os.environ, "ZDOTDIR": f"{folder}/rc", "TERM": "dumb"}
-    command = [shell("zsh"), "-i"]
-    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment, start_new_session=True) as zsh:
-        os.close(its)
-        until(ours, "I am ready")
-        for line, expected in CASES.items():
-            if len(expected) == 1:
-                os.write(ours, f"v010-adapter {line}\t\n".encode())
-                assert f"<{min(expected)}>" in until(ours, ">\r\n").replace("/>", ">"), line
-        os.write(ours, b"exit\n")
-        zsh.wait(60)
-    os.close(ours)
-
-
-def until(terminal: int, mark: str) -> str:
-    """What a terminal shows up to a text."""
-    text = ""
-    while mark not in text:
-        assert select.select([terminal], [], [], 60)[0], text
-        text += os.read(terminal, 4096).decode()
-    return text
 
 
 def test_the_command_prints_the_script(capsys: pytest.CaptureFixture[str]) -> None:

@@ -109,15 +109,6 @@ def test_every_command_prints_what_the_page_says(page: Path, tmp_path: Path, env
         assert (done.returncode, timeless(done.stdout)) == (0, timeless(output)), block["commands"]
 
 
-def test_other_blocks_are_of_a_kind_that_is_looked_at_or_commands_for_root() -> None:
-    kinds = {block["language"] for page in PAGES for block in FENCE.finditer(page.read_text())}
-    assert kinds <= {"sh", "text", "console", "yaml", "toml", "json", "python", ""}
-    for page in pages_with("console"):
-        lines = "".join(blocks(page, "console")).splitlines()
-        # tests/test_demo.py has the one
-        assert [line for line in lines if not line.startswith("# ")] in ([], ["$ make demo"]), page
-
-
 # ---- files
 
 

@@ -74,14 +74,6 @@ def test_a_demo_ends_the_adapter_and_its_programs_before_it_removes_their_direct
         assert end(demo) == SAID
 
 
-def test_a_simulation_that_waits_for_a_plugin_ends(tmp_path: Path, temporary: Path) -> None:
-    with started("simulate", "-socket", tmp_path / "socket", directory=temporary) as simulation:
-        assert "waiting for a plugin" in heard(simulation.stderr)
-        interrupt(simulation)
-        assert end(simulation) == SAID
-    assert not (tmp_path / "socket").exists()
-
-
 def test_an_invocation_ends_the_plugin_and_what_it_has_started(tmp_path: Path, temporary: Path) -> None:
     plugin, fifo = tmp_path / "plugin", tmp_path / "fifo"
     plugin.write_text(f"#!/bin/sh\nexec 9>{fifo}\nsleep 1000000 &\necho at work >&9\nwait\n")

@@ -124,12 +124,6 @@ def test_what_packages_require_here_is_locked_and_nothing_else() -> None:
     assert {canonicalize_name(one.name) for one in needed} == set(HERE)
 
 
-def test_each_package_has_hashes() -> None:
-    blocks = re.split(r"^(?=[a-z])", LOCK, flags=re.MULTILINE)[1:]
-    assert len(LOCKED) == len(blocks)
-    assert all("--hash=sha256:" in block for block in blocks)
-
-
 def test_the_licences_in_the_documentation_are_the_packages_own() -> None:
     text = (CLONE / "docs/security.md").read_text()
     found = re.findall(r"^\| ([a-z0-9-]+) \| ([^|]+) \|$", text.partition("| package | licence |")[2], re.MULTILINE)
