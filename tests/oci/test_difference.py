@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from operator import add
 from typing import Any
 
 import pytest
-from google.protobuf.json_format import ParseDict
-from hypothesis import HealthCheck, given, settings
+from google.protobuf.json_format import MessageToDict, ParseDict
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from adapter.errors import NotAdjustable
+from adapter.errors import LONGEST, NotAdjustable
+from adapter.oci import protojson
 from adapter.oci.resources import resources_from
 from adapter.oci.spec import adjustment, apply, resources_to
 from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
 from .cases import ABSENT, CHANGES, FULL, Path, as_text, copied, edited, must_have_a_row, normal
-from .edits import BAD_EDITS, GOOD_EDITS, SPECS, Edit, after
+from .edits import ANY, BAD_EDITS, GOOD_EDITS, SPECS, Edit, after
 
 thorough = settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
 MANY = st.lists(GOOD_EDITS, min_size=1, max_size=6)
@@ -98,22 +100,6 @@ def test_each_change_that_can_be_expressed_is_expressed() -> None:
         assert normal(apply(FULL, adjustment(FULL, wanted))) == normal(wanted), path
 
 
-MARKS: list[tuple[Path, Any, dict[str, Any]]] = [  # what is removed is marked, so that other plugins may have set it
-    (("annotations",), None, {"annotations": {"-a": "", "-example.com/b": "", "--marked": ""}}),
-    (("process", "args"), ["a", ""], {"args": ["", "a", ""]}),
-    (("process", "env", 0), "PATH=", {"env": [{"key": "-PATH"}, {"key": "PATH"}]}),
-    (("mounts", 0), {"destination": "/proc"}, {"mounts": [{"destination": "-/proc"}, {"destination": "/proc"}]}),
-    (("linux", "devices", 0), {"path": "/dev/a"}, {"linux": {"devices": [{"path": "-/dev/a"}, {"path": "/dev/a"}]}}),
-    (("linux", "intelRdt"), {"closID": "gold"}, {"linux": {"rdt": {"remove": True, "closId": {"value": "gold"},
-        "schemata": {}, "enableMonitoring": {}}}}),
-]  # fmt: skip
-
-
-def test_a_change_takes_away_what_an_earlier_plugin_may_have_set() -> None:
-    for path, value, expected in MARKS:
-        assert adjustment(FULL, edited(path, value)) == ParseDict(expected, api.ContainerAdjustment()), path
-
-
 SILENT: list[tuple[Path, Any]] = [
     (("process", "env"), ["EMPTY=", "HOME=/", "PATH=/bin"]),
     (("mounts",), [FULL["mounts"][1], FULL["mounts"][0], FULL["mounts"][2]]),
@@ -173,3 +159,40 @@ def test_what_is_kept_may_stand_where_nothing_can_be_added() -> None:
     before: Spec = {"mounts": [{"destination": "-a"}], "process": {"env": ["-A=1"]}, "hostname": "a"}
     wanted = before | {"annotations": {"a": "1"}}
     assert adjustment(before, wanted) == api.ContainerAdjustment(annotations={"a": "1"})
+
+
+# ---- Adjustments in protobuf's JSON: what a plugin writes is taken as protobuf takes it, or refused with its place.
+
+ADJUSTMENTS = [
+    MessageToDict(adjustment(FULL, edited(path, value)), preserving_proto_field_name=is_protos)
+    for is_protos in (False, True)
+    for path, value in CHANGES
+]
+
+
+@example({"annotations": {"a": 5}})
+@example({"annotations": {"a": "b"}, "linux": {"netDevices": {"a": {"nmae": "b"}}}})
+@given(st.builds(after, st.sampled_from(ADJUSTMENTS), st.lists(BAD_EDITS, max_size=2)) | ANY)
+def test_an_adjustment_is_taken_or_refused_with_its_place_in_words_of_ours(value: Any) -> None:
+    try:
+        taken = protojson.parse(value, "adjust")
+    except NotAdjustable as refused:
+        assert str(refused).startswith(("adjust", "linux.resources."))  # noqa: PT017 - to be taken is as good
+        assert not any(words in str(refused) for words in ("parse", "nri.pkg.api", "expected"))  # noqa: PT017
+    else:
+        assert taken == ParseDict(value, api.ContainerAdjustment())
+
+
+def test_a_long_unknown_key_is_compared_with_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte would keep the event loop for a second."""
+    compared: list[str] = []
+
+    def compare(word: str, *_: object, **__: object) -> list[str]:
+        compared.append(word)
+        return []
+
+    monkeypatch.setattr(difflib, "get_close_matches", compare)
+    for length in (LONGEST, LONGEST + 1):
+        with pytest.raises(NotAdjustable, match="unknown; known: annotations, "):
+            protojson.parse({"x" * length: 1}, "adjust")
+    assert compared == ["x" * LONGEST]

@@ -6,12 +6,15 @@ tests/legacy/deviations.py; `expected` undoes exactly that on the client's side.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.json_format import MessageToDict, ParseDict
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -19,9 +22,10 @@ from hypothesis import strategies as st
 from adapter.errors import ConfigError
 from adapter.legacy import config, request, result
 from adapter.proto import nri_pb2 as api
+from adapter.proto.nri_pb2 import DESCRIPTOR
 
 from ..legacy.deviations import DEVIATIONS
-from .harness import LEGACY_EVENTS, LIFE, PLAIN_ANSWER, POD, Case, Oracle, Outcome, golden
+from .harness import LEGACY_EVENTS, LIFE, PLAIN_ANSWER, POD, Case, Oracle, Outcome, golden, require
 from .strategies import broken, conf_texts, containers, pods, result_texts
 
 CONF = b"""{"version": "0.1", "plugins": [
@@ -151,3 +155,48 @@ def test_configurations_are_read_as_the_original_client_reads_them(oracle: Oracl
             continue
         if all(re.fullmatch("[a-z]+", name) for name in got.plugins):  # others need not be found by the oracle
             assert got == expected(case, theirs), case.conf
+
+
+# ---- our messages: names, numbers, types, services
+
+KINDS = {
+    number: name.removeprefix("TYPE_").lower() for name, number in vars(FieldDescriptor).items() if name[:5] == "TYPE_"
+}
+
+
+def describe(field: FieldDescriptor) -> dict[str, Any]:
+    of = field.message_type or field.enum_type
+    return {
+        "name": field.name,
+        "number": field.number,
+        "label": "repeated" if field.is_repeated else "optional",
+        "kind": KINDS[field.type],
+        "type": of.full_name if of else "",
+        "oneof": field.containing_oneof.name if field.containing_oneof else "",
+        "map": bool(field.message_type and field.message_type.GetOptions().map_entry),
+    }
+
+
+def with_nested(messages: Iterable[Descriptor]) -> Iterator[Descriptor]:
+    for message in messages:
+        yield message
+        yield from with_nested(message.nested_types)
+
+
+def test_messages_enums_and_services_are_the_published_ones_field_by_field() -> None:
+    told = subprocess.run([require("descriptors")], capture_output=True, text=True, check=True).stdout
+    published: dict[str, Any] = json.loads(told)
+    theirs = {name: sorted(fields, key=lambda field: field["number"]) for name, fields in published["messages"].items()}
+    ours = list(with_nested(DESCRIPTOR.message_types_by_name.values()))
+    enums = [*DESCRIPTOR.enum_types_by_name.values(), *(enum for message in ours for enum in message.enum_types)]
+    services = {
+        service.full_name: {
+            m.name: {"input": m.input_type.full_name, "output": m.output_type.full_name} for m in service.methods
+        }
+        for service in DESCRIPTOR.services_by_name.values()
+    }
+    assert DESCRIPTOR.package == published["package"]
+    assert {m.full_name: sorted(map(describe, m.fields), key=lambda f: f["number"]) for m in ours} == theirs
+    assert {e.full_name: {v.name: v.number for v in e.values} for e in enums} == published["enums"]
+    assert services == published["services"]
+    assert (len(theirs) > 80, len(enums) > 5, len(services[f"{DESCRIPTOR.package}.Plugin"])) == (True, True, 18)
