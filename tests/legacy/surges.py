@@ -97,7 +97,10 @@ class PlayedLease(Lease):
         self.node, self.life = node, loop
 
     def play_asked(self, asker: Any) -> None:
-        self._asked(asker)
+        if self.life.is_dead:
+            asker.close()
+        else:
+            self._asked(asker)
 
     def _listen(self) -> None:
         self.node.leases.append(self)
@@ -120,6 +123,8 @@ class Peer:
         runtime = api.ConfigureRequest(runtime_name="containerd", runtime_version="1.7.35")
         self.adapter.configure(runtime, Context("Configure", 2.0, life.time, life.time()))
         self.is_ending = self.is_apart = False
+        self.joins = 0
+        """How often it has joined: each time is another connection."""
 
     def serve(self, request: Any, context: Context) -> Any:
         return getattr(self.adapter, re.sub("(?<!^)(?=[A-Z])", "_", context.method).lower())(request, context)
@@ -187,11 +192,16 @@ class Surges(Lives):
         for life in self.lives:
             life.end()
 
+    def reconfigure(self) -> None:
+        if not self._cut:  # an event that waits for the lock gets the plugins of the moment at which it has it
+            super().reconfigure()
+
     def wait(self) -> None:
         self.clock.advance(self.dice.choice((0.0, 0.0005, 0.3, 1.8, 1.95, 6.0, 32.0)))
 
     def join(self, peer: Peer) -> None:
         peer.is_apart = False
+        peer.joins += 1
         self.joined = [other for other in self.joined if other is not peer] + [peer]
         pods, containers = self.listed()
         context = Context("Synchronize", 2.0, self.clock.time, self.clock.now)
@@ -331,12 +341,12 @@ class Surges(Lives):
         peers = self.connected
         if self._is_shadowed and peers:
             peers = [max(peers, key=self.joined.index)]
-        self._deliver(request, context, peers, answer)
+        self._deliver(request, context, [(peer, peer.joins) for peer in peers], answer)
         return answer
 
-    def _deliver(self, request: Any, context: Context, peers: list[Peer], whole: Deferred[Any]) -> None:
-        for number, peer in enumerate(peers):
-            if peer.life.is_dead or peer.is_apart:
+    def _deliver(self, request: Any, context: Context, peers: list[tuple[Peer, int]], whole: Deferred[Any]) -> None:
+        for number, (peer, joins) in enumerate(peers):
+            if peer.life.is_dead or peer.is_apart or peer.joins != joins:
                 continue
             try:
                 answer = peer.serve(request, context)
@@ -345,7 +355,9 @@ class Surges(Lives):
             if isinstance(answer, Deferred) and not answer.done:
                 went: list[bool] = []
 
-                def go_on(*_: object, went: list[bool] = went, rest: list[Peer] = peers[number + 1 :]) -> None:
+                def go_on(
+                    *_: object, went: list[bool] = went, rest: list[tuple[Peer, int]] = peers[number + 1 :]
+                ) -> None:
                     if not went:
                         went.append(True)
                         self._cut = [each for each in self._cut if each[-1] is not go_on]
