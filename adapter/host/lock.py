@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 FORGOTTEN = "what is owed is forgotten with this process (state.directory)"
 
 _OWNER = 0
-"""The byte of the file whose lock makes the owner. Each byte after it stands for ids of pods and containers."""
+"""The byte of the file whose lock makes a process the owner. Each later byte stands for ids of pods and containers."""
 _IDS = 1 << 32
 _FLOCK = "hhqqi0q"
 """The C structure flock of 64-bit machines: type, whence, start, length, pid."""
@@ -37,19 +37,19 @@ class Served(NamedTuple):
     earlier: str = ""
     """The event before the last."""
     at: float = math.inf
-    """When the last one came, on the clock that all processes have. Infinity if it is not known."""
+    """When the last event came, on the clock that all processes share. Infinity if that is unknown."""
 
 
 NOTHING = Served()
 
 
 class Lock:
-    """The right to serve events, and the ids whose plugins an adapter without that right still runs."""
+    """The lock of the owner, who serves the events; and locks of ids whose plugins an earlier owner still runs."""
 
     def __init__(self, directory: str, trust: Trust = strict) -> None:
         """Takes the state directory, which is made if it is missing, and the policy that judges it.
 
-        While the directory cannot be used, `take` makes this adapter the owner, whatever other adapters do.
+        While the directory cannot be used, `take` makes this adapter the owner, even if another adapter serves.
         """
         self.directory = directory
         self._trust = trust
@@ -63,20 +63,20 @@ class Lock:
         self._kept: set[str] = set()
         self._mark = ""
         self.before = ""
-        """The mark of the owner before, when this process has become the owner."""
+        """The mark of the previous owner, once this process has become the owner."""
         self.served = Served()
-        """What the owner before has served last, if it has released the lock."""
+        """The last events of the previous owner, if it has released the lock."""
         self._has_said = self._has_no_locks = False
         self._identity = 0, 0
-        """Which file the open lock is."""
+        """The identity of the open lock file."""
         self._fd = self._opened()
 
     def open(self, name: str, flags: int) -> tuple[int, Identity]:
-        """Returns a descriptor of a file in the state directory, and which file it is. Raises ConfigError."""
+        """Opens a file in the state directory; returns its descriptor and its identity. Raises ConfigError."""
         return open_file(self.directory, name, flags, self._trust)
 
     def _opened(self) -> int:
-        """Returns a descriptor of the lock, -1 if it cannot be opened."""
+        """Opens the lock file; returns its descriptor, -1 if it cannot be opened."""
         try:
             fd, self._identity = self.open("lock", os.O_RDWR | os.O_CREAT)
         except ConfigError as error:
@@ -94,7 +94,7 @@ class Lock:
 
     @property
     def _is_there(self) -> bool:
-        """Whether the lock is the file that other processes open now."""
+        """Whether the open lock file is still at its path, so that other processes open the same file."""
         try:
             return identity(os.stat(self._path)) == self._identity
         except OSError:
@@ -119,7 +119,7 @@ class Lock:
             self.on_lost()
 
     def _open_again(self) -> bool:
-        """Opens the lock at the path in place of the one that is open; returns whether it could be opened."""
+        """Opens the lock file at the path, and closes the old one; returns whether it could be opened."""
         fd = self._opened()
         if fd < 0:
             return False
@@ -129,7 +129,7 @@ class Lock:
         return True
 
     def take(self) -> bool:
-        """Becomes the owner if no other process is it; returns whether this process is the owner now."""
+        """Becomes the owner if no other process is the owner; returns whether this process is the owner now."""
         self._follow()
         if not self.has_directory:
             self.is_held = True
@@ -145,16 +145,16 @@ class Lock:
 
     @property
     def owner(self) -> str:
-        """The mark of the process that is, or was last, the owner; no two have the same. Empty if there was none."""
+        """The mark of the present or last owner, empty if there was none. No two owners have the same mark."""
         return " ".join(self._content().split()[:2])
 
     def _follow(self) -> None:
-        """Opens the file that has replaced the lock for which this process waits."""
+        """Opens the lock file again if it was replaced while this process waits for the lock."""
         if self.has_directory and not (self.is_held or self._kept or self._is_there) and os.path.lexists(self._path):
             self._open_again()
 
     def release(self, ids: Iterable[str], served: Served = NOTHING) -> None:
-        """Lets another process serve the events, but for those of pods and containers whose plugins are under way."""
+        """Lets another process serve the events, except those of `ids`, whose plugins still run."""
         if not self.has_directory or not self.is_held:
             return
         for id_ in ids:
@@ -165,18 +165,18 @@ class Lock:
         self._unlock(_OWNER)
 
     def leave(self, id_: str) -> None:
-        """Lets another process have an id, for its chains have ended."""
+        """Lets another process serve the events of an id, because its chains have ended."""
         if id_ in self._kept:
             self._kept.discard(id_)
             self._unlock(_byte(id_))
 
     def is_elsewhere(self, id_: str) -> bool:
-        """Whether an earlier owner still has chains of an id under way."""
+        """Whether an earlier owner still runs chains of an id."""
         return self.has_directory and self._is_locked(_byte(id_), 1)
 
     @property
     def is_alone(self) -> bool:
-        """Whether no earlier owner has chains under way."""
+        """Whether no earlier owner still runs chains."""
         return not (self.has_directory and self._is_locked(_OWNER + 1, 0))
 
     def _content(self) -> str:
@@ -186,7 +186,7 @@ class Lock:
             return ""
 
     def _write_mark(self) -> None:
-        """Writes the pid, and a random number: in containers, every adapter may have pid 1."""
+        """Writes the pid and a random number, because in containers every adapter may have pid 1."""
         self._mark = f"{os.getpid()} {os.urandom(8).hex()}"
         self._write(self._mark)
 
@@ -219,7 +219,7 @@ class Lock:
 
 
 def lock_byte(fd: int, byte: int) -> bool:
-    """Locks a byte of a file for this open file; returns whether no other has it. Raises OSError without locks."""
+    """Locks a byte of a file for this open file; returns False if another has it. Raises OSError."""
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0))
     except (BlockingIOError, PermissionError):
@@ -235,7 +235,7 @@ def unlock_byte(fd: int, byte: int) -> None:
 def first_locked(fd: int, start: int, length: int = 0) -> int | None:
     """Returns a byte that another open file has locked, None if there is none. Raises OSError.
 
-    It looks at `length` bytes from `start` on; 0 is all of them.
+    Only `length` bytes from `start` on count; 0 means all bytes.
     """
     asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
     kind, _, found, _, _ = struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))
@@ -243,7 +243,7 @@ def first_locked(fd: int, start: int, length: int = 0) -> int | None:
 
 
 def _served(content: str) -> Served:
-    """Returns what an owner has written at its release; nothing for one that was killed."""
+    """Returns the events that an owner has written at its release; NOTHING if it was killed."""
     first, _, last = content.partition("\n")
     words = first.split()[2:]
     try:
@@ -253,5 +253,5 @@ def _served(content: str) -> Served:
 
 
 def _byte(id_: str) -> int:
-    """Returns the byte that stands for an id. Few ids are kept at a time, so two of them never have one byte."""
+    """Returns the byte for an id. Two ids hardly ever have the same byte, because few ids are locked at a time."""
     return _OWNER + 1 + zlib.crc32(id_.encode()) % _IDS
