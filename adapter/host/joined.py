@@ -13,7 +13,7 @@ from adapter.host.lock import Lock, first_locked, lock_byte, unlock_byte
 
 
 class Joined:
-    """This adapter's place in the order."""
+    """The place of this adapter in the order."""
 
     def __init__(self, lock: Lock) -> None:
         """Takes the lock of the state directory, where the file is."""

@@ -336,7 +336,7 @@ SCHEMA: dict[str, Any] = {
         ),
         **_PLUGIN,
         "standbyMaxAge": Key(_age, "300", "seconds after which a process that stands by is replaced, also a hook's"),
-        "lateLimit": Key(_seconds, "30", "seconds after which a late chain goes on without a plugin"),
+        "lateLimit": Key(_seconds, "30", "seconds after which a late chain continues without a plugin"),
         "environment": Key(_environment, "{}", "variables that plugins get besides PATH"),
         "metadataPrefix": Key(
             _text, '""', "e.g. nri.example.com/: annotations that record metadata; others are removed"
