@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE
 from typing import IO, Any
 
 import pytest
@@ -37,7 +38,7 @@ def temporary(tmp_path: Path) -> Iterator[Path]:
 def started(*words: str | Path, directory: Path) -> Iterator[subprocess.Popen[str]]:
     """A command as a shell runs it: its process group gets what Ctrl-C sends."""
     with subprocess.Popen(
-        [COMMAND, *words], env={"PATH": os.defpath, "TMPDIR": str(directory)}, stdout=-1, stderr=-1, text=True,
+        [COMMAND, *words], env={"PATH": os.defpath, "TMPDIR": str(directory)}, stdout=PIPE, stderr=PIPE, text=True,
         process_group=0,
     ) as command:  # fmt: skip
         try:

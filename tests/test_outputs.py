@@ -246,7 +246,9 @@ def test_a_reader_that_has_gone_is_not_complained_of_and_a_full_disk_is_one_line
     for stdout, told in ((writer, []), (full, ["v010-adapter: stdout: No space left on device"])):
         command = [PROGRAM, *words.split()]
         env = {"PATH": os.defpath, **environment}
-        done = subprocess.run(command, env=env, stdout=stdout, stderr=-1, text=True, check=False, timeout=120)
+        done = subprocess.run(
+            command, env=env, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, timeout=99
+        )
         assert done.returncode == 1
         assert [line for line in done.stderr.splitlines() if "warning:" not in line] == told
         os.close(stdout)

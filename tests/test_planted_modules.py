@@ -38,7 +38,7 @@ def ran(planted: Path, words: list[str], **environment: str) -> str:
     marks = planted.parent / "run"
     marks.unlink(missing_ok=True)
     environment = {"PATH": os.defpath, "TMPDIR": str(planted.parent), **environment}
-    subprocess.run(words, cwd=planted, env=environment, input=b"{}", stderr=-1, stdout=-1, check=False, timeout=120)
+    subprocess.run(words, cwd=planted, env=environment, input=b"{}", capture_output=True, check=False, timeout=120)
     return marks.read_text() if marks.exists() else ""
 
 
