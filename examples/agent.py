@@ -15,7 +15,7 @@ from adapter.nri import Context, Plugin, api, serve
 
 ANNOTATION = "data.example.com/name"
 PERIOD = 60.0
-"""Seconds between two looks for data that nobody uses."""
+"""Seconds between two searches for unused data."""
 
 
 class Agent(Plugin):
@@ -56,14 +56,14 @@ class Agent(Plugin):
         print("left:", reason or "the runtime has gone", flush=True)
 
     async def clean(self) -> None:
-        """Removes what no pod uses, for ever."""
+        """Removes unused data, again and again."""
         while True:
             await asyncio.sleep(PERIOD)
             for name in self._fetched.keys() - self._used.values():
                 shutil.rmtree(await self._fetched.pop(name))
 
     def _data(self, name: str) -> asyncio.Task[Path]:
-        if not re.fullmatch(r"[a-z0-9-]+", name):  # it becomes a path, and anybody may write annotations
+        if not re.fullmatch(r"[a-z0-9-]+", name):  # it becomes a path, and every pod author may write annotations
             raise ValueError(f"{name!r} is no name of data")
         known = self._fetched.get(name)
         if known is None or (known.done() and known.exception()):
@@ -72,7 +72,7 @@ class Agent(Plugin):
 
 
 async def fetch(target: Path) -> Path:
-    """Fetches data; here from nowhere."""
+    """Fetches data. This example has no source."""
     await asyncio.to_thread(target.mkdir, parents=True, exist_ok=True)
     return target
 

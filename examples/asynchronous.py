@@ -1,5 +1,5 @@
 #!/opt/v010-adapter/bin/python3 -I
-"""An NRI plugin with asyncio: an event waits for something slow, and the others are served meanwhile.
+"""An NRI plugin with asyncio: while one event waits for a slow program, other events are served.
 
 Each container gets the kernel's release as a variable; here the slow thing is the program that tells it.
 """
@@ -12,7 +12,7 @@ PROGRAM = "/bin/uname", "-r"
 
 
 class Asynchronous(Plugin):
-    """Answers when the program has. Should that be too late, the runtime gets an error before its deadline."""
+    """Answers when the program has ended. If that is too late, the runtime gets an error before its deadline."""
 
     async def create_container(
         self, request: api.CreateContainerRequest, context: Context

@@ -1,5 +1,5 @@
 #!/opt/v010-adapter/bin/python3 -I
-"""The NRI part of a DRA driver: it follows which containers use which claim, as CDI wrote it to their environment."""
+"""The NRI part of a DRA driver: it tracks which containers use which claim. CDI writes the claim to their variables."""
 
 from adapter.nri import Context, Plugin, api, run
 
@@ -8,10 +8,10 @@ RUNNING = (api.CONTAINER_RUNNING, api.CONTAINER_PAUSED)
 
 
 class Claims(Plugin):
-    """Says when the first container of a claim starts, and when the last one has ended."""
+    """Prints when the first container of a claim starts, and when the last one has ended."""
 
     def __init__(self) -> None:
-        """Starts without claims; Synchronize tells those in use."""
+        """Starts without claims. Synchronize adds those in use."""
         self._claims: dict[str, str] = {}
 
     def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
