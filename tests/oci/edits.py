@@ -182,42 +182,36 @@ GOOD_EDITS: st.SearchStrategy[Edit] = st.one_of(
 """What can be expressed, mostly: two of them together need not be."""
 
 
-def _anywhere(draw_from: list[int], value: Any, how: str) -> Edit:
-    """Goes down by the numbers, and there sets, removes, inserts, or doubles."""
-
-    def change(spec: Spec) -> None:
-        target: Any = spec
-        for number in draw_from:
-            inner = _within(target)
-            if not inner:
-                break
-            child = target[inner[number % len(inner)]]
-            if not isinstance(child, dict | list):
-                break
-            target = child
-        _touch(target, draw_from, value, how)
-
-    return change
-
-
 def _within(value: Any) -> list[Any]:
     return sorted(value) if isinstance(value, dict) else list(range(len(value)))
 
 
-def _touch(target: Any, numbers: list[int], value: Any, how: str) -> None:
-    inner = _within(target)
-    key = inner[numbers[0] % len(inner)] if inner else None
-    if how == "insert" or key is None:
-        if isinstance(target, dict):
-            target[value if isinstance(value, str) else "a"] = 1
+def _anywhere(numbers: list[int], value: Any, how: str) -> Edit:
+    """Goes down by the numbers, and there sets, removes, inserts, or doubles."""
+
+    def change(spec: Spec) -> None:
+        target: Any = spec
+        for number in numbers:
+            inner = _within(target)
+            child = target[inner[number % len(inner)]] if inner else None
+            if not isinstance(child, dict | list):
+                break
+            target = child
+        inner = _within(target)
+        key = inner[numbers[0] % len(inner)] if inner else None
+        if how == "insert" or key is None:
+            if isinstance(target, dict):
+                target[value if isinstance(value, str) else "a"] = 1
+            else:
+                target.insert(numbers[0] % (len(target) + 1), copied(value))
+        elif how == "remove":
+            del target[key]
+        elif how == "double" and isinstance(target, list):
+            target.append(copied(target[key]))
         else:
-            target.insert(numbers[0] % (len(target) + 1), copied(value))
-    elif how == "remove":
-        del target[key]
-    elif how == "double" and isinstance(target, list):
-        target.append(copied(target[key]))
-    else:
-        target[key] = copied(value)
+            target[key] = copied(value)
+
+    return change
 
 
 BAD_EDITS: st.SearchStrategy[Edit] = st.builds(

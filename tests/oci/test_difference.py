@@ -170,7 +170,8 @@ ADJUSTMENTS = [
 ]
 
 
-@example({"annotations": {"a": 5}})
+@example({"annotations": {"a": 5}, "linux": None})
+@example({"annotations": None, "linux": None})
 @example({"annotations": {"a": "b"}, "linux": {"netDevices": {"a": {"nmae": "b"}}}})
 @given(st.builds(after, st.sampled_from(ADJUSTMENTS), st.lists(BAD_EDITS, max_size=2)) | ANY)
 def test_an_adjustment_is_taken_or_refused_with_its_place_in_words_of_ours(value: Any) -> None:

@@ -23,10 +23,8 @@ GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 NAME = "00-v010-adapter"
 COMMAND = Path(sys.executable).parent / "v010-adapter"
 LEGACY_EVENTS = {  # the events that the original had, and what its requests call them
-    "RunPodSandbox": "create",
-    "StartContainer": "create",
-    "StopContainer": "delete",
-    "StopPodSandbox": "delete",
+    **dict.fromkeys(("RunPodSandbox", "StartContainer"), "create"),
+    **dict.fromkeys(("StopContainer", "StopPodSandbox"), "delete"),
 }
 PLAIN_ANSWER = b'{"plugin":"%s","version":"0.1","error":"","metadata":{"k":"v"}}'  # of the oracle's plugins
 _missing: dict[str, str] = {}  # by version: the proxy is asked once
@@ -40,23 +38,18 @@ def require(name: str, version: str = NEWEST) -> Path:
         return peer(name, version)
     except PeerMissing as missing:
         _missing[version] = str(missing).splitlines()[-1]
-        return _give_up(f"{name} for NRI {version}: {_missing[version]}")
-
-
-def _give_up(reason: str) -> Path:
-    if os.environ.get("REQUIRE_PEERS") == "1":
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
+        reason = f"{name} for NRI {version}: {_missing[version]}"
+        if os.environ.get("REQUIRE_PEERS") == "1":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
 
 
 class Peer:
     """A Go program that answers each line of JSON with another: `with Peer("oracle") as peer: peer.ask(case)`."""
 
     def __init__(self, name: str, version: str = NEWEST, *arguments: str, log: IO[str] | None = None) -> None:
-        command = [str(require(name, version)), *arguments]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1
-        )
+        command, pipe = [str(require(name, version)), *arguments], subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, text=True, bufsize=1)
 
     def __enter__(self) -> Self:
         return self

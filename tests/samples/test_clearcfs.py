@@ -78,22 +78,22 @@ def test_a_path_never_leads_out_of_the_hierarchy(tmp_path: Path) -> None:
 
 
 LS, BE = {"qos.class": "ls"}, {"qos.class": "be"}
-MARKS: list[tuple[object, object, bool]] = [
-    # the pod's labels, the annotations, whether the container is cleared
-    *((LS, {}, True), ({}, LS, True), (None, LS, True), (LS, None, True), (BE, LS, True)),
-    *((LS, BE, False), ({"qos.class": "LS"}, {}, False), ({"qos": "ls"}, {"class": "ls"}, False)),
-    *(({}, {}, False), (None, None, False)),
+# The pod's labels and the container's annotations.
+CLEARED: list[tuple[object, object]] = [(LS, {}), ({}, LS), (None, LS), (LS, None), (BE, LS)]
+LEFT: list[tuple[object, object]] = [
+    *((LS, BE), ({"qos.class": "LS"}, {}), ({"qos": "ls"}, {"class": "ls"}), ({}, {}), (None, None)),
 ]
 
 
 def test_only_what_is_marked_is_cleared_and_the_annotation_wins_over_the_label(tmp_path: Path) -> None:
-    for labels, annotated, cleared in MARKS:
+    for labels, annotated in CLEARED + LEFT:
         file = quota_file(tmp_path / "cpu/c1")
         marked = request(tmp_path, "/c1", labels=labels)
         marked["spec"]["annotations"] = annotated
         metadata = run("clearcfs", marked).metadata
-        assert file.read_text() == ("-1\n" if cleared else "50000\n"), (labels, annotated)
-        assert cleared or metadata == {"skipped": "qos.class is not ls"}
+        is_cleared = (labels, annotated) in CLEARED
+        assert file.read_text() == ("-1\n" if is_cleared else "50000\n"), (labels, annotated)
+        assert is_cleared or metadata == {"skipped": "qos.class is not ls"}
 
 
 def test_only_creates_are_acted_upon_of_containers_and_of_sandboxes(tmp_path: Path) -> None:
@@ -108,19 +108,14 @@ def test_only_creates_are_acted_upon_of_containers_and_of_sandboxes(tmp_path: Pa
     assert file.read_text() == "max 100000\n"
 
 
-def test_a_missing_cgroup_is_an_error_but_of_a_sandbox_without_process(tmp_path: Path) -> None:
+def test_what_cannot_be_cleared_is_an_error_that_names_it_but_of_a_sandbox_without_process(tmp_path: Path) -> None:
     looked = ", ".join(f"{tmp_path}{place}" for place in ("/cpu,cpuacct", "/cpu", ""))
-    sandbox = {"id": "s", "sandboxID": "s"}
-    changed: dict[str, Any]
-    for changed in ({}, {"pid": 0}, sandbox):
-        answer = run("clearcfs", request(tmp_path, "/c1", **changed))
-        answer.is_error("clearcfs", f"cgroup /c1 has no CPU quota to clear: looked under {looked}")
-    made = request(tmp_path, "/c1", **sandbox)
+    made = request(tmp_path, "/c1", id="s", sandboxID="s")
+    for each in (made, request(tmp_path, "/c1"), request(tmp_path, "/c1", pid=0)):
+        reason = f"cgroup /c1 has no CPU quota to clear: looked under {looked}"
+        run("clearcfs", each).is_error("clearcfs", reason)
     del made["pid"]
     assert run("clearcfs", made).metadata == {"skipped": "the sandbox has no process and no cgroup"}
-
-
-def test_what_cannot_be_cleared_is_an_error_that_names_it(tmp_path: Path) -> None:
     file = tmp_path / "cpu/c1" / V1
     file.mkdir(parents=True)
     run("clearcfs", request(tmp_path, "/c1")).is_error("clearcfs", f"cannot clear {file}: Is a directory")
