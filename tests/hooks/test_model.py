@@ -39,17 +39,15 @@ OLD_EVERYTHING = b"""{
 }"""
 WHEN = When(True, (("^a$", "b"), ("c", "")), ("sh$",), False)
 OLD_WHEN = When(None, ((".*", "a|b"),), ("sh$",), True, any_of=True)
-NULLS = '{"path":"/a","args":null,"env":null,"timeout":null}'
 NO_CONDITIONS = '{"always":null,"annotations":null,"commands":null,"hasBindMounts":null}'
+NULLS = '{"path":"/a","args":null,"env":null,"timeout":null}'
 # fmt: off
 GOOD: dict[str, tuple[bytes, Hook]] = {
     "everything": (EVERYTHING, Hook("/bin/true", ("true", "-x"), ("A=b",), 5, WHEN, ("prestart", "poststop"))),
     "everything old": (OLD_EVERYTHING, Hook("/bin/true", ("/bin/true", "-x"), (), None, OLD_WHEN, ("prestart",))),
     "every stage is known": (current(stages=json.dumps(STAGES)), hook(stages=STAGES)),
-    "null is nothing": (current(when="null", hook=NULLS), hook()),
-    "null conditions are not given": (current(when=NO_CONDITIONS), hook()),
+    "null is nothing": (current(when=NO_CONDITIONS, hook=NULLS), hook()),
     "empty conditions are not given": (current(when='{"annotations":{},"commands":[]}'), hook()),
-    "null in a list is empty": (current(when='{"commands":[null]}'), hook(when=When(commands=("",)))),
     "null in annotations is empty": (current(when='{"annotations":{"a":null}}'), annotated(a="")),
     "keys have no case": (
         b'{"VERSION":"1.0.0","Hook":{"PATH":"/a"},"When":{"HASBINDMOUNTS":true},"\xc5\xbftages":[]}',
@@ -67,7 +65,6 @@ GOOD: dict[str, tuple[bytes, Hook]] = {
     "null in a list that is there twice leaves what was there": (
         current(stages='["poststop"]', more=',"stages":[null]'), hook(stages=("poststop",))),
     "a pattern that another replaces may be bad": (current(when='{"annotations":{"a":"[","a":"b"}}'), annotated(a="b")),
-    "the shortest timeout": (current(hook='{"path":"/a","timeout":1}'), hook(timeout=1)),
     "the longest timeout": (current(hook='{"path":"/a","timeout":1000000000}'), hook(timeout=1_000_000_000)),
     "the longest path": (current(hook='{"path":"/%s"}' % ("a" * 4094)), hook(path="/" + "a" * 4094)),
     "unknown members may hold anything": (current(more=',"x":{"hook":1e999},"cmds":5'), hook()),
@@ -100,11 +97,9 @@ TIMEOUT = "hook.timeout must be 1 to 1000000000 seconds"
 BAD = {
     b"": "line 1, column 1: the file is empty",
     b" \n": "line 2, column 1: the file is empty",
-    b"{": "unexpected end",
     b"{}": "hook is missing",
     b"null": "hook is missing",
     b"[]": "line 1, column 1: a hook must be an object, not an array",
-    b' "x"': "line 1, column 2: a hook must be an object, not a string",
     b"[" * 100_000: "nested too deeply",
     b"{} x": "line 1, column 4: text after",
     b"\xef\xbb\xbf{}": "line 1, column 1: unexpected",
@@ -113,29 +108,21 @@ BAD = {
     b'{"version":"1.0.0",\n "hook":{"path":5},"stages":[]}': "line 2, column 17: hook.path must be a string, not 5",
     b'{"version":"1.0.0","stages":[]}': "hook.path is missing",
     b'{"version":"1.0.0","hook":{"path":"/a"}}': "stages is missing",
-    b'{"hook":"/a"}': "stages is missing",
     b'{"hook":"/a","hook":null,"stages":[]}': "hook is missing",
-    b'{"hook":"","stages":[]}': "hook is missing",
     b'{"hook":"/a","stages":[],"stage":[]}': "both 'stage' and 'stages' are set",
-    old('"cmds":[],"cmd":[]'): "both 'cmd' and 'cmds' are set",
     old('"annotations":["a"],"annotation":["a"]'): "both 'annotation' and 'annotations' are set",
     old('"cmds":"a"'): "column 33: cmds must be an array, not a string",
     old('"cmds":["a",\n1]'): "line 2, column 1: cmds[1] must be a string, not 1",
     old('"annotations":["a","["]'): "column 45: annotations[1]: the pattern 'a|['",
     old('"hasbindmounts":0'): "hasbindmounts must be a boolean, not 0",
-    old('"hook":{"path":"/a"}'): "hook must be a string, not an object",
     current(stages="null"): "stages is missing",
-    current(stages='["PreStart"]'): "stages[0]: the stage 'PreStart' is unknown",
     current(stages='[\n"poststop",\n "x"]'): "line 3, column 2: stages[1]: the stage 'x' is unknown",
     current(stages='["precreate"]'): "stages[0]: the stage 'precreate' is not enabled",
-    current(hook='"/a"'): "hook must be an object, not a string",
     current(hook='{"path":"/a","args":[["x"]]}'): "hook.args[0] must be a string, not an array",
-    current(hook='{"path":"/a","env":{}}'): "hook.env must be an array, not an object",
     current(hook='{"path":"/a","timeout":0}'): f"{TIMEOUT}, not 0",
     current(hook='{"path":"/a","timeout":-9223372036854775808}'): TIMEOUT,
     current(hook='{"path":"/a","timeout":1000000001}'): TIMEOUT,
     current(hook='{"path":"/a","timeout":' + "9" * 5000 + "}"): f"{TIMEOUT}, not 9",
-    current(hook='{"path":"/a","timeout":"5"}'): "hook.timeout must be a whole number, not a string",
     current(hook='{"path":"/a","timeout":1.0}'): "hook.timeout must be a whole number, not 1.0",
     current(hook='{"path":"bin/a"}'): "hook.path: must be an absolute path, not 'bin/a'",
     current(hook='{"path":"/%s"}' % ("a" * 4095)): "hook.path: more than 4095 bytes",
@@ -143,9 +130,7 @@ BAD = {
     current(hook=r'{"path":"/a\u0000"}'): "hook.path: a NUL character",
     current(hook=r'{"path":"/a","args":["","\u0000"]}'): "hook.args[1]: a NUL character",
     current(hook=r'{"path":"/a","env":["A=\u0000"]}'): "hook.env[0]: a NUL character",
-    current(when="[]"): "when must be an object, not an array",
     current(when='{"always":1}'): "when.always must be a boolean, not 1",
-    current(when='{"annotations":["a"]}'): "when.annotations must be an object, not an array",
     current(when='{"annotations":{"a b":1}}'): "when.annotations.a b must be a string, not 1",
     current(when='{"annotations":{"a":"b["}}'): "when.annotations.a: the pattern 'b[': missing ]: [",
     current(when='{"annotations":{"(a":"b"}}'): "when.annotations.(a: the pattern '(a': missing ): (a",
@@ -158,7 +143,6 @@ BAD = {
         ): f"the pattern {pattern!r}: it compiles to more than 16384 RE2 instructions"
         for pattern in (r"(a|b|\pL){40}q", r"\pL{100}", ".{0,1000}" * 8)
     },
-    current(more=',"x":NaN'): "unexpected 'N'",
 }
 
 
