@@ -94,13 +94,12 @@ def test_every_error_of_the_configuration_is_shown_and_the_rest_of_it_counts(nod
     assert lines[-1] == "1 problem"
 
 
-@pytest.mark.parametrize("legacy", ["{config: conf.json, plugins: {x: {timeout: 1}}}", "5"])
-def test_where_the_list_is_unknown_the_default_one_is_not_checked_in_its_place(node: Node, legacy: str) -> None:
-    lines = node("-config", str(node.write("bad.yaml", f"legacy: {legacy}\n")))
-    assert lines[1].startswith("PROBLEM bad.yaml:1: legacy")
-    start = lines.index("legacy plugins")
-    assert lines[start : start + 3] == ["legacy plugins", "note not checked: legacy.config has an error", "hooks"]
-    assert "/etc/nri/conf.json" not in node.out
+def test_where_the_list_is_unknown_the_default_one_is_not_checked_in_its_place(node: Node) -> None:
+    for legacy in ("{config: conf.json, plugins: {x: {timeout: 1}}}", "5"):
+        lines = node("-config", str(node.write("bad.yaml", f"legacy: {legacy}\n")))
+        assert lines[1].startswith("PROBLEM bad.yaml:1: legacy")
+        assert "note not checked: legacy.config has an error" in lines
+        assert "/etc/nri/conf.json" not in node.out
 
 
 def test_a_named_configuration_that_cannot_be_read_and_wrong_usage_end_with_2(

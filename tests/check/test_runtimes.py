@@ -95,16 +95,15 @@ JOINING = {
 }
 
 
-@pytest.mark.parametrize("file", JOINING)
-def test_who_cannot_join_and_where_plugins_are_is_said(node: Node, file: str) -> None:
-    runtime, table, connections, plugins = JOINING[file]
-    node.write(file, f"{table}\n{connections} = false\n{plugins} = '{node.folder}/plugins'")
-    assert told(node, file) == [f"ok {file}: {runtime}: NRI is on"]
-    node.write(file, f"{table}\n{connections} = true\n{plugins} = '/elsewhere'")
-    assert told(node, file)[1:] == [
-        f"note {file}: {runtime}: {connections} is set: only a launched adapter can join, and it cannot join again",
-        f"note {file}: {runtime}: it launches the plugins in /elsewhere, not in plugins",
-    ]
+def test_who_cannot_join_and_where_plugins_are_is_said(node: Node) -> None:
+    for file, (runtime, table, connections, plugins) in JOINING.items():
+        node.write(file, f"{table}\n{connections} = false\n{plugins} = '{node.folder}/plugins'")
+        assert told(node, file) == [f"ok {file}: {runtime}: NRI is on"]
+        node.write(file, f"{table}\n{connections} = true\n{plugins} = '/elsewhere'")
+        assert told(node, file)[1:] == [
+            f"note {file}: {runtime}: {connections} is set: only a launched adapter can join, and it cannot join again",
+            f"note {file}: {runtime}: it launches the plugins in /elsewhere, not in plugins",
+        ]
 
 
 # ---- the runtimes' own defaults

@@ -65,9 +65,9 @@ class Creation:
     @property
     def response(self) -> api.CreateContainerResponse:
         assert not self.error
-        response, _ = self.settled or (None, None)
-        assert response is not None
-        return response
+        assert self.settled is not None
+        assert self.settled[0] is not None
+        return self.settled[0]
 
     @property
     def env(self) -> dict[str, str]:

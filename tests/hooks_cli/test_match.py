@@ -205,7 +205,6 @@ ANNOTATIONS = {
     "a manifest has what its author asks for": (POD, None, {"^kn": "no"}, False, 0, ""),
     "a manifest lacks what is added": (POD, None, {"^io[.]kubernetes[.]cri[.]sandbox": "x"}, None, 3,
         "io.kubernetes.cri.sandbox-name is a key of containerd; CRI-O has io.kubernetes.pod.name"),
-    "any key": (POD, None, {".*": "^web$"}, None, 3, ""),
     "CRI-O's key on containerd": (crictl(CONTAINERDS), OTHERS, {"container[.]name": "w"}, False, 0, HINT),
     "CRI-O's key on CRI-O": (crictl(CRIOS), None, {"container[.]name": "^no$"}, False, 0, ""),
 }
@@ -227,14 +226,6 @@ def test_annotations_that_are_not_known(
 
 
 # ---- what the command is given
-
-
-def test_flags_may_have_one_dash_or_two(node: Node) -> None:
-    node.hook("x.json")
-    given = {"directory": node.folder / "hooks.d", "name": "c", "config": node.write("own.yaml", "{}")}
-    for dash in ("-", "--"):
-        assert node(*(word for key, value in given.items() for word in (dash + key, value)), directories=()) == 0
-        assert "yes  x.json" in node.out
 
 
 def test_directories_and_the_root_of_programs_are_those_of_the_configuration(node: Node) -> None:

@@ -34,6 +34,11 @@ def test_it_is_made_once_and_undone_completely(node: Node, form: Form) -> None:
     made = {name for name in after.keys() - before.keys() if not (node.root / name).is_dir()}
     assert made == {*FORMS[form]}
     assert (node.root / YAML).read_text() == example.text()
+    if form:
+        assert os.readlink(node.root / WANTED) == f"/{UNIT}"
+        assert f'\nExecStart="{PROGRAM}" run -idx 00 -name v010-adapter\n' in (node.root / UNIT).read_text()
+    else:
+        assert os.readlink(node.root / LINK) == PROGRAM
     assert {after[name][0] & 0o777 for name in made if not (node.root / name).is_symlink()} == {0o644}
     assert node.results(*form) == dict.fromkeys(FORMS[form], ("is there", False))
     assert node("install", *form) == 0
@@ -45,15 +50,6 @@ def test_it_is_made_once_and_undone_completely(node: Node, form: Form) -> None:
     assert node.files() == before
     assert node("uninstall") == 0
     assert node.out == "nothing to remove\n"
-
-
-def test_the_links_lead_to_the_program_and_to_the_unit(node: Node) -> None:
-    node("install")
-    assert os.readlink(node.root / LINK) == PROGRAM
-    node("uninstall")
-    node("install", "-external")
-    assert os.readlink(node.root / WANTED) == f"/{UNIT}"
-    assert f'\nExecStart="{PROGRAM}" run -idx 00 -name v010-adapter\n' in (node.root / UNIT).read_text()
 
 
 def test_directories_that_others_use_stay(node: Node) -> None:
