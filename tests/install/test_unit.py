@@ -10,7 +10,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -66,23 +66,8 @@ def test_systemd_takes_it(tmp_path: Path, folder: str) -> None:
 # ---- under its settings
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[harness.Node]:
-    made = harness.Node(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def systemd(tmp_path: Path) -> Iterator[Systemd]:
-    made = Systemd(tmp_path / "notify")
-    yield made
-    made.socket.close()
-
-
-@pytest.fixture
-def service(node: harness.Node, systemd: Systemd) -> Daemon:
-    """The adapter, started by the unit's command with what its settings leave it, joined with a runtime."""
+def started(node: harness.Node, systemd: Systemd) -> Daemon:
+    """Returns the adapter, started by the unit's command with what its settings leave it, joined with a runtime."""
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         missing("setpriv is not installed")
@@ -101,39 +86,34 @@ def service(node: harness.Node, systemd: Systemd) -> Daemon:
         return daemon.handshake()
 
 
-def test_a_legacy_plugin_runs_under_its_settings(node: harness.Node, service: Daemon, systemd: Systemd) -> None:
-    while "READY=1" not in systemd.next():
-        pass
-    status = node.path / "status"
-    script = f"cat /proc/self/status; readlink /proc/self/ns/mnt; env) >'{status}'; echo '{{}}'"
-    node.plugin("tell", f"({script}")
-    node.configure("tell")
-    assert service.call(harness.start("ctr")).code == Code.OK
-    told = status.read_text()
-    own = Path("/proc/self/status").read_text()
-    assert next(line for line in own.splitlines() if line.startswith("Uid:")) in told
-    kept, all_ = (int(text.partition("CapBnd:\t")[2].split()[0], 16) for text in (told, own))
-    assert all_ & ~kept == all_ & sum(1 << number for number in (20, 22, 25, 35, 36))  # include/uapi/linux/capability.h
-    assert str(Path("/proc/self/ns/mnt").readlink()) in told
-    assert "NOTIFY_SOCKET" not in told
-
-
-def test_at_a_stop_the_adapter_alone_is_told_and_finishes_the_plugins(
-    node: harness.Node, service: Daemon, systemd: Systemd
-) -> None:
-    gate = node.slow()
-    node.configure("slow")
-    create = service.send(harness.start("ctr"))
-    gate.arrival()
-    stop = shlex.split(settings(unit())["ExecStop"])
-    with subprocess.Popen(stop, env={"PATH": "/usr/bin:/bin", "MAINPID": str(service.pid)}) as stopping:
-        while "STOPPING=1" not in systemd.next():
+def test_plugins_run_under_its_settings_and_a_stop_tells_the_adapter_alone_which_finishes_them(tmp_path: Path) -> None:
+    node, systemd = harness.Node(tmp_path), Systemd(tmp_path / "notify")
+    with closing(node), systemd.socket:
+        service = started(node, systemd)
+        while "READY=1" not in systemd.next():
             pass
-        assert stopping.poll() is None  # it waits, so that systemd kills nobody yet
-        gate.let_on()
-        assert service.reply(create).code == Code.OK
-        assert service.ended() == 0
-        assert stopping.wait(SAFETY) == 0
+        status, gate = node.path / "status", node.slow()
+        script = f"cat /proc/self/status; readlink /proc/self/ns/mnt; env) >'{status}'; echo '{{}}'"
+        node.plugin("tell", f"({script}")
+        node.configure("tell", "slow")
+        create = service.send(harness.start("ctr"))
+        gate.arrival()
+        told, own = status.read_text(), Path("/proc/self/status").read_text()
+        assert next(line for line in own.splitlines() if line.startswith("Uid:")) in told
+        kept, all_ = (int(text.partition("CapBnd:\t")[2].split()[0], 16) for text in (told, own))
+        dropped = sum(1 << number for number in (20, 22, 25, 35, 36))  # include/uapi/linux/capability.h
+        assert all_ & ~kept == all_ & dropped
+        assert str(Path("/proc/self/ns/mnt").readlink()) in told
+        assert "NOTIFY_SOCKET" not in told
+        stop = shlex.split(settings(unit())["ExecStop"])
+        with subprocess.Popen(stop, env={"PATH": "/usr/bin:/bin", "MAINPID": str(service.pid)}) as stopping:
+            while "STOPPING=1" not in systemd.next():
+                pass
+            assert stopping.poll() is None  # it waits, so that systemd kills nobody yet
+            gate.let_on()
+            assert service.reply(create).code == Code.OK
+            assert service.ended() == 0
+            assert stopping.wait(SAFETY) == 0
 
 
 def test_a_stop_after_the_adapters_own_end_does_nothing() -> None:
