@@ -1,7 +1,7 @@
 #!/opt/v010-adapter/bin/python3 -I
 """An NRI plugin with asyncio: while one event waits for a slow program, other events are served.
 
-Each container gets the kernel's release as a variable; here the slow thing is the program that tells it.
+Each container gets the kernel's release as a variable. The slow program is the one that prints the release.
 """
 
 import asyncio

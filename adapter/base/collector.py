@@ -1,20 +1,20 @@
-"""When Python looks for garbage: not while a runtime waits for the start, and seldom after it."""
+"""The schedule of Python's garbage collector: off while a runtime waits for the start, and rare after that."""
 
 from __future__ import annotations
 
 import gc
 
 THRESHOLD = 5000
-"""Objects more than there were at the last look, at which Python looks again."""
+"""The collector runs when the number of objects has grown by this since its last run."""
 
 
 def pause() -> None:
-    """Looks no more: there is no garbage yet."""
+    """Switches the collector off, while there is no garbage yet."""
     gc.disable()
 
 
 def begin() -> None:
-    """Looks from now on. The objects that exist now stay: they are not visited again and again."""
+    """Switches the collector on. It ignores the objects that exist now, because they stay."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(THRESHOLD)

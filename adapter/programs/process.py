@@ -28,7 +28,7 @@ MAX_LINES = 500
 """Maximum lines of stderr that are logged for one run: no event is answered while lines are written."""
 MAX_LINE = 4 << 10
 """Maximum bytes of a line of stderr; a longer line is broken."""
-PATIENCE = 0.02
+WATCH_PIPES_AFTER = 0.02
 """Seconds after which the pipes of a running program are watched."""
 _CHUNK = 64 << 10
 
@@ -72,7 +72,7 @@ class Process:
         self._lines = 0
         self._request = memoryview(b"")
         """What is left to be written of the request."""
-        self._patience: Timer | None = None
+        self._pipes_timer: Timer | None = None
         self._is_left = False
         self._is_waiting = False
         self._pidfd = -1
@@ -120,7 +120,7 @@ class Process:
         # What follows can wait until the program has its request: the program works meanwhile.
         self._part_pipes()
         # Most programs end before this timer. Their pipes are read once at the exit, which is faster.
-        self._patience = self._loop.call_at(self.started + PATIENCE, self._watch_pipes)
+        self._pipes_timer = self._loop.call_at(self.started + WATCH_PIPES_AFTER, self._watch_pipes)
 
     @property
     def stdout(self) -> bytes:
@@ -192,7 +192,7 @@ class Process:
             raise
 
     def _watch_pipes(self) -> None:
-        self._patience = None
+        self._pipes_timer = None
         for fd, read in ((self._out, self._read_stdout), (self._err, self._read_stderr)):
             if fd >= 0:
                 self._watch_pipe(fd, read)
@@ -313,8 +313,8 @@ class Process:
 
     def _reap(self) -> None:
         self.status = children.reap(self.pid)
-        if self._patience is not None:
-            self._patience.cancel()
+        if self._pipes_timer is not None:
+            self._pipes_timer.cancel()
 
     def _drain(self, read: Callable[[], int]) -> None:
         """Reads at most what a pipe can hold: a child left behind may go on writing."""

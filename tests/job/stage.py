@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adapter.errors import ProgramError
-from adapter.programs.process import PATIENCE, Process, Program
+from adapter.programs.process import WATCH_PIPES_AFTER, Process, Program
 from adapter.programs.runner import Runner
 from adapter.programs.standby import Standby
 
@@ -64,7 +64,7 @@ class Stage:
 
     def finish(self, process: Process) -> bytes:
         """Waits for the program, and answers the event."""
-        self.loop.advance(PATIENCE)
+        self.loop.advance(WATCH_PIPES_AFTER)
         self.loop.until(lambda: process in self.ended, "the program does not end")
         self.standby.answered()
         return process.stdout

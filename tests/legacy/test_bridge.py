@@ -13,7 +13,7 @@ import pytest
 from adapter.errors import ConfigError
 from adapter.host import cgroup
 from adapter.nri import api
-from adapter.programs.process import PATIENCE
+from adapter.programs.process import WATCH_PIPES_AFTER
 
 from .node import Node, a_container, a_pod
 from .scenarios import FAIL, Player, done, logged
@@ -223,7 +223,7 @@ def test_output_may_be_a_mebibyte_long(node: Node) -> None:
     for id_, size, outcome in (("c1", MEBIBYTE, "ok"), ("c2", MEBIBYTE + 1, TOO_LONG)):
         node.plugins(a=f"yes '' | head -c {size - 2}; printf '{{}}'")
         answer = node.create(id_)
-        node.loop.advance(PATIENCE)
+        node.loop.advance(WATCH_PIPES_AFTER)
         assert done(node, answer)[: len(outcome)] == outcome
         assert len(answer.outcome) < 500
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from adapter.programs.process import PATIENCE, Process, Program
+from adapter.programs.process import WATCH_PIPES_AFTER, Process, Program
 
 from ..processes import SteppedLoop
 
@@ -35,7 +35,7 @@ class Run:
 
     def listen(self) -> Run:
         """Lets the time pass after which it is listened to while it runs."""
-        self.loop.advance(PATIENCE)
+        self.loop.advance(WATCH_PIPES_AFTER)
         return self
 
     def wait(self) -> Run:
