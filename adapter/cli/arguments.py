@@ -32,7 +32,7 @@ def parser(command: str, description: str, epilog: str | None = None) -> Argumen
 
 def add_config(parser: ArgumentParser) -> None:
     """Adds the flag that names the adapter's configuration file."""
-    text = f"configuration ({settings.DEFAULT_PATH})"
+    text = f"the configuration file ({settings.DEFAULT_PATH})"
     parser.add_argument("-config", "--config", metavar="FILE", default="", help=text)
 
 

@@ -28,7 +28,7 @@ UNDECIDED = 3
 VERDICTS = {True: "yes", False: "no", None: "unknown"}
 
 
-class Outcome(NamedTuple):
+class MatchResult(NamedTuple):
     """The decisions on a container, the hook files that cannot be used, and the adjustment."""
 
     described: Described
@@ -41,14 +41,14 @@ def main(words: Sequence[str]) -> int:
     """Runs `hooks` with these arguments; returns the exit code. Raises ConfigError."""
     options = parser().parse_args(words)
     logging.getLogger("adapter").addHandler(logging.NullHandler())  # problems are in the output
-    outcome = _match(options)
+    result = _match(options)
     if options.output == "json":
-        show_json(_as_json(outcome))
+        show_json(_as_json(result))
     else:
-        show(*_as_text(outcome), paint=arguments.paint(options))
-    if outcome.problems:
+        show(*_as_text(result), paint=arguments.paint(options))
+    if result.problems:
         return arguments.FINDINGS
-    return UNDECIDED if any(one.matched is None for one in outcome.decisions) else arguments.FINE
+    return UNDECIDED if any(one.matched is None for one in result.decisions) else arguments.FINE
 
 
 def parser() -> ArgumentParser:
@@ -72,7 +72,7 @@ def parser() -> ArgumentParser:
     return parser
 
 
-def _match(options: Namespace) -> Outcome:
+def _match(options: Namespace) -> MatchResult:
     config, errors = settings.read(options.config)
     if errors:
         raise errors[0]
@@ -88,7 +88,7 @@ def _match(options: Namespace) -> Outcome:
     with announce_if_slow("reading the hook files"):
         decisions = directories.current().explain(known, partial(_unknown, described))
     adjustment = inject.adjustment(decision.named for decision in decisions if decision.matched)
-    return Outcome(described, decisions, directories.problems, adjustment or api.ContainerAdjustment())
+    return MatchResult(described, decisions, directories.problems, adjustment or api.ContainerAdjustment())
 
 
 def _unknown(described: Described, condition: Condition) -> str:
@@ -110,7 +110,7 @@ def _hint(described: Described, decision: Decision) -> str:
     return next((str(one) for one in found if one.runtime != runtime), "")
 
 
-def _as_json(outcome: Outcome) -> dict[str, Any]:
+def _as_json(result: MatchResult) -> dict[str, Any]:
     hooks = [
         {
             "file": decision.named.path,
@@ -118,13 +118,13 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
             "matched": decision.matched,
             "reason": decision.reason,
             "stages": list(decision.named.hook.stages),
-            **({"hint": hint} if (hint := _hint(outcome.described, decision)) else {}),
+            **({"hint": hint} if (hint := _hint(result.described, decision)) else {}),
         }
-        for decision in outcome.decisions
+        for decision in result.decisions
     ]
-    errors = [{"file": problem.path, "error": problem.reason} for problem in outcome.problems]
-    injected = {field.name: list(map(_hook, hooks)) for field, hooks in outcome.adjustment.hooks.ListFields()}
-    unknown = list(outcome.described.unknown)
+    errors = [{"file": problem.path, "error": problem.reason} for problem in result.problems]
+    injected = {field.name: list(map(_hook, hooks)) for field, hooks in result.adjustment.hooks.ListFields()}
+    unknown = list(result.described.unknown)
     return {"hooks": hooks, "errors": errors, "unknown": unknown, "adjustment": {"hooks": injected}}
 
 
@@ -135,13 +135,13 @@ def _hook(hook: api.Hook) -> dict[str, Any]:
     return {"path": hook.path, **{name: texts for name, texts in lists.items() if texts}, **timeout}
 
 
-def _as_text(outcome: Outcome) -> Iterator[str]:
+def _as_text(result: MatchResult) -> Iterator[str]:
     """Yields lines for people."""
-    yield from _container_as_text(outcome.described)
+    yield from _container_as_text(result.described)
     yield ""
-    yield from _decisions_as_text(outcome)
+    yield from _decisions_as_text(result)
     yield ""
-    injected = outcome.adjustment.hooks.ListFields()
+    injected = result.adjustment.hooks.ListFields()
     yield "injected, in this order:" if injected else "nothing is injected"
     for field, hooks in injected:
         yield from (f"{STAGES[field.name]:15}  {' '.join([hook.path, *hook.args[1:]])}" for hook in hooks)
@@ -156,15 +156,15 @@ def _container_as_text(described: Described) -> Iterator[str]:
     yield from (f"not known    {unknown}" for unknown in described.unknown)
 
 
-def _decisions_as_text(outcome: Outcome) -> Iterator[str]:
-    width = max((len(one.named.file) for one in outcome.decisions), default=0)
-    verdicts = max([3, *(len(VERDICTS[one.matched]) for one in outcome.decisions)])
-    for decision in outcome.decisions:
+def _decisions_as_text(result: MatchResult) -> Iterator[str]:
+    width = max((len(one.named.file) for one in result.decisions), default=0)
+    verdicts = max([3, *(len(VERDICTS[one.matched]) for one in result.decisions)])
+    for decision in result.decisions:
         named, matched, reason = decision
         stages = f"{', '.join(named.hook.stages) or 'no stage'}: " if matched else ""
         yield f"{VERDICTS[matched]:{verdicts}}  {named.file:{width}}  {stages}{reason}"
-        if hint := _hint(outcome.described, decision):
+        if hint := _hint(result.described, decision):
             yield f"{'':{verdicts}}  {'':{width}}  {hint}"
-    yield from (f"{'BAD':{verdicts}}  {problem.path}: {problem.reason}" for problem in outcome.problems)
-    if not outcome.decisions and not outcome.problems:
+    yield from (f"{'BAD':{verdicts}}  {problem.path}: {problem.reason}" for problem in result.problems)
+    if not result.decisions and not result.problems:
         yield "there are no hooks"
