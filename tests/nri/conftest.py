@@ -11,12 +11,7 @@ from .host import Host
 
 
 @pytest.fixture
-def path() -> Iterator[str]:
-    """A path that is short enough for a socket's address."""
+def host() -> Iterator[Host]:
+    """A runtime at a path that is short enough for a socket's address."""
     with tempfile.TemporaryDirectory(dir="/tmp") as directory:
-        yield f"{directory}/nri.sock"
-
-
-@pytest.fixture
-def host(path: str) -> Host:
-    return Host(path)
+        yield Host(f"{directory}/nri.sock")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,24 +12,14 @@ from adapter.nri import Plugin, Stub, api
 from adapter.nri.events import PLUGIN
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
-HANDLERS = {
-    "RunPodSandbox": "run_pod_sandbox",
-    "StopPodSandbox": "stop_pod_sandbox",
-    "RemovePodSandbox": "remove_pod_sandbox",
-    "CreateContainer": "create_container",
-    "PostCreateContainer": "post_create_container",
-    "StartContainer": "start_container",
-    "PostStartContainer": "post_start_container",
-    "UpdateContainer": "update_container",
-    "PostUpdateContainer": "post_update_container",
-    "StopContainer": "stop_container",
-    "RemoveContainer": "remove_container",
-    "UpdatePodSandbox": "update_pod_sandbox",
-    "PostUpdatePodSandbox": "post_update_pod_sandbox",
-    "ValidateContainerAdjustment": "validate_container_adjustment",
-}
+METHODS = """
+RunPodSandbox StopPodSandbox RemovePodSandbox CreateContainer PostCreateContainer StartContainer PostStartContainer
+UpdateContainer PostUpdateContainer StopContainer RemoveContainer UpdatePodSandbox PostUpdatePodSandbox
+ValidateContainerAdjustment
+"""
 """Events in the order of their numbers, written out here so that the stub's own table is not its own witness."""
-
+HANDLERS = {method: re.sub(r"(?<!^)([A-Z])", r"_\1", method).lower() for method in METHODS.split()}
+assert all(hasattr(Plugin, handler) for handler in HANDLERS.values())
 NUMBERS = {method: number for number, method in enumerate(HANDLERS, 1)}
 
 
@@ -47,28 +38,36 @@ class Clock:
 
 
 class End:
-    """A runtime's end of a trunk, over whatever writes its bytes."""
+    """An end of a trunk, by default a runtime's, over whatever writes its bytes."""
 
-    def __init__(self, write: Callable[[bytes], object]) -> None:
+    def __init__(
+        self,
+        write: Callable[[bytes], object],
+        serve: int = RUNTIME_SERVICE,
+        call: int = PLUGIN_SERVICE,
+        service: str = PLUGIN,
+    ) -> None:
         self.heard: list[Request | Reply] = []
-        """What the plugin asked and answered, in the order of its coming."""
-        self._connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
+        """What the other end asked and answered, in the order of its coming."""
+        self._connection = Connection(serve=serve, call=call)
+        self._service = service
         self._write = write
 
     def receive(self, data: bytes) -> None:
-        assert data, "the plugin has closed the connection"
+        assert data, "the other end has closed the connection"
         self.heard += self._connection.receive_data(data)
 
-    def ask(self, method: str, payload: bytes = b"", timeout: float = 0, service: str = PLUGIN) -> int:
-        """Calls the plugin; returns the stream id of the call."""
+    def ask(self, method: str, payload: bytes = b"", timeout: float = 0, service: str | None = None) -> int:
+        """Calls the other end; returns the stream id of the call."""
+        service = self._service if service is None else service
         stream_id = self._connection.call(service, method, payload, timeout)
         self._write(self._connection.data_to_send())
         return stream_id
 
-    def answer(self, stream_id: int, payload: bytes = b"", refusal: str = "") -> None:
-        """Answers a call of the plugin's."""
+    def answer(self, stream_id: int, payload: bytes = b"", refusal: str = "", code: int = Code.UNKNOWN) -> None:
+        """Answers a call of the other end."""
         if refusal:
-            self._connection.fail(stream_id, Code.UNKNOWN, refusal)
+            self._connection.fail(stream_id, code, refusal)
         else:
             self._connection.respond(stream_id, payload)
         self._write(self._connection.data_to_send())

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from threading import Event, Lock, Thread
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from adapter.errors import CallError, PluginError
-from adapter.nri import Context, Deferred, Stub, api
+from adapter.nri import Context, Deferred, api
 from adapter.nri.events import PLUGIN, RUNTIME
 from adapter.proto import ttrpc_pb2
-from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, mux, ttrpc
+from adapter.wire import PLUGIN_SERVICE, Code, Reply, mux, ttrpc
 
 from .runtime import HANDLERS, NUMBERS, Runtime, plugin
 
 Start = Deferred[api.StartContainerResponse]
-METHODS = {"Configure": "configure", "Synchronize": "synchronize"} | HANDLERS
+ANSWERED = {"Configure": "configure", "Synchronize": "synchronize"} | HANDLERS
 
 # ---- errors
 
@@ -41,7 +41,7 @@ def failing(error: Exception) -> Callable[..., Any]:
 
 
 def test_a_handlers_error_has_its_own_text_and_may_choose_its_code_in_either_generation() -> None:
-    for method, handler in METHODS.items():
+    for method, handler in ANSWERED.items():
         for error, code, text in ERRORS:
             runtime = Runtime(plugin(**{handler: failing(error)}))
             replies = [runtime.call(method)]
@@ -72,7 +72,7 @@ def test_an_unknown_method_or_service_is_unimplemented_and_named_in_proportion()
 def test_a_payload_that_cannot_be_decoded_is_an_internal_error_and_no_event() -> None:
     seen: list[object] = []
     runtime = Runtime(plugin(**dict.fromkeys(HANDLERS.values(), lambda request, context: seen.append(request))))
-    for method in ("Shutdown", "StateChange", *METHODS):
+    for method in ("Shutdown", "StateChange", *ANSWERED):
         for payload in (b"\xff", b"\x0a\x05abc"):
             reply = runtime.send(method, payload)
             assert reply
@@ -177,33 +177,25 @@ def test_other_events_are_served_while_an_answer_is_awaited_and_answers_come_in_
 
 
 def test_two_threads_never_write_at_the_same_time() -> None:
-    """The first one stays in `write` until the second has come in too, or has had every chance to."""
-    alone, second = Lock(), Event()
-    collisions: list[bytes] = []
-    written: list[bytes] = []
+    """The second answer is completed, by another thread, while the first one is being written."""
+    first, second = Start(), Deferred[api.StopContainerResponse]()
+    other = Thread(target=second.complete)
+    has_waited: list[bool] = []
 
-    def write(data: bytes) -> None:
-        if not alone.acquire(blocking=False):
-            collisions.append(data)
-            second.set()
-            return
-        second.wait(0.1)
-        written.append(data)
-        alone.release()
+    class Slow(Runtime):
+        def receive(self, data: bytes) -> None:
+            if not other.ident:
+                other.start()
+                other.join(0.1)
+                has_waited.append(other.is_alive())
+            super().receive(data)
 
-    waiting = [Start(), Start()]
-    stub = Stub(plugin(start_container=lambda *_: waiting[len(calls) - 1]), "sample", "10", write)
-    runtime, calls = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE), list[int]()
-    for _ in waiting:
-        calls.append(runtime.call(PLUGIN, "StartContainer", b""))
-        stub.receive_data(runtime.data_to_send())
-    threads = [Thread(target=deferred.complete) for deferred in waiting]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert collisions == []
-    assert sorted(reply.stream_id for data in written for reply in runtime.receive_data(data)) == calls
+    runtime = Slow(plugin(start_container=lambda *_: first, stop_container=lambda *_: second))
+    assert (runtime.send("StartContainer"), runtime.send("StopContainer")) == (None, None)
+    first.complete()
+    other.join()
+    assert has_waited == [True]
+    assert [reply.stream_id for reply in runtime.replies] == [1, 3]
 
 
 # ---- deadlines

@@ -150,8 +150,8 @@ async def test_a_synchronize_that_ends_after_its_connection_leaves_the_next_conn
         await task
 
 
-def test_the_waits_between_attempts_grow_to_two_seconds(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    joining = session.Joining(path, reconnect=True)
+def test_the_waits_between_attempts_grow_to_two_seconds(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    joining = session.Joining(host.path, reconnect=True)
     assert joining.connect() is None
     waits = [joining.pause() for _ in range(7)]
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Iterator
@@ -12,9 +13,10 @@ import pytest
 
 from adapter.errors import RegistrationError
 from adapter.nri import Identity, Plugin, api, connect, identity, launched, run, transport
-from adapter.wire import Code, Reply, ttrpc
+from adapter.wire import Code, Reply, Request, ttrpc
 
 from ..processes import PATIENCE
+from .host import Host, hosted
 from .runtime import End, plugin
 
 ENVIRONMENT = {"NRI_PLUGIN_NAME": "env", "NRI_PLUGIN_IDX": "42", "NRI_PLUGIN_SOCKET": "3"}
@@ -66,14 +68,6 @@ def pair() -> Iterator[tuple[socket.socket, int]]:
             os.close(fd)
 
 
-@pytest.fixture
-def listener(path: str) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(path)
-        listening.listen()
-        yield listening
-
-
 def is_open(fd: int) -> bool:
     return os.path.exists(f"/proc/self/fd/{fd}")
 
@@ -87,29 +81,22 @@ def test_a_launched_plugin_keeps_its_socket_from_its_children(pair: tuple[socket
     assert ours.recv(5) == b"hello"
 
 
-def test_an_external_plugin_connects_by_path(path: str, listener: socket.socket) -> None:
-    for environ in ({}, {"NRI_PLUGIN_SOCKET": "999999"}):  # a path that was asked for counts more
-        with socket.socket(fileno=connect(path, environ)) as connected, listener.accept()[0] as accepted:
-            accepted.sendall(b"hello")
-            assert connected.recv(5) == b"hello"
-            assert not connected.get_inheritable()
-
-
-def test_without_path_it_is_the_well_known_socket(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runtime_that_cannot_be_reached_is_named_and_no_descriptor_is_left(
+    tmp_path: Path, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert transport.DEFAULT_SOCKET == "/var/run/nri/nri.sock"
-    monkeypatch.setattr(transport, "DEFAULT_SOCKET", path)
-    with pytest.raises(RegistrationError, match=f"^no runtime at {path}: No such file or directory$"):
-        connect(environ={})
-
-
-def test_a_runtime_that_cannot_be_reached_is_named_and_no_descriptor_is_left(tmp_path: Path, path: str) -> None:
+    absent = f"{host.path}-absent"
+    monkeypatch.setattr(transport, "DEFAULT_SOCKET", absent)
     (tmp_path / "file").touch()
     with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(path)
+        dead.bind(host.path)
     before = os.listdir("/proc/self/fd")
-    for wrong in (path, path + "-absent", tmp_path / "file", tmp_path, "/x" * 200):
-        with pytest.raises(RegistrationError, match=f"^no runtime at {wrong}: "):
-            connect(str(wrong), {})
+    for asked, named in {
+        "": absent,
+        **{str(path): path for path in (host.path, tmp_path / "file", "/x" * 200)},
+    }.items():
+        with pytest.raises(RegistrationError, match=f"^no runtime at {named}: "):
+            connect(asked, {})
         assert os.listdir("/proc/self/fd") == before
 
 
@@ -164,17 +151,19 @@ FLAGS: list[tuple[list[str], tuple[str, str]]] = [
 ]
 
 
-def test_runs_flags_come_before_its_arguments(path: str, listener: socket.socket) -> None:
+@hosted
+async def test_runs_flags_come_before_arguments_and_these_before_the_environment(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NRI_PLUGIN_SOCKET", "999999")
     for flags, expected in FLAGS:
-        program = Thread(target=run, args=(Plugin(), "asked", "99", "/absent.sock", [*flags, path]))
-        program.start()
-        with listener.accept()[0] as accepted:
-            end = End(accepted.sendall)
-            end.receive(accepted.recv(1 << 16))
-        program.join()
-        (registration,) = end.heard
-        request = api.RegisterPluginRequest.FromString(registration.payload)
+        words = [*flags, host.path]
+        program = asyncio.ensure_future(asyncio.to_thread(run, Plugin(), "asked", "99", "/absent.sock", words))
+        peer = await host.accept()
+        request = api.RegisterPluginRequest.FromString((await peer.hear(Request)).payload)
         assert (request.plugin_name, request.plugin_idx) == expected
+        peer.close()
+        await program
 
 
 def test_run_refuses_unknown_arguments(capsys: pytest.CaptureFixture[str]) -> None:

@@ -109,7 +109,7 @@ def test_a_late_plugin_is_dropped_and_killed_and_the_event_goes_on(plugins: Plug
     ("does", "reason"),
     [
         ("os._exit(7)", "connection closed by the plugin"),
-        (r'plugin.send(b"\0\0\0\1\xff\xff\xff\xff")', "a frame of 4294967295 bytes"),
+        (r'plugin.trunk.send(b"\0\0\0\1\xff\xff\xff\xff")', "a frame of 4294967295 bytes"),
     ],
 )
 def test_a_plugin_that_dies_or_breaks_the_protocol_is_dropped_at_once(plugins: Plugins, does: str, reason: str) -> None:
@@ -170,7 +170,7 @@ def test_a_plugin_is_served_between_events_and_while_nothing_happens(plugins: Pl
     gate = plugins.path.parent / "gate"
     os.mkfifo(gate)
     later = f"""
-        plugin.respond(request.stream_id, b"")
+        plugin.answer(request.stream_id)
         open({str(gate)!r}).read()
         plugin.ask(*wanted("later"))
         return None

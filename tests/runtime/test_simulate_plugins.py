@@ -6,7 +6,6 @@ import json
 import os
 import re
 import socket
-import sys
 import tempfile
 from pathlib import Path
 
@@ -58,20 +57,16 @@ def test_what_is_played_without_a_recording_has_nobodys_pid(simulate: Simulate, 
 
 # ---- configurations
 
+TOLD = {"configure": "self.config = request.config", "run_pod_sandbox": "raise RuntimeError(repr(self.config))"}
+
 
 def test_a_plugin_gets_its_text_from_the_directory_of_configurations(simulate: Simulate, tmp_path: Path) -> None:
-    """Here the adapter is the plugin, and its text names a one-shot program that changes the container."""
-    conf, texts = tmp_path / "conf.json", tmp_path / "texts"
-    one_shot(tmp_path / "utc")
-    conf.write_text('{"plugins": [{"type": "utc"}]}')
-    texts.mkdir()
-    own = {"config": str(conf), "path": [str(tmp_path)], "plugins": {"utc": {"events": ["CreateContainer"]}}}
-    (texts / "v010-adapter.conf").write_text(json.dumps({"legacy": own}))
-    command = Path(sys.executable).parent / "v010-adapter"
-    code, lines = simulate.json("-plugin", f"00-v010-adapter={command}", "-config", texts)
-    assert (code, named(lines, "CreateContainer")["adjust"]["env"]) == (0, [{"key": "TZ", "value": "UTC"}])
-    os.mkfifo(texts / "x.conf")
-    assert "not a regular file" in simulate.refused("-plugin", "10-x=/bin/true", "-config", texts)
+    (tmp_path / "a.conf").write_text("its own")
+    plugin = simulate.answers("10-a", **TOLD)
+    _, lines = simulate.json("-plugin", plugin, "-config", tmp_path)
+    assert named(lines, "RunPodSandbox")["error"] == "'its own'"
+    os.mkfifo(tmp_path / "10-a.conf")
+    assert "not a regular file" in simulate.refused("-plugin", plugin, "-config", tmp_path)
 
 
 def test_a_text_that_no_plugin_takes_is_named(tmp_path: Path, simulate: Simulate) -> None:
@@ -82,9 +77,6 @@ def test_a_text_that_no_plugin_takes_is_named(tmp_path: Path, simulate: Simulate
     for name in ("20-b.cfg", "a.conf"):
         assert f"{tmp_path}/{name}: {said}" in simulate.err
     assert simulate.err.count(said) == 2
-
-
-TOLD = {"configure": "self.config = request.config", "run_pod_sandbox": "raise RuntimeError(repr(self.config))"}
 
 
 @pytest.mark.parametrize("texts", [{}, {"other.conf": "x"}, {"v010-adapter.conf": "", "00-v010-adapter.conf": ""}])
