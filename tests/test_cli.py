@@ -18,7 +18,6 @@ import pytest
 
 from adapter import __version__, nri, settings
 from adapter.cli import command_line as cli
-from adapter.cli import demo
 from adapter.cli.commands import COMMANDS, overview
 from adapter.daemon import daemon
 from adapter.errors import AdapterError, ConfigError, RegistrationError
@@ -181,11 +180,6 @@ def test_arguments_that_there_are_none_of_are_named_with_exit_code_2(
         assert cli.main(["-idx", idx, "-socket", "/run/nri.sock"]) == 2
         assert f"-idx: plugin index {idx!r}: two digits" in capsys.readouterr().err
     assert runs.socket is None
-
-
-def test_a_command_gets_its_own_arguments_and_gives_its_own_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "main", lambda words: 5 if words == ["one", "-two"] else 0)
-    assert cli.main(["demo", "one", "-two"]) == 5
 
 
 # ---- as a process

@@ -203,24 +203,20 @@ def test_every_key_has_its_values_here() -> None:
     assert set(VALUES) == keys
 
 
-def test_good_values_are_taken() -> None:
-    for key, (good, _) in VALUES.items():
+def test_good_values_are_taken_and_bad_ones_are_named_with_their_line_while_the_default_holds() -> None:
+    """But no other list of plugins than the named one may run."""
+    for key, (good, bad) in VALUES.items():
         for value in good:
             assert errors(under(key, value)[0]) == [], key
-
-
-def test_bad_values_are_named_with_their_line_and_the_default_holds() -> None:
-    """But no other list of plugins than the named one may run."""
-    for key, (_, bad) in VALUES.items():
         config = "" if key == "legacy.config" else DEFAULTS.legacy.config
         for value in bad:
             text, line = under(key, value)
             given, [error] = parse(text, "conf.yaml")
             assert str(error).startswith(f"conf.yaml:{line}: {key}: "), value
             assert "\n" not in str(error)
-            without_plugins = given._replace(legacy=given.legacy._replace(plugins={}))
-            assert without_plugins == DEFAULTS._replace(legacy=DEFAULTS.legacy._replace(config=config)), (key, value)
             assert given.legacy.plugins in ({}, {"a": PluginSettings()})
+            legacy = given.legacy._replace(plugins={})
+            assert given._replace(legacy=legacy) == DEFAULTS._replace(legacy=DEFAULTS.legacy._replace(config=config))
 
 
 def test_a_bad_value_spoils_none_of_the_others() -> None:
