@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -40,24 +41,24 @@ def containers() -> st.SearchStrategy[api.Container]:
     return messages(api.Container)
 
 
-def messages(of: type[M]) -> st.SearchStrategy[M]:
-    """Any message of the type, every field of it there or not."""
-    used = USED.get(of.DESCRIPTOR.name)
+def messages(of: type[M], used: Mapping[str, set[str]] = USED) -> st.SearchStrategy[M]:
+    """Any message of the type, every field of it there or not; of some types no more than the fields that are used."""
+    some = used.get(of.DESCRIPTOR.name)
     fields: Any = of.DESCRIPTOR.fields
-    drawn = {field.name: values(field) for field in fields if used is None or field.name in used}
+    drawn = {field.name: values(field, used) for field in fields if some is None or field.name in some}
     return st.fixed_dictionaries({}, optional=drawn).map(lambda given: of(**given))
 
 
-def values(field: FieldDescriptor) -> st.SearchStrategy[Any]:
+def values(field: FieldDescriptor, used: Mapping[str, set[str]]) -> st.SearchStrategy[Any]:
     if field.message_type and field.message_type.GetOptions().map_entry:
         key, value = field.message_type.fields
-        return st.dictionaries(value_of(key), value_of(value), max_size=4)
-    return st.lists(value_of(field), max_size=4) if field.is_repeated else value_of(field)
+        return st.dictionaries(value_of(key, used), value_of(value, used), max_size=4)
+    return st.lists(value_of(field, used), max_size=4) if field.is_repeated else value_of(field, used)
 
 
-def value_of(field: FieldDescriptor) -> st.SearchStrategy[Any]:
+def value_of(field: FieldDescriptor, used: Mapping[str, set[str]]) -> st.SearchStrategy[Any]:
     if field.message_type:
-        return messages(GetMessageClass(field.message_type))
+        return messages(GetMessageClass(field.message_type), used)
     if field.enum_type:
         return st.sampled_from([value.number for value in field.enum_type.values])
     kinds = {number: name[5:] for name, number in vars(FieldDescriptor).items() if name[:5] == "TYPE_"}

@@ -188,10 +188,6 @@ def test_concurrent_events_and_every_recorded_life_are_served(host: Host) -> Non
 # ---- what runtimes make of adjustments and updates
 
 
-def saying(**result: object) -> str:
-    return f"cat <<'END'\n{json.dumps(result)}\nEND"
-
-
 def test_many_concurrent_events_with_updates_deadlock_no_runtime(chain: Chain, tmp_path: Path, version: str) -> None:
     """With NRI up to 0.12.0 twenty concurrent events with unsolicited updates may be enough."""
     wish = {"updates": [{"id": "container0", "resources": {"cpu": {"shares": 512}}}]}
@@ -208,7 +204,7 @@ def test_many_concurrent_events_with_updates_deadlock_no_runtime(chain: Chain, t
 
 def test_what_a_runtime_is_too_old_for_is_refused_by_name(host: Host, version: str) -> None:
     """It would drop it without a word."""
-    host.chain.add("adjusting", saying(spec={"process": {"args": ["true"]}}))
+    host.chain.add("adjusting", """echo '{"spec": {"process": {"args": ["true"]}}}'""")
     reply = host.runtime.event("CreateContainer", POD, CONTAINER)
     if version in NEW:
         assert (reply.error, (reply.adjust or {})["args"][-1]) == ("", "true")
