@@ -26,6 +26,7 @@ legacy:
   onDeleteFailure: fail
   killOnTimeout: true
   lateLimit: 10
+  exempt: [kube-system]
   environment: {LANG: C, EMPTY: ""}
   metadataPrefix: nri.example.com/
   standby: 2
@@ -50,9 +51,9 @@ def test_every_key_is_read() -> None:
     konfine = PluginSettings(True, False, 3.0, False, frozenset(["CreateContainer"]))
     assert given.legacy == LegacySettings(
         config="/etc/nri/own.json", path=("/opt/nri/bin", "/usr/libexec/nri"), sandboxes="never", fail_create=False,
-        fail_delete=True, timeout=1.5, kill_on_timeout=True, late_limit=10.0, environment={"LANG": "C", "EMPTY": ""},
-        metadata_prefix="nri.example.com/", standby=2, standby_max_age=60.0, trust=trust.off,
-        plugins={"konfine": konfine, "logger": PluginSettings(standby=0)},
+        fail_delete=True, timeout=1.5, kill_on_timeout=True, late_limit=10.0, exempt=frozenset(["kube-system"]),
+        environment={"LANG": "C", "EMPTY": ""}, metadata_prefix="nri.example.com/", standby=2, standby_max_age=60.0,
+        trust=trust.off, plugins={"konfine": konfine, "logger": PluginSettings(standby=0)},
     )  # fmt: skip
     directories = ("/etc/hooks.d",)
     hooks = HooksSettings(
@@ -146,6 +147,7 @@ VALUES = {  # key: good values, bad values
     "legacy.lateLimit": (["0", "30", "2.5"], ["-1", ".inf", "30s", "true", "~"]),
     "legacy.standby": (["0", "1", "100"], ["-1", "101", "0.5", "true", "'1'", "~", "auto"]),
     "legacy.standbyMaxAge": (["1", "300", "2.5"], ["0", "0.5", "-1", ".inf", "5m", "true", "~"]),
+    "legacy.exempt": (["[]", "[kube-system]", "[a, b]"], ["a", "['']", "[1]", "~", "{a: b}", '["a\\0"]']),
     "legacy.environment": (["{}", "{A: b}", "{A: ''}", "{A: 'b=c'}", "{a.b-c: d}", "{NRI_PLUGINS: x}"],
         ["A=b", "[A]", "{A: 1}", "{A: true}", "{A: ~}", "{A: [b]}", "{1: a}", "{'': a}", "{'A=': b}", "{[A]: b}",
         "{NRI_PLUGIN_NAME: x}", "{NRI_PLUGIN_: x}", '{"A\\0": b}', '{A: "b\\0"}', '{A: "\\ud800"}', "1"]),
@@ -224,7 +226,7 @@ def test_a_bad_value_spoils_none_of_the_others() -> None:
     given, [timeout, format_] = parse(bad, "conf.yaml")
     good, _ = parse(FULL, "conf.yaml")
     assert timeout.place == "conf.yaml:6"
-    assert str(format_) == "conf.yaml:22: log.format: must be one of text, json"
+    assert str(format_) == "conf.yaml:23: log.format: must be one of text, json"
     assert given == good._replace(legacy=good.legacy._replace(timeout=0), log=good.log._replace(format="text"))
 
 

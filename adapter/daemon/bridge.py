@@ -146,14 +146,14 @@ class Bridge:
 
     def _steps(self, event: str, target: Target, config: Config) -> Sequence[PluginStep]:
         """Returns the plugins of a create or an update, but for those that the owner before has run for this event."""
-        steps = self._jobs.plans.of_create(event, config, is_sandbox=target.is_sandbox)
+        steps = self._jobs.plans.of_create(event, config, target)
         if not self._inherited:
             return steps
         return [step for step in steps if step.may_adjust or (target.id, step.entry.key) not in self._inherited]
 
     def _refuse_create(self, event: str, target: Target) -> None:
         error = self._jobs.conf_json.error
-        if self._settings.fail_create and error is not None:
+        if self._settings.fail_create and error is not None and not self._jobs.plans.is_exempt(target):
             refusal = ConfigError(error.place, f"{error.reason} (no plugin can run)")
             log.error("%s of %s: %s", STATES[event], target, refusal)
             raise refusal

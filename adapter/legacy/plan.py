@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from adapter.errors import PluginError
 from adapter.legacy.config import Config, Entry
+from adapter.legacy.request import Target
 from adapter.legacy.subscriptions import DELETE, ORIGINAL, REMOVALS, STATES, Subscriptions, policy_of
 from adapter.programs.chain import Policy
 from adapter.settings import LegacySettings
@@ -50,23 +51,28 @@ class Plans:
         self.runs_at_removals = any(map(self.subscriptions.may_be_at, REMOVALS))
         """Whether what a create knew may be wanted after the delete."""
         self._policy = cache(partial(policy_of, settings))
+        self._exempt = settings.exempt
         self._config: Config | None = None
-        self._made: dict[tuple[str, bool], list[PluginStep]] = {}
-        """The steps of creates and updates for `_config`, by event and by whether it is of a pod."""
+        self._made: dict[tuple[str, bool, bool], list[PluginStep]] = {}
+        """The steps of creates and updates for `_config`: by event, whether it is of a pod, whether it is exempt."""
 
-    def of_create(self, event: str, config: Config, *, is_sandbox: bool) -> list[PluginStep]:
+    def is_exempt(self, target: Target) -> bool:
+        """Whether no failure refuses the pod or container."""
+        return target.namespace in self._exempt
+
+    def of_create(self, event: str, config: Config, target: Target) -> list[PluginStep]:
         """Returns the plugins of an event that is no delete, in the order of conf.json."""
         if config is not self._config:
             self._config, self._made = config, {}
-        steps = self._made.get((event, is_sandbox))
+        of = event, target.is_sandbox, self.is_exempt(target)
+        steps = self._made.get(of)
         if steps is None:
             entries = self.subscriptions.at(event, config.entries)
-            steps = [self._step(event, entry, is_sandbox=is_sandbox) for entry in entries]
-            self._made[event, is_sandbox] = steps
+            steps = self._made[of] = [self._step(event, entry, target) for entry in entries]
         return steps
 
     def of_delete(
-        self, event: str, owed: Sequence[Entry], entries: Sequence[Entry], *, is_sandbox: bool
+        self, event: str, owed: Sequence[Entry], entries: Sequence[Entry], target: Target
     ) -> list[PluginStep]:
         """Returns the plugins of a delete in the order of conf.json, before them those that it names no longer.
 
@@ -79,11 +85,9 @@ class Plans:
         there = [
             by_key.get(entry.key, entry)
             for entry in entries
-            if entry.key in by_key or self._runs_without_create(event, entry, is_sandbox=is_sandbox)
+            if entry.key in by_key or self._runs_without_create(event, entry, is_sandbox=target.is_sandbox)
         ]
-        return [
-            self._step(event, entry, is_sandbox=is_sandbox, is_owed=entry.key in by_key) for entry in (*gone, *there)
-        ]
+        return [self._step(event, entry, target, is_owed=entry.key in by_key) for entry in (*gone, *there)]
 
     def is_delete_of_nothing(self, event: str, entries: Sequence[Entry], *, is_sandbox: bool) -> bool:
         """Whether a delete has no plugin if none is owed one."""
@@ -92,11 +96,12 @@ class Plans:
     def _runs_without_create(self, event: str, entry: Entry, *, is_sandbox: bool) -> bool:
         return self.subscriptions.runs_without_create(event, entry, is_sandbox=is_sandbox)
 
-    def _step(self, event: str, entry: Entry, *, is_sandbox: bool, is_owed: bool = False) -> PluginStep:
+    def _step(self, event: str, entry: Entry, target: Target, *, is_owed: bool = False) -> PluginStep:
+        policy = self._policy(entry.type, is_delete=STATES[event] == DELETE)
         return PluginStep(
             entry,
-            self._policy(entry.type, is_delete=STATES[event] == DELETE),
+            policy._replace(fail=policy.fail and not self.is_exempt(target)),
             is_extended=event not in ORIGINAL and not is_owed,
-            owes_delete=self.subscriptions.owes_delete(entry, is_sandbox=is_sandbox),
+            owes_delete=self.subscriptions.owes_delete(entry, is_sandbox=target.is_sandbox),
             may_adjust=self.subscriptions.has_list(entry.type),
         )

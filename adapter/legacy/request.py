@@ -60,6 +60,11 @@ class Target:
         return self.id == self.sandbox_id
 
     @property
+    def namespace(self) -> str:
+        """The namespace of the pod, empty if the runtime has not told it."""
+        return self.names[0] if self.names else ""
+
+    @property
     def spec(self) -> bytes:
         """The request's `spec` as JSON."""
         if self._message is not None:

@@ -192,7 +192,7 @@ class Deletes:
             if not told and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
                 target.pid = 0  # perhaps it is another process by now
         owed = self.ledger.take(target.id)
-        job.begin(self._jobs.plans.of_delete(job.event, owed, job.entries, is_sandbox=target.is_sandbox))
+        job.begin(self._jobs.plans.of_delete(job.event, owed, job.entries, target))
 
     def before_feed(self, job: PluginJob, step: PluginStep) -> None:
         """Notes a create before its plugin knows of it."""

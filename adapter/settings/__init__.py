@@ -48,6 +48,7 @@ class LegacySettings(NamedTuple):
     timeout: float = 0
     kill_on_timeout: bool = False
     late_limit: float = 30
+    exempt: frozenset[str] = frozenset()
     environment: Mapping[str, str] = {}
     metadata_prefix: str = ""
     standby: int = 0
@@ -285,6 +286,13 @@ _listen = _must(
 )
 
 
+_namespaces = _must(
+    "a list of names of namespaces",
+    lambda value: isinstance(value, list) and all(_is_text(name) and name for name in value),
+    frozenset,
+)
+
+
 def _environment(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(_is_text(text) for pair in value.items() for text in pair):
         raise ValueError("must map names to texts without NUL characters (put numbers in quotes)")
@@ -337,6 +345,7 @@ SCHEMA: dict[str, Any] = {
         **_PLUGIN,
         "standbyMaxAge": Key(_age, "300", "seconds after which a process that stands by is replaced, also a hook's"),
         "lateLimit": Key(_seconds, "30", "seconds after which a late chain continues without a plugin"),
+        "exempt": Key(_namespaces, "[]", "the namespaces whose pods start and end whatever becomes of the plugins"),
         "environment": Key(_environment, "{}", "variables that plugins get besides PATH"),
         "metadataPrefix": Key(
             _text, '""', "e.g. nri.example.com/: annotations that record metadata; others are removed"

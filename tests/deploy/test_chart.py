@@ -138,6 +138,13 @@ def test_values_and_pods_in_the_documentation_are_valid() -> None:
         assert mounted == {volume["name"] for volume in pod["volumes"]}
 
 
+def test_in_the_profile_legacy_the_namespace_of_the_release_is_exempt() -> None:
+    objects = yaml.safe_load_all((KUSTOMIZE / "legacy/manifests.yaml").read_text())
+    (text,) = (one["data"]["v010-adapter.yaml"] for one in objects if "v010-adapter.yaml" in (one.get("data") or {}))
+    own, errors = settings.parse(text, "v010-adapter.yaml")
+    assert (own.legacy.exempt, errors) == (frozenset(["kube-system"]), [])
+
+
 def test_in_the_profile_hooks_the_pod_does_not_see_the_whole_node() -> None:
     """It is root: it could read the kubelet's keys."""
     objects = yaml.safe_load_all((KUSTOMIZE / "hooks/manifests.yaml").read_text())

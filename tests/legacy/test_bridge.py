@@ -311,6 +311,46 @@ def test_a_broken_conf_json_leaves_the_last_good_plugins_and_the_deletes(node: N
     assert node.runs == ["a create c1", "a create c2", "a delete c1", "a delete c2"]
 
 
+# Exempt namespaces
+
+EXEMPT: dict[str, Any] = {"exempt": frozenset(["mine"]), "fail_delete": True}
+
+
+def test_no_failure_of_a_plugin_refuses_a_create_or_a_delete_in_an_exempt_namespace(node: Node) -> None:
+    """Also where a delete does not name the namespace."""
+    node.build(**EXEMPT)
+    node.plugins(a=FAIL, b="answer")
+    outcomes = []
+    for namespace in ("mine", "other"):
+        pod = a_pod(namespace, namespace=namespace)
+        request = api.StartContainerRequest(pod=pod, container=a_container(f"c-{namespace}"))
+        outcomes += [
+            done(node, node.handle("RunPodSandbox", api.RunPodSandboxRequest(pod=pod))),
+            done(node, node.handle("StartContainer", request)),
+            done(node, node.delete(f"c-{namespace}", namespace)),
+            done(node, node.delete_pod(namespace)),
+        ]
+    assert outcomes == ["ok"] * 4 + ["plugin: a: broken"] * 4
+    assert node.runs[:4] == ["a create mine", "b create mine", "a create c-mine", "b create c-mine"]
+
+
+def test_a_late_plugin_refuses_nothing_in_an_exempt_namespace(node: Node) -> None:
+    node.build(**EXEMPT)
+    node.plugins(a="hold; answer")
+    answer = node.create_pod(namespace="mine")
+    node.hear("a create pod holds")
+    node.loop.advance(2)
+    assert answer.outcome == "ok"
+
+
+def test_a_broken_conf_json_refuses_no_create_in_an_exempt_namespace(node: Node) -> None:
+    node.build(**EXEMPT)
+    node.conf_json.write_text("{")
+    assert node.create_pod(namespace="mine").outcome == "nothing to do"
+    with pytest.raises(ConfigError, match="no plugin can run"):
+        node.create_pod(namespace="")
+
+
 # What else is seen
 
 

@@ -48,6 +48,8 @@ metrics:
 {{- if eq .Values.profile "legacy" }}
 legacy:
   config: {{ include "adapter.legacyMap" . | empty | ternary "/host/etc/nri/conf.json" "/etc/nri-legacy/conf.json" }}
+  # What a plugin enforces is not enforced in this namespace if the plugin fails.
+  exempt: [{{ .Release.Namespace }}]
 mountNamespace: /proc/1/ns/mnt
 {{- end }}
 {{- end }}
