@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from adapter.nri import api
+from tests.processes import Fifo
 
 from .process import COMMAND, SAFETY, Daemon, spawn, trunk_of_a_process
 
@@ -77,33 +77,25 @@ class Gate:
     """Where a plugin says that it has come and waits to be let on: two FIFOs, and nobody opens the second too early."""
 
     def __init__(self, directory: Path, name: str) -> None:
-        self._paths = [directory / f"{name}.{end}" for end in ("arrived", "open")]
-        self._fds = []
-        for path in self._paths:
-            os.mkfifo(path)
-            self._fds.append(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+        self._arrived, self._open = (Fifo(directory / f"{name}.{end}") for end in ("arrived", "open"))
 
     @property
     def script(self) -> str:
         """The line of a shell script that stops there; `$$` is what `arrival` returns."""
-        return f'echo $$ >"{self._paths[0]}"; read -r _ <"{self._paths[1]}"'
+        return f'echo $$ >"{self._arrived}"; read -r _ <"{self._open}"'
 
     def arrival(self) -> int:
         """Waits for a plugin to arrive; returns its pid. It stays blocked until `let_on`."""
-        line = b""
-        while not line.endswith(b"\n"):
-            assert select.select([self._fds[0]], [], [], SAFETY)[0], "no plugin has arrived"
-            line += os.read(self._fds[0], 1)
-        return int(line)
+        return int(self._arrived.get().split()[-1])
 
     def let_on(self) -> None:
         """Lets one plugin go on."""
-        os.write(self._fds[1], b"\n")
+        self._open.put()
 
     def close(self) -> None:
         """Lets everybody go on."""
-        for fd in self._fds:
-            os.close(fd)
+        self._arrived.close()
+        self._open.close()
 
 
 class Node:

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.nri import api
-
-from .harness import Node, listed, patched, start, stop
+from .harness import Node, patched, start, stop
 from .process import COMMAND, Daemon
 
 
@@ -58,14 +56,6 @@ def test_a_missing_pidfd_open_is_said_once_at_the_start(node: Node) -> None:
 
 
 # ---- what it is sent
-
-
-def test_a_second_synchronize_is_answered_and_loses_and_doubles_nothing(node: Node) -> None:
-    node.configure("good")
-    daemon = node.launch()
-    daemon.serves(start("ctr"), listed("ctr", api.CONTAINER_RUNNING), stop("ctr"), stop("ctr"))
-    assert node.runs() == [("create", "ctr"), ("delete", "ctr")]
-    assert not any("ERROR" in line or "WARNING" in line for line in daemon.log)
 
 
 def test_a_signal_that_asks_for_no_end_does_not_end_it(node: Node) -> None:

@@ -8,7 +8,6 @@ import re
 import signal
 import stat
 import subprocess
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,18 +124,6 @@ def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node, asked: As
         watching.send_signal(signal.SIGINT)
         rest = watching.communicate(timeout=60)
     assert (watching.returncode, rest[1]) == (130, "v010-adapter: interrupted\n")
-
-
-def test_with_wait_it_ends_when_an_adapter_joins(node: Node, capfd: pytest.CaptureFixture[str]) -> None:
-    node.shared_state = "state"
-    codes: list[int] = []
-    words = ["status", "-directory", str(node.path / "state"), "-wait", "60"]
-    waiting = threading.Thread(target=lambda: codes.append(cli.main(words)))
-    waiting.start()
-    node.launch()
-    waiting.join()
-    assert codes == [0]
-    assert "joined" in capfd.readouterr().out
 
 
 def test_a_broken_conf_json_is_a_fault_that_says_which_version_is_in_force(node: Node, asked: Ask) -> None:
@@ -270,18 +257,3 @@ def test_escapes_in_any_field_are_shown_as_such(node: Node, asked: Ask, monkeypa
                     assert line.isprintable(), ascii(line)
                     assert not line.startswith("v010-adapter 1, pid 1: all")
     assert shown > 15
-
-
-def test_a_hostile_journal_is_shown_and_logged_as_text(node: Node) -> None:
-    node.shared_state = "state"
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    record = {"created": EVIL, "names": [EVIL], "sandbox": EVIL, "pid": 0, "started": 0, "cgroup": EVIL, "spec": "{}"}
-    record |= {"labels": "{}", "type": EVIL, "number": 0, "version": EVIL, "conf": None}
-    journal = node.path / "state/journal"
-    journal.parent.mkdir(mode=0o700)
-    journal.write_text("".join(json.dumps(line) + "\n" for line in ({"format": 1, "boot": boot}, record)))
-    journal.chmod(0o600)
-    daemon = node.launch()
-    daemon.serves("CreateContainer")
-    daemon.logged(r"\x1b[2J")
-    assert all(line.isprintable() for line in daemon.log)

@@ -8,16 +8,46 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.pod import HarnessError, until
-from tests.e2e.syslog import Syslog
 
 CONFIG = Path("/etc/nri/v010-adapter.yaml")
 COMMAND = Path(sys.executable).with_name("v010-adapter")
+
+
+class Syslog:
+    """Stands in for the node's system log, and keeps what the adapter writes to it."""
+
+    def __init__(self) -> None:
+        Path("/dev/log").unlink(missing_ok=True)
+        self.lines: list[str] = []  # the lines so far, in the order they were written
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind("/dev/log")
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def has(self, text: str) -> bool:
+        return self.count(text) > 0
+
+    def count(self, text: str) -> int:
+        return sum(text in line for line in self.lines)
+
+    def close(self) -> list[str]:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+            end.sendto(b"", "/dev/log")
+        self._listener.join()
+        return self.lines
+
+    def _listen(self) -> None:
+        while line := self._socket.recv(1 << 16).decode(errors="replace"):
+            if "v010-adapter" in line:
+                self.lines.append(line)
 
 
 class Beside:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import BinaryIO
 
 from tests.daemon.process import children_of
 from tests.e2e import plugins
 from tests.e2e.beside import Beside, status
 from tests.e2e.conformer import EVENTS, REFUSAL
-from tests.e2e.gate import Gate
 from tests.e2e.pod import STATE, Cri, HarnessError, until
 from tests.e2e.runtimes import Crio, Runtime
 
@@ -24,6 +27,10 @@ LIFE = [event for event in EVENTS if not event.endswith("PodSandbox")]  # the ev
 CREATION = "CreateContainer within sandbox", "Creating container: "
 """What containerd and CRI-O log when they begin with a creation."""
 REFUSED = f"plugin: conformer: {REFUSAL}"  # what the adapter and the runtime say of a refused creation
+NRI = "/run/nri/nri.sock"
+HEADER = 8
+PLUGIN_SERVICE = 1  # the connection on which the runtime calls the plugin, by the multiplexer's id
+ANSWERS = 2  # answers of the plugin to the end of Synchronize, each in one frame: the first is Configure's
 
 
 def prepare(runtime: Runtime) -> None:
@@ -64,15 +71,15 @@ def _lines() -> list[list[str]]:
 
 def _created_during_synchronize(runtime: Runtime, adapter: Beside, create: Callable[[], str]) -> str:
     """Creates a container while the runtime waits for the adapter's answer to Synchronize; it is told of it."""
-    socket = STATE / "gate.sock"
-    gate = Gate(socket)
+    place = STATE / "gate.sock"
+    gate = Gate(place)
 
     def creations() -> int:
         text = runtime.log.read_text(errors="replace")
         return sum(text.count(begins) for begins in CREATION)
 
     with ThreadPoolExecutor(2) as pool:
-        joins = pool.submit(adapter.start, "-socket", str(socket))
+        joins = pool.submit(adapter.start, "-socket", str(place))
         until(gate.holds.is_set, "the answer to Synchronize")
         before = creations()
         created = pool.submit(create)
@@ -116,3 +123,43 @@ def _end_processes(pod: str) -> None:
     [shim] = [int(file.parent.name) for file in Path("/proc").glob("[0-9]*/cmdline") if pod in file.read_text()]
     for pid in [*children_of(shim), shim]:
         os.kill(pid, signal.SIGKILL)
+
+
+class Gate:
+    """A socket between the adapter and the runtime that keeps back the adapter's answer to Synchronize."""
+
+    def __init__(self, path: Path) -> None:
+        self._listening = socket.create_server(str(path), family=socket.AF_UNIX)
+        self._is_open = threading.Event()
+        self.holds = threading.Event()  # set when the answer is there: the runtime waits for it
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def open(self) -> None:
+        self._is_open.set()
+
+    def _serve(self) -> None:
+        adapter = self._listening.accept()[0]
+        self._listening.close()
+        with adapter, socket.socket(socket.AF_UNIX) as runtime:
+            runtime.connect(NRI)
+            back = threading.Thread(target=self._back, args=(runtime, adapter), daemon=True)
+            back.start()
+            with adapter.makefile("rb") as frames:
+                self._pass_on(frames, runtime)
+            runtime.shutdown(socket.SHUT_RDWR)
+            back.join()
+
+    def _back(self, runtime: socket.socket, adapter: socket.socket) -> None:
+        with runtime.makefile("rb", buffering=0) as source, adapter.makefile("wb", buffering=0) as target:
+            shutil.copyfileobj(source, target)
+        adapter.shutdown(socket.SHUT_RDWR)
+
+    def _pass_on(self, frames: BinaryIO, runtime: socket.socket) -> None:
+        answers = 0
+        while header := frames.read(HEADER):
+            answers += int.from_bytes(header[:4]) == PLUGIN_SERVICE
+            frame = header + frames.read(int.from_bytes(header[4:]))
+            if answers == ANSWERS and not self.holds.is_set():
+                self.holds.set()
+                self._is_open.wait()
+            runtime.sendall(frame)

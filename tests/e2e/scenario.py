@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.e2e import adjusting, build, conformance, docker, guarded, guides, required
-from tests.e2e.beside import Beside, Launched
+from tests.e2e.beside import Beside, Launched, Syslog
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.hooks import STATES as HOOK_STATES
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
 from tests.e2e.runtimes import PATH, Containerd, Crio, Runtime
-from tests.e2e.syslog import Syslog
 from tests.peers.build import peer
 
 ALL: list[Runtime] = [
