@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tests.e2e import build, hooks
 from tests.e2e.checks import Json
+from tests.e2e.guarded import Calls, Pods, has_run
 from tests.e2e.pod import STATE, command, until
-from tests.e2e.pods import Calls, Pods, has_run
 from tests.e2e.runtimes import PATH, Containerd, Runtime
 from tests.peers.build import peer
 from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS

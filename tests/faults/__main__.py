@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 from tests.e2e.pod import HarnessError as Finding
 from tests.faults.node import Node
-from tests.faults.rows import ADAPTER_FAULTS, FAULTS, kill_loop, program_fault, start
-from tests.faults.three import three
+from tests.faults.rows import ADAPTER_FAULTS, FAULTS, kill_loop, program_fault, start, three
 from tests.peers.build import PeerMissing, peer
 
 VERSIONS = ("v0.8.0", "v0.12.0", "v0.12.5")
