@@ -27,14 +27,11 @@ from adapter.wire.ttrpc import Type
 from .forks import MAIN, forks
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
-SAFETY = 60.0
-"""Seconds after which whatever is waited for counts as never coming."""
+SAFETY = 60.0  # seconds after which whatever is waited for counts as never coming
+LATE = 0.25  # seconds of a call that shall not be done in time, in tests whose subject that is
+OVER = 1e-9  # seconds of a call whose time is over as it comes
+# What makes a daemon note which lines it runs; set under `make coverage`.
 MEASURED = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_PROCESS_")}
-"""What makes a daemon note which lines it runs; set under `make coverage`."""
-LATE = 0.25
-"""Seconds of a call that shall not be done in time, in tests whose subject that is."""
-OVER = 1e-9
-"""Seconds of a call whose time is over as it comes."""
 
 
 class Daemon:

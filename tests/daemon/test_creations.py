@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 
 import pytest
 
@@ -131,7 +132,7 @@ def test_a_precreate_hook_gets_no_more_than_the_calls_time_and_sigterm_lets_it_b
     request.container.env.append("A=1")
     call = daemon.send(request)
     gate.arrival()
-    daemon.signal(15)
+    daemon.signal(signal.SIGTERM)
     daemon.logged("INFO ending on SIGTERM")
     gate.let_on()
     reply = daemon.reply(call)

@@ -7,7 +7,6 @@ import resource
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,16 +22,6 @@ def after(shell: str, command: Sequence[str | Path] = (COMMAND,)) -> list[str | 
 
 
 # ---- what it inherits
-
-
-def test_a_parent_that_ignores_sigchld_does_no_harm(node: Node) -> None:
-    """The kernel would reap the plugins itself, and their exit codes would be lost."""
-    code = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
-    node.plugin("good", "exit 3")
-    node.configure("good")
-    daemon = node.spawn([sys.executable, "-c", code, COMMAND]).handshake(node.settings())
-    assert "exit code 3" in daemon.call(start("ctr")).message
-    assert not any("bug" in line for line in daemon.log)
 
 
 def test_plugins_have_the_umask_022_and_the_daemons_limit_of_descriptors_and_the_daemon_more(node: Node) -> None:

@@ -168,10 +168,17 @@ def test_a_guard_that_was_stopped_while_it_waits_starts_the_server_again(monkeyp
     assert not guard.is_asked_to_end(FIRST_WAIT)
 
 
-def test_a_runtime_that_ignores_the_end_of_children_gets_a_guard_too(node: Node, listener: socket.socket) -> None:
+def test_a_runtime_that_ignores_the_end_of_children_gets_a_guard_and_exit_codes(
+    node: Node, listener: socket.socket
+) -> None:
+    """The kernel would reap the plugins itself, and their exit codes would be lost."""
     code = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    node.plugin("fails", "exit 3")
+    node.configure("fails")
     daemon = node.spawn([sys.executable, "-c", code, COMMAND])
     daemon.handshake(node.settings(runtime={"socket": str(node.path / "nri.sock")}))
+    assert "exit code 3" in daemon.call(start("ctr")).message
+    assert not any("bug" in line for line in daemon.log)
     kill(daemon.server)
     daemon.accept(listener)
     node.still_serves(daemon.handshake())

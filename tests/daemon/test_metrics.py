@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -80,7 +81,7 @@ def test_a_wedged_loop_answers_no_probe(node: Node) -> None:
     patch = f"from adapter.daemon.router import Adapter\nAdapter.reload = {wedge}"
     daemon = node.launch(patch=patch, metrics=listen(node))
     path = served(node, daemon)
-    daemon.signal(1)
+    daemon.signal(signal.SIGHUP)
     gate.arrival()
     with asking(path, "/healthz") as asked:
         assert Path(f"/proc/{daemon.server}/task").stat().st_nlink == 3, "no thread could answer for the loop"

@@ -101,11 +101,13 @@ def test_an_adapter_that_waits_has_none_until_it_takes_over(node: Node, standing
     standing_by(first)
     second = node.launch(STANDBY)
     second.logged("this one waits")
-    second.serves(start("c1"))
     assert second.children() == {}
-    first.kill()
-    second.serves(start("c2"))
+    second.serves(start("c1"))  # it asks for the lock
     standing_by(second)
+    standing_by(first, 0)
+    second.kill()
+    first.serves(start("c2"))
+    standing_by(first)
 
 
 def test_an_event_under_way_at_sigterm_starts_no_more(node: Node, standing_by: StandingBy) -> None:

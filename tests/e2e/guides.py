@@ -96,10 +96,6 @@ def install(folder: Path) -> None:
     program.chmod(0o755)
 
 
-def play(guide: str, node: Node) -> Iterator[str]:
-    return PLAYS[guide](node)
-
-
 def section_of(page: str, title: str) -> str:
     return page[page.index(f"\n## {title}\n") + 1 :].split("\n## ", maxsplit=1)[0]
 

@@ -187,7 +187,7 @@ def of_guide(guide: str) -> Run:
     return Run(
         "the commands of the guide",
         lambda _: has_legacy and install_legacy(SETUPS["etc"]),
-        lambda runtime, syslog: guides.play(guide, guides.Node(runtime, syslog.has, calls)),
+        lambda runtime, syslog: guides.PLAYS[guide](guides.Node(runtime, syslog.has, calls)),
     )
 
 

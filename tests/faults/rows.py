@@ -135,6 +135,7 @@ class Traffic:
     def __init__(self, node: Node, rng: random.Random) -> None:
         self.events = 0
         self.lives: list[Life] = []
+        self.creates: dict[str, tuple[float, float]] = {}  # when they were under way, by what was created
         self._node, self._rng = node, rng
         self._open: dict[int, int] = {}
 
@@ -145,11 +146,15 @@ class Traffic:
         self._advance(self._rng.choice(list(self._open)))
 
     def _advance(self, number: int) -> None:
-        reply = self._node.play(STEPS[self._open[number]], self.lives[number])
+        event, life, begin = STEPS[self._open[number]], self.lives[number], time.monotonic()
+        reply = self._node.play(event, life)
         if reply.error:
             raise Finding(reply.error)
         if not reply.names and (error := self._node.runtime.play("wait", plugin=NAME).error):
             raise Finding(error)
+        if event in {"RunPodSandbox", "StartContainer"}:
+            of = life.pod if event == "RunPodSandbox" else life.container
+            self.creates[of["id"]] = begin, time.monotonic()
         self.events += 1
         self._open[number] += 1
         if self._open[number] == len(STEPS):
@@ -221,21 +226,6 @@ class Adapter:
         self.process = self.node.externals[-1]
 
 
-class WatchedTraffic(Traffic):
-    """Traffic of which is known when the creates were under way."""
-
-    def __init__(self, node: Node, rng: random.Random) -> None:
-        super().__init__(node, rng)
-        self.creates: dict[str, tuple[float, float]] = {}
-
-    def _advance(self, number: int) -> None:
-        event, life, begin = STEPS[self._open[number]], self.lives[number], time.monotonic()
-        super()._advance(number)
-        if event in {"RunPodSandbox", "StartContainer"}:
-            of = life.pod if event == "RunPodSandbox" else life.container
-            self.creates[of["id"]] = begin, time.monotonic()
-
-
 def three(node: Node, seed: int) -> str:
     """No create is lost but those under way at a kill, and none runs twice."""
     rng = random.Random(seed)  # noqa: S311 - no secret
@@ -243,7 +233,7 @@ def three(node: Node, seed: int) -> str:
     for index in ("01", "02"):
         node.start_external(index)
         adapters.append(Adapter(node, index))
-    traffic, kills = WatchedTraffic(node, rng), list[float]()
+    traffic, kills = Traffic(node, rng), list[float]()
 
     def are_joined() -> bool:
         return all(adapter.is_joined() for adapter in adapters)

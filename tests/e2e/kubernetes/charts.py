@@ -80,12 +80,8 @@ def play_runtime_config() -> Iterator[str]:
     off = k8s.shell(f"cat {CONFIG}")
     for times in (1, 2):
         started = k8s.shell(STARTED)
-        k8s.chart(
-            "install",
-            profile="hooks",
-            nri={"runtime": {"patchConfig": True}},
-            hooks={"files": {"on.json": k8s.hook_file("on")}},
-        )
+        files = {"on.json": k8s.hook_file("on")}
+        k8s.chart("install", profile="hooks", nri={"runtime": {"patchConfig": True}}, hooks={"files": files})
         if k8s.shell(f"cat {CONFIG}") != off.replace("disable = true", "disable = false"):
             yield "NRI is not switched on in containerd's configuration, or more was changed"
         if (k8s.shell(STARTED) != started) != (times == 1):
