@@ -228,7 +228,7 @@ class Serving:
     def _is_skipped(self, event: Event) -> bool:
         """Whether the owner before has served this event."""
         served, self._on_its_way = self._on_its_way, ""
-        return served == event.name
+        return bool(served) and served == event.name
 
     def _skip(self, event: Event) -> None:
         self._legacy.was_served(event.request, event.context)
