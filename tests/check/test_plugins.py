@@ -136,15 +136,6 @@ def test_what_is_world_writable_is_a_problem_of_what_needs_it(whole: Node) -> No
     assert whole("-config", str(own))[1] == "PROBLEM other.yaml: other.yaml is world-writable"
 
 
-def test_a_mask_that_is_world_writable_does_not_mask(whole: Node) -> None:
-    (whole.folder / "two").chmod(0o777)
-    mask = whole.write("two/a.json", "")
-    assert "two/a.json: not used: two is world-writable" in whole.problems()
-    mask.unlink()
-    mask.symlink_to("/dev/null")
-    assert "two/a.json: not used: two is world-writable" in whole.problems()
-
-
 def test_what_a_group_can_write_is_a_note_for_each_place_and_no_problem(whole: Node) -> None:
     program = whole.program("hook", "#!/usr/bin/env shell\n")
     whole.write("one/a.json", {**HOOK, "hook": {"path": str(program), "env": [f"PATH={whole.folder}/bin"]}})

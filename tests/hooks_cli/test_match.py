@@ -112,6 +112,7 @@ def test_text_says_at_a_glance_what_is_injected_and_why(node: Node) -> None:
     node.hook("always.json", hook={"path": "/bin/true", "args": ["true", "x"]}, stages=["prestart", "poststop"])
     node.hook("nginx.json", when={"commands": ["nginx"]})
     node.write("hooks.d/bad.json", "{")
+    node.hook("z.json", hook={"path": "/bin/true", "args": ["true", "\033[2J\u202e"]}, stages=["poststop"])
     assert node() == 1
     head, verdicts, injected = node.out.split("\n\n")
     assert head.splitlines() == [
@@ -123,21 +124,16 @@ def test_text_says_at_a_glance_what_is_injected_and_why(node: Node) -> None:
     assert verdicts.splitlines() == [
         "yes  always.json  prestart, poststop: always is true",
         "no   nginx.json   the command '/bin/sh' matches none of 'nginx'",
+        "yes  z.json       poststop: always is true",
         f"BAD  {node.folder}/hooks.d/bad.json: line 1, column 2: unexpected end",
     ]
     assert injected.splitlines() == [
         "injected, in this order:",
         "createRuntime    /bin/true x",
         "poststop         /bin/true x",
+        "poststop         /bin/true \\x1b[2J\\u202e",
     ]
     assert node.err == ""
-
-
-def test_text_has_nothing_that_a_terminal_would_obey(node: Node) -> None:
-    node.hook("x.json", hook={"path": "/bin/true", "args": ["true", "\033[2J\u202e"]})
-    node.container.write_text(json.dumps(CONTAINER | {"args": ["\033]0;x\007"], "name": "\033c"}))
-    node()
-    assert not any(character != "\n" and not character.isprintable() for character in node.out)
 
 
 # ---- what is not known
