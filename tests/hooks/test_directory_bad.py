@@ -65,11 +65,8 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "a link into a file": (link("good.json/x"), "leads nowhere: Not a directory"),
     "1 GiB": (sparse, f"{1 << 30} bytes, at most {MIB}"),
     "1 MiB and a byte": (content(text().ljust(MIB + 1)), "1048577 bytes, at most 1048576"),
-    "a blank": (content(b"\n"), "line 2, column 1"),
-    "half a hook": (content(text()[:40]), "line 1, column"),
     "zeros": (content(bytes(1000)), "line 1, column 1"),
     "deep nesting": (content(b"[" * MIB), "nested too deeply"),
-    "a hook of no program": (content(b"{}"), "missing"),
     "a pattern that is none": (content(text(when='{"commands": ["("]}')), "the pattern '('"),
     "more in proc than a hook": (link("/proc/self/environ"), "line 1, column"),
 }
