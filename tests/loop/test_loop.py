@@ -273,18 +273,6 @@ def test_timers_come_in_the_order_of_their_moments_and_making(loop: Loop, calls:
     assert calls == [f"{number}" for number in sorted(left, key=moments.__getitem__)]
 
 
-def test_a_timer_is_called_at_its_moment_and_not_before(loop: Loop, make: Make, calls: Calls, clock: Clock) -> None:
-    loop.call_at(clock.now + 5, calls.note("due", loop.stop))
-
-    def tick() -> None:
-        calls.append(f"{clock.now - 1000:g}")
-        clock.now += 1
-
-    loop.watch(make(1), tick)
-    loop.run()
-    assert calls == ["0", "1", "2", "3", "4", "due"]
-
-
 def test_a_cancelled_timer_is_not_called(loop: Loop, calls: Calls, caplog: pytest.LogCaptureFixture) -> None:
     later = loop.call_at(3, calls.note("cancelled by another"))
     loop.call_at(2, calls.note("cancels", later.cancel))

@@ -49,18 +49,6 @@ def test_both_ends_call_at_the_same_time_under_the_same_stream_id() -> None:
     assert ours.data_to_send() == theirs.data_to_send() == b""
 
 
-def test_no_frame_holds_parts_of_two_messages() -> None:
-    ours = plugin()
-    for size in (0, 10, 4000, 4096, 9000, 1):
-        ours.respond(1, bytes(size))
-    reader, whole = ttrpc.MessageReader(), 0
-    for _, payload in frames_in(ours.data_to_send()):
-        if list(reader.receive_data(payload)):
-            whole += 1
-            reader = ttrpc.MessageReader()  # what is left of the frame would be lost here
-    assert whole == 6
-
-
 def test_a_message_is_put_together_while_frames_of_the_other_connection_come_between() -> None:
     ours, theirs = plugin(), runtime()
     ours.call("Runtime", "RegisterPlugin", b"")
@@ -73,28 +61,15 @@ def test_a_message_is_put_together_while_frames_of_the_other_connection_come_bet
 
 # ---- what the peer may ask
 
-NEW_FIELD = ttrpc_pb2.Request(method="m").SerializeToString() + b"\xfa\x01\x03new"
 STRAY = b"".join(sent(Type.REQUEST, 1, conn_id=conn_id) for conn_id in (0, 3, 0xFFFFFFFF))
-READ: dict[str, tuple[bytes, list[Request]]] = {
-    "stream ids with gaps, up to the last one": (
-        b"".join(sent(Type.REQUEST, stream_id) for stream_id in (1, 7, 0xFFFFFFFF)),
-        [Request(stream_id, "", "", b"", None) for stream_id in (1, 7, 0xFFFFFFFF)],
-    ),
-    "fields of an envelope that are yet to come": (
-        sent(Type.REQUEST, 1, NEW_FIELD),
-        [Request(1, "", "m", b"", None)],
-    ),
-    "data, which takes no stream id": (
-        sent(Type.DATA, 1, b"data") + sent(Type.REQUEST, 1),
-        [Request(1, "", "", b"", None)],
-    ),
-    "frames of unknown connections": (STRAY + sent(Type.REQUEST, 1) + STRAY, [Request(1, "", "", b"", None)]),
-}
+NEW_FIELD = ttrpc_pb2.Request(method="m").SerializeToString() + b"\xfa\x01\x03new"
 
 
-@pytest.mark.parametrize(("stream", "requests"), READ.values(), ids=READ)
-def test_what_is_allowed_is_read(stream: bytes, requests: list[Request]) -> None:
-    assert list(plugin().receive_data(stream)) == requests
+def test_unknown_connections_and_fields_are_skipped_and_stream_ids_may_leave_gaps() -> None:
+    stream = STRAY + sent(Type.DATA, 1, b"data") + sent(Type.REQUEST, 1, NEW_FIELD) + STRAY
+    stream += sent(Type.REQUEST, 7) + sent(Type.REQUEST, 0xFFFFFFFF)
+    found = [(event.stream_id, getattr(event, "method", None)) for event in plugin().receive_data(stream)]
+    assert found == [(1, "m"), (7, ""), (0xFFFFFFFF, "")]
 
 
 @pytest.mark.parametrize("size", [65536, LONGEST + 10])

@@ -1,4 +1,4 @@
-"""The fixture `nri_runtime`: what authors of plugins test with."""
+"""What is played: recorded events, and the fixture `nri_runtime`, with which authors of plugins test."""
 
 from __future__ import annotations
 
@@ -9,11 +9,72 @@ from typing import Any
 
 import pytest
 
-from adapter.errors import RegistrationError
+from adapter.errors import ConfigError, RegistrationError
 from adapter.nri import Context, Plugin, api
-from adapter.runtime.node import LIFE, Node, latency
+from adapter.runtime import FLAVOURS, POD_LIFE, read
+from adapter.runtime.node import Node, latency
+from tests.peers.harness import require
 
 from .fixtures import ROOT, WILLING, Plugins
+from .simulation import GOLDEN, LIFE
+
+
+@pytest.mark.parametrize("name", FLAVOURS)
+def test_a_go_plugin_gets_what_was_recorded_on_each_runtime(plugins: Plugins, tmp_path: Path, name: str) -> None:
+    (plugins.path / "10-recorder").symlink_to(require("recorder"))
+    (plugins.config / "recorder.conf").write_text(str(tmp_path / "recorded.jsonl"))
+    runtime = plugins.start(FLAVOURS[name])
+    assert [plugin.name for plugin in runtime.plugins] == ["10-recorder"]
+    played = [one for one in read(GOLDEN[name]) if one.event not in ("Configure", "Synchronize")]
+    for event, request in played:
+        assert runtime.event(event, request).error == ""
+    configure, _, *recorded = read(tmp_path / "recorded.jsonl")
+    assert recorded == played
+    assert getattr(configure.request, "runtime_version", None) == FLAVOURS[name].version
+
+
+def test_every_recorded_life_of_a_pod_is_read_with_its_numbers() -> None:
+    for path in GOLDEN.values():
+        life = {event: request for event, request in read(path) if event not in ("Configure", "Synchronize")}
+        assert list(life) == LIFE
+        start, update = life["StartContainer"], life["UpdateContainer"]
+        assert isinstance(start, api.StartContainerRequest)
+        assert isinstance(update, api.UpdateContainerRequest)
+        assert start.container.linux.cgroups_path.startswith("/e2e/p1/")
+        assert update.linux_resources.memory.limit.value == 33554432
+        assert update.linux_resources.cpu.HasField("quota")
+
+
+def test_the_package_has_a_copy_of_the_golden_recording() -> None:
+    assert POD_LIFE.read_bytes() == GOLDEN["containerd/2.4.2"].read_bytes()
+
+
+EVENT = b'{"event": "RunPodSandbox", "pod": {"id": "p"}}\n\n'
+BAD = [
+    (EVENT + b"nonsense", "3: unexpected 'n'"),
+    (EVENT + b"[7]", "3: not a recorded event: [0]: must be a mapping, not a number"),
+    (EVENT + b'{"event": "Nonsense"}', "3: not a recorded event: event: 'Nonsense' is not an event"),
+    (EVENT + b"{}", "3: not a recorded event: event: '' is not an event"),
+    (b'{"event": "CreateContainer", "pod": 5}', "1: not a recorded event: pod: must be a mapping, not a number"),
+    (
+        b'{"event": "RunPodSandbox", "pod": {"id": 5}}',
+        "1: not a recorded event: pod.id: must be a text, not a number (put it in quotes)",
+    ),
+    (b'{"event": "StartContainer", "pod": {"pid": "x"}}', "1: not a recorded event: pod.pid: must be a whole number"),
+    (b'{"event": "UpdateContainer", "extra": 7}', "1: not a recorded event: extra: must be a mapping, not a number"),
+    (b'\xff{"event"', "1: not a text: the byte 0xff is not UTF-8"),
+    (b"[" * 100_000, "1: nested too deeply"),
+]
+
+
+def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    for text, reason in BAD:
+        path.write_bytes(text)
+        with pytest.raises(ConfigError) as refused:
+            list(read(path))
+        assert str(refused.value) == f"{path}:{reason}"
+
 
 BOTH_GENERATIONS = pytest.mark.parametrize("nri_runtime", ["containerd/1.7.35", "containerd/2.4.2"], indirect=True)
 
@@ -49,7 +110,7 @@ def test_a_pods_life_and_single_events_reach_an_instance_in_either_generation(nr
     made = nri_runtime.add(plugin)
     assert (made.name, made.state_change) == ("10-sets", nri_runtime.flavour.nri == "v0.8.0")
     outcomes = nri_runtime.play({"name": "web"}, env=["A=1"])
-    assert list(outcomes) == list(LIFE)
+    assert list(outcomes) == LIFE
     adjust = outcomes["CreateContainer"].adjust
     assert adjust
     assert [(one.key, one.value) for one in adjust.env] == [("MOOD", "fine")]

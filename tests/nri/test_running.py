@@ -1,0 +1,392 @@
+"""How `run` and `serve` meet a runtime: who a plugin is, its socket, connections that are lost and made again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from adapter.errors import AdapterError, RegistrationError
+from adapter.nri import Context, Identity, Plugin, api, connect, identity, launched, run, serve, session, transport
+from adapter.wire import Code, Reply, Request, ttrpc
+
+from ..processes import PATIENCE
+from .host import Host, awaited, hosted, logged
+from .runtime import End, plugin
+from .test_serving import ROOT
+
+ENVIRONMENT = {"NRI_PLUGIN_NAME": "env", "NRI_PLUGIN_IDX": "42", "NRI_PLUGIN_SOCKET": "3"}
+
+
+WHO: list[tuple[str, str, dict[str, str], str, Identity]] = [
+    ("", "", ENVIRONMENT, "/opt/nri/plugins/10-file", Identity("env", "42")),
+    ("asked", "07", ENVIRONMENT, "10-file", Identity("asked", "07")),
+    ("", "07", ENVIRONMENT, "10-file", Identity("env", "07")),
+    ("", "", {}, "/opt/nri/plugins/10-file", Identity("file", "10")),
+    ("", "", {}, "10-a-b", Identity("a-b", "10")),
+    ("", "", {}, "/usr/bin/adapter", Identity("adapter", "00")),
+    ("", "", {}, "100-x", Identity("100-x", "00")),
+    ("", "", {}, "10-", Identity("10-", "00")),
+    ("", "", {"NRI_PLUGIN_NAME": ""}, "10-file", Identity("file", "10")),
+]
+
+
+def test_a_plugin_is_who_arguments_environment_or_file_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, idx, environ, program, expected in WHO:
+        assert identity(name, idx, environ, program) == expected
+        monkeypatch.setattr("sys.argv", [program, "-x"])
+        assert identity(name, idx, environ) == expected
+
+
+def test_an_index_that_every_runtime_refuses_is_refused_at_once() -> None:
+    for idx in ("1", "123", "1x", "x1", "-1", " 1", "1\n", "12\n", "\u0661\u0662"):
+        with pytest.raises(RegistrationError, match="two digits"):
+            identity("name", idx, {})
+
+
+# ---- sockets
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, int]]:
+    """A runtime's end of a socket, and the descriptor of the other, inheritable as a launched plugin finds it."""
+    ours, theirs = socket.socketpair()
+    ours.settimeout(PATIENCE)
+    fd = theirs.detach()
+    os.set_inheritable(fd, True)
+    try:
+        yield ours, fd
+    finally:
+        ours.close()
+        if is_open(fd):
+            os.close(fd)
+
+
+def is_open(fd: int) -> bool:
+    return os.path.exists(f"/proc/self/fd/{fd}")
+
+
+def test_a_launched_plugin_keeps_its_socket_from_its_children(pair: tuple[socket.socket, int]) -> None:
+    ours, fd = pair
+    environ = {"NRI_PLUGIN_SOCKET": str(fd)}
+    assert (launched(environ), launched({"NRI_PLUGIN_NAME": "x"}), connect(environ=environ)) == (True, False, fd)
+    assert not os.get_inheritable(fd)
+    os.write(fd, b"hello")
+    assert ours.recv(5) == b"hello"
+
+
+def test_a_runtime_that_cannot_be_reached_is_named_and_no_descriptor_is_left(
+    tmp_path: Path, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert transport.DEFAULT_SOCKET == "/var/run/nri/nri.sock"
+    absent = f"{host.path}-absent"
+    monkeypatch.setattr(transport, "DEFAULT_SOCKET", absent)
+    (tmp_path / "file").touch()
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(host.path)
+    before = os.listdir("/proc/self/fd")
+    for asked, named in {
+        "": absent,
+        **{str(path): path for path in (host.path, tmp_path / "file", "/x" * 200)},
+    }.items():
+        with pytest.raises(RegistrationError, match=f"^no runtime at {named}: "):
+            connect(asked, {})
+        assert os.listdir("/proc/self/fd") == before
+
+
+def test_an_environment_that_names_no_socket_is_an_error_that_shows_it(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("w") as file:
+        for number in ("", "three", "-1", "3.0", "987654", "99999999999999999999", str(file.fileno())):
+            with pytest.raises(RegistrationError, match=f"NRI_PLUGIN_SOCKET={number}"):
+                connect(environ={"NRI_PLUGIN_SOCKET": number})
+
+
+# ---- the loop
+
+
+class Runtime(End):
+    """What a runtime sends, all of it before the plugin starts, and what it has got when the plugin has ended."""
+
+    def __init__(self, pair: tuple[socket.socket, int]) -> None:
+        self.socket, self.fd = pair
+        super().__init__(self.socket.sendall)
+
+    def hear_all(self) -> None:
+        while data := self.socket.recv(1 << 20):
+            self.receive(data)
+
+
+@pytest.fixture
+def runtime(pair: tuple[socket.socket, int], monkeypatch: pytest.MonkeyPatch) -> Runtime:
+    monkeypatch.setattr("sys.argv", ["/opt/nri/plugins/10-mine"])
+    for name, value in (ENVIRONMENT | {"NRI_PLUGIN_SOCKET": str(pair[1])}).items():
+        monkeypatch.setenv(name, value)
+    return Runtime(pair)
+
+
+def test_run_ends_when_the_runtime_goes_without_reading(runtime: Runtime) -> None:
+    """The kernel then says ECONNRESET where it would have said that all had been read."""
+    runtime.ask("Configure")
+    run(plugin(configure=lambda request, context: runtime.socket.close()))
+    assert not is_open(runtime.fd)
+
+
+def test_run_ends_with_a_refusal(runtime: Runtime) -> None:
+    runtime.answer(1, refusal="invalid plugin name")
+    with pytest.raises(SystemExit, match=r"^10-mine: the runtime refused plugin 42-env: invalid plugin name$"):
+        run(Plugin())
+    assert not is_open(runtime.fd)
+
+
+FLAGS: list[tuple[list[str], tuple[str, str]]] = [
+    (["-name", "flag", "-idx", "07", "-socket"], ("flag", "07")),
+    (["--name", "flag", "--idx", "07", "--socket"], ("flag", "07")),
+    (["-socket"], ("asked", "99")),
+]
+
+
+@hosted
+async def test_runs_flags_come_before_arguments_and_these_before_the_environment(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NRI_PLUGIN_SOCKET", "999999")
+    for flags, expected in FLAGS:
+        words = [*flags, host.path]
+        program = asyncio.ensure_future(asyncio.to_thread(run, Plugin(), "asked", "99", "/absent.sock", words))
+        peer = await host.accept()
+        request = api.RegisterPluginRequest.FromString((await peer.hear(Request)).payload)
+        assert (request.plugin_name, request.plugin_idx) == expected
+        peer.close()
+        await program
+
+
+def test_run_refuses_unknown_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["-indx", "10"], ["file"], ["-name"]):
+        with pytest.raises(SystemExit) as ended:
+            run(Plugin(), words=words)
+        assert ended.value.code == 2
+        assert "usage: " in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_run_with_a_line(runtime: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    runtime.ask("Configure")
+    with pytest.raises(SystemExit) as ended:
+        run(plugin(configure=interrupt))
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
+    assert not is_open(runtime.fd)
+
+
+def test_run_sends_an_answer_that_no_socket_buffer_holds(runtime: Runtime) -> None:
+    response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=["x" * (ttrpc.MAX_LENGTH - 64)]))
+    runtime.ask("CreateContainer")
+    runtime.socket.shutdown(socket.SHUT_WR)
+    reader = Thread(target=runtime.hear_all)
+    reader.start()
+    try:
+        run(plugin(create_container=lambda request, context: response))
+    finally:
+        reader.join()
+    assert runtime.heard[1:] == [Reply(1, Code.OK, "", response.SerializeToString())]
+
+
+class Told(Plugin):
+    """Notes its hooks, which have a bug."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def on_join(self) -> None:
+        self.told.append("joined")
+        raise ValueError("a bug")
+
+    def on_disconnect(self, reason: str) -> None:
+        self.told.append(reason)
+        raise ValueError("a bug")
+
+
+class ToldLater(Told):
+    """The same with coroutines."""
+
+    async def on_join(self) -> None:  # type: ignore[override]
+        await asyncio.sleep(0)
+        super().on_join()
+
+    async def on_disconnect(self, reason: str) -> None:  # type: ignore[override]
+        await asyncio.sleep(0)
+        super().on_disconnect(reason)
+
+
+def in_thread(made: Plugin, host: Host) -> asyncio.Future[None]:
+    def whole() -> None:
+        try:
+            run(made, "mine", "10", host.path, [], reconnect=True)
+        except SystemExit as ended:  # asyncio would end, too
+            raise RegistrationError(ended.code) from None
+
+    return asyncio.ensure_future(asyncio.to_thread(whole))
+
+
+FRAME_CUT_SHORT, NO_FRAME = b"\0\0\0\1\0\0\0\x10half", b"\xff" * 8
+
+
+@pytest.mark.parametrize("kind", [Told, ToldLater])  # the second one is run on a loop
+@hosted
+async def test_a_plugin_joins_again_until_it_is_refused(
+    host: Host, kind: type[Told], caplog: pytest.LogCaptureFixture
+) -> None:
+    made = kind()
+    host.close()
+    with logged("no runtime at") as has_said:
+        task = in_thread(made, host)
+        await has_said.wait()
+    await host.open()
+    for last in (b"", FRAME_CUT_SHORT, NO_FRAME):
+        peer = await host.accept()
+        await peer.join()
+        peer.close(last)
+    (await host.accept()).close()  # before it has registered
+    await (await host.accept()).answer_next(refusal="too many plugins")
+    with pytest.raises(RegistrationError, match=r"refused plugin 10-mine: too many plugins"):
+        await task
+    *others, last_reason = made.told
+    assert others == ["joined", "", "joined", "", "joined"]
+    assert re.match("connection 4294967295: a frame of", last_reason)
+    assert "on_join has failed" in caplog.text
+    assert "on_disconnect has failed" in caplog.text
+
+
+@hosted
+async def test_without_reconnect_serve_ends_as_run_does(host: Host) -> None:
+    made = ToldLater()
+    async with host.joined(made):
+        pass
+    assert made.told == ["joined", ""]
+    with pytest.raises(AdapterError, match="a frame of"):
+        async with host.joined(made) as peer:
+            peer.writer.write(NO_FRAME)
+    assert re.match("connection 4294967295: a frame of", made.told[3])
+    with pytest.raises(RegistrationError, match="no runtime at"):
+        await serve(made, "mine", "10", host.path + "x")
+    assert len(made.told) == 4
+
+
+@hosted
+async def test_a_plugin_whose_synchronize_fails_has_not_joined(host: Host) -> None:
+    for handler, error in ((lambda *_: 1 / 0, "division by zero"), (lambda *_: 5, "synchronize has returned a int")):
+        made = Told()
+        made.synchronize = handler  # type: ignore[assignment, method-assign]
+        task = host.serve(made)
+        peer = await host.accept()
+        await peer.answer_next()
+        assert (await peer.call("Configure")).code == Code.OK
+        assert (await peer.call("Synchronize")).message.startswith(error)
+        peer.close()
+        await task
+        assert made.told == []
+
+
+@hosted
+async def test_a_synchronize_that_ends_after_its_connection_leaves_the_next_connection_alone(host: Host) -> None:
+    begun, gate, has_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    class Slow(Told):
+        async def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
+            if not begun.is_set():
+                begun.set()
+                await gate.wait()
+
+        def answered(self, context: Context) -> None:
+            if gate.is_set():
+                has_ended.set()
+
+    made = Slow()
+    task = host.serve(made, reconnect=True)
+    peer = await host.accept()
+    await peer.answer_next()
+    await peer.call("Configure")
+    peer.send("Synchronize")
+    await begun.wait()
+    peer.close()
+    peer = await host.accept()
+    await peer.join()
+    assert (await peer.call("StopContainer")).code == Code.OK
+    gate.set()
+    await has_ended.wait()
+    asking = asyncio.ensure_future(awaited(made, "a"))
+    await peer.answer_updates()
+    assert await asking == []
+    assert made.told == ["joined"]
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_the_waits_between_attempts_grow_to_two_seconds(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    joining = session.Joining(host.path, reconnect=True)
+    assert joining.connect() is None
+    waits = [joining.pause() for _ in range(7)]
+    assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
+    assert joining.goes_on(False, None)
+    assert joining.pause() == 2.0
+    assert joining.goes_on(True, None)
+    assert joining.pause() == 0.1
+    monkeypatch.setenv("NRI_PLUGIN_SOCKET", "3")
+    assert not session.Joining("", reconnect=True).again, "it was launched"
+    assert session.Joining("/some/nri.sock", reconnect=True).again
+
+
+PROGRAM = """\
+import asyncio, sys
+sys.path.insert(0, {root!r})
+from adapter.nri import Plugin, run, serve
+class Mine(Plugin):
+    {define} start_container(self, request, context): pass
+    def on_join(self): print("joined", flush=True)
+    def on_disconnect(self, reason): print("left for", reason, flush=True)
+async def serve_two():
+    await asyncio.gather(*(serve(Mine(), name, "10", {path!r}, reconnect=True) for name in "ab"))
+{serves}
+print("returned")
+"""
+RUN = 'run(Mine(), "mine", "10", {path!r}, [], reconnect=True)'
+
+
+@pytest.mark.parametrize(
+    ("define", "serves", "plugins"),
+    [("def", RUN, 1), ("async def", RUN, 1), ("async def", "asyncio.run(serve_two())", 2)],
+    ids=["run", "run on a loop", "two on one loop"],
+)
+@hosted
+async def test_sigterm_ends_a_plugin_that_serves_or_waits(host: Host, define: str, serves: str, plugins: int) -> None:
+    program = PROGRAM.format(root=str(ROOT), path=host.path, define=define, serves=serves.format(path=host.path))
+    words = [sys.executable, "-I", "-c", program]
+    for until, last in (
+        ("joined\n", "left for SIGTERM\n" * plugins + "returned\n"),
+        ("trying to join\n", "returned\n"),
+    ):
+        child = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert child.stdout is not None
+        for _ in range(plugins if until == "joined\n" else 0):
+            await (await host.accept()).join()
+        said = ""
+        while said.count(until) < plugins:
+            line = await child.stdout.readline()
+            assert line, said
+            said += line.decode()
+        child.send_signal(signal.SIGTERM)
+        assert (await child.stdout.read()).decode() == last
+        assert await child.wait() == 0
+        host.close()  # the next one finds no runtime
