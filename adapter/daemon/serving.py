@@ -7,17 +7,17 @@ compares it with the last events that the owner before has served: none is lost,
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from adapter.base.loop import Loop
 from adapter.daemon.bridge import Bridge
 from adapter.daemon.create_container import create_container, if_refused
 from adapter.daemon.inventory import Inventory
 from adapter.daemon.lease import Lease
+from adapter.daemon.succession import Event, Succession
 from adapter.errors import PluginError
-from adapter.host.lock import NOTHING, Lock, Served
+from adapter.host.lock import Lock
 from adapter.legacy.pending_updates import Send
 from adapter.nri import Context, api, runtimes
 from adapter.nri.runtimes import Runtime
@@ -31,22 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Handler = Callable[[Any, Context], Any]
-"""Serves an event, given NRI's request; returns the answer, perhaps a Deferred."""
 _ENDS = "Stop", "Remove"
-
-
-class Event(NamedTuple):
-    """An event, and what serves it."""
-
-    serve: Handler
-    request: Any
-    context: Context
-
-    @property
-    def name(self) -> str:
-        """The event's method and the id of its pod or container: the same in each adapter."""
-        return f"{self.context.method} {getattr(self.request, 'container', self.request.pod).id}"
 
 
 class Serving:
@@ -55,7 +40,7 @@ class Serving:
     def __init__(self, loop: Loop, own: Settings, directory: str, join_again: Callable[[], object]) -> None:
         """Takes the loop, the settings, and the state directory. `join_again` makes another connection.
 
-        `joined` must follow.
+        `runtime_is` and `synchronized` must follow.
         """
         self._loop = loop
         self._own = own
@@ -66,16 +51,7 @@ class Serving:
         self._runtime = Runtime()
         self._may_wait = False
         """Whether this adapter waits for the lock after its release: it is connected, and shall not end."""
-        self._recent: deque[Event] = deque(maxlen=2)
-        """The last events that this adapter has begun to serve, the latest first."""
-        self._served_at = 0.0
-        """When the last of them came."""
-        self._unanswered: dict[Context, Event] = {}
-        self._left: Event | None = None
-        """The last event, if it was left to the owner: it is served here if that owner has ended without it."""
-        self._joined_at = self._left_at = 0.0
-        self._on_its_way = ""
-        """The event that the owner before has served, and that this adapter has yet to get."""
+        self._succession = Succession()
         self._standby = self._made_standby()
         self._legacy = Bridge(loop, own.legacy, own.host_root, self._lock, self._standby)
         self._hooks: HookBridge | None = None
@@ -114,8 +90,7 @@ class Serving:
         To be called after the answer, before any event.
         """
         self._inventory = Inventory(request.pods, request.containers)
-        self._left, self._on_its_way = None, ""
-        self._joined_at = came
+        self._succession.join(came)
         self._may_wait = True
         was_held = self._lease.is_held
         is_held = self._lease.join()
@@ -129,9 +104,7 @@ class Serving:
 
     def runtime_is_gone(self) -> None:
         """The connection is lost: plugins under way are finished, creates that wait are not started."""
-        heard = (event for event in self._recent if event.context not in self._unanswered)
-        self._recent = deque(heard, maxlen=2)
-        self._unanswered.clear()
+        self._succession.disconnect()
         self._may_wait = False
         self.release()
         self._lease.leave()
@@ -147,11 +120,7 @@ class Serving:
         """Lets another adapter serve the events that come from now on; plugins under way go on."""
         if self._standby is not None:
             self._standby.close()
-        self._legacy.release(self._served, self._released)
-
-    def _served(self) -> Served:
-        last, earlier, *_ = *(event.name for event in self._recent), "", ""
-        return Served(last, earlier, self._served_at)
+        self._legacy.release(lambda: self._succession.served, self._released)
 
     def _released(self) -> None:
         self._lease.released(waits=self._may_wait)
@@ -179,7 +148,7 @@ class Serving:
 
     def answered(self, context: Context) -> None:
         """The answer to an event has been sent."""
-        self._unanswered.pop(context, None)
+        self._succession.answer(context)
         if self._standby is not None:
             self._standby.answered()
 
@@ -194,7 +163,7 @@ class Serving:
             self._legacy.keep_state()
             if not self._lease.is_held:  # the state directory was replaced, and is another adapter's
                 return self._leave(event)
-            return self._skip(event) if self._is_skipped(event) else self._serve(event)
+            return self._serve(event)
         if self._lease.take():
             return self._serve_first(event)
         asked = self._lease.ask(event.context.due)
@@ -203,9 +172,10 @@ class Serving:
         return self._leave(event)
 
     def _serve(self, event: Event) -> Any:
-        self._recent.appendleft(event)
-        self._served_at = self._loop.time()
-        self._unanswered[event.context] = event
+        if self._succession.is_done(event):
+            self._legacy.was_served(event.request, event.context)
+            return None
+        self._succession.begin(event, self._loop.time())
         if self._standby is not None:
             self._standby.event_came()
         if not self._may_wait:
@@ -214,7 +184,7 @@ class Serving:
 
     def _leave(self, event: Event) -> None:
         """Leaves an event to the owner."""
-        self._left, self._left_at = event, self._loop.time()
+        self._succession.leave(event, self._loop.time())
         self._inventory.follow(event.context.method, event.request)
         self._legacy.leave(event.request, event.context)
 
@@ -223,36 +193,23 @@ class Serving:
     def _serve_first(self, event: Event) -> Any:
         """Serves the event with which this adapter becomes the owner, unless the owner before has served it."""
         self._take_over(event)
-        return self._skip(event) if self._is_skipped(event) else self._serve(event)
-
-    def _is_skipped(self, event: Event) -> bool:
-        """Whether the owner before has served this event."""
-        served, self._on_its_way = self._on_its_way, ""
-        return bool(served) and served == event.name
-
-    def _skip(self, event: Event) -> None:
-        self._legacy.was_served(event.request, event.context)
+        return self._serve(event)
 
     def _take_over(self, event: Event | None = None) -> None:
         """Resumes where the owner before has stopped. `event` is the one that comes now, if any.
 
         An event that was left to that owner, which has ended without it, runs now: the runtime has its answer.
         """
-        left, self._left = self._left, None
         served, inventory = self._lock.served, self._inventory
-        if served.at >= self._joined_at and (left is None or left.name != served.last):
-            self._on_its_way = served.last
-        # The owner before gets each event: what came to it after the event that was left proves that it got that one.
-        is_unserved = left is not None and left.name not in served[:2]
-        is_lost = is_unserved and (served == NOTHING or served.at < self._left_at)
+        lost = self._succession.take_over(served)
         is_news = event is not None and inventory.is_news(event.context.method, event.request)
         ids = [*inventory.ids, *(name.partition(" ")[2] for name in served[:2])]
-        self._legacy.take_over(ids, may_be_repeated=is_lost or is_news)
+        self._legacy.take_over(ids, may_be_repeated=lost is not None or is_news)
         if self._lease.is_unbroken:
             self._legacy.synchronize(inventory.pods, inventory.containers)
-        if left is not None and is_lost:
-            log.info("the adapter before has ended without %s: its plugins run now", left.name)
-            self._legacy.handle(left.request, left.context, is_awaited=False)
+        if lost is not None:
+            log.info("the adapter before has ended without %s: its plugins run now", lost.name)
+            self._legacy.handle(lost.request, lost.context, is_awaited=False)
         self._start_ahead()
 
     def _start_ahead(self) -> None:

@@ -1,0 +1,81 @@
+"""Which events run when one adapter follows another, in a table: each row is what two adapters of a node see."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from adapter.daemon.succession import Event, Succession
+from adapter.host.lock import NOTHING, Served
+from adapter.nri import Context, api
+
+
+def event(name: str) -> Event:
+    method, id_ = name.split()
+    request: Any = api.RunPodSandboxRequest() if method.endswith("PodSandbox") else api.StartContainerRequest()
+    (request.pod if method.endswith("PodSandbox") else request.container).id = id_
+    return Event(lambda *_: None, request, Context(method, 2.0, lambda: 0.0, 0.0))
+
+
+class Row(NamedTuple):
+    """Moments are seconds; the adapter has joined at 10."""
+
+    left: tuple[str, float] | None
+    """The last event that was left to the owner, and when."""
+    served: Served
+    """What the owner told at its release."""
+    lost: str
+    """The event that was left and runs now."""
+    comes: str
+    """The next event of the runtime."""
+    is_done: bool = False
+    """Whether the owner before has served that one."""
+
+
+A, B, C = "StartContainer a", "StartContainer b", "StopContainer a"
+
+ROWS = {
+    "the owner served what was left": Row((A, 20), Served(A, "", 20), "", B),
+    "the owner was asked first and ended with its answer": Row((A, 20), Served(B, A, 21), "", B, is_done=True),
+    "nothing was left, and the first event is done": Row(None, Served(A, "", 11), "", A, is_done=True),
+    "it was done before this adapter joined: it is another event": Row(None, Served(A, "", 9), "", A),
+    "an event is skipped only if it is the next one": Row(None, Served(A, "", 11), "", B),
+    "the owner ended before it got what was left": Row((B, 20), Served(A, "", 19), B, C),
+    "the owner was killed: nobody knows": Row((B, 20), NOTHING, B, C),
+    "nothing was left to an owner that was killed": Row(None, NOTHING, "", A),
+    "a later event proves that it got what was left": Row((A, 20), Served(C, B, 22), "", C, is_done=True),
+    "the same event again, after the one that was left": Row((A, 20), Served(A, "", 20), "", A),
+    "an older version tells no moment": Row((A, 20), Served(A), "", B),
+}
+
+
+def test_no_event_is_lost_and_none_runs_twice() -> None:
+    for what, row in ROWS.items():
+        mine = Succession()
+        mine.join(10.0)
+        if row.left is not None:
+            mine.leave(event(row.left[0]), row.left[1])
+        lost = mine.take_over(row.served)
+        assert (lost.name if lost else "") == row.lost, what
+        assert mine.is_done(event(row.comes)) == row.is_done, what
+        assert not mine.is_done(event(row.comes)), f"{what}: once only"
+
+
+def test_the_next_owner_is_told_the_last_two_events_but_not_one_whose_answer_was_not_heard() -> None:
+    mine = Succession()
+    assert mine.served == Served("", "", 0.0)
+    events = [event(name) for name in (A, "RunPodSandbox p", B)]
+    for number, each in enumerate(events):
+        mine.begin(each, float(number))
+    assert mine.served == Served(B, "RunPodSandbox p", 2.0), "the answer to the last is on its way"
+    mine.answer(events[1].context)
+    mine.disconnect()
+    assert mine.served == Served("RunPodSandbox p", "", 2.0)
+
+
+def test_after_another_join_nothing_of_before_counts() -> None:
+    mine = Succession()
+    mine.leave(event(A), 5.0)
+    mine.take_over(Served(B, "", 6.0))
+    mine.join(10.0)
+    assert mine.take_over(NOTHING) is None
+    assert not mine.is_done(event(B))
