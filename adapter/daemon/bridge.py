@@ -236,6 +236,20 @@ class Bridge:
         return [self._jobs.conf_json.fault] if self._jobs.conf_json.error is not None else []
 
     @property
+    def unfit(self) -> str:
+        """Why creates would fail here whatever their pods are: no conf.json, or a missing program. Empty if none."""
+        config = self._jobs.config()
+        if config is None:
+            return self._jobs.conf_json.fault if self._settings.fail_create else ""
+        for entry in config.entries:
+            if self._settings.of(entry.type, "fail_create"):
+                try:
+                    self._jobs.programs.find(entry.type)
+                except PluginError as error:
+                    return str(error)
+        return ""
+
+    @property
     def sandboxes(self) -> str:
         """Who runs the plugins for pods and why, empty without a conf.json."""
         return self._sandboxes.describe()

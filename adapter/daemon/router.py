@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 NOT_SERVING: dict[str, Any] = {
     **{"owner": False, "owed": 0, "programs": {}, "standby": {}, "hooks": {}, "faults": [], "notes": []},
-    "state_fault": "",
+    **{"state_fault": "", "unfit": False},
 }
 """What `status` tells before the runtime has synchronized the adapter."""
 RESERVE_WHERE_DROPPED = 0.25

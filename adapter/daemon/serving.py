@@ -52,6 +52,8 @@ class Serving:
         self._may_wait = False
         """Whether this adapter waits for the lock after its release: it is connected, and shall not end."""
         self._succession = Succession()
+        self._told_unfit = ""
+        """Why this adapter has not asked for the lock, as the log has it."""
         self._standby = self._made_standby()
         self._legacy = Bridge(loop, own.legacy, own.host_root, self._lock, self._standby)
         self._hooks: HookBridge | None = None
@@ -99,6 +101,8 @@ class Serving:
             self._start_ahead()
         elif is_held:
             self._take_over()
+        else:
+            self._is_unfit()
         if self._hooks is not None:
             self._hooks.start(self._runtime)
 
@@ -166,10 +170,18 @@ class Serving:
             return self._serve(event)
         if self._lease.take():
             return self._serve_first(event)
-        asked = self._lease.ask(event.context.due)
+        asked = None if self._is_unfit() else self._lease.ask(event.context.due)
         if asked is not None:
             return asked.followed_by(lambda is_held: self._serve_first(event) if is_held else self._leave(event))
         return self._leave(event)
+
+    def _is_unfit(self) -> bool:
+        """Whether plugins could not run here, while another adapter serves; the log says why."""
+        unfit = self._legacy.unfit
+        if unfit and unfit != self._told_unfit:
+            log.error("%s: this adapter waits until another one ends, or until that is mended", unfit)
+        self._told_unfit = unfit
+        return bool(unfit)
 
     def _serve(self, event: Event) -> Any:
         if self._succession.is_done(event):
@@ -227,6 +239,8 @@ class Serving:
     def describe(self) -> dict[str, Any]:
         """Returns what the bridges do, for `status`."""
         legacy, hooks, standby = self._legacy, self._hooks, self._standby
+        unfit = "" if self._lease.is_held else legacy.unfit
+        faults = [*legacy.faults, *(hooks.faults if hooks else ())]
         accounts: Mapping[str, Account] = {**legacy.runner.accounts, **(hooks.accounts if hooks else {})}
         return {
             "owner": self._lease.is_held,
@@ -234,7 +248,8 @@ class Serving:
             "programs": {name: account.describe() for name, account in accounts.items()},
             "standby": standby.describe() if standby is not None else {},
             "hooks": hooks.containers if hooks else {},
-            "faults": [*legacy.faults, *(hooks.faults if hooks else ())],
+            "unfit": bool(unfit),
+            "faults": faults if not unfit or unfit in faults else [*faults, unfit],
             "notes": [legacy.sandboxes] if legacy.sandboxes else [],
             "state_fault": legacy.state_fault,
         }

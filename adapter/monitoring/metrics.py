@@ -34,7 +34,8 @@ def serve(loop: Loop, listen: str, describe: Callable[[], dict[str, Any]]) -> Ht
         return Response(HTTPStatus.OK, generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4)
 
     def readiness() -> Response:
-        state = describe()["state"]
+        told = describe()
+        state = "unfit" if told["unfit"] else told["state"]
         status = HTTPStatus.OK if state == "joined" else HTTPStatus.SERVICE_UNAVAILABLE
         return Response(status, f"{state}\n".encode())
 

@@ -17,6 +17,7 @@ from adapter.wire import Code
 
 from .harness import POD, Node, container, create, listed, start, stop
 from .process import OVER, Daemon
+from .test_metrics import page
 
 ADJUSTS = '{"spec": {"process": {"env": ["A=1"]}}}'
 
@@ -89,6 +90,47 @@ def test_the_newest_serves_from_its_first_event_on_and_the_other_when_it_has_end
     assert second.ended() == 0
     first.serves(stop("c1"), stop("c2"))
     assert node.runs() == [(what, id_) for what in ("create", "delete") for id_ in ("c1", "c2")]
+
+
+def test_an_adapter_that_could_run_no_plugin_leaves_the_events_until_it_can_or_is_alone(node: Node) -> None:
+    """So a rollout of a wrong list stops at its first node."""
+    conf = node.path / "other.json"
+    first = node.launch()
+    for text, reason in (("{", "unexpected end"), ('{"plugins": [{"type": "absent"}]}', "absent: not found in")):
+        conf.write_text(text)
+        second = node.launch({"config": str(conf)}, metrics={"listen": f"unix:{node.path}/{len(text)}"})
+        second.logged(reason, "this adapter waits until another one ends")
+        both((first, second), start(f"c{len(text)}"))
+        second.logged("metrics and probes at ")
+        assert page(node.path / f"{len(text)}", "/readyz") == (503, "unfit\n")
+        second.end()
+        assert len([line for line in second.log if "this adapter waits" in line]) == 1
+    assert [state for state, _ in node.runs()] == ["create", "create"]
+
+
+def test_an_adapter_asks_for_the_lock_once_its_missing_program_is_there(node: Node) -> None:
+    first = node.launch()
+    conf = node.path / "other.json"
+    conf.write_text('{"plugins": [{"type": "later"}]}')
+    second = node.launch({"config": str(conf)}, metrics={"listen": f"unix:{node.path}/metrics"})
+    second.logged("later: not found in")
+    node.plugin("later", node.record("later"))
+    second.logged("metrics and probes at ")
+    assert page(node.path / "metrics", "/readyz") == (200, "joined\n")
+    both((second, first), start("c1"))
+    assert (node.runs("later"), node.runs()) == ([("create", "c1")], [])
+
+
+def test_an_adapter_that_could_run_no_plugin_takes_a_free_lock_and_is_ready_then(node: Node) -> None:
+    first = node.launch()
+    conf = node.path / "other.json"
+    conf.write_text("{")
+    second = node.launch({"config": str(conf)}, metrics={"listen": f"unix:{node.path}/metrics"})
+    second.logged("this adapter waits until another one ends")
+    first.kill()
+    assert "no plugin can run" in second.call(start("c1")).message
+    second.logged("metrics and probes at ")
+    assert page(node.path / "metrics", "/readyz") == (200, "joined\n")
 
 
 def test_a_runtime_that_sends_events_to_the_newest_alone_loses_none(node: Node) -> None:

@@ -14,6 +14,7 @@ from adapter.errors import ConfigError
 from adapter.host import cgroup
 from adapter.nri import api
 from adapter.programs.process import WATCH_PIPES_AFTER
+from adapter.settings import PluginSettings
 
 from .node import Node, a_container, a_pod
 from .scenarios import FAIL, Player, done, logged
@@ -309,6 +310,21 @@ def test_a_broken_conf_json_leaves_the_last_good_plugins_and_the_deletes(node: N
     node.conf_json.unlink()
     assert done(node, node.delete("c2")) == "ok"
     assert node.runs == ["a create c1", "a create c2", "a delete c1", "a delete c2"]
+
+
+def test_it_is_unfit_while_its_creates_would_fail_for_a_missing_program_or_list(node: Node) -> None:
+    """A failure that is tolerated, and a list whose last good version is in force, are no reason."""
+    node.configure("a", "b")
+    node.plugin("a")
+    assert node.bridge.unfit.startswith("plugin: b: not found in")
+    node.plugin("b")
+    assert node.bridge.unfit == ""
+    node.conf_json.write_text("{")
+    assert node.bridge.unfit == ""
+    assert node.build().unfit == f"{node.conf_json}:1: unexpected end; no plugin can run"
+    assert node.build(**LENIENT).unfit == ""
+    node.configure("absent")
+    assert node.build(plugins={"absent": PluginSettings(fail_create=False)}).unfit == ""
 
 
 # Exempt namespaces
