@@ -66,7 +66,7 @@ class Bridge:
         self._first_start = FirstStart(loop, self.ledger, self._jobs)
         self._is_first_start = True
         self._inherited: set[tuple[str, tuple[str, int]]] = set()
-        """The ids and plugins whose creates the first events must not repeat: the owner before may have served them."""
+        """The ids and plugins whose creates the first events do not repeat: the previous owner has run them."""
 
     def runtime_is(self, runtime: Runtime, *, pid: int = 0, send: Send | None = None) -> None:
         """Learns which runtime this is, its pid (0: unknown), and what sends updates to it, if it takes them."""
@@ -104,7 +104,7 @@ class Bridge:
         return with_updates(event, None, self.updates, target) if job is None else job.answer
 
     def was_served(self, message: Any, context: Context) -> None:
-        """Notes an event that the owner before has served: what the event names has not gone unseen.
+        """Notes an event that the previous owner has served: what the event names has not gone unseen.
 
         That owner may have been killed before its delete: what is owed then comes after the runs it has under way.
         """
@@ -145,7 +145,7 @@ class Bridge:
         return self._jobs.make(self._deletes, event, target, steps, message=message, is_awaited=is_awaited)
 
     def _steps(self, event: str, target: Target, config: Config) -> Sequence[PluginStep]:
-        """Returns the plugins of a create or an update, but for those that the owner before has run for this event."""
+        """Returns the plugins of a create or an update, except those that the previous owner has run for it."""
         steps = self._jobs.plans.of_create(event, config, target)
         if not self._inherited:
             return steps

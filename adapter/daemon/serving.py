@@ -1,7 +1,7 @@
 """Serves a runtime that the adapter has joined: each event goes to the bridges, if it is this adapter's to serve.
 
 Of several adapters on a node one serves each event; `lease` says which. An adapter that becomes the owner with an event
-compares it with the last events that the owner before has served: none is lost, and none runs twice.
+compares it with the last events that the previous owner has served: none is lost, and none runs twice.
 """
 
 from __future__ import annotations
@@ -203,12 +203,12 @@ class Serving:
     # Becoming the owner
 
     def _serve_first(self, event: Event) -> Any:
-        """Serves the event with which this adapter becomes the owner, unless the owner before has served it."""
+        """Serves the event with which this adapter becomes the owner, unless the previous owner has served it."""
         self._take_over(event)
         return self._serve(event)
 
     def _take_over(self, event: Event | None = None) -> None:
-        """Resumes where the owner before has stopped. `event` is the one that comes now, if any.
+        """Resumes where the previous owner has stopped. `event` is the one that comes now, if any.
 
         An event that was left to that owner, which has ended without it, runs now: the runtime has its answer.
         """
@@ -220,7 +220,7 @@ class Serving:
         if self._lease.is_unbroken:
             self._legacy.synchronize(inventory.pods, inventory.containers)
         if lost is not None:
-            log.info("the adapter before has ended without %s: its plugins run now", lost.name)
+            log.info("the previous adapter has ended without %s: its plugins run now", lost.name)
             self._legacy.handle(lost.request, lost.context, is_awaited=False)
         self._start_ahead()
 

@@ -43,7 +43,7 @@ class Succession:
         self._unanswered: set[Context] = set()
         self._joined_at = 0.0
         self._on_its_way = ""
-        """The name of the event that the owner before has served, and that this adapter has yet to get."""
+        """The name of the event that the previous owner has served, and that this adapter has yet to get."""
 
     def join(self, moment: float) -> None:
         """The runtime has synchronized this adapter: events from before do not come any more."""
@@ -77,7 +77,7 @@ class Succession:
         return Served(last, earlier, self._served_at)
 
     def take_over(self, served: Served) -> Event | None:
-        """Begins to serve; `served` is what the owner before has told, NOTHING if it was killed.
+        """Begins to serve; `served` is what the previous owner has told, NOTHING if it was killed.
 
         Returns the event that was left to that owner and that it has not served, if there is one.
         """
@@ -86,10 +86,10 @@ class Succession:
             self._on_its_way = served.last
         if left is None or left.name in served[:2]:
             return None
-        # The owner before gets each event: one that came to it later proves that it got the one that was left.
+        # The previous owner gets each event: one that came to it later proves that it got the one that was left.
         return left if served == NOTHING or served.at < self._left_at else None
 
     def is_done(self, event: Event) -> bool:
-        """Whether the owner before has served the event that comes now."""
+        """Whether the previous owner has served the event that comes now."""
         done, self._on_its_way = self._on_its_way, ""
         return bool(done) and done == event.name

@@ -1,7 +1,7 @@
 """Updates of containers that plugins have asked for, until an answer or a call of their own takes them to the runtime.
 
 Such a call can deadlock a runtime with NRI up to 0.12.0 for ever: the runtime takes two locks in opposite orders
-(pkg/adaptation/adaptation.go, updateContainers). Nothing waits for the call's answer, which may come behind events.
+(pkg/adaptation/adaptation.go, updateContainers). Nothing waits for the call's answer, which may come after events.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class PendingUpdates:
         return list(waiting.values())
 
     def flush_soon(self) -> None:
-        """Sends the waiting updates behind the present answer, if the runtime can be called."""
+        """Sends the waiting updates after the present answer, if the runtime can be called."""
         if self.send is not None and self._waiting:
             self._loop.call_soon(self._flush)
 

@@ -48,7 +48,7 @@ class Ends(Enum):
     NEVER = auto()
     """Deletes: each plugin must get the delete that belongs to its create. The original ended these too."""
     AT_ANSWER = auto()
-    """A failure that fails the event, and the answer: precreate hooks, whose edits are of no use behind it."""
+    """A failure that fails the event, and the answer: precreate hooks, whose edits are of no use after it."""
 
 
 class Failure(NamedTuple):
@@ -115,7 +115,7 @@ class Chain(Generic[S]):
         """Judges the programs that are not done when the event must be answered; returns their failures.
 
         `reason` says why the current program is not done, `is_running` whether it runs. If the chain is not over
-        afterwards, it goes on behind the answer.
+        afterwards, it goes on after the answer.
         """
         if self._ends is Ends.NEVER:
             return []

@@ -70,7 +70,7 @@ class Children:
     def reap_strangers(self) -> None:
         """Reaps the ended children that were not spawned here, such as the orphans that PID 1 of a container gets.
 
-        An ended program hides the children behind it until it is reaped.
+        An ended program hides the children after it until it is reaped.
         """
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         with contextlib.suppress(ChildProcessError):

@@ -30,12 +30,12 @@ class Driver(ABC, Generic[S]):
     """Runs the programs of one event. A subclass says what the programs are, and what becomes of their output."""
 
     def __init__(self, runner: Runner, chain: Chain[S], *, late_limit: float = 0, is_awaited: bool = True) -> None:
-        """Takes what spawns programs, the programs, and the seconds that a program may take behind the answer.
+        """Takes what spawns programs, the programs, and the seconds that a program may take after the answer.
 
         `is_awaited` is whether somebody waits for the answer.
         """
         self.answer: Deferred[Any] = Deferred()
-        """What the runtime gets; the job may go on behind it."""
+        """What the runtime gets; the job may go on after it."""
         self.on_end: Callable[[Any], object] = lambda _: None
         """Called with the driver when the job has ended."""
         self._job = Job(chain, is_answered=not is_awaited)
@@ -48,7 +48,7 @@ class Driver(ABC, Generic[S]):
         self._deadline: Timer | None = None
         self._limit: Timer | None = None
         self._is_told = False
-        """Whether the log says that the job goes on behind the answer."""
+        """Whether the log says that the job goes on after the answer."""
 
     # Defined by a subclass
 
@@ -192,7 +192,7 @@ class Driver(ABC, Generic[S]):
 
     def _next(self) -> None:
         if self._is_told:
-            log.info("%s: it has ended behind the answer", self)
+            log.info("%s: it has ended after the answer", self)
         self.on_end(self)
 
     # Inputs
@@ -212,7 +212,7 @@ class Driver(ABC, Generic[S]):
             reason += f": {self._slowness()}"
         actions = self._job.time_is_up(reason)
         if self._job.state is not State.ENDED:
-            log.warning("%s: %s; it goes on behind the answer", self, running.error(reason) if running else reason)
+            log.warning("%s: %s; it goes on after the answer", self, running.error(reason) if running else reason)
             self._is_told = True
         self._do(actions)
 

@@ -1,7 +1,7 @@
 """Stand-by: programs that are started before their event, and wait for its request on stdin.
 
 A process that stands by serves one event. It is used only if a fresh start would execute the same files, and if it has
-neither ended nor written anything. Programs are started behind the answer to an event, never before it.
+neither ended nor written anything. Programs are started after the answer to an event, never before it.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Standby:
         self._receive(Input.MISSING)
         crew = self._crews.get(_key(program))
         if crew is None or not crew.waiting or not crew.executed.holds():
-            return None  # what has changed is replaced behind the answer
+            return None  # what has changed is replaced after the answer
         oldest = self._loop.time() - self._max_age
         for process in crew.waiting:
             if process.started >= oldest and process.is_fit:  # the loop deals with those that are not

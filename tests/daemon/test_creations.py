@@ -100,7 +100,7 @@ def test_legacy_plugins_come_first_then_hooks_then_precreate_hooks(node: Node) -
 
 
 def test_a_precreate_hook_that_fails_fails_the_creation_by_name_where_it_is_enabled(node: Node) -> None:
-    """On CRI-O, which announces no end of it, the plugins before get their delete behind the answer."""
+    """On CRI-O, which announces no end of it, the plugins before get their delete after the answer."""
     node.configure("good")
     folder = node.hook("bad", "/bin/false", "precreate")
     plugins = {"good": {"events": ["CreateContainer", "StopContainer"]}}

@@ -149,7 +149,7 @@ def test_an_event_that_was_left_to_an_adapter_that_is_killed_before_it_runs_with
     both((first, second), start("c1"))
     first.serves(start("c2"))
     second.kill()
-    first.logged("the adapter before has ended without StartContainer c2: its plugins run now")
+    first.logged("the previous adapter has ended without StartContainer c2: its plugins run now")
     first.serves(stop("c2"))
     assert node.runs() == [("create", "c1"), *life("c2")]
 

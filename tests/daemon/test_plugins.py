@@ -48,8 +48,8 @@ def test_a_chain_whose_failures_are_ignored_goes_on_behind_the_answer_of_a_call_
     node.configure("slow", "good")
     daemon = node.launch({"onFailure": "ignore"})
     daemon.serves(start("ctr"), stop("ctr"), timeout=OVER)
-    daemon.logged("WARNING create of container default/web/ctr (ctr): ", "it goes on behind the answer")
-    daemon.logged("WARNING delete of container default/web/ctr (ctr): waited for create of", "behind the answer")
+    daemon.logged("WARNING create of container default/web/ctr (ctr): ", "it goes on after the answer")
+    daemon.logged("WARNING delete of container default/web/ctr (ctr): waited for create of", "after the answer")
     gate.arrival()
     assert node.runs() == []
     gate.let_on()

@@ -28,7 +28,7 @@ class Row(NamedTuple):
     comes: str
     """The next event of the runtime."""
     is_done: bool = False
-    """Whether the owner before has served that one."""
+    """Whether the previous owner has served that one."""
 
 
 A, B, C = "StartContainer a", "StartContainer b", "StopContainer a"

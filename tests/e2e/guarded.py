@@ -42,7 +42,7 @@ def play(cri: Cri, adapter: Launched, runtime: Runtime, calls: Calls) -> Iterato
     _join_during_a_grace_period(cri, pods, adapter)
     pods.end("ends-soon")  # not before a kill: a delete that is under way then may run twice
     SLOW.touch()
-    pods.start("waits-for-nobody")  # the chains of its creates go on behind the answers
+    pods.start("waits-for-nobody")  # the chains of its creates go on after the answers
     SLOW.unlink()
     until(lambda: has_run(calls, "create", pods.ids["waits-for-nobody"]), "the late creates")
     runtime.stop()

@@ -156,7 +156,7 @@ def test_whatever_happens_the_promise_holds(ends: Ends, seed: int) -> None:
         else:
             assert all(name <= fatal[0] for name in play.spawned if fatal), "nothing runs behind a fatal failure"
         is_late |= play.is_late
-    assert is_late == (ends is not Ends.AT_ANSWER), "where it is of use, something runs behind the answer"
+    assert is_late == (ends is not Ends.AT_ANSWER), "where it is of use, something runs after the answer"
 
 
 def test_what_cannot_happen_after_the_end_is_an_error() -> None:

@@ -17,7 +17,7 @@ CREATES = {"CreateContainer", "PostCreateContainer", "StartContainer", "PostStar
 
 
 class Verdict(NamedTuple):
-    """When a program was done with, whether it has succeeded, and whether that was behind the answer."""
+    """When a program was done with, whether it has succeeded, and whether that was after the answer."""
 
     at: float
     good: bool

@@ -151,7 +151,7 @@ class Lives(History):
         """Another adapter is started, then this one gets SIGTERM; perhaps the other takes over only at an event."""
         old = self.lives[-1]
         if not old.owner.is_alone:
-            return  # it would go on to serve until the adapter before it has ended
+            return  # it would go on to serve until the previous adapter it has ended
         self.begin(self.clock)
         self.bridge = self.lives[-1].bridge
         assert not self.lives[-1].owner.take()

@@ -1,4 +1,4 @@
-"""Chains that take longer than their event: what is answered when, and what runs behind the answer.
+"""Chains that take longer than their event: what is answered when, and what runs after the answer.
 
 Nothing here waits for time: the clock is moved, and plugins hold until they are let go.
 """
@@ -15,7 +15,7 @@ from ..processes import children, is_running
 from .node import Node
 from .scenarios import LATE, LIMIT, Player, pids
 
-BEHIND = "create of container c1: plugin: a: no result within 1.9 s, it goes on behind the answer"
+BEHIND = "create of container c1: plugin: a: no result within 1.9 s, it goes on after the answer"
 
 ALONE = {
     "the answer goes out 100 ms before the deadline and not before": (
@@ -25,7 +25,7 @@ ALONE = {
         f"with fail_create=False; plugins a=hold; create c1; a holds; late; it is ok; logs {BEHIND}; let a; idle;"
         f"ran a create c1; counts runs=1 late=1"
     ),
-    "a plugin that fails behind the answer is logged and counted": (
+    "a plugin that fails after the answer is logged and counted": (
         f"with fail_create=False; plugins a=hold_and_exit_3 b=answer; create c1; a holds; late; it is ok;"
         f"logs {BEHIND}; let a; idle; ran a create c1, b create c1;"
         f"logs create of container c1: plugin: a: no result (no output), exit code 3 (tolerated);"
@@ -35,7 +35,7 @@ ALONE = {
     "the event is answered as soon as the chain ends": (
         "plugins a=hold b=answer; create c1; a holds; +1.5; let a; it gets ok; +100; counts runs=2"
     ),
-    "the others run behind the answer in order": (
+    "the others run after the answer in order": (
         "with fail_create=False; plugins a=answer b=hold c=answer d=answer; create c1; b holds; late; it is ok;"
         "settle; ran a create c1, b create c1; let b; idle; ran c create c1, d create c1; chain of d: a b c"
     ),
@@ -60,7 +60,7 @@ ALONE = {
     "behind a plugin that works on the rest runs after the answer": (
         "with fail_create=False; plugins a=work_on b=answer; create c1; a holds; late; it is ok; idle;"
         "ran a create c1, b create c1; chain of b: a;"
-        "logs create of container c1: a took 1.9 s (legacy.plugins.a.timeout), it goes on behind the answer"
+        "logs create of container c1: a took 1.9 s (legacy.plugins.a.timeout), it goes on after the answer"
     ),
     "behind a plugin that works on one that must not fail fails": (
         "plugins a=work_on b=answer; create c1; a holds; late;"
@@ -107,7 +107,7 @@ ONE_ANOTHER = {
     "a late delete that fails is not answered again": (
         "with fail_delete=True; plugins a=hold_and_fail_at_delete b=answer; create c1 -> ok; stop c1; a holds; late;"
         "it is ok; settle;"
-        "logs delete of container c1: plugin: a: no result within 1.9 s, it goes on behind the answer; let a; idle;"
+        "logs delete of container c1: plugin: a: no result within 1.9 s, it goes on after the answer; let a; idle;"
         "it is ok; ran a create c1, b create c1, a delete c1, b delete c1;"
         "logs delete of container c1: plugin: a: broken"
     ),
@@ -122,7 +122,7 @@ ONE_ANOTHER = {
     "a delete that waits is answered in time and comes later": (
         f"with fail_create=False; plugins a=hold_at_create; create c1; a holds; late; logs {BEHIND}; stop c1; +1.899;"
         f"it is pending; +0.002; it is ok;"
-        f"logs delete of container c1: waited for create of container c1, it goes on behind the answer; stop c1 -> -;"
+        f"logs delete of container c1: waited for create of container c1, it goes on after the answer; stop c1 -> -;"
         f"let a; idle; ran a create c1, a delete c1"
     ),
     "a delete waits for a create that is not even late": (
@@ -210,7 +210,7 @@ LIMITS = {
         "with fail_create=False timeout=0.5 kill_on_timeout=True; plugins a=hold b=answer; create c1; a holds; +0.5;"
         "it gets ok; ran a create c1, b create c1; counts runs=2 late=1 failures=1 killed=1"
     ),
-    "a killed plugin lets the chain behind the answer go on": (
+    "a killed plugin lets the chain after the answer go on": (
         "with fail_create=False kill_on_timeout=True; plugins a=hold b=answer; "
         + KILLED.format("ok", 2)
         + "; ran a create c1, b create c1"
@@ -225,19 +225,19 @@ LIMITS = {
         "with fail_create=False late_limit=30; plugins a=hold b=hold; create c1; a holds; late; +30; b starts; let a;"
         "settle; let b; idle; ran a create c1, b create c1; chain of b:"
     ),
-    "a plugin that was started behind the answer has the limit too": (
+    "a plugin that was started after the answer has the limit too": (
         "with fail_create=False late_limit=30; plugins a=hold b=hold c=answer; create c1; a holds; late; let a;"
         "b starts; +29.9; ran a create c1, b create c1; +0.2; idle; ran c create c1"
     ),
-    "behind the answer the shorter of timeout and limit counts": (
+    "after the answer the shorter of timeout and limit counts": (
         "with fail_create=False late_limit=30 b.timeout=5; plugins a=hold b=hold c=answer; create c1; a holds; late;"
         "let a; b starts; +5; idle; ran a create c1, b create c1, c create c1"
     ),
-    "behind the answer a short timeout runs for each plugin anew": (
+    "after the answer a short timeout runs for each plugin anew": (
         "with fail_create=False late_limit=30 timeout=5; plugins a=hold b=hold c=answer; create c1; a holds; late;"
         "+3.1; b starts; +4.9; let b; idle; chain of c: b"
     ),
-    "behind the answer the limit runs for each plugin anew": (
+    "after the answer the limit runs for each plugin anew": (
         "with fail_create=False late_limit=30 timeout=40; plugins a=hold b=hold c=answer; create c1; a holds; late;"
         "+28.1; b starts; +15; let b; idle; chain of c: b"
     ),
@@ -339,11 +339,11 @@ TIMES: dict[str, tuple[str, dict[str, Any]]] = {
         "with a.timeout=0.5 a.fail_create=False; plugins a=hold; create c1; a holds; +0.5; it gets ok; let a",
         {"a": {LATE_RUN: (1, 0.5)}},
     ),
-    "a run that goes on behind the answer is not counted yet": (
+    "a run that goes on after the answer is not counted yet": (
         "with fail_create=False; plugins a=hold; create c1; a holds; late; it is ok",
         {"a": {}},
     ),
-    "a result behind the answer is a result": (
+    "a result after the answer is a result": (
         "with fail_create=False; plugins a=hold; create c1; a holds; late; it is ok; +1.1; let a; idle",
         {"a": {DONE: (1, 3.0)}},
     ),

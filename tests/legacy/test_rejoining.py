@@ -192,7 +192,7 @@ def owners(node: Node) -> Iterator[tuple[Lock, Lock]]:
 def test_an_adapter_that_waits_and_loses_its_runtime_keeps_the_lock_that_it_takes_later(
     node: Node, owners: tuple[Lock, Lock]
 ) -> None:
-    """At its loss the owner before had chains under way: it is not this one that is about to leave."""
+    """At its loss the previous owner had chains under way: it is not this one that is about to leave."""
     node.plugins(a="answer")
     before, mine = owners
     assert before.take()
@@ -412,7 +412,7 @@ def test_events_that_wait_for_an_earlier_owner_go_on_though_the_journal_cannot_b
 def test_an_event_that_came_after_synchronize_and_before_the_work_on_it_is_not_run_again(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The owner before has served it and released the lock: the lock is free when the work on Synchronize begins."""
+    """The previous owner has served it and released the lock: the lock is free when the work on Synchronize begins."""
     monkeypatch.setattr("adapter.base.collector.gc.freeze", lambda: None)
     node.plugins(a="answer")
     legacy = LegacySettings(config=str(node.conf_json), path=(str(node.folder),))
