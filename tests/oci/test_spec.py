@@ -54,15 +54,20 @@ def test_all_that_nri_tells_is_there_and_nothing_else_with_maps_in_the_order_of_
     assert [*spec["annotations"]] == [*spec["linux"]["sysctl"]] == names
 
 
-# An empty message; a word of the future; pids without a limit, which are absent: of these older Go types make a 0.
+NONE_LIMITED = {"memory": {}, "cpu": {}, "pids": {"limit": 0}}
+# Zeros; an empty message; a word of the future; pids without a limit, which are absent: of these older Go types make a 0.
 ODD: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (
+        {"user": {}, "linux": {"oomScoreAdj": {}, "resources": {"memory": {}, "cpu": {}, "pids": {}}}},
+        {"process": {"user": {"uid": 0, "gid": 0}, "oomScoreAdj": 0}, "linux": {"resources": NONE_LIMITED}},
+    ),
     ({"linux": {"scheduler": {}, "ioPriority": {}, "rdt": {"enableMonitoring": {}, "schemata": {}, "closId": {}}}}, {}),
     ({"linux": {"scheduler": {"policy": 77}}}, {"process": {"scheduler": {"policy": "77"}}}),
     ({"linux": {"resources": {"cpu": {}, "pids": {"limit": "-1"}}}}, {"linux": {"resources": {"cpu": {}}}}),
 ]
 
 
-def test_what_says_nothing_is_left_out() -> None:
+def test_zeros_are_written_and_what_says_nothing_is_left_out() -> None:
     for container, expected in ODD:
         assert told(container) == expected
 
