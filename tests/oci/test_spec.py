@@ -55,7 +55,7 @@ def test_all_that_nri_tells_is_there_and_nothing_else_with_maps_in_the_order_of_
 
 
 NONE_LIMITED = {"memory": {}, "cpu": {}, "pids": {"limit": 0}}
-# Zeros; an empty message; a word of the future; pids without a limit, which are absent: of these older Go types make a 0.
+# Zeros; an empty message; a word of the future; pids without a limit: of these older Go types make a 0.
 ODD: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (
         {"user": {}, "linux": {"oomScoreAdj": {}, "resources": {"memory": {}, "cpu": {}, "pids": {}}}},
