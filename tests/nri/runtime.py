@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from adapter.nri import Plugin, Stub, api
-from adapter.nri.events import PLUGIN
+from adapter.nri.events import PLUGIN, RUNTIME
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
 METHODS = """
@@ -40,17 +40,13 @@ class Clock:
 class End:
     """An end of a trunk, by default a runtime's, over whatever writes its bytes."""
 
-    def __init__(
-        self,
-        write: Callable[[bytes], object],
-        serve: int = RUNTIME_SERVICE,
-        call: int = PLUGIN_SERVICE,
-        service: str = PLUGIN,
-    ) -> None:
+    def __init__(self, write: Callable[[bytes], object], *, is_plugin: bool = False) -> None:
         self.heard: list[Request | Reply] = []
         """What the other end asked and answered, in the order of its coming."""
+        self._service, serve, call = PLUGIN, RUNTIME_SERVICE, PLUGIN_SERVICE
+        if is_plugin:
+            self._service, serve, call = RUNTIME, call, serve
         self._connection = Connection(serve=serve, call=call)
-        self._service = service
         self._write = write
 
     def receive(self, data: bytes) -> None:

@@ -126,15 +126,6 @@ def outcome(deferred: Deferred[Any]) -> list[object]:
     return heard
 
 
-def test_a_listener_hears_of_the_first_completion_once() -> None:
-    early, late = Deferred[int](), Deferred[int]()
-    heard = [outcome(early)]
-    for deferred in (early, late):
-        deferred.complete(7)
-        deferred.complete(8)
-    assert [*heard, outcome(late)] == [[7], [7]]
-
-
 def followed(step: Callable[[int | None], Any], error: Exception | None = None) -> list[object]:
     """What is heard of a reply that a step follows: of 7, or of an error."""
     first = Deferred[int]()

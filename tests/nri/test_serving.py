@@ -30,18 +30,14 @@ from .runtime import plugin
 async def test_handlers_may_be_coroutines_or_not_and_others_are_served_while_one_waits(host: Host) -> None:
     gate = asyncio.Event()
 
-    async def create(request: api.CreateContainerRequest, context: Context) -> api.CreateContainerResponse:
-        await gate.wait()
+    async def create(request: api.CreateContainerRequest, context: Context) -> None:
         assert 0 < context.remaining() <= PATIENCE
-        return api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=[request.container.id]))
+        await gate.wait()
 
-    made = plugin(create_container=create, start_container=lambda *_: gate.set())
-    async with host.joined(made) as peer:
-        waiting = peer.send("CreateContainer", api.CreateContainerRequest(container=api.Container(id="c")))
-        change = api.StateChangeEvent(event=api.START_CONTAINER)
-        assert (await peer.call("StateChange", change)).code == Code.OK
-        response = api.CreateContainerResponse.FromString((await peer.hear(Reply, waiting)).payload)
-        assert list(response.adjust.args) == ["c"]
+    async with host.joined(plugin(create_container=create, start_container=lambda *_: gate.set())) as peer:
+        waiting = peer.send("CreateContainer")
+        assert (await peer.call("StartContainer")).code == Code.OK
+        assert (await peer.hear(Reply, waiting)).code == Code.OK
 
 
 async def returns_a_number(*_: object) -> int:
@@ -208,19 +204,6 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(host: Hos
             await peer.hear(Request)
         with pytest.raises(AdapterError, match="the connection with the runtime is lost"):
             await lost
-
-
-@hosted
-async def test_updates_are_refused_where_a_runtime_cannot_take_them(host: Host) -> None:
-    for runtime, reason in (
-        (("containerd", "2.2.1", ""), r"containerd 2\.2\.1 may deadlock .* before NRI 0\.12\.1"),
-        (("docker", "29.0.0", "v0.12.3"), "Docker takes no updates"),
-    ):
-        made = Joined()
-        async with host.joined(made, runtime):
-            await made.has_joined.wait()
-            with pytest.raises(AdapterError, match=reason):
-                made.update_containers([])
 
 
 @hosted

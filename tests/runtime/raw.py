@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 
 from adapter.errors import CallError
-from adapter.nri import api, events
-from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Reply, Request
+from adapter.nri import api
+from adapter.wire import Reply, Request
 
 from ..nri.runtime import End
 
@@ -23,7 +23,7 @@ class RawPlugin(End):
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
         self.trunk = socket.socket(fileno=int(os.environ["NRI_PLUGIN_SOCKET"]))
-        super().__init__(self.trunk.sendall, PLUGIN_SERVICE, RUNTIME_SERVICE, events.RUNTIME)
+        super().__init__(self.trunk.sendall, is_plugin=True)
 
     def call(self, method: str, payload: bytes) -> Reply:
         """Calls the runtime and waits for its answer, serving nothing but what must be."""

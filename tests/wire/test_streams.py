@@ -103,12 +103,6 @@ def test_a_frame_beyond_the_maximum_ends_the_trunk_at_its_header_and_frames_befo
                 list(reader.receive_data(data))
 
 
-def test_a_reader_that_is_left_in_the_middle_goes_on_with_the_next_frame() -> None:
-    reader = mux.FrameReader()
-    assert next(reader.receive_data(frame(1, b"one") + frame(1, b"two"))) == (1, b"one")
-    assert list(reader.receive_data(frame(1, b"three"))) == [(1, b"two"), (1, b"three")]
-
-
 @pytest.mark.parametrize("length", [LONGEST + 1, LONGEST + 4096, 9 << 20])
 def test_an_oversized_message_is_discarded_to_its_last_byte_and_no_further(length: int) -> None:
     oversized = struct.pack(">IIBB", length, 1, 1, 0) + bytes(length)

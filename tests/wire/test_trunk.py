@@ -19,12 +19,13 @@ from .recorded import ANSWERS, CALLS, FRAMES, GO_BREACHES, READ_ONLY_CALLS
 LONGEST = 4 << 20
 
 
-def runtime() -> Connection:
-    return Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
+def end(serve: int) -> Connection:
+    """The end of the trunk that serves this connection and calls on the other."""
+    return Connection(serve=serve, call=PLUGIN_SERVICE + RUNTIME_SERVICE - serve)
 
 
 def plugin() -> Connection:
-    return Connection(serve=PLUGIN_SERVICE, call=RUNTIME_SERVICE)
+    return end(PLUGIN_SERVICE)
 
 
 def sent(type_: int, stream_id: int, envelope: bytes = b"", conn_id: int = PLUGIN_SERVICE) -> bytes:
@@ -38,7 +39,7 @@ def answers(end: Connection) -> list[tuple[int, int, str]]:
 
 
 def test_both_ends_call_at_the_same_time_under_the_same_stream_id() -> None:
-    ours, theirs = plugin(), runtime()
+    ours, theirs = plugin(), end(RUNTIME_SERVICE)
     assert ours.call("Runtime", "RegisterPlugin", b"who", 5) == theirs.call("Plugin", "Configure", b"") == 1
     assert list(ours.receive_data(theirs.data_to_send())) == [Request(1, "Plugin", "Configure", b"", None)]
     assert list(theirs.receive_data(ours.data_to_send())) == [Request(1, "Runtime", "RegisterPlugin", b"who", 5.0)]
@@ -50,7 +51,7 @@ def test_both_ends_call_at_the_same_time_under_the_same_stream_id() -> None:
 
 
 def test_a_message_is_put_together_while_frames_of_the_other_connection_come_between() -> None:
-    ours, theirs = plugin(), runtime()
+    ours, theirs = plugin(), end(RUNTIME_SERVICE)
     ours.call("Runtime", "RegisterPlugin", b"")
     theirs.call("Plugin", "Synchronize", bytes(9000))
     first, second = frames_in(theirs.data_to_send())
@@ -127,7 +128,7 @@ def test_the_largest_envelope_goes_out_and_a_byte_more_does_not() -> None:
 
 
 def test_a_call_that_is_too_large_is_not_made_and_takes_no_stream_id() -> None:
-    ours, theirs = plugin(), runtime()
+    ours, theirs = plugin(), end(RUNTIME_SERVICE)
     with pytest.raises(LocalProtocolError):
         ours.call("Runtime", "UpdateContainers", bytes(LONGEST))
     assert ours.data_to_send() == b""
@@ -193,19 +194,13 @@ def test_answers_that_gather_while_bytes_are_taken_are_not_lost() -> None:
 # ---- Go's own bytes
 
 
-def end(conn_id: int, *, serves: bool) -> Connection:
-    """An end of the trunk that serves, or calls on, this connection."""
-    other = PLUGIN_SERVICE + RUNTIME_SERVICE - conn_id
-    return Connection(serve=conn_id, call=other) if serves else Connection(serve=other, call=conn_id)
-
-
 def test_a_call_is_read_and_written_as_go_means_and_writes_it() -> None:
     for name, call in (CALLS | READ_ONLY_CALLS).items():
         for size in (1, 7, 1 << 20):
-            server = end(call.conn_id, serves=True)
+            server = end(call.conn_id)
             sent = pieces(bytes.fromhex(call.sent), size)
             assert [event for piece in sent for event in server.receive_data(piece)] == call.requests, name
-        client = end(call.conn_id, serves=False)
+        client = end(PLUGIN_SERVICE + RUNTIME_SERVICE - call.conn_id)
         for stream_id, service, method, payload, timeout in call.requests:
             assert client.call(service, method, payload, timeout or 0) == stream_id
         assert (client.data_to_send().hex() == call.sent) is (name in CALLS), name
@@ -213,7 +208,7 @@ def test_a_call_is_read_and_written_as_go_means_and_writes_it() -> None:
 
 def test_an_answer_is_read_and_written_as_go_means_and_writes_it() -> None:
     for asked, reply, sent in ANSWERS.values():
-        client, server = (end(RUNTIME_SERVICE, serves=serves) for serves in (False, True))
+        client, server = plugin(), end(RUNTIME_SERVICE)
         client.call("service", "Method", b"")
         assert list(client.receive_data(bytes.fromhex(sent))) == [reply]
         assert len(list(server.receive_data(bytes.fromhex(asked)))) == 1
@@ -226,7 +221,7 @@ def test_an_answer_is_read_and_written_as_go_means_and_writes_it() -> None:
 
 def test_a_breach_of_the_rules_gets_the_status_that_go_gives_it() -> None:
     for what, (asked, wanted) in GO_BREACHES.items():
-        server = end(RUNTIME_SERVICE, serves=True)
+        server = end(RUNTIME_SERVICE)
         for request in server.receive_data(bytes.fromhex(asked)):
             server.fail(request.stream_id, Code.UNIMPLEMENTED, "service ")
         assert [status[:2] for status in statuses(server.data_to_send(), RUNTIME_SERVICE)] == wanted, what
