@@ -37,14 +37,11 @@ class Terminal(io.StringIO):
 
 
 def test_colours_are_for_terminals_of_users_who_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, pipe = Terminal(), io.StringIO()
     for out, environment, when, wanted in (
-        (Terminal(), {}, "auto", True),
-        (Terminal(), {"NO_COLOR": "1"}, "auto", False),
-        (Terminal(), {"NO_COLOR": ""}, "auto", True),
-        (Terminal(), {"TERM": "dumb"}, "auto", False),
-        (Terminal(), {}, "never", False),
-        (io.StringIO(), {}, "auto", False),
-        (io.StringIO(), {"NO_COLOR": "1"}, "always", True),
+        *((terminal, {}, "auto", True), (terminal, {"NO_COLOR": ""}, "auto", True), (pipe, {}, "auto", False)),
+        *((terminal, {"NO_COLOR": "1"}, "auto", False), (terminal, {"TERM": "dumb"}, "auto", False)),
+        *((terminal, {}, "never", False), (pipe, {"NO_COLOR": "1"}, "always", True)),
     ):
         monkeypatch.setattr(os, "environ", environment)
         assert colours.are_wanted(out, when) is wanted, (environment, when)
