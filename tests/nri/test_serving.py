@@ -34,7 +34,11 @@ async def test_handlers_may_be_coroutines_or_not_and_others_are_served_while_one
         assert 0 < context.remaining() <= PATIENCE
         await gate.wait()
 
-    async with host.joined(plugin(create_container=create, start_container=lambda *_: gate.set())) as peer:
+    async def configure(*_: object) -> api.ConfigureResponse:
+        return api.ConfigureResponse()
+
+    made = plugin(configure=configure, create_container=create, start_container=lambda *_: gate.set())
+    async with host.joined(made) as peer:
         waiting = peer.send("CreateContainer")
         assert (await peer.call("StartContainer")).code == Code.OK
         assert (await peer.hear(Reply, waiting)).code == Code.OK

@@ -258,7 +258,10 @@ def test_every_field_is_merged_as_the_adaptation_does(adaptation: Peer) -> None:
         for fragment in family:
             answer = ParseDict({"adjust": fragment}, api.CreateContainerResponse())
             whole.MergeFrom(answer)
-            for answers in ([answer], [answer, answer], [answer, whole]):
+            its_own = api.CreateContainerResponse(
+                adjust=answer.adjust, update=[api.ContainerUpdate(container_id="ctr")]
+            )
+            for answers in ([answer], [answer, answer], [answer, whole], [its_own]):
                 check(adaptation, Case("CreateContainer", api.Container(id="ctr"), api.LinuxResources(), answers))
     for fragment in (fragment for family in (*RESOURCES.values(), UNIFIED) for fragment in family):
         requested = ParseDict(fragment, api.LinuxResources())

@@ -223,13 +223,6 @@ def test_an_error_ends_any_event_and_is_no_reason_to_drop(plugins: Plugins, code
     assert [plugin.name for plugin in runtime.plugins] == ["00-fails", "01-later"]
 
 
-def test_an_event_beyond_four_mebibytes_fails_and_leaves_the_plugin_alone(plugins: Plugins) -> None:
-    runtime, _ = plugins.launch("00-p", WILLING.format(events=0))
-    large = api.StartContainerRequest(pod=api.PodSandbox(annotations={"x": "x" * (4 << 20)}))
-    assert "at most 4194304" in runtime.event("StartContainer", large).error
-    assert runtime.event("StartContainer", START).error == ""
-
-
 def test_only_events_with_their_own_requests_are_sent(plugins: Plugins) -> None:
     for method, request in (("StartContainer", CREATE), ("Configure", api.ConfigureRequest())):
         with pytest.raises(TypeError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -246,7 +245,6 @@ USELESS: list[tuple[list[str], str]] = [
     ([*TRUE, "-config", "/nonexistent"], "-config /nonexistent: no such directory"),
     ([*TRUE, "-events", "/nonexistent"], "/nonexistent: No such file"),
     (["-legacy", "/bin/true", "-event", "x"], "-event x: not played; there are: RunPodSandbox, CreateContainer, "),
-    (["-legacy", "/nonexistent"], "-legacy /nonexistent: no such program"),
     (["-legacy", "/etc/passwd"], "-legacy /etc/passwd: not executable"),
     (["-conf", "/nonexistent"], "/nonexistent: No such file"),
     (["-conf", "/nonexistent", "-legacy", "/bin/true"], "exclude each other"),
@@ -270,5 +268,3 @@ def test_what_cannot_be_used_is_named(simulate: Simulate, tmp_path: Path) -> Non
     for option, text, said in FILES:
         file.write_text(text)
         assert f"{file}{said}" in simulate.refused(*TRUE, option, file)
-    os.mkfifo(tmp_path / "fifo")
-    assert f"{tmp_path}/fifo: not a regular file" in simulate.refused(*TRUE, "-events", tmp_path / "fifo")
