@@ -206,6 +206,10 @@ class ConfFile:
     def error(self) -> ConfigError | None:
         return self.now if isinstance(self.now, ConfigError) else None
 
+    @property
+    def fault(self) -> str:
+        return str(self.error or "")
+
     def current(self) -> Config:
         if isinstance(self.now, ConfigError):
             raise self.now
