@@ -1,7 +1,4 @@
-"""Frames and messages out of a stream, however it is cut, and no bytes do more harm than to end the trunk.
-
-The property is the fuzzer's, with its lower limits; the protocol's own limits follow. test_recorded.py has Go's bytes.
-"""
+"""Frames and messages out of a stream, however it is cut: the fuzzer's property, and the protocol's own limits."""
 
 from __future__ import annotations
 
