@@ -18,6 +18,9 @@ class Link:
     def on_joined(self) -> None:
         pass
 
+    def on_turn(self, is_owner: bool) -> None:
+        pass
+
     def join_again(self) -> None:
         self.joins_again += 1
 

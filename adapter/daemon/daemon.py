@@ -213,6 +213,10 @@ class Daemon:
             self._joined_at = time.time()
             self._loop.call_soon(self._open)
 
+    def on_turn(self, is_owner: bool) -> None:
+        """It is known whether this adapter serves the events, or has changed."""
+        self._endpoints.show(is_shown=is_owner and self.state is not State.ENDING)
+
     def join_again(self) -> None:
         """Gives the connection up; `_lost` makes another."""
         if self._session is not None:
@@ -244,6 +248,7 @@ class Daemon:
             if was is State.JOINED:
                 log.warning("until the adapter has joined again, pods and containers start without it")
             self._enter(State.APART)
+            self._endpoints.show(is_shown=True)
             self._try_later()
         else:
             self._finish(self._when_lost if was is State.JOINED and error is None else 1)

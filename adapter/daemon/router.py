@@ -65,6 +65,9 @@ class Link(Protocol):
     def on_joined(self) -> None:
         """The runtime has synchronized the adapter."""
 
+    def on_turn(self, is_owner: bool) -> None:
+        """It is known whether this adapter serves the events, or has changed."""
+
     def join_again(self) -> None:
         """Gives the connection up and makes another."""
 
@@ -167,9 +170,9 @@ class Adapter(Plugin):
 
     def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
         """Takes the pods and containers that run already; the work on them follows the answer, before any event."""
-        self._link.on_joined()
         self._listed = request, self._loop.time()
         self._loop.call_soon(self._begin)
+        self._link.on_joined()
 
     def _begin(self) -> None:
         """Begins to serve the runtime that has synchronized the adapter."""
@@ -179,7 +182,8 @@ class Adapter(Plugin):
         if self._serving is None:
             from adapter.daemon.serving import Serving  # noqa: PLC0415 - the runtime has waited for the answers so far
 
-            self._serving = Serving(self._loop, self._settings, self.state_directory, self._link.join_again)
+            link = self._link
+            self._serving = Serving(self._loop, self._settings, self.state_directory, link.join_again, link.on_turn)
         pid, send = self._link.runtime_pid, self._link.send_updates
         self._serving.runtime_is(self._runtime, with_hooks=self._with_hooks, pid=pid, send=send)
         self._serving.synchronized(request, came)

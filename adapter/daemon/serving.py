@@ -31,19 +31,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+OnTurn = Callable[[bool], object]
 _ENDS = "Stop", "Remove"
 
 
 class Serving:
     """The bridges of one adapter, and its right to serve."""
 
-    def __init__(self, loop: Loop, own: Settings, directory: str, join_again: Callable[[], object]) -> None:
+    def __init__(
+        self, loop: Loop, own: Settings, directory: str, join_again: Callable[[], object], on_turn: OnTurn
+    ) -> None:
         """Takes the loop, the settings, and the state directory. `join_again` makes another connection.
+
+        `on_turn` is told whether this adapter serves the events, as soon as it is known, and when it has changed.
 
         `runtime_is` and `synchronized` must follow.
         """
         self._loop = loop
         self._own = own
+        self._on_turn = on_turn
         self._lock = Lock(directory, own.legacy.trust)
         self._lock.on_lost = lambda: loop.call_soon(join_again)
         self._lease = Lease(loop, self._lock, own.legacy.trust, self._take_over, self.release)
@@ -103,6 +109,7 @@ class Serving:
             self._take_over()
         else:
             self._is_unfit()
+        self._on_turn(is_held)
         if self._hooks is not None:
             self._hooks.start(self._runtime)
 
@@ -127,6 +134,7 @@ class Serving:
         self._legacy.release(lambda: self._succession.served, self._released)
 
     def _released(self) -> None:
+        self._on_turn(self._lease.is_held)
         self._lease.released(waits=self._may_wait)
 
     def when_idle(self, callback: Callable[[], object]) -> None:
@@ -223,6 +231,7 @@ class Serving:
             log.info("the previous adapter has ended without %s: its plugins run now", lost.name)
             self._legacy.handle(lost.request, lost.context, is_awaited=False)
         self._start_ahead()
+        self._on_turn(True)
 
     def _start_ahead(self) -> None:
         """Starts what is to stand by: this adapter serves the events from now on."""

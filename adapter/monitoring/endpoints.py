@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from adapter.base.loop import Loop
+from adapter.base.loop import Loop, Timer
 from adapter.errors import ConfigError
 from adapter.host.trust import Trust
 
@@ -29,7 +29,13 @@ class Endpoints:
         self._describe = describe
         self._is_open = False
         self._status: StatusSocket | None = None
-        self._metrics: list[HttpServer] = []
+        self._metrics: dict[str, HttpServer] = {}
+        """The open addresses for metrics."""
+        self._listen_to: tuple[str, ...] = ()
+        """All addresses for metrics."""
+        self._retries: dict[str, Timer] = {}
+        self._is_shown = True
+        """Whether this adapter has the ports: another one, with the same network, does not need them."""
         self._faults: dict[str, str] = {}
 
     @property
@@ -43,8 +49,23 @@ class Endpoints:
             return
         self._is_open = True
         self._keep_status_socket(directory, trust)
-        for address in listen:
-            self._listen(address)
+        self._listen_to = tuple(listen)
+        self._listen()
+
+    def show(self, *, is_shown: bool) -> None:
+        """Takes the ports, or leaves them to the adapter that serves the events. Unix sockets stay open."""
+        if is_shown == self._is_shown:
+            return
+        self._is_shown = is_shown
+        if is_shown:
+            self._loop.call_soon(self._listen)  # a runtime may wait
+            return
+        for address in filter(_is_port, self._listen_to):
+            self._faults.pop(address, None)
+            if address in self._retries:
+                self._retries.pop(address).cancel()
+            if address in self._metrics:
+                self._metrics.pop(address).close()
 
     def _keep_status_socket(self, directory: str, trust: Trust) -> None:
         """Opens the status socket, and opens it again when it has been removed."""
@@ -65,15 +86,23 @@ class Endpoints:
             self._faults.pop("status", None)
         self._loop.call_at(self._loop.time() + REOPEN_AFTER, lambda: self._keep_status_socket(directory, trust))
 
-    def _listen(self, address: str) -> None:
+    def _listen(self) -> None:
+        """Opens the addresses that are not open."""
+        for address in self._listen_to:
+            if address not in {*self._metrics, *self._retries} and (self._is_shown or not _is_port(address)):
+                self._listen_at(address)
+
+    def _listen_at(self, address: str) -> None:
         from adapter.monitoring import metrics  # noqa: PLC0415 - 4 MB
 
+        self._retries.pop(address, None)
         try:
-            self._metrics.append(metrics.serve(self._loop, address, self._describe))
+            self._metrics[address] = metrics.serve(self._loop, address, self._describe)
         except OSError as error:
             reason = f"metrics.listen: {address}: {error.strerror or error}"
             self._report(address, reason, "no metrics, no probes there; the adapter keeps trying")
-            self._loop.call_at(self._loop.time() + REOPEN_AFTER, lambda: self._listen(address))
+            later = self._loop.time() + REOPEN_AFTER
+            self._retries[address] = self._loop.call_at(later, lambda: self._listen_at(address))
         else:
             self._faults.pop(address, None)
             log.info("metrics and probes at %s", address)
@@ -85,6 +114,10 @@ class Endpoints:
 
     def close(self) -> None:
         """Removes the sockets."""
-        for server in (self._status, *self._metrics):
+        for server in (self._status, *self._metrics.values()):
             if server is not None:
                 server.close()
+
+
+def _is_port(address: str) -> bool:
+    return not address.startswith("unix:")

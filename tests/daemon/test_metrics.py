@@ -111,6 +111,22 @@ def test_an_address_that_becomes_free_is_taken(node: Node) -> None:
     assert len([line for line in second.log if "metrics.listen" in line]) == 1
 
 
+def test_the_port_goes_to_the_adapter_that_serves_and_goes_back(node: Node) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = f"127.0.0.1:{free.getsockname()[1]}"
+    node.shared_state = "state"
+    first, second = node.launch(metrics={"listen": port}), node.launch(metrics={"listen": port})
+    first.logged("metrics and probes at ", port)
+    second.logged("this one waits")
+    second.serves(start("c1"))
+    second.logged("metrics and probes at ", port)
+    first.log.clear()
+    second.end()
+    first.logged("metrics and probes at ", port)
+    assert not [line for daemon in (first, second) for line in daemon.log if "ERROR" in line]
+
+
 def test_nothing_of_it_is_loaded_by_default(node: Node) -> None:
     telling = patched("import atexit", "atexit.register(lambda: print(sorted(sys.modules), file=sys.stderr))")
     daemon = node.spawn(telling, fresh=True).handshake(node.settings())

@@ -251,6 +251,9 @@ class Node:
     def on_joined(self) -> None:
         pass
 
+    def on_turn(self, is_owner: bool) -> None:
+        pass
+
     def join_again(self) -> None:
         pass
 

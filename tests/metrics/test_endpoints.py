@@ -1,0 +1,100 @@
+"""Of two adapters with one network, the one that serves the events has the port; each has its unix socket."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adapter.host.trust import off
+from adapter.monitoring.endpoints import REOPEN_AFTER, Endpoints
+
+from ..processes import SteppedLoop
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+class Pair:
+    """The endpoints of two adapters, with one port."""
+
+    def __init__(self, loop: SteppedLoop, path: Path, port: int) -> None:
+        self.loop = loop
+        self.port = port
+        self.paths = [path / name for name in ("first.sock", "second.sock")]
+        self.first, self.second = (Endpoints(loop, dict) for _ in self.paths)
+        self.listens = [(f"unix:{one}", f"127.0.0.1:{port}") for one in self.paths]
+        self.state = str(path / "state")
+
+    def open(self) -> None:
+        for endpoints, listen in zip((self.first, self.second), self.listens, strict=True):
+            endpoints.open(self.state, listen, off)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether somebody listens at the port; at the unix sockets, each adapter does."""
+        for path in self.paths:
+            with socket.socket(socket.AF_UNIX) as asked:
+                asked.connect(str(path))
+        with socket.socket() as asked:
+            return asked.connect_ex(("127.0.0.1", self.port)) == 0
+
+    @property
+    def faults(self) -> list[list[str]]:
+        return [self.first.faults, self.second.faults]
+
+
+@pytest.fixture
+def pair(loop: SteppedLoop, tmp_path: Path, port: int) -> Iterator[Pair]:
+    pair = Pair(loop, tmp_path, port)
+    yield pair
+    pair.first.close()
+    pair.second.close()
+
+
+def test_who_waits_takes_the_port_when_the_other_has_given_it_up_without_waiting(pair: Pair) -> None:
+    pair.second.show(is_shown=False)
+    pair.open()
+    assert (pair.is_served, pair.faults) == (True, [[], []])
+    pair.first.show(is_shown=False)
+    assert not pair.is_served
+    pair.second.show(is_shown=True)
+    pair.loop.settle()
+    assert (pair.is_served, pair.faults) == (True, [[], []])
+    pair.first.close()
+    assert pair.second.faults == []
+
+
+def test_who_has_not_got_the_port_tries_again_until_it_does_not_need_it(pair: Pair) -> None:
+    pair.open()
+    assert [len(faults) for faults in pair.faults] == [0, 1]
+    pair.second.show(is_shown=False)
+    assert pair.faults == [[], []]
+    pair.first.show(is_shown=False)
+    pair.loop.advance(REOPEN_AFTER)
+    assert not pair.is_served
+    pair.second.show(is_shown=True)
+    pair.loop.settle()
+    assert pair.is_served
+
+
+def test_a_port_that_becomes_free_is_taken_though_nobody_has_told(pair: Pair) -> None:
+    pair.open()
+    pair.first.show(is_shown=False)
+    pair.loop.advance(REOPEN_AFTER)
+    assert (pair.is_served, pair.faults) == (True, [[], []])
+
+
+def test_who_takes_the_port_and_gives_it_up_at_once_has_it_not(pair: Pair) -> None:
+    pair.open()
+    for is_shown in (False, True, False):
+        pair.first.show(is_shown=is_shown)
+        pair.second.show(is_shown=False)
+    pair.loop.settle()
+    assert not pair.is_served
