@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from adapter.base.loop import Loop
@@ -12,11 +12,9 @@ from adapter.host import cgroup
 from adapter.host.lock import Lock, Served
 from adapter.legacy import request
 from adapter.legacy.answer import with_updates
-from adapter.legacy.config import Config
 from adapter.legacy.job import PluginJob
 from adapter.legacy.jobs import Jobs
 from adapter.legacy.pending_updates import PendingUpdates, Send
-from adapter.legacy.plan import PluginStep
 from adapter.legacy.request import Target
 from adapter.legacy.sandboxes import Sandboxes
 from adapter.legacy.subscriptions import DELETE, REMOVALS, STATES
@@ -65,8 +63,8 @@ class Bridge:
         self._handover = Handover(loop, lock, self.ledger, self._deletes.queue)
         self._first_start = FirstStart(loop, self.ledger, self._jobs)
         self._is_first_start = True
-        self._inherited: set[tuple[str, tuple[str, int]]] = set()
-        """The ids and plugins whose creates the first events do not repeat: the previous owner has run them."""
+        self._may_be_repeated = False
+        """Whether the previous owner may have served the next event, or may serve it still."""
 
     def runtime_is(self, runtime: Runtime, *, pid: int = 0, send: Send | None = None) -> None:
         """Learns which runtime this is, its pid (0: unknown), and what sends updates to it, if it takes them."""
@@ -100,7 +98,7 @@ class Bridge:
             for id_ in self.ledger.containers_of(target.id):
                 self.has_gone(id_)
         if is_awaited:
-            self._inherited.clear()
+            self._may_be_repeated = False
         return with_updates(event, None, self.updates, target) if job is None else job.answer
 
     def was_served(self, message: Any, context: Context) -> None:
@@ -110,7 +108,7 @@ class Bridge:
         """
         target = self._target(context.method, message)
         self._deletes.is_named(target)
-        self._inherited.clear()
+        self._may_be_repeated = False
         if STATES[context.method] == DELETE:
             self._deletes.run(target.id)
 
@@ -136,20 +134,16 @@ class Bridge:
         if config is None:
             self._refuse_create(event, target)
             return None
-        steps = self._steps(event, target, config)
+        steps = self._jobs.plans.of_create(event, config, target)
         if not steps:
             return None
         if not target.pid and target.cgroups_path and event != "CreateContainer":
             target.pid = cgroup.find_pid(target.cgroups_path)
             target.started = cgroup.start_time(target.pid) or -1
-        return self._jobs.make(self._deletes, event, target, steps, message=message, is_awaited=is_awaited)
-
-    def _steps(self, event: str, target: Target, config: Config) -> Sequence[PluginStep]:
-        """Returns the plugins of a create or an update, except those that the previous owner has run for it."""
-        steps = self._jobs.plans.of_create(event, config, target)
-        if not self._inherited:
-            return steps
-        return [step for step in steps if step.may_adjust or (target.id, step.entry.key) not in self._inherited]
+        job = self._jobs.make(self._deletes, event, target, steps, message=message, is_awaited=is_awaited)
+        if self._may_be_repeated:
+            self._deletes.may_repeat(job, steps)
+        return job
 
     def _refuse_create(self, event: str, target: Target) -> None:
         error = self._jobs.conf_json.error
@@ -187,8 +181,7 @@ class Bridge:
         """
         existed = self._handover.take_over(ids)
         self._is_first_start = self._is_first_start and not existed
-        if may_be_repeated and self._jobs.plans.subscriptions.end_is_told:  # else it may be another start
-            self._inherited = set(self.ledger.keys())
+        self._may_be_repeated = may_be_repeated and self._jobs.plans.subscriptions.end_is_told  # else: another start?
         self._deletes.run_missed()
 
     def leave(self, message: Any, context: Context) -> None:

@@ -218,18 +218,18 @@ class Serving:
     def _take_over(self, event: Event | None = None) -> None:
         """Resumes where the previous owner has stopped. `event` is the one that comes now, if any.
 
-        An event that was left to that owner, which has ended without it, runs now: the runtime has its answer.
+        Events that were left to that owner, which has ended without them, run now: the runtime has their answers.
         """
         served, inventory = self._lock.served, self._inventory
         lost = self._succession.take_over(served)
         is_news = event is not None and inventory.is_news(event.context.method, event.request)
         ids = [*inventory.ids, *(name.partition(" ")[2] for name in served[:2])]
-        self._legacy.take_over(ids, may_be_repeated=lost is not None or is_news)
+        self._legacy.take_over(ids, may_be_repeated=bool(lost) or is_news)
         if self._lease.is_unbroken:
             self._legacy.synchronize(inventory.pods, inventory.containers)
-        if lost is not None:
-            log.info("the previous adapter has ended without %s: its plugins run now", lost.name)
-            self._legacy.handle(lost.request, lost.context, is_awaited=False)
+        for each in lost:
+            log.info("the previous adapter has ended without %s: its plugins run now", each.name)
+            self._legacy.handle(each.request, each.context, is_awaited=False)
         self._start_ahead()
         self._on_turn(True)
 

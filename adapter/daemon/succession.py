@@ -30,15 +30,21 @@ class Event(NamedTuple):
         return f"{self.context.method} {subject.id}"
 
 
+MOST_LEFT = 100
+"""The events that an adapter keeps in case that the owner has lost its connection and does not know it yet."""
+
+
 class Succession:
     """The last events that this adapter has served, or has left to the owner."""
 
     def __init__(self) -> None:
-        self.left: Event | None = None
-        """The last event, if it was left to the owner."""
-        self._left_at = 0.0
-        self._recent: deque[Event] = deque(maxlen=2)
-        """The last events that this adapter has begun to serve, the latest first."""
+        self._left: deque[tuple[Event, float]] = deque(maxlen=MOST_LEFT)
+        """The last events that were left to the owner, and when."""
+        self._recent: deque[tuple[str, Context | None]] = deque(maxlen=2)
+        """The names of the last events that this adapter, or an owner before it, has begun to serve, the latest first.
+
+        Each has the context of an event that this adapter has begun to serve.
+        """
         self._served_at = 0.0
         self._unanswered: set[Context] = set()
         self._joined_at = 0.0
@@ -47,12 +53,14 @@ class Succession:
 
     def join(self, moment: float) -> None:
         """The runtime has synchronized this adapter: events from before do not come any more."""
-        self.left, self._on_its_way = None, ""
+        self._left.clear()
+        self._on_its_way = ""
         self._joined_at = moment
 
     def begin(self, event: Event, moment: float) -> None:
         """Notes an event that this adapter serves."""
-        self._recent.appendleft(event)
+        self._left.clear()
+        self._recent.appendleft((event.name, event.context))
         self._served_at = moment
         self._unanswered.add(event.context)
 
@@ -62,32 +70,47 @@ class Succession:
 
     def leave(self, event: Event, moment: float) -> None:
         """Notes an event that this adapter leaves to the owner."""
-        self.left, self._left_at = event, moment
+        self._left.append((event, moment))
 
     def disconnect(self) -> None:
         """The connection is lost: an event without an answer is the next adapter's."""
-        heard = (event for event in self._recent if event.context not in self._unanswered)
+        heard = [each for each in self._recent if each[1] not in self._unanswered]
         self._recent = deque(heard, maxlen=2)
         self._unanswered.clear()
 
     @property
     def served(self) -> Served:
         """What the next owner must know."""
-        last, earlier, *_ = *(event.name for event in self._recent), "", ""
+        last, earlier, *_ = *(name for name, _ in self._recent), "", ""
         return Served(last, earlier, self._served_at)
 
-    def take_over(self, served: Served) -> Event | None:
+    def take_over(self, served: Served) -> list[Event]:
         """Begins to serve; `served` is what the previous owner has told, NOTHING if it was killed.
 
-        Returns the event that was left to that owner and that it has not served, if there is one.
+        Returns the events that were left to that owner and that it has not served, in their order.
         """
-        left, self.left = self.left, None
-        if served.at >= self._joined_at and (left is None or left.name != served.last):
+        left = list(self._left)
+        self._left.clear()
+        if served == NOTHING:
+            lost = left[-1:]  # whether the owner has served it, nobody knows
+        else:
+            # The owner gets each event: one that came to it later proves that it got the one that was left.
+            done = max((number for number, (event, _) in enumerate(left, 1) if event.name in served[:2]), default=0)
+            lost = [(event, at) for event, at in left[done:] if at > served.at]
+        is_last = bool(left) and left[-1][0].name == served.last
+        if served.at >= self._joined_at and not lost and not is_last:
             self._on_its_way = served.last
-        if left is None or left.name in served[:2]:
-            return None
-        # The previous owner gets each event: one that came to it later proves that it got the one that was left.
-        return left if served == NOTHING or served.at < self._left_at else None
+        self._inherit(served, lost)
+        return [event for event, _ in lost]
+
+    def _inherit(self, served: Served, lost: list[tuple[Event, float]]) -> None:
+        """Notes what the next owner must know of the events before this adapter's own."""
+        names = [*(event.name for event, _ in reversed(lost)), served.last, served.earlier]
+        self._recent = deque(((name, None) for name in names[:2] if name), maxlen=2)
+        if lost:
+            self._served_at = lost[-1][1]
+        else:
+            self._served_at = self._joined_at if served == NOTHING else served.at
 
     def is_done(self, event: Event) -> bool:
         """Whether the previous owner has served the event that comes now."""

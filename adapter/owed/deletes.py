@@ -52,6 +52,8 @@ class Deletes:
         """The ids that are owed a delete, and that the last Synchronize has not listed."""
         self._removed: set[str] = set()
         """The ids that have been removed and still have jobs."""
+        self._repeated: dict[PluginJob, Sequence[PluginStep]] = {}
+        """The creates that the previous owner may have served, or may serve still, and their plugins."""
         self._told: dict[str, float] = {}
         """When the log had the last line of a plugin whose delete was tried again."""
 
@@ -72,6 +74,10 @@ class Deletes:
         if is_empty and not self._will_be_owed(target.id):
             return None
         return self._jobs.make(self, event, target, None, message=message, entries=entries)
+
+    def may_repeat(self, job: PluginJob, steps: Sequence[PluginStep]) -> None:
+        """Lets a create run only the plugins whose creates the previous owner has not run when its turn comes."""
+        self._repeated[job] = steps
 
     def submit(self, job: PluginJob) -> None:
         """Runs a job when its turn comes."""
@@ -182,7 +188,10 @@ class Deletes:
     # As the observer of jobs
 
     def at_turn(self, job: PluginJob) -> None:
-        """Names the plugins of a delete: who is owed it is known only now."""
+        """Names the plugins of a delete: who is owed it is known only now. Likewise those of a repeated create."""
+        if steps := self._repeated.pop(job, ()):
+            run = set(self.ledger.keys())
+            job.begin([step for step in steps if step.may_adjust or (job.target.id, step.entry.key) not in run])
         if job.state != DELETE:
             return
         target, earlier = job.target, self.ledger.target(job.target.id)

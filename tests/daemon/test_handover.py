@@ -154,6 +154,32 @@ def test_an_event_that_was_left_to_an_adapter_that_is_killed_before_it_runs_with
     assert node.runs() == [("create", "c1"), *life("c2")]
 
 
+def test_all_events_that_the_owner_missed_before_it_knew_that_it_has_no_connection_run(node: Node) -> None:
+    first, second = node.launch(), node.launch()
+    both((second, first), start("c0"))
+    first.serves(start("c1"), stop("c1"), start("c2"))
+    second.hang_up()
+    first.logged("the previous adapter has ended without StartContainer c2: its plugins run now")
+    first.serves(stop("c2"))
+    assert sorted(node.runs()) == sorted([("create", "c0"), *life("c1", "c2")])
+
+
+def test_a_chain_under_way_at_a_hang_up_is_not_repeated_by_the_adapter_that_gets_the_event_next(node: Node) -> None:
+    gate = node.slow(when='"create"')
+    node.configure("slow", "good")
+    first, second = node.launch(), node.launch()
+    first.send(start("c1"))
+    gate.arrival()
+    first.hang_up()
+    first.logged("the runtime has closed the connection")
+    call = second.send(start("c1"))
+    assert second.call("Nothing").code == Code.UNIMPLEMENTED  # after the event
+    gate.let_on()
+    assert second.reply(call).code == Code.OK
+    second.serves(stop("c1"))
+    assert (node.runs("slow"), node.runs()) == (life("c1"), life("c1"))
+
+
 def test_what_stopped_while_nobody_served_gets_its_delete_when_the_second_takes_over(node: Node) -> None:
     at_once = "from adapter.owed import deletes; deletes.SECOND_LOOK = 0.0"
     first, second = node.launch(), node.launch(patch=at_once, log={"level": "debug"})

@@ -19,12 +19,12 @@ def event(name: str) -> Event:
 class Row(NamedTuple):
     """Moments are seconds; the adapter has joined at 10."""
 
-    left: tuple[str, float] | None
-    """The last event that was left to the owner, and when."""
+    left: list[tuple[str, float]]
+    """The events that were left to the owner, and when."""
     served: Served
     """What the owner told at its release."""
-    lost: str
-    """The event that was left and runs now."""
+    lost: list[str]
+    """The events that were left and run now."""
     comes: str
     """The next event of the runtime."""
     is_done: bool = False
@@ -34,17 +34,19 @@ class Row(NamedTuple):
 A, B, C = "StartContainer a", "StartContainer b", "StopContainer a"
 
 ROWS = {
-    "the owner served what was left": Row((A, 20), Served(A, "", 20), "", B),
-    "the owner was asked first and ended with its answer": Row((A, 20), Served(B, A, 21), "", B, is_done=True),
-    "nothing was left, and the first event is done": Row(None, Served(A, "", 11), "", A, is_done=True),
-    "it was done before this adapter joined: it is another event": Row(None, Served(A, "", 9), "", A),
-    "an event is skipped only if it is the next one": Row(None, Served(A, "", 11), "", B),
-    "the owner ended before it got what was left": Row((B, 20), Served(A, "", 19), B, C),
-    "the owner was killed: nobody knows": Row((B, 20), NOTHING, B, C),
-    "nothing was left to an owner that was killed": Row(None, NOTHING, "", A),
-    "a later event proves that it got what was left": Row((A, 20), Served(C, B, 22), "", C, is_done=True),
-    "the same event again, after the one that was left": Row((A, 20), Served(A, "", 20), "", A),
-    "an older version tells no moment": Row((A, 20), Served(A), "", B),
+    "the owner served what was left": Row([(A, 20)], Served(A, "", 20), [], B),
+    "the owner was asked first and ended with its answer": Row([(A, 20)], Served(B, A, 21), [], B, is_done=True),
+    "nothing was left, and the first event is done": Row([], Served(A, "", 11), [], A, is_done=True),
+    "it was done before this adapter joined: it is another event": Row([], Served(A, "", 9), [], A),
+    "an event is skipped only if it is the next one": Row([], Served(A, "", 11), [], B),
+    "the owner ended before it got what was left": Row([(B, 20)], Served(A, "", 19), [B], C),
+    "the owner was killed: nobody knows": Row([(B, 20)], NOTHING, [B], C),
+    "nothing was left to an owner that was killed": Row([], NOTHING, [], A),
+    "a later event proves that it got what was left": Row([(A, 20)], Served(C, B, 22), [], C, is_done=True),
+    "the same event again, after the one that was left": Row([(A, 20)], Served(A, "", 20), [], A),
+    "an older version tells no moment": Row([(A, 20)], Served(A), [], B),
+    "the owner had no connection for a while": Row([(A, 20), (B, 21), (C, 22)], Served(A, "", 19), [B, C], A),
+    "the owner was killed: only the last event is in doubt": Row([(A, 20), (B, 21)], NOTHING, [B], C),
 }
 
 
@@ -52,10 +54,9 @@ def test_no_event_is_lost_and_none_runs_twice() -> None:
     for what, row in ROWS.items():
         mine = Succession()
         mine.join(10.0)
-        if row.left is not None:
-            mine.leave(event(row.left[0]), row.left[1])
-        lost = mine.take_over(row.served)
-        assert (lost.name if lost else "") == row.lost, what
+        for name, moment in row.left:
+            mine.leave(event(name), moment)
+        assert [lost.name for lost in mine.take_over(row.served)] == row.lost, what
         assert mine.is_done(event(row.comes)) == row.is_done, what
         assert not mine.is_done(event(row.comes)), f"{what}: once only"
 
@@ -77,5 +78,18 @@ def test_after_another_join_nothing_of_before_counts() -> None:
     mine.leave(event(A), 5.0)
     mine.take_over(Served(B, "", 6.0))
     mine.join(10.0)
-    assert mine.take_over(NOTHING) is None
+    assert mine.take_over(NOTHING) == []
     assert not mine.is_done(event(B))
+
+
+def test_an_owner_that_has_served_nothing_passes_on_what_it_was_told() -> None:
+    mine = Succession()
+    mine.join(10.0)
+    assert mine.take_over(Served(B, A, 9.0)) == []
+    assert mine.served == Served(B, A, 9.0)
+    mine.leave(event(A), 11.0)
+    mine.leave(event(C), 12.0)
+    assert len(mine.take_over(Served(B, A, 10.0))) == 1
+    assert mine.served == Served(C, B, 12.0), "what was lost runs now"
+    mine.take_over(NOTHING)
+    assert mine.served == Served("", "", 10.0), "it has got each event since it joined"
