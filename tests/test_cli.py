@@ -42,8 +42,8 @@ class Runs:
         self.socket = path
         return 99
 
-    def daemon(self, own: Settings, errors: list[ConfigError], who: Identity, *others: Any) -> Runs:
-        self.settings, self.errors, self.who = own, errors, who
+    def daemon(self, own: Settings, errors: list[ConfigError], who: Identity, *others: Any, linger: float) -> Runs:
+        self.settings, self.errors, self.who, self.linger = own, errors, who, linger
         self.reconnect, self.reread, *_ = others
         return self
 
@@ -125,6 +125,15 @@ def test_the_configuration_is_the_file_that_is_given_or_the_default_and_flags_ch
     monkeypatch.chdir("/")
     again, errors = runs.reread()
     assert (again.log.level, again.log.format, errors) == ("debug", "text", []), "read again with the flags"
+
+
+def test_it_lingers_for_a_number_of_seconds_if_it_is_told_to(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, seconds in (([], 0), (["-linger", "18"], 18), (["--linger=0.5"], 0.5)):
+        assert cli.main(words) == 0
+        assert runs.linger == seconds
+    with pytest.raises(SystemExit):
+        cli.main(["-linger", "-1"])
+    assert "'-1' is not a number of seconds" in capsys.readouterr().err
 
 
 # ---- what goes wrong

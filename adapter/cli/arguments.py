@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -72,3 +73,14 @@ def add_verbose(parser: ArgumentParser) -> None:
 def count(number: int, noun: str) -> str:
     """Returns a number with its noun."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def seconds(text: str) -> float:
+    """Returns the number of seconds in an argument. Raises ArgumentTypeError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < math.inf:
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return number

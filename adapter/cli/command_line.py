@@ -130,6 +130,7 @@ class Options(NamedTuple):
     socket: str = ""
     config: str = ""
     once: bool = False
+    linger: float = 0
     verbose: bool = False
     disableWatch: bool = False  # noqa: N815 - the flag's name
 
@@ -150,6 +151,8 @@ def parser() -> ArgumentParser:
     option(*sockets, metavar="PATH", help="the runtime's NRI socket (/var/run/nri/nri.sock)")
     arguments.add_config(parser)
     option("-once", "--once", action="store_true", help="end when the connection is lost, instead of joining again")
+    text = "on SIGTERM, serve until another adapter takes over, for so long at most (0)"
+    option("-linger", "--linger", metavar="SECONDS", type=arguments.seconds, help=text)
     arguments.add_verbose(parser)
     option("-disableWatch", "--disableWatch", action="store_true", help="read hook files once, at the start")
     return parser
@@ -191,7 +194,8 @@ def _run(options: Options, launch: Launch | None) -> int:
         connect, when_lost = None if options.once else partial(nri.connect, path), FINDINGS
         launch = None  # with -socket, this is not the runtime that has launched the process
     daemon.prepare(configured, errors)
-    return daemon.Daemon(configured, errors, identity, connect, reread, when_lost, launch).run(trunk)
+    made = daemon.Daemon(configured, errors, identity, connect, reread, when_lost, launch, linger=options.linger)
+    return made.run(trunk)
 
 
 def _identity(options: Options) -> Identity:

@@ -6,16 +6,21 @@ import os
 import signal
 import sys
 
-from adapter.daemon.guard import guarded
+from adapter.daemon.guard import guard_container, guarded
 
 INTERRUPTED = 130
 """The exit code after SIGINT, as shells have it."""
 
 
-def main() -> int:
-    """Runs the command, below a guard if a runtime launched it; returns the exit code."""
+def main(*, in_container: bool = False) -> int:
+    """Runs the command, below a guard if a runtime launched it, or if it has a container; returns the exit code."""
     _write_paths_in_utf8()
-    launch = guarded() if "NRI_PLUGIN_SOCKET" in os.environ and _is_daemon(sys.argv[1:2]) else None
+    launch = None
+    if _is_daemon(sys.argv[1:2]):
+        if "NRI_PLUGIN_SOCKET" in os.environ:
+            launch = guarded()
+        elif in_container:
+            guard_container()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # otherwise the caller wants SIGINT ignored
         signal.signal(signal.SIGINT, _interrupt)
     try:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import errno
-import math
 import os
 import shutil
 import sys
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -46,7 +45,7 @@ def parser() -> ArgumentParser:
     how_often = parser.add_mutually_exclusive_group().add_argument
     how_often("-watch", "--watch", action="store_true", help=f"look again every {INTERVAL:g} s, until Ctrl-C")
     wait = "first wait until an adapter has joined a runtime, for at most this time"
-    how_often("-wait", "--wait", metavar="SECONDS", type=_seconds, default=0, help=wait)
+    how_often("-wait", "--wait", metavar="SECONDS", type=arguments.seconds, default=0, help=wait)
     arguments.add_config(parser)
     arguments.add_output(parser)
     arguments.add_color(parser)
@@ -83,16 +82,6 @@ def _watch(look: Callable[[int | None], int], *, on_screen: bool) -> NoReturn:
         print(OWN_SCREEN if on_screen else "", end="", flush=True)
         if on_screen:
             look(None)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1
-    if not 0 <= seconds < math.inf:
-        raise ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return seconds
 
 
 def _wait_until_joined(ask: Callable[[], list[dict[str, Any]]], seconds: float) -> tuple[list[dict[str, Any]], bool]:

@@ -79,11 +79,14 @@ class Daemon:
         reread: settings.Read,
         when_lost: int = 0,
         launch: guard.Launch | None = None,
+        *,
+        linger: float = 0,
     ) -> None:
         """Takes the settings that hold unless the runtime sends some, the name and index, and how to join again.
 
         `errors` are the mistakes in the configuration file, `reread` reads that again. Without `connect` the daemon
         ends when the connection is lost, with the exit code `when_lost`. With `launch` it ends when the runtime does.
+        `linger` is how many seconds it goes on to serve at the end, if no other adapter takes over.
         """
         self.state = State.APART
         self.exit_code = 0
@@ -104,6 +107,9 @@ class Daemon:
         """Why the adapter cannot join; the log has it once."""
         self._has_runtime_ended = False
         self._is_told_to_end = False
+        self._is_owner = False
+        self._linger = linger
+        self._lingering: Timer | None = None
         self._reread = reread
         self.runtime_pid = 0
         """The pid of the runtime, 0 if that is not known."""
@@ -215,7 +221,10 @@ class Daemon:
 
     def on_turn(self, is_owner: bool) -> None:
         """It is known whether this adapter serves the events, or has changed."""
+        self._is_owner = is_owner
         self._endpoints.show(is_shown=is_owner and self.state is not State.ENDING)
+        if self._lingering is not None and not is_owner:
+            self._loop.call_soon(self._end_lingering)
 
     def join_again(self) -> None:
         """Gives the connection up; `_lost` makes another."""
@@ -316,8 +325,19 @@ class Daemon:
             self._loop.stop()
         else:
             self._is_told_to_end = True
+            if self._linger and self._is_owner and self.state is State.JOINED:
+                log.info("%s: serves until another adapter takes over, for %g s at most", name, self._linger)
+                self._lingering = self._loop.call_at(self._loop.time() + self._linger, self._end_lingering)
+                return
             self._finish(0)
             log.info("ending on %s", name)  # and another adapter may serve from now on
+
+    def _end_lingering(self) -> None:
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
+            if self.state is not State.ENDING:
+                self._finish(0)
 
     def _keep_house(self) -> None:
         """Writes the kept log lines, and tries again soon while some are taken: a syslog socket may queue only ten.

@@ -1,4 +1,4 @@
-"""The guard of an adapter that a runtime launches: it starts a killed server again.
+"""The guard of an adapter that a runtime launches, or that a container has: it starts a killed server again.
 
 A stopped server (SIGSTOP) has the lock and answers nothing, so the guard kills it first.
 
@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 10.0
 """Seconds before a killed server is started again: twice the wait before, unless the server has lived LONGEST_WAIT."""
@@ -80,39 +81,55 @@ def guarded() -> Launch | None:
     try:
         trunk = int(os.environ["NRI_PLUGIN_SOCKET"])
         launch = Launch(trunk)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a runtime may ignore it, and a child inherits that
-        for number in IGNORED:
-            signal.signal(number, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        gc.freeze()  # a collection in the server would copy what the three processes share
+        _prepare()
         guard = os.fork()
     except (ValueError, OverflowError, OSError):
         return None  # the command itself says what is wrong with the socket
     if guard == 0:
         os.setsid()
-        return _serve(launch, trunk)
+        _serve(launch, trunk)
+        return launch
     os.close(trunk)  # only the server holds the socket: the runtime then notices the server's end
     os._exit(_end_of(guard, os.WNOHANG)[0])
 
 
-def _serve(launch: Launch, trunk: int) -> Launch:
+def guard_container() -> None:
+    """Makes this process, the first of a container, the guard of servers. Returns in each server."""
+    _prepare()
+    _serve(None)
+
+
+def _prepare() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a runtime may ignore it, and a child inherits that
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    gc.freeze()  # a collection in the server would copy what the processes share
+
+
+def _serve(launch: Launch | None, trunk: int = -1) -> None:
     """Keeps a server until one ends by itself or was asked to. Returns in each server."""
     wait = FIRST_WAIT
-    while not launch.has_ended:  # a server that is killed at its start does not see that
+    while launch is None or not launch.has_ended:  # a server that is killed at its start does not see that
         started = time.monotonic()
         try:
             server = os.fork()
         except OSError:  # no memory, which may be why the server was killed
             server = -1
         if server == 0:
-            return launch
+            return
         if server > 0:
-            if not launch.killed_by:
+            if trunk >= 0:
                 os.close(trunk)
+                trunk = -1
             code, is_done = _end_of(server, os.WNOHANG | os.WUNTRACED)
             if is_done:
                 os._exit(code)
-            launch.killed_by = code - 128
+            if launch is not None:
+                launch.killed_by = code - 128
+            else:
+                with suppress(OSError):  # nobody may read stderr
+                    os.write(2, b"v010-adapter: the server was killed by signal %d\n" % (code - 128))
         if time.monotonic() - started > LONGEST_WAIT:
             wait = FIRST_WAIT
         if is_asked_to_end(wait):
@@ -141,12 +158,21 @@ def _end_of(child: int, options: int) -> tuple[int, bool]:
             was_asked = was_asked or number in _ENDING
             os.kill(child, number)
             continue
-        pid, status = os.waitpid(child, options)
-        if pid and os.WIFSTOPPED(status):
-            os.kill(child, signal.SIGKILL)
-        elif pid:
-            code = os.waitstatus_to_exitcode(status)
-            return (code, True) if code >= 0 else (128 - code, was_asked)
+        while (changed := _changed(options))[0]:
+            pid, status = changed
+            if pid == child and os.WIFSTOPPED(status):
+                os.kill(child, signal.SIGKILL)
+            elif pid == child:
+                code = os.waitstatus_to_exitcode(status)
+                return (code, True) if code >= 0 else (128 - code, was_asked)
+
+
+def _changed(options: int) -> tuple[int, int]:
+    """Returns the pid and the status of a child that has ended or stopped; of a container's orphan, too. 0 if none."""
+    try:
+        return os.waitpid(-1, options)
+    except ChildProcessError:
+        return 0, 0
 
 
 def peer(fd: int) -> int:

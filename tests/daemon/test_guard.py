@@ -15,7 +15,7 @@ from adapter.daemon.guard import FIRST_WAIT, Launch
 from tests.processes import gone
 
 from .harness import Node, start, stop
-from .process import COMMAND, Daemon, children_of
+from .process import COMMAND, Daemon, children_of, spawn
 
 
 def launch(node: Node, *, by_process: bool = False) -> Daemon:
@@ -185,6 +185,46 @@ def test_a_runtime_that_ignores_the_end_of_children_gets_a_guard_and_exit_codes(
 
 
 # ---- a stopped server is replaced by its guard; one without a guard runs nothing for a runtime that has gone
+
+SUBREAPER = "import ctypes, sys; ctypes.CDLL(None).prctl(36, 1)"
+CONTAINED = f"{SUBREAPER}; from adapter.cli.entry import main; sys.exit(main(in_container=True))"
+"""What the image's command does; orphans become the guard's children, as those of a container do."""
+
+
+def contained(node: Node, listener: socket.socket) -> Daemon:
+    """Starts the command as the first process of a container, and accepts its connection."""
+    own = ["-config", str(node.file()), "-socket", f"{node.path}/nri.sock"]
+    daemon = spawn([sys.executable, "-c", CONTAINED, *own], {"PATH": os.defpath, **node.state()}, {})
+    node.daemons.append(daemon)
+    daemon.accept(listener)
+    return daemon.handshake()
+
+
+def test_in_a_container_a_killed_server_comes_back_and_orphans_are_reaped(node: Node, listener: socket.socket) -> None:
+    gate = node.slow()
+    node.configure("slow")
+    daemon = contained(node, listener)
+    daemon.send(start("c1"))
+    orphan = gate.arrival()
+    (server,) = children_of(daemon.pid)
+    kill(server)
+    daemon.logged("v010-adapter: the server was killed by signal 9")
+    daemon.accept(listener)
+    daemon.handshake()
+    gate.let_on()
+    gone(orphan)
+    node.configure("good")
+    node.still_serves(daemon)
+    assert len(children_of(daemon.pid)) == 1
+    daemon.end()
+
+
+def test_in_a_container_a_server_that_ends_by_itself_ends_its_guard(node: Node) -> None:
+    words = [sys.executable, "-c", CONTAINED, "-config", str(node.path / "absent")]
+    daemon = spawn(words, {"PATH": os.defpath}, {})
+    node.daemons.append(daemon)
+    assert daemon.ended() == 2
+
 
 MANY = 500
 """Events of more bytes than the adapter reads at once."""

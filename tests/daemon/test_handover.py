@@ -16,7 +16,7 @@ from adapter.nri import api
 from adapter.wire import Code
 
 from .harness import POD, Node, container, create, listed, start, stop
-from .process import OVER, Daemon
+from .process import COMMAND, OVER, Daemon
 from .test_metrics import page
 
 ADJUSTS = '{"spec": {"process": {"env": ["A=1"]}}}'
@@ -131,6 +131,43 @@ def test_an_adapter_that_could_run_no_plugin_takes_a_free_lock_and_is_ready_then
     assert "no plugin can run" in second.call(start("c1")).message
     second.logged("metrics and probes at ")
     assert page(node.path / "metrics", "/readyz") == (200, "joined\n")
+
+
+def lingering(node: Node, seconds: float) -> Daemon:
+    return node.spawn((COMMAND, "-linger", str(seconds))).handshake(node.settings())
+
+
+def test_an_adapter_that_lingers_serves_after_sigterm_until_another_takes_over(node: Node) -> None:
+    first = lingering(node, 1000)
+    os.kill(first.pid, signal.SIGTERM)
+    first.logged("SIGTERM: serves until another adapter takes over, for 1000 s at most")
+    first.serves(start("c1"))
+    second = node.launch()
+    second.serves(start("c2"))
+    assert first.ended() == 0
+    second.serves(stop("c1"), stop("c2"))
+    assert sorted(node.runs()) == life("c1", "c2")
+
+
+def test_an_adapter_lingers_no_longer_than_it_is_told_and_ends_at_once_on_a_second_signal(node: Node) -> None:
+    first = lingering(node, 0.01)
+    first.end()
+    second = lingering(node, 1000)
+    os.kill(second.pid, signal.SIGTERM)
+    second.logged("serves until another adapter takes over")
+    os.kill(second.pid, signal.SIGTERM)
+    assert second.ended() == 0
+    second.logged("ending at once on a second signal")
+
+
+def test_an_adapter_that_waits_or_loses_its_runtime_does_not_linger(node: Node) -> None:
+    first, second = lingering(node, 1000), lingering(node, 1000)
+    second.logged("this one waits")
+    second.end()
+    os.kill(first.pid, signal.SIGTERM)
+    first.logged("serves until another adapter takes over")
+    first.hang_up()
+    assert first.ended() == 0
 
 
 def test_a_runtime_that_sends_events_to_the_newest_alone_loses_none(node: Node) -> None:
