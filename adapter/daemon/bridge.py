@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from adapter.base.loop import Loop
@@ -25,7 +25,7 @@ from adapter.owed.deletes import Deletes
 from adapter.owed.first_start import FirstStart
 from adapter.owed.handover import Handover
 from adapter.programs.process import Program
-from adapter.programs.runner import Runner
+from adapter.programs.runner import Account, Runner
 from adapter.settings import LegacySettings
 
 if TYPE_CHECKING:
@@ -222,6 +222,13 @@ class Bridge:
         entries = config.entries if config else ()
         numbers = {entry.type: self._settings.of(entry.type, "standby") for entry in entries}
         return self._jobs.programs.standing_by(numbers)
+
+    @property
+    def accounts(self) -> Mapping[str, Account]:
+        """The runs of each plugin, also of those in conf.json that have not run yet."""
+        config = self._jobs.config()
+        entries = config.entries if config else ()
+        return {**{entry.type: Account() for entry in entries}, **self.runner.accounts}
 
     @property
     def faults(self) -> list[str]:

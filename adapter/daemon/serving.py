@@ -250,7 +250,7 @@ class Serving:
         legacy, hooks, standby = self._legacy, self._hooks, self._standby
         unfit = "" if self._lease.is_held else legacy.unfit
         faults = [*legacy.faults, *(hooks.faults if hooks else ())]
-        accounts: Mapping[str, Account] = {**legacy.runner.accounts, **(hooks.accounts if hooks else {})}
+        accounts: Mapping[str, Account] = {**legacy.accounts, **(hooks.accounts if hooks else {})}
         return {
             "owner": self._lease.is_held,
             "owed": len(legacy.ledger),

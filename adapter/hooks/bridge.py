@@ -58,8 +58,11 @@ class HookBridge:
 
     @property
     def accounts(self) -> Mapping[str, Account]:
-        """The runs of precreate hooks, by the hook's file."""
-        return self._runner.accounts if self._runner is not None else {}
+        """The runs of precreate hooks, by the hook's file; also of those in force that have not run yet."""
+        from adapter.programs.runner import Account  # noqa: PLC0415 - not before somebody asks
+
+        files = [named.file for named in self._directories.in_force if "precreate" in named.hook.stages]
+        return {**{file: Account() for file in files}, **(self._runner.accounts if self._runner is not None else {})}
 
     def start(self, runtime: Runtime) -> None:
         """Begins to read and watch hook files. Called after each Synchronize."""

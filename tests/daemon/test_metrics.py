@@ -58,6 +58,21 @@ def test_events_programs_and_the_owner_are_told(node: Node) -> None:
     assert not path.exists()
 
 
+def test_each_program_that_may_fail_has_its_series_before_it_has_run(node: Node) -> None:
+    """An alert cannot see a rise from nothing to 1."""
+    node.configure("good", "other")
+    folder = node.hook("edit", "/bin/true", "precreate")
+    node.hook("trace", "/bin/true", "prestart")
+    hooks = {"enabled": True, "directories": [str(folder)], "precreate": True}
+    daemon = node.launch(hooks=hooks, metrics=listen(node))
+    path = served(node, daemon)
+    daemon.logged("edit.json is in force")
+    text = page(path, "/metrics")[1]
+    failures = [line for line in text.splitlines() if line.startswith("v010_adapter_program_failures_total")]
+    programs = ("good", "other", "edit.json")
+    assert failures == [f'v010_adapter_program_failures_total{{program="{name}"}} 0.0' for name in programs]
+
+
 def test_an_adapter_without_a_runtime_is_healthy_and_not_ready(node: Node, listener: socket.socket) -> None:
     daemon = node.external("-config", node.file(metrics=listen(node)), listener=listener)
     daemon.registration()
