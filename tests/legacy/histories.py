@@ -420,7 +420,7 @@ class History:
                 call.is_dropped, call.was_late = True, bool(call.answers)
         self.bridge.runtime_is_gone()
         self.clock.advance(self.dice.choice((0.0, 1.0, 3.0, 40.0)))
-        # All pods and containers are there still: what becomes of those that are not is in test_rejoining.
+        # All pods and containers are there still: what becomes of those that are not is in test_owed.
         states = {id_: RUNNING if id_ in self._running else CREATED for id_ in CONTAINERS}
         containers = [
             api.Container(id=id_, pod_sandbox_id=CONTAINERS[id_], state=state) for id_, state in states.items()

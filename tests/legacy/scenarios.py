@@ -20,7 +20,7 @@ Steps are separated by semicolons. An event is `create ID`, `stop ID`, `remove I
     knows c1 …          the ids whose creates the ledger knows, and no others of c1, c2 and pod
     chain of b: a c     whose results the last request to a plugin has
     conf b a            writes conf.json
-    gone a, back a      takes a plugin's program away, and brings it back
+    break conf.json     leaves half of it
     idle, settle        waits until no chain is under way; runs what is ready
 """
 
@@ -56,8 +56,6 @@ MESSAGES = {"begin": api.PostStartContainerRequest, "update": api.UpdateContaine
 
 SCRIPTS = {
     "answer": "answer",
-    "fail": FAIL,
-    "fail_and_work_on": f"{FAIL}; hold",
     "fail_at_create": f'[ "$state" = delete ] && answer || {FAIL}',
     "fail_at_delete": f'[ "$state" = create ] && answer || {FAIL}',
     "hold": HOLD,
@@ -65,17 +63,8 @@ SCRIPTS = {
     "hold_and_fail_at_delete": f'[ "$state" = create ] && answer || {{ hold; {FAIL}; }}',
     "hold_and_say_nonsense": "hold; echo nonsense",
     "hold_at_create": '[ "$state" = delete ] || hold; answer',
-    "hold_at_create_of_c1": '[ "$state$id" = createc1 ] && hold; answer',
-    "hold_at_create_of_c1_and_pod1": 'case $id in c1|pod1) [ "$state" = delete ] || hold;; esac; answer',
-    "hold_at_create_of_pod": '[ "$state$id" = createpod ] && hold; answer',
-    "hold_at_first_delete": '[ "$state" = create ] || [ -e "$0.held" ] || { : >"$0.held"; hold; }; answer',
-    "hold_at_delete": '[ "$state" != delete ] || hold; answer',
-    "hold_at_delete_of_c1": '[ "$state$id" = deletec1 ] && hold; answer',
-    "hold_at_delete_of_pod": '[ "$state$id" = deletepod ] && hold; answer',
     "hold_for_pod": '[ "$id" = pod ] && hold; answer',
-    "hold_within_its_result": """printf '{"plugin"'; hold; printf ':"a"}'""",
     "work_on": "answer; hold",
-    "work_on_at_create": 'answer; [ "$state" = delete ] || hold',
     "work_on_at_create_and_say_so": 'answer; [ "$state" = delete ] || hold; say ends',
 }
 """What plugins do, by name."""
@@ -99,8 +88,7 @@ class Player:
             "settle": lambda _: node.loop.settle(),
             "conf": lambda names: node.configure(*names.split()),
             "plugin": node.plugin,
-            "gone": lambda name: (node.folder / name).rename(node.folder / f"{name}.away"),
-            "back": lambda name: (node.folder / f"{name}.away").rename(node.folder / name),
+            "break": lambda name: (node.folder / name).write_text("{"),
             "ran": self._ran,
             "logs": self._logs,
             "counts": self._counts,

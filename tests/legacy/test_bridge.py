@@ -29,27 +29,7 @@ ONCE_EACH = {
         "plugins b=answer a=answer; create c1 -> ok; stop c1 -> ok;"
         "ran b create c1, a create c1, b delete c1, a delete c1; counts runs=4"
     ),
-    "pods and containers are served alike": (
-        "plugins a=answer; create pod -> ok; create c1 -> ok; stop c1 -> ok; stop pod -> ok;"
-        "ran a create pod, a create c1, a delete c1, a delete pod"
-    ),
     "without plugins there is nothing to do": "create c1 -> -; conf; create pod -> -; stop c1 -> -",
-    "what had no create gets no delete": "plugins a=answer; stop c1 -> -; stop pod -> -; ran",
-    "a second stop and a remove after it do nothing": (
-        "plugins a=answer; create c1 -> ok; stop c1 -> ok; stop c1 -> -; remove c1 -> -; ran a create c1, a delete c1"
-    ),
-    "a remove makes up for a stop that never came": (
-        "plugins a=answer; create pod -> ok; create c1 -> ok; remove c1 -> ok; remove pod -> ok;"
-        "ran a create pod, a create c1, a delete c1, a delete pod"
-    ),
-    "a second stop while the first is under way does nothing": (
-        "plugins a=hold_at_delete; create c1 -> ok; stop c1; a holds; stop c1 -> -; remove c1 -> -; let a; idle;"
-        "ran a create c1, a delete c1"
-    ),
-    "a create that comes again runs again and has one delete": (
-        "plugins a=answer; create c1 -> ok; create c1 -> ok; stop c1 -> ok; stop c1 -> -;"
-        "ran a create c1, a create c1, a delete c1"
-    ),
 }
 FAILURES = {
     "plugins of a failed create get their delete and those not started get none": (
@@ -63,10 +43,6 @@ FAILURES = {
         "with fail_create=False; plugins a=answer b=fail_at_create c=answer; create c1 -> ok;"
         "logs create of container c1: plugin: b: broken (tolerated); chain of c: a; stop c1 -> ok;" + THREE_DELETES
     ),
-    "a plugin that cannot be started can be tolerated": (
-        "with fail_create=False; plugins a=answer b=answer c=answer; gone b; create c1 -> ok;"
-        "ran a create c1, c create c1"
-    ),
     "a failed delete is tolerated and the others get theirs": (
         "plugins a=answer b=fail_at_delete c=answer; create c1 -> ok; stop c1 -> ok;"
         "logs delete of container c1: plugin: b: broken (tolerated);" + THREE_DELETES
@@ -74,16 +50,6 @@ FAILURES = {
     "a delete that must not fail fails once, for CRI-O repeats the stop, and the others get theirs": (
         "with fail_delete=True; plugins a=answer b=fail_at_delete c=answer; create c1 -> ok;"
         "stop c1 -> plugin: b: broken; stop c1 -> -;" + THREE_DELETES
-    ),
-    "a plugin that has gone misses its delete and the others get theirs": (
-        "plugins a=answer b=answer c=answer; create c1 -> ok; gone b; stop c1 -> ok;"
-        + THREE_DELETES.replace("b delete c1, ", "")
-    ),
-    "what must not fail in general fails the create": "plugins b=fail; create c1 -> plugin: b: broken",
-    "what may fail by itself does not": "with b.fail_create=False; plugins b=fail; create c1 -> ok",
-    "what may fail in general does not": "with fail_create=False a.fail_create=True; plugins b=fail; create c1 -> ok",
-    "what must not fail by itself does": (
-        "with fail_create=False b.fail_create=True; plugins b=fail; create c1 -> plugin: b: broken"
     ),
 }
 
@@ -126,19 +92,6 @@ def test_a_delete_remembers_what_the_runtime_has_forgotten(node: Node) -> None:
     assert (pod["pid"], container["pid"]) == (11, 22)
     assert pod["labels"] == container["labels"] == dict(a_pod().labels)
     assert (pod["spec"]["cgroupsPath"], container["spec"]["cgroupsPath"]) == ("/pod", "/c1")
-
-
-def test_a_delete_uses_the_entry_of_its_create_though_conf_json_has_changed(node: Node) -> None:
-    for name in "abc":
-        node.plugin(name)
-    node.configure(("a", {"n": 1}), ("b", {"n": 1}))
-    node.wait(node.create("c1"))
-    node.configure(("c", {"n": 2}), ("b", {"n": 2}))
-    node.wait(node.create("c2"))
-    node.wait(node.delete("c1"))
-    node.wait(node.delete("c2"))
-    assert node.runs[4:] == ["a delete c1", "b delete c1", "c delete c2", "b delete c2"]
-    assert [request["conf"]["n"] for request in node.requests("b")] == [1, 2, 1, 2]
 
 
 # The pid
@@ -301,17 +254,6 @@ def test_a_broken_conf_json_without_a_good_one_before_fails_creates(
     assert node.create("c1").outcome == "nothing to do", "it is tolerated where failures are"
 
 
-def test_a_broken_conf_json_leaves_the_last_good_plugins_and_the_deletes(node: Node) -> None:
-    node.plugins(a="answer")
-    done(node, node.create("c1"))
-    node.conf_json.write_text("{")
-    assert done(node, node.create("c2")) == "ok"
-    assert done(node, node.delete("c1")) == "ok"
-    node.conf_json.unlink()
-    assert done(node, node.delete("c2")) == "ok"
-    assert node.runs == ["a create c1", "a create c2", "a delete c1", "a delete c2"]
-
-
 def test_it_is_unfit_while_its_creates_would_fail_for_a_missing_program_or_list(node: Node) -> None:
     """A failure that is tolerated, and a list whose last good version is in force, are no reason."""
     node.configure("a", "b")
@@ -368,17 +310,6 @@ def test_a_broken_conf_json_refuses_no_create_in_an_exempt_namespace(node: Node)
 
 
 # What else is seen
-
-
-def test_it_is_idle_when_no_chain_is_under_way_and_says_so_once(node: Node, player: Player) -> None:
-    calls: list[str] = []
-    node.bridge.when_idle(lambda: calls.append("at once"))
-    assert (calls, node.busy) == (["at once"], False)
-    player.play("plugins a=hold; create c1; a holds")
-    assert node.busy
-    node.bridge.when_idle(lambda: calls.append(player.answers["create c1"].outcome))
-    player.play("let a; it gets ok; idle; stop c1; let a; it gets ok")
-    assert (calls, node.busy) == (["at once", "ok"], False)
 
 
 def test_at_the_level_debug_requests_and_results_are_told(node: Node, caplog: pytest.LogCaptureFixture) -> None:

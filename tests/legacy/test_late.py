@@ -31,10 +31,6 @@ ALONE = {
         f"logs create of container c1: plugin: a: no result (no output), exit code 3 (tolerated);"
         "counts runs=2 failures=1 late=1"
     ),
-    "half a result is none": f"plugins a=hold_within_its_result; create c1; a holds; late; it is {LATE}",
-    "the event is answered as soon as the chain ends": (
-        "plugins a=hold b=answer; create c1; a holds; +1.5; let a; it gets ok; +100; counts runs=2"
-    ),
     "the others run after the answer in order": (
         "with fail_create=False; plugins a=answer b=hold c=answer d=answer; create c1; b holds; late; it is ok;"
         "settle; ran a create c1, b create c1; let b; idle; ran c create c1, d create c1; chain of d: a b c"
@@ -43,19 +39,6 @@ ALONE = {
         "with a.fail_create=False b.fail_create=False; plugins a=hold_at_create b=answer c=answer; create c1;"
         "a holds; late; it is plugin: c: not run: a: no result within 1.9 s; idle; let a; stop c1 -> ok;"
         "ran a create c1, a delete c1"
-    ),
-    "an event fails for the plugin that runs and must not fail": (
-        f"with b.fail_create=False; plugins a=hold b=answer; create c1; a holds; late; it is {LATE}"
-    ),
-    "plugins that are done do not fail an event that is late": (
-        "with b.fail_create=False c.fail_create=False; plugins a=answer b=hold c=answer; create c1; b holds; late;"
-        "it is ok; let b; idle; ran a create c1, b create c1, c create c1"
-    ),
-    "the delete of a failed create comes though its plugin still runs": (
-        f"plugins a=hold_at_create; create c1; a holds; late; it is {LATE}; stop c1 -> ok;ran a create c1, a delete c1"
-    ),
-    "the answer waits for the plugin's end, as the original did": (
-        "plugins a=work_on; create c1; a holds; +1; it is pending; let a; it gets ok"
     ),
     "behind a plugin that works on the rest runs after the answer": (
         "with fail_create=False; plugins a=work_on b=answer; create c1; a holds; late; it is ok; idle;"
@@ -74,36 +57,8 @@ ALONE = {
     "a late plugin's error does not name one that took less time": (
         "plugins a=hold b=hold; create c1; a holds; +0.5; let a; b holds; +1.4; it is plugin: b: no result within 1.4 s"
     ),
-    "a failure that was printed counts though the plugin works on": (
-        "plugins a=fail_and_work_on b=answer; create c1; a holds; late; it is plugin: a: broken; ran a create c1"
-    ),
-    "one that works on is not waited for by the next event either": (
-        "plugins a=work_on_at_create; create c1; a holds; late; it is ok; stop c1 -> ok; ran a create c1, a delete c1"
-    ),
-    "a call with little time keeps half of it as its margin": (
-        "plugins a=hold; create c1 within 0.2; a holds; +0.099; it is pending; +0.002;"
-        "it is plugin: a: no result within...; create c2 within 0.1; a holds; +0.0495; it is pending; +0.001;"
-        "it is plugin: a: no result within...; create c3 within 0.02; a holds; +0.0099; it is pending; +0.0002;"
-        "it is plugin: a: no result within..."
-    ),
-    "a call whose time is over is answered at once": (
-        "plugins a=hold; create c1 within 0; settle; it is plugin: a: no result within 0.0 s...; create c2 within -1;"
-        "settle; it is plugin: a: no result within 0.0 s..."
-    ),
-    "a delete whose time is over runs all the same": (
-        "plugins a=answer; create c1 -> ok; stop c1 within -1 -> ok; idle; ran a create c1, a delete c1"
-    ),
 }
-LATE_DELETE = "create c1 -> ok; ran a create c1, b create c1; stop c1; a holds; late; it is ok; ran a delete c1; "
 ONE_ANOTHER = {
-    "a late delete is answered and goes on": "plugins a=hold_at_delete b=answer; "
-    + LATE_DELETE
-    + "let a; idle; ran b delete c1; chain of b: a",
-    "a late delete is answered and goes on though deletes must not fail": (
-        "with fail_delete=True; plugins a=hold_at_delete b=answer; "
-        + LATE_DELETE
-        + "let a; idle; ran b delete c1; chain of b: a"
-    ),
     "a late delete that fails is not answered again": (
         "with fail_delete=True; plugins a=hold_and_fail_at_delete b=answer; create c1 -> ok; stop c1; a holds; late;"
         "it is ok; settle;"
@@ -111,74 +66,17 @@ ONE_ANOTHER = {
         "it is ok; ran a create c1, b create c1, a delete c1, b delete c1;"
         "logs delete of container c1: plugin: a: broken"
     ),
-    "a delete goes on without a plugin that hangs longer than the limit": "plugins a=hold_at_delete b=answer; "
-    + LATE_DELETE
-    + "+30; idle; ran b delete c1",
-    "the next event of the same id waits": (
-        "with fail_create=False; plugins a=hold_at_create b=answer; create c1; a holds; late; stop c1; settle;"
-        "ran a create c1; it is pending; let a; it gets ok;"
-        "ran b create c1, a delete c1, b delete c1"
-    ),
     "a delete that waits is answered in time and comes later": (
         f"with fail_create=False; plugins a=hold_at_create; create c1; a holds; late; logs {BEHIND}; stop c1; +1.899;"
         f"it is pending; +0.002; it is ok;"
         f"logs delete of container c1: waited for create of container c1, it goes on after the answer; stop c1 -> -;"
         f"let a; idle; ran a create c1, a delete c1"
     ),
-    "a delete waits for a create that is not even late": (
-        "plugins a=hold_at_create; create c1; a holds; stop c1; let a; create c1 gets ok; stop c1 gets ok;"
-        "ran a create c1, a delete c1"
-    ),
-    "a delete of a create that has started nobody runs nobody": (
-        "plugins a=hold_for_pod; create pod within 60; a holds; create c1 within 1; stop c1 within 2; +1;"
-        "create c1 is plugin: a: not run...; let a; create pod gets ok; stop c1 gets ok; ran a create pod"
-    ),
-    "others do not wait": (
-        "with fail_create=False; plugins a=hold_at_create_of_c1_and_pod1; create c1 in pod0; a holds; create pod1;"
-        "a holds; create c2 in pod0 -> ok; create pod2 -> ok; create c3 in pod2 -> ok; stop c2 in pod0 -> ok;"
-        "stop c3 in pod2 -> ok; stop pod2 -> ok; create c1 is pending; create pod1 is pending; let a; let a; idle"
-    ),
-    "a container waits for its pod's create": (
-        "with fail_create=False; plugins a=hold_at_create_of_pod b=answer; create pod; a holds; late; it is ok;"
-        "create c1; settle; ran a create pod; let a; it gets ok;"
-        "ran b create pod, a create c1, b create c1"
-    ),
     "a create that waits too long fails if a plugin must not, like one that conf.json has got meanwhile": (
         "with a.fail_create=False c.fail_create=False; plugins a=hold_for_pod; create pod; a holds; late; it is ok;"
         "plugin b; plugin c; conf c b a; create c1; +1.899; it is pending; +0.002;"
         "it is plugin: b: not run: waited for create of sandbox pod; let a; idle; ran a create pod;"
         "stop c1 -> -"
-    ),
-    "a create that waits too long is answered and runs later if all may fail": (
-        "with fail_create=False; plugins a=hold_for_pod b=answer; create pod; a holds; late; create c1; late;"
-        "it is ok; ran a create pod; let a; idle;"
-        "ran b create pod, a create c1, b create c1"
-    ),
-    "a pod's stop waits for its containers' chains": (
-        "plugins a=hold_at_delete_of_c1 b=answer; create pod -> ok; create c1 -> ok; create c2 -> ok; stop c1;"
-        "a holds; late; stop pod; stop c2 -> ok;"
-        "ran a create pod, b create pod, a create c1, b create c1, a create c2, b create c2, a delete c1, a delete c2,"
-        "b delete c2; settle; stop pod is pending; ran; let a; stop pod gets ok;"
-        "ran b delete c1, a delete pod, b delete pod"
-    ),
-    "a pod's stop waits for a late create of its container": (
-        "with fail_create=False; plugins a=hold_at_create_of_c1; create pod -> ok; create c1; a holds; late; stop c1;"
-        "stop pod; late; stop c1 is ok; stop pod is ok; ran a create pod, a create c1; let a; idle;"
-        "ran a delete c1, a delete pod"
-    ),
-    "a pod's stop does not wait for containers of another": (
-        "plugins a=hold_at_delete_of_c1; create pod2 -> ok; create c1 -> ok; stop c1; a holds; stop pod2 -> ok;"
-        "stop c1 is pending"
-    ),
-    "a container that stops after its pod, as containerd's may, does not wait for the pod's delete": (
-        "plugins a=hold_at_delete_of_pod; create pod -> ok; create c1 -> ok; stop pod; a holds; stop c1 -> ok;"
-        "stop pod is pending"
-    ),
-    "each event has its own deadline while it waits": (
-        "with fail_create=False; plugins a=hold_at_create_of_pod; create pod within 4; a holds; create c1 within 3;"
-        "create c2 within 1; create c3; +0.89; create c2 is pending; +0.02; create c2 is ok; create c3 is pending;"
-        "+1; create c3 is ok; create c1 is pending; +1; create c1 is ok; create pod is pending; +1; create pod is ok;"
-        "let a; idle"
     ),
 }
 KILLED = "create c1; a holds; late; it is {}; idle; counts runs={} failures=1 late=1 killed=1"
@@ -188,62 +86,19 @@ LIMITS = {
         "ran a create c1; +0.001; it gets ok; ran b create c1; chain of b: ;"
         "counts runs=2 late=1 failures=1"
     ),
-    "a plugin's timeout fails an event that needs it": (
-        "with timeout=0.5; plugins a=answer b=hold c=answer; create c1; b holds; +0.5;"
-        "it is plugin: b: no result within 0.5 s; ran a create c1, b create c1"
-    ),
-    "a timeout runs for each plugin anew": (
-        "with timeout=0.5; plugins a=hold b=hold c=hold; create c1; a holds; +0.4; let a; b holds; +0.4; let b;"
-        "c holds; +0.4; let c; it gets ok"
-    ),
     "at its timeout a plugin that has printed its result has succeeded": (
         "with timeout=0.5; plugins a=work_on b=answer; create c1; a holds; +0.5; it gets ok; chain of b: a;"
         "counts runs=2"
     ),
-    "a timeout longer than the call is the call's": (
-        f"with timeout=50; plugins a=hold; create c1; a holds; late; it is {LATE}"
-    ),
-    "a general timeout can be lifted for a plugin": (
-        "with timeout=0.5 a.timeout=0; plugins a=hold; create c1; a holds; +1; it is pending; let a; it gets ok"
-    ),
     "a plugin is killed at its own timeout": (
         "with fail_create=False timeout=0.5 kill_on_timeout=True; plugins a=hold b=answer; create c1; a holds; +0.5;"
         "it gets ok; ran a create c1, b create c1; counts runs=2 late=1 failures=1 killed=1"
-    ),
-    "a killed plugin lets the chain after the answer go on": (
-        "with fail_create=False kill_on_timeout=True; plugins a=hold b=answer; "
-        + KILLED.format("ok", 2)
-        + "; ran a create c1, b create c1"
     ),
     "the chain goes on without a plugin that hangs longer than the limit": (
         f"with fail_create=False late_limit=30; plugins a=hold b=answer; create c1; a holds; late; logs {BEHIND};"
         f"+28.099; ran a create c1; +0.002; idle; ran b create c1; chain of b: ;"
         f"logs create of container c1: plugin: a: no result within 30.0 s (tolerated) |"
         "a: pid N has no result in time: left to finish"
-    ),
-    "what a plugin answers after the limit is too late": (
-        "with fail_create=False late_limit=30; plugins a=hold b=hold; create c1; a holds; late; +30; b starts; let a;"
-        "settle; let b; idle; ran a create c1, b create c1; chain of b:"
-    ),
-    "a plugin that was started after the answer has the limit too": (
-        "with fail_create=False late_limit=30; plugins a=hold b=hold c=answer; create c1; a holds; late; let a;"
-        "b starts; +29.9; ran a create c1, b create c1; +0.2; idle; ran c create c1"
-    ),
-    "after the answer the shorter of timeout and limit counts": (
-        "with fail_create=False late_limit=30 b.timeout=5; plugins a=hold b=hold c=answer; create c1; a holds; late;"
-        "let a; b starts; +5; idle; ran a create c1, b create c1, c create c1"
-    ),
-    "after the answer a short timeout runs for each plugin anew": (
-        "with fail_create=False late_limit=30 timeout=5; plugins a=hold b=hold c=answer; create c1; a holds; late;"
-        "+3.1; b starts; +4.9; let b; idle; chain of c: b"
-    ),
-    "after the answer the limit runs for each plugin anew": (
-        "with fail_create=False late_limit=30 timeout=40; plugins a=hold b=hold c=answer; create c1; a holds; late;"
-        "+28.1; b starts; +15; let b; idle; chain of c: b"
-    ),
-    "before the answer there is no limit": (
-        "with fail_create=False late_limit=1; plugins a=hold; create c1 within 60; a holds; +50; it is pending;"
-        "let a; it gets ok; counts runs=1"
     ),
     "a plugin with a result that works on is left at the limit": (
         "with fail_create=False late_limit=30; plugins a=hold b=work_on c=answer; create c1; a holds; late; let a;"
@@ -295,33 +150,6 @@ def test_where_it_is_configured_a_plugin_without_a_result_is_killed_with_its_eve
     [pid] = pids(caplog)
     node.loop.until(lambda: pid not in children())
     assert "has ended: killed by signal 9" in caplog.records[-1].getMessage()
-
-
-def test_a_whole_pod_that_waits_comes_in_order(node: Node, player: Player) -> None:
-    """All of it happens while one plugin hangs in the pod's create."""
-    events = ["create pod", "create c1", "create c2", "stop c1", "stop pod", "stop c2"]
-    answered = "; ".join(f"{event} is ok" for event in events)
-    player.play(
-        f"with fail_create=False; plugins a=hold_at_create_of_pod; create pod; a holds; {'; '.join(events[1:])};"
-        f"late; {answered}; let a; idle"
-    )
-    runs = node.runs
-    assert (runs[0], len(runs)) == ("a create pod", 6)
-    for earlier, later in (("create c1", "delete c1"), ("create c2", "delete c2"), ("delete c1", "delete pod")):
-        assert runs.index(f"a {earlier}") < runs.index(f"a {later}")
-
-
-def test_it_is_idle_when_the_last_late_chain_has_ended(node: Node, player: Player) -> None:
-    player.play(
-        "with fail_create=False; plugins a=hold; create c1; a holds; create c2; a holds; late; create c1 is ok;it is ok"
-    )
-    told: list[str] = []
-    node.bridge.when_idle(lambda: told.append("idle"))
-    node.release("a")
-    node.loop.until(lambda: len(node.bridge.ledger) == 2)
-    assert told == []
-    node.release("a")
-    node.loop.until(lambda: bool(told), "it is never idle")
 
 
 # The time of each run, by its outcome: counted once, when the run is no longer waited for

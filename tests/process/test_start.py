@@ -126,7 +126,7 @@ def test_running_out_of_descriptors_at_any_point_is_an_error_and_leaves_nothing(
     """The limit is on numbers: there is room for as many as are free below it."""
     path = programs.shell("plugin", "echo '{}'")
     before = open_descriptors()
-    free = [number for number in range(100) if not os.path.exists(f"/proc/self/fd/{number}")]
+    free = [number for number in range(4096) if not os.path.exists(f"/proc/self/fd/{number}")]
     for room in range(7):
         with at_most(free[room]), pytest.raises(OSError, match="Too many open files"):
             Run(loop, path)

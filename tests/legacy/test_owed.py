@@ -1,0 +1,350 @@
+"""Deletes that are owed: what a runtime tells after a loss, faults, and programs that cannot be started.
+
+`test_histories` proves who gets a delete, when and in which order; here are the requests, the log lines and the faults.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from adapter.legacy.job import PluginJob
+from adapter.legacy.plan import Plans
+from adapter.nri import api
+from adapter.nri.runtimes import Runtime
+from adapter.owed.deletes import SECOND_LOOK
+from adapter.owed.handover import GLANCE
+from adapter.owed.ledger import Ledger
+from adapter.owed.pods import PodProcesses
+from adapter.owed.retries import FIRST_RETRY, LAST_RETRY
+from adapter.settings import PluginSettings
+
+from .node import Node, a_container, a_pod
+from .owning import Held
+from .scenarios import Player
+
+RUNNING, CREATED, STOPPED = api.CONTAINER_RUNNING, api.CONTAINER_CREATED, api.CONTAINER_STOPPED
+HOUR = 3600.0
+
+
+def joined(node: Node, runtime: str = "containerd") -> None:
+    node.plugins(a="answer")
+    node.bridge.runtime_is(Runtime(runtime, "1.7.35"))
+    node.bridge.synchronize([], [])
+
+
+@pytest.fixture
+def back(node: Node) -> Iterator[Node]:
+    """A node that has run the creates of a pod and two containers, and has lost its runtime."""
+    joined(node)
+    node.wait(node.create_pod(), node.create("c1"), node.create("c2"))
+    node.bridge.runtime_is_gone()
+    yield node
+    node.delete_pod()
+    node.idle()
+
+
+def living_pod() -> api.PodSandbox:
+    return a_pod(pid=os.getpid())
+
+
+def listed(id_: str, state: api.ContainerState.ValueType) -> api.Container:
+    return a_container(id_, pod_sandbox_id="pod", state=state)
+
+
+def deletes(node: Node) -> list[str]:
+    node.idle()
+    return [run for run in node.runs if " delete " in run]
+
+
+# Synchronize after a lost connection
+
+
+@pytest.mark.parametrize("state", [RUNNING, CREATED, api.CONTAINER_PAUSED])
+def test_what_lives_gets_its_delete_at_its_stop(back: Node, state: api.ContainerState.ValueType) -> None:
+    back.bridge.synchronize([living_pod()], [listed("c1", state), listed("c2", state)])
+    back.loop.advance(2 * SECOND_LOOK)
+    assert deletes(back) == []
+    back.wait(back.delete("c1"), back.delete("c2"))
+    assert sorted(deletes(back)) == ["a delete c1", "a delete c2"]
+
+
+def test_what_has_stopped_gets_its_delete_at_once(back: Node, caplog: pytest.LogCaptureFixture) -> None:
+    back.bridge.synchronize([living_pod()], [listed("c1", STOPPED), listed("c2", RUNNING)])
+    assert deletes(back) == ["a delete c1"]
+    assert back.requests("a")[-1]["pid"] == 22, "as its create knew it"
+    assert "container c1 has gone without an event: its delete comes now" in caplog.text
+    assert back.delete("c1").outcome == "nothing to do"
+
+
+@pytest.mark.parametrize("is_created_again", [False, True])
+def test_what_is_absent_gets_its_delete_at_the_second_look_unless_an_event_has_named_it(
+    back: Node, is_created_again: bool
+) -> None:
+    back.bridge.synchronize([living_pod()], [listed("c2", RUNNING)])
+    if is_created_again:
+        back.wait(back.create("c1"))
+    back.loop.advance(SECOND_LOOK - 0.1)
+    assert deletes(back) == []
+    back.loop.advance(0.2)
+    assert deletes(back) == ["a delete c1"][is_created_again:]
+
+
+def test_what_was_started_without_us_is_told_and_owed_nothing(back: Node, caplog: pytest.LogCaptureFixture) -> None:
+    back.bridge.synchronize([living_pod()], [listed(id_, RUNNING) for id_ in ("c1", "c2", "new")])
+    text = "containers that have started without the adapter: 1; no plugin has run for their creates: container new"
+    assert text in caplog.text
+    assert back.delete("new").outcome == "nothing to do"
+
+
+def test_the_pid_of_a_pod_that_has_ended_is_not_taken_for_it_when_it_is_used_again(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined(node)
+    node.wait(node.create_pod(pid=os.getpid()))
+    node.bridge.synchronize([living_pod()], [])
+    monkeypatch.setattr("adapter.host.cgroup.start_time", lambda _: 7)
+    node.bridge.synchronize([a_pod(pid=0)], [])
+    node.idle()
+    assert node.runs == ["a create pod"], "the watch of its process goes on"
+    node.wait(node.delete_pod())
+    assert "pid" not in node.requests("a")[-1], "it is another process"
+
+
+# The first start, and the first event of an adapter
+
+
+def test_a_broken_conf_json_at_the_first_start_is_decided_once_it_is_in_order(node: Node) -> None:
+    node.conf_json.write_text("{")
+    node.bridge.synchronize([living_pod()], [listed("c1", RUNNING), listed("c2", RUNNING)])
+    assert node.delete("c2").outcome == "nothing to do"
+    node.plugins(a="answer")
+    node.wait(node.delete("c1"))
+    assert deletes(node) == ["a delete c1"]
+    assert node.delete("c2", event="RemoveContainer").outcome == "nothing to do"
+
+
+def test_on_docker_nothing_counts_as_created_for_it_announces_no_stop(node: Node) -> None:
+    node.build(plugins={"a": PluginSettings(events=frozenset(["CreateContainer", "StopContainer"]))})
+    node.plugins(a="answer", b="answer")
+    node.bridge.runtime_is(Runtime("docker", "29.0.0"))
+    node.bridge.synchronize([a_pod("c1")], [a_container("c1", pod_sandbox_id="c1", state=RUNNING)])
+    assert len(node.bridge.ledger) == 0
+
+
+@pytest.mark.parametrize(("runtime", "again"), [("containerd", []), ("docker", ["a create c1"])])
+def test_the_first_event_of_an_adapter_repeats_no_create_of_the_one_before(
+    node: Node, runtime: str, again: list[str]
+) -> None:
+    """Docker announces no stop: there the container has been started again."""
+    node.plugins(a="answer")
+    first, second = (Held(str(node.folder / "state")) for _ in "12")
+    node.build(lock=first)
+    assert first.take()
+    node.take_over([], [])
+    node.wait(node.create("c1"))
+    first.die()  # before its answer has left
+    node.bridge.ledger.keep_in(None)
+    node.build(lock=second)
+    assert second.take()
+    node.bridge.runtime_is(Runtime(runtime, "1.7.35"))
+    node.take_over([], [], may_be_repeated=True)
+    node.wait(node.create("c1"), node.create("c2"))
+    assert sorted(run for run in node.runs if "create" in run) == ["a create c1", *again, "a create c2"]
+    second.die()
+    node.bridge.ledger.keep_in(None)
+
+
+def test_events_that_wait_for_an_earlier_owner_go_on_though_the_journal_cannot_be_read(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.plugins(a="answer")
+    before, mine = (Held(str(node.folder / "shared")) for _ in "12")
+    assert before.take()
+    before.release(["c1"])
+    assert mine.take()
+    bridge = node.build(mine)
+    node.take_over([], [listed("c1", CREATED)])
+    started = node.create("c1")
+    node.loop.settle()
+    assert node.runs == []
+
+    faults, real = [RuntimeError("a fault")] * 2, Ledger.read_again
+
+    def read_again(ledger: Ledger) -> None:
+        if faults:
+            raise faults.pop()
+        real(ledger)
+
+    monkeypatch.setattr(Ledger, "read_again", read_again)
+    node.loop.advance(GLANCE)
+    before.leave("c1")
+    node.loop.advance(GLANCE)
+    assert not faults
+    node.wait(started)
+    node.wait(node.delete("c1"))
+    assert node.runs == ["a create c1", "a delete c1"]
+    node.idle()
+    assert node.loop.is_idle
+    bridge.ledger.keep_in(None)
+    for owner in (before, mine):
+        owner.die()
+
+
+# What is known of a container, and of conf.json
+
+
+KNOWN = {
+    "a removal behind the stop has the pid of the create": (
+        "with a.events=StartContainer,StopContainer,RemoveContainer; plugins a=answer; create c1 pid 33 -> ok; stop c1;"
+        "remove c1 -> ok;pids a: 33 33 33"
+    ),
+    "what a create knew is forgotten with the delete if no plugin runs at removals": (
+        "plugins a=answer; create c1 -> ok; knows c1; stop c1 -> ok; knows"
+    ),
+    "what a create knew is forgotten with the removal": (
+        "with b.events=RemoveContainer; plugins a=answer; create pod -> ok; create c1 -> ok; stop c1 -> ok;"
+        "knows c1 pod; remove c1 -> -; knows pod; remove pod -> ok; knows"
+    ),
+    "what a create knew outlives a removal until the last job has ended": (
+        "with fail_create=False; plugins a=hold_at_create; create c1 pid 33; a holds; late; stop c1; remove c1 -> -;"
+        "let a; stop c1 gets ok; pids a: 33 33; knows"
+    ),
+    "what is owed to a container comes with its pod's removal at the latest, for CRI-O may tell no other end": (
+        "plugins a=answer; create c1 in pod1 -> ok; create c2 in pod2 -> ok; remove pod1; idle;"
+        "ran a create c1, a create c2, a delete c1; knows c2"
+    ),
+    "a version of conf.json counts though no plugin had a turn while it was there": (
+        "plugins a=answer; stop c0 -> -; break conf.json; create c1 -> ok; ran a create c1"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_scenario(name: str, player: Player) -> None:
+    player.play(KNOWN[name])
+
+
+# Programs that cannot be started: tried again for as long as it takes, at a bounded rate, and told rarely
+
+
+def uninstall(node: Node, *names: str) -> None:
+    for name in names:
+        (node.folder / name).unlink()
+
+
+def pass_time(node: Node, seconds: float) -> None:
+    """In steps that are shorter than the first wait."""
+    end = node.loop.now + seconds
+    while node.loop.now < end:
+        node.loop.advance(FIRST_RETRY / 2)
+
+
+def failures(node: Node) -> int:
+    return node.counters.get("failures", 0)
+
+
+def test_programs_that_are_away_for_hours_are_tried_at_most_every_ten_minutes_and_run_once_they_are_back(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.plugins(a="answer", b="answer")
+    node.wait(node.create_pod(), node.create("c1"))
+    uninstall(node, "a", "b")
+    node.wait(node.delete("c1"))
+    pass_time(node, 2 * HOUR)
+    before = failures(node)
+    caplog.clear()
+    pass_time(node, 2 * HOUR)
+    assert failures(node) - before == 2 * 2 * HOUR / LAST_RETRY
+    for name in "ab":
+        told = [record for record in caplog.records if f"plugin: {name}: not found" in record.getMessage()]
+        assert len(told) == 2, "one line an hour"
+    node.plugins(a="answer", b="answer")
+    node.loop.advance(LAST_RETRY)
+    node.idle()
+    assert node.runs[4:] == ["a delete c1", "b delete c1"]
+    node.wait(node.delete_pod())
+
+
+def test_many_containers_whose_plugin_is_away_are_one_line_an_hour(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.plugins(a="answer")
+    ids = [f"c{number}" for number in range(20)]
+    node.wait(*map(node.create, ids))
+    uninstall(node, "a")
+    node.wait(*map(node.delete, ids))
+    caplog.clear()
+    pass_time(node, HOUR)
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+    assert failures(node) > 20 * 5
+    node.plugins(a="answer")
+    node.loop.advance(LAST_RETRY)
+    node.idle()
+    assert sorted(node.runs[20:]) == sorted(f"a delete {id_}" for id_ in ids)
+
+
+# Faults within the adapter: each event is answered, no job is left in the queue, and nobody waits for ever
+
+
+def fail(*_: object) -> None:
+    raise RuntimeError("a fault")
+
+
+PLACES: list[tuple[type, str]] = [
+    (PluginJob, "_on_not_started"),
+    (PluginJob, "_on_done"),
+    (Ledger, "take"),
+    (Ledger, "put_back"),
+    (Ledger, "deleted"),
+    (Ledger, "forget"),
+    (PodProcesses, "forget"),
+    (Plans, "of_delete"),
+]
+
+
+@pytest.mark.parametrize("away", [False, True])
+@pytest.mark.parametrize(("owner", "name"), PLACES, ids=[f"{owner.__name__}.{name}" for owner, name in PLACES])
+def test_a_fault_at_a_delete_leaves_no_job_and_holds_nobody_up(
+    node: Node, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, away: bool
+) -> None:
+    node.plugins(a="answer", b="answer")
+    node.wait(node.create_pod(), node.create("c1"))
+    if away:
+        uninstall(node, "a")
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, fail)
+        stopped, pod = node.delete("c1"), node.delete_pod()
+        node.wait(stopped, pod)
+        node.idle()
+    node.plugins(a="answer", b="answer")
+    again = node.create("c1"), node.delete_pod()
+    node.wait(*again)
+    assert not node.busy
+
+
+POINTS = ("programs.find.Programs.spawn", "legacy.request.encode", "legacy.result.parse", "owed.ledger.Ledger.add")
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_fault_at_a_create_fails_the_plugin_and_the_next_event_of_the_id_does_not_wait(
+    node: Node, player: Player, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(f"adapter.{point}", fail)
+        player.play("plugins a=answer; create c1 -> plugin: a: ...")
+        if point == "legacy.request.encode":
+            player.play("stop c1 -> -")  # no plugin has got the create
+    assert not node.busy
+    player.play("create c1 -> ok")
+
+
+def test_a_fault_in_the_look_at_what_a_late_plugin_has_printed_holds_up_no_answer(
+    node: Node, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adapter.legacy.result.is_complete", fail)
+    player.play("plugins a=hold; create c1; a holds; late; it is plugin: a: no result within...")
+    assert not node.busy
