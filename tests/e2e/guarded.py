@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.e2e.beside import Launched
 from tests.e2e.checks import Call
+from tests.e2e.launched import Launched
 from tests.e2e.pod import CONTAINER, STATE, UNHURRIED, Cri, until
 from tests.e2e.runtimes import Runtime
 

@@ -93,11 +93,11 @@ class Cri:
         self.end_pod(pod.id)
         return life
 
-    def run_pod(self, name: str = "p1", /, **more: object) -> Sandbox:
+    def run_pod(self, name: str = "p1") -> Sandbox:
         logs = self.folder / "logs" / name
         logs.mkdir(parents=True, exist_ok=True)
         metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
-        file = self.file(name, POD | {"metadata": metadata, "log_directory": str(logs)} | more)
+        file = self.file(name, POD | {"metadata": metadata, "log_directory": str(logs)})
         return Sandbox(name, self("runp", file).strip(), file)
 
     def create(self, pod: Sandbox, name: str = "c1", /, **more: object) -> str:

@@ -14,8 +14,6 @@ from tests.e2e.pod import IMAGE, STATE, UNHURRIED, Cri, HarnessError, command, u
 
 OLDEST, NEWEST = "containerd-1.7.35", "containerd-2.4.2"
 ONLY = {
-    # NRI's default validator can be configured.
-    "required": ("containerd-2.2.1", "containerd-2.3.4", NEWEST, "cri-o-1.36.3"),
     **dict.fromkeys(("guarded", "from-adapter", "from-1.6"), (OLDEST, NEWEST)),
     **dict.fromkeys(("installing", "from-injector"), (NEWEST,)),
     "from-cri-o": ("cri-o-1.34.0",),
@@ -35,12 +33,6 @@ class Runtime:
     pods_have_a_process = True
     tells_pids = True  # whether it tells the pids of containers, also of those that have ended
     takes_every_adjustment = False  # whether its NRI is 0.12.0 or later; some adjustments end older ones
-    leaves_refused_pods = False  # whether the processes of a pod go on whose creation a plugin has refused
-    # Whether plugins are told the end of a container whose creation a plugin has refused.
-    tells_end_of_refused = True
-    # How long it waits for a plugin's answer. With a minute, a busy machine may stand still meanwhile.
-    request_timeout = "2s"
-    more_config = ""  # text that a run adds to the configuration
     drop_ins = ""  # the directory of CRI-O's drop-in configurations, if it has one
 
     def __init__(self, recipe: build.Recipe) -> None:
@@ -69,9 +61,7 @@ class Runtime:
                 image=IMAGE,
                 runc=which("runc"),
                 conmon=which("conmon"),
-                request_timeout=self.request_timeout,
             )
-            + self.more_config
         )
         self.prepare()
         self.spawn()
@@ -135,7 +125,6 @@ class Containerd(Runtime):
         super().__init__(recipe)
         self.is_1 = recipe.version.startswith("v1.")
         self.takes_every_adjustment = not self.is_1 and recipe.version >= "v2.3"
-        self.leaves_refused_pods = "v2.0" <= recipe.version < "v2.3"
         self.template = "containerd-1.x.toml" if self.is_1 else "containerd-2.x.toml"
 
     def serves_sandboxes_itself(self, conf: Path) -> bool:
@@ -159,7 +148,6 @@ class Crio(Runtime):
     packages = build.PACKAGES_OF_ALL | build.PACKAGES_OF_CRIO
     template = "cri-o.conf"
     pods_have_a_process = False
-    tells_end_of_refused = False
 
     def __init__(self, recipe: build.Recipe) -> None:
         super().__init__(recipe)

@@ -18,10 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e import adjusting, build, conformance, docker, guarded, guides, required
-from tests.e2e.beside import Beside, Launched, Syslog
+from tests.e2e import adjusting, build, docker, guarded, guides
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.hooks import STATES as HOOK_STATES
+from tests.e2e.launched import Launched, Syslog
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
 from tests.e2e.runtimes import PATH, Containerd, Crio, Runtime
 from tests.peers.build import peer
@@ -37,15 +37,13 @@ SETUPS = {
     "etc": Path("/etc/nri/conf.json"),
     "own": Path("/etc/nri/legacy/conf.json"),
     "adjusting": adjusting.PROGRAM.relative_to(REPOSITORY),
-    "required": Path("required_plugins"),
     "guarded": Path("/etc/nri/guarded/conf.json"),
-    "conformance": conformance.PROGRAM.relative_to(REPOSITORY),
     "docker": docker.PROGRAM.relative_to(REPOSITORY),
     **{guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()},
 }
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or a
-plugin and hooks that adjust containers; or none, but a runtime that requires the adapter. Or legacy plugins, while the
-adapter, which the runtime has launched, and the runtime are killed and come back. Or what a guide starts from.
+plugin and hooks that adjust containers. Or legacy plugins, while the adapter, which the runtime has launched, and the
+runtime are killed and come back. Or what a guide starts from.
 """
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
@@ -151,26 +149,6 @@ def launched(settings: str, play: Callable[[Runtime, Cri, Launched], Iterator[st
     return whole
 
 
-def beside(
-    settings: str, play: Callable[[Cri, Beside, Runtime], Iterator[str]], *, is_started: bool = True
-) -> Callable[..., Iterator[str]]:
-    """The play starts the adapter itself unless it `is_started`."""
-
-    def whole(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
-        cri = runtime.start()
-        adapter = Beside(ADAPTER, STATE_SETTINGS + settings, syslog)
-        if is_started:
-            adapter.start()
-        yield from play(cri, adapter, runtime)
-        adapter.end()
-
-    return whole
-
-
-def require_adapter(runtime: Runtime) -> None:
-    runtime.more_config = required.CRIO if isinstance(runtime, Crio) else required.CONTAINERD
-
-
 def play_docker(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
     """Docker has no CRI."""
     assert isinstance(runtime, docker.Docker)
@@ -197,17 +175,6 @@ RUNS = {
         lambda _: adjusting.prepare(),
         launched(adjusting.SETTINGS, lambda of, cri, _: adjusting.play(cri, of.takes_every_adjustment)),
         lambda runtime: () if runtime.takes_every_adjustment else (adjusting.REFUSED,),
-    ),
-    "required": Run(
-        "containers with and without the adapter that is required",
-        require_adapter,
-        beside("", lambda cri, adapter, _: required.play(cri, adapter)),
-    ),
-    "conformance": Run(
-        "the scenarios of runtimes' own suites",
-        conformance.prepare,
-        beside(conformance.SETTINGS, conformance.play, is_started=False),
-        lambda _: (conformance.REFUSED,),
     ),
     "guarded": Run(
         f"{guarded.PODS} pods while the launched adapter is killed",

@@ -11,7 +11,7 @@ import sys
 from . import charts, rollouts
 from .node import node, prepare, say, shell
 
-SCENARIOS = {"charts": charts.play, "rollouts": rollouts.play, "runtime-config": charts.play_runtime_config}
+SCENARIOS = {"charts": charts.play, "rollouts": rollouts.play}
 """Each yields what is wrong, and leaves the node as it was."""
 
 

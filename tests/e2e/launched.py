@@ -1,24 +1,15 @@
-"""The adapter that is killed: a process beside the runtime, which a run starts again, or one that the runtime launches,
-which comes back by itself.
-"""
+"""The adapter that the runtime launches, by what it says in the node's system log: killed, it comes back by itself."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from pathlib import Path
-from typing import Any
 
-from tests.e2e.pod import HarnessError, until
-
-CONFIG = Path("/etc/nri/v010-adapter.yaml")
-COMMAND = Path(sys.executable).with_name("v010-adapter")
+from tests.e2e.pod import until
 
 
 class Syslog:
@@ -50,32 +41,6 @@ class Syslog:
                 self.lines.append(line)
 
 
-class Beside:
-    """The process. It registers as `v010-adapter`, index 00, and logs to syslog."""
-
-    def __init__(self, program: Path, settings: str, syslog: Syslog) -> None:
-        self._program = program
-        self._settings = settings
-        self._syslog = syslog
-        self._process: subprocess.Popen[bytes]
-
-    def start(self, *arguments: str) -> None:
-        """Starts it, with these arguments besides its index, and waits until the runtime has synchronized it."""
-        CONFIG.write_text(f"{self._settings}log: {{target: syslog}}\n")
-        self._process = subprocess.Popen([self._program, "-idx", "00", *arguments], stdin=subprocess.DEVNULL)
-        line = f"[{self._process.pid}]: registered with"
-        until(lambda: self._syslog.has(line), "the adapter to be registered")
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def end(self) -> None:
-        self._process.terminate()
-        if self._process.wait(60):
-            raise HarnessError(f"the adapter ended with {self._process.returncode}")
-
-
 class Launched:
     """The adapter that the runtime launches, by what it says in syslog."""
 
@@ -100,9 +65,3 @@ class Launched:
     def _servers(self) -> list[int]:
         lines = self._syslog.lines
         return [int(found[1]) for line in lines if (found := re.search(r"\[(\d+)\]: registered with", line))]
-
-
-def status() -> dict[str, Any]:
-    """Returns what the adapter that serves the events tells of itself; empty while there is none."""
-    told = subprocess.run([COMMAND, "status", "-o", "json"], capture_output=True, text=True, check=False)
-    return next((adapter for adapter in json.loads(told.stdout)["adapters"] if adapter.get("owner")), {})
