@@ -34,16 +34,6 @@ def test_plugins_have_the_umask_022_and_the_daemons_limit_of_descriptors_and_the
     assert soft == hard
 
 
-def test_a_missing_pidfd_open_is_said_once_at_the_start(node: Node) -> None:
-    node.configure("good")
-    daemon = node.launch(patch="import os; del os.pidfd_open")
-    for _ in range(2):
-        assert "pidfd_open" in daemon.call(start("ctr")).message
-    daemon.serves(stop("ctr"))
-    assert daemon.log[0].partition("ERROR ")[2].startswith("no program can be run: pidfd_open (Linux 5.3) is missing")
-    assert len([line for line in daemon.log if "no program can be run" in line]) == 1
-
-
 # ---- what it is sent
 
 

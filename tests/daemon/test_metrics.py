@@ -104,44 +104,6 @@ def test_a_wedged_loop_answers_no_probe(node: Node) -> None:
         assert asked.recv(1 << 16).endswith(b"\r\n\r\nok\n")
 
 
-def test_of_many_addresses_each_is_served_but_one_that_cannot_be_had_which_is_said(node: Node) -> None:
-    many = [f"unix:{node.path}/none/metrics.sock", f"unix:{node.path}/one.sock", f"unix:{node.path}/metrics.sock"]
-    daemon = node.launch(metrics={"listen": many})
-    daemon.logged("metrics and probes at ", many[2])
-    assert page(node.path / "one.sock", "/healthz") == page(node.path / "metrics.sock", "/healthz") == (200, "ok\n")
-    daemon.logged(f"ERROR metrics.listen: {many[0]}: No such file or directory: ")
-    node.still_serves(daemon)
-    daemon.end()
-    assert not list(node.path.glob("*.sock"))
-
-
-def test_an_address_that_becomes_free_is_taken(node: Node) -> None:
-    first = node.launch(metrics=listen(node))
-    served(node, first)
-    patch = "from adapter.monitoring import endpoints; endpoints.REOPEN_AFTER = 0.01"
-    second = node.launch(patch=patch, metrics=listen(node))
-    second.logged("metrics.listen", "Address already in use")
-    first.end()
-    assert page(served(node, second), "/readyz")[0] == 200
-    assert len([line for line in second.log if "metrics.listen" in line]) == 1
-
-
-def test_the_port_goes_to_the_adapter_that_serves_and_goes_back(node: Node) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = f"127.0.0.1:{free.getsockname()[1]}"
-    node.shared_state = "state"
-    first, second = node.launch(metrics={"listen": port}), node.launch(metrics={"listen": port})
-    first.logged("metrics and probes at ", port)
-    second.logged("this one waits")
-    second.serves(start("c1"))
-    second.logged("metrics and probes at ", port)
-    first.log.clear()
-    second.end()
-    first.logged("metrics and probes at ", port)
-    assert not [line for daemon in (first, second) for line in daemon.log if "ERROR" in line]
-
-
 def test_nothing_of_it_is_loaded_by_default(node: Node) -> None:
     telling = patched("import atexit", "atexit.register(lambda: print(sorted(sys.modules), file=sys.stderr))")
     daemon = node.spawn(telling, fresh=True).handshake(node.settings())

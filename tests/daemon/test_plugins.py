@@ -1,14 +1,13 @@
 """Legacy plugins under a running daemon, end to end: one of each kind.
 
-tests/legacy has every case on a stepped clock, and every conf.json and result; tests/process every program.
+tests/legacy has every case on a stepped clock, and every conf.json and result; tests/process every program; the fault
+matrix each failure of a plugin under a real runtime.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -94,52 +93,3 @@ def test_each_version_counts_for_the_next_event_and_a_delete_runs_under_that_of_
     *creates, delete = node.requests("good")
     assert [request["conf"] for request in creates] == [{"number": f"{number:02}"} for number in range(20)]
     assert (delete["state"], delete["conf"]) == ("delete", {"number": "03"})
-
-
-# ---- what plugins do that none should
-
-
-def script(text: str, first: str = "#!/bin/sh\n") -> Callable[[Path], object]:
-    def make(path: Path) -> None:
-        path.write_text(f"{first}{text}\n")
-        path.chmod(0o755)
-
-    return make
-
-
-BAD: list[tuple[Callable[[Path], object], str]] = [
-    (script("exit 3"), "no result (no output), exit code 3"),
-    (script("echo oops"), "no result (line 1, column 1: unexpected 'o'), exit code 0, output: 'oops\\n'"),
-    (script('echo \'{"error":"out of luck"}\'; exit 1'), "out of luck"),
-    (script("printf '{'; kill -SEGV $$"), "killed by signal 11, output: '{'"),
-    (script("yes oops | head -c 4000000 >&2; exec <&- >&- 2>&-"), "no result (no output), exit code 0"),
-    (lambda path: path, "not found in "),
-    (lambda path: path.touch(), "{path} is not an executable file: chmod +x {path}"),
-    (lambda path: os.mkfifo(path, 0o777), "{path} is not an executable file"),
-    (lambda path: path.symlink_to(path), "{path}: Too many levels of symbolic links"),
-    (script("but not really", first="\x7fELF"), "{path}: Exec format error"),
-]
-"""What takes a plugin's place, and what is to be said of it behind `plugin: bad: `."""
-
-
-def test_a_failure_fails_the_create_by_name_and_ends_its_chain_and_spoils_no_delete(node: Node) -> None:
-    daemon, path = node.launch(), node.bin / "bad"
-    for number, (make, text) in enumerate(BAD):
-        reason, good, bad = text.replace("{path}", str(path)), f"good-{number}", f"bad-{number}"
-        node.plugin("bad", "echo '{}'")
-        node.configure("bad", "good")
-        daemon.serves(start(good))
-        path.unlink()
-        make(path)
-        before = node.runs()
-        reply = daemon.call(start(bad))
-        assert (reply.code, reply.message[:13]) == (Code.UNKNOWN, "plugin: bad: "), reason
-        assert reason in reply.message
-        daemon.logged(f"ERROR create of container default/web/{bad} ({bad}): plugin: bad: ", reason)
-        daemon.serves(stop(bad))
-        assert node.runs() == before, reason
-        daemon.serves(stop(good))
-        daemon.logged(f"ERROR delete of container default/web/{good} ({good}): plugin: bad: ", reason, " (tolerated)")
-        assert node.runs() == [*before, ("delete", good)]
-        path.unlink(missing_ok=True)
-    node.still_serves(daemon)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from .harness import Node, launched, patched, start
-from .process import COMMAND, SAFETY, Daemon
+from .process import SAFETY, Daemon
 
 
 class Receiver:
@@ -80,19 +77,3 @@ def test_why_it_cannot_start_and_what_is_wrong_reaches_syslog(node: Node, receiv
     receiver.until("    ZeroDivisionError")
     assert [line for line in receiver.lines if "]: a bug: integer division or modulo by zero" in line]
     assert daemon.ended() == 1
-
-
-def test_the_real_command_finds_the_real_dev_log(node: Node, receiver: Receiver) -> None:
-    unshare = [shutil.which("unshare") or "no-unshare", "--mount", "--propagation", "private", "/bin/sh", "-ec"]
-    tried = subprocess.run([*unshare, "mount -t tmpfs none /mnt"], capture_output=True, check=False)
-    if tried.returncode:
-        pytest.skip(f"no mount namespace: {tried.stderr.decode().strip()}")
-    dev = node.path / "dev"
-    script = (
-        f"mkdir {dev}; mount -t tmpfs none {dev}; touch {dev}/null; mount --bind /dev/null {dev}/null;"
-        f' ln -s {receiver.path} {dev}/log; mount --move {dev} /dev; exec "$0"'
-    )
-    environ = {**launched(), "PATH": os.environ["PATH"]}
-    daemon = node.spawn([*unshare, script, COMMAND], environ, stderr="null").handshake(node.settings())
-    node.still_serves(daemon)
-    receiver.until(f"v010-adapter[{daemon.server}]: registered with test v1.0.0")
