@@ -94,6 +94,11 @@ class Lease:
             self._listen()
         return True
 
+    @property
+    def is_newest(self) -> bool:
+        """Whether this adapter has joined the runtime after all others that are there."""
+        return self._joined.is_newest
+
     def released(self, *, waits: bool) -> None:
         """The lock has been released: tells those that have asked for it. `waits` is whether to take it again."""
         if self._listener is not None:
@@ -134,11 +139,11 @@ class Lease:
     # The other side
 
     def ask(self, due: float) -> Deferred[bool] | None:
-        """Asks the owner for the lock; returns whether this adapter is the owner then. None if there is no asking.
+        """Asks the owner for the lock; returns whether that has made this adapter the owner. None without an asking.
 
         An owner that does not answer is waited for half of the time until `due`, on the loop's clock.
         """
-        asking = self._connect() if self._joined.is_newest else None
+        asking = self._connect()
         if asking is None:
             return None
         answer: Deferred[bool] = Deferred()
@@ -147,7 +152,8 @@ class Lease:
             self._loop.unwatch(asking.fileno())
             asking.close()
             limit.cancel()
-            answer.complete(self.take())
+            # The connection with the runtime may be lost by now, and the timer may have taken the lock.
+            answer.complete(self._joined.has_joined and not self.is_held and self.take())
 
         now = self._loop.time()
         limit = self._loop.call_at(now + max(due - now, 0) / 2, on_end)

@@ -178,10 +178,17 @@ class Serving:
             return self._serve(event)
         if self._lease.take():
             return self._serve_first(event)
-        asked = None if self._is_unfit() else self._lease.ask(event.context.due)
-        if asked is not None:
-            return asked.followed_by(lambda is_held: self._serve_first(event) if is_held else self._leave(event))
+        if self._lease.is_newest and not self._is_unfit():
+            asked = self._lease.ask(event.context.due)
+            if asked is not None:
+                return asked.followed_by(lambda is_taken: self._on_asked(event, bool(is_taken)))
         return self._leave(event)
+
+    def _on_asked(self, event: Event, is_taken: bool) -> Any:
+        """The owner has answered, or it has not in time. `is_taken` is whether this adapter has the lock since now."""
+        if is_taken:
+            return self._serve_first(event)
+        return self._serve(event) if self._lease.is_held else self._leave(event)
 
     def _is_unfit(self) -> bool:
         """Whether plugins could not run here, while another adapter serves; the log says why."""
