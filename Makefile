@@ -60,7 +60,7 @@ proto-check: $(VENV)/.proto
 	$(BIN)/python proto/generate.py --check
 
 # BENCH: cases and options, as in BENCH='events pods --effort 0.1'.
-bench: $(VENV)/.bench
+bench: $(VENV)/.test
 	$(BIN)/python -m tests.bench $(BENCH)
 
 e2e: $(VENV)/.test

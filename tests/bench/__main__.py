@@ -1,4 +1,4 @@
-"""Measures some cases or all, prints the table, and writes table, JSON and chart to a directory."""
+"""Measures some cases or all, prints the table, and writes table and JSON to a directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; by default all")
-    parser.add_argument("--out", type=Path, default=OUT, help="directory of report.txt, report.json and chart.svg")
+    parser.add_argument("--out", type=Path, default=OUT, help="directory of report.txt and report.json")
     parser.add_argument("--effort", type=float, default=1, help="a part of the usual time, 0: one round of everything")
     options = parser.parse_args(arguments)
     if unknown := {*options.cases} - {*CASES}:
@@ -40,7 +40,6 @@ def main(arguments: Sequence[str]) -> int:
             bench.missing.append(f"{name}, it failed: {reason}")
             status = 1
     report.write(options.out, about, rows, [*dict.fromkeys(bench.missing)])
-    report.draw(options.out, rows)
     print((options.out / "report.txt").read_text(), end="")
     return status
 

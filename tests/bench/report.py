@@ -1,4 +1,4 @@
-"""The report: a table for people, JSON, and a chart for the documentation. At its head is the machine."""
+"""The report: a table for people, and JSON. At its head is the machine."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ from itertools import groupby
 from math import isinf
 from pathlib import Path
 
-from tests.bench.events import BACK_TO_BACK, PACED
 from tests.bench.figures import Goal, Row, Times
-from tests.bench.pods import COUNTS, LAST
 
 WIDTHS = (52, 18, 9, 18, 18, 17, 15, 15)
-DRAWN = (PACED, BACK_TO_BACK, f"{max(COUNTS)} {LAST}")
 HEAD = ("", "way", "samples", "ours", "theirs", "ratio", "goal", "floor")
 
 
@@ -73,46 +70,3 @@ def write(directory: Path, about: Mapping[str, object], rows: Sequence[Row], mis
     (directory / "report.txt").write_text("".join(f"{line}\n" for line in table(about, rows, missing)))
     found = [{**asdict(row), "ratio": row.ratio and asdict(row.ratio), "met": row.met} for row in rows]
     (directory / "report.json").write_text(json.dumps({"machine": about, "rows": found, "missing": missing}, indent=1))
-
-
-def draw(directory: Path, rows: Sequence[Row]) -> None:
-    """Write chart.svg to a directory, if there is something to draw."""
-    drawn = [row for row in rows if row.group in DRAWN]
-    if drawn:
-        _chart(drawn, directory / "chart.svg")
-
-
-def _chart(rows: Sequence[Row], path: Path) -> None:
-    """Draw ratios to the reference: a dot is p50, its line ends at p99."""
-    import matplotlib  # noqa: PLC0415 - a second, and only here
-
-    matplotlib.use("svg")
-    # Text stays text, and the same figures make the same file.
-    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "bench", "font.size": 9})
-    from matplotlib import pyplot  # noqa: PLC0415 - after it is told what to draw with
-
-    groups = list(dict.fromkeys(row.group for row in rows))
-    ways = list(dict.fromkeys(row.way for row in rows))
-    heights = [len({row.case for row in rows if row.group == group}) for group in groups]
-    figure, plots = pyplot.subplots(
-        len(groups), sharex=True, squeeze=False, figsize=(8, 0.9 * len(groups) + 0.22 * sum(heights)),
-        height_ratios=heights, layout="constrained",
-    )  # fmt: skip
-    for group, plot in zip(groups, plots[:, 0], strict=True):
-        own = [row for row in rows if row.group == group]
-        cases = list(dict.fromkeys(row.case for row in own))
-        for number, way in enumerate(ways):
-            found = [row for row in own if row.way == way and row.ratio]
-            places = [cases.index(row.case) + 0.25 * (number - (len(ways) - 1) / 2) for row in found]
-            p50, p99 = ([getattr(row.ratio, which) for row in found] for which in ("p50", "p99"))
-            plot.hlines(places, p50, p99, color=f"C{number}", alpha=0.5)
-            plot.plot(p50, places, "o", color=f"C{number}", markersize=4, label=way)
-        plot.axvline(1, color="grey", linewidth=1)
-        plot.set_yticks(range(len(cases)), cases)
-        plot.invert_yaxis()
-        plot.set_title(group.rpartition(",")[0], loc="left", fontsize=10)
-    plots[0, 0].legend(loc="upper right")
-    plots[-1, 0].set_xlim(left=0)
-    plots[-1, 0].set_xlabel("ratio to upstream's adapter; a dot is p50, its line ends at p99; left is faster")
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)

@@ -68,16 +68,6 @@ def test_every_way_is_in_the_report_and_stand_by_is_what_it_says(
     assert all(part in text for row in rows for part in (row.group, row.case, "not measured: a reason"))
 
 
-def test_the_chart_shows_every_case(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    ways, cases = (FRESH, STAND_BY), ("one", "two")
-    one, two = Times(1, 1), Times(2, 3)
-    rows = [Row(group, case, way, 1, two, one) for group in report.DRAWN for case in cases for way in ways]
-    report.draw(tmp_path, rows)
-    chart = (tmp_path / "chart.svg").read_text()
-    assert [chart.count(f">{text}<") for text in (*cases, *ways)] == [3, 3, 1, 1]
-
-
 def test_a_goal_is_met_or_not() -> None:
     for ours, theirs, goal, is_met in (
         (Times(4, 9), Times(10, 10), Goal(0.5, 0.9), True),
