@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -96,18 +94,6 @@ def test_only_what_is_marked_is_cleared_and_the_annotation_wins_over_the_label(t
         assert is_cleared or metadata == {"skipped": "qos.class is not ls"}
 
 
-def test_only_creates_are_acted_upon_of_containers_and_of_sandboxes(tmp_path: Path) -> None:
-    file = quota_file(tmp_path / "cpu/c1")
-    for state in ("delete", "update", "pause", "resume"):
-        answer = run("clearcfs", request(tmp_path, "/c1") | {"state": state})
-        assert answer.metadata == {"skipped": "only creates matter"}, state
-    assert file.read_text() == "50000\n"
-    made = sample("create-sandbox", cgroupRoot=str(tmp_path), allow="everything")
-    file = quota_file(tmp_path / made["spec"]["cgroupsPath"].lstrip("/"), V2, "50000 100000")
-    run("clearcfs", made)
-    assert file.read_text() == "max 100000\n"
-
-
 def test_what_cannot_be_cleared_is_an_error_that_names_it_but_of_a_sandbox_without_process(tmp_path: Path) -> None:
     looked = ", ".join(f"{tmp_path}{place}" for place in ("/cpu,cpuacct", "/cpu", ""))
     made = request(tmp_path, "/c1", id="s", sandboxID="s")
@@ -142,26 +128,3 @@ MOUNTINFO = [
 def test_the_kernels_list_of_mounts_tells_where_cgroups_are() -> None:
     for mountinfo, expected in MOUNTINFO:
         assert CODE["cpu_mounts"](mountinfo) == expected, mountinfo
-
-
-def test_a_real_cgroup_loses_its_quota() -> None:
-    path = f"/clearcfs-{uuid.uuid4().hex}"
-    made = []
-    try:
-        for mount in CODE["mounted_below"](None):
-            os.mkdir(mount + path)
-            made.append(mount + path)
-        file = CODE["find_quota"](made, "")
-        if file is None:
-            pytest.skip("no cgroup hierarchy here has the cpu controller enabled")
-        Path(file).write_text("50000")
-        marked = sample("create-container", allow="everything")
-        marked["spec"]["cgroupsPath"] = path
-        metadata = run("clearcfs", marked).metadata
-        assert (metadata["cleared"], metadata["was"].split()[0]) == (file, "50000")
-        assert Path(file).read_text().split()[0] in ("-1", "max")
-    except OSError as problem:
-        pytest.skip(f"this user may not make cgroups here: {problem}")
-    finally:
-        for directory in made:
-            os.rmdir(directory)

@@ -130,15 +130,6 @@ def test_an_id_is_the_name_of_a_file_or_an_error(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.rglob("*")} == {*names, ".lock"}
 
 
-def test_a_record_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    """A reader that has the old file open sees the old record."""
-    INVOKE(create(ident="one", state=str(tmp_path)))
-    with (tmp_path / "one").open() as before:
-        INVOKE(create(cpus="2-3", ident="one", state=str(tmp_path)))
-        assert before.read() == "/2-7\n"
-    assert (tmp_path / "one").read_text() == "2-3/2-3\n"
-
-
 def test_concurrent_runs_do_not_fail_and_lose_nothing(tmp_path: Path) -> None:
     """Containers come and go while the reserved CPUs change to and fro, so that every run wants every record."""
 

@@ -145,22 +145,6 @@ def test_beside_the_request_stands_what_its_process_was_for_the_owner_only(tmp_p
     assert modes == ["drwx------", *["-rw-------"] * 3]
 
 
-def test_a_directory_may_have_an_unusual_name_or_is_named_in_the_error(tmp_path: Path, shell: Shell) -> None:
-    (tmp_path / "file").touch()
-    errors = {f"{tmp_path}/file/dump": f"cannot create {tmp_path}/file/dump", "/proc": "cannot write to /proc"}
-    for name in ('quo"te', "back\\slash"):
-        errors[f"{tmp_path}/{name}"] = "conf.directory: no quotes or backslashes here, please"
-    for directory, error in errors.items():
-        answer = execute("dump", sample("create-sandbox", directory=directory), **shell)
-        assert (answer.code, answer.result["error"], answer.result["metadata"]) == (1, error, {"file": ""})
-    assert dumped(tmp_path) == ["file"]
-    for name in (" spaces around ", "*", "$(x) `x` 'x' %s", "ö"):
-        stdin = json.dumps(sample("create-sandbox", directory=f"{tmp_path}/{name}"), ensure_ascii=False).encode()
-        file = tmp_path / name / "001-dump-create-sandbox.json"
-        assert execute("dump", stdin, **shell).metadata == {"file": str(file)}
-        assert file.exists()
-
-
 # ---- timezone: the variable goes where it should, and nobody else's text is taken for it
 
 KEY = "example.com/timezone"
@@ -216,11 +200,3 @@ def test_nothing_that_a_pod_may_say_is_taken_for_something_else(shell: Shell) ->
     for indent in (None, 1):
         answer = execute("timezone", json.dumps(request, indent=indent).encode(), **shell)
         assert (answer.result["version"], answer.metadata) == ("0.1", {"TZ": "UTC"})
-
-
-def test_the_shell_samples_work_on_the_path_that_upstreams_adapter_leaves_to_plugins(tmp_path: Path) -> None:
-    for path in (":/opt/nri/bin", ""):
-        assert execute("timezone", event(zone="UTC"), path=path).metadata == {"TZ": "UTC"}
-        answer = execute("dump", sample("create-sandbox", directory=str(tmp_path)), path=path)
-        assert (answer.code, answer.stderr) == (0, "")
-    assert len([*tmp_path.glob("*.json")]) == 2
