@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from adapter.errors import PluginError
 from adapter.host import paths
 from adapter.programs.process import Program
 from adapter.programs.runner import Outcome
+from adapter.programs.standby import STRIKES
 
 from ..processes import Fifo, Programs, SteppedLoop, children
 from .stage import GOOD, Stage, said
@@ -39,41 +41,6 @@ def test_it_gets_the_whole_request_and_the_end_of_its_stdin_and_its_time_counts_
     assert stage.finish(process) == request
 
 
-def test_the_next_one_is_started_behind_the_answer(stage: Stage, gate: Fifo) -> None:
-    program = stage.plugin(script=f"IFS= read -r line; read go < {gate}")
-    (pid,) = stage.open()
-    process = stage.begin(program)
-    stage.loop.settle()
-    assert children() == [pid]
-    gate.put()
-    stage.loop.until(lambda: process in stage.ended)
-    stage.loop.settle()
-    assert children() == []
-    stage.standby.answered()
-    assert stage.ready() != [pid]
-
-
-def test_an_event_that_comes_meanwhile_goes_before_the_rest_of_the_starts(stage: Stage) -> None:
-    stage.plugin(number=3)
-    stage.standby.open()
-    stage.loop.until(lambda: stage.waiting() == 1)
-    stage.standby.event_came()
-    stage.loop.settle()
-    assert len(children()) == 1
-    stage.standby.answered()
-    stage.ready(3)
-
-
-def test_a_late_chain_gets_its_process_replaced_without_another_event(stage: Stage) -> None:
-    program = stage.plugin()
-    stage.open()
-    stage.standby.answered()
-    process = stage.runner.spawn(program, stage.ended.append)
-    process.feed(b"{}\n")
-    stage.loop.until(lambda: process in stage.ended)
-    stage.ready()
-
-
 def test_more_events_than_processes_start_fresh_ones(stage: Stage) -> None:
     program = stage.plugin(number=2)
     ready = stage.open(2)
@@ -83,14 +50,6 @@ def test_more_events_than_processes_start_fresh_ones(stage: Stage) -> None:
         stage.finish(process)
     assert sorted(stage.seen) == ["0", "1", "2", "3", "4"]
     stage.ready(2)
-
-
-def test_each_program_has_its_own(stage: Stage) -> None:
-    one, other = stage.plugin("one"), stage.plugin("other")
-    stage.open(2)
-    assert [stage.event(other).name, stage.event(one).name] == ["other", "one"]
-    stage.ready(2)
-    assert stage.standby.describe() == {name: {"waiting": 1, "off": ""} for name in ("one", "other")}
 
 
 def test_a_program_that_two_hooks_have_stands_by_once_and_a_run_counts_for_the_hook_whose_it_is(stage: Stage) -> None:
@@ -110,42 +69,6 @@ def test_what_is_not_wanted_is_not_started_and_another_environment_is_another_pr
     stage.wanted.clear()
     stage.event(program)
     stage.ready(0)
-
-
-def test_while_nothing_is_served_nothing_stands_by(stage: Stage) -> None:
-    program = stage.plugin()
-    stage.event(program)
-    stage.ready(0)
-    stage.open()
-    stage.standby.close()
-    stage.ready(0)
-    stage.event(program)
-    stage.ready(0)
-    stage.open()
-
-
-@pytest.mark.parametrize("is_used", [True, False])
-def test_an_answer_starts_nothing_once_another_process_serves(stage: Stage, *, is_used: bool) -> None:
-    program = stage.plugin()
-    stage.open()
-    stage.standby.event_came()
-    process = stage.runner.spawn(program, stage.ended.append) if is_used else None
-    stage.standby.close()
-    if process is not None:
-        process.feed(b"{}\n")
-        stage.finish(process)
-    stage.standby.answered()
-    stage.ready(0)
-    stage.open()
-
-
-def test_an_event_that_has_used_nothing_leaves_what_follows_to_no_other_event(stage: Stage) -> None:
-    program = stage.plugin()
-    stage.open()
-    stage.standby.event_came()
-    stage.standby.answered()
-    stage.runner.spawn(program, stage.ended.append).feed(b"{}\n")  # of a late chain
-    stage.ready()
 
 
 def test_a_program_that_cannot_be_started_is_left_to_its_event(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
@@ -228,3 +151,91 @@ def test_nothing_inherits_the_pipes_of_what_stands_by(stage: Stage, gate: Fifo) 
     assert [len(of_one) for of_one in pipes] == [3, 3]
     assert not pipes[0] & pipes[1]
     stage.event(program)
+
+
+# Processes that end or write before their request serve no event
+
+
+def test_a_process_that_dies_while_it_waits_is_replaced(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    program = stage.plugin()
+    for number in range(STRIKES + 2):
+        (pid,) = stage.ready() if number else stage.open()
+        os.kill(pid, signal.SIGKILL)
+        stage.loop.until(lambda pid=pid: pid not in children())  # type: ignore[misc]
+        assert stage.event(program).pid != pid
+        assert stage.event(program).status == 0  # one that has stood by
+    reason = "it has ended before its request: killed by signal 9"
+    assert said(caplog) == [f"plugin: a process that stood by is of no use: {reason}"]
+    assert stage.seen == ["{}"] * 2 * (STRIKES + 2)
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("exit 3", "it has ended before its request: exit code 3"),
+        ("echo hello; exec cat", "it has written to stdout or stderr before its request"),
+        ("echo hello >&2; exec cat", "it has written to stdout or stderr before its request"),
+    ],
+)
+def test_after_three_in_a_row_there_is_no_stand_by_until_the_program_changes(
+    stage: Stage, script: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = stage.plugin(script=f"echo start >> {{0}}/seen; {script}")
+    stage.standby.open()
+    stage.loop.until(lambda: stage.standby.describe() == {"plugin": {"waiting": 0, "off": reason}})
+    stage.ready(0)
+    assert stage.seen == ["start"] * STRIKES
+    stage.event(program)
+    stage.ready(0)
+    stage.loop.advance(1000)
+    stage.ready(0)
+    assert [line for line in said(caplog) if "stderr:" not in line] == [
+        f"plugin: a process that stood by is of no use: {reason}",
+        f"plugin: stand-by is off until the program changes, or SIGHUP; events start it: {reason}",
+    ]
+    stage.programs.shell("plugin", GOOD.format(stage.folder))
+    stage.event(program)
+    stage.ready()
+
+
+def test_a_process_that_has_died_unnoticed_is_not_used(stage: Stage) -> None:
+    """It has died, and the loop has not seen it yet."""
+    program = stage.plugin()
+    (pid,) = stage.open()
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    process = stage.event(program)
+    assert process.pid != pid
+    assert process.stdout == b"{}\n"
+
+
+def test_a_program_that_sends_its_stderr_elsewhere_is_fit(stage: Stage, gate: Fifo) -> None:
+    program = stage.plugin(script=f"exec 2>/dev/null; echo > {gate}; {GOOD}")
+    (pid,) = stage.open()
+    heard: list[str] = []
+    stage.loop.watch(gate.fd, lambda: heard.append(gate.get()))
+    stage.loop.until(lambda: bool(heard), "stderr is not closed")
+    stage.loop.unwatch(gate.fd)
+    assert stage.event(program).pid == pid
+
+
+def test_a_process_that_has_written_unnoticed_is_not_used(stage: Stage, gate: Fifo) -> None:
+    program = stage.plugin(script=f"read go < {gate}; echo early; echo > {stage.folder}/back; {GOOD}")
+    back = stage.fifo("back")
+    (pid,) = stage.open()
+    gate.put()
+    back.get()
+    gate.put()
+    process = stage.event(program)
+    assert process.pid != pid
+    assert process.stdout == b"early\n{}\n"
+
+
+def test_a_process_that_dies_with_its_request_unread_has_failed_as_a_fresh_one(stage: Stage, gate: Fifo) -> None:
+    program = stage.plugin(script=f"read go < {gate}; {GOOD}")
+    (pid,) = stage.open()
+    process = stage.begin(program)
+    os.kill(pid, signal.SIGKILL)
+    assert stage.finish(process) == b""
+    assert (process.pid, process.ending, stage.seen) == (pid, "killed by signal 9", [])
+    stage.ready()

@@ -80,24 +80,6 @@ def test_a_script_whose_env_may_start_anything_is_not_started_ahead_and_the_stat
     assert said(caplog) == []
 
 
-def test_an_interpreter_that_is_no_file_holds_nobody_up(stage: Stage, gate: Fifo) -> None:
-    stage.plugin(path=stage.programs.write("plugin", f"#!{gate}\n".encode()))
-    stage.plugin("good")
-    stage.open()
-
-
-def test_the_whole_chain_of_links_counts(stage: Stage) -> None:
-    stage.programs.shell("version-1", GOOD.format(stage.folder))
-    (stage.folder / "current").symlink_to("version-1")
-    (stage.folder / "plugin").symlink_to("current")
-    program = stage.plugin(path=str(stage.folder / "plugin"))
-    stage.open()
-    stage.programs.shell("version-2", "cat > /dev/null; echo new")
-    (stage.folder / "current").unlink()
-    (stage.folder / "current").symlink_to("version-2")
-    assert stage.event(program).stdout == b"new\n"
-
-
 def test_an_interpreter_that_comes_earlier_in_path_counts(stage: Stage) -> None:
     script = f"#!/usr/bin/env sh\n{GOOD.format(stage.folder)}\n"
     program = stage.plugin(path=stage.programs.write("plugin", script.encode()))

@@ -45,13 +45,6 @@ def test_each_plugin_sees_the_edits_before_it(node: Node) -> None:
     assert adjustment.annotations["zone"] == "b"
 
 
-def test_at_the_originals_events_the_request_is_the_originals(node: Node) -> None:
-    configured(node, "StartContainer").plugins(a="answer")
-    node.wait(node.create("c1"))
-    assert list(node.requests("a")[0]) == ["version", "state", "id", "sandboxID", "pid", "spec", "labels"]
-    assert "process" not in node.requests("a")[0]["spec"]
-
-
 # Adjustments
 
 
@@ -94,11 +87,6 @@ def test_annotations_that_are_none_are_refused_where_metadata_is_recorded_too(no
     answer = creating(node)
     node.wait(answer)
     assert answer.outcome == "plugin: a: annotations: a wrong value: a string instead of an object"
-
-
-def test_the_cgroup_stands_beside_the_spec_too(node: Node) -> None:
-    configured(node, "CreateContainer").plugins(a=saying(cgroupsPath="/elsewhere"))
-    assert created(node).linux.cgroups_path == "/elsewhere"
 
 
 def test_metadata_becomes_annotations_by_the_programs_name_where_a_prefix_is_configured(node: Node) -> None:
@@ -240,13 +228,6 @@ def test_a_plugin_that_echoes_its_whole_request_succeeds(node: Node) -> None:
     assert [len(request["results"]) for request in node.requests("b")] == [1] * 4
 
 
-def test_a_plugin_that_only_echoes_its_request_has_no_wish(node: Node) -> None:
-    node.plugins(a="""printf '{"state":"create","id":"c1","pid":22,"cgroupsPath":"/elsewhere"}' """)
-    answer = node.create("c1")
-    node.wait(answer)
-    assert (answer.outcome, answer.reply) == ("ok", None)
-
-
 def test_an_edit_that_comes_too_late_is_refused_by_name(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     configured(node, "CreateContainer", fail_create=False).plugins(a="hold; " + saying(spec={"hostname": "x"}))
     answer = creating(node)
@@ -283,13 +264,6 @@ def test_what_docker_does_not_take_is_refused(node: Node, result: dict[str, obje
     configured(node, "CreateContainer").plugins(a=saying(**result))
     node.bridge.runtime_is(Runtime("docker", "29.0.0", (0, 12, 3)))
     assert outcome_of(creating(node), node).startswith(f"plugin: a: {place}Docker takes no")
-
-
-def test_docker_takes_variables_and_mounts(node: Node) -> None:
-    mount = {"destination": "/x", "type": "tmpfs", "options": ["ro"]}
-    configured(node, "CreateContainer").plugins(a=saying(spec={"process": {"env": ["A=2"]}, "mounts": [mount]}))
-    node.bridge.runtime_is(Runtime("docker", "29.0.0", (0, 12, 3)))
-    assert [mount.destination for mount in created(node).mounts] == ["/x"]
 
 
 @pytest.mark.parametrize("events", [["CreateContainer"], ["CreateContainer", "StopContainer"]])

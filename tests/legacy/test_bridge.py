@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adapter.errors import ConfigError
-from adapter.host import cgroup
 from adapter.nri import api
 from adapter.programs.process import WATCH_PIPES_AFTER
 from adapter.settings import PluginSettings
@@ -95,44 +93,6 @@ def test_a_delete_remembers_what_the_runtime_has_forgotten(node: Node) -> None:
 
 
 # The pid
-
-
-@pytest.mark.parametrize(
-    ("found", "told", "fields", "asked"),
-    [
-        (os.getpid(), os.getpid(), {"pid": 0}, ["/c1"]),
-        (0, None, {"pid": 0}, ["/c1"]),
-        (77, 5, {"pid": 5}, []),
-        (77, None, {"pid": 0, "linux": None}, []),
-    ],
-    ids=["looked up and remembered", "not found", "told by the runtime", "without a cgroup"],
-)
-def test_the_pid_is_the_runtimes_or_is_looked_up(
-    node: Node, monkeypatch: pytest.MonkeyPatch, found: int, told: int | None, fields: dict[str, Any], asked: list[str]
-) -> None:
-    looked_up: list[str] = []
-
-    def find_pid(path: str) -> int:
-        looked_up.append(path)
-        return found
-
-    monkeypatch.setattr(cgroup, "find_pid", find_pid)
-    node.plugins(a="answer")
-    node.wait(node.create("c1", **fields))
-    node.wait(node.delete("c1"))
-    assert [request.get("pid") for request in node.requests("a")] == [told, told]
-    assert looked_up == asked
-
-
-def test_the_pid_is_the_process_in_a_real_cgroup(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = node.folder / "cgroup"
-    (root / "cpu/c1").mkdir(parents=True)
-    (root / "cpu/c1/cgroup.procs").write_text("4242\n")
-    real = cgroup.find_pid
-    monkeypatch.setattr(cgroup, "find_pid", lambda path: real(path, str(root)))
-    node.plugins(a="answer")
-    node.wait(node.create("c1", pid=0))
-    assert node.requests("a")[0]["pid"] == 4242
 
 
 # Failures

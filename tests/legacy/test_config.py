@@ -77,12 +77,6 @@ def test_plugins_of_one_type_are_told_apart_by_their_number() -> None:
     assert len({entry.key for entry in config.entries}) == 4
 
 
-def test_a_key_stays_the_same_when_only_the_conf_changes() -> None:
-    before, after = (parse(ONE % b'{"type":"a","conf":%d}' % number, "conf.json").entries[0] for number in (1, 2))
-    assert before != after
-    assert before.key == after.key
-
-
 def test_without_a_file_the_version_is_the_originals() -> None:
     """client.go, loadConfig: ConfigList{Version: Version} if the file does not exist."""
     assert Config() == ("0.1", ())

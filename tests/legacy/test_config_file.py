@@ -68,17 +68,6 @@ def test_a_rewritten_file_is_in_force_for_the_next_event_and_logged_once(
     assert infos(caplog) == [f"{disk.path}{text}" for text in said]
 
 
-def test_a_settled_file_is_read_once_be_it_broken(disk: Disk) -> None:
-    disk.write(naming("a"))
-    disk.later()
-    assert [disk.types() for _ in range(100)] == [["a"]] * 100
-    assert disk.reads == [str(disk.path)]
-    by_rename(disk, "{")
-    disk.later()
-    assert [disk.types() for _ in range(3)] == [["a"]] * 3
-    assert len(disk.reads) == 2
-
-
 @pytest.mark.parametrize(("age", "reads"), [(0, 3), (TIMESTAMP_STEP, 3), (TIMESTAMP_STEP + 1, 1)])
 def test_a_file_is_read_again_until_it_is_older_than_50_ms(disk: Disk, age: int, reads: int) -> None:
     assert TIMESTAMP_STEP == 50_000_000
@@ -148,19 +137,6 @@ def test_the_version_that_was_read_is_the_one_whose_status_is_kept(disk: Disk, m
     assert len(disk.reads) == 1
 
 
-def test_a_broken_file_leaves_the_last_good_version_in_force_and_is_logged_once(
-    disk: Disk, caplog: pytest.LogCaptureFixture
-) -> None:
-    disk.write(naming("a"))
-    assert disk.types() == ["a"]
-    disk.write(naming("b")[:-3])
-    assert [disk.types() for _ in range(3)] == [["a"]] * 3
-    assert disk.conf.error is not None
-    [said] = errors(caplog)
-    assert said.startswith(f"{disk.path}:1: ")
-    assert said.endswith("; the last good version stays in force")
-
-
 def test_a_half_written_file_takes_force_when_the_rest_is_there(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
     disk.write(naming("a"))
     disk.types()
@@ -172,31 +148,6 @@ def test_a_half_written_file_takes_force_when_the_rest_is_there(disk: Disk, capl
     assert disk.types() == ["b", "c"]
     assert disk.conf.error is None
     assert infos(caplog)[1:] == [f"{disk.path} is in order again", f"{disk.path} changed: b, c"]
-
-
-def test_each_new_mistake_is_logged(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
-    disk.write(naming("a"))
-    disk.types()
-    for text in ("[]", '{"plugins":1}', "[]"):
-        disk.write(text)
-        assert disk.types() == disk.types() == ["a"]
-    no_object, no_array = "must be an object, not an array", "plugins"
-    assert [said.split(": ")[1].partition(";")[0] for said in errors(caplog)] == [no_object, no_array, no_object]
-
-
-@pytest.mark.parametrize("repair", ["in order", "gone"])
-def test_a_broken_file_that_is_repaired_or_gone_is_said_to_be_in_order_once(
-    disk: Disk, repair: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    disk.write("{")
-    is_broken(disk)
-    if repair == "gone":
-        disk.path.unlink()
-    else:
-        disk.write(naming("a"))
-    found = disk.types()
-    assert (disk.types(), disk.conf.error) == (found, None)
-    assert infos(caplog) == [f"{disk.path} is in order again", f"{disk.path}: {', '.join(found) or 'no plugins'}"]
 
 
 def test_a_file_that_is_gone_means_no_plugins_and_is_read_again_when_it_comes_back(
@@ -300,9 +251,3 @@ def test_a_file_that_may_not_be_read_is_an_error(disk: Disk, monkeypatch: pytest
     disk.write(naming("a"))
     pretend(monkeypatch, **{function: refuse})
     assert is_broken(disk) == f"{disk.path}: Permission denied"
-
-
-def test_a_path_through_a_file_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "nri").write_text("")
-    with pytest.raises(ConfigError, match="Not a directory"):
-        ConfigFile(str(tmp_path / "nri" / "conf.json")).current()

@@ -1,9 +1,14 @@
-"""The journal: whatever moment the adapter dies at, the next one owes what this one owed."""
+"""The ledger and its journal: whatever moment the adapter dies at, the next one owes what this one owed.
+
+What a pod can write into the journal is bounded, and what adapters of the first format have written can be read.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,22 +18,57 @@ from adapter.legacy.config import Entry
 from adapter.legacy.request import Target, encode, of_container
 from adapter.nri import api
 from adapter.owed import journal, records
-from adapter.owed.records import Change, without_deletes
+from adapter.owed.ledger import Ledger
+from adapter.owed.records import MOST_KEPT, Change, without_deletes
 
+from ..test_docs import DOCS
 from .owning import Process
 
 BOOT = "this-boot"
+HEADER = records.header(BOOT)
 ENTRIES = [
     Entry("a", 0, "0.1", b'{"n": 1.10}'),
     Entry("a", 1, "0.1", None),
     Entry("b\xff", 0, "", b'"\xff\xed\xa0\x80"'),
 ]
+FIRST_FORMAT: dict[str, Any] = {
+    # Each of these must be there, with these types: otherwise the reader of the first version leaves the record out.
+    **dict.fromkeys(("created", "sandbox", "cgroup", "spec", "labels", "type", "version"), str),
+    **dict.fromkeys(("pid", "started", "number"), int),
+    "names": list,
+    "conf": (str, type(None)),
+}
 
 
-def target(id_: str = "c1", pid: int = 7) -> Target:
+def target(id_: str = "c1", pid: int = 7, size: int = 1) -> Target:
     linux = api.LinuxContainer(cgroups_path=f"/{id_}", resources=api.LinuxResources(cpu=api.LinuxCPU(cpus="0")))
-    made = api.Container(id=id_, pid=pid, linux=linux, annotations={"line\n": "\u2028é"})
-    return of_container(made, api.PodSandbox(id="pod", labels={"of": "ü"}))
+    made = api.Container(id=id_, name="nginx", pid=pid, linux=linux, annotations={"line\n": '\u2028é"'})
+    pod = api.PodSandbox(id="pod", namespace="default", name="web", labels={"of": "ü", "l": "x" * size})
+    return of_container(made, pod)
+
+
+def create(ledger: Ledger, made: Target) -> None:
+    for entry in ENTRIES:
+        ledger.add(made, entry)
+
+
+def delete(ledger: Ledger, id_: str) -> None:
+    for entry in ledger.take(id_):
+        ledger.deleted(id_, entry)
+
+
+def known(process: Process, id_: str = "c1") -> Target:
+    found = process.ledger.target(id_)
+    assert found is not None
+    return found
+
+
+def request(process: Process, id_: str = "c1") -> dict[str, Any]:
+    """What a delete would ask with."""
+    return dict(json.loads(encode(known(process, id_), "delete", ENTRIES[0], [])))
+
+
+Start = Callable[[], Process]
 
 
 @pytest.fixture
@@ -39,59 +79,86 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state" / "deep"
 
 
+@pytest.fixture
+def start(directory: Path) -> Iterator[Start]:
+    """Starts the next process, after the death of the one before."""
+    started: list[Process] = []
+
+    def next_() -> Process:
+        if started:
+            started.pop().die()
+        started.append(Process(directory))
+        return started[-1]
+
+    yield next_
+    for process in started:
+        process.die()
+
+
+def test_creates_are_taken_once_in_the_order_of_their_start_with_their_first_configuration() -> None:
+    ledger = Ledger()
+    assert (len(ledger), "c1" in ledger, ledger.take("c1"), ledger.target("c1")) == (0, False, (), None)
+    create(ledger, target())
+    ledger.add(target(), ENTRIES[0]._replace(conf=b"2"))
+    ledger.add(target("c2"), ENTRIES[2])
+    assert (len(ledger), "c1" in ledger) == (2, True)
+    assert ledger.take("c1") == tuple(ENTRIES)
+    assert ("c1" in ledger, ledger.take("c1"), ledger.take("c2")) == (False, (), (ENTRIES[2],))
+
+
+def test_a_later_create_is_remembered_if_it_knows_the_pid_until_it_is_forgotten() -> None:
+    ledger = Ledger()
+    for pid, told in ((0, 0), (7, 7), (8, 8), (0, 8)):
+        ledger.remember(target(pid=pid))
+        found = ledger.target("c1")
+        assert found is not None
+        assert found.pid == told
+    for _ in range(2):
+        ledger.forget("c1")
+        assert ledger.target("c1") is None
+
+
+# What the next process knows
+
+
+def test_what_a_create_knew_is_what_the_next_adapter_asks_the_delete_with(start: Start, directory: Path) -> None:
+    found = target()
+    found.started = 12345
+    for entry in ENTRIES:
+        start().ledger.add(found, entry)
+        second = start()
+        assert second.ledger.take("c1") == (entry,)
+        assert encode(known(second), "delete", entry, []) == encode(target(), "delete", entry, [])
+        assert (known(second).started, str(known(second))) == (12345, "container default/web/nginx (c1)")
+        second.ledger.deleted("c1", entry)
+    start().ledger.add(found, ENTRIES[0])
+    file = directory / "journal"  # as an older version wrote it
+    file.write_bytes(file.read_bytes().replace(b'"names":["default","web","nginx"],', b""))
+    assert str(known(start())) == "container c1"
+
+
+def test_the_pid_is_that_of_whichever_create_knew_it_first(start: Start) -> None:
+    first = start()
+    for pid, entry in zip((0, 7, 8), ENTRIES, strict=True):
+        first.ledger.add(target(pid=pid), entry)
+    assert known(start()).pid == 7
+
+
+def test_a_delete_that_has_ended_is_not_owed_again_and_one_that_has_not_is(start: Start) -> None:
+    first = start()
+    create(first.ledger, target())
+    first.ledger.deleted("c1", first.ledger.take("c1")[0])
+    second = start()
+    assert list(second.ledger.take("c1")) == ENTRIES[1:]
+    assert second.ledger.put_back("c1", ENTRIES[1])
+    assert not second.ledger.put_back("c1", ENTRIES[1])
+    assert second.ledger.take("c1") == (ENTRIES[1],), "it could not be started"
+
+
 def replay(text: bytes) -> set[tuple[str, Entry]]:
     """What is owed after these lines, whose first is a header."""
     changes: list[Change] = [change for line in text.splitlines()[1:] if (change := records.change(line))]
     return {(create.target.id, create.entry) for create in without_deletes(changes)}
-
-
-def owed(directory: Path) -> set[tuple[str, Entry]]:
-    return replay((directory / "journal").read_bytes())
-
-
-def known(process: Process, id_: str = "c1") -> Target:
-    found = process.ledger.target(id_)
-    assert found is not None
-    return found
-
-
-HEADER = records.header(BOOT)
-
-
-def test_the_start_of_a_found_process_and_the_names_for_the_log_are_known_to_the_next_adapter(directory: Path) -> None:
-    pod = api.PodSandbox(id="pod", namespace="default", name="web")
-    found = of_container(api.Container(id="c1", name="nginx", pid=7), pod)
-    found.started = 12345
-    first = Process(directory)
-    first.ledger.add(found, ENTRIES[0])
-    first.die()
-    second = Process(directory)
-    after = known(second)
-    assert (after.pid, after.started, str(after)) == (7, 12345, "container default/web/nginx (c1)")
-    second.die()
-    file = directory / "journal"  # as an older version wrote it
-    file.write_bytes(file.read_bytes().replace(b'"names":["default","web","nginx"],', b""))
-    assert str(known(Process(directory))) == "container c1"
-
-
-def test_the_pid_is_that_of_whichever_create_knew_it_first(directory: Path) -> None:
-    first = Process(directory)
-    for pid, entry in zip((0, 7, 8), ENTRIES, strict=True):
-        first.ledger.add(target(pid=pid), entry)
-    first.die()
-    assert known(Process(directory)).pid == 7
-
-
-@pytest.mark.parametrize("names", ['"web"', '{"web":1}', "null", '["web",1]', '["\\ud800"]'])
-def test_a_record_with_names_that_are_none_is_left_out(names: str) -> None:
-    record = records.created(target(), ENTRIES[0], is_first=True)
-    assert records.change(record)
-    spoilt = record.replace(b'"names":["","",""]', b'"names":' + names.encode())
-    assert spoilt != record
-    assert records.change(spoilt) is None
-
-
-# Whatever moment
 
 
 STEPS = st.lists(st.tuples(st.sampled_from("cd"), st.sampled_from("xyz"), st.sampled_from(ENTRIES)), max_size=12)
@@ -118,110 +185,6 @@ def test_every_prefix_of_the_file_with_its_last_record_torn_anywhere_is_the_ledg
         assert replay(bytes(written[:length])) == expected, f"{length} bytes of it"
 
 
-def test_what_a_create_knew_is_what_the_next_adapter_asks_the_delete_with(directory: Path) -> None:
-    for entry in ENTRIES:
-        first = Process(directory)
-        first.ledger.add(target(), entry)
-        first.die()
-        second = Process(directory)
-        assert second.ledger.take("c1") == (entry,)
-        assert encode(known(second), "delete", entry, []) == encode(target(), "delete", entry, [])
-        second.ledger.deleted("c1", entry)
-        second.die()
-
-
-def test_a_delete_that_has_ended_is_not_owed_again_and_one_that_has_not_is(directory: Path) -> None:
-    first = Process(directory)
-    for entry in ENTRIES:
-        first.ledger.add(target(), entry)
-    first.ledger.deleted("c1", first.ledger.take("c1")[0])
-    first.die()
-    second = Process(directory)
-    assert list(second.ledger.take("c1")) == ENTRIES[1:]
-    assert second.ledger.put_back("c1", ENTRIES[1])
-    assert not second.ledger.put_back("c1", ENTRIES[1])
-    assert second.ledger.take("c1") == (ENTRIES[1],), "it could not be started"
-
-
-# Which file
-
-
-def test_the_first_start_knows_that_there_was_no_journal(directory: Path) -> None:
-    first = Process(directory)
-    assert not first.journal.existed
-    assert oct(directory.stat().st_mode & 0o777) == "0o700"
-    first.die()
-    assert Process(directory).journal.existed
-
-
-def test_after_another_boot_nothing_is_owed(directory: Path, tmp_path: Path) -> None:
-    first = Process(directory)
-    first.ledger.add(target(), ENTRIES[0])
-    first.die()
-    (tmp_path / "boot_id").write_text("another\n")
-    second = Process(directory)
-    assert (second.journal.existed, second.ledger.ids()) == (False, [])
-
-
-def test_a_newer_journal_is_left_alone_and_said(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
-    directory.mkdir(parents=True)
-    newer = json.dumps({"format": 2, "boot": BOOT}).encode() + b"\n{}\n"
-    (directory / "journal").write_bytes(newer)
-    process = Process(directory)
-    process.ledger.add(target(), ENTRIES[0])
-    assert [record.getMessage() for record in caplog.records] == [process.fault]
-    assert "format 2, this adapter knows 1" in process.fault
-    assert (directory / "journal").read_bytes() == newer
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\n",
-        b"[]\n",
-        b"\xff\n{}",
-        b'{"format":1}\n',
-        b'{"format":"x"}\n',
-        b'{"format":null}\n',
-        b'{"format":[1]}\n',
-    ],
-    ids=repr,
-)
-def test_a_file_that_is_no_journal_is_begun_anew(directory: Path, content: bytes) -> None:
-    directory.mkdir(parents=True)
-    (directory / "journal").write_bytes(content)
-    made = Process(directory)
-    assert (made.journal.existed, made.ledger.ids(), made.fault) == (False, [], "")
-    assert (directory / "journal").read_bytes() == HEADER
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b'{"created":"c2"}',
-        b'{"created":["c2"],"sandbox":"","pid":0,"cgroup":"","spec":"","labels":"","type":"a","number":0,"conf":null}',
-        b'{"created":"c2","sandbox":"","pid":0,"cgroup":"","spec":5,"labels":"","type":"a","number":0,"conf":null}',
-        b'{"deleted":"c1"}',
-        b'{"deleted":{},"type":"a","number":0}',
-        b"[" * 100000,
-        b'{"created":"c2"',  # torn
-    ],
-    ids=lambda line: line[:30].decode(),
-)
-def test_a_record_that_is_none_costs_no_other(directory: Path, line: bytes) -> None:
-    first = Process(directory)
-    first.ledger.add(target("c1"), ENTRIES[0])
-    first.die()
-    with (directory / "journal").open("ab") as file:
-        file.write(line + b"\n" * line.endswith((b"}", b"[")))
-    second = Process(directory)
-    assert second.ledger.ids() == ["c1"]
-    second.ledger.add(target("c3"), ENTRIES[0])
-    second.die()
-    assert Process(directory).ledger.ids() == ["c1", "c3"]
-
-
 def test_what_an_earlier_owner_adds_meanwhile_is_taken_and_not_cut_off(directory: Path) -> None:
     first = Process(directory)
     first.ledger.add(target("c1"), ENTRIES[0])
@@ -234,4 +197,184 @@ def test_what_an_earlier_owner_adds_meanwhile_is_taken_and_not_cut_off(directory
         earlier.write(part[20:] + records.deleted("c1", ENTRIES[0].key))
     second.ledger.read_again()
     assert second.ledger.ids() == ["c2"]
-    first.die()
+    for process in (first, second):
+        process.die()
+
+
+def test_what_is_read_is_not_read_again(start: Start, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new owner looks twenty times a second at what an earlier one adds."""
+    life = start()
+    create(life.ledger, target())
+    decoded: list[bytes] = []
+    change = records.change
+    monkeypatch.setattr(records, "change", lambda line: decoded.append(line) or change(line))  # type: ignore[func-returns-value]
+    life.ledger.read_again()
+    with (directory / "journal").open("ab") as earlier:
+        earlier.write(records.deleted("c1", ENTRIES[0].key))
+    for _ in range(3):
+        life.ledger.read_again()
+    assert decoded == [records.deleted("c1", ENTRIES[0].key)]
+    assert list(life.ledger.take("c1")) == ENTRIES[1:]
+
+
+# Which file, and which records
+
+
+def test_the_first_start_and_another_boot_know_that_there_was_no_journal(
+    start: Start, directory: Path, tmp_path: Path
+) -> None:
+    first = start()
+    assert not first.journal.existed
+    assert oct(directory.stat().st_mode & 0o777) == "0o700"
+    first.ledger.add(target(), ENTRIES[0])
+    assert start().journal.existed
+    (tmp_path / "boot_id").write_text("another\n")
+    second = start()
+    assert (second.journal.existed, second.ledger.ids()) == (False, [])
+
+
+def test_a_newer_journal_is_left_alone_and_said(
+    start: Start, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory.mkdir(parents=True)
+    newer = json.dumps({"format": 2, "boot": BOOT}).encode() + b"\n{}\n"
+    (directory / "journal").write_bytes(newer)
+    process = start()
+    process.ledger.add(target(), ENTRIES[0])
+    assert [record.getMessage() for record in caplog.records] == [process.fault]
+    assert "format 2, this adapter knows 1" in process.fault
+    assert (directory / "journal").read_bytes() == newer
+
+
+FORMATS = (b"1", b'"x"', b"null", b"[1]")
+NO_JOURNALS = [b"", b"\n", b"[]\n", b"\xff\n{}", *(b'{"format":%s}\n' % format_ for format_ in FORMATS)]
+
+
+def test_a_file_that_is_no_journal_is_begun_anew(start: Start, directory: Path) -> None:
+    directory.mkdir(parents=True)
+    for content in NO_JOURNALS:
+        (directory / "journal").write_bytes(content)
+        made = start()
+        assert (made.journal.existed, made.ledger.ids(), made.fault) == (False, [], ""), content
+        assert (directory / "journal").read_bytes() == HEADER
+
+
+NO_RECORDS = [
+    b'{"created":"c2"}',
+    b'{"created":["c2"],"sandbox":"","pid":0,"cgroup":"","spec":"","labels":"","type":"a","number":0,"conf":null}',
+    b'{"created":"c2","sandbox":"","pid":0,"cgroup":"","spec":5,"labels":"","type":"a","number":0,"conf":null}',
+    b'{"deleted":"c1"}',
+    b'{"deleted":{},"type":"a","number":0}',
+    b"[" * 100000,
+    b'{"created":"c2"',  # torn
+]
+
+
+def test_a_record_that_is_none_costs_no_other(start: Start, directory: Path) -> None:
+    start().ledger.add(target("c1"), ENTRIES[0])
+    for number, line in enumerate(NO_RECORDS):
+        with (directory / "journal").open("ab") as file:
+            file.write(line + b"\n" * line.endswith((b"}", b"[")))
+        life = start()
+        assert life.ledger.ids() == ["c1", *(f"new{earlier}" for earlier in range(number))], line[:30]
+        life.ledger.add(target(f"new{number}"), ENTRIES[0])
+    record = records.created(target(), ENTRIES[0], is_first=True)
+    assert records.change(record)
+    for names in ('"web"', '{"web":1}', "null", '["web",1]', '["\\ud800"]'):
+        spoilt = record.replace(b'"names":["default","web","nginx"]', b'"names":' + names.encode())
+        assert spoilt != record
+        assert records.change(spoilt) is None
+
+
+# Its size
+
+
+@pytest.mark.parametrize("size", [1 << 20, MOST_KEPT - 1000, 10])
+def test_short_lived_containers_do_not_fill_the_state_directory(size: int, start: Start, directory: Path) -> None:
+    ledger = start().ledger
+    create(ledger, target("lasting", size=MOST_KEPT - 1000))
+    largest = 0
+    for number in range(150):
+        create(ledger, target(f"c{number}", size=size))
+        delete(ledger, f"c{number}")
+        largest = max(largest, (directory / "journal").stat().st_size)
+    assert largest < (1 << 20) + 6 * MOST_KEPT
+    assert ledger.ids() == ["lasting"]
+
+
+def test_spec_and_labels_are_in_the_file_once_and_are_known_to_each_plugins_delete(
+    start: Start, directory: Path
+) -> None:
+    life = start()
+    create(life.ledger, target(size=5000))
+    assert (directory / "journal").read_bytes().count(b"x" * 5000) == 1
+    whole = request(life)
+    life.ledger.deleted("c1", life.ledger.take("c1")[0])
+    for _ in range(2):
+        life = start()
+        assert list(life.ledger.take("c1")) == ENTRIES[1:]
+        assert request(life) == whole
+        (directory / "journal").unlink()  # then it is written anew
+        life.ledger.mend()
+        assert (directory / "journal").read_bytes().count(b"x" * 5000) == 1
+
+
+def test_a_spec_beyond_the_bound_is_not_kept_and_the_log_and_the_docs_say_so(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    life = start()
+    create(life.ledger, target(size=MOST_KEPT))
+    assert len(request(life)["labels"]["l"]) == MOST_KEPT, "as long as the process lives"
+    after = start()
+    assert [record.getMessage() for record in caplog.records] == [
+        "container default/web/nginx (c1): its spec and labels have more than 32 KiB: "
+        "a delete after this process goes without them"
+    ]
+    assert request(after) == {
+        "conf": {"n": 1.10},
+        **{"version": "0.1", "state": "delete", "id": "c1", "sandboxID": "pod", "pid": 7},
+        "spec": {"resources": None},
+    }
+    assert f"{MOST_KEPT >> 10} KiB" in (DOCS / "operations.md").read_text()
+
+
+# The format
+
+
+def test_the_first_version_can_read_what_is_written(start: Start, directory: Path) -> None:
+    ledger = start().ledger
+    create(ledger, target("c1"))
+    create(ledger, target("c2", size=MOST_KEPT))
+    delete(ledger, "c1")
+    header, *lines = map(json.loads, (directory / "journal").read_bytes().splitlines())
+    assert (header["format"], len(lines)) == (1, 9)
+    for line in lines:
+        expected = FIRST_FORMAT if "created" in line else {"deleted": str, "type": str, "number": int}
+        assert line.keys() == expected.keys()
+        for key, kinds in expected.items():
+            assert isinstance(line[key], kinds), key
+        for key in {"spec", "labels"} & expected.keys():
+            assert isinstance(json.loads(line[key]), dict), "it is passed on as it is"
+
+
+def test_what_the_first_version_has_written_is_read_without_what_is_beyond_the_bound(
+    start: Start, directory: Path, tmp_path: Path
+) -> None:
+    """Each record had all: what a pod could write then must not hold up the upgrade."""
+    text = (Path(__file__).parent.parent / "golden" / "journal-of-the-first-version").read_bytes()
+    line = text.splitlines()[1]
+    giant = line.replace(b'"created":"c1"', b'"created":"c3"').replace(b"the-label", b'\\\\\\"' * 2 * MOST_KEPT)
+    assert len(giant) > 4 * MOST_KEPT
+    directory.mkdir(parents=True, mode=0o700)
+    (directory / "journal").write_bytes(text + giant + b"\n")
+    (directory / "journal").chmod(0o600)
+    (tmp_path / "boot_id").write_text("the-boot")
+    life = start()
+    assert {id_: [entry.type for entry in life.ledger.take(id_)] for id_ in life.ledger.ids()} == {
+        "c1": ["b"],
+        "c2": ["a", "b"],
+        "c3": ["a"],
+    }
+    assert request(life, "c1")["labels"] == {"l": "the-label"}
+    assert request(life, "c2")["spec"]["annotations"] == {"é": '"'}
+    assert request(life, "c3")["spec"] == {"resources": None}

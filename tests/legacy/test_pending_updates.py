@@ -26,12 +26,6 @@ def waiting(loop: SteppedLoop, *ids: str) -> PendingUpdates:
     return updates
 
 
-def test_what_waits_is_taken_once(loop: SteppedLoop) -> None:
-    updates = waiting(loop, "a", "b")
-    assert ids(updates.take()) == ["a", "b"]
-    assert updates.take() == []
-
-
 def test_what_is_for_the_container_that_an_answer_is_about_waits_on(loop: SteppedLoop) -> None:
     updates = waiting(loop, "a", "b")
     assert ids(updates.take(besides="b")) == ["a"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +21,6 @@ GOOD = [
     (b'{"state":"create","id":"x","pid":7,"cgroupsPath":"/a"}', Result(cgroups_path="/a")),
     # keys without case, the last one counts, null says nothing
     (b'{"error":null}', Result()),
-    (b'{"ERROR":"a"}', Result(error="a")),
     (b'{"error":"a","Error":""}', Result()),
     (b'{"Error":"","error":"a"}', Result(error="a")),
     (b'{"error":"a","error":null}', Result(error="a")),
@@ -57,7 +54,6 @@ BAD = [
     (b"[]", "an array, not an object"),
     (b'"x"', "a string, not an object"),
     (b"1", "a number, not an object"),
-    (b"true", "a boolean, not an object"),
     (b"nul", "line 1, column 1"),
     (b"nullx", "column 5"),
     (b"{", "end"),
@@ -73,14 +69,8 @@ BAD = [
     (b"{'error':''}", "unexpected"),
     (b'{"error\x00":"a"}', "string"),
     (b'{"error":1}', "'error' is a number, not a string"),
-    (b'{"Error":false}', "'Error' is a boolean, not a string"),
-    (b'{"error":[]}', "'error' is an array, not a string"),
-    (b'{"error":{}}', "'error' is an object, not a string"),
-    (b'{"plugin":1}', "'plugin' is a number"),
-    (b'{"version":0.1}', "'version' is a number"),
     (b'{"error":1,"error":""}', "'error' is a number"),
     (b'{"metadata":[]}', "'metadata' is an array, not an object"),
-    (b'{"metadata":"x"}', "'metadata' is a string, not an object"),
     (b'{"metadata":{"a":1}}', "'metadata.a' is a number, not a string"),
     (b'{"Metadata":{"a":{"b":"c"}}}', "'Metadata.a' is an object, not a string"),
     (b'{"metadata":{"a":true},"metadata":null}', "'metadata.a' is a boolean"),
@@ -104,11 +94,6 @@ def test_what_is_no_result_is_an_error_that_says_why(subtests: pytest.Subtests) 
             assert not is_complete(output)
 
 
-def test_a_result_of_a_mebibyte_is_read() -> None:
-    text = "x" * ((1 << 20) - 50)
-    assert parse(b'{"metadata":{"big":"%s"}}' % text.encode()) == Result(metadata={"big": text})
-
-
 REQUEST = b"conf version state id sandboxID pid spec labels results event pod container resources".split()
 
 
@@ -117,13 +102,6 @@ def test_keys_that_resemble_known_ones_are_noted() -> None:
     assert parse(b"{%b}" % echo).typos == ()
     keys = b'{"Specs":1,"metdata":1,"err":1,"update":1,"adjustment":1,"name":1,"%b":1}' % (b"spec" * 9)
     assert [meant for _, meant in parse(keys).typos] == ["spec", "metadata", "error", "updates", "adjust"]
-
-
-def test_results_share_no_metadata() -> None:
-    first = parse(b'{"metadata":{"a":"1"}}')
-    parse(b'{"metadata":{"b":"2"}}')
-    assert first.metadata == {"a": "1"}
-    assert Result().metadata == {}
 
 
 UNORDERED = Result("p", "0.1", "", {"b": "2", "a": "<é>", "B": ""})
@@ -139,12 +117,6 @@ def test_a_result_goes_down_the_chain_as_go_marshals_it() -> None:
     """Keys of maps in the order of their bytes; `error` though it is empty; what else the plugin said is lost."""
     for result, text in MARSHALLED:
         assert result.encode() == text.encode()
-
-
-def test_keys_of_metadata_are_in_the_order_of_their_code_points() -> None:
-    keys = ["\U0001f600", "\uffff", "é", "z", "Z", "0", ""]
-    encoded = json.loads(Result(metadata=dict.fromkeys(keys, "")).encode())
-    assert list(encoded["metadata"]) == sorted(keys, key=str.encode)
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

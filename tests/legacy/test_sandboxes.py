@@ -157,13 +157,6 @@ def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_alwa
             assert answer.outcome == "ok"
 
 
-def test_sandboxes_that_are_not_ours_get_no_delete_from_us_either(host: Host) -> None:
-    host.bridge().runtime_is(Runtime("containerd", "2.4.2"))
-    host.node.create_pod()
-    assert host.node.delete_pod().outcome == "nothing to do"
-    assert host.node.runs == []
-
-
 CONFIGS: dict[str, tuple[Callable[[Host], Path], bool]] = {
     "another file": (Host.another, True),
     "a copy in the same folder": (lambda host: host.write(host.conf_json.with_name("own.json")), True),

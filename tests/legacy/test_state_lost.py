@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.host.lock import Lock, Served
+from adapter.host.lock import Lock
 from adapter.legacy.config import Entry
 from adapter.legacy.request import Target
 from adapter.nri import api
@@ -90,14 +90,6 @@ def test_what_a_full_disk_has_kept_out_is_written_as_soon_as_there_is_room(
     assert after_a_kill(state, life) == {"before": ["a"], "c1": ["a"], "c2": ["a"]}
 
 
-def test_after_a_full_disk_the_next_create_brings_the_others_with_it(state: Path) -> None:
-    life = Process(state)
-    with full(state):
-        life.ledger.add(target("c1"), A)
-    life.ledger.add(target("c2"), A)
-    assert after_a_kill(state, life) == {"c1": ["a"], "c2": ["a"]}
-
-
 @pytest.mark.parametrize("hindrance", [no_descriptors, writable_for_all])
 def test_a_state_directory_that_could_not_be_opened_is_used_as_soon_as_it_can_be(
     hindrance: Callable[[Path], AbstractContextManager[None]], state: Path
@@ -153,42 +145,6 @@ def test_what_is_removed_is_made_anew_with_all_that_is_owed_and_no_other_becomes
     assert waits.take()
 
 
-def test_a_directory_that_cannot_be_made_anew_is_told_until_it_can_be(state: Path) -> None:
-    life = Process(state)
-    life.ledger.add(target("c1"), A)
-    shutil.rmtree(state)
-    state.touch()
-    life.care()
-    assert life.owner.is_held
-    assert life.fault.startswith(f"{state}: ")
-    state.unlink()
-    life.care()
-    assert (life.owner.is_held, life.fault) == (True, "")
-    assert after_a_kill(state, life) == {"c1": ["a"]}
-
-
-def test_a_directory_that_is_there_again_is_in_order(state: Path) -> None:
-    life = Process(state)
-    life.ledger.add(target("c1"), A)
-    away = state.rename(state.with_suffix(".away"))
-    state.touch()
-    life.care()
-    assert life.fault
-    state.unlink()
-    away.rename(state)
-    life.care()
-    assert life.fault == ""
-    assert after_a_kill(state, life) == {"c1": ["a"]}
-
-
-def test_a_journal_that_somebody_has_cut_off_is_written_anew(state: Path) -> None:
-    life = Process(state)
-    life.ledger.add(target("c1"), A)
-    (state / "journal").write_bytes(b"")
-    life.care()
-    assert after_a_kill(state, life) == {"c1": ["a"]}
-
-
 def test_who_was_slower_than_another_adapter_is_the_owner_no_more(state: Path) -> None:
     life = Process(state)
     lost: list[bool] = []
@@ -238,16 +194,6 @@ def test_a_record_that_the_disk_has_torn_spoils_none_of_another_adapter_that_wri
     assert after_a_kill(state, after) == {id_: ["a"] for id_ in ("c2", "c3", "c4", "c6")}
 
 
-def test_a_full_disk_does_not_keep_the_owner_from_taking_the_lock_back(state: Path) -> None:
-    """Who takes it anew begins with the journal, which lacks what the disk had no room for."""
-    life = Process(state)
-    life.owner.release((), Served("x" * 60))
-    assert life.owner.take()
-    with full(state):
-        life.owner.release(())
-        assert life.owner.take()
-
-
 # The bridge
 
 
@@ -283,16 +229,6 @@ def test_what_an_event_finds_wrong_a_timer_sees_to_without_events_and_none_runs_
     assert node.bridge.state_fault == ""
     assert b'"created":"c1"' in (state / "journal").read_bytes()
     assert node.loop.is_idle
-
-
-def test_what_a_write_finds_wrong_a_timer_sees_to(serving: tuple[Node, Path]) -> None:
-    node, state = serving
-    with full(state):
-        node.wait(node.create("c2"))
-    assert node.bridge.state_fault
-    node.loop.advance(2 * RETRY)
-    assert (node.bridge.state_fault, node.loop.is_idle) == ("", True)
-    node.wait(node.delete("c2"))
 
 
 def test_what_a_delete_asks_with_is_not_what_the_ledger_keeps(

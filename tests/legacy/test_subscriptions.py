@@ -15,7 +15,6 @@ BOTH = {"a": "answer", "b": "answer"}
 
 
 LISTS = {
-    "a plugin without a list of events has no turn at others": "plugins a=answer; prepare c1 -> -",
     "a list of events replaces the usual four": (
         "with a.events=CreateContainer; plugins a=answer b=answer; prepare c1 -> ok; create pod -> ok;"
         "create c1 -> ok; stop c1 -> ok; stop pod -> ok;"
@@ -24,13 +23,6 @@ LISTS = {
     "a create at creation is owed its stop, and only one": (
         "with a.events=CreateContainer,StopContainer; plugins a=answer; prepare c1 -> ok; stop c1 -> ok; stop c1;"
         "remove c1; stop c2; idle; ran a create c1, a delete c1"
-    ),
-    "a plugin that has no turn at creates gets every stop": (
-        "with a.events=StopContainer; plugins a=answer; stop c1 -> ok; ran a delete c1"
-    ),
-    "pods have their creates and stops likewise": (
-        "with a.events=RunPodSandbox b.events=StopPodSandbox; plugins a=answer b=answer; create pod -> ok;"
-        "stop pod -> ok; ran a create pod, b delete pod"
     ),
     "what containerd runs for pods itself is left to it, whatever is listed": (
         "with sandboxes=never a.events=StopPodSandbox,RemovePodSandbox; plugins a=answer; stop pod -> -;"
@@ -71,15 +63,6 @@ def test_two_creates_of_one_container_are_owed_one_stop_with_the_pid_of_the_late
     assert node.runs == ["a create c1", "a create c1", "a delete c1"]
     assert node.requests("a")[-1]["pid"] == 33
     assert "event" not in node.requests("a")[-1], "it is the delete that the create is owed"
-
-
-def test_a_missed_stop_is_made_up_for_by_a_removal_that_is_listed_itself(node: Node) -> None:
-    configured(node, "StartContainer", "StopContainer", "RemoveContainer", plugins="a").plugins(**BOTH)
-    node.wait(node.create("c1"))
-    node.wait(node.delete("c1", event="RemoveContainer"))
-    assert node.runs == ["a create c1", "b create c1", "a delete c1", "b delete c1"]
-    for name in "ab":
-        assert "event" not in node.requests(name)[-1], "it is the delete that the create is owed"
 
 
 def test_before_there_is_a_container_its_process_is_not_looked_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,11 +106,6 @@ def test_only_running_and_paused_containers_count(two: Node, player: Player, sta
         player.play(f"create c1 -> ok; ran a create c1, b create c1; {C1_DELETES}")
 
 
-def test_a_pod_with_a_process_counts_and_one_without_is_not_ready(two: Node, player: Player) -> None:
-    two.bridge.synchronize([a_pod("pod1"), a_pod("pod2", pid=0)], [])
-    player.play("stop pod1 -> ok; ran a delete pod1, b delete pod1; stop pod2 -> -")
-
-
 def test_a_container_whose_pod_is_not_told_counts(two: Node, player: Player) -> None:
     two.bridge.synchronize([], [a_container("c1", pod_sandbox_id="elsewhere", state=RUNNING)])
     player.play(C1_DELETES)
@@ -147,13 +125,6 @@ def test_the_plugins_of_the_moment_are_owed_the_deletes(two: Node, player: Playe
     player.play("plugin c; conf c a; stop c1 -> ok; ran b delete c1, a delete c1")
 
 
-def test_those_that_have_no_turn_at_creates_are_owed_none(node: Node, player: Player) -> None:
-    lists = "with a.events=CreateContainer,StopContainer b.events=CreateContainer"
-    player.play(f"{lists}; plugins a=answer b=answer c=answer")
-    node.bridge.synchronize([], [C1])
-    player.play("stop c1 -> ok; ran a delete c1, c delete c1")
-
-
 @pytest.mark.parametrize("is_broken", [False, True])
 def test_without_plugins_or_with_a_broken_conf_json_nobody_is_owed_anything(
     node: Node, player: Player, is_broken: bool, caplog: pytest.LogCaptureFixture
@@ -166,15 +137,6 @@ def test_without_plugins_or_with_a_broken_conf_json_nobody_is_owed_anything(
         assert caplog.messages == [f"{node.conf_json}:1: unexpected end; no plugin can run"]
     else:
         player.play("plugins a=answer; stop c1 -> -")
-
-
-def test_to_be_told_again_changes_nothing(two: Node, player: Player) -> None:
-    """After a reconnection everything is told again."""
-    player.play("create c1 pid 33 -> ok; ran a create c1, b create c1")
-    for _ in range(2):
-        two.bridge.synchronize([], [a_container("c1", pod_sandbox_id="pod", state=RUNNING, pid=44)])
-    player.play(C1_DELETES)
-    assert two.requests("a")[-1]["pid"] == 33
 
 
 def test_thousands_are_counted_in_slices_and_what_an_event_names_at_once(two: Node, player: Player) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from adapter.errors import ConfigError
-from adapter.host import trust
 
 from .node import Node
 
@@ -41,24 +40,6 @@ def test_a_program_that_anybody_can_replace_is_not_run_until_that_has_changed(no
     assert node.runs == ["a create c1"]
 
 
-def test_a_program_put_into_a_directory_that_has_become_writable_is_not_run(node: Node, bin_: Path) -> None:
-    assert done(node, "create") == "ok"
-    bin_.chmod(0o777)
-    new = bin_ / "new"
-    new.write_bytes((bin_ / "a").read_bytes())
-    new.chmod(0o755)
-    new.rename(bin_ / "a")
-    assert done(node, "create", "c2") == f"plugin: a: {bin_}/a: {bin_} is world-writable"
-
-
-def test_the_directories_of_a_link_to_a_program_count(node: Node, bin_: Path) -> None:
-    (node.folder / "open").mkdir()
-    (bin_ / "a").rename(node.folder / "open/a")
-    (bin_ / "a").symlink_to("../open/a")
-    (node.folder / "open").chmod(0o777)
-    assert done(node, "create") == f"plugin: a: {bin_}/a: {node.folder}/open is world-writable"
-
-
 def test_a_delete_that_a_program_must_not_run_stays_owed(node: Node, bin_: Path) -> None:
     assert done(node, "create") == "ok"
     (bin_ / "a").chmod(0o777)
@@ -66,15 +47,6 @@ def test_a_delete_that_a_program_must_not_run_stays_owed(node: Node, bin_: Path)
     (bin_ / "a").chmod(0o755)
     assert done(node, "delete") == "ok"
     assert node.runs == ["a create c1", "a delete c1"]
-
-
-def test_switched_off_everything_runs(node: Node, bin_: Path, caplog: pytest.LogCaptureFixture) -> None:
-    node.build(path=(str(bin_),), trust=trust.off)
-    for path in (bin_, bin_ / "a", node.conf_json):
-        path.chmod(0o777)
-    assert done(node, "create") == "ok"
-    assert node.runs == ["a create c1"]
-    assert "writable" not in caplog.text
 
 
 @pytest.mark.parametrize("at", [".", "conf.json"], ids=["its directory", "itself"])

@@ -154,19 +154,6 @@ def test_the_answer_to_a_stop_carries_updates(node: Node) -> None:
     assert isinstance(answer.reply, api.StopContainerResponse)
 
 
-def test_what_other_events_ask_for_waits_for_the_next_answer_that_can_carry_it(node: Node) -> None:
-    configured(node, "StartContainer").plugins(a="case $state in create) " + asking("0-1") + ";; *) answer;; esac")
-    known(node, "c0")
-    answer = node.create("c1")
-    node.wait(answer)
-    assert answer.reply is None
-    assert node.handle("PostUpdateContainer", api.PostUpdateContainerRequest(container=container())).reply is None
-    carrier = creating(node, "c2")
-    assert carrier.outcome == "nothing to do"
-    assert cpus_of(carrier.reply.update) == {"c0": "0-1"}
-    assert creating(node, "c3").reply is None
-
-
 def test_what_waits_for_a_container_does_not_go_out_with_an_answer_about_it(node: Node) -> None:
     """To a runtime that would be two plugins that change the same thing."""
     lists = {"a": ["StartContainer"], "b": ["UpdateContainer"]}
@@ -176,16 +163,6 @@ def test_what_waits_for_a_container_does_not_go_out_with_an_answer_about_it(node
     node.wait(node.create("c0"))
     assert cpus_of(updating(node).reply.update) == {"c1": "1"}
     assert cpus_of(node.delete("c0").reply.update) == {"c1": "3"}
-
-
-def test_where_the_runtime_can_be_called_at_any_time_updates_go_out_behind_the_answer(node: Node) -> None:
-    configured(node, "StartContainer").plugins(a=asking("0-1"))
-    known(node, "c0")
-    runtime = Runtime(node)
-    answer = node.create("c1")
-    node.wait(answer)
-    node.loop.settle()
-    assert [cpus_of(call) for call in runtime.calls] == [{"c0": "0-1"}]
 
 
 def test_one_call_is_under_way_at_a_time_and_what_comes_meanwhile_is_merged(
@@ -218,15 +195,6 @@ def test_updates_of_an_event_that_fails_are_dropped(node: Node) -> None:
     node.idle()
 
 
-def test_what_is_for_a_container_that_has_ended_is_forgotten(node: Node) -> None:
-    configured(node, "StartContainer").plugins(a="case $id in c1) " + asking("1") + ";; *) answer;; esac")
-    known(node, "c0")
-    node.wait(node.create("c1"))
-    answer = node.delete("c0")
-    node.wait(answer)
-    assert answer.reply is None
-
-
 def test_what_comes_late_goes_out_with_the_next_answer(node: Node) -> None:
     configured(node, "CreateContainer", fail_create=False, plugins="a").plugins(a="hold; " + asking("0"))
     known(node, "c0")
@@ -254,23 +222,3 @@ def test_a_change_of_an_update_that_comes_too_late_is_refused_by_name(
     assert caplog.text.count("plugin: a: spec: it comes too late, the container is being updated without it") == 1
     assert "plugin: b" not in caplog.text, "it wishes for nothing"
     assert node.runs == ["a update c1", "b update c1"]
-
-
-def test_a_failed_update_ends_its_chain(node: Node) -> None:
-    configured(node, "UpdateContainer").plugins(a=saying(error="no"), b="answer")
-    assert updating(node).outcome == "plugin: a: no"
-    assert node.requests("b") == []
-
-
-def test_the_runtime_is_to_fail_where_it_cannot_do_what_an_update_was_changed_to(node: Node) -> None:
-    configured(node, "UpdateContainer").plugins(a=saying(spec={"linux": {"resources": {"cpu": {"shares": 7}}}}))
-    [update] = updating(node).reply.update
-    assert not update.ignore_failure
-
-
-def test_a_container_that_was_started_can_be_updated(node: Node) -> None:
-    configured(node, "StartContainer").plugins(a="case $id in c1) answer;; *) " + asking("1", "c1") + ";; esac")
-    node.wait(node.create("c1"))
-    answer = node.create("c2")
-    node.wait(answer)
-    assert answer.outcome == "ok"
