@@ -89,11 +89,11 @@ def test_released_it_is_for_the_next_but_not_the_ids_whose_chains_go_on(owners: 
     assert second.take()
     assert not first.take()
     assert [second.is_elsewhere(id_) for id_ in ("c1", "c2", "c3")] == [True, True, False]
-    first.leave("c1")
+    first.free("c1")
     assert [second.is_elsewhere(id_) for id_ in ("c1", "c2", "c3")] == [False, True, False]
     assert not second.is_alone
-    first.leave("c2")
-    first.leave("c3")
+    first.free("c2")
+    first.free("c3")
     assert second.is_alone
 
 

@@ -123,7 +123,7 @@ def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, colle
         legacy = own.legacy._replace(config=_conf_json(directory, entry), sandboxes="always")
         bridge = Bridge(loop, legacy, own.host_root)
         runtime = runtimes.of(flavour.configure_request(""))
-        bridge.runtime_is(runtime)
+        bridge.set_runtime(runtime)
         _owe_delete(bridge, Subscriptions(legacy.plugins), entry, call)
         context = Context(call.event, flavour.request_timeout, loop.time, loop.time(), reserve(own, runtime.nri))
         scene = _play(loop, bridge, call, context)

@@ -66,11 +66,11 @@ class Bridge:
         self._may_be_repeated = False
         """Whether the previous owner may have served the next event, or may serve it still."""
 
-    def runtime_is(self, runtime: Runtime, *, pid: int = 0, send: Send | None = None) -> None:
+    def set_runtime(self, runtime: Runtime, *, pid: int = 0, send: Send | None = None) -> None:
         """Learns which runtime this is, its pid (0: unknown), and what sends updates to it, if it takes them."""
         self._sandboxes = Sandboxes(self._settings, self._host_root, runtime, pid)
         self._loop.call_soon(self._sandboxes.tell)  # the runtime waits for the answer
-        self._jobs.runtime_is(runtime)
+        self._jobs.set_runtime(runtime)
         self.updates.refusal = runtime.habits.no_updates
         self.updates.send = send
 
@@ -87,7 +87,7 @@ class Bridge:
         event = context.method
         target = self._target(event, message)
         self._first_start.count((target.id, target.sandbox_id))
-        self._deletes.is_named(target)
+        self._deletes.note_named(target)
         job = self._job(event, message, target, is_awaited=is_awaited)
         if job is not None:
             self._deletes.submit(job)
@@ -96,18 +96,18 @@ class Bridge:
         if event in REMOVALS:
             self._deletes.remove(target.id)
             for id_ in self.ledger.containers_of(target.id):
-                self.has_gone(id_)
+                self.run_for_gone(id_)
         if is_awaited:
             self._may_be_repeated = False
         return with_updates(event, None, self.updates, target) if job is None else job.answer
 
-    def was_served(self, message: Any, context: Context) -> None:
+    def note_served(self, message: Any, context: Context) -> None:
         """Notes an event that the previous owner has served: what the event names has not gone unseen.
 
         That owner may have been killed before its delete: what is owed then comes after the runs it has under way.
         """
         target = self._target(context.method, message)
-        self._deletes.is_named(target)
+        self._deletes.note_named(target)
         self._may_be_repeated = False
         if STATES[context.method] == DELETE:
             self._deletes.run(target.id)
@@ -152,9 +152,9 @@ class Bridge:
             log.error("%s of %s: %s", STATES[event], target, refusal)
             raise refusal
 
-    def has_gone(self, id_: str) -> None:
+    def run_for_gone(self, id_: str) -> None:
         """Runs the deletes of a container that has gone, and of which the runtime tells no end."""
-        self._deletes.has_gone(id_)
+        self._deletes.run_for_gone(id_)
         self.updates.known.discard(id_)
 
     # What happens to the connection and to the lock
@@ -167,7 +167,7 @@ class Bridge:
         node = reconcile.node_of(pods, containers)
         ours = [target for target in node.running if not (target.is_sandbox and self._sandboxes.are_left)]
         if not self._is_first_start:
-            self._deletes.settle(node, ours)
+            self._deletes.reconcile(node, ours)
         elif self._jobs.plans.subscriptions.end_is_told:
             self._first_start.begin(ours)
         self._is_first_start = False
@@ -184,10 +184,10 @@ class Bridge:
         self._may_be_repeated = may_be_repeated and self._jobs.plans.subscriptions.end_is_told  # else: another start?
         self._deletes.run_missed()
 
-    def leave(self, message: Any, context: Context) -> None:
+    def note_left(self, message: Any, context: Context) -> None:
         """Notes an event that another adapter serves."""
         target = self._target(context.method, message)
-        self._deletes.leave(target.id, has_gone=STATES[context.method] == DELETE)
+        self._deletes.note_left(target.id, has_ended=STATES[context.method] == DELETE)
 
     def keep_state(self) -> None:
         """Checks and repairs the lock and the journal. Call it at each event."""
@@ -200,12 +200,12 @@ class Bridge:
         self._first_start.count_all()
         self._handover.release(on_release, on_released)
 
-    def runtime_is_gone(self) -> None:
+    def on_runtime_gone(self) -> None:
         """The runtime has gone: creates that wait are not started, for nobody knows whether their containers will be.
 
         Deletes that are owed come all the same.
         """
-        self.updates.runtime_is_gone()
+        self.updates.on_runtime_gone()
         for job in self._deletes.queue.waiting():
             if job.state != DELETE:
                 job.drop()
@@ -216,12 +216,12 @@ class Bridge:
 
     # What others ask
 
-    def standing_by(self) -> Iterable[tuple[Program | PluginError, int]]:
+    def standby_programs(self) -> Iterable[tuple[Program | PluginError, int]]:
         """Returns the programs of conf.json that should stand by now, each with the number of its processes."""
         config = self._jobs.config()
         entries = config.entries if config else ()
         numbers = {entry.type: self._settings.of(entry.type, "standby") for entry in entries}
-        return self._jobs.programs.standing_by(numbers)
+        return self._jobs.programs.standby_programs(numbers)
 
     @property
     def accounts(self) -> Mapping[str, Account]:

@@ -44,7 +44,7 @@ Connect = Callable[[], int]
 """Returns the descriptor of a socket connected to the runtime. Raises RegistrationError."""
 
 
-class State(Enum):
+class ConnectionState(Enum):
     """The state of the connection with the runtime."""
 
     APART = auto()
@@ -58,10 +58,10 @@ class State(Enum):
 
 
 TOLD = {
-    State.APART: "READY=1\nSTATUS=waits for the runtime",
-    State.JOINING: "STATUS=the runtime has not configured and synchronized the adapter yet",
-    State.JOINED: "READY=1\nSTATUS=joined with the runtime",
-    State.ENDING: "STOPPING=1\nSTATUS=finishes the plugins under way",
+    ConnectionState.APART: "READY=1\nSTATUS=waits for the runtime",
+    ConnectionState.JOINING: "STATUS=the runtime has not configured and synchronized the adapter yet",
+    ConnectionState.JOINED: "READY=1\nSTATUS=joined with the runtime",
+    ConnectionState.ENDING: "STOPPING=1\nSTATUS=finishes the plugins under way",
 }
 """What systemd is told about each state. The service is ready once it has joined, or waits for a runtime that may be
 long in coming: a service that waits must not fail, and what is ordered after the service must not wait for ever."""
@@ -88,7 +88,7 @@ class Daemon:
         ends when the connection is lost, with the exit code `when_lost`. With `launch` it ends when the runtime does.
         `linger` is how many seconds it goes on to serve at the end, if no other adapter takes over.
         """
-        self.state = State.APART
+        self.state = ConnectionState.APART
         self.exit_code = 0
         self._loop = Loop()
         self._service = Service(self._loop, os.environ)
@@ -116,12 +116,12 @@ class Daemon:
         self._launch = launch
         self._adapter = Adapter(self._loop, own, errors, who.name, self)
         if launch is not None:
-            self._take(launch, own)
+            self._follow(launch, own)
 
-    def _take(self, launch: guard.Launch, own: Settings) -> None:
+    def _follow(self, launch: guard.Launch, own: Settings) -> None:
         """Lets the daemon join again the runtime that launched it, and end with that runtime."""
         launch.socket = own.socket
-        self._loop.watch(launch.pidfd, lambda: self._runtime_ended(launch.pidfd))
+        self._loop.watch(launch.pidfd, lambda: self._on_runtime_end(launch.pidfd))
         if launch.killed_by:
             self._was_joined = True
             if text := launch.text():
@@ -160,16 +160,16 @@ class Daemon:
             self._join(trunk)
 
     def _join(self, trunk: int) -> None:
-        self._enter(State.JOINING)
+        self._enter(ConnectionState.JOINING)
         self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
         self.runtime_pid = guard.peer(trunk)
-        self._session = Session(self._loop, trunk, self._adapter, self._who, self._lost)
+        self._session = Session(self._loop, trunk, self._adapter, self._who, self._on_lost)
         self._session.stub.register()
 
     def _try_later(self, error: AdapterError | None = None) -> None:
         """Tries again after a wait; logs the first failure only."""
         if error is not None and not self._reason:
-            self._enter(State.APART)
+            self._enter(ConnectionState.APART)
             log.warning("%s: the adapter keeps trying to join", error)
             self._reason = str(error)
             self._loop.call_soon(self._open)
@@ -186,7 +186,7 @@ class Daemon:
         if described["state_fault"]:
             described["faults"].append(described["state_fault"])
         described["faults"] += self._endpoints.faults
-        if self.state is not State.JOINED:
+        if self.state is not ConnectionState.JOINED:
             described["faults"].append(f"not joined with a runtime: {self._reason or self.state.name.lower()}")
         told = {
             "pid": os.getpid(),
@@ -210,8 +210,8 @@ class Daemon:
 
     def on_joined(self) -> None:
         """The runtime has synchronized the adapter."""
-        if self.state is State.JOINING:
-            self._enter(State.JOINED)
+        if self.state is ConnectionState.JOINING:
+            self._enter(ConnectionState.JOINED)
             self._was_joined = True
             self._reason = ""
             self._wait = FIRST_WAIT
@@ -222,14 +222,14 @@ class Daemon:
     def on_turn(self, is_owner: bool) -> None:
         """It is known whether this adapter serves the events, or has changed."""
         self._is_owner = is_owner
-        self._endpoints.show(is_shown=is_owner and self.state is not State.ENDING)
+        self._endpoints.show(is_shown=is_owner and self.state is not ConnectionState.ENDING)
         if self._lingering is not None and not is_owner:
             self._loop.call_soon(self._end_lingering)
 
     def join_again(self) -> None:
-        """Gives the connection up; `_lost` makes another."""
+        """Gives the connection up; `_on_lost` makes another."""
         if self._session is not None:
-            self._session.leave()
+            self._session.close_to_rejoin()
 
     def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:
         """Asks the runtime for updates of containers."""
@@ -243,26 +243,26 @@ class Daemon:
 
     # The connection
 
-    def _lost(self, error: AdapterError | None) -> None:
+    def _on_lost(self, error: AdapterError | None) -> None:
         """The connection is gone."""
         was = self.state
         if error is None:
             log.info("the runtime has closed the connection")
         else:
             log.error("%s", error)
-        self._adapter.runtime_is_gone()
-        if was is State.ENDING:
+        self._adapter.on_runtime_gone()
+        if was is ConnectionState.ENDING:
             self._end_when_idle()
         elif self._connect is not None and (self._was_joined or not isinstance(error, RegistrationError)):
-            if was is State.JOINED:
+            if was is ConnectionState.JOINED:
                 log.warning("until the adapter has joined again, pods and containers start without it")
-            self._enter(State.APART)
+            self._enter(ConnectionState.APART)
             self._endpoints.show(is_shown=True)
             self._try_later()
         else:
-            self._finish(self._when_lost if was is State.JOINED and error is None else 1)
+            self._finish(self._when_lost if was is ConnectionState.JOINED and error is None else 1)
 
-    def _enter(self, state: State) -> None:
+    def _enter(self, state: ConnectionState) -> None:
         self.state = state
         self._service.notify(TOLD[state])
         if self._timer is not None:
@@ -271,21 +271,21 @@ class Daemon:
 
     # The end
 
-    def _runtime_ended(self, pidfd: int) -> None:
+    def _on_runtime_end(self, pidfd: int) -> None:
         """The runtime that launched the adapter is gone; the next runtime launches its own."""
         log.info("the runtime has ended")
         self._loop.unwatch(pidfd)
         self._has_runtime_ended = True
-        self._adapter.runtime_is_gone()
-        if self.state is not State.ENDING:
+        self._adapter.on_runtime_gone()
+        if self.state is not ConnectionState.ENDING:
             self._finish(0)
 
     def _finish(self, exit_code: int) -> None:
         """Ends the daemon when the chains under way have ended, after GRACE seconds at the latest."""
-        self._enter(State.ENDING)
+        self._enter(ConnectionState.ENDING)
         self.exit_code = exit_code
         self._adapter.end()
-        self._loop.call_at(self._loop.time() + GRACE, self._out_of_grace)
+        self._loop.call_at(self._loop.time() + GRACE, self._on_grace_over)
         self._loop.call_soon(self._end_when_idle)
 
     def _end_when_idle(self) -> None:
@@ -297,7 +297,7 @@ class Daemon:
         else:
             self._session.close_when_sent(self._loop.stop)
 
-    def _out_of_grace(self) -> None:
+    def _on_grace_over(self) -> None:
         log.error("legacy plugins or the runtime were still busy after %g s", GRACE)
         self._loop.stop()
 
@@ -309,9 +309,9 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, guard.SIGNALS)
-        self._loop.watch(self._wakeup, self._signalled)
+        self._loop.watch(self._wakeup, self._on_signals)
 
-    def _signalled(self) -> None:
+    def _on_signals(self) -> None:
         for number in os.read(self._wakeup, 64):
             if number == signal.SIGHUP:
                 self._adapter.reload(self._reread)
@@ -325,7 +325,7 @@ class Daemon:
             self._loop.stop()
         else:
             self._is_told_to_end = True
-            if self._linger and self._is_owner and self.state is State.JOINED:
+            if self._linger and self._is_owner and self.state is ConnectionState.JOINED:
                 log.info("%s: serves until another adapter takes over, for %g s at most", name, self._linger)
                 self._lingering = self._loop.call_at(self._loop.time() + self._linger, self._end_lingering)
                 return
@@ -336,7 +336,7 @@ class Daemon:
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
-            if self.state is not State.ENDING:
+            if self.state is not ConnectionState.ENDING:
                 self._finish(0)
 
     def _keep_house(self) -> None:

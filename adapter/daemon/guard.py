@@ -132,13 +132,13 @@ def _serve(launch: Launch | None, trunk: int = -1) -> None:
                     os.write(2, b"v010-adapter: the server was killed by signal %d\n" % (code - 128))
         if time.monotonic() - started > LONGEST_WAIT:
             wait = FIRST_WAIT
-        if is_asked_to_end(wait):
+        if wait_for_end(wait):
             break
         wait = min(2 * wait, LONGEST_WAIT)
     os._exit(0)
 
 
-def is_asked_to_end(wait: float) -> bool:
+def wait_for_end(wait: float) -> bool:
     """Whether a signal to end comes within so many seconds."""
     signalled = signal.sigtimedwait(_ENDING, wait)
     # Stopped and continued meanwhile, CPython returns arbitrary numbers (Modules/signalmodule.c, signal_sigtimedwait).

@@ -43,7 +43,7 @@ class Lease:
         """Takes the loop, the lock, and what decides on the state directory.
 
         `on_taken` is called when this adapter has become the owner without an event. `on_asked` is called when another
-        adapter asks for the lock; `released` must follow, at once or later.
+        adapter asks for the lock; `on_released` must follow, at once or later.
         """
         self._loop = loop
         self._lock = lock
@@ -99,7 +99,7 @@ class Lease:
         """Whether this adapter has joined the runtime after all others that are there."""
         return self._joined.is_newest
 
-    def released(self, *, waits: bool) -> None:
+    def on_released(self, *, waits: bool) -> None:
         """The lock has been released: tells those that have asked for it. `waits` is whether to take it again."""
         if self._listener is not None:
             self._listener.close()
@@ -126,11 +126,11 @@ class Lease:
                 with suppress(FileNotFoundError):
                     os.unlink(path)  # of an owner before
                 made = listener.listening_socket(socket.AF_UNIX, path)
-            self._listener = listener.Listener(self._loop, made, self._asked)
+            self._listener = listener.Listener(self._loop, made, self._on_connection)
         except (OSError, ConfigError) as error:
             log.warning("%s/%s: %s: a newer adapter waits until this one ends", self._lock.directory, SOCKET, error)
 
-    def _asked(self, asker: socket.socket) -> None:
+    def _on_connection(self, asker: socket.socket) -> None:
         self._asking.append(asker)
         log.info("a newer adapter asks to serve the events")
         if self.is_held:

@@ -185,8 +185,8 @@ class Adapter(Plugin):
             link = self._link
             self._serving = Serving(self._loop, self._settings, self.state_directory, link.join_again, link.on_turn)
         pid, send = self._link.runtime_pid, self._link.send_updates
-        self._serving.runtime_is(self._runtime, with_hooks=self._with_hooks, pid=pid, send=send)
-        self._serving.synchronized(request, came)
+        self._serving.set_runtime(self._runtime, with_hooks=self._with_hooks, pid=pid, send=send)
+        self._serving.on_synchronize(request, came)
         counts = len(request.pods), len(request.containers)
         log.info("registered with %s %s: %d pods, %d containers", *self._runtime[:2], *counts)
         collector.begin()
@@ -230,12 +230,12 @@ class Adapter(Plugin):
             self._late[context.method] += 1
             log.warning("%s was answered after its deadline: the runtime may drop the adapter", context.method)
         if self._serving is not None:
-            self._serving.answered(context)
+            self._serving.on_answered(context)
 
-    def runtime_is_gone(self) -> None:
+    def on_runtime_gone(self) -> None:
         """The connection is lost: plugins under way are finished, creates that wait are not started."""
         if self._serving is not None:
-            self._serving.runtime_is_gone()
+            self._serving.on_runtime_gone()
 
     def end(self) -> None:
         """Lets another adapter serve the events that come from now on; plugins under way are finished."""

@@ -45,7 +45,7 @@ class Serving:
 
         `on_turn` is told whether this adapter serves the events, as soon as it is known, and when it has changed.
 
-        `runtime_is` and `synchronized` must follow.
+        `set_runtime` and `on_synchronize` must follow.
         """
         self._loop = loop
         self._own = own
@@ -74,15 +74,15 @@ class Serving:
         return Standby(self._loop, legacy.standby_max_age, self._programs_ahead)
 
     def _programs_ahead(self) -> Iterator[tuple[Program | PluginError, int]]:
-        yield from self._legacy.standing_by()
+        yield from self._legacy.standby_programs()
         if self._hooks is not None:
-            yield from self._hooks.standing_by()
+            yield from self._hooks.standby_programs()
 
-    def runtime_is(self, runtime: Runtime, *, with_hooks: bool, pid: int, send: Send) -> None:
+    def set_runtime(self, runtime: Runtime, *, with_hooks: bool, pid: int, send: Send) -> None:
         """Learns which runtime this is, whether hooks are ours to inject, and what sends updates of containers."""
         self._runtime = runtime
         can_send = runtime.nri >= runtimes.UPDATES_AT_ANY_TIME
-        self._legacy.runtime_is(runtime, pid=pid, send=send if can_send else None)
+        self._legacy.set_runtime(runtime, pid=pid, send=send if can_send else None)
         if with_hooks and self._hooks is None:
             from adapter.hooks.bridge import HookBridge  # noqa: PLC0415 - only where there are hooks
 
@@ -92,7 +92,7 @@ class Serving:
 
     # The connection
 
-    def synchronized(self, request: api.SynchronizeRequest, came: float) -> None:
+    def on_synchronize(self, request: api.SynchronizeRequest, came: float) -> None:
         """Takes the pods and containers that the runtime has, and when it has sent them.
 
         To be called after the answer, before any event.
@@ -113,13 +113,13 @@ class Serving:
         if self._hooks is not None:
             self._hooks.start(self._runtime)
 
-    def runtime_is_gone(self) -> None:
+    def on_runtime_gone(self) -> None:
         """The connection is lost: plugins under way are finished, creates that wait are not started."""
         self._succession.disconnect()
         self._may_wait = False
         self.release()
         self._lease.leave()
-        self._legacy.runtime_is_gone()
+        self._legacy.on_runtime_gone()
 
     def end(self) -> None:
         """Serves on only as long as no other adapter does."""
@@ -131,11 +131,11 @@ class Serving:
         """Lets another adapter serve the events that come from now on; plugins under way go on."""
         if self._standby is not None:
             self._standby.close()
-        self._legacy.release(lambda: self._succession.served, self._released)
+        self._legacy.release(lambda: self._succession.served, self._on_released)
 
-    def _released(self) -> None:
+    def _on_released(self) -> None:
         self._on_turn(self._lease.is_held)
-        self._lease.released(waits=self._may_wait)
+        self._lease.on_released(waits=self._may_wait)
 
     def when_idle(self, callback: Callable[[], object]) -> None:
         """Calls back, perhaps at once, when no plugin is under way any more."""
@@ -155,14 +155,14 @@ class Serving:
         prefix = self._own.legacy.metadata_prefix
         answer = create_container(request, context, self._legacy.handle, self._hooks, prefix)
         if self._runtime.habits.hides_refused:
-            return if_refused(answer, lambda: self._legacy.has_gone(request.container.id))
+            return if_refused(answer, lambda: self._legacy.run_for_gone(request.container.id))
         return answer
 
-    def answered(self, context: Context) -> None:
+    def on_answered(self, context: Context) -> None:
         """The answer to an event has been sent."""
-        self._succession.answer(context)
+        self._succession.note_answered(context)
         if self._standby is not None:
-            self._standby.answered()
+            self._standby.on_answered()
 
     def _serve_if_ours(self, event: Event) -> Any:
         """Serves an event, if this adapter is the owner, or becomes it now.
@@ -174,7 +174,7 @@ class Serving:
         if self._lease.is_held:
             self._legacy.keep_state()
             if not self._lease.is_held:  # the state directory was replaced, and is another adapter's
-                return self._leave(event)
+                return self._leave_to_owner(event)
             return self._serve(event)
         if self._lease.take():
             return self._serve_first(event)
@@ -182,13 +182,13 @@ class Serving:
             asked = self._lease.ask(event.context.due)
             if asked is not None:
                 return asked.followed_by(lambda is_taken: self._on_asked(event, bool(is_taken)))
-        return self._leave(event)
+        return self._leave_to_owner(event)
 
     def _on_asked(self, event: Event, is_taken: bool) -> Any:
         """The owner has answered, or it has not in time. `is_taken` is whether this adapter has the lock since now."""
         if is_taken:
             return self._serve_first(event)
-        return self._serve(event) if self._lease.is_held else self._leave(event)
+        return self._serve(event) if self._lease.is_held else self._leave_to_owner(event)
 
     def _is_unfit(self) -> bool:
         """Whether plugins could not run here, while another adapter serves; the log says why."""
@@ -200,20 +200,20 @@ class Serving:
 
     def _serve(self, event: Event) -> Any:
         if self._succession.is_done(event):
-            self._legacy.was_served(event.request, event.context)
+            self._legacy.note_served(event.request, event.context)
             return None
-        self._succession.begin(event, self._loop.time())
+        self._succession.note_begun(event, self._loop.time())
         if self._standby is not None:
-            self._standby.event_came()
+            self._standby.on_event()
         if not self._may_wait:
             self._loop.call_soon(self.release)
         return event.serve(event.request, event.context)
 
-    def _leave(self, event: Event) -> None:
+    def _leave_to_owner(self, event: Event) -> None:
         """Leaves an event to the owner."""
-        self._succession.leave(event, self._loop.time())
+        self._succession.note_left(event, self._loop.time())
         self._inventory.follow(event.context.method, event.request)
-        self._legacy.leave(event.request, event.context)
+        self._legacy.note_left(event.request, event.context)
 
     # Becoming the owner
 

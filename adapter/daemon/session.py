@@ -35,7 +35,7 @@ class Session:
         """Calls back when every event is answered and nothing is left to be sent, perhaps at once."""
         self.stub.when_answered(lambda: self._trunk.when_sent(callback))
 
-    def leave(self) -> None:
+    def close_to_rejoin(self) -> None:
         """Closes the connection, to join anew with what the runtime has then."""
         self._give_up(AdapterError("the connection is given up, to join again"))
 

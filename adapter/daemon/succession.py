@@ -57,18 +57,18 @@ class Succession:
         self._on_its_way = ""
         self._joined_at = moment
 
-    def begin(self, event: Event, moment: float) -> None:
+    def note_begun(self, event: Event, moment: float) -> None:
         """Notes an event that this adapter serves."""
         self._left.clear()
         self._recent.appendleft((event.name, event.context))
         self._served_at = moment
         self._unanswered.add(event.context)
 
-    def answer(self, context: Context) -> None:
+    def note_answered(self, context: Context) -> None:
         """The answer to an event has been sent."""
         self._unanswered.discard(context)
 
-    def leave(self, event: Event, moment: float) -> None:
+    def note_left(self, event: Event, moment: float) -> None:
         """Notes an event that this adapter leaves to the owner."""
         self._left.append((event, moment))
 

@@ -118,7 +118,7 @@ class HookBridge:
         edits.answer_by(due)
         return edits.answer
 
-    def standing_by(self) -> Iterator[tuple[Program, int]]:
+    def standby_programs(self) -> Iterator[tuple[Program, int]]:
         """Yields each precreate hook's program, with the number of its processes that should stand by."""
         if not self._settings.standby:
             return

@@ -164,7 +164,7 @@ class Lock:
         self._write(f"{self._mark} {served.at} {served.earlier}\n{served.last}")
         self._unlock(_OWNER)
 
-    def leave(self, id_: str) -> None:
+    def free(self, id_: str) -> None:
         """Lets another process serve the events of an id, because its chains have ended."""
         if id_ in self._kept:
             self._kept.discard(id_)

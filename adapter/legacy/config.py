@@ -177,8 +177,8 @@ class ConfigFile:
                 self._seen = None  # the reason may be a directory's mode: the file shows no change of that
                 raise ConfigError(self.path, reason)
             # A file that was just written may change within the same tick of its clock: stat would not show that.
-            settled = self._now() - max(status.st_mtime_ns, status.st_ctime_ns) > paths.TIMESTAMP_STEP
-            self._seen = paths.version(status) if settled else None
+            is_stable = self._now() - max(status.st_mtime_ns, status.st_ctime_ns) > paths.TIMESTAMP_STEP
+            self._seen = paths.version(status) if is_stable else None
             return self._accept(parse(text, self.path))
         except FileNotFoundError:
             if not self.path:

@@ -95,18 +95,18 @@ class PluginJob(Driver[PluginStep]):
 
     def begin(self, steps: Sequence[PluginStep]) -> None:
         """Names the plugins of a delete."""
-        self._job.chain.begin(steps)
+        self._machine.chain.begin(steps)
 
     def drop(self) -> None:
         """Forgets the plugins of a job whose turn has not come."""
-        self._job.chain.begin(())
+        self._machine.chain.begin(())
 
     def _spawn(self, step: PluginStep, on_exit: Callable[[Process], None]) -> Process:
         return self._services.programs.spawn(self._runner, step.entry.type, on_exit)
 
     def _request(self, step: PluginStep) -> bytes:
         extension = self._builder.extension() if step.is_extended else None
-        self._body = request.encode(self.target, self.state, step.entry, self._job.chain.results, extension)
+        self._body = request.encode(self.target, self.state, step.entry, self._machine.chain.results, extension)
         return self._body
 
     def _before_feed(self, step: PluginStep) -> None:

@@ -31,7 +31,7 @@ class Jobs:
         self._updates = updates
         self._services = Services(runner, self.programs, settings.late_limit, set())
 
-    def runtime_is(self, runtime: Runtime) -> None:
+    def set_runtime(self, runtime: Runtime) -> None:
         """Learns which runtime this is."""
         self.runtime = runtime
         self.plans = Plans(self._settings, end_is_told=not runtime.habits.no_ends)

@@ -33,7 +33,7 @@ class PendingUpdates:
         self.known: set[str] = set()
         """The ids of the existing containers."""
         self._waiting: dict[str, api.ContainerUpdate] = {}
-        self._under_way = False
+        self._is_calling = False
 
     def add(self, updates: Iterable[api.ContainerUpdate]) -> None:
         """Takes updates that the runtime shall get."""
@@ -60,22 +60,22 @@ class PendingUpdates:
         if self.send is not None and self._waiting:
             self._loop.call_soon(self._flush)
 
-    def runtime_is_gone(self) -> None:
+    def on_runtime_gone(self) -> None:
         """The runtime has gone: it answers no call any more. What waits goes to the next one."""
         self.send = None
-        self._under_way = False
+        self._is_calling = False
 
     def _flush(self) -> None:
         """Sends the waiting updates, unless a call is under way."""
-        if self.send is None or self._under_way:
+        if self.send is None or self._is_calling:
             return
         updates = self.take()
         if updates:
-            self._under_way = True
-            self.send(updates, self._sent)
+            self._is_calling = True
+            self.send(updates, self._on_sent)
 
-    def _sent(self, failed: list[api.ContainerUpdate], error: CallError | None) -> None:
-        self._under_way = False
+    def _on_sent(self, failed: list[api.ContainerUpdate], error: CallError | None) -> None:
+        self._is_calling = False
         if error is not None:
             log.error("the runtime has refused updates of containers: %s", error)
         for update in failed:

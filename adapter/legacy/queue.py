@@ -50,7 +50,7 @@ class Queue:
     def submit(self, job: PluginJob) -> None:
         """Starts a job, at once or when the jobs that it must follow have ended."""
         job.after = {earlier for earlier in self._jobs if must_follow(job, earlier)}
-        job.on_end = self._ended
+        job.on_end = self._on_job_end
         self._jobs.append(job)
         if not job.after:
             self._start(job)
@@ -79,7 +79,7 @@ class Queue:
             job.drop()
         job.go()
 
-    def _ended(self, job: PluginJob) -> None:
+    def _on_job_end(self, job: PluginJob) -> None:
         self._jobs.remove(job)
         try:
             self._observer.on_end(job)

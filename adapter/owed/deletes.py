@@ -59,7 +59,7 @@ class Deletes:
 
     # At an event
 
-    def is_named(self, target: Target) -> None:
+    def note_named(self, target: Target) -> None:
         """An event names a pod or container: it is not absent."""
         self._absent -= {target.id, target.sandbox_id}
 
@@ -97,9 +97,9 @@ class Deletes:
         self._removed.add(id_)
         self._forget_if_removed(id_)
 
-    def leave(self, id_: str, *, has_gone: bool) -> None:
-        """Another adapter serves an event. `has_gone` is whether the pod or container has stopped or was removed."""
-        if has_gone:
+    def note_left(self, id_: str, *, has_ended: bool) -> None:
+        """Another adapter serves an event. `has_ended` is whether the pod or container has stopped or was removed."""
+        if has_ended:
             self._missed.add(id_)
         else:
             self._missed.discard(id_)
@@ -121,7 +121,7 @@ class Deletes:
         event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
         self.submit(self._jobs.make(self, event, target, None, is_awaited=False))
 
-    def has_gone(self, id_: str) -> None:
+    def run_for_gone(self, id_: str) -> None:
         """A container has gone, and the runtime tells no end of it."""
         self.run(id_)
         self.remove(id_)
@@ -131,7 +131,7 @@ class Deletes:
         missed, self._missed = self._missed, set()
         self._run_all(missed)
 
-    def settle(self, node: Node, ours: Sequence[Target]) -> None:
+    def reconcile(self, node: Node, ours: Sequence[Target]) -> None:
         """Runs the deletes of what has gone unseen. `node` is what the runtime has, `ours` lives and is ours to serve.
 
         No create is made up for what has started unseen.
@@ -200,7 +200,7 @@ class Deletes:
             target.remember(earlier)
             if not told and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
                 target.pid = 0  # perhaps it is another process by now
-        owed = self.ledger.take(target.id)
+        owed = self.ledger.begin_deletes(target.id)
         job.begin(self._jobs.plans.of_delete(job.event, owed, job.entries, target))
 
     def before_feed(self, job: PluginJob, step: PluginStep) -> None:
@@ -224,13 +224,13 @@ class Deletes:
     def on_done(self, job: PluginJob, step: PluginStep) -> None:
         """Notes that the delete of a plugin has ended."""
         if job.state == DELETE:
-            self.ledger.deleted(job.target.id, step.entry)
+            self.ledger.end_delete(job.target.id, step.entry)
 
     def on_end(self, job: PluginJob) -> None:
         """Frees the id, tries deletes again later that could not be started, and forgets what has been removed."""
         id_ = job.target.id
         if self._lock is not None and not self.queue.of(id_):
-            self._lock.leave(id_)
+            self._lock.free(id_)
         if job.state == DELETE:
             self._pods.forget(id_)
             if id_ in self.ledger and all(other.state == UPDATE for other in self.queue.of(id_)):

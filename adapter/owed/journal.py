@@ -113,7 +113,7 @@ class Journal:
             line = b"\n"
             for line in file:
                 is_own = at in self._own
-                change = None if is_own else records.change(line)
+                change = None if is_own else records.parse(line)
                 at += len(line)
                 if line.endswith(b"\n"):
                     self._known = at
@@ -125,7 +125,7 @@ class Journal:
         self._is_torn = not line.endswith(b"\n")
         self._is_read = True
 
-    def created(self, target: Target, entry: Entry) -> None:
+    def add_create(self, target: Target, entry: Entry) -> None:
         """Notes a create. To be called when its process was spawned and before the process is fed."""
         self._ended.discard((target.id, entry.key))
         if self._fd < 0:
@@ -136,14 +136,14 @@ class Journal:
                 "%s: its spec and labels have more than %d KiB: a delete after this process goes without them",
                 *(target, records.MOST_KEPT >> 10),
             )
-        self._append(Create(target, entry), records.created(target, entry, is_first=is_first))
+        self._append(Create(target, entry), records.create_line(target, entry, is_first=is_first))
 
-    def deleted(self, id_: str, entry: Entry) -> None:
+    def add_delete(self, id_: str, entry: Entry) -> None:
         """Notes that the delete of a plugin has ended."""
         if self._fd < 0:
             self._ended.add((id_, entry.key))
         else:
-            self._append(Delete(id_, entry.key), records.deleted(id_, entry.key))
+            self._append(Delete(id_, entry.key), records.delete_line(id_, entry.key))
 
     def _append(self, change: Change, line: bytes) -> None:
         begins_anew = self._is_torn or not (self._lock.is_held and self._lock.is_alone)
@@ -164,7 +164,7 @@ class Journal:
         self._held.note(change, len(text))
 
     @property
-    def is_to_be_written(self) -> bool:
+    def must_be_written(self) -> bool:
         """Whether the owner must write the file anew: it is incomplete, gone, or mostly about ended lives."""
         if not self._lock.is_held:
             return False
@@ -217,7 +217,7 @@ class Journal:
         with open(fd, "wb", buffering=_PIECE, closefd=False) as file:
             file.write(text)
             for create in creates:
-                line = records.created(*create, is_first=create.target.id not in held)
+                line = records.create_line(*create, is_first=create.target.id not in held)
                 held.note(create, len(line))
                 file.write(line)
         return held

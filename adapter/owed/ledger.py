@@ -20,7 +20,7 @@ class Ledger:
     def __init__(self) -> None:
         self._owed: dict[str, tuple[Entry, ...]] = {}
         self._targets: dict[str, Target] = {}
-        self._under_way: dict[str, list[Entry]] = {}
+        self._running: dict[str, list[Entry]] = {}
         """The deletes that were taken and have not ended."""
         self._journal: Journal | None = None
 
@@ -30,7 +30,7 @@ class Ledger:
             self._journal.close()
         self._journal = journal
         self._owed = {}
-        self._targets = {id_: target for id_, target in self._targets.items() if id_ in self._under_way}
+        self._targets = {id_: target for id_, target in self._targets.items() if id_ in self._running}
         self.read_again()
         self.mend()
 
@@ -44,7 +44,7 @@ class Ledger:
         for change in self._journal.read() if self._journal is not None else ():
             if isinstance(change, Create):
                 self._targets.setdefault(change.target.id, change.target)
-                if change.entry not in self._under_way.get(change.target.id, ()):
+                if change.entry not in self._running.get(change.target.id, ()):
                     self._owe(change.target.id, change.entry)
             elif change.id in self._owed:
                 self._owed[change.id] = tuple(entry for entry in self._owed[change.id] if entry.key != change.key)
@@ -53,7 +53,7 @@ class Ledger:
 
     def mend(self) -> None:
         """Opens the journal if it is not open; writes it anew if it is incomplete or mostly about ended lives."""
-        if self._journal is not None and self._journal.is_to_be_written:
+        if self._journal is not None and self._journal.must_be_written:
             is_ours = self._journal.is_ours  # before the reading: earlier owners may write until they are done
             self.read_again()
             if is_ours:
@@ -87,45 +87,45 @@ class Ledger:
         """Notes that a plugin's create was started. A second create of the same plugin and id changes nothing."""
         self._targets.setdefault(target.id, target)
         if self._owe(target.id, entry) and self._journal is not None:
-            self._journal.created(target, entry)
+            self._journal.add_create(target, entry)
             self.mend()
 
-    def take(self, id_: str) -> tuple[Entry, ...]:
+    def begin_deletes(self, id_: str) -> tuple[Entry, ...]:
         """Returns the plugins that are owed a delete, in the order of their creates, as configured then; forgets them.
 
         The caller must report how each delete ended, or that it could not be started.
         """
         entries = self._owed.pop(id_, ())
         if entries:
-            self._under_way.setdefault(id_, []).extend(entries)
+            self._running.setdefault(id_, []).extend(entries)
         return entries
 
-    def deleted(self, id_: str, entry: Entry) -> None:
+    def end_delete(self, id_: str, entry: Entry) -> None:
         """Notes that a plugin's delete has ended, if it was owed one."""
-        under_way = self._under_way.get(id_, [])
-        if entry not in under_way:
+        running = self._running.get(id_, [])
+        if entry not in running:
             return
         self._end(id_, entry)
         if self._journal is not None:
-            self._journal.deleted(id_, entry)
+            self._journal.add_delete(id_, entry)
             self.mend()
 
     def put_back(self, id_: str, entry: Entry) -> bool:
         """Notes that a plugin's delete could not be started; returns whether the plugin is owed it still."""
-        if entry not in self._under_way.get(id_, []):
+        if entry not in self._running.get(id_, []):
             return False
         self._end(id_, entry)
         self._owed[id_] = (*self._owed.get(id_, ()), entry)
         return True
 
     def _end(self, id_: str, entry: Entry) -> None:
-        self._under_way[id_].remove(entry)
-        if not self._under_way[id_]:
-            del self._under_way[id_]
+        self._running[id_].remove(entry)
+        if not self._running[id_]:
+            del self._running[id_]
 
     def _creates(self) -> Iterator[Create]:
         """Yields the creates whose delete has not ended."""
-        for entries in (self._owed, self._under_way):
+        for entries in (self._owed, self._running):
             for id_, of_id in entries.items():
                 for entry in of_id:
                     yield Create(self._targets[id_], entry)

@@ -27,7 +27,7 @@ class PodProcesses:
         except (OSError, OverflowError):  # NRI's pids have 32 bits, the kernel's 31
             self._loop.call_soon(partial(self._on_exit, id_))
         else:
-            self._loop.watch(self._pidfds[id_], partial(self._exited, id_))
+            self._loop.watch(self._pidfds[id_], partial(self._on_process_exit, id_))
 
     def forget(self, id_: str) -> None:
         """Ends the watch of a pod, if there is one."""
@@ -36,6 +36,6 @@ class PodProcesses:
             self._loop.unwatch(pidfd)
             os.close(pidfd)
 
-    def _exited(self, id_: str) -> None:
+    def _on_process_exit(self, id_: str) -> None:
         self.forget(id_)
         self._on_exit(id_)

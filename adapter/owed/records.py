@@ -61,7 +61,7 @@ def is_kept(target: Target) -> bool:
     return len(target.spec) + len(target.labels) <= MOST_KEPT
 
 
-def created(target: Target, entry: Entry, *, is_first: bool) -> bytes:
+def create_line(target: Target, entry: Entry, *, is_first: bool) -> bytes:
     """Returns the line of a create; `is_first` is whether the journal has no other of the id."""
     is_whole = is_first and is_kept(target)
     spec, labels = (target.spec, target.labels) if is_whole else (_NO_SPEC, _NO_LABELS)
@@ -80,12 +80,12 @@ def created(target: Target, entry: Entry, *, is_first: bool) -> bytes:
     )
 
 
-def deleted(id_: str, key: tuple[str, int]) -> bytes:
+def delete_line(id_: str, key: tuple[str, int]) -> bytes:
     """Returns the line of a delete that has ended."""
     return _line({"deleted": id_, "type": key[0], "number": key[1]})
 
 
-def change(line: bytes) -> Change | None:
+def parse(line: bytes) -> Change | None:
     """Returns the change in a line, None if no adapter has written the line.
 
     A torn line is not JSON. A line that lacks only its newline is JSON, and counts.

@@ -12,10 +12,10 @@ from adapter.base.loop import Timer
 from adapter.errors import ProgramError
 from adapter.nri import Deferred
 from adapter.programs.chain import Chain, Failure, Step
-from adapter.programs.machine import Job
+from adapter.programs.machine import JobMachine
 from adapter.programs.process import MAX_STDOUT, Process
 from adapter.programs.runner import Outcome, Runner
-from adapter.programs.states import Action, Actions, State
+from adapter.programs.states import Action, Actions, JobState
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Driver(ABC, Generic[S]):
         """What the runtime gets; the job may go on after it."""
         self.on_end: Callable[[Any], object] = lambda _: None
         """Called with the driver when the job has ended."""
-        self._job = Job(chain, is_answered=not is_awaited)
+        self._machine = JobMachine(chain, is_answered=not is_awaited)
         self._runner = runner
         self._late_limit = late_limit
         self._step: S | None = None
@@ -93,24 +93,24 @@ class Driver(ABC, Generic[S]):
 
     def answer_by(self, moment: float) -> None:
         """Answers the event at `moment`, on the loop's clock, at the latest."""
-        if not self._job.is_answered:
-            self._deadline = self._runner.loop.call_at(moment, self._time_is_up)
+        if not self._machine.is_answered:
+            self._deadline = self._runner.loop.call_at(moment, self._on_time_up)
 
     def go(self) -> None:
         """Starts the job: the jobs before it have ended."""
-        self._do(self._job.go())
+        self._do(self._machine.go())
 
     def _do(self, actions: Actions) -> None:
         """Carries out actions, and the actions that spawning a program leads to.
 
         An action that fails does not keep the others from being carried out: somebody waits for the end of the job.
         """
-        self._report(self._job.failures)
+        self._report(self._machine.failures)
         while actions:
             following: Actions = ()
             for action in actions:
                 if action is Action.SPAWN:  # always the last of its list
-                    following = self._start(self._job.chain.current)
+                    following = self._start(self._machine.chain.current)
                     continue
                 try:
                     _ACTIONS[action](self)
@@ -121,21 +121,21 @@ class Driver(ABC, Generic[S]):
     def _start(self, step: S) -> Actions:
         self._step = step
         try:
-            self._process = self._spawn(step, self._exited)
+            self._process = self._spawn(step, self._on_exit)
         except ProgramError as error:
             reason = error.reason
         except Exception:  # the job must go on, for others wait for its end
             log.exception("a bug: %s cannot be started", step.name)
             reason = f"its start {_BUG}"
         else:
-            return self._job.started()
+            return self._machine.started()
         try:
             is_told = self._on_not_started(step)
         except Exception:  # likewise
             log.exception("a bug: %s: %s was not started", self, step.name)
             is_told = True
-        actions = self._job.not_started(reason)
-        self._report(self._job.failures, is_told=is_told)
+        actions = self._machine.not_started(reason)
+        self._report(self._machine.failures, is_told=is_told)
         return actions
 
     def _feed(self) -> None:
@@ -156,16 +156,16 @@ class Driver(ABC, Generic[S]):
         assert self._step is not None  # noqa: S101
         self._cancel_limit()
         limits = [self._step.policy.timeout] if self._step.policy.timeout else []
-        if self._job.is_answered:
+        if self._machine.is_answered:
             limits.append(self._late_limit)
         if limits:
-            self._limit = self._runner.loop.call_at(self._process.started + min(limits), self._limit_is_reached)
+            self._limit = self._runner.loop.call_at(self._process.started + min(limits), self._on_limit)
 
     def _answer(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-        error: Exception | None = self._job.chain.error
+        error: Exception | None = self._machine.chain.error
         if error is None:
             try:
                 self.answer.complete(self._response())
@@ -197,29 +197,29 @@ class Driver(ABC, Generic[S]):
 
     # Inputs
 
-    def _exited(self, process: Process) -> None:
+    def _on_exit(self, process: Process) -> None:
         self._release()
-        self._do(self._job.exited(self._checked_result(process)))
+        self._do(self._machine.exited(self._checked_result(process)))
 
-    def _time_is_up(self) -> None:
+    def _on_time_up(self) -> None:
         self._take_printed()
-        if self._job.chain.is_over:
-            self._do(self._job.time_is_up(""))
+        if self._machine.chain.is_over:
+            self._do(self._machine.time_is_up(""))
             return
         self._count_late()
         running, reason = self._step if self._process is not None else None, self._lateness()
         if self._process is not None and self._slowest and self._slowest[0] > self._seconds(self._process):
             reason += f": {self._slowness()}"
-        actions = self._job.time_is_up(reason)
-        if self._job.state is not State.ENDED:
+        actions = self._machine.time_is_up(reason)
+        if self._machine.state is not JobState.ENDED:
             log.warning("%s: %s; it goes on after the answer", self, running.error(reason) if running else reason)
             self._is_told = True
         self._do(actions)
 
-    def _limit_is_reached(self) -> None:
+    def _on_limit(self) -> None:
         if not self._take_printed():
             self._count_late()
-        self._do(self._job.limit_reached(self._lateness()))
+        self._do(self._machine.limit_reached(self._lateness()))
 
     def _count_late(self) -> None:
         if self._step is not None:  # else the jobs before it are late
@@ -230,7 +230,7 @@ class Driver(ABC, Generic[S]):
         process = self._process
         if process is None or not self._has_printed(process):
             return False
-        self._do(self._job.printed(self._checked_result(process)))
+        self._do(self._machine.printed(self._checked_result(process)))
         return True
 
     def _has_printed(self, process: Process) -> bool:
@@ -292,7 +292,7 @@ class Driver(ABC, Generic[S]):
         for error in failures:
             self._runner.accounts[error.program].fail(error.reason)
             if is_told:
-                log.error("%s: %s%s", self, error, "" if error is self._job.chain.error else " (tolerated)")
+                log.error("%s: %s%s", self, error, "" if error is self._machine.chain.error else " (tolerated)")
 
 
 _ACTIONS: Mapping[Action, Callable[[Driver[Any]], None]] = {

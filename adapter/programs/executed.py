@@ -20,13 +20,13 @@ class Executed:
             self._files = list(paths.executed_files(program.path, self._search))
         self._identities = self._look()
         now = time.time_ns()
-        self.is_settled = not any(0 <= now - identity[-1] <= paths.TIMESTAMP_STEP for identity in self._identities)
+        self.is_stable = not any(0 <= now - identity[-1] <= paths.TIMESTAMP_STEP for identity in self._identities)
         """Whether a change of the files from now on shows in their status. It does if the clock has gone back since."""
 
     def holds(self) -> bool:
         """Whether a start would surely execute the same files now."""
         try:
-            return self.is_settled and self._look() == self._identities
+            return self.is_stable and self._look() == self._identities
         except OSError:
             return False
 

@@ -72,7 +72,7 @@ class Programs:
         """Returns what is executed for a plugin. Raises PluginError."""
         return Program(type_, self.find(type_), (type_, "invoke"), self._environment)
 
-    def standing_by(self, numbers: Mapping[str, int]) -> Iterator[tuple[Program | PluginError, int]]:
+    def standby_programs(self, numbers: Mapping[str, int]) -> Iterator[tuple[Program | PluginError, int]]:
         """Yields what is executed for the plugins of which so many processes should stand by, or why nothing is."""
         for type_, number in numbers.items():
             try:

@@ -11,18 +11,18 @@ from typing import Any, Generic, TypeVar
 
 from adapter.errors import LocalProtocolError, ProgramError
 from adapter.programs.chain import Chain, Failure, Step
-from adapter.programs.states import TRANSITIONS, Action, Actions, Input, State
+from adapter.programs.states import TRANSITIONS, Action, Actions, Input, JobState
 
 S = TypeVar("S", bound=Step)
 
 
-class Job(Generic[S]):
+class JobMachine(Generic[S]):
     """One event's work. Its event is answered when the chain is over or when its time is up, whichever comes first."""
 
     def __init__(self, chain: Chain[S], *, is_answered: bool = False) -> None:
         """Takes the programs. `is_answered` from the start is an event whose answer nobody waits for."""
         self.chain = chain
-        self.state = State.WAITING
+        self.state = JobState.WAITING
         self.is_answered = is_answered
         """Whether the event has been answered."""
         self.failures: Sequence[ProgramError] = ()
@@ -31,7 +31,7 @@ class Job(Generic[S]):
     @property
     def is_running(self) -> bool:
         """Whether the job waits for a program."""
-        return self.state is State.RUNNING
+        return self.state is JobState.RUNNING
 
     def go(self) -> Actions:
         """The jobs before this one have ended."""
@@ -45,16 +45,16 @@ class Job(Generic[S]):
         """The current program could not be spawned."""
         return self._receive(Input.NOT_STARTED, [self.chain.fail(reason)])
 
-    def exited(self, outcome: Any) -> Actions:
-        """The current program has exited. `outcome` is its result, or a Failure."""
-        return self._receive(Input.EXITED, self._judge(outcome))
+    def exited(self, result: Any) -> Actions:
+        """The current program has exited. `result` is its result, or a Failure."""
+        return self._receive(Input.EXITED, self._judge(result))
 
-    def printed(self, outcome: Any) -> Actions:
-        """The current program still runs, but its time is over and it has printed a result: `outcome`, or a Failure.
+    def printed(self, result: Any) -> Actions:
+        """The current program still runs, but its time is over and it has printed a result: `result`, or a Failure.
 
         TIME_IS_UP or LIMIT must follow at once.
         """
-        return self._receive(Input.PRINTED, self._judge(outcome))
+        return self._receive(Input.PRINTED, self._judge(result))
 
     def time_is_up(self, reason: str) -> Actions:
         """The event must be answered now. `reason` says why the chain is not over."""
@@ -65,10 +65,10 @@ class Job(Generic[S]):
         """The current program's time is over."""
         return self._receive(Input.LIMIT, [self.chain.fail(reason)] if self.is_running else ())
 
-    def _judge(self, outcome: Any) -> Sequence[ProgramError]:
-        if isinstance(outcome, Failure):
-            return [self.chain.fail(outcome.reason)]
-        self.chain.succeed(outcome)
+    def _judge(self, result: Any) -> Sequence[ProgramError]:
+        if isinstance(result, Failure):
+            return [self.chain.fail(result.reason)]
+        self.chain.succeed(result)
         return ()
 
     def _receive(self, input_: Input, failures: Sequence[ProgramError] = ()) -> Actions:

@@ -184,7 +184,7 @@ class Process:
         """Watches for the exit. A program that cannot be watched is killed."""
         try:
             self._pidfd = os.pidfd_open(self.pid)
-            self._loop.watch(self._pidfd, self._exited)
+            self._loop.watch(self._pidfd, self._on_exit)
         except (AttributeError, OSError):
             self._close("_pidfd")
             os.kill(self.pid, signal.SIGKILL)
@@ -298,7 +298,7 @@ class Process:
             with suppress(OSError):
                 os.killpg(self.pid, signal.SIGKILL)
 
-    def _exited(self: Self) -> None:
+    def _on_exit(self: Self) -> None:
         if self._is_waiting:
             self._kill_group()
         self._reap()

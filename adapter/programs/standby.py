@@ -31,7 +31,7 @@ Wanted: TypeAlias = Callable[[], Iterable[tuple[Program | ProgramError, int]]]
 """Returns the programs that should stand by now, or why there is none, each with the number of its processes."""
 
 
-class State(Key):
+class StandbyState(Key):
     """Whether programs may be started now."""
 
     CLOSED = auto()
@@ -46,7 +46,7 @@ class State(Key):
     """Likewise; the answer is followed by starts."""
 
 
-class Input(Key):
+class StandbyInput(Key):
     """What changes the state."""
 
     OPEN = auto()
@@ -60,12 +60,24 @@ class Input(Key):
 
 
 # An input that a state does not list changes nothing.
-TRANSITIONS: Mapping[State, Mapping[Input, State]] = {
-    State.CLOSED: {Input.OPEN: State.DUE},
-    State.AT_REST: {Input.MISSING: State.DUE, Input.EVENT: State.SERVING, Input.CLOSE: State.CLOSED},
-    State.DUE: {Input.START: State.AT_REST, Input.EVENT: State.SERVING_DUE, Input.CLOSE: State.CLOSED},
-    State.SERVING: {Input.MISSING: State.SERVING_DUE, Input.ANSWERED: State.AT_REST, Input.CLOSE: State.CLOSED},
-    State.SERVING_DUE: {Input.ANSWERED: State.DUE, Input.CLOSE: State.CLOSED},
+TRANSITIONS: Mapping[StandbyState, Mapping[StandbyInput, StandbyState]] = {
+    StandbyState.CLOSED: {StandbyInput.OPEN: StandbyState.DUE},
+    StandbyState.AT_REST: {
+        StandbyInput.MISSING: StandbyState.DUE,
+        StandbyInput.EVENT: StandbyState.SERVING,
+        StandbyInput.CLOSE: StandbyState.CLOSED,
+    },
+    StandbyState.DUE: {
+        StandbyInput.START: StandbyState.AT_REST,
+        StandbyInput.EVENT: StandbyState.SERVING_DUE,
+        StandbyInput.CLOSE: StandbyState.CLOSED,
+    },
+    StandbyState.SERVING: {
+        StandbyInput.MISSING: StandbyState.SERVING_DUE,
+        StandbyInput.ANSWERED: StandbyState.AT_REST,
+        StandbyInput.CLOSE: StandbyState.CLOSED,
+    },
+    StandbyState.SERVING_DUE: {StandbyInput.ANSWERED: StandbyState.DUE, StandbyInput.CLOSE: StandbyState.CLOSED},
 }
 
 
@@ -106,7 +118,7 @@ class Standby:
         self._unstartable: dict[str, str] = {}
         """Why programs cannot be started ahead that should be."""
         self._descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._state = State.CLOSED
+        self._state = StandbyState.CLOSED
         self._is_called = False
         """Whether the loop calls `_refill` in this turn already: it must not do so twice."""
         self._was_full = False
@@ -114,11 +126,11 @@ class Standby:
 
     def open(self) -> None:
         """Begins to start programs: this process serves the events from now on."""
-        self._receive(Input.OPEN)
+        self._receive(StandbyInput.OPEN)
 
     def close(self) -> None:
         """Kills all that stand by, and starts no more."""
-        self._receive(Input.CLOSE)
+        self._receive(StandbyInput.CLOSE)
         self.renew()
 
     def renew(self) -> None:
@@ -127,19 +139,19 @@ class Standby:
             crew.discard()
         self._crews.clear()
         self._unstartable.clear()
-        self._receive(Input.MISSING)
+        self._receive(StandbyInput.MISSING)
 
-    def event_came(self) -> None:
+    def on_event(self) -> None:
         """Starts nothing until the event is answered: that would delay the answer."""
-        self._receive(Input.EVENT)
+        self._receive(StandbyInput.EVENT)
 
-    def answered(self) -> None:
+    def on_answered(self) -> None:
         """Replaces what the event has used, now that its answer is written."""
-        self._receive(Input.ANSWERED)
+        self._receive(StandbyInput.ANSWERED)
 
-    def _receive(self, input_: Input) -> None:
+    def _receive(self, input_: StandbyInput) -> None:
         self._state = TRANSITIONS[self._state].get(input_, self._state)
-        if self._state is State.DUE and not self._is_called:
+        if self._state is StandbyState.DUE and not self._is_called:
             self._is_called = True
             self._loop.call_soon(self._refill)
 
@@ -155,7 +167,7 @@ class Standby:
         self, program: Program, on_end: Callable[[Process], None], on_line: Callable[[str], None]
     ) -> Process | None:
         """Returns a process that has stood by, for one event, or None. The parameters are those of Process."""
-        self._receive(Input.MISSING)
+        self._receive(StandbyInput.MISSING)
         crew = self._crews.get(_key(program))
         if crew is None or not crew.waiting or not crew.executed.holds():
             return None  # what has changed is replaced after the answer
@@ -163,22 +175,24 @@ class Standby:
         for process in crew.waiting:
             if process.started >= oldest and process.is_fit:  # the loop deals with those that are not
                 crew.waiting.remove(process)
-                process.serve(program.name, partial(self._served, crew, on_end), on_line)  # perhaps another hook's name
+                process.serve(
+                    program.name, partial(self._on_served, crew, on_end), on_line
+                )  # perhaps another hook's name
                 return process
         return None
 
-    def _served(self, crew: _Crew, on_end: Callable[[Process], None], process: Process) -> None:
+    def _on_served(self, crew: _Crew, on_end: Callable[[Process], None], process: Process) -> None:
         """A process that stood by has served its event."""
         if not crew.off:
             crew.spoilt.clear()
         on_end(process)
 
-    def _ended(self, crew: _Crew, process: Process) -> None:
+    def _on_end(self, crew: _Crew, process: Process) -> None:
         """A process has ended that stood by."""
         crew.waiting.remove(process)
         self._spoil(crew, f"it has ended before its request: {process.ending}")
 
-    def _wrote(self, crew: _Crew, process: Process) -> None:
+    def _on_output(self, crew: _Crew, process: Process) -> None:
         """A process has written something that stood by."""
         crew.waiting.remove(process)
         process.discard()
@@ -193,20 +207,20 @@ class Standby:
         if len(crew.spoilt) == STRIKES:
             log.warning("%s: stand-by is off until the program changes, or SIGHUP; events start it: %s", name, reason)
             crew.discard()
-        self._receive(Input.MISSING)
+        self._receive(StandbyInput.MISSING)
 
     # Starting programs
 
     def _refill(self) -> None:
         """Starts one process that is missing, and looks for the next one in the next turn: an event may have come."""
         self._is_called = False
-        if self._state is not State.DUE:
+        if self._state is not StandbyState.DUE:
             return
-        self._receive(Input.START)
+        self._receive(StandbyInput.START)
         numbers = ((crew, number - len(crew.waiting)) for crew, number in self._present())
-        missing = {crew: number for crew, number in numbers if number > 0 and crew.executed.is_settled and not crew.off}
+        missing = {crew: number for crew, number in numbers if number > 0 and crew.executed.is_stable and not crew.off}
         if missing and self._has_room() and any(map(self._starts, missing)) and sum(missing.values()) > 1:
-            self._receive(Input.MISSING)
+            self._receive(StandbyInput.MISSING)
         else:
             self._wake_up()
 
@@ -237,8 +251,8 @@ class Standby:
     def _starts(self, crew: _Crew) -> bool:
         """Starts a process; returns whether that has succeeded."""
         try:
-            process = Process(self._loop, crew.program, partial(self._ended, crew), lambda _: None)
-            process.wait(partial(self._wrote, crew))
+            process = Process(self._loop, crew.program, partial(self._on_end, crew), lambda _: None)
+            process.wait(partial(self._on_output, crew))
             crew.waiting.append(process)
         except OSError as error:
             self._note(crew.program, error)
@@ -264,9 +278,11 @@ class Standby:
         if self._timer is not None:
             self._timer.cancel()
         moments = [crew.waiting[0].started + self._max_age for crew in self._crews.values() if crew.waiting]
-        if not all(crew.executed.is_settled for crew in self._crews.values()):
+        if not all(crew.executed.is_stable for crew in self._crews.values()):
             moments.append(self._loop.time() + paths.TIMESTAMP_STEP / 1e9)
-        self._timer = self._loop.call_at(min(moments), partial(self._receive, Input.MISSING)) if moments else None
+        self._timer = (
+            self._loop.call_at(min(moments), partial(self._receive, StandbyInput.MISSING)) if moments else None
+        )
 
 
 def _key(program: Program) -> Hashable:

@@ -17,7 +17,7 @@ class Key(Enum):
     __hash__ = object.__hash__
 
 
-class State(Key):
+class JobState(Key):
     """Where a job is."""
 
     WAITING = auto()
@@ -70,42 +70,42 @@ class Action(Key):
 
 
 Actions: TypeAlias = tuple[Action, ...]
-Transition: TypeAlias = tuple[State, Actions]
+Transition: TypeAlias = tuple[JobState, Actions]
 Row: TypeAlias = Mapping[Input, tuple[Transition, Transition]]
 
 _SPAWN, _FEED, _SET_LIMIT, _ANSWER = Action.SPAWN, Action.FEED, Action.SET_LIMIT, Action.ANSWER
 _KILL, _LEAVE, _LET_WORK, _NEXT = Action.KILL_IF_ASKED, Action.LEAVE, Action.LET_WORK, Action.NEXT
 
-_WAIT: Transition = State.WAITING, (_ANSWER,)
-_START: Transition = State.STARTING, (_SPAWN,)
-_RUN: Transition = State.RUNNING, (_FEED, _SET_LIMIT)
-_GO_LATE: Transition = State.RUNNING, (_ANSWER, _KILL, _SET_LIMIT)
-_REPLACE: Transition = State.STARTING, (_LEAVE, _SPAWN)
-_WORK: Transition = State.PRINTED, (_LET_WORK,)
-_ANSWER_AND_START: Transition = State.STARTING, (_ANSWER, _SPAWN)
-_END: Transition = State.ENDED, (_ANSWER, _NEXT)
-_LEAVE_AND_END: Transition = State.ENDED, (_LEAVE, _ANSWER, _NEXT)
+_WAIT: Transition = JobState.WAITING, (_ANSWER,)
+_START: Transition = JobState.STARTING, (_SPAWN,)
+_RUN: Transition = JobState.RUNNING, (_FEED, _SET_LIMIT)
+_GO_LATE: Transition = JobState.RUNNING, (_ANSWER, _KILL, _SET_LIMIT)
+_REPLACE: Transition = JobState.STARTING, (_LEAVE, _SPAWN)
+_WORK: Transition = JobState.PRINTED, (_LET_WORK,)
+_ANSWER_AND_START: Transition = JobState.STARTING, (_ANSWER, _SPAWN)
+_END: Transition = JobState.ENDED, (_ANSWER, _NEXT)
+_LEAVE_AND_END: Transition = JobState.ENDED, (_LEAVE, _ANSWER, _NEXT)
 
 # Each input leads to one of two transitions: the left one if the chain has a program to run, the right one if not.
 # An input that a state does not list cannot happen there: in STARTING, for example, no timer fires.
-TRANSITIONS: Mapping[State, Row] = {
-    State.WAITING: {
+TRANSITIONS: Mapping[JobState, Row] = {
+    JobState.WAITING: {
         Input.GO: (_START, _END),
         Input.TIME_IS_UP: (_WAIT, _END),
     },
-    State.STARTING: {
+    JobState.STARTING: {
         Input.STARTED: (_RUN, _RUN),
         Input.NOT_STARTED: (_START, _END),
     },
-    State.RUNNING: {
+    JobState.RUNNING: {
         Input.EXITED: (_START, _END),
         Input.PRINTED: (_WORK, _WORK),
         Input.TIME_IS_UP: (_GO_LATE, _LEAVE_AND_END),
         Input.LIMIT: (_REPLACE, _LEAVE_AND_END),
     },
-    State.PRINTED: {
+    JobState.PRINTED: {
         Input.TIME_IS_UP: (_ANSWER_AND_START, _END),
         Input.LIMIT: (_START, _END),
     },
-    State.ENDED: {},
+    JobState.ENDED: {},
 }

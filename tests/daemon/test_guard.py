@@ -155,7 +155,7 @@ def test_with_the_runtime_a_guard_ends_whose_servers_are_all_killed_at_once(node
 
 
 def test_a_signal_ends_a_guard_whose_server_was_killed(node: Node) -> None:
-    wait = "guard.is_asked_to_end = lambda wait, real=guard.is_asked_to_end: (os.write(2, b'waits\\n'), real(60))[1]"
+    wait = "guard.wait_for_end = lambda wait, real=guard.wait_for_end: (os.write(2, b'waits\\n'), real(60))[1]"
     daemon = guarding_nothing(node, wait)
     daemon.logged("waits")
     daemon.end()
@@ -165,7 +165,7 @@ def test_a_guard_that_was_stopped_while_it_waits_starts_the_server_again(monkeyp
     """CPython's sigtimedwait then returns numbers that it has not set (3.11 and 3.13 on a real stop and continue)."""
     arbitrary = signal.struct_siginfo((21845, 0, 0, 0, 0, 0, 0))
     monkeypatch.setattr(signal, "sigtimedwait", lambda signals, wait: arbitrary)
-    assert not guard.is_asked_to_end(FIRST_WAIT)
+    assert not guard.wait_for_end(FIRST_WAIT)
 
 
 def test_a_runtime_that_ignores_the_end_of_children_gets_a_guard_and_exit_codes(

@@ -55,7 +55,7 @@ def test_no_event_is_lost_and_none_runs_twice() -> None:
         mine = Succession()
         mine.join(10.0)
         for name, moment in row.left:
-            mine.leave(event(name), moment)
+            mine.note_left(event(name), moment)
         assert [lost.name for lost in mine.take_over(row.served)] == row.lost, what
         assert mine.is_done(event(row.comes)) == row.is_done, what
         assert not mine.is_done(event(row.comes)), f"{what}: once only"
@@ -66,16 +66,16 @@ def test_the_next_owner_is_told_the_last_two_events_but_not_one_whose_answer_was
     assert mine.served == Served("", "", 0.0)
     events = [event(name) for name in (A, "RunPodSandbox p", B)]
     for number, each in enumerate(events):
-        mine.begin(each, float(number))
+        mine.note_begun(each, float(number))
     assert mine.served == Served(B, "RunPodSandbox p", 2.0), "the answer to the last is on its way"
-    mine.answer(events[1].context)
+    mine.note_answered(events[1].context)
     mine.disconnect()
     assert mine.served == Served("RunPodSandbox p", "", 2.0)
 
 
 def test_after_another_join_nothing_of_before_counts() -> None:
     mine = Succession()
-    mine.leave(event(A), 5.0)
+    mine.note_left(event(A), 5.0)
     mine.take_over(Served(B, "", 6.0))
     mine.join(10.0)
     assert mine.take_over(NOTHING) == []
@@ -87,8 +87,8 @@ def test_an_owner_that_has_served_nothing_passes_on_what_it_was_told() -> None:
     mine.join(10.0)
     assert mine.take_over(Served(B, A, 9.0)) == []
     assert mine.served == Served(B, A, 9.0)
-    mine.leave(event(A), 11.0)
-    mine.leave(event(C), 12.0)
+    mine.note_left(event(A), 11.0)
+    mine.note_left(event(C), 12.0)
     assert len(mine.take_over(Served(B, A, 10.0))) == 1
     assert mine.served == Served(C, B, 12.0), "what was lost runs now"
     mine.take_over(NOTHING)

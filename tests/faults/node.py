@@ -221,7 +221,7 @@ class Node:
     def owed(self) -> set[str]:
         """What the journal has of creates without an ended delete."""
         lines = (self.directory / "state/journal").read_bytes().splitlines()
-        changes = [change for line in lines[1:] if (change := records.change(line))]
+        changes = [change for line in lines[1:] if (change := records.parse(line))]
         return {create.target.id for create in records.without_deletes(changes)}
 
     def log(self) -> str:

@@ -55,12 +55,12 @@ def check(data: bytes) -> None:
 
 def replay(told: list[bytes]) -> list[Create]:
     """What is owed after these lines."""
-    return records.without_deletes(change for line in told if (change := records.change(line)) is not None)
+    return records.without_deletes(change for line in told if (change := records.parse(line)) is not None)
 
 
 def written(creates: list[Create]) -> bytes:
     """The creates as lines of a journal."""
-    return b"".join(records.created(*create, is_first=True) for create in creates)
+    return b"".join(records.create_line(*create, is_first=True) for create in creates)
 
 
 HEADER = records.header(BOOT)
@@ -90,13 +90,13 @@ def on_disk(text: bytes, creates: list[Create]) -> None:
             target = ledger.target(id_)
             assert target is not None
             owner.is_elsewhere(id_)
-            for entry in ledger.take(id_):
+            for entry in ledger.begin_deletes(id_):
                 asked = request.encode(target, "delete", entry, [])
                 conf = b"null" if entry.conf is None else entry.conf
                 if all(map(is_json, (target.spec, target.labels, conf))):
                     assert is_json(asked), asked
                 str(target).encode("utf-8", "replace")
-                ledger.deleted(id_, entry)
+                ledger.end_delete(id_, entry)
         ledger.add(known(NEW), ENTRIES[0])
         ledger.keep_in(Journal(owner))
         assert list(ledger.keys()) == [(NEW, ENTRIES[0].key)]
@@ -120,7 +120,7 @@ def known(id_: str) -> Known:
 def seeds() -> Iterator[bytes]:
     """Histories as the adapter writes them, one of another boot, one of a newer format, one that is torn."""
     creates = [Create(known(id_), entry) for id_ in ("c1", "c2", "pod") for entry in ENTRIES]
-    deleted = records.deleted("c1", ("a", 0))
+    deleted = records.delete_line("c1", ("a", 0))
     yield from (HEADER, b" ", b" " + written(creates[:1]), b" " + written(creates), b" " + deleted)
     yield b" " + written(creates[:2]) + deleted + written(creates[:1]) + deleted[:20]
     yield HEADER.replace(b"this", b"that") + written(creates[:1])

@@ -265,7 +265,7 @@ class Node:
 
     def play(self, call: Call) -> None:
         if call.name == REJOIN:
-            self.adapter.runtime_is_gone()
+            self.adapter.on_runtime_gone()
             self.join()
         elif call.name == OUTPUT:
             self.outputs = [call.payload]
@@ -294,7 +294,7 @@ class Node:
         idle: list[bool] = []
         self.adapter.when_idle(lambda: idle.append(True))
         assert idle, "something is under way still"
-        self.adapter.runtime_is_gone()
+        self.adapter.on_runtime_gone()
         assert not self.log.bugs, "\n".join(self.log.bugs)
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ class Stage:
 
     def begin(self, program: Program, request: bytes = b"{}\n") -> Process:
         """Lets an event come that runs the program."""
-        self.standby.event_came()
+        self.standby.on_event()
         process = self.runner.spawn(program, self.ended.append)
         process.feed(request)
         return process
@@ -66,7 +66,7 @@ class Stage:
         """Waits for the program, and answers the event."""
         self.loop.advance(WATCH_PIPES_AFTER)
         self.loop.until(lambda: process in self.ended, "the program does not end")
-        self.standby.answered()
+        self.standby.on_answered()
         return process.stdout
 
     def event(self, program: Program, request: bytes = b"{}\n") -> Process:

@@ -15,8 +15,8 @@ import pytest
 from adapter.errors import LocalProtocolError, PluginError
 from adapter.programs.chain import Chain, Ends, Failure, Policy
 from adapter.programs.driver import quoted
-from adapter.programs.machine import Job
-from adapter.programs.states import Action, Actions, State
+from adapter.programs.machine import JobMachine
+from adapter.programs.states import Action, Actions, JobState
 
 HISTORIES = 500
 
@@ -37,7 +37,7 @@ class Play:
         self.dice = dice
         self.ends = ends
         self.programs = [Program(f"p{index}", Policy(fail)) for index, fail in enumerate(fails)]
-        self.job = Job(Chain(ends, None if ends is Ends.NEVER else self.programs))
+        self.job = JobMachine(Chain(ends, None if ends is Ends.NEVER else self.programs))
         self.spawned: list[str] = []
         self.fed: list[str] = []
         self.running = ""
@@ -146,7 +146,7 @@ def test_whatever_happens_the_promise_holds(ends: Ends, seed: int) -> None:
     is_late = False
     for _ in range(HISTORIES):
         play = Play(dice, ends, [dice.random() < 0.5 for _ in range(dice.randrange(6))]).run()
-        assert (play.answers, play.ended, play.running, play.job.state) == (1, 1, "", State.ENDED)
+        assert (play.answers, play.ended, play.running, play.job.state) == (1, 1, "", JobState.ENDED)
         assert play.fed == play.spawned == sorted(play.spawned)
         assert len(set(play.reported)) == len(play.reported), "every failure is reported once"
         assert set(play.failed) <= set(play.reported)
@@ -163,19 +163,19 @@ def test_whatever_happens_the_promise_holds(ends: Ends, seed: int) -> None:
 
 
 def test_what_cannot_happen_is_an_error() -> None:
-    job = Job(Chain[Program](Ends.AT_FAILURE, ()))
+    job = JobMachine(Chain[Program](Ends.AT_FAILURE, ()))
     assert job.go() == (Action.ANSWER, Action.NEXT)
     for input_ in (job.go, job.started, lambda: job.time_is_up("x"), lambda: job.limit_reached("x")):
         with pytest.raises(LocalProtocolError):
             input_()
-    job = Job(Chain[Program](Ends.NEVER))
+    job = JobMachine(Chain[Program](Ends.NEVER))
     job.time_is_up("late")
     with pytest.raises(LocalProtocolError, match="TIME_IS_UP in state WAITING, answered"):
         job.time_is_up("late")
 
 
 def test_a_job_that_nobody_waits_for_gives_no_answer() -> None:
-    assert Job(Chain[Program](Ends.NEVER, ()), is_answered=True).go() == (Action.NEXT,)
+    assert JobMachine(Chain[Program](Ends.NEVER, ()), is_answered=True).go() == (Action.NEXT,)
 
 
 # Chains: what each outcome of each program means under each policy

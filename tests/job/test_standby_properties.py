@@ -64,8 +64,8 @@ class Life:
 STEPS: list[Callable[[Life], object]] = [
     lambda life: life.serve(True, life.is_serving, life.standby.open),
     lambda life: life.serve(False, False, life.standby.close),
-    lambda life: life.serve(life.is_open, True, life.standby.event_came),
-    lambda life: life.serve(life.is_open, False, life.standby.answered),
+    lambda life: life.serve(life.is_open, True, life.standby.on_event),
+    lambda life: life.serve(life.is_open, False, life.standby.on_answered),
     lambda life: life.standby.renew(),
     lambda life: life.standby.take(PROGRAM, lambda _: None, lambda _: None),
     Life.spoil,
@@ -80,6 +80,6 @@ def test_in_any_order(steps: list[Callable[[Life], object]]) -> None:
     with pytest.MonkeyPatch.context() as patch, closing(SteppedLoop()) as loop:
         life = Life(loop)
         patch.setattr(standby, "Process", life.start)
-        patch.setattr(standby, "Executed", lambda _: SimpleNamespace(is_settled=True, holds=lambda: True))
+        patch.setattr(standby, "Executed", lambda _: SimpleNamespace(is_stable=True, holds=lambda: True))
         for step in steps:
             step(life)

@@ -418,7 +418,7 @@ class History:
             failed = any(error for _, error in call.answers)
             if not (call.tries or call.is_delete or failed or call.is_dropped):
                 call.is_dropped, call.was_late = True, bool(call.answers)
-        self.bridge.runtime_is_gone()
+        self.bridge.on_runtime_gone()
         self.clock.advance(self.dice.choice((0.0, 1.0, 3.0, 40.0)))
         # All pods and containers are there still: what becomes of those that are not is in test_owed.
         states = {id_: RUNNING if id_ in self._running else CREATED for id_ in CONTAINERS}

@@ -168,7 +168,7 @@ class Lives(History):
     def rejoin(self) -> None:
         owner = self.lives[-1].owner
         self.bridge.release()
-        self.bridge.runtime_is_gone()
+        self.bridge.on_runtime_gone()
         self.clock.advance(self.dice.choice((0.0, 1.0, 3.0, 40.0)))
         assert owner.take()
         self.bridge.synchronize(*self.listed())

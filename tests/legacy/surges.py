@@ -100,7 +100,7 @@ class PlayedLease(Lease):
         if self.life.is_dead:
             asker.close()
         else:
-            self._asked(asker)
+            self._on_connection(asker)
 
     def _listen(self) -> None:
         self.node.leases.append(self)
@@ -275,7 +275,7 @@ class Surges(Lives):
         if peer.life.is_dead:
             return
         peer.is_apart = True
-        peer.adapter.runtime_is_gone()
+        peer.adapter.on_runtime_gone()
         self.clock.advance(self.dice.choice((0.0, 1.0, 3.0, 40.0)))
         self.join(peer)
 

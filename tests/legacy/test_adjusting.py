@@ -241,11 +241,11 @@ def test_an_edit_that_comes_too_late_is_refused_by_name(node: Node, caplog: pyte
 
 def test_what_the_runtime_does_not_know_is_refused(node: Node) -> None:
     configured(node, "CreateContainer").plugins(a=saying(spec={"process": {"args": ["true"]}}))
-    node.bridge.runtime_is(Runtime("containerd", "1.7.35", (0, 8, 0)))
+    node.bridge.set_runtime(Runtime("containerd", "1.7.35", (0, 8, 0)))
     assert outcome_of(creating(node), node).startswith(
         "plugin: a: process.args: needs NRI 0.10.0, the runtime has 0.8.0"
     )
-    node.bridge.runtime_is(Runtime("containerd", "2.4.2", (0, 12, 3)))
+    node.bridge.set_runtime(Runtime("containerd", "2.4.2", (0, 12, 3)))
     assert list(created(node, "c2").args) == ["", "true"]
 
 
@@ -262,7 +262,7 @@ def test_what_the_runtime_does_not_know_is_refused(node: Node) -> None:
 )
 def test_what_docker_does_not_take_is_refused(node: Node, result: dict[str, object], place: str) -> None:
     configured(node, "CreateContainer").plugins(a=saying(**result))
-    node.bridge.runtime_is(Runtime("docker", "29.0.0", (0, 12, 3)))
+    node.bridge.set_runtime(Runtime("docker", "29.0.0", (0, 12, 3)))
     assert outcome_of(creating(node), node).startswith(f"plugin: a: {place}Docker takes no")
 
 
@@ -270,7 +270,7 @@ def test_what_docker_does_not_take_is_refused(node: Node, result: dict[str, obje
 def test_a_refused_creation_whose_end_no_runtime_tells_leaves_nothing(node: Node, events: list[str]) -> None:
     configured(node, *events).plugins(a=saying(error="no"))
     node.wait(creating(node))
-    node.bridge.has_gone("c1")
+    node.bridge.run_for_gone("c1")
     node.idle()
     assert node.runs == ["a create c1", "a delete c1"][: len(events)]
     bridge = node.bridge
@@ -279,7 +279,7 @@ def test_a_refused_creation_whose_end_no_runtime_tells_leaves_nothing(node: Node
 
 def test_docker_announces_no_stop_and_no_delete_is_owed(node: Node) -> None:
     configured(node, "CreateContainer", "StopContainer").plugins(a="answer")
-    node.bridge.runtime_is(Runtime("docker", "29.0.0", (0, 12, 3)))
+    node.bridge.set_runtime(Runtime("docker", "29.0.0", (0, 12, 3)))
     node.wait(creating(node))
     assert (node.runs, len(node.bridge.ledger), node.bridge.ledger.target("c1")) == (["a create c1"], 0, None)
 

@@ -53,8 +53,8 @@ def create(ledger: Ledger, made: Target) -> None:
 
 
 def delete(ledger: Ledger, id_: str) -> None:
-    for entry in ledger.take(id_):
-        ledger.deleted(id_, entry)
+    for entry in ledger.begin_deletes(id_):
+        ledger.end_delete(id_, entry)
 
 
 def known(process: Process, id_: str = "c1") -> Target:
@@ -97,13 +97,13 @@ def start(directory: Path) -> Iterator[Start]:
 
 def test_creates_are_taken_once_in_the_order_of_their_start_with_their_first_configuration() -> None:
     ledger = Ledger()
-    assert (len(ledger), "c1" in ledger, ledger.take("c1"), ledger.target("c1")) == (0, False, (), None)
+    assert (len(ledger), "c1" in ledger, ledger.begin_deletes("c1"), ledger.target("c1")) == (0, False, (), None)
     create(ledger, target())
     ledger.add(target(), ENTRIES[0]._replace(conf=b"2"))
     ledger.add(target("c2"), ENTRIES[2])
     assert (len(ledger), "c1" in ledger) == (2, True)
-    assert ledger.take("c1") == tuple(ENTRIES)
-    assert ("c1" in ledger, ledger.take("c1"), ledger.take("c2")) == (False, (), (ENTRIES[2],))
+    assert ledger.begin_deletes("c1") == tuple(ENTRIES)
+    assert ("c1" in ledger, ledger.begin_deletes("c1"), ledger.begin_deletes("c2")) == (False, (), (ENTRIES[2],))
 
 
 def test_a_later_create_is_remembered_if_it_knows_the_pid_until_it_is_forgotten() -> None:
@@ -127,10 +127,10 @@ def test_what_a_create_knew_is_what_the_next_adapter_asks_the_delete_with(start:
     for entry in ENTRIES:
         start().ledger.add(found, entry)
         second = start()
-        assert second.ledger.take("c1") == (entry,)
+        assert second.ledger.begin_deletes("c1") == (entry,)
         assert encode(known(second), "delete", entry, []) == encode(target(), "delete", entry, [])
         assert (known(second).started, str(known(second))) == (12345, "container default/web/nginx (c1)")
-        second.ledger.deleted("c1", entry)
+        second.ledger.end_delete("c1", entry)
     start().ledger.add(found, ENTRIES[0])
     file = directory / "journal"  # as an older version wrote it
     file.write_bytes(file.read_bytes().replace(b'"names":["default","web","nginx"],', b""))
@@ -147,17 +147,17 @@ def test_the_pid_is_that_of_whichever_create_knew_it_first(start: Start) -> None
 def test_a_delete_that_has_ended_is_not_owed_again_and_one_that_has_not_is(start: Start) -> None:
     first = start()
     create(first.ledger, target())
-    first.ledger.deleted("c1", first.ledger.take("c1")[0])
+    first.ledger.end_delete("c1", first.ledger.begin_deletes("c1")[0])
     second = start()
-    assert list(second.ledger.take("c1")) == ENTRIES[1:]
+    assert list(second.ledger.begin_deletes("c1")) == ENTRIES[1:]
     assert second.ledger.put_back("c1", ENTRIES[1])
     assert not second.ledger.put_back("c1", ENTRIES[1])
-    assert second.ledger.take("c1") == (ENTRIES[1],), "it could not be started"
+    assert second.ledger.begin_deletes("c1") == (ENTRIES[1],), "it could not be started"
 
 
 def replay(text: bytes) -> set[tuple[str, Entry]]:
     """What is owed after these lines, whose first is a header."""
-    changes: list[Change] = [change for line in text.splitlines()[1:] if (change := records.change(line))]
+    changes: list[Change] = [change for line in text.splitlines()[1:] if (change := records.parse(line))]
     return {(create.target.id, create.entry) for create in without_deletes(changes)}
 
 
@@ -175,10 +175,10 @@ def test_every_prefix_of_the_file_with_its_last_record_torn_anywhere_is_the_ledg
     for step, id_, entry in steps:
         if step == "c" and (id_, entry) not in model:
             model = model | {(id_, entry)}
-            written += records.created(target(id_), entry, is_first=True)
+            written += records.create_line(target(id_), entry, is_first=True)
         elif step == "d" and (id_, entry) in model:
             model = model - {(id_, entry)}
-            written += records.deleted(id_, entry.key)
+            written += records.delete_line(id_, entry.key)
         was.append((len(written), model))
     for length in range(was[0][0], len(written) + 1):
         expected = [ledger for end, ledger in was if end - len("\n") <= length][-1]
@@ -188,13 +188,13 @@ def test_every_prefix_of_the_file_with_its_last_record_torn_anywhere_is_the_ledg
 def test_what_an_earlier_owner_adds_meanwhile_is_taken_and_not_cut_off(directory: Path) -> None:
     first = Process(directory)
     first.ledger.add(target("c1"), ENTRIES[0])
-    part = records.created(target("c2"), ENTRIES[0], is_first=True)
+    part = records.create_line(target("c2"), ENTRIES[0], is_first=True)
     with (directory / "journal").open("ab") as earlier:
         earlier.write(part[:20])
         earlier.flush()
         first.owner.release(["c1"])
         second = Process(directory)
-        earlier.write(part[20:] + records.deleted("c1", ENTRIES[0].key))
+        earlier.write(part[20:] + records.delete_line("c1", ENTRIES[0].key))
     second.ledger.read_again()
     assert second.ledger.ids() == ["c2"]
     for process in (first, second):
@@ -206,15 +206,15 @@ def test_what_is_read_is_not_read_again(start: Start, directory: Path, monkeypat
     life = start()
     create(life.ledger, target())
     decoded: list[bytes] = []
-    change = records.change
-    monkeypatch.setattr(records, "change", lambda line: decoded.append(line) or change(line))  # type: ignore[func-returns-value]
+    change = records.parse
+    monkeypatch.setattr(records, "parse", lambda line: decoded.append(line) or change(line))  # type: ignore[func-returns-value]
     life.ledger.read_again()
     with (directory / "journal").open("ab") as earlier:
-        earlier.write(records.deleted("c1", ENTRIES[0].key))
+        earlier.write(records.delete_line("c1", ENTRIES[0].key))
     for _ in range(3):
         life.ledger.read_again()
-    assert decoded == [records.deleted("c1", ENTRIES[0].key)]
-    assert list(life.ledger.take("c1")) == ENTRIES[1:]
+    assert decoded == [records.delete_line("c1", ENTRIES[0].key)]
+    assert list(life.ledger.begin_deletes("c1")) == ENTRIES[1:]
 
 
 # Which file, and which records
@@ -278,12 +278,12 @@ def test_a_record_that_is_none_costs_no_other(start: Start, directory: Path) -> 
         life = start()
         assert life.ledger.ids() == ["c1", *(f"new{earlier}" for earlier in range(number))], line[:30]
         life.ledger.add(target(f"new{number}"), ENTRIES[0])
-    record = records.created(target(), ENTRIES[0], is_first=True)
-    assert records.change(record)
+    record = records.create_line(target(), ENTRIES[0], is_first=True)
+    assert records.parse(record)
     for names in ('"web"', '{"web":1}', "null", '["web",1]', '["\\ud800"]'):
         spoilt = record.replace(b'"names":["default","web","nginx"]', b'"names":' + names.encode())
         assert spoilt != record
-        assert records.change(spoilt) is None
+        assert records.parse(spoilt) is None
 
 
 # Its size
@@ -309,10 +309,10 @@ def test_spec_and_labels_are_in_the_file_once_and_are_known_to_each_plugins_dele
     create(life.ledger, target(size=5000))
     assert (directory / "journal").read_bytes().count(b"x" * 5000) == 1
     whole = request(life)
-    life.ledger.deleted("c1", life.ledger.take("c1")[0])
+    life.ledger.end_delete("c1", life.ledger.begin_deletes("c1")[0])
     for _ in range(2):
         life = start()
-        assert list(life.ledger.take("c1")) == ENTRIES[1:]
+        assert list(life.ledger.begin_deletes("c1")) == ENTRIES[1:]
         assert request(life) == whole
         (directory / "journal").unlink()  # then it is written anew
         life.ledger.mend()
@@ -370,7 +370,7 @@ def test_what_the_first_version_has_written_is_read_without_what_is_beyond_the_b
     (directory / "journal").chmod(0o600)
     (tmp_path / "boot_id").write_text("the-boot")
     life = start()
-    assert {id_: [entry.type for entry in life.ledger.take(id_)] for id_ in life.ledger.ids()} == {
+    assert {id_: [entry.type for entry in life.ledger.begin_deletes(id_)] for id_ in life.ledger.ids()} == {
         "c1": ["b"],
         "c2": ["a", "b"],
         "c3": ["a"],

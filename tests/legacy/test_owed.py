@@ -32,7 +32,7 @@ HOUR = 3600.0
 
 def joined(node: Node, runtime: str = "containerd") -> None:
     node.plugins(a="answer")
-    node.bridge.runtime_is(Runtime(runtime, "1.7.35"))
+    node.bridge.set_runtime(Runtime(runtime, "1.7.35"))
     node.bridge.synchronize([], [])
 
 
@@ -41,7 +41,7 @@ def back(node: Node) -> Iterator[Node]:
     """A node that has run the creates of a pod and two containers, and has lost its runtime."""
     joined(node)
     node.wait(node.create_pod(), node.create("c1"), node.create("c2"))
-    node.bridge.runtime_is_gone()
+    node.bridge.on_runtime_gone()
     yield node
     node.delete_pod()
     node.idle()
@@ -130,7 +130,7 @@ def test_a_broken_conf_json_at_the_first_start_is_decided_once_it_is_in_order(no
 def test_on_docker_nothing_counts_as_created_for_it_announces_no_stop(node: Node) -> None:
     node.build(plugins={"a": PluginSettings(events=frozenset(["CreateContainer", "StopContainer"]))})
     node.plugins(a="answer", b="answer")
-    node.bridge.runtime_is(Runtime("docker", "29.0.0"))
+    node.bridge.set_runtime(Runtime("docker", "29.0.0"))
     node.bridge.synchronize([a_pod("c1")], [a_container("c1", pod_sandbox_id="c1", state=RUNNING)])
     assert len(node.bridge.ledger) == 0
 
@@ -150,7 +150,7 @@ def test_the_first_event_of_an_adapter_repeats_no_create_of_the_one_before(
     node.bridge.ledger.keep_in(None)
     node.build(lock=second)
     assert second.take()
-    node.bridge.runtime_is(Runtime(runtime, "1.7.35"))
+    node.bridge.set_runtime(Runtime(runtime, "1.7.35"))
     node.take_over([], [], may_be_repeated=True)
     node.wait(node.create("c1"), node.create("c2"))
     assert sorted(run for run in node.runs if "create" in run) == ["a create c1", *again, "a create c2"]
@@ -181,7 +181,7 @@ def test_events_that_wait_for_an_earlier_owner_go_on_though_the_journal_cannot_b
 
     monkeypatch.setattr(Ledger, "read_again", read_again)
     node.loop.advance(GLANCE)
-    before.leave("c1")
+    before.free("c1")
     node.loop.advance(GLANCE)
     assert not faults
     node.wait(started)
@@ -297,9 +297,9 @@ def fail(*_: object) -> None:
 PLACES: list[tuple[type, str]] = [
     (PluginJob, "_on_not_started"),
     (PluginJob, "_on_done"),
-    (Ledger, "take"),
+    (Ledger, "begin_deletes"),
     (Ledger, "put_back"),
-    (Ledger, "deleted"),
+    (Ledger, "end_delete"),
     (Ledger, "forget"),
     (PodProcesses, "forget"),
     (Plans, "of_delete"),

@@ -109,10 +109,10 @@ def test_with_the_runtimes_own_conf_json_pods_are_left_to_a_containerd_known_to_
     pid = runtime(DEFAULT_CONF_JSON.encode())
     for version, itself in MEASURED.items():
         for its in (pid, 0):
-            host.bridge().runtime_is(Runtime("containerd", version), pid=its)
+            host.bridge().set_runtime(Runtime("containerd", version), pid=its)
             assert host.ours() is not itself, version
     for name, version in OTHERS:
-        host.bridge().runtime_is(Runtime(name, version), pid=pid)
+        host.bridge().set_runtime(Runtime(name, version), pid=pid)
         assert host.ours(), name
 
 
@@ -130,7 +130,7 @@ def test_of_a_version_that_nobody_has_measured_the_executable_tells(
         pid = 0 if text is None else runtime(text)
         for version in UNMEASURED[: 1 if text is across else None]:
             caplog.clear()
-            host.bridge().runtime_is(Runtime("containerd", version), pid=pid)
+            host.bridge().set_runtime(Runtime("containerd", version), pid=pid)
             assert host.ours() is (DEFAULT_CONF_JSON.encode() not in (text or b"")), (version, text)
             host.node.loop.settle()
             (told,) = [record for record in caplog.records if "plugins for pods" in record.message]
@@ -140,7 +140,7 @@ def test_of_a_version_that_nobody_has_measured_the_executable_tells(
 
 def test_an_executable_is_read_only_if_it_decides(host: Host) -> None:
     """A pid that is not there would be found out, and nothing is told of a conf.json that is not there."""
-    host.bridge(host.another()).runtime_is(Runtime("containerd", "2.5.0"), pid=-1)
+    host.bridge(host.another()).set_runtime(Runtime("containerd", "2.5.0"), pid=-1)
     assert host.ours()
     assert host.node.bridge.sandboxes.endswith(f"are run by the adapter: no runtime reads {host.another()}")
     host.another().unlink()
@@ -150,7 +150,7 @@ def test_an_executable_is_read_only_if_it_decides(host: Host) -> None:
 def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_always_ours(host: Host) -> None:
     for name, version in (("containerd", "2.4.2"), ("containerd", "1.7.35"), ("cri-o", "1.34.0")):
         for sandboxes in ("always", "never"):
-            host.bridge(sandboxes=sandboxes).runtime_is(Runtime(name, version))
+            host.bridge(sandboxes=sandboxes).set_runtime(Runtime(name, version))
             assert host.ours() is (sandboxes == "always"), (name, version)
             answer = host.node.create("c1")
             host.node.wait(answer)
@@ -173,13 +173,13 @@ CONFIGS: dict[str, tuple[Callable[[Host], Path], bool]] = {
 @pytest.mark.parametrize("config", CONFIGS)
 def test_a_conf_json_is_the_runtimes_own_if_it_is_the_same_file(host: Host, config: str) -> None:
     path, ours = CONFIGS[config]
-    host.bridge(path(host)).runtime_is(Runtime("containerd", "2.4.2"))
+    host.bridge(path(host)).set_runtime(Runtime("containerd", "2.4.2"))
     assert host.ours() is ours
 
 
 def test_which_file_it_is_is_looked_at_for_every_event(host: Host) -> None:
     own = host.another()
-    host.bridge(own).runtime_is(Runtime("containerd", "2.4.2"))
+    host.bridge(own).set_runtime(Runtime("containerd", "2.4.2"))
     assert host.ours()
     host.conf_json.unlink()
     assert host.ours(), "the runtime has none"
@@ -203,7 +203,7 @@ def test_who_runs_plugins_for_pods_is_logged_once_unless_it_is_configured(
         ("never", "2.4.2", []),
     ):
         caplog.clear()
-        host.bridge(sandboxes=sandboxes).runtime_is(Runtime("containerd", version))
+        host.bridge(sandboxes=sandboxes).set_runtime(Runtime("containerd", version))
         assert len({host.ours() for _ in range(3)}) == 1
         host.node.loop.settle()
         assert [record.message for record in caplog.records if "for pods" in record.message] == told

@@ -118,8 +118,8 @@ class History:
         self.life.ledger.add(Target(id_, "pod", 7, api.Container(), api.PodSandbox(labels=labels)), entry)
 
     def delete(self) -> None:
-        for entry in self.life.ledger.take(id_ := f"c{self.dice.randrange(5)}"):
-            self.life.ledger.deleted(id_, entry)
+        for entry in self.life.ledger.begin_deletes(id_ := f"c{self.dice.randrange(5)}"):
+            self.life.ledger.end_delete(id_, entry)
             self.model.discard((id_, entry))
 
     def care(self) -> None:

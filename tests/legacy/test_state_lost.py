@@ -31,7 +31,7 @@ def after_a_kill(directory: Path, life: Process) -> dict[str, list[str]]:
     """What the next process owes."""
     life.die()
     after = Process(directory)
-    owed = {id_: [entry.type for entry in after.ledger.take(id_)] for id_ in after.ledger.ids()}
+    owed = {id_: [entry.type for entry in after.ledger.begin_deletes(id_)] for id_ in after.ledger.ids()}
     after.die()
     return owed
 
@@ -81,7 +81,7 @@ def test_what_a_full_disk_has_kept_out_is_written_as_soon_as_there_is_room(
         for number in range(3):
             life.ledger.add(target(f"c{number}"), A)
             life.care()
-        life.ledger.deleted("c0", life.ledger.take("c0")[0])
+        life.ledger.end_delete("c0", life.ledger.begin_deletes("c0")[0])
         assert life.fault.startswith(f"{state}/journal: ")
         assert life.fault.endswith(": what is owed is forgotten with this process (state.directory)")
     assert [record.levelname for record in caplog.records] == ["ERROR"], "it is said once"
@@ -104,7 +104,7 @@ def test_a_state_directory_that_could_not_be_opened_is_used_as_soon_as_it_can_be
         life.ledger.add(target("new"), A)
         life.care()
         assert "what is owed is forgotten with this process" in life.fault
-        life.ledger.deleted("ends", life.ledger.take("ends")[0])
+        life.ledger.end_delete("ends", life.ledger.begin_deletes("ends")[0])
     life.care()
     assert life.fault == ""
     assert not Lock(str(state)).take()
@@ -177,12 +177,12 @@ def test_a_record_that_the_disk_has_torn_spoils_none_of_another_adapter_that_wri
     before = Process(state)
     for id_ in ("c1", "c2"):
         before.ledger.add(target(id_), A)
-    (under_way,) = before.ledger.take("c1")
+    (under_way,) = before.ledger.begin_deletes("c1")
     before.owner.release(["c1", "c3"])
     after = Process(state)
     with full(state):
         after.ledger.add(target("c4"), A)
-    before.ledger.deleted("c1", under_way)
+    before.ledger.end_delete("c1", under_way)
     with full(state):
         before.ledger.add(target("c5"), A)  # this one is lost: only the owner can write the journal anew
     after.ledger.add(target("c6"), A)

@@ -114,7 +114,7 @@ def test_a_runtime_that_has_gone_with_a_call_unanswered_holds_up_no_later_update
     node.wait(node.create("c1"))
     node.loop.settle()
     assert len(gone.calls) == 1
-    node.bridge.runtime_is_gone()
+    node.bridge.on_runtime_gone()
     back = Runtime(node)
     node.wait(node.create("c2"))
     node.loop.settle()
@@ -127,7 +127,7 @@ def test_what_waited_without_a_runtime_goes_out_when_one_is_joined_but_not_for_w
     )
     known(node, "c0", "c9")
     node.wait(node.create("c1"))
-    node.bridge.runtime_is_gone()
+    node.bridge.on_runtime_gone()
     back = Runtime(node)
     known(node, "c0")
     node.loop.settle()
