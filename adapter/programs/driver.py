@@ -37,7 +37,7 @@ class Driver(ABC, Generic[S]):
         self.answer: Deferred[Any] = Deferred()
         """What the runtime gets; the job may go on after it."""
         self.on_end: Callable[[Any], object] = lambda _: None
-        """Called with the driver when the job has ended."""
+        """Called with the driver when the job has ended, and no program that was left without a result runs."""
         self._machine = JobMachine(chain, is_answered=not is_awaited)
         self._runner = runner
         self._late_limit = late_limit
@@ -47,6 +47,8 @@ class Driver(ABC, Generic[S]):
         self._process: Process | None = None
         self._deadline: Timer | None = None
         self._limit: Timer | None = None
+        self._left: dict[Process, Timer] = {}
+        """The programs that have been left without a result and still run; each with the end of the wait for it."""
         self._is_told = False
         """Whether the log says that the job goes on after the answer."""
 
@@ -183,7 +185,17 @@ class Driver(ABC, Generic[S]):
         if process is not None and self._step is not None:
             self._runner.note(process, Outcome.LATE)
             self._on_left(process)
-            self._runner.leave(process, kill=self._step.policy.kill)
+            self._runner.leave(process, self._forget, kill=self._step.policy.kill)
+            over = process.started + self._late_limit
+            if over > self._runner.loop.time():
+                self._left[process] = self._runner.loop.call_at(over, lambda: self._forget(process))
+
+    def _forget(self, process: Process) -> None:
+        """Waits no longer for a program that has been left: it has exited, or its time is over."""
+        timer = self._left.pop(process, None)
+        if timer is not None:
+            timer.cancel()
+            self._end_if_alone()
 
     def _let_work(self) -> None:
         process = self._release()
@@ -193,7 +205,12 @@ class Driver(ABC, Generic[S]):
     def _next(self) -> None:
         if self._is_told:
             log.info("%s: it has ended after the answer", self)
-        self.on_end(self)
+        self._end_if_alone()
+
+    def _end_if_alone(self) -> None:
+        """Lets the next jobs start, if none of the programs works on: a delete must not overtake its create."""
+        if self._machine.state is JobState.ENDED and not self._left:
+            self.on_end(self)
 
     # Inputs
 

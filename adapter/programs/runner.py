@@ -67,8 +67,8 @@ class Runner:
         self.accounts: defaultdict[str, Account] = defaultdict(Account)
         """What has happened so far, by program."""
         self._standby = standby
-        self._abandoned: set[Process] = set()
-        """The processes that nobody waits for."""
+        self._abandoned: dict[Process, Callable[[Process], object]] = {}
+        """The processes that nobody needs any more, with what is called when they exit."""
         self._left: defaultdict[str, list[Process]] = defaultdict(list)
         """The abandoned processes that were not killed, by program, the oldest first."""
 
@@ -83,10 +83,11 @@ class Runner:
             if process not in self._abandoned:
                 on_exit(process)
                 return
-            self._abandoned.remove(process)
+            on_exit_of_left = self._abandoned.pop(process)
             if process in self._left[name]:
                 self._left[name].remove(process)
             log.info("%s: pid %d, which was left running, has ended: %s", name, process.pid, process.ending)
+            on_exit_of_left(process)
 
         def log_stderr(line: str) -> None:  # marked, for it may imitate the lines of the adapter
             log.info("%s: stderr: %s", name, line, extra={"fields": {"plugin": name, "stream": "stderr"}})
@@ -106,17 +107,17 @@ class Runner:
     def let_work(self, process: Process) -> None:
         """Stops waiting for a process that has printed its result and works on."""
         log.info("%s: pid %d works on after its result", process.name, process.pid)
-        self._abandon(process, kill=False)
+        self._abandon(process, lambda _: None, kill=False)
 
-    def leave(self, process: Process, *, kill: bool) -> None:
-        """Stops waiting for a process without a result: the process is left to finish, or killed."""
+    def leave(self, process: Process, on_exit: Callable[[Process], object] = lambda _: None, *, kill: bool) -> None:
+        """Gives a process without a result up: it is left to finish, or killed. `on_exit` is called when it exits."""
         fate = "killed" if kill else "left to finish"
         log.warning("%s: pid %d has no result in time: %s", process.name, process.pid, fate)
-        self._abandon(process, kill=kill)
+        self._abandon(process, on_exit, kill=kill)
 
-    def _abandon(self, process: Process, *, kill: bool) -> None:
+    def _abandon(self, process: Process, on_exit: Callable[[Process], object], *, kill: bool) -> None:
         """Leaves a process alone, or kills it. If too many processes of the program are left, the oldest is killed."""
-        self._abandoned.add(process)
+        self._abandoned[process] = on_exit
         process.leave()
         if kill:
             self.kill(process)

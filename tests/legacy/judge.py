@@ -151,7 +151,7 @@ class Judge:
             return Verdict(tried.started, False, tried.is_late)
         own, general = self.settings.plugins[tried.type], self.settings
         timeout = (general.timeout if own.timeout is None else own.timeout) or inf
-        kill = general.kill_on_timeout if own.kill_on_timeout is None else own.kill_on_timeout
+        kill = self.kills(tried)
         over = min(inf if program.exits is None else program.exits, program.started + timeout)
         is_late = tried.is_late or over > answered
         if is_late and not tried.is_late and (kill or has_result(program, answered)):
@@ -159,6 +159,10 @@ class Judge:
         elif is_late:
             over = min(over, max(program.started + self.settings.late_limit, answered))
         return Verdict(over, has_result(program, over) and program.output in GOOD, is_late)
+
+    def kills(self, tried: Try) -> bool:
+        own = self.settings.plugins[tried.type].kill_on_timeout
+        return self.settings.kill_on_timeout if own is None else own
 
     def runs_without_pause(self, call: Call) -> None:
         """Nobody waits for what need not be waited for, and everybody for what must be."""
@@ -174,7 +178,18 @@ class Judge:
             moment = min(moment, answered)
         elif call.is_dropped and not call.was_late:
             moment = min(moment, max(call.due, call.came))
-        self.ends[call.number] = moment
+        left = [self.left_until(tried) for tried in call.tries]
+        self.ends[call.number] = max([moment, *left])
+
+    def left_until(self, tried: Try) -> float:
+        """Returns how long the next event waits for a program that was left without a result."""
+        program, over = tried.program, self.verdict(tried).at
+        answered, error = tried.call.answers[0]
+        if error is not None and not tried.call.is_delete:
+            over = min(over, answered)
+        if program is None or has_result(program, over) or self.kills(tried):
+            return 0
+        return min(inf if program.exits is None else program.exits, program.started + self.settings.late_limit)
 
     # The end
 
