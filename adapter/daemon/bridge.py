@@ -181,8 +181,13 @@ class Bridge:
         """
         existed = self._handover.take_over(ids)
         self._is_first_start = self._is_first_start and not existed
-        self._may_be_repeated = may_be_repeated and self._jobs.plans.subscriptions.end_is_told  # else: another start?
+        if may_be_repeated:
+            self.expect_repeat()
         self._deletes.run_missed()
+
+    def expect_repeat(self) -> None:
+        """The previous owner may have served the next event, or may serve it still."""
+        self._may_be_repeated = self._jobs.plans.subscriptions.end_is_told  # else it may be another start
 
     def note_left(self, message: Any, context: Context) -> None:
         """Notes an event that another adapter serves."""

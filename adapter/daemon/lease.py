@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from adapter.base.loop import Loop, Timer
 from adapter.errors import ConfigError
@@ -32,6 +32,17 @@ log = logging.getLogger(__name__)
 SOCKET = "owner"
 LOOK = 0.5
 """Seconds between two looks of a waiting adapter at the lock: a killed owner tells nobody."""
+SOON = 0.04
+"""Likewise, right after an event. An adapter that has lost its connection joins again after 0.1 s."""
+
+
+class _Question(NamedTuple):
+    """A connection with an owner's socket."""
+
+    owner: str
+    """The owner's mark."""
+    asking: socket.socket
+    answer: Deferred[bool]
 
 
 class Lease:
@@ -54,7 +65,11 @@ class Lease:
         self._listener: Listener | None = None
         self._asking: list[socket.socket] = []
         """The connections of the adapters that have asked for the lock."""
+        self._question: _Question | None = None
+        """What this adapter has asked the owner, as long as that has not released the lock."""
         self._timer: Timer | None = None
+        self._soon_until = 0.0
+        """Until when this adapter looks more often."""
         self._known: str | None = ""
         """The mark of the owner when this adapter joined; None once it has been the owner itself."""
         self.is_unbroken = True
@@ -77,10 +92,17 @@ class Lease:
         self._wait()
         return False
 
-    def leave(self) -> None:
-        """The connection with the runtime is gone: this adapter does not wait for the lock any more."""
+    def leave(self, *, is_connected: bool) -> None:
+        """The adapter ends, or the connection with the runtime is gone: it does not wait for the lock any more.
+
+        As long as the adapter is connected, the event for which it has asked is still served.
+        """
         self._joined.leave()
         self._stop_waiting()
+        if self._question is not None and (self._question.answer.done or not is_connected):
+            self._end(self._question)
+        if not self.is_held:
+            self._stop_listening()  # the state directory was replaced, and is another adapter's
 
     def take(self) -> bool:
         """Becomes the owner if nobody is; returns whether this adapter is the owner now."""
@@ -91,6 +113,8 @@ class Lease:
             self.is_unbroken = self._lock.before in {self._known, ""}
             self._known = None
             self._stop_waiting()
+            if self._question is not None:
+                self._end(self._question)
             self._listen()
         return True
 
@@ -101,14 +125,17 @@ class Lease:
 
     def on_released(self, *, waits: bool) -> None:
         """The lock has been released: tells those that have asked for it. `waits` is whether to take it again."""
+        self._stop_listening()
+        if waits:
+            self._wait()
+
+    def _stop_listening(self) -> None:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
         asking, self._asking = self._asking, []
         for asker in asking:
             asker.close()
-        if waits:
-            self._wait()
 
     # The owner's side
 
@@ -141,24 +168,45 @@ class Lease:
     def ask(self, due: float) -> Deferred[bool] | None:
         """Asks the owner for the lock; returns whether that has made this adapter the owner. None without an asking.
 
-        An owner that does not answer is waited for half of the time until `due`, on the loop's clock.
+        An owner that does not answer is waited for half of the time until `due`, on the loop's clock, and is not waited
+        for again: it may be stopped. When it answers after all, this adapter becomes the owner without an event.
         """
+        owner = self._lock.owner
+        if self._question is not None and self._question.owner == owner:
+            return None
+        if self._question is not None:
+            self._end(self._question)
         asking = self._connect()
         if asking is None:
             return None
-        answer: Deferred[bool] = Deferred()
-
-        def on_end() -> None:
-            self._loop.unwatch(asking.fileno())
-            asking.close()
-            limit.cancel()
-            # The connection with the runtime may be lost by now, and the timer may have taken the lock.
-            answer.complete(self._joined.has_joined and not self.is_held and self.take())
-
+        question = self._question = _Question(owner, asking, Deferred())
         now = self._loop.time()
-        limit = self._loop.call_at(now + max(due - now, 0) / 2, on_end)
-        self._loop.watch(asking.fileno(), on_end)
-        return answer
+        self._loop.call_at(now + max(due - now, 0) / 2, lambda: self._stop_waiting_for(question))
+        self._loop.watch(asking.fileno(), lambda: self._answered(question))
+        return question.answer
+
+    def _answered(self, question: _Question) -> None:
+        """The owner has released the lock, or has ended."""
+        is_awaited = not question.answer.done
+        self._end(question)
+        is_new = not self.is_held and self.take()
+        if is_new and not is_awaited:
+            self._on_taken()
+        question.answer.complete(is_new)
+
+    def _stop_waiting_for(self, question: _Question) -> None:
+        """The event cannot wait any longer."""
+        if not question.answer.done:
+            question.answer.complete(not self.is_held and self.take())
+
+    def _end(self, question: _Question) -> None:
+        """Gives a question up, unless that was done before; an event that waits is told so after its caller."""
+        if question is not self._question:
+            return
+        self._question = None
+        self._loop.unwatch(question.asking.fileno())
+        question.asking.close()
+        self._loop.call_soon(lambda: question.answer.complete(False))
 
     def _connect(self) -> socket.socket | None:
         """Returns a connection with the owner's socket, None if there is none."""
@@ -178,9 +226,20 @@ class Lease:
 
     # Waiting
 
+    def on_left(self) -> None:
+        """An event was left to the owner: if that has no connection any more, it joins again soon and takes the lock.
+
+        So this adapter looks at the lock before that: it has the event.
+        """
+        now = self._loop.time()
+        was_soon, self._soon_until = now < self._soon_until, now + LOOK
+        if not was_soon and self._timer is not None:
+            self._wait()
+
     def _wait(self) -> None:
         self._stop_waiting()
-        self._timer = self._loop.call_at(self._loop.time() + LOOK, self._look)
+        now = self._loop.time()
+        self._timer = self._loop.call_at(now + (SOON if now < self._soon_until else LOOK), self._look)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:

@@ -52,12 +52,14 @@ class Serving:
         self._on_turn = on_turn
         self._lock = Lock(directory, own.legacy.trust)
         self._lock.on_lost = lambda: loop.call_soon(join_again)
-        self._lease = Lease(loop, self._lock, own.legacy.trust, self._take_over, self.release)
+        self._lease = Lease(loop, self._lock, own.legacy.trust, self._take_over_unasked, self.release)
         self._inventory = Inventory((), ())
         self._runtime = Runtime()
         self._may_wait = False
         """Whether this adapter waits for the lock after its release: it is connected, and shall not end."""
         self._succession = Succession()
+        self._is_first = False
+        """Whether the next event is the first one after this adapter has become the owner without an event."""
         self._told_unfit = ""
         """Why this adapter has not asked for the lock, as the log has it."""
         self._standby = self._made_standby()
@@ -98,6 +100,7 @@ class Serving:
         To be called after the answer, before any event.
         """
         self._inventory = Inventory(request.pods, request.containers)
+        self._is_first = False
         self._succession.join(came)
         self._may_wait = True
         was_held = self._lease.is_held
@@ -118,14 +121,14 @@ class Serving:
         self._succession.disconnect()
         self._may_wait = False
         self.release()
-        self._lease.leave()
+        self._lease.leave(is_connected=False)
         self._legacy.on_runtime_gone()
 
     def end(self) -> None:
         """Serves on only as long as no other adapter does."""
         self._may_wait = False
         self.release()
-        self._lease.leave()
+        self._lease.leave(is_connected=True)
 
     def release(self) -> None:
         """Lets another adapter serve the events that come from now on; plugins under way go on."""
@@ -199,19 +202,24 @@ class Serving:
         return bool(unfit)
 
     def _serve(self, event: Event) -> Any:
+        if not self._may_wait:
+            self._loop.call_soon(self.release)
         if self._succession.is_done(event):
             self._legacy.note_served(event.request, event.context)
             return None
         self._succession.note_begun(event, self._loop.time())
+        if self._is_first:  # the previous owner may have lost its connection while it served this event
+            self._is_first = False
+            if self._inventory.is_news(event.context.method, event.request):
+                self._legacy.expect_repeat()
         if self._standby is not None:
             self._standby.on_event()
-        if not self._may_wait:
-            self._loop.call_soon(self.release)
         return event.serve(event.request, event.context)
 
     def _leave_to_owner(self, event: Event) -> None:
         """Leaves an event to the owner."""
         self._succession.note_left(event, self._loop.time())
+        self._lease.on_left()
         self._inventory.follow(event.context.method, event.request)
         self._legacy.note_left(event.request, event.context)
 
@@ -239,6 +247,12 @@ class Serving:
             self._legacy.handle(each.request, each.context, is_awaited=False)
         self._start_ahead()
         self._on_turn(True)
+
+    def _take_over_unasked(self) -> None:
+        """Becomes the owner without an event: the lock was free."""
+        log.info("no other adapter serves any more: this one does from now on")
+        self._take_over()
+        self._is_first = True
 
     def _start_ahead(self) -> None:
         """Starts what is to stand by: this adapter serves the events from now on."""

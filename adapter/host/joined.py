@@ -40,11 +40,6 @@ class Joined:
             self._number = -1
 
     @property
-    def has_joined(self) -> bool:
-        """Whether this adapter has a place."""
-        return self._number >= 0
-
-    @property
     def is_newest(self) -> bool:
         """Whether this adapter has joined, and no other adapter has joined since."""
         try:

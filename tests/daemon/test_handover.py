@@ -16,7 +16,7 @@ from adapter.nri import api
 from adapter.wire import Code
 
 from .harness import POD, Node, container, create, listed, start, stop
-from .process import COMMAND, OVER, Daemon
+from .process import COMMAND, OVER, SAFETY, Daemon
 from .test_metrics import page
 
 ADJUSTS = '{"spec": {"process": {"env": ["A=1"]}}}'
@@ -59,8 +59,19 @@ def test_the_second_waits_names_the_first_and_owes_what_it_owed_when_it_is_kille
 def test_a_create_that_the_first_has_run_before_it_was_killed_is_not_repeated(node: Node) -> None:
     """The runtime passes the event on to the second, which serves by then."""
     first, second = node.launch(), node.launch()
+    second.logged("this one waits")
     first.serves(start("c1"))
     first.kill()
+    second.serves(start("c1"), stop("c1"))
+    assert node.runs() == life("c1")
+
+
+def test_it_is_not_repeated_either_if_the_second_sees_the_end_of_the_first_before_the_event(node: Node) -> None:
+    first, second = node.launch(), node.launch()
+    second.logged("this one waits")
+    first.serves(start("c1"))
+    first.kill()
+    second.logged("no other adapter serves any more: this one does from now on")
     second.serves(start("c1"), stop("c1"))
     assert node.runs() == life("c1")
 
@@ -194,10 +205,10 @@ def test_an_event_that_was_left_to_an_adapter_that_is_killed_before_it_runs_with
 def test_all_events_that_the_owner_missed_before_it_knew_that_it_has_no_connection_run(node: Node) -> None:
     first, second = node.launch(), node.launch()
     both((second, first), start("c0"))
-    first.serves(start("c1"), stop("c1"), start("c2"))
+    first.serves(start("c1"), start("c2"))
     second.hang_up()
     first.logged("the previous adapter has ended without StartContainer c2: its plugins run now")
-    first.serves(stop("c2"))
+    first.serves(stop("c1"), stop("c2"))
     assert sorted(node.runs()) == sorted([("create", "c0"), *life("c1", "c2")])
 
 
@@ -205,6 +216,7 @@ def test_a_chain_under_way_at_a_hang_up_is_not_repeated_by_the_adapter_that_gets
     gate = node.slow(when='"create"')
     node.configure("slow", "good")
     first, second = node.launch(), node.launch()
+    second.logged("this one waits")
     first.send(start("c1"))
     gate.arrival()
     first.hang_up()
@@ -215,6 +227,21 @@ def test_a_chain_under_way_at_a_hang_up_is_not_repeated_by_the_adapter_that_gets
     assert second.reply(call).code == Code.OK
     second.serves(stop("c1"))
     assert (node.runs("slow"), node.runs()) == (life("c1"), life("c1"))
+
+
+def test_only_one_event_waits_for_an_owner_that_is_stopped_and_all_run_when_it_goes_on(node: Node) -> None:
+    first, second = node.launch(), node.launch()
+    second.logged("this one waits")
+    for pid in (first.guard, first.server):
+        os.kill(pid, signal.SIGSTOP)
+    second.serves(start("c1"), timeout=OVER)
+    second.serves(start("c2"), timeout=10 * SAFETY)
+    assert node.runs() == []
+    for pid in (first.server, first.guard):  # the guard would kill a server that is stopped
+        os.kill(pid, signal.SIGCONT)
+    second.logged("the previous adapter has ended without StartContainer c2: its plugins run now")
+    second.serves(stop("c1"), stop("c2"))
+    assert sorted(node.runs()) == sorted(life("c1", "c2"))
 
 
 def test_what_stopped_while_nobody_served_gets_its_delete_when_the_second_takes_over(node: Node) -> None:
