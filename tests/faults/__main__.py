@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.e2e.pod import HarnessError as Finding
+from tests.faults.beside import hang_ups
 from tests.faults.node import Node
 from tests.faults.rows import ADAPTER_FAULTS, FAULTS, kill_loop, program_fault, start, three
 from tests.peers.build import PeerMissing, peer
 
-VERSIONS = ("v0.8.0", "v0.12.0", "v0.12.5")
+VERSIONS = ("v0.8.0", "v0.10.0", "v0.12.0", "v0.12.5")
+USUAL = ("v0.8.0", "v0.12.0", "v0.12.5")
 FORMS = ("launched", "external")
 STATES = ("create", "delete")
 
@@ -69,7 +71,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--form", action="append", choices=FORMS)
     parser.add_argument("--nri", action="append", choices=VERSIONS)
     arguments = parser.parse_args()
-    arguments.form, arguments.nri = arguments.form or FORMS, arguments.nri or VERSIONS
+    arguments.form, arguments.nri = arguments.form or FORMS, arguments.nri or USUAL
     return arguments
 
 
@@ -81,7 +83,8 @@ def plan(arguments: argparse.Namespace) -> Iterator[Rows]:
             of_program[f"{state}: {what}"] = partial(program_fault, fault=what, error=error, state=state)
     loop: Rows = {"kill loop": partial(kill_loop, kills=arguments.kills, seed=arguments.seed)}
     apart = ADAPTER_FAULTS | {"three adapters, 12 ends": partial(three, seed=arguments.seed)}
-    for rows in (of_program, *({what: row} for what, row in apart.items()), loop):
+    beside: Rows = {"hang-ups of the owner": partial(hang_ups, count=arguments.kills, seed=arguments.seed)}
+    for rows in (of_program, *({what: row} for what, row in apart.items()), loop, beside):
         if chosen := {what: row for what, row in rows.items() if arguments.only in what}:
             yield chosen
 
