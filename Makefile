@@ -100,7 +100,7 @@ kustomize:
 
 # Kubernetes itself, on one node that is built and started here: root, Go, and an hour the first time.
 e2e-k8s: $(VENV)/.test
-	K8S=$${K8S:-/var/tmp/k8s} $(BIN)/python -m tests.e2e.kubernetes $(IMAGE)
+	K8S=$${K8S:-/srv/k8s} $(BIN)/python -m tests.e2e.kubernetes $(IMAGE)
 
 clean:
 	rm -rf $(VENV) .cache dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
