@@ -187,7 +187,6 @@ class Node:
         self,
         argv: Sequence[str | Path] = (COMMAND,),
         environ: Mapping[str, str] | None = None,
-        stray: Mapping[int, int] | None = None,
         stderr: str = "pipe",
         *,
         by_process: bool = False,
@@ -195,15 +194,14 @@ class Node:
     ) -> Daemon:
         """Starts the command as containerd does, its stderr on a pipe for us instead of /dev/null; no handshake.
 
-        `stray` are descriptors that it finds open besides, by number; `stderr="null"` is containerd's own way.
-        `fresh`: it is executed, not forked. `by_process`: the runtime is a process that the test can end
-        (`end_runtime`), instead of the test's own.
+        `stderr="null"` is containerd's own way. `fresh`: it is executed, not forked. `by_process`: the runtime is a
+        process that the test can end (`end_runtime`), instead of the test's own.
         """
         ours, theirs, runtime = trunk_of_a_process() if by_process else (*socket.socketpair(), None)
         ours.settimeout(SAFETY)
         environ = {**self.state(), **(launched() if environ is None else environ)}
         with theirs:
-            daemon = spawn(argv, environ, {3: theirs.fileno(), **(stray or {})}, ours, stderr, fresh=fresh)
+            daemon = spawn(argv, environ, {3: theirs.fileno()}, ours, stderr, fresh=fresh)
         daemon.runtime = runtime
         self.daemons.append(daemon)
         return daemon

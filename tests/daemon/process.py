@@ -21,8 +21,7 @@ from google.protobuf.message import Message
 
 from adapter.nri import api
 from adapter.nri.events import PLUGIN, RUNTIME
-from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request, mux, ttrpc
-from adapter.wire.ttrpc import Type
+from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
 from .forks import MAIN, forks
 
@@ -145,14 +144,6 @@ class Daemon:
             ids.append(self.connection.call(service, method, payload, timeout))
         self.send_bytes(self.connection.data_to_send())
         return ids
-
-    def send_envelope(self, envelope: bytes) -> int:
-        """Sends a request with any content and of any length under the next stream id; returns that."""
-        stream_id = self.connection.call("", "", b"")
-        self.connection.data_to_send()
-        header = ttrpc.HEADER.pack(len(envelope), stream_id, Type.REQUEST, 0)
-        self.send_bytes(mux.frames(PLUGIN_SERVICE, header + envelope))
-        return stream_id
 
     def reply(self, stream_id: int) -> Reply:
         """Waits for the answer to a call."""

@@ -81,11 +81,3 @@ def test_with_a_wrong_list_of_plugins_it_runs_no_other_list(node: Node, on_failu
     assert (reply.code, "legacy.config: " in reply.message) == (code, code != Code.OK)
     daemon.serves(stop("c1"))
     assert node.runs() == []
-
-
-def test_the_rest_of_a_wrong_configuration_from_the_runtime_counts(node: Node) -> None:
-    node.configure("missing")
-    text = f"legacy:\n  config: {node.conf_json}\n  path: [{node.bin}]\n  onFailure: ignore\n  timeout: -1\n"
-    daemon = node.spawn().handshake(text)
-    daemon.serves(start("ctr"))
-    node.still_serves(daemon)

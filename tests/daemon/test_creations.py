@@ -1,4 +1,4 @@
-"""The running daemon at creations: what it asks for, plugins and hooks in their order, and updates that it sends."""
+"""The running daemon at creations: what it asks for, plugins and hooks in their order, and metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adapter.nri import api
 from adapter.nri.events import mask
 from adapter.wire import Code
 
-from .harness import Node, create, listed, start, stop
+from .harness import Node, create
 
 USUAL = mask(
     ["RunPodSandbox", "StartContainer", "StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"]
@@ -116,19 +116,12 @@ def test_a_precreate_hook_that_fails_fails_the_creation_by_name_where_it_is_enab
     daemon.logged("bad.json", "the stage 'precreate' is not enabled")
 
 
-@pytest.mark.deadline
-def test_a_precreate_hook_gets_no_more_than_the_calls_time_and_sigterm_lets_it_be_finished(node: Node) -> None:
+def test_sigterm_lets_a_precreate_hook_be_finished(node: Node) -> None:
     gate = node.slow()
+    node.plugin("slow", gate.script.join(("IFS= read -r spec; ", "; printf '%s' \"${spec%%A=1*}A=2${spec#*A=1}\"")))
     folder = node.hook("slow", node.bin / "slow", "precreate")
     daemon = node.launch(hooks={"enabled": True, "precreate": True, "directories": [str(folder)]})
-    daemon.logged("hooks: 1 in force")
-    reply = daemon.call(create("c1"), timeout=0.5)
-    assert reply.message.startswith(f"precreate hook {folder}/slow.json: no result within ")
-    node.still_serves(daemon)
-    assert daemon.children() == {}, "the hook was killed and reaped"
-    editing = gate.script.join(("IFS= read -r spec; ", "; printf '%s' \"${spec%%A=1*}A=2${spec#*A=1}\""))
-    node.plugin("slow", editing)
-    request = create("c2")
+    request = create("c1")
     request.container.env.append("A=1")
     call = daemon.send(request)
     gate.arrival()
@@ -141,27 +134,7 @@ def test_a_precreate_hook_gets_no_more_than_the_calls_time_and_sigterm_lets_it_b
     assert daemon.ended() == 0
 
 
-# ---- updates and metadata
-
-
-@pytest.mark.parametrize("nri", ["v0.12.1", "v0.12.0", "", "(devel)"])
-def test_updates_go_out_by_themselves_or_wait_for_an_answer_that_carries_them(node: Node, nri: str) -> None:
-    wish = {"updates": [{"id": "c0", "resources": {"cpu": {"cpus": "0-1"}}}]}
-    node.plugin("asks", node.record("asks", json.dumps(wish)))
-    node.configure("asks")
-    settings = node.settings({"plugins": {"asks": {"events": ["StartContainer"]}}})
-    daemon = node.spawn().handshake(settings, listed("c0", api.CONTAINER_RUNNING), nri=nri)
-    daemon.serves(start("c1"))
-    if nri == "v0.12.1":
-        request = daemon.request()
-        assert request.method == "UpdateContainers"
-        [update] = api.UpdateContainersRequest.FromString(request.payload).update
-        daemon.answer(request)
-        node.still_serves(daemon)
-    else:
-        node.configure()
-        [update] = api.StopContainerResponse.FromString(daemon.call(stop("c2")).payload).update
-    assert (update.container_id, update.linux.resources.cpu.cpus) == ("c0", "0-1")
+# ---- metadata
 
 
 def test_annotations_under_the_prefix_of_metadata_are_the_adapters_alone(node: Node) -> None:

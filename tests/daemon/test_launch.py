@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from adapter.nri import api
 from adapter.wire import Code
 
-from .harness import POD, Node, container, launched, patched, start
+from .harness import Node, launched, patched
 from .process import COMMAND
 
 THE_SIX = 0b110_0010_0111
@@ -57,18 +56,6 @@ def test_the_answer_to_configure_asks_for_the_six_legacy_events_also_without_plu
         assert daemon.configured == api.ConfigureResponse(events=THE_SIX, failure_policy=policy)
 
 
-def test_events_of_runtimes_before_nri_0_12_run_the_same_plugins_and_deletes_come_once(node: Node) -> None:
-    node.configure("good")
-    daemon, ctr = node.launch(), container("ctr")
-    pods = {api.RUN_POD_SANDBOX, api.STOP_POD_SANDBOX, api.REMOVE_POD_SANDBOX}
-    for event in (
-        *(api.RUN_POD_SANDBOX, api.CREATE_CONTAINER, api.START_CONTAINER, api.POST_START_CONTAINER),
-        *(api.STOP_POD_SANDBOX, api.STOP_POD_SANDBOX, api.REMOVE_CONTAINER, api.REMOVE_POD_SANDBOX),
-    ):
-        daemon.serves(api.StateChangeEvent(event=event, pod=POD, container=None if event in pods else ctr))
-    assert node.runs() == [("create", "pod-1"), ("create", "ctr"), ("delete", "pod-1"), ("delete", "ctr")]
-
-
 # ---- started by hand
 
 
@@ -112,46 +99,3 @@ def test_a_runtime_that_takes_its_time_to_configure_it_is_logged(node: Node) -> 
     daemon = node.spawn(patched("daemon.REMINDER = 0.01"))
     daemon.registration()
     daemon.logged("INFO the runtime has not configured and synchronized the adapter yet")
-
-
-def test_what_is_wrong_in_the_environment_is_named(node: Node) -> None:
-    for text, reason in (("", ""), ("three", ""), ("97", "Bad file descriptor"), ("0", "not a socket"), ("9" * 20, "")):
-        daemon = node.spawn(environ=launched(fd=text))
-        assert daemon.ended() == 1
-        (line,) = daemon.log
-        assert line.startswith(f"v010-adapter: NRI_PLUGIN_SOCKET={text}: ")
-        assert reason in line
-    for idx in ("7", "007", "x7", "-1"):
-        daemon = node.spawn(environ=launched(idx=idx))
-        assert daemon.ended() == 2
-        assert daemon.log == [f"v010-adapter: NRI_PLUGIN_IDX: plugin index '{idx}': two digits, 00 to 99"]
-        assert daemon.calls == [], "nothing is connected"
-
-
-# ---- what the programs that it runs find
-
-
-def test_what_the_programs_that_it_runs_find(node: Node) -> None:
-    """By a daemon that was launched with two stray descriptors; tests/process has the rest."""
-    look = f"ls -l /proc/$$/fd >'{node.path}/fds'; readlink /proc/$$/cwd >'{node.path}/cwd'"
-    told = f"cat /proc/$$/environ >'{node.path}/environ'; {look}; cat >/dev/null; echo 'so be it' >&2; echo '{{}}'"
-    node.plugin("witness", told)
-    node.configure("witness")
-    with (node.path / "stray").open("w") as stray:
-        daemon = node.spawn(stray={7: stray.fileno(), 300: stray.fileno()}, fresh=True)
-    daemon.handshake(node.settings({"environment": {"EXTRA": "given"}}))
-    daemon.serves(start("ctr"))
-    daemon.logged("INFO witness: stderr: so be it")
-    lines = (node.path / "fds").read_text().splitlines()[1:]
-    targets = {line.split()[-3]: line.split()[-1] for line in lines}
-    # Dash keeps the script open as 10, and its stdout as 11 while that goes to our file.
-    assert set(targets) - {"10", "11"} == {"0", "1", "2"}
-    pipes = {target for target in targets.values() if target.startswith("pipe:")}
-    assert set(targets.values()) - pipes <= {str(node.bin / "witness"), str(node.path / "fds")}
-    assert len(pipes) == 3
-    assert dict(pair.split("=", 1) for pair in (node.path / "environ").read_text().split("\0") if pair) == {
-        "PATH": f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{node.bin}",
-        "EXTRA": "given",
-    }
-    assert (node.path / "cwd").read_text() == "/\n"
-    assert os.readlink(f"/proc/{daemon.server}/cwd") == "/", "the daemon has left its directory, too"

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from adapter.cli import status
 from adapter.monitoring.status import ask
 from adapter.wire import Code
 from tests.processes import gone
@@ -167,16 +166,6 @@ def test_sighup_replaces_them(node: Node, standing_by: StandingBy) -> None:
     assert noted(node, "empty") == []
 
 
-def test_a_sighup_before_the_settings_have_come_changes_nothing(node: Node, standing_by: StandingBy) -> None:
-    daemon = node.spawn()
-    daemon.registration()
-    os.kill(daemon.server, signal.SIGHUP)
-    daemon.logged("SIGHUP")
-    daemon.configure(node.settings(STANDBY))
-    daemon.serves("Synchronize")
-    standing_by(daemon)
-
-
 def test_precreate_hooks_get_them_too(node: Node, standing_by: StandingBy) -> None:
     program = plugin(node, "edit", f"IFS= read -r line; echo $$ >>'{node.path}/pids'; printf '%s' \"$line\"")
     own = {"directories": [str(node.hook("edit", program, "precreate"))], "precreate": True, "standby": 1}
@@ -186,29 +175,3 @@ def test_precreate_hooks_get_them_too(node: Node, standing_by: StandingBy) -> No
         daemon.created(create(id_))
         assert not before or noted(node, "pids")[-1:] == before
         before = standing_by(daemon)
-
-
-def test_the_status_tells_how_many_there_are_and_why_there_are_none(
-    node: Node, standing_by: StandingBy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plugin(node, "hasty", "echo '{}'")
-    plugin(node, "open", "read line; echo '{}'").chmod(0o777)
-    node.configure("good", "hasty", "open")
-    node.shared_state = "state"
-    daemon = node.launch({**STANDBY, "onFailure": "ignore"})
-    daemon.logged("hasty: stand-by is off")
-    standing_by(daemon)
-    daemon.serves(start("c1"))
-    standing_by(daemon)
-    (told,) = ask(str(node.path / "state"))
-    reason, of_open = told["standby"]["hasty"]["off"], f"{node.bin}/open: {node.bin}/open is world-writable"
-    assert told["standby"] == {
-        "good": {"waiting": 1, "off": ""},
-        "hasty": {"waiting": 0, "off": reason},
-        "open": {"waiting": 0, "off": of_open},
-    }
-    daemon.logged(f"ERROR create of container default/web/c1 (c1): plugin: open: {of_open} (tolerated)")
-    assert status.main(["-directory", str(node.path / "state")]) == 0
-    shown = capsys.readouterr().out
-    assert f"{'good':40}        1\n" in shown
-    assert f"{'hasty':40}        0  off: {reason}" in shown

@@ -20,7 +20,7 @@ from adapter.monitoring import status
 from adapter.wire import Code
 from tests.processes import impatience
 
-from .harness import Node, listening, start, stop
+from .harness import Node, start, stop
 from .process import COMMAND, SAFETY, Daemon
 
 
@@ -168,19 +168,6 @@ def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: N
     assert f"FAULT    not joined with a runtime: no runtime at {node.path}/no.sock: No such file or directory" in text
 
 
-def test_a_status_that_cannot_be_asked_for_is_logged_once(node: Node) -> None:
-    node.shared_state = "file/state"
-    (node.path / "file").write_text("")
-    with listening(node.path / "nri.sock") as listener:
-        daemon = node.external(listener=listener)
-        for _ in range(2):
-            daemon.handshake().serves("CreateContainer")
-            daemon.hang_up()
-            daemon.accept(listener)
-    lines = [line.partition("ERROR ")[2] for line in daemon.log if "`status` cannot ask" in line]
-    assert lines == [f"{node.path}/file/state: Not a directory: `status` cannot ask this adapter"]
-
-
 def test_without_an_adapter_it_says_where_to_look(node: Node, asked: Ask) -> None:
     done = asked()
     assert (done.code, done.stdout) == (3, "")
@@ -208,15 +195,6 @@ def test_the_state_directory_may_have_a_long_path_and_only_root_may_ask(node: No
     assert (done.code, done.stderr) == (0, "")
     [path] = (node.path / node.shared_state).glob("status-*")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_an_error_of_a_plugin_is_cut(node: Node, asked: Ask) -> None:
-    node.plugin("bad", "echo '{\"error\": \"'$(printf '%0900000d' 0)'\"}'")
-    node.configure("bad")
-    daemon = node.launch()
-    assert daemon.call(start("c1")).code == Code.UNKNOWN
-    error = asked(*JSON).adapter["programs"]["bad"]["last_error"]
-    assert re.search(r"0{1000,4096} … \(9\d{5} bytes\)$", error)
 
 
 # ---- hostile texts
