@@ -152,21 +152,6 @@ def test_what_follows_a_reply_makes_the_answer_of_it_perhaps_later_and_an_error_
     assert heard == [9]
 
 
-def test_other_events_are_served_while_an_answer_is_awaited_and_answers_come_in_any_order() -> None:
-    waiting: list[Start] = []
-
-    def start(request: object, context: object) -> Start:
-        waiting.append(Start())
-        return waiting[-1]
-
-    runtime = Runtime(plugin(start_container=start))
-    assert [runtime.send("StartContainer") for _ in range(3)] == [None, None, None]
-    assert runtime.call("StopContainer").code == Code.OK
-    for each in (1, 2, 0):
-        waiting[each].complete()
-    assert [reply.stream_id for reply in runtime.replies] == [7, 3, 5, 1]
-
-
 def test_two_threads_never_write_at_the_same_time() -> None:
     """The second answer is completed, by another thread, while the first one is being written."""
     first, second = Start(), Deferred[api.StopContainerResponse]()

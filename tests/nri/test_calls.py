@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from adapter.errors import CallError
 from adapter.nri import Context, Plugin, Stub, api, runtimes, stub
 from adapter.nri.events import PLUGIN, RUNTIME
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection
@@ -256,22 +255,3 @@ def test_updates_go_out_in_as_many_calls_as_their_size_needs_in_their_order() ->
         assert [each for call in calls for each in call] == updates(*sizes)
         assert all(calls)
         assert 1 < len(calls) <= 2 + sum(sizes) * 2 // (3 * MIB)
-
-
-def test_the_caller_hears_what_failed_once_for_each_call() -> None:
-    heard: list[tuple[list[api.ContainerUpdate], CallError | None]] = []
-    runtime = Runtime()
-    runtime.stub.update_containers(updates(*[2 * MIB] * 4), lambda *failed_and_error: heard.append(failed_and_error))
-    runtime.stub.update_containers(updates(1))  # whose caller does not listen
-    first, second, third, fourth, unheard = runtime.requests
-    assert heard == []
-    runtime.answer(second.stream_id, api.UpdateContainersResponse(failed=updates(1, 2)).SerializeToString())
-    runtime.answer(first.stream_id)
-    runtime.answer(third.stream_id, refusal="no such container")
-    for request in (fourth, unheard):
-        runtime.answer(request.stream_id, b"\xff")
-    assert heard[:2] == [(updates(1, 2), None), ([], None)]
-    errors = [(failed, error and error.code) for failed, error in heard[2:]]
-    assert errors == [([], Code.UNKNOWN), ([], Code.INTERNAL)]
-    assert getattr(heard[2][1], "message", "") == "no such container"
-    assert runtime.call("StartContainer").code == Code.OK

@@ -17,7 +17,7 @@ import pytest
 
 from adapter.errors import AdapterError, RegistrationError
 from adapter.nri import Context, Identity, Plugin, api, connect, identity, launched, run, serve, session, transport
-from adapter.wire import Code, Reply, Request, ttrpc
+from adapter.wire import Code, Reply, ttrpc
 
 from ..processes import PATIENCE
 from .host import Host, awaited, hosted, logged
@@ -145,40 +145,6 @@ def test_run_ends_with_a_refusal(runtime: Runtime) -> None:
     assert not is_open(runtime.fd)
 
 
-FLAGS: list[tuple[list[str], tuple[str, str]]] = [
-    (["-name", "flag", "-idx", "07", "-socket"], ("flag", "07")),
-    (["--name", "flag", "--idx", "07", "--socket"], ("flag", "07")),
-    (["-socket"], ("asked", "99")),
-]
-
-
-@hosted
-async def test_runs_flags_come_before_arguments_and_these_before_the_environment(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NRI_PLUGIN_SOCKET", "999999")
-    for flags, expected in FLAGS:
-        words = [*flags, host.path]
-        program = asyncio.ensure_future(asyncio.to_thread(run, Plugin(), "asked", "99", "/absent.sock", words))
-        peer = await host.accept()
-        request = api.RegisterPluginRequest.FromString((await peer.hear(Request)).payload)
-        assert (request.plugin_name, request.plugin_idx) == expected
-        peer.close()
-        await program
-
-
-def test_ctrl_c_ends_run_with_a_line(runtime: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    runtime.ask("Configure")
-    with pytest.raises(SystemExit) as ended:
-        run(plugin(configure=interrupt))
-    assert ended.value.code == 130
-    assert capsys.readouterr().err == "interrupted\n"
-    assert not is_open(runtime.fd)
-
-
 def test_run_sends_an_answer_that_no_socket_buffer_holds(runtime: Runtime) -> None:
     response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=["x" * (ttrpc.MAX_LENGTH - 64)]))
     runtime.ask("CreateContainer")
@@ -232,12 +198,9 @@ def in_thread(made: Plugin, host: Host) -> asyncio.Future[None]:
 FRAME_CUT_SHORT, NO_FRAME = b"\0\0\0\1\0\0\0\x10half", b"\xff" * 8
 
 
-@pytest.mark.parametrize("kind", [Told, ToldLater])  # the second one is run on a loop
 @hosted
-async def test_a_plugin_joins_again_until_it_is_refused(
-    host: Host, kind: type[Told], caplog: pytest.LogCaptureFixture
-) -> None:
-    made = kind()
+async def test_a_plugin_joins_again_until_it_is_refused(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    made = Told()
     host.close()
     with logged("no runtime at") as has_said:
         task = in_thread(made, host)

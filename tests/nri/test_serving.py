@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import re
 import subprocess
@@ -122,33 +121,6 @@ async def test_a_late_coroutine_continues_and_is_cancelled_at_the_end(host: Host
 
 
 @hosted
-async def test_what_ignores_its_cancellation_is_named(
-    host: Host, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asynchronous, "GRACE", 0)
-    begun = asyncio.Event()
-
-    async def stubborn(*_: object) -> None:
-        begun.set()
-        with contextlib.suppress(asyncio.CancelledError):
-            await never_ends()
-        await never_ends()
-
-    made = plugin(start_container=stubborn, on_join=never_ends)
-    serving = host.serve(made)
-    peer = await host.accept()
-    await peer.join()
-    peer.send("StartContainer")
-    await begun.wait()
-    serving.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await serving
-    assert [record.getMessage() for record in caplog.records if record.name == asynchronous.__name__] == [
-        "start_container still runs 0 s after it was cancelled: it is left"
-    ]
-
-
-@hosted
 async def test_run_names_late_handlers_and_runs_coroutines(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     async def stop(*_: object) -> api.StopContainerResponse:
         assert asyncio.current_task()
@@ -208,19 +180,6 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(host: Hos
             await peer.hear(Request)
         with pytest.raises(AdapterError, match="the connection with the runtime is lost"):
             await lost
-
-
-@hosted
-async def test_a_listener_that_raises_is_logged(host: Host, caplog: pytest.LogCaptureFixture) -> None:
-    def start(*_: object) -> None:
-        made.update_containers(updates("a")).then(lambda *_: 1 / 0)
-
-    made = plugin(start_container=start)
-    async with host.joined(made) as peer:
-        assert (await peer.call("StartContainer")).code == Code.OK
-        await peer.answer_next()
-        assert (await peer.call("StopContainer")).code == Code.OK
-    assert "the listener of an update has failed" in caplog.text
 
 
 @hosted

@@ -2,7 +2,7 @@
 
 A change arrives in the container's specification, or the adapter refuses it by name before it is sent; none ends the
 runtime. Where the result differs from the specification that was wanted stands in tests/oci/deviations.py, and nowhere
-else; `habits` plays these, and each is shown by itself.
+else; `habits` plays these.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import base64
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from google.protobuf.json_format import ParseDict
@@ -27,7 +27,6 @@ from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
 from ..oci.cases import ABSENT, CHANGES, FULL, Path, copied, edited, normal
-from ..oci.deviations import DEVIATIONS
 from ..oci.edits import BAD_EDITS, GOOD_EDITS, SPECS, Edit, after
 from ..oci.test_spec import CONTAINER
 from .harness import Peer, golden
@@ -325,81 +324,3 @@ def test_what_is_collected_is_applied_as_the_generator_does_it(newest: Generator
         answer = newest.adjusted(whole, ParseDict(wanted, api.ContainerAdjustment()))
         ours = apply(whole, collected(answer), collected=True)
         assert normal(plain(answer["spec"], whole)) == normal(ours), wanted
-
-
-# The habits, each by itself.
-
-
-class Habit(NamedTuple):
-    """A row of the table: of an adjustment `apply` makes `ours` at `place`, and runtimes `theirs`."""
-
-    place: str
-    spec: Spec
-    adjustment: dict[str, Any]
-    ours: Any
-    theirs: Any
-
-
-def env(*entries: str) -> Spec:
-    return {"process": {"env": list(entries)}, "linux": {}}
-
-
-SYSCTLS = {"annotations": {"a": "1"}, "linux": {"sysctl": {"a": "1", "b": "2"}}}
-ANOTHER = {"env": [{"key": "B", "value": "2"}]}
-OLD, NEW = ({"type": "RLIMIT_CORE", "hard": 9, "soft": soft} for soft in (1, 2))
-FIRST, CHANGED = ({"path": "/dev/a", "type": "b", "major": 1, "minor": minor} for minor in (1, 2))
-OTHER = {"path": "/dev/b", "type": "c", "major": 1, "minor": 2}
-RULE = {"allow": True, "type": "b", "major": 1, "minor": 2, "access": "rwm"}
-MOUNTS = [{"destination": name} for name in ("/b/c", "/b", "/a")]
-LATER = {"destination": "/0"}
-POLICY = {"defaultAction": "SCMP_ACT_LOG"}
-CAPITAL = {"defaultErrno": {"value": 1}, **POLICY}
-# fmt: off
-HABITS = [
-    Habit("annotations", SYSCTLS, linux(sysctl={"-a": ""}), {"a": "1"}, None),
-    Habit("linux.sysctl", SYSCTLS, linux(sysctl={"-a": ""}), {"b": "2"}, {"a": "1", "b": "2"}),
-    Habit("process.env", env("A", "=a"), ANOTHER, ["A", "=a", "B=2"], ["B=2"]),
-    Habit("process.env", env("A=1", "C=", "A=2"), ANOTHER, ["A=1", "C=", "A=2", "B=2"], ["A=2", "C=", "B=2"]),
-    Habit("process.env", env("A=1", "A=2"), {"env": [{"key": "-A"}, {"key": "A", "value": "3"}]}, ["A=3"], ["A=2"]),
-    Habit("process.env", env("A=1", "B=2"), {"env": [{"key": "-A"}]}, ["B=2"], ["A=1", "B=2"]),
-    Habit("process.rlimits", {"process": {"rlimits": [OLD]}}, {"rlimits": [NEW]}, [NEW], [OLD, NEW]),
-    Habit("mounts", {"mounts": MOUNTS}, {"mounts": [LATER]}, [*MOUNTS, LATER], [LATER, MOUNTS[2], MOUNTS[1],
-        MOUNTS[0]]),
-    Habit("linux.devices", {"linux": {"devices": [FIRST]}}, linux(devices=[{"path": "-/dev/a"}]), None, [FIRST]),
-    Habit("linux.devices", {"linux": {"devices": [FIRST, OTHER]}}, linux(devices=[CHANGED]), [CHANGED, OTHER], [OTHER,
-        CHANGED]),
-    Habit("linux.devices", {"linux": {"devices": [FIRST, OTHER, FIRST]}}, linux(devices=[CHANGED]), [CHANGED, OTHER,
-        FIRST], [OTHER, CHANGED]),
-    Habit("linux.resources.devices", {"linux": {"resources": {}}}, linux(devices=[CHANGED]), None, [RULE]),
-    Habit("linux.resources.memory.swap", {"linux": {"resources": {}}},
-        linux(resources={"memory": {"limit": {"value": 5}}}), None, 5),
-    Habit("linux.resources.memory", {"linux": {"resources": {}}},
-        linux(resources={"memory": {"swappiness": {"value": 5}}}), {"swappiness": 5}, None),
-    Habit("linux.seccomp", {"linux": {}}, linux(seccompPolicy=CAPITAL), {**POLICY, "defaultErrnoRet": 1}, POLICY),
-    Habit("linux.intelRdt", {"linux": {"intelRdt": {"closID": "a"}}}, linux(rdt={"remove": True,
-        "enableMonitoring": {"value": True}}), {"enableMonitoring": True}, {"closID": "a", "enableMonitoring": True}),
-]
-# fmt: on
-
-
-def test_the_habits_are_as_the_table_has_them_and_every_row_of_it_is_shown(
-    generators: Mapping[str, Generator], newest: Generator, subtests: pytest.Subtests
-) -> None:
-    def at_place(spec: Spec) -> Any:
-        found: Any = spec
-        for key in habit.place.split("."):
-            found = (found or {}).get(key)
-        return found or None
-
-    for number, habit in enumerate(HABITS):
-        with subtests.test(habit.place, number=number):
-            message = ParseDict(habit.adjustment, api.ContainerAdjustment())
-            assert at_place(apply(habit.spec, message)) == habit.ours
-            assert at_place(generators["v0.12.0"].spec(habit.spec, message)) == habit.theirs
-            expected = habit.ours if habit.spec is SYSCTLS else habit.theirs
-            assert at_place(newest.spec(habit.spec, message)) == expected
-    mount = api.Mount(destination="/a", type="bind", source="/nonexistent", options=["rbind", "rslave"])
-    answer = newest.adjusted({"linux": {}}, api.ContainerAdjustment(mounts=[mount]))
-    assert "failed to adjust mounts" in answer["error"], "it changes the root's propagation, where its source is shared"
-    shown = [habit.place for habit in HABITS] + ["annotations", "linux.rootfsPropagation"]
-    assert sorted(shown) == sorted(place for place, _ in DEVIATIONS)

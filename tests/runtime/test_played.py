@@ -33,18 +33,6 @@ def test_a_go_plugin_gets_what_was_recorded_on_each_runtime(plugins: Plugins, tm
     assert getattr(configure.request, "runtime_version", None) == FLAVOURS[name].version
 
 
-def test_every_recorded_life_of_a_pod_is_read_with_its_numbers() -> None:
-    for path in GOLDEN.values():
-        life = {event: request for event, request in read(path) if event not in ("Configure", "Synchronize")}
-        assert list(life) == LIFE
-        start, update = life["StartContainer"], life["UpdateContainer"]
-        assert isinstance(start, api.StartContainerRequest)
-        assert isinstance(update, api.UpdateContainerRequest)
-        assert start.container.linux.cgroups_path.startswith("/e2e/p1/")
-        assert update.linux_resources.memory.limit.value == 33554432
-        assert update.linux_resources.cpu.HasField("quota")
-
-
 def test_the_package_has_a_copy_of_the_golden_recording() -> None:
     assert POD_LIFE.read_bytes() == GOLDEN["containerd/2.4.2"].read_bytes()
 

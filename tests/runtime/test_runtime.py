@@ -9,15 +9,12 @@ import socket
 from pathlib import Path
 
 import pytest
-from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
 from adapter.errors import ConfigError, RegistrationError
 from adapter.nri import Plugin as StubPlugin
 from adapter.nri import Stub, api, events
 from adapter.runtime import Flavour, Late, Runtime
-from adapter.runtime.launch import PluginFile, spawn
-from adapter.runtime.merge import Merge
 from adapter.wire import Code
 
 from .fixtures import CONTAINER, CREATE, POD, START, WILLING, Plugins, dropped, gone, patient, serves
@@ -42,18 +39,6 @@ def test_a_plugin_gets_three_variables_its_socket_the_root_directory_and_nothing
     assert links == {"0": "/dev/null", "1": "/dev/null", "2": "/dev/null", "3": "socket:"}
     assert proc.joinpath("cwd").readlink() == Path("/")
     assert os.getpgid(plugin.process.pid) == plugin.process.pid, "signals of the runtime's terminal are not for it"
-
-
-def test_signals_that_python_ignores_are_not_ignored_in_a_plugin(plugins: Plugins) -> None:
-    script = plugins.path / "00-shell"
-    script.write_text("#!/bin/sh\nread line <&3\n")
-    script.chmod(0o755)
-    trunk, process = spawn(PluginFile(script, "00", "shell"))
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    trunk.close()
-    process.kill()
-    ignored = int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn")), 16)
-    assert not ignored & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)
 
 
 def test_configure_carries_the_drop_in_of_the_plugin_if_it_can_be_read(plugins: Plugins) -> None:
@@ -104,14 +89,6 @@ def test_a_plugin_that_asks_for_an_unknown_event_is_refused(plugins: Plugins, nr
             plugins.launch("01-greedy", WILLING.format(events=asked), patient(nri=nri))
         (refused,) = dropped(plugins.runtimes[-1])
         assert gone(refused)
-
-
-def test_the_runtime_introduces_itself_as_its_nri_does() -> None:
-    timeouts = {"registration_timeout": "7000", "request_timeout": "1500"}
-    for nri, told in (("v0.6.1", {}), ("v0.8.0", timeouts), ("v0.12.0", timeouts | {"NRI_version": "v0.12.0"})):
-        flavour = Flavour("cri-o", "1.2.3", nri, registration_timeout=7, request_timeout=1.5)
-        always = {"runtime_name": "cri-o", "runtime_version": "1.2.3", "config": "text"}
-        assert MessageToDict(flavour.configure_request("text"), preserving_proto_field_name=True) == always | told
 
 
 SYNCHRONIZED = """
@@ -302,42 +279,6 @@ def test_a_plugin_is_served_while_it_handles_an_event(plugins: Plugins, call: st
         assert runtime.updates == [("00-p", [api.ContainerUpdate(container_id=one) for one in "ab"])]
 
 
-def test_a_plugin_is_served_between_events_and_while_nothing_happens(plugins: Plugins) -> None:
-    """It asks at Synchronize, and once the test says so: the runtime has nothing else to do then."""
-    gate = plugins.path.parent / "gate"
-    os.mkfifo(gate)
-    later = f"""
-        plugin.answer(request.stream_id)
-        open({str(gate)!r}).read()
-        plugin.ask(*wanted("later"))
-        return None
-    if request.method == "Synchronize":
-        plugin.ask(*wanted("early"))"""
-    runtime, _ = plugins.launch("00-p", serves(later))
-    assert runtime.serve(lambda: bool(runtime.updates), 60)
-    assert runtime.event("StartContainer", START).error == ""
-    gate.write_text("go")
-    assert runtime.serve(lambda: len(runtime.updates) == 2, 60)
-    assert runtime.updates == [("00-p", [api.ContainerUpdate(container_id=one)]) for one in ("early", "later")]
-
-
-def test_the_request_itself_stays_as_it_is() -> None:
-    request = api.CreateContainerRequest(container=api.Container(id="ctr", annotations={"k": "own"}))
-    merge = Merge(request)
-    merge.apply("00-a", api.CreateContainerResponse(adjust=api.ContainerAdjustment(annotations={"k": "v"})))
-    assert merge.request.container.annotations == {"k": "v"}
-    assert request.container.annotations == {"k": "own"}
-
-
-def test_evictions_and_answers_to_other_events_come_to_nothing() -> None:
-    merge = Merge(api.StopContainerRequest(container=CONTAINER))
-    merge.apply("00-a", api.UpdateContainerResponse(evict=[api.ContainerEviction(container_id="x")]))
-    assert merge.update == []
-    merge = Merge(api.StartContainerRequest())
-    merge.apply("00-a", api.StartContainerResponse())
-    assert (merge.adjust, merge.update) == (None, [])
-
-
 # ---- through the runtime
 
 # Sets an annotation and a variable of a name, says in the annotation which variables it sees, and asks for an update.
@@ -361,16 +302,6 @@ run(Judge())
 """
 SEEN = "(['10a', '20judge'], {'by': ''}, 1) 10-a"
 RETURNS = 'return api.ValidateContainerAdjustmentResponse(reject={}, reason=f"{{seen}} {{owner}}")'
-
-
-def test_what_plugins_want_of_a_container_is_merged_and_each_sees_what_the_earlier_ones_did(plugins: Plugins) -> None:
-    for name, key in (("10-a", "a"), ("20-b", "b")):
-        plugins.write(name, ADJUSTS.format(name=name, key=key))
-    outcome = plugins.start().event("CreateContainer", CREATE)
-    assert outcome.adjust is not None
-    assert outcome.adjust.annotations == {"a": "", "b": "a=10-a"}
-    assert [(variable.key, variable.value) for variable in outcome.adjust.env] == [("a", "10-a"), ("b", "20-b")]
-    assert [update.container_id for update in outcome.update] == ["10-a", "20-b"]
 
 
 VERDICTS = [

@@ -12,7 +12,6 @@ import pytest
 
 from adapter.cli.simulate import play
 from adapter.cli.simulate.difference import changes
-from adapter.cli.simulate.view import TextView
 from adapter.runtime import FLAVOURS
 
 from .fixtures import Plugins, serves
@@ -158,13 +157,6 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
 def test_changes_are_told_by_path_what_is_gone_first() -> None:
     for before, after, lines in CHANGES:
         assert [" ".join(change) for change in changes(before, after)] == lines
-
-
-def test_details_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    out = io.StringIO()
-    TextView(out).detail("x" * 500)
-    assert len(out.getvalue()) == 40 + 1
 
 
 def test_a_conflict_fails_the_creation_and_what_would_follow_is_not_told(simulate: Simulate) -> None:
