@@ -1,4 +1,7 @@
-"""How the daemon ends: what is under way is finished, within limits, and the exit code says how it was."""
+"""How the daemon ends: what is under way is finished, within limits, and the exit code says how it was.
+
+And what is left of pods that have ended: nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import os
 import signal
 
 import pytest
+from google.protobuf.message import Message
 
-from adapter.wire import Code
+from adapter.nri import api
+from adapter.wire import PLUGIN_SERVICE, Code, mux
 
-from .harness import Gate, Node, start, stop
+from .harness import Gate, Node, container, start, stop
 from .process import OVER, Daemon
 
 LONG_ERROR = "printf '{\"error\":\"'; head -c 70000 /dev/zero | tr '\\0' x; printf '\"}'"
@@ -155,3 +160,67 @@ def test_sigterm_does_not_lose_answers_that_the_runtime_has_not_read_yet(node: N
     for call in calls:
         assert daemon.reply(call).message.startswith("plugin: bad: xxxx")
     assert daemon.ended() == 0
+
+
+# ---- a connection that breaks the protocol, and pods that have ended
+
+
+def test_a_frame_that_is_oversized_costs_the_connection_when_the_chains_under_way_have_ended(node: Node) -> None:
+    gate = node.slow()
+    node.configure("slow")
+    daemon = node.launch(by_process=True)
+    daemon.send(start("ctr"))
+    gate.arrival()
+    daemon.send_bytes(mux.HEADER.pack(PLUGIN_SERVICE, mux.MAX_PAYLOAD + 1))
+    daemon.dropped()
+    daemon.end_runtime()
+    daemon.logged("INFO the runtime has ended")
+    assert daemon.is_running()
+    gate.let_on()
+    assert daemon.ended() == 0
+    assert node.runs("slow") == [("create", "ctr")]
+    (line,) = [line for line in daemon.log if "ERROR" in line]
+    assert line.endswith(f"ERROR connection 1: a frame of {mux.MAX_PAYLOAD + 1} bytes, at most {mux.MAX_PAYLOAD}")
+
+
+COUNT = """
+import gc
+from adapter.daemon.router import Adapter
+
+def count(*_):
+    gc.collect()
+    kinds = [type(one) for one in gc.get_objects()]
+    ours = [kind for kind in kinds if kind.__module__.startswith(("adapter.", "google.")) and kind.__name__ != "Timer"]
+    logs.log.info("%d objects", len(ours))
+
+Adapter.reload = count
+"""
+
+
+def life(number: int) -> list[Message]:
+    ctr, pod = f"ctr-{number}", api.PodSandbox(id=f"pod-{number}", labels={"app": "web"}, pid=4242)
+    return [
+        api.RunPodSandboxRequest(pod=pod),
+        start(ctr, {"some": "annotation"}, pod),
+        stop(ctr, pod),
+        api.RemoveContainerRequest(pod=pod, container=container(ctr, None, pod)),
+        api.StopPodSandboxRequest(pod=pod),
+        api.RemovePodSandboxRequest(pod=pod),
+    ]
+
+
+def test_lives_of_pods_leave_no_object_behind(node: Node) -> None:
+    """None of the adapter's classes or a message, counted on SIGHUP. Cancelled timers are searched for now and then."""
+    node.plugin("quick", "echo '{}'")
+    node.configure("quick")
+    daemon = node.launch(patch=COUNT)
+    counts = []
+    for lives in (range(60), range(60, 120), range(120, 180)):
+        for number in lives:
+            for call in daemon.send_together(*life(number)):
+                assert daemon.reply(call).code == Code.OK
+        daemon.serves("CreateContainer", "CreateContainer")  # what it does behind its last answer is done by then
+        daemon.log.clear()
+        daemon.signal(signal.SIGHUP)
+        counts.append(int(daemon.logged(" objects").split()[-2]))
+    assert counts[2] <= counts[1] + 10, counts

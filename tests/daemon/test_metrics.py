@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,20 +87,6 @@ def test_an_adapter_without_a_runtime_is_healthy_and_not_ready(node: Node, liste
     daemon.accept(listener)
     daemon.handshake().serves("CreateContainer")
     assert "v010_adapter_joins_total 2.0\n" in page(path, "/metrics")[1]
-
-
-def test_a_wedged_loop_answers_no_probe(node: Node) -> None:
-    gate = node.slow()
-    wedge = f"lambda self, read: __import__('subprocess').run(['sh', '-c', {gate.script!r}])"
-    patch = f"from adapter.daemon.router import Adapter\nAdapter.reload = {wedge}"
-    daemon = node.launch(patch=patch, metrics=listen(node))
-    path = served(node, daemon)
-    daemon.signal(signal.SIGHUP)
-    gate.arrival()
-    with asking(path, "/healthz") as asked:
-        assert Path(f"/proc/{daemon.server}/task").stat().st_nlink == 3, "no thread could answer for the loop"
-        gate.let_on()
-        assert asked.recv(1 << 16).endswith(b"\r\n\r\nok\n")
 
 
 def test_nothing_of_it_is_loaded_by_default(node: Node) -> None:

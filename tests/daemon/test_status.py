@@ -142,15 +142,6 @@ def test_a_broken_conf_json_is_a_fault_that_says_which_version_is_in_force(node:
     assert f"{node.conf_json}:1: unexpected end; the last good version stays in force" in asked(*JSON).adapter["faults"]
 
 
-def test_hooks_in_force_are_shown_before_a_container_gets_them(node: Node, asked: Ask) -> None:
-    node.hook("all", "/bin/true", "poststop")
-    folder = node.hook("none", "/bin/true", "poststop", commands=["^$"])
-    daemon = node.launch(hooks={"enabled": True, "directories": [str(folder)]})
-    daemon.serves("CreateContainer")
-    daemon.logged("hooks for container")
-    assert asked(*JSON).adapter["hooks"] == {f"{folder}/all.json": 1, f"{folder}/none.json": 0}
-
-
 def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: Node, asked: Ask) -> None:
     (node.path / "state").mkdir()
     with INotify() as written:

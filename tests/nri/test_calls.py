@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from adapter.nri import Context, Plugin, Stub, api, runtimes, stub
-from adapter.nri.events import PLUGIN, RUNTIME
-from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection
+from adapter.nri import Context, Plugin, api, runtimes, stub
+from adapter.nri.events import RUNTIME
+from adapter.wire import Code
 
 from .runtime import HANDLERS, NUMBERS, Runtime, plugin
 
@@ -207,19 +207,6 @@ def test_a_state_change_of_an_unknown_event_is_let_pass() -> None:
         change = api.StateChangeEvent(event=event, pod=POD)  # type: ignore[arg-type]
         reply = recorder(seen).call("StateChange", change)
         assert (reply.code, reply.payload, seen) == (Code.OK, b"", [])
-
-
-def test_an_answer_is_written_before_the_next_request_of_the_same_piece_is_looked_at() -> None:
-    written: list[bytes] = []
-    counts = []
-    sample = plugin(start_container=lambda request, context: counts.append(len(written)))
-    stub = Stub(sample, "sample", "10", written.append)
-    runtime = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
-    for _ in range(3):
-        runtime.call(PLUGIN, "StartContainer", b"")
-    stub.receive_data(runtime.data_to_send())
-    assert counts == [0, 1, 2]
-    assert [reply.stream_id for data in written for reply in runtime.receive_data(data)] == [1, 3, 5]
 
 
 # ---- updates that no event has asked for

@@ -32,15 +32,6 @@ def test_plugins_are_asked_in_the_order_of_their_index_under_the_names_they_are_
     assert plugins_of(lines[0]) == ["05-x", "10-z", "30-a=b"]
 
 
-@pytest.mark.usefixtures("executing")
-def test_a_launched_plugin_keeps_its_state_in_a_directory_of_the_simulation(simulate: Simulate) -> None:
-    plugin = simulate.says("10-a", "run_pod_sandbox", "sorted(os.environ.items())")
-    _, lines = simulate.json("-plugin", f"42-me={plugin}")
-    told = named(lines, "RunPodSandbox")["error"]
-    assert f"'RUNTIME_DIRECTORY', '{tempfile.gettempdir()}/nri-" in told
-    assert "('NRI_PLUGIN_NAME', 'me')" in told
-
-
 PROCESSES = 'if re.search(r"^ *pid: [0-9]|/proc/", str(request), re.MULTILINE): raise RuntimeError(str(request))'
 
 
@@ -67,16 +58,6 @@ def test_a_plugin_gets_its_text_from_the_directory_of_configurations(simulate: S
     assert named(lines, "RunPodSandbox")["error"] == "'its own'"
     os.mkfifo(tmp_path / "10-a.conf")
     assert "not a regular file" in simulate.refused("-plugin", plugin, "-config", tmp_path)
-
-
-def test_a_text_that_no_plugin_takes_is_named(tmp_path: Path, simulate: Simulate) -> None:
-    for name in ("10-a.conf", "a.conf", "b.conf", "20-b.cfg"):
-        (tmp_path / name).write_text("")
-    simulate.text("-plugin", "10-a=/bin/true", "-plugin", "20-b=/bin/true", "-config", tmp_path)
-    said = "no plugin uses it (10-a.conf, else a.conf; 20-b.conf, else b.conf)\n"
-    for name in ("20-b.cfg", "a.conf"):
-        assert f"{tmp_path}/{name}: {said}" in simulate.err
-    assert simulate.err.count(said) == 2
 
 
 @pytest.mark.parametrize("texts", [{}, {"other.conf": "x"}, {"v010-adapter.conf": "", "00-v010-adapter.conf": ""}])

@@ -98,19 +98,3 @@ def test_a_frame_beyond_the_maximum_ends_the_trunk_at_its_header_and_frames_befo
         for data in (header[7:], b""):
             with pytest.raises(RemoteProtocolError, match=f"connection {conn_id}: a frame of {length} bytes"):
                 list(reader.receive_data(data))
-
-
-@pytest.mark.parametrize("length", [LONGEST + 1, LONGEST + 4096, 9 << 20])
-def test_an_oversized_message_is_discarded_to_its_last_byte_and_no_further(length: int) -> None:
-    oversized = struct.pack(">IIBB", length, 1, 1, 0) + bytes(length)
-    for piece in (4095, 4096, LONGEST + 10, LONGEST + 11, 64 << 20):
-        assert read(oversized + NEXT, piece) == [ttrpc.Message(1, 1, None), ttrpc.Message(9, 1, b"next")]
-
-
-def test_an_oversized_message_is_known_by_its_header_and_takes_no_memory() -> None:
-    """A peer that announces 4 GiB may never send them: the answer must not wait for that."""
-    reader = MessageReader()
-    assert list(reader.receive_data(struct.pack(">IIBB", 0xFFFFFFFF, 1, 1, 0))) == [ttrpc.Message(1, 1, None)]
-    for _ in range(100):
-        assert list(reader.receive_data(bytes(65536))) == []
-    assert len(pickle.dumps(reader)) < 1000

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import struct
-import sys
-from types import FrameType
 
 import pytest
 
@@ -48,16 +46,6 @@ def test_both_ends_call_at_the_same_time_under_the_same_stream_id() -> None:
     assert list(ours.receive_data(theirs.data_to_send())) == [Reply(1, Code.OK, "", b"welcome")]
     assert list(theirs.receive_data(ours.data_to_send())) == [Reply(1, Code.OK, "", b"events")]
     assert ours.data_to_send() == theirs.data_to_send() == b""
-
-
-def test_a_message_is_put_together_while_frames_of_the_other_connection_come_between() -> None:
-    ours, theirs = plugin(), end(RUNTIME_SERVICE)
-    ours.call("Runtime", "RegisterPlugin", b"")
-    theirs.call("Plugin", "Synchronize", bytes(9000))
-    first, second = frames_in(theirs.data_to_send())
-    answer = sent(Type.RESPONSE, 1, conn_id=RUNTIME_SERVICE)
-    assert list(ours.receive_data(mux.frames(*first) + answer)) == [Reply(1, Code.OK, "", b"")]
-    assert [type(event) for event in ours.receive_data(struct.pack(">II", 1, len(second[1])) + second[1])] == [Request]
 
 
 # ---- what the peer may ask
@@ -136,14 +124,6 @@ def test_a_call_that_is_too_large_is_not_made_and_takes_no_stream_id() -> None:
     assert [event.stream_id for event in theirs.receive_data(ours.data_to_send())] == [1, 3, 5]
 
 
-def test_answers_come_in_any_order_and_each_counts_once() -> None:
-    ours = plugin()
-    for _ in range(3):
-        ours.call("Runtime", "UpdateContainers", b"")
-    stream = b"".join(sent(Type.RESPONSE, n, conn_id=RUNTIME_SERVICE) for n in (3, 1, 3, 7, 5, 1))
-    assert [event.stream_id for event in ours.receive_data(stream)] == [3, 1, 5]
-
-
 def test_an_answer_that_cannot_be_decoded_or_is_too_large_is_an_error_of_that_call() -> None:
     ours = plugin()
     for _ in range(2):
@@ -170,25 +150,6 @@ def test_an_error_carries_its_code_and_its_text_which_is_cut_between_two_charact
         ours = plugin()
         ours.fail(3, Code.UNKNOWN, text)
         assert answers(ours) == [(3, Code.UNKNOWN, arrives)]
-
-
-def test_answers_that_gather_while_bytes_are_taken_are_not_lost() -> None:
-    """The reader's thread answers breaches of the rules, another may be completing a call."""
-    ours, answered = plugin(), [1]
-    ours.fail(1, Code.UNKNOWN, "before")
-
-    def meanwhile(frame: FrameType, event: str, _: object) -> None:
-        if event == "c_call" and frame.f_code.co_name == "data_to_send":
-            answered.append(answered[-1] + 2)
-            ours.fail(answered[-1], Code.UNKNOWN, "meanwhile")
-
-    sys.setprofile(meanwhile)
-    try:
-        taken = ours.data_to_send()
-    finally:
-        sys.setprofile(None)
-    assert len(answered) > 1
-    assert [status[0] for status in statuses(taken + ours.data_to_send(), PLUGIN_SERVICE)] == answered
 
 
 # ---- Go's own bytes
