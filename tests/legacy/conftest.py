@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ..processes import SteppedLoop
-from .disk import disk  # noqa: F401 - a fixture
 from .node import Node
 from .scenarios import Player
 

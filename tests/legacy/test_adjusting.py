@@ -81,14 +81,6 @@ def test_what_is_no_wish_changes_nothing(node: Node, script: str) -> None:
     assert (outcome_of(answer, node), answer.reply) == ("ok", None)
 
 
-def test_annotations_that_are_none_are_refused_where_metadata_is_recorded_too(node: Node) -> None:
-    node.build(plugins={"a": PluginSettings(events=frozenset(["CreateContainer"]))}, metadata_prefix="x/")
-    node.plugins(a=saying(spec={"annotations": "x"}, metadata={"a": "b"}))
-    answer = creating(node)
-    node.wait(answer)
-    assert answer.outcome == "plugin: a: annotations: a wrong value: a string instead of an object"
-
-
 def test_metadata_becomes_annotations_by_the_programs_name_where_a_prefix_is_configured(node: Node) -> None:
     node.plugin("a", saying(metadata={"cpus": "0-3"}))
     for type_ in ("a", node.programs.path("a")):
@@ -115,54 +107,29 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     (nested("spec.process.user.uid", 7), "process.user"),
     (nested("spec.process.env", 3), "process.env"),
     ({"spec": []}, "spec"),
-    ({"spec": 5}, "spec"),
     ({"spec": {"a": json.loads("[" * 120 + "]" * 120)}}, "spec: nested too deeply"),
     ({"spec": {"": 1}}, '"": NRI has no field for it'),
     (nested("spec.linux.cgroupsPath", []), f"linux.cgroupsPath: {NO}an array instead of a str"),
-    (nested("spec.process.scheduler", []), f"process.scheduler: {NO}an array instead of an obj"),
-    (nested("spec.linux.seccomp", ""), f"linux.seccomp: {NO}a string instead of an object"),
-    (nested("spec.linux.resources.cpu.cpus", []), f"linux.resources.cpu.cpus: {NO}"),
-    (nested("spec.linux.resources.cpu.shares", ""), f"linux.resources.cpu.shares: {NO}"),
     ({"cgroupsPath": []}, f"linux.cgroupsPath: {NO}an array instead of a string"),
-    ({"cgroupsPath": 0}, f"linux.cgroupsPath: {NO}a number instead of a string"),
     (nested("adjust.no_such", 1), "adjust.no_such: unknown; known: annotations, mounts, env, "),
     (nested("adjust.linux.resourcs", {}), "adjust.linux.resourcs: unknown; did you mean `resources`?"),
-    (nested("adjust.linux.oomScoreAjd", None), "adjust.linux.oomScoreAjd: unknown; did you mean `oomScoreAdj`?"),
     (nested("adjust.a\n", 1), "adjust.a\\n: unknown"),
     (nested("adjust.annotations.a", 1), f"adjust.annotations[a]: {NO}a number instead of a str"),
-    (nested("adjust.annotations.a", None), f"adjust.annotations[a]: {NO}null instead of a str"),
-    (nested("adjust.annotations", []), f"adjust.annotations: {NO}an array instead of an object"),
-    (nested("adjust.mounts", [{"options": [None]}]), f"adjust.mounts[0].options[0]: {NO}null instead"),
-    (
-        nested("adjust.linux.resources.cpu.shares.value", -1),
-        f"adjust.linux.resources.cpu.shares.value: {NO}a number instead of a whole number from 0 to",
-    ),
     (
         nested("adjust.linux.ioPriority.class", "BE"),
         f"adjust.linux.ioPriority.class: {NO}a string instead of one of IOPRIO_CLASS_NONE, IOPRIO_",
     ),
-    (nested("adjust.linux.devices", [{"fileMode": True}]), "adjust.linux.devices[0].fileMode: a wrong value"),
     ({"adjust": []}, f"adjust: {NO}an array instead of an object"),
-    ({"adjust": [1]}, f"adjust: {NO}an array instead of an object"),
-    ({"adjust": 5}, f"adjust: {NO}a number instead of an object"),
-    ({"adjust": ""}, f"adjust: {NO}a string instead of an object"),
-    (nested("adjust.linux", []), f"adjust.linux: {NO}an array instead of an object"),
     (nested("adjust.env", [[]]), f"adjust.env[0]: {NO}an array instead of an object"),
-    (nested("adjust.env", {}), f"adjust.env: {NO}an object instead of an array"),
-    (nested("adjust.linux.netDevices.a", ""), f"adjust.linux.netDevices[a]: {NO}a string"),
-    (nested("adjust.linux.resources.memory.limit", []), f"adjust.linux.resources.memory.limit: {NO}an array instead"),
-    (nested("adjust.linux.resources.memory.limit.value", 0), "linux.resources.memory.limit: runtimes"),
     (nested("adjust.linux.resources.pids.limit", -1), "linux.resources.pids.limit: runtimes take"),
     (nested("adjust.env", [{"key": "-A"}]), "process.env[A]"),
     ({"updates": {}}, "updates: must be an array, not an object"),
-    ({"updates": [7]}, "updates[0]: must be an object"),
     ({"updates": [{"resources": {}}]}, "updates[0]: must be an object with the `id`"),
     ({"updates": [{"id": "zz", "resources": {}}]}, "updates[0].id: there is no container 'zz'"),
     ({"updates": [{"id": "id", "resources": {}}]}, "updates[0].id: {id} is the container of the event"),
     ({"updates": [{"id": "c0", "cpu": {}}]}, "updates[0].cpu: unknown"),
     ({"updates": [{"id": "c0"}]}, "updates[0].resources: must be an object, not null"),
     ({"updates": [{"id": "c0", "resources": {"pids": {"limit": 3}}}]}, "updates[0].resources.pids: "),
-    ({"updates": [{"id": "c0", "resources": {"memory": {"swap": 3}}}]}, "updates[0].resources.memory.swap: "),
     ({"updates": [{"id": "c0", "resources": {"cpu": {"shares": "many"}}}]}, "updates[0].resources.cpu.shares: "),
 ]
 

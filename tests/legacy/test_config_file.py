@@ -2,18 +2,81 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
+import adapter.host.paths
+import adapter.legacy.config
 from adapter.errors import ConfigError
 from adapter.host.paths import TIMESTAMP_STEP
 from adapter.legacy.config import MAX_SIZE, ConfigFile
 
-from .disk import SECOND, Disk, errors, infos, naming, pretend
+from .node import Node
+from .scenarios import logged
+
+TYPES = '{"version":"0.1","plugins":[%s]}'
+SECOND = 1_000_000_000
+WRITTEN = 1_700_000_000 * SECOND
+"""When files in these tests were written, for they are given that time."""
+
+
+def naming(*types: str) -> str:
+    """A conf.json with these plugins."""
+    return TYPES % ",".join(f'{{"type":"{type_}"}}' for type_ in types)
+
+
+class Disk(NamedTuple):
+    """A conf.json, the clock that it is looked at by, and the reads there were."""
+
+    path: Path
+    conf: ConfigFile
+    now: list[int]
+    reads: list[str]
+
+    def write(self, text: str | bytes) -> None:
+        """Rewrites it in place."""
+        self.path.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    def types(self) -> list[str]:
+        return [entry.type for entry in self.conf.current().entries]
+
+    def later(self, nanoseconds: int = SECOND) -> None:
+        """Lets time pass, beginning from the file's own time."""
+        status = self.path.stat()
+        self.now[0] = max(self.now[0], status.st_mtime_ns, status.st_ctime_ns) + nanoseconds
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Disk:
+    """A disk on which the clock stands still unless a test moves it: everything happens within one tick."""
+    caplog.set_level(logging.INFO)
+    now = [0]
+    reads: list[str] = []
+    real = adapter.legacy.config.read
+
+    def read(path: str) -> tuple[bytes, os.stat_result]:
+        reads.append(path)
+        return real(path)
+
+    monkeypatch.setattr(adapter.legacy.config, "read", read)
+    path = tmp_path / "conf.json"
+    return Disk(path, ConfigFile(str(path), lambda: now[0]), now, reads)
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> None:
+    """Gives the modules that look at the file other functions of `os`, and nobody else."""
+    for module in (adapter.legacy.config, adapter.host.paths):
+        monkeypatch.setattr(module, "os", SimpleNamespace(**{**vars(os), **functions}))
+
+
+def infos(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
 
 
 def in_place(disk: Disk, text: str) -> None:
@@ -186,7 +249,7 @@ def test_a_broken_file_without_a_good_version_is_an_error_for_every_event_and_lo
             disk.conf.current()
         assert str(caught.value).startswith(f"{disk.path}:1: ")
         lengths.append(len(caught.traceback))
-    assert errors(caplog) == [f"{caught.value}; no plugin can run"]
+    assert logged(caplog) == [f"{caught.value}; no plugin can run"]
     assert lengths[1] == lengths[-1]
     assert len(disk.reads) == 1
 
@@ -204,7 +267,6 @@ UNUSABLE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a directory": (Path.mkdir, "regular file"),
     "a FIFO, which to open would block for ever": (os.mkfifo, "regular file"),
     "a link to what never ends": (lambda path: path.symlink_to("/dev/zero"), "regular file"),
-    "a link to itself": (lambda path: path.symlink_to(path.name), "symbolic links"),
     "a long file": (lambda path: path.write_bytes(b" " * MAX_SIZE + b"{}"), f"{MAX_SIZE + 2} bytes, at most"),
     "a sparse file": (sparse, f"{1 << 40} bytes, at most {MAX_SIZE}"),
 }
@@ -227,7 +289,7 @@ def test_what_is_no_file_of_a_bearable_size_is_an_error_and_leaves_the_last_good
     caplog.clear()
     make(disk.path)
     assert disk.types() == disk.types() == ["a"]
-    [said] = errors(caplog)
+    [said] = logged(caplog)
     assert reason in said
 
 
@@ -241,13 +303,86 @@ def test_the_largest_file_is_read_whole_and_leaves_no_descriptor_open(disk: Disk
     assert len(os.listdir("/proc/self/fd")) == len(descriptors)
 
 
-@pytest.mark.parametrize("function", ["open", "stat"])
-def test_a_file_that_may_not_be_read_is_an_error(disk: Disk, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
-    """The tests may run as root, whom no file's mode stops."""
+# What anybody could have written is not used, a program neither, and the error names the place
 
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
 
-    disk.write(naming("a"))
-    pretend(monkeypatch, **{function: refuse})
-    assert is_broken(disk) == f"{disk.path}: Permission denied"
+def done(node: Node, kind: str, id_: str = "c1") -> str:
+    answer = node.create(id_) if kind == "create" else node.delete(id_)
+    node.wait(answer)
+    return answer.outcome
+
+
+@pytest.fixture
+def bin_(node: Node) -> Path:
+    """Another directory of programs, with the plugin `a`."""
+    node.plugins(a="answer")
+    (node.folder / "bin").mkdir()
+    (node.folder / "a").rename(node.folder / "bin/a")
+    node.build(path=(str(node.folder / "bin"),))
+    return node.folder / "bin"
+
+
+@pytest.mark.parametrize("at", [".", "a"], ids=["its directory", "itself"])
+def test_a_program_that_anybody_can_replace_is_not_run_until_that_has_changed(node: Node, bin_: Path, at: str) -> None:
+    place = bin_ / at
+    place.chmod(0o777)
+    for _ in range(2):
+        assert done(node, "create") == f"plugin: a: {bin_}/a: {place} is world-writable"
+    assert node.runs == []
+    place.chmod(0o755)
+    assert done(node, "create") == "ok"
+    assert node.runs == ["a create c1"]
+
+
+def test_a_delete_that_a_program_must_not_run_stays_owed(node: Node, bin_: Path) -> None:
+    assert done(node, "create") == "ok"
+    (bin_ / "a").chmod(0o777)
+    assert done(node, "delete") == "ok"
+    (bin_ / "a").chmod(0o755)
+    assert done(node, "delete") == "ok"
+    assert node.runs == ["a create c1", "a delete c1"]
+
+
+@pytest.mark.parametrize("at", [".", "conf.json"], ids=["its directory", "itself"])
+def test_a_conf_json_that_anybody_can_replace_runs_nothing_until_that_has_changed(
+    node: Node, at: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    etc = node.folder / "etc"
+    etc.mkdir()
+    node.plugins(a="answer")
+    node.conf_json.rename(etc / "conf.json")
+    node.build(config=str(etc / "conf.json"))
+    (etc / at).chmod(0o777)
+    reason = f"{etc}/conf.json: {etc / at} is world-writable"
+    for _ in range(2):
+        with pytest.raises(ConfigError) as caught:
+            node.create("c1")
+        assert str(caught.value) == f"{reason} (no plugin can run)"
+    refused = f"create of container c1: {reason} (no plugin can run)"
+    assert logged(caplog, logging.ERROR) == [f"{reason}; no plugin can run", refused, refused]
+    (etc / at).chmod(0o755)
+    assert done(node, "create") == "ok"
+    assert node.runs == ["a create c1"]
+
+
+def test_of_a_conf_json_the_last_version_that_was_trusted_stays_in_force(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.plugins(a="answer")
+    assert done(node, "create") == "ok"
+    node.plugin("b")
+    node.configure("b")
+    node.conf_json.chmod(0o666)
+    assert done(node, "create", "c2") == "ok"
+    assert node.runs == ["a create c1", "a create c2"]
+    assert f"{node.conf_json} is world-writable; the last good version stays in force" in caplog.text
+
+
+def test_what_a_group_can_write_runs_with_one_warning(node: Node, bin_: Path, caplog: pytest.LogCaptureFixture) -> None:
+    bin_.chmod(0o775)
+    (bin_ / "b").symlink_to("a")
+    node.configure("a", "b")
+    assert done(node, "create") == done(node, "create", "c2") == "ok"
+    assert [text for text in logged(caplog) if "trust" in text] == [
+        f"trust: {bin_} is writable for group {bin_.stat().st_gid}"
+    ]

@@ -166,15 +166,6 @@ def test_cri_os_requests_differ_in_what_cri_o_differs(runtime: str) -> None:
         assert request["spec"]["cgroupsPath"] == f"/e2e/p1/crio-{request['id']}"
 
 
-def test_deletes_of_sandboxes_that_lack_nearly_everything_get_it_from_the_create() -> None:
-    """Without memory containerd 1.7's StopPodSandbox would make a request with neither resources nor cgroup."""
-    [line] = [line for event, line in recorded("containerd-1.7.35") if event == "StopPodSandbox"]
-    bare = of_pod(ParseDict(line["pod"], api.PodSandbox(), ignore_unknown_fields=True))
-    assert json.loads(bare.spec).keys() == {"resources", "annotations"}
-    assert bare.pid == 0
-    assert b'"cgroupsPath":"/e2e/p1/' in requests("containerd-1.7.35")["delete", "sandbox", "dump"]
-
-
 ENTRY = Entry("a", 0, "0.1", None)
 
 
@@ -188,35 +179,23 @@ def container(linux: api.LinuxContainer | None = None, **fields: Any) -> api.Con
 
 def test_what_is_empty_is_left_out_and_what_the_original_always_had_is_there() -> None:
     """types.go: no omitempty on version, state, id, spec and spec.resources."""
-    empty = of_container(api.Container(), api.PodSandbox())
     text = b'{"version":"","state":"create","id":"","spec":{"resources":null}}'
-    assert encode(empty, "create", Entry("a", 0, "", None), ()) == text
+    for linux in (None, api.LinuxContainer()):
+        empty = of_container(api.Container(linux=linux), api.PodSandbox())
+        assert encode(empty, "create", Entry("a", 0, "", None), ()) == text
 
 
-def test_what_is_there_is_not_left_out() -> None:
-    linux = api.LinuxContainer(
-        resources=api.LinuxResources(), namespaces=[api.LinuxNamespace(type="pid")], cgroups_path="/x"
-    )
-    full = of_container(container(linux, pid=7, annotations={"": ""}), pod(labels={"": ""}))
-    assert encode(full, "delete", Entry("a", 0, "0.1", b"null"), [Result()]) == (
-        b'{"conf":null,"version":"0.1","state":"delete","id":"c","sandboxID":"p","pid":7,'
-        b'"spec":{"resources":{},"namespaces":{"pid":""},"cgroupsPath":"/x","annotations":{"":""}},'
-        b'"labels":{"":""},"results":[{"plugin":"","version":"","error":""}]}'
-    )
-
-
-def test_a_conf_is_handed_on_as_its_text_even_if_it_is_empty() -> None:
-    for conf in (b"null", b'""', b"0", b"false", b"{}", b"[]", b'{"n":1.10,"n":12345678901234567890}'):
-        text = encode(of_pod(pod()), "create", ENTRY._replace(conf=conf), ())
-        assert text.startswith(b'{"conf":%s,"version"' % conf)
-
-
-def test_linux_without_resources_has_resources_null_and_with_nothing_in_them_an_empty_object() -> None:
-    for linux in (None, api.LinuxContainer(), api.LinuxContainer(cgroups_path="/x")):
-        assert json.loads(of_container(container(linux), pod()).spec)["resources"] is None
-    assert json.loads(of_pod(pod()).spec)["resources"] is None
-    empty = api.LinuxContainer(resources=api.LinuxResources())
-    assert of_container(container(empty), pod()).spec == b'{"resources":{}}'
+def test_what_is_there_is_not_left_out_and_the_last_of_several_namespaces_of_a_type_counts() -> None:
+    namespaces = [api.LinuxNamespace(type="pid", path=path) for path in ("/1", "")]
+    linux = api.LinuxContainer(resources=api.LinuxResources(), namespaces=namespaces, cgroups_path="/x")
+    full = of_container(container(linux, pid=7, annotations={"": "c"}), pod(labels={"": ""}, annotations={"": "p"}))
+    for conf in (b"null", b'""', b"0", b"{}", b'{"n":1.10,"n":12345678901234567890}'):
+        assert encode(full, "delete", ENTRY._replace(conf=conf), [Result("a", "0.1", "", {"k": "v"}), Result()]) == (
+            b'{"conf":' + conf + b',"version":"0.1","state":"delete","id":"c","sandboxID":"p","pid":7,'
+            b'"spec":{"resources":{},"namespaces":{"pid":""},"cgroupsPath":"/x","annotations":{"":"c"}},"labels":{"":""},'
+            b'"results":[{"plugin":"a","version":"0.1","error":"","metadata":{"k":"v"}},'
+            b'{"plugin":"","version":"","error":""}]}'
+        )
 
 
 def test_texts_are_escaped_as_go_escapes_them() -> None:
@@ -239,28 +218,6 @@ def test_a_request_is_for_the_sandbox_when_both_ids_are_the_same_and_a_container
     of_c = of_container(container(pod_sandbox_id="other"), pod())
     assert (of_c.is_sandbox, str(of_c), of_c.sandbox_id) == (False, "container c", "p")
     assert of_container(container(pod_sandbox_id="other"), api.PodSandbox()).sandbox_id == "other"
-
-
-def test_annotations_are_the_containers_and_labels_the_pods() -> None:
-    of_both: list[dict[str, Any]] = [{key: {"of": of} for key in ("annotations", "labels")} for of in ("c", "p")]
-    request = text_of(of_container(container(**of_both[0]), pod(**of_both[1])))
-    assert (request["spec"]["annotations"], request["labels"]) == ({"of": "c"}, {"of": "p"})
-
-
-def test_the_last_of_several_namespaces_of_a_type_counts() -> None:
-    namespaces = [api.LinuxNamespace(type="pid", path=path) for path in ("/1", "/2")]
-    target = of_pod(pod(linux=api.LinuxPodSandbox(namespaces=namespaces)))
-    assert json.loads(target.spec)["namespaces"] == {"pid": "/2"}
-
-
-def test_results_are_chained_in_order() -> None:
-    results = [Result("a", "0.1", "", {"k": "v"}), Result(), Result("c")]
-    request = json.loads(encode(of_pod(pod()), "create", ENTRY, results))
-    assert request["results"] == [
-        {"plugin": "a", "version": "0.1", "error": "", "metadata": {"k": "v"}},
-        {"plugin": "", "version": "", "error": ""},
-        {"plugin": "c", "version": "", "error": ""},
-    ]
 
 
 EVERYTHING = """{
@@ -296,20 +253,16 @@ def resources(text: str) -> api.LinuxResources:
     return ParseDict(json.loads(text), api.LinuxResources(), ignore_unknown_fields=False)
 
 
-def test_all_resources_are_written_in_the_order_of_the_oci_types() -> None:
-    assert compact(resources_from(resources(EVERYTHING))) == EVERYTHING_OCI
-
-
-def test_what_the_runtime_did_not_fill_is_not_there_and_what_is_empty_or_zero_is() -> None:
-    assert resources_from(resources("{}")) == {}
-    for part in ("memory", "cpu"):
-        assert resources_from(resources(f'{{"{part}": {{}}}}')) == {part: {}}
-    for field in ("limit", "swap", "swappiness", "disable_oom_killer"):
-        zero = "false" if field == "disable_oom_killer" else "0"
-        written = resources_from(resources(f'{{"memory": {{"{field}": {{"value": {zero}}}}}}}'))
-        assert compact(written).endswith(f":{zero}}}}}"), field
-    for limit, pids in ((1, {"limit": 1}), (0, {"limit": 0}), (-1, {})):  # unlimited pids have no limit
-        assert resources_from(resources(f'{{"pids": {{"limit": {limit}}}}}'))["pids"] == pids
+def test_resources_are_written_in_the_order_of_the_oci_types_and_what_the_runtime_did_not_fill_is_not_there() -> None:
+    for text, oci in (
+        (EVERYTHING, EVERYTHING_OCI),
+        *((empty, empty) for empty in ("{}", '{"memory":{}}', '{"cpu":{}}')),
+        ('{"memory": {"swap": {"value": 0}}}', '{"memory":{"swap":0}}'),
+        ('{"memory": {"disable_oom_killer": {"value": false}}}', '{"memory":{"disableOOMKiller":false}}'),
+        ('{"pids": {"limit": 0}}', '{"pids":{"limit":0}}'),
+        ('{"pids": {"limit": -1}}', '{"pids":{}}'),  # unlimited pids have no limit
+    ):
+        assert compact(resources_from(resources(text))) == oci
 
 
 def test_resources_that_come_again_are_written_once_unless_they_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,54 +282,48 @@ def test_resources_that_come_again_are_written_once_unless_they_are_long(monkeyp
         assert len(written) == times, length
 
 
-def complete() -> Target:
-    """A target as it is at a create."""
-    linux = api.LinuxContainer(cgroups_path="/created", resources=api.LinuxResources(unified={"at": "create"}))
-    return of_container(container(linux, pid=7), pod(labels={"at": "create"}))
+def at(event: str) -> api.LinuxResources:
+    return api.LinuxResources(unified={"at": event})
 
 
-def text_of(target: Target) -> dict[str, Any]:
-    request: dict[str, Any] = json.loads(encode(target, "delete", ENTRY, ()))
-    return request
-
-
-def test_a_delete_that_lacks_everything_is_completed_from_its_create() -> None:
-    target = of_container(container(), api.PodSandbox())
-    target.remember(complete())
-    assert text_of(target) == {**text_of(complete()), "id": "c"}
-    assert target.cgroups_path == "/created"
-
-
-AT_DELETE = api.LinuxResources(unified={"at": "delete"})
-
-
-def test_a_delete_that_has_everything_keeps_it_and_one_without_a_cgroup_has_the_spec_of_its_create() -> None:
-    linux = api.LinuxContainer(cgroups_path="/now", resources=AT_DELETE)
-    target, unchanged = (of_container(container(linux, pid=8), pod(labels={"at": "delete"})) for _ in "12")
-    target.remember(complete())
-    assert text_of(target) == text_of(unchanged)
-    assert text_of(target)["pid"] == 8
-    linux = api.LinuxContainer(resources=AT_DELETE)
-    target = of_container(container(linux, annotations={"at": "delete"}), pod())
-    target.remember(complete())
-    assert text_of(target)["spec"] == text_of(complete())["spec"]
+CREATED = {"spec": {"resources": {"unified": {"at": "create"}}, "cgroupsPath": "/create"}}
+NOW = {"spec": {"resources": None, "cgroupsPath": "/now"}}
+LABELS = {"labels": {"at": "create"}}
+REMEMBERED: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    # a container and its pod at a delete, and what is in the request of it and of the create
+    ("nothing", {}, {}, {"pid": 7, **CREATED, **LABELS}),
+    (
+        "everything",
+        {"linux": api.LinuxContainer(cgroups_path="/now", resources=at("delete")), "pid": 8},
+        {"labels": {"at": "delete"}},
+        {
+            "pid": 8,
+            "spec": {"resources": {"unified": {"at": "delete"}}, "cgroupsPath": "/now"},
+            "labels": {"at": "delete"},
+        },
+    ),
+    (
+        "no cgroup",
+        {"linux": api.LinuxContainer(resources=at("delete")), "annotations": {"at": "delete"}},
+        {},
+        {"pid": 7, **CREATED, **LABELS},
+    ),
+    ("a cgroup", {"linux": api.LinuxContainer(cgroups_path="/now")}, {}, {"pid": 7, **NOW, **LABELS}),
+]
 
 
 @pytest.mark.parametrize("asked_before", [True, False])
-def test_each_missing_part_is_remembered_by_itself(asked_before: bool) -> None:
+@pytest.mark.parametrize("what", [what for what, *_ in REMEMBERED])
+def test_what_a_delete_lacks_is_remembered_from_its_create(what: str, asked_before: bool) -> None:
     """Texts are made once, at the first question."""
-    linux = api.LinuxContainer(cgroups_path="/now")
-    target = of_container(container(linux), pod())
+    ((_, of_container_, of_pod_, expected),) = [case for case in REMEMBERED if case[0] == what]
+    linux = api.LinuxContainer(cgroups_path="/create", resources=at("create"))
+    created = of_container(container(linux, pid=7), pod(labels={"at": "create"}))
+    target, forgotten = (of_container(container(**of_container_), pod(**of_pod_)) for _ in "12")
     if asked_before:
-        text_of(target)
-    target.remember(complete())
-    known = {"version": "0.1", "state": "delete", "id": "c", "sandboxID": "p", "pid": 7, "labels": {"at": "create"}}
-    assert text_of(target) == known | {"spec": {"resources": None, "cgroupsPath": "/now"}}
-
-
-def test_what_is_remembered_of_nothing_is_nothing() -> None:
-    target = of_container(container(), pod())
-    target.remember(of_container(container(), pod()))
-    assert encode(target, "delete", ENTRY, ()) == (
-        b'{"version":"0.1","state":"delete","id":"c","sandboxID":"p","spec":{"resources":null}}'
-    )
+        encode(target, "delete", ENTRY, ())
+    target.remember(forgotten)
+    target.remember(created)
+    known = {"version": "0.1", "state": "delete", "id": "c", "sandboxID": "p"}
+    assert json.loads(encode(target, "delete", ENTRY, ())) == known | expected
+    assert target.cgroups_path == expected["spec"]["cgroupsPath"]

@@ -46,17 +46,13 @@ def refusal(type_: str, folders: list[Path]) -> str:
     return str(caught.value)
 
 
-def test_the_first_folder_that_has_it_counts(folders: list[Path]) -> None:
+def test_the_first_folder_that_has_it_counts_and_those_that_do_not_exist_are_passed_over(folders: list[Path]) -> None:
     second = program(folders[1] / "konfine")
-    assert find("konfine", names(folders)) == second
-    first = program(folders[0] / "konfine")
-    assert find("konfine", names(folders)) == first
-
-
-def test_folders_that_do_not_exist_are_passed_over(folders: list[Path]) -> None:
-    path = program(folders[1] / "konfine")
     (folders[0] / "file").write_text("")
-    assert find("konfine", ["/no/such/folder", str(folders[0] / "file"), *names(folders)]) == path
+    searched = ["/no/such/folder", str(folders[0] / "file"), *names(folders)]
+    assert find("konfine", searched) == second
+    first = program(folders[0] / "konfine")
+    assert find("konfine", searched) == first
 
 
 def test_symlinks_are_followed_and_dangling_ones_are_not_there(folders: list[Path]) -> None:
@@ -147,14 +143,18 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [re.sub(r"pid \d+", "pid N", record.getMessage()) for record in caplog.records]
 
 
-def test_the_environment_is_a_path_of_the_usual_folders_and_then_the_plugins_own(
-    crew: Hire, programs: Programs, monkeypatch: pytest.MonkeyPatch
+def test_the_environment_is_a_path_of_the_usual_folders_and_then_the_plugins_own_or_as_configured(
+    crew: Hire, programs: Programs, folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NRI_PLUGIN_NAME", "v010-adapter")
     programs.shell("tell", "cat /proc/$$/environ")
-    assert crew(programs.folder, "/opt/x").run("tell") == (
-        f"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{programs.folder}:/opt/x\0"
-    )
+    usual = f"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{programs.folder}:/opt/x\0"
+    assert crew(programs.folder, "/opt/x").run("tell") == usual
+    assert crew(programs.folder, "/opt/x", LANG="C", EMPTY="").run("tell") == f"{usual}LANG=C\0EMPTY=\0"
+    program(folders[0] / "elsewhere")
+    hired = crew(programs.folder, PATH=f"{folders[0]}:/bin")
+    assert hired.run("tell") == f"PATH={folders[0]}:/bin\0"
+    assert hired.run("elsewhere").startswith(str(folders[0]))
 
 
 def test_the_plugins_folders_are_searched_in_their_order_and_before_the_systems(
@@ -171,90 +171,56 @@ def test_the_plugins_folders_are_searched_in_their_order_and_before_the_systems(
     assert crew(programs.folder).run("true") == ""
 
 
-def test_more_can_be_configured(crew: Hire, programs: Programs) -> None:
-    programs.shell("tell", "cat /proc/$$/environ")
-    environ = crew(programs.folder, LANG="C", EMPTY="").run("tell").split("\0")
-    assert environ[1:] == ["LANG=C", "EMPTY=", ""]
-
-
-def test_a_path_that_is_configured_takes_the_place_of_ours(crew: Hire, programs: Programs, folders: list[Path]) -> None:
-    programs.shell("tell", "cat /proc/$$/environ")
-    program(folders[0] / "elsewhere")
-    hired = crew(programs.folder, PATH=f"{folders[0]}:/bin")
-    assert hired.run("tell") == f"PATH={folders[0]}:/bin\0"
-    assert hired.run("elsewhere").startswith(str(folders[0]))
-
-
-def test_stderr_is_logged_with_the_plugins_name(
+def test_stderr_is_logged_with_the_plugins_name_and_only_runs_that_were_started_are_counted(
     crew: Hire, programs: Programs, caplog: pytest.LogCaptureFixture
 ) -> None:
     programs.shell("loud", "echo one >&2; echo two >&2")
-    crew(programs.folder).run("loud")
-    assert said(caplog) == ["loud: stderr: one", "loud: stderr: two"]
-    assert [record.fields for record in caplog.records] == [{"plugin": "loud", "stream": "stderr"}] * 2  # type: ignore[attr-defined]
-
-
-def test_runs_are_counted_and_those_that_cannot_be_started_are_not(crew: Hire, programs: Programs) -> None:
-    programs.shell("good", "exit 0")
     programs.write("bad", b"")
     hired = crew(programs.folder)
-    hired.run("good")
-    hired.run("good")
+    hired.run("loud")
+    assert said(caplog) == ["loud: stderr: one", "loud: stderr: two"]
+    assert [record.fields for record in caplog.records] == [{"plugin": "loud", "stream": "stderr"}] * 2  # type: ignore[attr-defined]
     for type_ in ("bad", "absent"):
         with pytest.raises(PluginError):
             hired.start(type_)
-    assert sum(one.runs for one in hired.runner.accounts.values()) == 2
-
-
-def test_one_that_is_left_runs_on_and_is_reaped_with_nobody_told(
-    crew: Hire, programs: Programs, gate: Fifo, caplog: pytest.LogCaptureFixture
-) -> None:
-    programs.shell("slow", f"read line < {gate}; echo done >&2; exit 3")
-    hired = crew(programs.folder)
-    process = hired.start("slow")
-    hired.runner.leave(process, kill=False)
-    hired.loop.settle()
-    assert is_running(process.pid)
-    gate.put()
-    hired.loop.until(lambda: process.status is not None)
-    hired.loop.settle()
-    assert hired.ended == []
-    assert said(caplog) == [
-        "slow: pid N has no result in time: left to finish",
-        "slow: stderr: done",
-        "slow: pid N, which was left running, has ended: exit code 3",
-    ]
     assert sum(one.runs for one in hired.runner.accounts.values()) == 1
 
 
-def test_one_that_is_left_can_be_killed(crew: Hire, programs: Programs, caplog: pytest.LogCaptureFixture) -> None:
-    programs.shell("slow", "exec sleep 1000")
+LEFT: dict[str, tuple[Callable[[Runner, Process], object], str, str]] = {
+    # how a program is left, and what is said then and at its end
+    "left": (
+        lambda runner, process: runner.leave(process, kill=False),
+        "has no result in time: left to finish",
+        "exit code 3",
+    ),
+    "killed": (
+        lambda runner, process: runner.leave(process, kill=True),
+        "has no result in time: killed",
+        "killed by signal 9",
+    ),
+    "working": (lambda runner, process: runner.let_work(process), "works on after its result", "exit code 3"),
+}
+
+
+@pytest.mark.parametrize("how", LEFT)
+def test_one_that_is_left_is_reaped_with_nobody_told(
+    crew: Hire, programs: Programs, gate: Fifo, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    leave, then, ending = LEFT[how]
+    programs.shell("slow", f"read line < {gate}; echo done >&2; exit 3")
     hired = crew(programs.folder)
     process = hired.start("slow")
-    hired.runner.leave(process, kill=True)
+    leave(hired.runner, process)
+    if how != "killed":
+        hired.loop.settle()
+        assert is_running(process.pid)
+        gate.put()
     hired.loop.until(lambda: process.status is not None)
+    hired.loop.settle()
     assert hired.ended == []
-    assert said(caplog) == [
-        "slow: pid N has no result in time: killed",
-        "slow: pid N, which was left running, has ended: killed by signal 9",
-    ]
-    assert [(one.runs, one.killed) for one in hired.runner.accounts.values()] == [(1, 1)]
-
-
-def test_one_that_works_on_after_its_result_is_reaped_with_nobody_told(
-    crew: Hire, programs: Programs, gate: Fifo, caplog: pytest.LogCaptureFixture
-) -> None:
-    programs.shell("busy", f"echo '{{}}'; read line < {gate}")
-    hired = crew(programs.folder)
-    process = hired.start("busy")
-    hired.runner.let_work(process)
-    gate.put()
-    hired.loop.until(lambda: process.status is not None)
-    assert hired.ended == []
-    assert said(caplog) == [
-        "busy: pid N works on after its result",
-        "busy: pid N, which was left running, has ended: exit code 0",
-    ]
+    end = f"slow: pid N, which was left running, has ended: {ending}"
+    assert said(caplog) == [f"slow: pid N {then}", *["slow: stderr: done"] * (how != "killed"), end]
+    assert [(one.runs, one.killed) for one in hired.runner.accounts.values()] == [(1, how == "killed")]
 
 
 @pytest.fixture
@@ -288,14 +254,6 @@ def test_of_too_many_that_are_left_the_oldest_is_killed_by_name(slow: Crew, capl
     assert killed(slow) == 2
     errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert errors == [f"slow: more than 32 left: pid {one.pid}, the oldest, is killed" for one in slow.left[:2]]
-
-
-def test_one_too_many_that_does_not_die_at_once_is_not_the_only_one_to_be_killed(slow: Crew) -> None:
-    """Nothing of the loop runs in between, as if the first one hung in the kernel."""
-    for _ in range(MAX_LEFT + 3):
-        slow.leave("slow")
-    slow.loop.until(lambda: ended(slow, 0, 1, 2), "they are not killed")
-    assert [process.status for process in slow.left] == [-9] * 3 + [None] * MAX_LEFT
 
 
 def test_those_that_have_ended_by_themselves_do_not_count_and_are_forgotten(slow: Crew, gate: Fifo) -> None:

@@ -159,9 +159,7 @@ def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_alwa
 
 CONFIGS: dict[str, tuple[Callable[[Host], Path], bool]] = {
     "another file": (Host.another, True),
-    "a copy in the same folder": (lambda host: host.write(host.conf_json.with_name("own.json")), True),
     "the path itself": (lambda host: host.conf_json, False),
-    "a symlink to it": (lambda host: host.link(os.symlink, host.conf_json), False),
     "a hard link to it": (lambda host: host.link(os.link, host.conf_json), False),
     "a link to its folder, like a mount of it": (
         lambda host: host.link(os.symlink, host.conf_json.parent) / "conf.json",
@@ -192,19 +190,3 @@ def test_the_host_root_is_where_the_runtimes_file_is_looked_for(tmp_path: Path) 
     own.parent.mkdir(parents=True)
     own.write_text("{}")
     assert [is_runtimes_own(str(own), root) for root in (str(tmp_path), f"{tmp_path}/", "/")] == [True, True, False]
-
-
-def test_who_runs_plugins_for_pods_is_logged_once_unless_it_is_configured(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
-    for sandboxes, version, told in (
-        ("auto", "2.4.2", ["plugins for pods are left to the runtime: containerd 2.4.2 runs them itself"]),
-        ("auto", "1.7.35", ["plugins for pods are run by the adapter: containerd 1.7.35 does not run them itself"]),
-        ("never", "2.4.2", []),
-    ):
-        caplog.clear()
-        host.bridge(sandboxes=sandboxes).set_runtime(Runtime("containerd", version))
-        assert len({host.ours() for _ in range(3)}) == 1
-        host.node.loop.settle()
-        assert [record.message for record in caplog.records if "for pods" in record.message] == told
-    assert host.node.bridge.sandboxes == "plugins for pods are left to the runtime: legacy.sandboxes: never"

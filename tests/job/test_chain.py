@@ -1,0 +1,120 @@
+"""Jobs and chains without processes: what each outcome of each program means under each policy.
+
+That a job keeps its promises whatever happens in which order, the histories of a node show.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pytest
+
+from adapter.errors import LocalProtocolError, PluginError
+from adapter.programs.chain import Chain, Ends, Policy
+from adapter.programs.driver import quoted
+from adapter.programs.machine import JobMachine
+from adapter.programs.states import Action
+
+
+class Program(NamedTuple):
+    name: str
+    policy: Policy
+    limit: str = "timeout"
+
+    def error(self, reason: str) -> PluginError:
+        return PluginError(self.name, reason)
+
+
+def test_what_cannot_happen_is_an_error() -> None:
+    job = JobMachine(Chain[Program](Ends.AT_FAILURE, ()))
+    assert job.go() == (Action.ANSWER, Action.NEXT)
+    for input_ in (job.go, job.started, lambda: job.time_is_up("x"), lambda: job.limit_reached("x")):
+        with pytest.raises(LocalProtocolError):
+            input_()
+    job = JobMachine(Chain[Program](Ends.NEVER))
+    job.time_is_up("late")
+    with pytest.raises(LocalProtocolError, match="TIME_IS_UP in state WAITING, answered"):
+        job.time_is_up("late")
+
+
+def test_a_job_that_nobody_waits_for_gives_no_answer() -> None:
+    assert JobMachine(Chain[Program](Ends.NEVER, ()), is_answered=True).go() == (Action.NEXT,)
+
+
+FAIL, IGNORE = True, False
+POLICIES = list(itertools.product((FAIL, IGNORE), repeat=3))
+
+
+def chain(ends: Ends, fails: Sequence[bool]) -> Chain[Program]:
+    """A chain of programs whose failures fail the event, or do not."""
+    return Chain(ends, [Program(name, Policy(fail)) for name, fail in zip("abc", fails, strict=True)])
+
+
+def left(of: Chain[Program]) -> str:
+    """The names of the programs that are still to run."""
+    return "".join(step.name for step in of.steps)
+
+
+def test_programs_run_in_order_and_results_are_gathered() -> None:
+    of = chain(Ends.AT_FAILURE, (FAIL, IGNORE, FAIL))
+    for index, name in enumerate("abc"):
+        assert (of.current.name, of.results, of.is_over) == (name, [1, 2, 3][:index], False)
+        of.succeed(index + 1)
+    assert (of.results, of.error, of.is_over) == ([1, 2, 3], None, True)
+
+
+def test_a_failure_that_fails_the_event_ends_the_chain_unless_it_is_a_deletes() -> None:
+    """The original's ended; but each plugin must get the delete of its create."""
+    for ends, fails in itertools.product(Ends, POLICIES):
+        of = chain(ends, fails)
+        of.succeed("done")
+        error, first = of.fail("broken"), fails[1]
+        assert (str(error), of.results, of.error) == ("plugin: b: broken", ["done"], error if first else None)
+        assert left(of) == ("" if first and ends is not Ends.NEVER else "c")
+        if left(of):
+            second = of.fail("too")
+            assert of.error is (error if first else second if fails[2] else None)
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_an_overdue_create_fails_if_a_plugin_that_is_not_done_must_not_and_a_delete_never(is_running: bool) -> None:
+    for fails in POLICIES:
+        of, delete = (chain(ends, fails) for ends in (Ends.AT_FAILURE, Ends.NEVER))
+        assert (delete.overdue("slow", is_running=is_running), delete.error, left(delete)) == ([], None, "abc")
+        errors = of.overdue("slow", is_running=is_running)
+        if FAIL not in fails:
+            assert (errors, of.error, left(of)) == ([], None, "abc")
+            continue
+        culprit = "abc"[fails.index(FAIL)]
+        reason = "slow" if is_running and culprit == "a" else "not run: a: slow" if is_running else "not run: slow"
+        assert errors == [of.error]
+        assert (str(of.error), left(of)) == (f"plugin: {culprit}: {reason}", "")
+
+
+def test_a_chain_of_no_use_behind_the_answer_ends_with_it() -> None:
+    for fails in POLICIES:
+        of = chain(Ends.AT_ANSWER, fails)
+        errors = [str(error) for error in of.overdue("slow", is_running=True)]
+        ran = fails.index(FAIL) + 1 if FAIL in fails else 3
+        assert errors == ["plugin: a: slow", "plugin: b: no time was left", "plugin: c: no time was left"][:ran]
+        assert str(of.error) == (errors[-1] if FAIL in fails else "None")
+        assert left(of) == ""
+
+
+# What of a program's output stands in log lines and errors: its beginning, without the values of variables
+
+
+def test_an_output_is_shown_up_to_its_two_hundredth_byte_and_without_values_of_variables() -> None:
+    for output, shown in {
+        b"": "<empty>",
+        b"\xff\x1b[31m\n": r"'\\xff\x1b[31m\n'",
+        b"x" * 200: f"'{'x' * 200}'",
+        b"x" * 201: f"'{'x' * 200}' …",
+        b"/usr/bin/env: environ": "'/usr/bin/env: environ'",
+    }.items():
+        assert quoted(output) == shown
+    for key in (b'"env"', b'"ENV"', b"'env'", rb"\"env\""):
+        for values in (b': ["PASSWORD=hunter2"]', b':["A', b"\n:\n{"):
+            assert quoted(b"x{" + key + values) == "'x{' …"
