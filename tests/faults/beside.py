@@ -94,8 +94,6 @@ def hang_ups(node: Node, count: int, seed: int) -> str:
             wanted = INDEXES[number * len(INDEXES) // count]
             if owner() != wanted:
                 proxies[wanted].hang_up()  # the one that joins last becomes the owner
-                node.until(lambda: not are_joined(), "the end of a connection")
-                node.until(are_joined, "both adapters")
                 node.until(lambda index=wanted: becomes_owner(index), f"the owner {wanted}")  # type: ignore[misc]
             closer = Thread(target=hang_up, args=(rng.uniform(0, 0.02),))
             closer.start()
