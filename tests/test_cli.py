@@ -8,7 +8,6 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 
 from adapter import __version__, nri, settings
 from adapter.cli import command_line as cli
-from adapter.cli.commands import COMMANDS, overview
+from adapter.cli.commands import COMMANDS
 from adapter.daemon import daemon
 from adapter.errors import AdapterError, ConfigError, RegistrationError
 from adapter.nri import Identity
@@ -273,12 +272,3 @@ def test_an_unknown_command_is_one_line_with_the_nearest(capsys: pytest.CaptureF
     for word, told in nearest.items():
         assert cli.main([word, "-h"]) == cli.USAGE == 2
         assert capsys.readouterr() == ("", f"v010-adapter: {ascii(word)[1:-1]}: unknown command; {told}\n")
-
-
-def test_what_reports_has_json_and_the_overview_takes_all_flags() -> None:
-    for name in ("check", "hooks", "simulate", "status"):
-        assert "--output" in import_module(COMMANDS[name].module).parser().format_help()
-    whole = overview(in_full=True)
-    for flag in ("-o", "-output", "--output"):
-        assert vars(whole.parse_args(["check", flag, "json"]))["output"] == "json"
-    assert vars(whole.parse_args(["demo", "-v"]))["verbose"] is True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 import subprocess
@@ -84,10 +83,3 @@ def test_the_command_prints_the_script(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit) as ended:
         cli.main(["completion", "csh"])
     assert ended.value.code == 2
-
-
-def test_flags_of_several_letters_are_such_in_fish_too() -> None:
-    """fish takes a text after `-s` for one letter."""
-    script = completion.script("fish")
-    assert {" -o container ", " -s o "} <= {*re.findall(r" -[so] \w+ ", script)}
-    assert not re.search(r" -s \w\w", script)

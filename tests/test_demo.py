@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from adapter.cli import command_line as cli
 from adapter.cli import demo
 from adapter.hooks import inject
 from adapter.runtime import POD_LIFE, read
@@ -62,25 +60,6 @@ def shown(capsys: pytest.CaptureFixture[str], ended: int = 1) -> str:
     return capsys.readouterr().out
 
 
-def test_for_people_everything_is_on_lines_that_fit(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    text = shown(capsys, 0)
-    assert max(map(len, text.splitlines())) <= 120
-    assert "\033" not in text
-    for expected in (
-        "\n    request   create container ed8ad69bb328, cgroup /e2e/p1/ed8ad69bb328\n",
-        "\n    logger   ",
-        "log       info: logger: stderr: create container c1 in pod default/p1",
-        "\n    + hooks.createRuntime[/bin/true]  {",
-        "\n    hook      always-inject.json   yes: always is true\n",
-        "\n    hook      by-command.json      no: the container has no bind mounts but those of the runtime\n",
-        "\n12 events, no problems\n",
-    ):
-        assert expected in text
-
-
 def test_what_fails_is_shown_and_fails_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,12 +76,3 @@ def test_what_fails_is_shown_and_fails_the_demo(
     assert "its program /not/there: No such file" in text
     monkeypatch.setattr(sys, "executable", "/not/there")
     assert "\nPROBLEM: Synchronize: 00-v010-adapter: plugin 00-v010-adapter failed to register" in shown(capsys)
-
-
-def test_without_a_temporary_directory_it_says_so_in_a_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As in a container whose root is read-only."""
-    monkeypatch.setenv("TMPDIR", "/proc/1")
-    assert cli.main(["demo"]) == cli.FINDINGS
-    assert re.fullmatch(r"v010-adapter: /proc/1/\S+: No such file or directory\n", capsys.readouterr().err)

@@ -1,7 +1,4 @@
-"""The documentation is right: commands print what it shows, files can be used, tables are the code's.
-
-So are the Ansible role in examples/, and what Python's help shows of the package.
-"""
+"""The documentation is right: commands print what it shows, files can be used, examples work."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +21,6 @@ from adapter.cli.check import nri as checks_of_nri
 from adapter.cli.check.report import OK
 from adapter.cli.commands import COMMANDS
 from adapter.cli.install import example
-from adapter.nri import runtimes
-from adapter.runtime import FLAVOURS, Flavour
 from adapter.runtime.node import Node
 
 from .legacy.deviations import DEVIATIONS
@@ -156,30 +150,6 @@ def test_the_reference_of_the_configuration_is_the_settings_own() -> None:
 # ---- the stub
 
 STUB = DOCS / "stub.md"
-DOCKER = Flavour("docker", "29", "v0.12.3")
-"""Tested, but it tells of creations only: nobody would play it."""
-NAMES = {"containerd": "containerd", "cri-o": "CRI-O", "docker": "Docker"}
-
-
-def row(flavour: Flavour) -> str:
-    """A runtime's line in the table, from what the stub knows of it."""
-    known = runtimes.of(flavour.configure_request(""))
-    tells = "all" if flavour.configure_request("").NRI_version else "no pod updates, no validation"
-    if known.habits.no_ends:
-        tells = "the creation of containers only"
-    no_updates = "no, they may deadlock" if known.nri < runtimes.UPDATES_AT_ANY_TIME else "no updates at all"
-    stays = "yes" if known.nri >= runtimes.LATE_PLUGINS_STAY else "no"
-    updates = no_updates if known.refuses_updates else "yes"
-    version = flavour.version.removeprefix("v")
-    return f"| {NAMES[flavour.name]} {version} | {flavour.nri[1:]} | {tells} | {stays} | {updates} |"
-
-
-def test_the_table_of_runtimes_is_what_the_stub_knows_of_them() -> None:
-    later = Flavour("containerd", "v9.9.9", "v" + ".".join(map(str, runtimes.LATE_PLUGINS_STAY)))
-    rows = [row(flavour) for flavour in (*FLAVOURS.values(), DOCKER)]
-    rows.append(re.sub(r"^\| .*? \| (.*?) \|", r"| later ones | from \1 |", row(later)))
-    text = STUB.read_text()
-    assert "\n".join(rows) + "\n\n" in text, "\n".join(rows)
 
 
 @pytest.mark.parametrize("package", [nri, runtime, wire])
@@ -204,39 +174,3 @@ def test_the_examples_on_the_page_work(tmp_path: Path, nri_runtime: Node) -> Non
     words = ["-P", "-m", "pytest", "-q", "-p", "adapter.pytest_plugin", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
     assert re.search(r"^2 passed in ", done.stdout, re.MULTILINE), done.stdout + done.stderr
-
-
-# ---- the Ansible role
-
-ROLE = ROOT / "examples/ansible/roles/v010_adapter"
-TASKS = (ROLE / "tasks/main.yml").read_text()
-
-
-def test_the_role_gives_each_command_flags_that_it_has_and_uses_only_variables_that_it_defines() -> None:
-    calls = re.findall(r"bin/v010-adapter\"?'?,? '?(\w+)(.*?)(?:\n {2}\w|\Z)", TASKS, re.DOTALL)
-    assert {name for name, _ in calls} == {"simulate", "install", "status"}
-    for name, rest in calls:
-        flags = set(re.findall(r"(?<![\w-])-[a-z][a-z-]*", rest))
-        assert flags <= set(re.findall(r"-[a-z-]+", import_module(COMMANDS[name].module).parser().format_help())), name
-    defined = set(yaml.safe_load((ROLE / "defaults/main.yml").read_text()))
-    used = {name for file in ROLE.glob("*/main.yml") for name in re.findall(r"\bv010_adapter_\w+", file.read_text())}
-    assert used == defined | {task["register"] for task in yaml.safe_load(TASKS) if "register" in task}
-
-
-# ---- help
-
-HELP = """
-import pkgutil, pydoc
-import adapter
-for module in pkgutil.walk_packages(adapter.__path__, "adapter."):
-    if not module.name.endswith("__main__"):
-        print(pydoc.plaintext.document(pydoc.locate(module.name)))
-"""
-
-
-def test_no_help_of_any_module_shows_the_environment() -> None:
-    environ = os.environ | {"NOBODY_MAY_READ": "swordfish"}
-    shown = subprocess.run([sys.executable, "-c", HELP], env=environ, capture_output=True, text=True, check=True).stdout
-    assert "connect(path: 'str' = ''" in shown
-    assert "swordfish" not in shown
-    assert "NOBODY_MAY_READ" not in shown

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -81,15 +80,11 @@ def test_an_example_works_when_a_runtime_launches_it_and_when_it_is_started_by_h
     assert process.returncode == 0  # the runtime has closed the connection
 
 
-def beside(installed: PluginFile, socket: Path) -> list[str]:
-    """The command line for a runtime's socket."""
-    return [str(installed.path), "-socket", str(socket)]
-
-
 def by_hand(runtime: Runtime, installed: PluginFile, socket: Path) -> subprocess.Popen[str]:
     """Starts an example beside a runtime, as at a shell."""
     runtime.listen(socket)
-    started = subprocess.Popen(beside(installed, socket), stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    words = [str(installed.path), "-socket", str(socket)]
+    started = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
     assert not runtime.accept(60).closed
     return started
 
@@ -97,39 +92,9 @@ def by_hand(runtime: Runtime, installed: PluginFile, socket: Path) -> subprocess
 def simulated(*words: str | Path) -> dict[str, Any]:
     """What simulate tells of the creation of a container."""
     done = subprocess.run([*SIMULATE, *words, "-o", "json"], stdout=subprocess.PIPE, check=True)
-    return creation_in(done.stdout.decode())
-
-
-def creation_in(output: str) -> dict[str, Any]:
-    lines: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines()]
+    lines: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
     (line,) = [line for line in lines if line["event"] == "CreateContainer"]
     return line
-
-
-def test_an_example_works_with_the_socket_of_simulate(install: Install, tmp_path: Path) -> None:
-    socket = tmp_path / "nri.sock"
-    words = [*SIMULATE, "-socket", str(socket), "-o", "json"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as simulate:
-        assert simulate.stdout
-        assert simulate.stderr
-        assert simulate.stderr.readline() == f"waiting for a plugin to connect to {socket}\n"
-        words = beside(install("nice"), socket)
-        subprocess.run(words, env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
-        assert creation_in(simulate.stdout.read())["adjust"]
-    assert simulate.returncode == 0
-    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(r"\S+: no runtime at .*/nri\.sock: No such file or directory\n", done.stderr)
-
-
-def test_nice_fails_the_start_of_nasty_and_prints_the_others(install: Install, tmp_path: Path) -> None:
-    with Runtime(patient()) as runtime:
-        process = by_hand(runtime, install("nice"), tmp_path / "nri.sock")
-        for name, error in (("web", ""), ("nasty", "not on this node")):
-            request = api.StartContainerRequest(pod=POD, container=api.Container(id=name, name=name))
-            assert error in runtime.event("StartContainer", request).error or not error
-    output, _ = process.communicate(timeout=60)
-    assert re.fullmatch(r"p/web starts; \d+\.\d s to answer\n", output)
 
 
 def test_the_dra_driver_follows_who_uses_a_claim(install: Install, tmp_path: Path) -> None:

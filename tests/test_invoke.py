@@ -124,13 +124,6 @@ def test_a_delete_comes_as_if_its_create_had_been(node: Node) -> None:
     assert told["request"]["id"] == told["request"]["sandboxID"]
 
 
-def test_a_plugin_that_conf_json_does_not_name_is_run_and_this_is_said(node: Node) -> None:
-    assert node("none") == 1
-    assert node.out.startswith(f"none is not in {node.folder}/conf.json: the daemon does not run it\nending ")
-    assert "\nending    not started after 0.0 ms\noutcome   the event fails\n" in node.out
-    assert "FAILED: plugin: none: not found in " in node.out
-
-
 def test_what_cannot_be_used_is_named_and_ends_with_2(node: Node) -> None:
     node.plugin("a", ECHO)
     assert node("a", "-event", "none") == 2

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from adapter.base import gojson, trunk
-from adapter.base.gojson import MAX_DEPTH, MAX_PLAIN_DEPTH, MAX_VALUES
+from adapter.base import gojson
 from adapter.errors import AdapterError
-from adapter.hooks import file, model
+from adapter.hooks import model
 from adapter.legacy import config, result
-from adapter.monitoring import logs
-from adapter.nri import stub
-from adapter.programs import process, runner
 
 HOOK = b'{"version":"1.0.0","hook":{"path":"/a"},"when":{"always":true},"stages":["poststop"],"more":%b}'
 READERS: dict[str, tuple[Callable[[bytes], Any], bytes, int]] = {
@@ -39,16 +34,3 @@ def test_a_text_may_have_so_many_values_and_no_more(monkeypatch: pytest.MonkeyPa
             read(around % b"[%b]" % b",".join(most))
             with pytest.raises((ValueError, AdapterError), match=f"more than {FEW} values"):
                 read(around % b"[%b]" % b",".join([*most, element]))
-
-
-def test_the_documentation_has_the_limits() -> None:
-    page = (Path(__file__).parents[1] / "docs/operations.md").read_text()
-    section = page[page.index("## Limits") :].split("\n## ", maxsplit=1)[0]
-    assert file.MAX_SIZE == config.MAX_SIZE == process.MAX_STDOUT == 1 << 20
-    assert f"| {MAX_VALUES} values: " in section
-    assert f"| {MAX_DEPTH} levels; {MAX_PLAIN_DEPTH} in " in section
-    assert f"| {process.MAX_STDERR >> 10} KiB, {process.MAX_LINES} lines |" in section
-    assert f"processes of a plugin that continue after their events | {runner.MAX_LEFT} |" in section
-    assert f"log lines that cannot be written | {logs.BACKLOG >> 20} MiB |" in section
-    assert f"bytes that the runtime does not read | {trunk.MAX_UNSENT >> 20} MiB |" in section
-    assert f"the parts of a Synchronize | {stub.MAX_STATE >> 20} MiB |" in section

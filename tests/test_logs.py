@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import os
@@ -20,7 +19,7 @@ import pytest
 from adapter.monitoring import logs
 from adapter.monitoring.log_lines import TextFormatter
 from adapter.settings import LogSettings
-from tests.processes import impatience, open_descriptors
+from tests.processes import impatience
 
 PREFIX = f"v010-adapter[{os.getpid()}]: "
 
@@ -169,19 +168,6 @@ def test_a_syslog_that_does_not_read_is_not_waited_for_and_gets_the_rest_in_orde
     assert found == sent
 
 
-def test_what_is_no_syslog_is_like_none(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(tmp_path / "stream"))
-        listener.listen()
-        for name in ("file", ".", "stream", "x" * 200):
-            handler = logs.Syslog(str(tmp_path / name))
-            gc.collect()  # what other tests have left
-            before = open_descriptors()
-            say(handler, "one", "two")
-            assert (handler.pending, open_descriptors()) == (2, before)
-
-
 # ---- which of them
 
 
@@ -275,15 +261,6 @@ def test_a_stderr_that_nobody_reads_is_not_waited_for_and_costs_the_oldest_lines
     assert numbers[-newest:] == list(range(5000 - newest, 5000))
     assert numbers[:-newest] == list(range(len(numbers) - newest))
     assert {len(line) for line in lines} == {length - 1}, "a line that was written in part is not finished"
-
-
-def test_a_line_longer_than_all_that_is_kept_is_kept_while_it_is_the_only_one() -> None:
-    long = "y" * (2 * logs.BACKLOG) + "z"
-    with stderr_is_a_pipe() as pipe:
-        handler = logs.Stderr()
-        say(handler, long)
-        assert handler.pending == 1
-        assert read_to(pipe, "z", handler) == [long]
 
 
 def test_a_full_disk_costs_no_line() -> None:

@@ -1,15 +1,12 @@
-"""What people see on a terminal: colours, the tables of `status`, what simulate and invoke print."""
+"""What people see: colours, the tables of `status`, what takes long, and a stdout that cannot be written."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
-import pty
 import re
-import signal
 import socket
-import stat
 import subprocess
 import sys
 import threading
@@ -23,11 +20,9 @@ import pytest
 from adapter.base import gojson
 from adapter.base.times import BOUNDS
 from adapter.cli import colours, progress, status
-from adapter.cli import command_line as cli
 from adapter.cli.simulate.difference import changes
 from adapter.cli.simulate.view import TextView
 
-ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = str(Path(sys.executable).with_name("v010-adapter"))
 
 
@@ -56,17 +51,6 @@ def test_the_first_word_is_coloured_if_it_needs_the_eye() -> None:
         out = io.StringIO()
         TextView(out, color=when).line("x", colours.BOLD)
         assert out.getvalue() == text
-
-
-@pytest.mark.parametrize(("command", "word"), [("check", "PROBLEM"), ("hooks match -container {}/c.json", "BAD")])
-def test_color_decides(command: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = {"x.json": "{", "own.yaml": f"hooks: {{directories: [{tmp_path}]}}", "c.json": '{"args": []}'}
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    for when in ("always", "never"):
-        words = [*command.format(tmp_path).split(), "-config", str(tmp_path / "own.yaml"), "-color", when]
-        assert cli.main(words) == cli.FINDINGS
-        assert (f"\033[31m{word}\033[0m" in capsys.readouterr().out) is (when == "always")
 
 
 def test_json_is_indented_with_its_own_text_and_the_mode_of_a_device_is_octal() -> None:
@@ -142,53 +126,6 @@ def test_status_has_sections_and_no_false_precision(directory: Path, capsys: pyt
     assert squeezed(capsys.readouterr().out) == SHOWN
 
 
-def on_terminal(words: list[str], enough: str = "") -> str:
-    """Returns what a command prints on a terminal; it is interrupted when it has printed `enough`."""
-    main, side = pty.openpty()
-    env = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    env |= {"TERM": "xterm", "LINES": "50", "COLUMNS": "160"}
-    run = subprocess.Popen([PROGRAM, *words], stdin=side, stdout=side, stderr=side, cwd=ROOT, env=env)
-    os.close(side)
-    text = ""
-    with os.fdopen(main, "rb", 0) as screen, suppress(OSError):  # the other side will be closed
-        while data := screen.read(1 << 16):
-            text += data.decode()
-            if enough and enough in text:
-                run.send_signal(signal.SIGINT)
-                enough = ""
-    run.wait()
-    return text
-
-
-def test_watch_leaves_the_scrollback_alone_and_says_when_it_looked(directory: Path) -> None:
-    text = on_terminal(["status", "-watch", "-directory", str(directory)], "/h/x.json")
-    own, _, after = text.partition("\033[?1049l")
-    assert own.startswith("\033[?1049h\033[H\033[J")
-    assert not re.search(r"\033\[[23]J", text)
-    assert "\033[31mFAULT\033[0m" in own
-    for part in (own, after):
-        assert re.search(r"\d\d:\d\d:\d\dZ, every 2 s\r\n\r\nv010-adapter 1, pid 7", part)
-    assert after.rstrip().endswith("v010-adapter: interrupted")
-
-
-def test_simulate_keeps_what_plugins_print_out_of_its_table() -> None:
-    text = squeezed(on_terminal(["simulate", "-legacy", "examples/gpu-config", "-color", "never"]))
-    table, _, rest = text.partition("\n\nmessages of the plugins\n")
-    assert " INFO " not in table
-    assert " INFO registered with containerd" in rest
-    assert "start without it" not in text
-    assert re.search(r"\n\n\d+ events, no problems\n$", rest)
-
-
-def test_invoke_indents_a_request_on_a_terminal(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("#!/bin/sh\ncat >/dev/null; echo '{}'\n")
-    (tmp_path / "a").chmod(stat.S_IRWXU)
-    (tmp_path / "own.yaml").write_text(json.dumps({"trust": "off", "legacy": {"path": [str(tmp_path)]}}))
-    text = on_terminal(["invoke", "a", "-config", str(tmp_path / "own.yaml")])
-    assert 'request   {\r\n            "version": ' in text
-    assert "\r\nresult    {}\r\nending " in text
-
-
 # progress: work that takes long says what it does, to people only
 
 
@@ -210,16 +147,6 @@ def test_at_a_terminal_what_takes_long_is_told_once(
         with pytest.raises(BlockingIOError):
             os.read(terminal, 100)
     os.close(terminal)
-
-
-def test_a_program_that_reads_stderr_is_told_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(progress, "QUIET_TIME", 0)
-    before = threading.enumerate()
-    with progress.announce_if_slow("counting"):
-        assert threading.enumerate() == before
-    assert capsys.readouterr() == ("", "")
 
 
 # a stdout that cannot be written: a reader that has gone is no error to tell, a full disk is one line

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,23 +62,6 @@ def test_the_death_of_the_owner_frees_the_lock_and_its_ids(owners: Owners) -> No
     owners.kill(first)
     assert second.take()
     assert second.is_alone
-
-
-def test_the_death_of_a_process_frees_the_lock(owners: Owners) -> None:
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if not pid:
-        Lock(str(owners.directory)).take()
-        os.write(writing, b"x")
-        signal.pause()
-    os.read(reading, 1)
-    second = owners.new()
-    assert not second.take()
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    assert second.take()
-    for end in (reading, writing):
-        os.close(end)
 
 
 def test_released_it_is_for_the_next_but_not_the_ids_whose_chains_go_on(owners: Owners) -> None:

@@ -1,4 +1,4 @@
-"""Who may know whom inside the package; and what is installed with it: bounded, locked by hashes, of known licences."""
+"""Who may know whom inside the package; and what is installed with it: bounded, and locked by hashes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
-from importlib.metadata import metadata, requires
+from importlib.metadata import requires
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -60,12 +60,6 @@ def test_a_module_imports_only_what_stands_below_it() -> None:
             assert {package(name) for name in imported(module)} - {""} <= below, module
 
 
-def test_the_page_for_developers_lists_the_packages_in_their_order() -> None:
-    page = (CLONE / "docs/development.md").read_text()
-    listed = re.findall(r"^  (\w+)(?:/|\.py) ", page, re.MULTILINE)
-    assert listed == list(ORDER)
-
-
 def test_no_module_imports_itself_by_way_of_others() -> None:
     dotted = (".".join(["adapter", *module.with_suffix("").parts]).removesuffix(".__init__") for module in MODULES)
     names = dict(zip(dotted, MODULES, strict=True))
@@ -102,14 +96,6 @@ def version(package: str) -> Version:
     return Version(pin.version)
 
 
-def licence(package: str) -> str:
-    """A package's licence in its own words."""
-    about = metadata(package)
-    classified = [text.rpartition(" :: ")[2] for text in about.get_all("Classifier", []) if text.startswith("License")]
-    named = [text for field in ("License-Expression", "License") for text in about.get_all(field, [])]
-    return str([*named, *classified][0])
-
-
 def test_a_dependency_is_bounded_by_its_next_major_version() -> None:
     for dependency in DIRECT:
         bounds = [Version(one.version) for one in dependency.specifier if one.operator == "<"]
@@ -122,14 +108,3 @@ def test_what_packages_require_here_is_locked_and_nothing_else() -> None:
     for one in needed:
         assert one.specifier.contains(version(one.name)), f"{one}: `make lock`"
     assert {canonicalize_name(one.name) for one in needed} == set(HERE)
-
-
-def test_the_licences_in_the_documentation_are_the_packages_own() -> None:
-    text = (CLONE / "docs/security.md").read_text()
-    found = re.findall(r"^\| ([a-z0-9-]+) \| ([^|]+) \|$", text.partition("| package | licence |")[2], re.MULTILINE)
-    rows = dict(found)
-    assert len(found) == len(rows)
-    assert rows.keys() == LOCKED.keys()
-    # Another version than the locked one may have other words.
-    here = [name for name in HERE if Version(metadata(name)["Version"]) == version(name)]
-    assert {name: rows[name] for name in here} == {name: licence(name) for name in here}

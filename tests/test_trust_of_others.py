@@ -11,7 +11,7 @@ import pytest
 
 from adapter.errors import PluginError
 from adapter.hooks.directory import Directories
-from adapter.host import paths, trust
+from adapter.host import trust
 from adapter.host.trust import judge
 from adapter.programs.find import Programs
 
@@ -120,23 +120,6 @@ def test_an_interpreter_that_is_found_earlier_in_the_path_is_judged(place: Place
     place.write("first/shell", "").chmod(0o777)
     with pytest.raises(PluginError, match=r"its interpreter .*/first/shell is world-writable"):
         programs.find("program")
-
-
-def test_a_script_without_its_interpreter_is_no_matter_of_trust(place: Place) -> None:
-    for line in ("#!/no/such/interpreter\n", "#!/usr/bin/env -i no-such-shell\n"):
-        place.write("program", line)
-        assert place.faults() == []
-
-
-def test_a_program_that_becomes_a_fifo_while_it_is_looked_at_holds_nobody_up(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = place.write("program", "#!/bin/sh\n")
-    seen = program.stat()
-    program.unlink()
-    os.mkfifo(program)
-    monkeypatch.setattr(os, "stat", lambda path: seen)
-    assert paths.first_line(str(program)) is None
 
 
 def test_below_another_root_the_interpreter_is_that_of_the_other_root(place: Place) -> None:

@@ -46,27 +46,25 @@ class Arena(ExitStack):
         self.callback(lambda: [self.end(side) for side in [*self.pids]])
         return self
 
-    def launch(self, side: str, program: Path, config: str = "", **state: object) -> float:
-        """Have the runtime launch a side's plugin, with a state to tell it; return microseconds until synchronized."""
+    def launch(self, side: str, program: Path, config: str = "") -> float:
+        """Have the runtime launch a side's plugin; return microseconds until synchronized."""
         self.runtime.open(
             program, config, name=f"00-{side}", host=side, runtime=("containerd", "2.4.2"), request_timeout_ms=_PATIENCE
         )
-        if state:
-            assert not self.runtime.play("state", host=side, **state).error
         started = self.runtime.play("start", host=side)
         assert started.names == [f"00-{side}"], started
         self.pids[side] = started.plugins[0].pid
         return started.us
 
-    def launch_ours(self, side: str, settings: Mapping[str, object], **state: object) -> float:
+    def launch_ours(self, side: str, settings: Mapping[str, object]) -> float:
         """Launch the adapter with these settings, by section; hooks are off unless they say otherwise."""
         settings = {"hooks": {"enabled": False}, **settings}
         config = "".join(f"{key}: {json.dumps(value)}\n" for key, value in settings.items())
-        return self.launch(side, COMMAND, config, **state)
+        return self.launch(side, COMMAND, config)
 
-    def launch_reference(self, side: str, legacy: Mapping[str, Any], **state: object) -> float:
+    def launch_reference(self, side: str, legacy: Mapping[str, Any]) -> float:
         """Launch the plugin that runs legacy plugins as upstream's does."""
-        return self.launch(side, peer("reference"), reference_config(legacy), **state)
+        return self.launch(side, peer("reference"), reference_config(legacy))
 
     def chain(self, side: str, programs: Iterable[Path], conf: Mapping[str, object] | None = None) -> dict[str, Any]:
         """Install legacy plugins for a side; see `install`."""
@@ -109,11 +107,6 @@ class Arena(ExitStack):
     def memory(self, side: str) -> float:
         """Return the megabytes of all processes of a side; what they share counts once (PSS)."""
         return sum(map(resident, family(self.pids[side])))
-
-    def synchronizing(self, side: str) -> float:
-        """Return the microseconds that the runtime's Synchronize calls have taken."""
-        calls = self.runtime.play("calls", host=side).calls
-        return sum(call.us for call in calls if call.method == "Synchronize")
 
     def end(self, side: str) -> None:
         """End a side's processes, and wait for them: they write to the directory."""

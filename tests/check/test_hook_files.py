@@ -74,15 +74,11 @@ NODES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         [f"note {X}: masked by two/x.json", "ok one: 1 file, 0 hooks in force"]),
     "what is too deep for the schema": ({X: json.dumps(HOOK)[:-1] + ', "x": ' + "[" * 9_000 + "]" * 9_000 + "}"}, [],
         [f"note {X}: larger or deeper than can be checked", f"ok {X}: createRuntime: /bin/true"]),
-    "other files of the directory are not looked at": ({"one/x.JSON": "{", "one/x.json.bak": "{", "one/README": "{"},
-        [], ["note one/x.JSON: not a hook file: its name does not end in .json"]),
     "hooks that no container gets are noted": ({"one/a.json": HOOK | {"when": {}}, "one/b.json": HOOK | {"stages": []},
         "one/c.json": HOOK | {"stages": ["prestart", "createRuntime"]}}, [],
         ["note one/a.json: no container gets this hook: its conditions never hold",
         "note one/b.json: no container gets this hook: it has no stages",
         "note one/c.json: injected twice: prestart and createRuntime are the same stage"]),
-    "the stage precreate is accepted where it is enabled": ({X: HOOK | {"stages": ["precreate"]}},
-        [f"{X}:1:90: not used: stages[0]: {NOT_ENABLED}"], []),
     "one fault is one problem": ({
         "one/a.json": HOOK | {"hook": {"path": "bin/x"}}, "one/b.json": HOOK | {"hook": {"path": "@P@/x"}},
         "one/c.json": {"hook": "__P__/x", "stages": ["prestart"]}, "one/d.json": HOOK | {"stages": ["preStart"]},
@@ -115,15 +111,6 @@ def test_hook_files_are_reported(node: Node, files: dict[str, Any], problems: li
     assert node.problems() == [problem for problem in problems if NOT_ENABLED not in problem]
 
 
-def test_a_program_is_looked_for_where_the_node_is_and_must_be_executable(node: Node) -> None:
-    node.write("host/only/there", b"\x7fELF").chmod(0o755)
-    node.write(X, HOOK | {"hook": {"path": "/only/there"}})
-    node.settings["hostRoot"] = str(node.folder / "host")
-    assert node.problems() == []
-    (node.folder / "host/only/there").chmod(0o644)
-    assert node.problems() == [f"{X}: not used: its program /only/there: not an executable file"]
-
-
 def test_files_that_mask_on_purpose_are_no_problem(node: Node) -> None:
     for name in ("x", "y"):
         node.write(f"one/{name}.json", HOOK)
@@ -136,14 +123,6 @@ def test_files_that_mask_on_purpose_are_no_problem(node: Node) -> None:
         f"ok two/y.json: a link to /dev/null: {MASKS}",
     ]
     assert node.code == 0
-
-
-def test_a_directory_that_is_none_and_files_that_are_none_are_problems(node: Node) -> None:
-    (node.folder / "two").rmdir()
-    node.write("two", "")
-    (node.folder / "one/x.json").mkdir()
-    (node.folder / "one/gone.json").symlink_to("nowhere")
-    assert [problem.split(":")[0] for problem in node.problems()] == ["one/gone.json", "one/x.json", "two"]
 
 
 def test_hooks_that_are_switched_off_are_not_looked_at(node: Node) -> None:

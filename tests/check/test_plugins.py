@@ -147,12 +147,3 @@ def test_what_a_group_can_write_is_a_note_for_each_place_and_no_problem(whole: N
         f"note {name} is writable for group {os.getegid()}"
         for name in ("own.yaml", "conf.json", "bin", "bin/konfine", "one", "one/a.json", "bin/hook", "bin/shell")
     ]
-
-
-def test_where_nobody_looks_or_nothing_is_in_use_it_is_said_or_nothing_is(whole: Node) -> None:
-    assert whole.part("trust") == []
-    (whole.folder / "one").chmod(0o775)
-    whole.settings["hooks"]["enabled"] = False
-    assert whole.part("trust") == [], "hooks that are switched off do not count"
-    whole.settings["trust"] = "off"
-    assert whole.part("trust") == ["note off: files and programs are used even if others can write to them"]

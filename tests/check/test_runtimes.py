@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.cli.check import nri, runtimes, validator
+from adapter.cli.check import runtimes
 from adapter.legacy import sandboxes as sandboxes_module
 
 from .conftest import HOOK, REQUIRED, REQUIRED_OF_CRIO, Node
@@ -64,18 +64,6 @@ def test_what_containerd_imports_overrides_and_adds_disabled_plugins(node: Node)
     node.write("more/b.toml", "disabled_plugins = ['io.containerd.nri.v1.nri']")
     node.write("more/c.toml", "disabled_plugins = []")
     assert told(node, "config.toml") == [OFF]
-
-
-def test_a_later_table_changes_only_its_own_keys(node: Node) -> None:
-    validator = "[plugins.'io.containerd.nri.v1.nri'.default_validator]\n"
-    own = f"{TABLE}plugin_path = '/a'\ndisable = true\n{validator}enable = true\nrequired_plugins = ['a']"
-    node.write("config.toml", f"imports = ['b.toml']\n{own}")
-    node.write("b.toml", f"{TABLE}disable = false\n{validator}required_plugins = ['b']")
-    assert nri.read("containerd", "/") == {
-        "plugin_path": "/a",
-        "disable": False,
-        "default_validator": {"enable": True, "required_plugins": ["b"]},
-    }
 
 
 def test_crios_drop_ins_override_in_the_order_of_their_paths(node: Node) -> None:
@@ -213,14 +201,6 @@ def test_a_file_that_cannot_be_understood_or_read_is_named(needed: Node) -> None
         assert problem.endswith("CRI-O may not start")
 
 
-def test_the_files_are_below_the_hosts_root(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nri, "CONTAINERD", "/config.toml")
-    node.write("config.toml", "imports = ['/more.toml']\n")
-    node.write("more.toml", REQUIRED)
-    [entry] = validator.check("containerd", str(node.folder), {"v010-adapter"}, hooks=True)
-    assert entry.status == "ok"
-
-
 # ---- what is to be expected of the runtimes
 
 
@@ -237,7 +217,6 @@ def with_plugins(node: Node, **plugins: dict[str, str]) -> None:
 
 
 CRIO_STARTS = "CRI-O: a failed create fails a pod, but a container starts all the same, with a warning in its log"
-CRIO_INJECTS = "CRI-O: it injects hooks itself, so the adapter does not (hooks.enabled: auto)"
 
 
 def test_where_a_failure_is_only_a_warning_that_is_said(node: Node) -> None:
@@ -270,13 +249,6 @@ def test_a_validator_that_rejects_hooks_is_a_problem_where_hooks_are(node: Node)
     node.write("one/x.json", HOOK)
     text = "containerd: default_validator.reject_oci_hook_adjustment fails every container that gets a hook"
     assert node.problems() == [f"config.toml: {text}"]
-
-
-def test_whose_hooks_are_injected_on_crio_is_said(node: Node) -> None:
-    node.write("one/x.json", HOOK)
-    assert caveats(node) == [CRIO_INJECTS]
-    node.settings["hooks"]["enabled"] = True
-    assert "injected twice" in caveats(node)[0]
 
 
 SANDBOXES = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from typing import Any
 
 import pytest
@@ -97,17 +96,6 @@ def test_each_template_of_many_manifests_is_a_candidate(files: Files) -> None:
         assert files.refused(text, name="eb").endswith(f"no container is called 'eb'; {known}")
 
 
-def test_the_pod_is_named_by_what_holds_its_template(files: Files) -> None:
-    kinds = {"Job": "spec.template", "CronJob": "spec.jobTemplate.spec.template", "PodTemplate": "template", "Pod": ""}
-    for kind, path in kinds.items():
-        assert names(files.read(workload(kind, "x", "web", path=path))) == ("prod", "x", "web")
-    pods = json.dumps({"apiVersion": "v1", "kind": "List", "items": [A, B]})
-    assert files.refused({"args": ["/x"]}, pod=pods) == "p:1: there are 2 pods in it"
-    pod = workload("Pod", "x", "web", path="")
-    del pod["kind"]  # as in a typed list
-    assert names(files.read({"apiVersion": "v1", "kind": "PodList", "items": [pod]})) == ("prod", "x", "web")
-
-
 def of_pod(container: Json, **spec: Any) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", **container}], **spec}}
 
@@ -146,27 +134,6 @@ def test_what_a_manifest_leaves_open_is_named_and_the_command_can_be_given(files
         assert files.refused(text, command="/y") == f"-command: the command is known: {known}"
 
 
-def test_the_work_for_a_recording_grows_as_its_length(files: Files) -> None:
-    line = json.dumps({"event": "CreateContainer", "container": {"name": "c"}, "extra": {"x": "x" * 1000}})
-
-    def calls(events: int) -> int:
-        counted = 0
-
-        def count(*_: object) -> None:
-            nonlocal counted
-            counted += 1
-
-        before = sys.getprofile()
-        sys.setprofile(count)
-        try:
-            files.read(f"{line}\n" * events)
-        finally:
-            sys.setprofile(before)
-        return counted
-
-    assert 3 * calls(10) < calls(60) < 7 * calls(10)
-
-
 # ---- the tools of runtimes
 
 
@@ -180,16 +147,6 @@ def test_what_the_tools_of_the_runtimes_show_has_the_whole_specification(files: 
         assert (dict(container.labels), dict(container.annotations)) == (LABELS, SPEC["annotations"] | requested)
         assert [MessageToDict(mount) for mount in container.mounts] == SPEC["mounts"]
         assert found.unknown == ("the annotations of the pod (-pod FILE has them)",)
-
-
-def test_of_several_containers_that_crictl_shows_one_is_chosen_and_its_pod_may_be_given(files: Files) -> None:
-    other = json.loads(json.dumps(CRICTL).replace('"web"', '"log"'))
-    assert names(files.read([CRICTL, other], name="log")) == ("prod", "web-0", "log")
-    assert files.refused([CRICTL, other]).endswith("there are: web, log")
-    status = {"id": "p1", "metadata": {"name": "n", "namespace": "ns", "uid": "u"}, "annotations": {"b": "2"}}
-    found = files.read(CRICTL, pod=json.dumps({"status": status, "info": {}}))
-    assert (found.pod.id, found.pod.namespace, dict(found.pod.annotations)) == ("p1", "ns", {"b": "2"})
-    assert found.unknown == ()
 
 
 def test_what_podman_shows_and_that_a_tool_shows_no_specification(files: Files) -> None:

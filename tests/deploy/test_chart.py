@@ -22,7 +22,6 @@ import yaml
 
 from adapter import __version__, settings
 from adapter.nri.events import BY_EVENT
-from tests.test_docs import DOCS, blocks
 from tests.test_settings import VALUES
 
 from .chart import CHART, formats, schema, table, values
@@ -39,15 +38,12 @@ WRONG: list[tuple[dict[str, object], str]] = [  # values, and what the error nam
     ({"profile": "all"}, "profile"),
     ({"hooks": {"files": {"x.txt": {}}}}, "x.txt"),
     ({"legacy": {"conf": {"version": "0.1"}}}, "profile"),
-    ({"legacy": {"configMap": "mine"}}, "profile"),
     ({"metrics": {"enabled": False, "podMonitor": True}}, "enabled"),
     ({"updateStrategy": {"maxNodes": 0}}, "maxNodes"),
     ({"terminationGracePeriodSeconds": 5}, "terminationGracePeriodSeconds"),
     ({"stateDirectory": "/"}, "stateDirectory"),
-    ({"stateDirectory": "/run/.."}, "stateDirectory"),
     ({"nri": {"socketDirectory": "/"}}, "socketDirectory"),
     ({"config": {"nosuch": 1}}, "nosuch"),
-    ({"config": {"legacy": {"onFailure": "never"}}}, "onFailure"),
     ({"resources": {"limit": {"cpu": 1}}}, "limit"),
     ({"profile": "legacy", "legacy": {"conf": {"plugins": "x"}}}, "plugins"),
     ({"profile": "legacy", "legacy": {"conf": {"plugins": [{"typ": "x"}]}}}, "typ"),
@@ -116,21 +112,6 @@ def test_the_formats_of_files_and_the_table_of_values_are_as_they_are_written() 
     """`python -m tests.deploy.chart` writes them."""
     assert {name: schema()["definitions"][name] for name in formats()} == formats()
     assert table() in (CHART / "README.md").read_text()
-
-
-def test_values_and_pods_in_the_documentation_are_valid() -> None:
-    """The pods are those of their DaemonSet, and mount its volumes."""
-    given = [yaml.safe_load(text) for text in blocks(DOCS / "kubernetes.md", "yaml")]
-    of_chart, objects = [one for one in given if "profile" in one], [one for one in given if "kind" in one]
-    assert of_chart
-    assert objects
-    for one in of_chart:
-        jsonschema.validate(values() | one, schema())
-    for one in objects:
-        spec, pod = one["spec"], one["spec"]["template"]["spec"]
-        assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
-        mounted = {mount["name"] for container in pod["initContainers"] for mount in container["volumeMounts"]}
-        assert mounted == {volume["name"] for volume in pod["volumes"]}
 
 
 def test_in_the_profile_legacy_the_namespace_of_the_release_is_exempt() -> None:

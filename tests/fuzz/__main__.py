@@ -40,16 +40,8 @@ def main() -> int:
 def fuzz(name: str, seconds: int, seed: int) -> bool:
     folder = CACHE / name
     options = [f"-seed={seed}", f"-max_total_time={seconds}", f"-artifact_prefix={folder}/", "-print_final_stats=1"]
-    command = [
-        sys.executable,
-        "-m",
-        "tests.fuzz.child",
-        name,
-        str(folder),
-        *options,
-        "-timeout=60",
-        "-rss_limit_mb=1024",
-    ]
+    command = [sys.executable, "-m", "tests.fuzz.child", name, str(folder), *options]
+    command += ["-timeout=60", "-rss_limit_mb=1024"]
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:  # libFuzzer's end of a process cleans nothing up
         environment = {**os.environ, "PYTHONHASHSEED": "0", "TMPDIR": scratch}
         ended = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)

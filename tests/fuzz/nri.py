@@ -92,31 +92,18 @@ OUTPUTS = (
     b"\xff{",
     b"x" * ((1 << 20) + 1),
 )
+# fmt: off
 WISHES: tuple[dict[str, Any], ...] = (
     {"spec": FULL},
-    {
-        "spec": {
-            "process": {"env": ["A=2", "B=3"], "args": ["sh"], "oomScoreAdj": 5},
-            "annotations": {"a": "b", "c": None},
-        }
-    },
+    {"spec": {"process": {"env": ["A=2", "B=3"], "oomScoreAdj": 5}, "annotations": {"a": "b", "c": None}}},
     {"spec": {"mounts": [{"destination": "/data", "$patch": "delete"}, {"destination": "/n", "source": "/n"}]}},
-    {
-        "spec": {
-            "linux": {"resources": {"cpu": {"shares": 7, "cpus": "0-1"}, "pids": {"limit": 5}, "unified": {"a": "b"}}}
-        }
-    },
+    {"spec": {"linux": {"resources": {"cpu": {"shares": 7}, "pids": {"limit": 5}, "unified": {"a": "b"}}}}},
     {"spec": {"hooks": {"prestart": [{"path": "/bin/hook", "timeout": 5}]}}},
-    {
-        "adjust": {
-            "env": [{"key": "A", "value": "1"}],
-            "mounts": [{"destination": "/m"}],
-            "CDI_devices": [{"name": "x"}],
-        }
-    },
+    {"adjust": {"env": [{"key": "A", "value": "1"}], "mounts": [{"destination": "/m"}], "CDI_devices": [{"name": ""}]}},
     {"adjust": {"linux": {"resources": {"cpu": {"shares": {"value": "4"}}}, "net_devices": {"e": {"name": "f"}}}}},
     {"updates": [{"id": "c2", "resources": {"cpu": {"shares": 5}, "memory": {"limit": 1 << 20}}}]},
 )
+# fmt: on
 OFTEN = """plugin version error metadata spec adjust updates id resources cgroupsPath $patch delete process linux
 poststop createRuntime oomScoreAdj rlimits ioPriority hugepageLimits sysctl defaultAction architectures syscalls
 SCMP_ACT_ALLOW RLIMIT_NOFILE SCHED_BATCH c2 /data x/"""
@@ -341,12 +328,10 @@ def seeds() -> Iterator[bytes]:
     yield from (written(bytes(SCRIPT), [*START, named(*event)]) for event in small_events())
     for wish in WISHES:
         printed = Call(METHODS.index(OUTPUT), 0, 0, json.dumps(wish).encode())
-        yield written(
-            bytes(SCRIPT), [*START, printed, *(named(*event) for event in small_events() if event[0] in EVENTS["b"])]
-        )
-    yield written(
-        bytes(SCRIPT), [*START, *(named(*event) for event in small_events()), named(REJOIN, api.Empty()), *START]
-    )
+        changes = [named(*event) for event in small_events() if event[0] in EVENTS["b"]]
+        yield written(bytes(SCRIPT), [*START, printed, *changes])
+    events = [named(*event) for event in small_events()]
+    yield written(bytes(SCRIPT), [*START, *events, named(REJOIN, api.Empty()), *START])
 
 
 def named(event: str, request: Message) -> Call:

@@ -43,7 +43,6 @@ OWN = [
     ("/etc/hosts", f"{CONTAINERD}/hosts"),
     ("/etc/hosts", f"{KUBELET}/etc-hosts"),
     ("/etc/hosts", "/etc/hosts"),
-    ("/etc/hosts/", f"{KUBELET}/etc-hosts"),
     ("//etc//hosts", f"{KUBELET}/etc-hosts"),
     ("/etc/hostname", f"{CRI_O}/hostname"),
     ("/etc/resolv.conf", f"{CONTAINERD}/resolv.conf"),
@@ -64,9 +63,7 @@ USERS = [
     ("/var/run/secrets/tokens", f"{KUBELET}/volumes/kubernetes.io~projected/kube-api-access-x7k2p"),
     ("/etc/hosts", f"{KUBELET}/volumes/kubernetes.io~configmap/hosts"),
     ("/etc/hosts", "/srv/hosts"),
-    ("/etc/hosts2", f"{CONTAINERD}/hosts"),
     ("/etc/resolv.conf", "/etc/resolv.conf"),
-    ("/etc/hostname", f"{CONTAINERD}/hosts"),
     ("/dev/shm/x", f"{CONTAINERD}/shm"),  # noqa: S108
     ("/dev/termination-log", "/var/log/x"),
     ("", ""),

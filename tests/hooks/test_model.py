@@ -48,26 +48,18 @@ GOOD: dict[str, tuple[bytes, Hook]] = {
     "every stage is known": (current(stages=json.dumps(STAGES)), hook(stages=STAGES)),
     "null is nothing": (current(when=NO_CONDITIONS, hook=NULLS), hook()),
     "empty conditions are not given": (current(when='{"annotations":{},"commands":[]}'), hook()),
-    "null in annotations is empty": (current(when='{"annotations":{"a":null}}'), annotated(a="")),
     "keys have no case": (
         b'{"VERSION":"1.0.0","Hook":{"PATH":"/a"},"When":{"HASBINDMOUNTS":true},"\xc5\xbftages":[]}',
         hook(when=When(has_bind_mounts=True))),
-    "keys may be escaped": (rb'{"\u0076ersion":"1.0.0","hook":{"p\u0061th":"\u002fa"},"stages":[]}', hook()),
     "the last member of a name counts": (
         current(stages='["poststop"]', more=',"Stages":["prestart"],"version":null'), hook(stages=("prestart",))),
-    "a null after it takes nothing away": (current(more=',"hook":null,"when":null'), hook()),
     "repeated objects are one": (
         current(hook='{"path":"/a","args":["x"]}', more=',"hook":{"timeout":1},"when":{"always":true}'),
         hook(args=("x",), timeout=1, when=When(always=True))),
     "repeated annotations are one": (
         current(when='{"annotations":{"a":"1","b":"2"},"Annotations":{"b":"3"}}'), annotated(a="1", b="3")),
-    "null takes annotations away": (current(when='{"annotations":{"a":"["},"annotations":null}'), hook()),
-    "null in a list that is there twice leaves what was there": (
-        current(stages='["poststop"]', more=',"stages":[null]'), hook(stages=("poststop",))),
-    "a pattern that another replaces may be bad": (current(when='{"annotations":{"a":"[","a":"b"}}'), annotated(a="b")),
     "the longest timeout": (current(hook='{"path":"/a","timeout":1000000000}'), hook(timeout=1_000_000_000)),
     "the longest path": (current(hook='{"path":"/%s"}' % ("a" * 4094)), hook(path="/" + "a" * 4094)),
-    "unknown members may hold anything": (current(more=',"x":{"hook":1e999},"cmds":5'), hook()),
     "deep nesting is no danger": (current(more=f',"x":{"[" * 9_000}{"]" * 9_000}'), hook()),
     "bytes that are no text become a replacement": (current(hook='{"path":"/\\ud800"}'), hook(path="/\ufffd")),
     "a byte may be meant literally": (
@@ -76,9 +68,6 @@ GOOD: dict[str, tuple[bytes, Hook]] = {
 }
 GOOD_OLD: dict[str, When] = {
     '"arguments":null,"cmds":["a"]': When(commands=("a",)),
-    '"version":"","cmds":["a"]': When(commands=("a",)),
-    '"stages":null,"stage":[],"cmd":["a"],"annotation":["b"]': When(None, ((".*", "b"),), ("a",)),
-    '"cmds":["a"],"cmd":null': When(commands=("a",)),
     # Flags reach into the next annotation; no annotation is any; when and always are no conditions.
     '"annotations":["(?i)a","b"]': When(annotations=((".*", "(?i)a|b"),)),
     '"annotations":[]': When(annotations=((".*", ""),)),
@@ -96,15 +85,11 @@ def test_good_files() -> None:
 TIMEOUT = "hook.timeout must be 1 to 1000000000 seconds"
 BAD = {
     b"": "line 1, column 1: the file is empty",
-    b" \n": "line 2, column 1: the file is empty",
     b"{}": "hook is missing",
-    b"null": "hook is missing",
     b"[]": "line 1, column 1: a hook must be an object, not an array",
     b"[" * 100_000: "nested too deeply",
     b"{} x": "line 1, column 4: text after",
-    b"\xef\xbb\xbf{}": "line 1, column 1: unexpected",
     b'{"version":"2.0.0"}': "line 1, column 12: version: the version '2.0.0' is unknown",
-    b'{"version":1}': "line 1, column 12: version must be a string, not 1",
     b'{"version":"1.0.0",\n "hook":{"path":5},"stages":[]}': "line 2, column 17: hook.path must be a string, not 5",
     b'{"version":"1.0.0","stages":[]}': "hook.path is missing",
     b'{"version":"1.0.0","hook":{"path":"/a"}}': "stages is missing",
@@ -114,8 +99,6 @@ BAD = {
     old('"cmds":"a"'): "column 33: cmds must be an array, not a string",
     old('"cmds":["a",\n1]'): "line 2, column 1: cmds[1] must be a string, not 1",
     old('"annotations":["a","["]'): "column 45: annotations[1]: the pattern 'a|['",
-    old('"hasbindmounts":0'): "hasbindmounts must be a boolean, not 0",
-    current(stages="null"): "stages is missing",
     current(stages='[\n"poststop",\n "x"]'): "line 3, column 2: stages[1]: the stage 'x' is unknown",
     current(stages='["precreate"]'): "stages[0]: the stage 'precreate' is not enabled",
     current(hook='{"path":"/a","args":[["x"]]}'): "hook.args[0] must be a string, not an array",
@@ -125,15 +108,12 @@ BAD = {
     current(hook='{"path":"/a","timeout":' + "9" * 5000 + "}"): f"{TIMEOUT}, not 9",
     current(hook='{"path":"/a","timeout":1.0}'): "hook.timeout must be a whole number, not 1.0",
     current(hook='{"path":"bin/a"}'): "hook.path: must be an absolute path, not 'bin/a'",
-    current(hook='{"path":"/%s"}' % ("a" * 4095)): "hook.path: more than 4095 bytes",
     current(hook='{"path":"/%s"}' % ("é" * 2048)): "hook.path: more than 4095 bytes",
     current(hook=r'{"path":"/a\u0000"}'): "hook.path: a NUL character",
     current(hook=r'{"path":"/a","args":["","\u0000"]}'): "hook.args[1]: a NUL character",
     current(hook=r'{"path":"/a","env":["A=\u0000"]}'): "hook.env[0]: a NUL character",
-    current(when='{"always":1}'): "when.always must be a boolean, not 1",
     current(when='{"annotations":{"a b":1}}'): "when.annotations.a b must be a string, not 1",
     current(when='{"annotations":{"a":"b["}}'): "when.annotations.a: the pattern 'b[': missing ]: [",
-    current(when='{"annotations":{"(a":"b"}}'): "when.annotations.(a: the pattern '(a': missing ): (a",
     current(when='{"commands":["a","(?=b)"]}'): "when.commands[1]: the pattern '(?=b)': invalid perl operator",
     current(when=r'{"commands":["\\d\\C"]}'): "\\C, a single byte, is not in Go's syntax",
     current(when='{"commands":["a{1001}"]}'): "invalid repetition size",

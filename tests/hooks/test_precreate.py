@@ -123,19 +123,6 @@ def test_argv_and_environment_are_what_the_file_says_and_nothing_else(run: Run, 
     assert (programs.folder / "got").read_text().splitlines() == ["PATH=/bin", "A=<b>=c", got, "x y"]
 
 
-def test_a_hook_whose_file_is_odd_runs_as_with_podman(run: Run) -> None:
-    for odd in (
-        {"env": ("=x", *PATH)},
-        {"env": ("", *PATH)},
-        {"env": ("PATH=/nowhere", *PATH, "PATH")},
-        {"args": ("",)},
-        {"args": ("", "x")},
-    ):
-        assert run(A2, **odd).env == {"A": "2"}, odd
-    made = Hook("/bin/cat", (), (), None, When(always=True), ("precreate",))
-    assert not Creation(run.loop, NamedHook("a.json", "/hooks/a.json", made)).error, "called by its path"
-
-
 def test_what_cannot_be_passed_to_a_program_fails_the_hook_and_leaks_nothing(run: Run) -> None:
     before = open_descriptors()
     for odd in ({"env": ("A=\0",)}, {"args": ("a", "\0")}, {"args": ("x" * 3_000_000,)}):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -205,18 +203,3 @@ def test_where_there_is_no_inotify_nothing_changes_but_the_waking(
         daemon.create(version)
         daemon.finish()
         assert daemon.answers[version] == [version]
-
-
-def test_inotify_is_loaded_for_a_watch_only_and_starts_no_program() -> None:
-    script = """
-import sys
-from adapter.base.loop import Loop
-from adapter.hooks.directory import Directories
-from adapter.hooks.reader import HookReader
-STARTS = {"subprocess.Popen", "os.exec", "os.fork", "os.posix_spawn", "os.system"}
-sys.addaudithook(lambda event, _: event in STARTS and sys.exit(event))
-for watch in (False, True):
-    HookReader(Loop(), Directories(["/no/such/place"], watch=watch)).start()
-    assert ("inotify_simple" in sys.modules) is watch
-"""
-    subprocess.run([sys.executable, "-c", script], check=True)

@@ -8,13 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf import json_format
 
 from adapter.cli import command_line as cli
-from adapter.hooks import inject
-from adapter.hooks.directory import Directories
-from adapter.hooks.facts import Facts
-from adapter.proto import nri_pb2 as api
 
 CONTAINER = {
     "name": "c",
@@ -80,29 +75,6 @@ def test_json_has_exactly_this_shape(node: Node) -> None:
         "unknown": [],
         "adjustment": {"hooks": {"create_runtime": [injected], "poststop": [injected]}},
     }
-
-
-def test_the_adjustment_in_json_is_the_one_that_would_be_made(node: Node) -> None:
-    stages = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
-    for number, stage in enumerate(stages):
-        node.hook(f"{9 - number}.json", stages=[stage], hook={"path": "/bin/true", "timeout": 10**9})
-    node.hook("z.json", stages=list(stages), hook={"path": "/bin/true", "args": ["t", "é"], "env": ["A=b"]})
-    hooks = Directories([str(node.folder / "hooks.d")]).current().match(Facts({}, None, False))
-    assert len(hooks) == 7
-    told = json_format.ParseDict(node.json()["adjustment"], api.ContainerAdjustment())
-    assert told == inject.adjustment(hooks)
-
-
-def test_hooks_stand_in_the_order_of_their_injection_and_a_later_directory_masks_an_earlier_one(node: Node) -> None:
-    node.hook("b.json", when={"always": False})
-    assert (node.json()["adjustment"], node.code) == ({"hooks": {}}, 0)
-    for name in ("A.json", "c.json"):
-        node.hook(name)
-    file = node.hook("b.json", directory="two", stages=["poststart"])
-    told = node.json(directories=("hooks.d", "two"))
-    assert [hook["name"] for hook in told["hooks"]] == ["A.json", "b.json", "c.json"]
-    assert told["hooks"][1]["file"] == str(file)
-    assert [*told["adjustment"]["hooks"]] == ["create_runtime", "poststart"]
 
 
 def test_text_says_at_a_glance_what_is_injected_and_why(node: Node) -> None:
@@ -254,10 +226,3 @@ def test_what_cannot_be_used_is_named_and_ends_with_2(node: Node, monkeypatch: p
         assert (node.err.count("\n"), node.out) == (1, "")
     node.container.write_text('{"name": "c",\n"args": [}')
     assert (node(), node.err) == (2, f"v010-adapter: {node.container}:2: unexpected '}}'\n")
-
-
-def test_wrong_usage_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in ([], ["match"], ["mitch"]):
-        with pytest.raises(SystemExit, match="2"):
-            cli.main(["hooks", *words])
-        assert "usage: v010-adapter hooks" in capsys.readouterr().err

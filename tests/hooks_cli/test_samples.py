@@ -9,13 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from adapter.cli.check import faults
-from adapter.hooks import keys, model
-from tests.peers.test_hooks_oracle import DEVIATIONS
+from adapter.hooks import model
 from tests.samples import busybox
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "hooks.d"
-PAGE = (ROOT / "docs/oci-hooks.md").read_text()
 RECORD = SAMPLES / "record"
 STATE = {"ociVersion": "1.0.2", "id": "c1", "status": "created", "pid": 7, "bundle": "/b", "annotations": {"k": "ä\n"}}
 
@@ -28,23 +26,6 @@ def test_the_samples_are_in_order_and_the_readme_has_a_line_for_each() -> None:
     told = re.findall(r"^\| \[`([^`]+\.json)`\]", (SAMPLES / "README.md").read_text(), re.MULTILINE)
     assert told == [path.name for path in samples]
     assert json.loads((SAMPLES / "old-style.json").read_text())["version"] == "0.1.0"
-
-
-def test_the_documentation_shows_record_json_as_it_is_but_for_the_environment() -> None:
-    shown = next(block for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) if "oci/record" in block)
-    without_environment = shown.replace('    "env": ["TZ=UTC"],\n', "")
-    assert "".join(without_environment.split()) == "".join((SAMPLES / "record.json").read_text().split())
-
-
-def test_the_deviations_from_podman_are_those_that_the_oracle_shows() -> None:
-    rows = [f"| {each.what} | {each.why.split('. tests/')[0]} |" for each in DEVIATIONS.values()]
-    table = PAGE[PAGE.index("These are the differences from podman") :].split("\n\n")[1]
-    assert table.splitlines()[2:] == rows
-
-
-def test_the_guide_has_the_keys_that_check_and_hooks_match_know() -> None:
-    guide = (ROOT / "docs/migration/podman-and-cri-o.md").read_text()
-    assert tuple(re.findall(r"^\|.*\| `(io\.\S+)` \| `(io\.\S+)` \|$", guide, re.MULTILINE)) == keys.SAME
 
 
 def record(*arguments: str | Path, state: bytes = b"{}") -> tuple[int, str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -50,16 +49,6 @@ def test_it_is_made_once_and_undone_completely(node: Node, form: Form) -> None:
     assert node.files() == before
     assert node("uninstall") == 0
     assert node.out == "nothing to remove\n"
-
-
-def test_directories_that_others_use_stay(node: Node) -> None:
-    for directory in ("opt/nri/plugins", "etc/nri", Path(WANTED).parent):
-        node.write(f"{directory}/others", "")
-    before = node.files()
-    for form in FORMS:
-        node("install", *form)
-        node("uninstall")
-        assert node.files() == before
 
 
 def test_a_configuration_with_a_key_is_the_administrators(node: Node) -> None:
@@ -180,13 +169,3 @@ def test_without_the_program_nothing_is_installed(node: Node, form: Form, monkey
     monkeypatch.setattr("sys.argv", ["adapter/__main__.py"])
     assert node("install") == 2
     assert "run the installed command, by its path: .../bin/v010-adapter" in node.err
-
-
-def test_what_could_not_be_made_is_named_and_not_told_as_made(node: Node) -> None:
-    node.write("etc/nri", "no directory")
-    assert node("install") == 1
-    assert (node.out, node.err) == ("", f"v010-adapter: {node.root}/{YAML}: Not a directory\n")
-    (node.root / "etc/nri").unlink()
-    (node.root / f"{YAML}.new").mkdir(parents=True)
-    assert node("install") == 1
-    assert (node.out, node.err) == ("", f"v010-adapter: {node.root}/{YAML}.new: Is a directory\n")

@@ -14,24 +14,7 @@ from adapter import settings
 from adapter.cli.install import example
 from adapter.settings import Settings, parse
 
-from .conftest import PROGRAM, YAML, Node
-
-TWICE = "it also runs legacy plugins or hooks, so they run twice"
-WARNINGS = {
-    ("20-other", "/nowhere/other"): "a link that leads nowhere: no runtime starts",
-    ("other", "/bin/sh"): "an executable whose name is not NN-NAME: no runtime starts",
-    ("90-hook-injector", PROGRAM): TWICE,
-}
-
-
-def test_it_warns_of_what_is_wrong_in_the_plugin_directory(node: Node) -> None:
-    for (name, target), said in WARNINGS.items():
-        link = node.link(f"opt/nri/plugins/{name}", target)
-        node.results()
-        [warning] = node.told()["warnings"]
-        assert warning.endswith(f"/{name}: {said}")
-        assert node.err == f"v010-adapter: warning: {warning}\n"
-        link.unlink()
+from .conftest import YAML, Node
 
 
 def test_it_warns_of_a_program_that_others_can_replace_or_that_a_reboot_deletes(
@@ -141,13 +124,6 @@ def test_it_has_every_key_and_an_explanation_of_each() -> None:
     assert [line.split(":")[0].strip("# ") for line in LINES] == list(keys(settings.SCHEMA))
     assert all(line.endswith(":") or len(line.partition(" # ")[2]) > 3 for line in LINES)
     assert max(map(len, LINES)) < 120
-
-
-def test_the_defaults_of_a_plugins_own_keys_are_those_of_all_plugins_or_stand_for_none() -> None:
-    of_all, of_one = settings.SCHEMA["legacy"], settings.SCHEMA["legacy"]["plugins"]["*"]
-    assert {name: key for name, key in of_one.items() if name in of_all} == {
-        name: of_all[name] for name in of_one.keys() - {"events"}
-    }
 
 
 def test_a_file_is_an_installations_until_a_key_is_set() -> None:

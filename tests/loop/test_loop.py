@@ -6,7 +6,6 @@ import gc
 import os
 import select
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import pytest
 
@@ -132,20 +131,6 @@ def test_a_descriptors_number_that_is_used_again_inherits_no_readiness(loop: Loo
         loop.watch(each, replace_both)
     loop.run()
     assert calls == ["first"]
-
-
-def test_it_stops_after_the_callback_in_hand(loop: Loop, make: Make, calls: Calls) -> None:
-    def once(fd: int) -> None:
-        loop.unwatch(fd)
-        loop.stop()
-
-    for name in "ab":
-        watched = make(1)
-        loop.watch(watched, calls.note(name, partial(once, watched)))
-    loop.run()
-    assert len(calls) == 1
-    loop.run()
-    assert sorted(calls) == ["a", "b"]
 
 
 def test_a_bug_is_logged_and_its_descriptor_watched_no_more(

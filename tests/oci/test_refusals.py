@@ -1,10 +1,7 @@
-"""What is refused, each with its place and the row of the table that says why; and the tables of the documentation."""
+"""What is refused, each with its place and the row of the table that says why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import takewhile
-from pathlib import Path as File
 from typing import Any
 
 import pytest
@@ -12,15 +9,13 @@ from google.protobuf.json_format import ParseDict
 
 from adapter.errors import NotAdjustable
 from adapter.oci import limits
-from adapter.oci.fields_by_version import NEEDS, refuse_unknown
-from adapter.oci.limits import LIMITS, Limit, element
+from adapter.oci.fields_by_version import refuse_unknown
+from adapter.oci.limits import LIMITS, Limit
 from adapter.oci.spec import adjustment, resources_to
 from adapter.proto import nri_pb2 as api
 
 from .cases import ABSENT, CPU, FULL, HOOK, MOUNT, RESOURCES, Path, covers, edited
-from .deviations import DEVIATIONS
 
-PAGE = File(__file__).parents[2] / "docs" / "adjusting-containers.md"
 MEMORY, PAGES = (*RESOURCES, "memory"), (*RESOURCES, "hugepageLimits")
 INT64 = "out of the range -9223372036854775808 to 9223372036854775807"
 SWAPPED = {"limit": 5, "swap": 6, "disableOOMKiller": False}
@@ -197,36 +192,3 @@ def test_variables_and_plain_mounts_are_taken_and_all_else_is_refused_on_docker_
              for field in kind.DESCRIPTOR.fields}  # fmt: skip
     given = {name for adjusted, _ in REFUSED_BY_DOCKER for name in (*adjusted, *adjusted.get("linux", {}))}
     assert given | set(TAKEN_BY_DOCKER) == there
-
-
-# ---- the tables of the documentation
-
-
-def rows(header: str) -> list[str]:
-    """The lines of the page's table under this header."""
-    lines = PAGE.read_text().splitlines()
-    return [*takewhile(lambda line: line.startswith("|"), lines[lines.index(header) + 2 :])]
-
-
-def written(table: Iterable[Sequence[str]]) -> list[str]:
-    assert not [row for row in table if "|" in "".join(row) or "\n" in "".join(row)], "a cell ends its column"
-    return [f"| `{place}` | {' | '.join(cells)} |" for place, *cells in table]
-
-
-def test_the_documentation_has_the_tables() -> None:
-    needs = [(place, change, ".".join(map(str, version)), before) for place, change, version, before, _ in NEEDS]
-    assert rows("| place in the spec | refused | because |") == written(LIMITS)
-    assert rows("| place in the spec | what runtimes do |") == written(DEVIATIONS)
-    assert rows("| place in the spec | change | needs NRI | because |") == written(needs)
-
-
-def test_rows_are_told_apart_by_their_reasons() -> None:
-    assert len({limit.why for limit in LIMITS}) == len(LIMITS)
-    assert not [limit for limit in LIMITS if ": " in limit.why]
-
-
-NAMES = {"a": "p[a]", "\n": "p[\\n]", "\ud800": "p[\\ud800]", "x" * 200: f"p[{'x' * 100}]", "é": "p[é]"}
-
-
-def test_names_are_shown_so_that_a_log_can_have_them() -> None:
-    assert {name: element("p", name) for name in NAMES} == NAMES

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 from google.protobuf.json_format import ParseDict
@@ -79,12 +77,6 @@ def test_every_field_of_a_container_has_its_place_or_none() -> None:
     assert {field.name for field, _ in given.ListFields()} | without == set(api.Container.DESCRIPTOR.fields_by_name)
     linux = {field.name for field, _ in given.linux.ListFields()} | {"seccomp_profile"}
     assert linux == set(api.LinuxContainer.DESCRIPTOR.fields_by_name)
-
-
-def test_requests_of_the_original_s_events_load_the_resources_only() -> None:
-    program = "import sys, adapter.legacy.request; print(*(m for m in sys.modules if m.startswith('adapter.oci')))"
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert loaded.stdout.split() == ["adapter.oci", "adapter.oci.shapes", "adapter.oci.resources"]
 
 
 MOUNT = {"destination": "/a", "type": "bind"}

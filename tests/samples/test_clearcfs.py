@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from .plugins import code, run, sample
+from .plugins import run, sample
 
 V1, V2 = "cpu.cfs_quota_us", "cpu.max"
-CODE = code("clearcfs")
 
 
 def request(root: Path, path: object, *, state: str = "create", **changes: Any) -> dict[str, Any]:
@@ -55,16 +54,6 @@ def test_the_quota_goes_wherever_the_cgroup_lies_and_the_metadata_says_what_it_w
             answer = run("clearcfs", request(root, path))  # now no quota is set, and nothing is written
             assert answer.metadata == {"skipped": "no quota is set", "file": str(file)}
             assert file.stat().st_mtime_ns == written
-
-
-def test_a_path_may_be_written_in_other_ways_and_what_is_no_slice_is_named(tmp_path: Path) -> None:
-    for path in ("pods/c1", "//pods/c1/", "/pods/./c1", "/pods/x/../c1", "/a:b:c"):
-        file = quota_file(tmp_path / ("cpu/a:b:c" if ":" in path else "cpu/pods/c1"))
-        run("clearcfs", request(tmp_path, path))
-        assert file.read_text() == "-1\n", path
-    for slices in ("a", "a--b.slice", "-a.slice", ".slice", "a/b"):
-        reason = f"spec.cgroupsPath: {slices!r} is not the name of a systemd slice"
-        run("clearcfs", request(tmp_path, f"{slices}:crio:c1")).is_error("clearcfs", reason)
 
 
 def test_a_path_never_leads_out_of_the_hierarchy(tmp_path: Path) -> None:
@@ -111,20 +100,3 @@ def test_what_cannot_be_cleared_is_an_error_that_names_it_but_of_a_sandbox_witho
     for path in ("/c1\0", "/\ud800", "/" + "x" * 5000, ["/c1"]):
         answer = run("clearcfs", request(tmp_path, path))
         answer.is_error("clearcfs", answer.result["error"])
-
-
-CPU_V1 = "8 1 0:8 / /cg/cpu rw,nosuid shared:10 - cgroup cgroup rw,cpu"
-MOUNTINFO = [
-    ([CPU_V1], ["/cg/cpu"]),
-    (["8 1 0:8 / /cg/cpu,cpuacct rw - cgroup none rw,cpuacct,cpu"], ["/cg/cpu,cpuacct"]),
-    (["9 1 0:9 / /cg rw,nosuid shared:4 master:2 - cgroup2 cgroup2 rw,nsdelegate"], ["/cg"]),
-    (["9 1 0:9 / /cg/unified rw - cgroup2 cgroup2 rw", CPU_V1], ["/cg/cpu", "/cg/unified"]),  # v1 goes first
-    (["9 1 0:9 / /my\\040cgroups rw - cgroup2 cgroup2 rw"], ["/my cgroups"]),
-    (["2 1 0:2 / /cg/cpuset rw - cgroup cgroup rw,cpuset"], []),
-    (["1 0 0:1 / / rw - ext4 /dev/cpu rw,cpu", "3 1 0:3 / /cg rw - tmpfs cgroup rw"], []),
-]
-
-
-def test_the_kernels_list_of_mounts_tells_where_cgroups_are() -> None:
-    for mountinfo, expected in MOUNTINFO:
-        assert CODE["cpu_mounts"](mountinfo) == expected, mountinfo

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -128,23 +125,3 @@ def test_an_id_is_the_name_of_a_file_or_an_error(tmp_path: Path) -> None:
             with pytest.raises((ValueError, TypeError)):
                 INVOKE(create(state=str(tmp_path)) | {"id": ident, "event": name})
     assert {path.name for path in tmp_path.rglob("*")} == {*names, ".lock"}
-
-
-def test_concurrent_runs_do_not_fail_and_lose_nothing(tmp_path: Path) -> None:
-    """Containers come and go while the reserved CPUs change to and fro, so that every run wants every record."""
-
-    def life(number: int) -> None:
-        for reserved in ([0], [0, 1], [2], [1, 2]):
-            request = create(ident=f"c{number}", state=str(tmp_path), systemReserved=reserved)
-            INVOKE(request)
-            INVOKE(request | {"event": "StopContainer"})
-        INVOKE(create(ident=f"kept{number}", state=str(tmp_path)))
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(life, range(8)))  # the lock is of an opened file: of a thread's as of a process's
-    finally:
-        sys.setswitchinterval(interval)
-    assert sorted(os.listdir(tmp_path)) == [".lock", *(f"kept{number}" for number in range(8))]

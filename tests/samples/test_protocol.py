@@ -7,24 +7,19 @@ import json
 import os
 import re
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.json_format import ParseDict
 
 from adapter import settings
-from adapter.cli.check.probe import with_empty_stdin, with_open_stdin
 from adapter.nri import api
-from adapter.oci.patch import merged
-from adapter.oci.spec import spec_from
-from adapter.programs.process import Program
 
 from ..legacy.node import Answer as Reply
 from ..legacy.node import Node
 from ..processes import SteppedLoop
-from .plugins import EVENTS, GOLDEN, PATH, REQUESTS, SAMPLES, Answer, execute, run, sample
+from .plugins import GOLDEN, PATH, REQUESTS, SAMPLES, Answer, execute, run, sample
 
 ADJUSTING = ("device-injector", "konfine", "timezone", "ulimit-adjuster")
 PLUGINS = ("clearcfs", "dump", "logger", *ADJUSTING)
@@ -105,28 +100,6 @@ def test_a_sample_in_python_is_python_3_9_and_what_lies_beside_it_is_not_taken_f
     shutil.copy(SAMPLES / plugin, tmp_path)
     (tmp_path / "json.py").write_text("raise SystemExit('a plugin called json.py')")
     assert execute(tmp_path / plugin, sample("delete-container")).metadata
-
-
-def test_each_sample_may_stand_by_for_it_waits_for_its_request_and_fails_without_one(tame_dump: Path) -> None:
-    """On a machine that stands still the wait shows less, and nothing wrong."""
-    paths = [tame_dump if plugin == "dump" else SAMPLES / plugin for plugin in PLUGINS]
-    programs = [Program(path.name, str(path), (path.name, "invoke"), {"PATH": PATH}) for path in paths]
-    with ThreadPoolExecutor(len(programs)) as pool:
-        with_open, with_empty = pool.map(with_open_stdin, programs), pool.map(with_empty_stdin, programs)
-        faults = {program.name: "".join(both) for program, *both in zip(programs, with_open, with_empty, strict=True)}
-    assert faults == dict.fromkeys(PLUGINS, "")
-
-
-@pytest.mark.parametrize("path", EVENTS, ids=lambda path: path.stem)
-def test_a_sample_request_of_an_event_says_the_same_in_nris_words_and_in_ocis(path: Path) -> None:
-    request = json.loads(path.read_text())
-    assert list(request)[:4] == ["version", "state", "id", "sandboxID"]
-    pod, container = ParseDict(request["pod"], api.PodSandbox()), ParseDict(request["container"], api.Container())
-    assert (request["id"], request["sandboxID"]) == (container.id, pod.id) == (container.id, container.pod_sandbox_id)
-    assert MessageToDict(container, preserving_proto_field_name=True) == request["container"]
-    spec = spec_from(pod, container)
-    assert merged(spec, {"linux": {"resources": request.get("resources", {})}}) == request["spec"]
-    assert request["labels"] == dict(pod.labels)
 
 
 def test_the_sample_configuration_names_every_sample_for_the_originals_events_once() -> None:

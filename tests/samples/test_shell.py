@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
-import subprocess
 from pathlib import Path
 from typing import Any
 
-from .plugins import PATH, REQUESTS, SAMPLES, Shell, event, execute, sample
+from .plugins import REQUESTS, Shell, event, execute, sample
 
 # ---- dump: each request lands in a file of its own, byte for byte
 
@@ -62,46 +59,6 @@ def test_whatever_stands_in_a_request_it_is_kept_byte_for_byte(tmp_path: Path, s
     assert not (tmp_path / "owned").exists()
 
 
-def test_a_number_is_used_once_whatever_the_plugins_name_is_and_whoever_was_killed(
-    tmp_path: Path, shell: Shell
-) -> None:
-    (tmp_path / "dump2").symlink_to(SAMPLES / "dump")
-    kept = tmp_path / "kept"
-
-    def is_numbered(file: str, plugin: str | Path = "dump") -> None:
-        answer = execute(plugin, sample("create-sandbox", directory=str(kept)), **shell)
-        assert answer.metadata == {"file": f"{kept}/{file}-create-sandbox.json"}
-        assert answer.result["plugin"] == Path(plugin).name
-
-    is_numbered("001-dump")
-    is_numbered("002-dump2", tmp_path / "dump2")
-    (kept / ".003").write_text("{")  # a run that was killed has left it
-    is_numbered("004-dump")
-    assert (kept / ".003").read_text() == "{"
-    (kept / "001-dump-create-sandbox.json").unlink()
-    is_numbered("005-dump")
-    for number in range(6, 1000):
-        (kept / f"{number:03}-dump-create-sandbox.json").touch()
-    is_numbered("1000-dump")
-
-
-def test_fifty_runs_at_once_lose_nothing_and_share_no_number(tmp_path: Path, shell: Shell) -> None:
-    kept = tmp_path / "kept"
-    requests = [json.dumps(sample("create-sandbox", directory=str(kept)) | {"mark": mark}) for mark in range(50)]
-    command = [*shell.get("shell", ()), str(SAMPLES / "dump"), "invoke"]
-    environment = {"PATH": shell.get("path", PATH)}
-    pipe = subprocess.PIPE
-    running = [subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True) for _ in requests]
-    for process, request in zip(running, requests, strict=True):  # all of them are up before the first may go on
-        assert process.stdin
-        process.stdin.write(request)
-        process.stdin.flush()
-    answers = [process.communicate(timeout=60)[0] for process in running]
-    assert [path[:3] for path in dumped(kept)] == [f"{number:03}" for number in range(1, 51)]
-    files = [json.loads(answer)["metadata"]["file"] for answer in answers]
-    assert [Path(file).read_text() for file in files] == requests
-
-
 def test_only_the_keys_in_their_own_place_count(tmp_path: Path, shell: Shell) -> None:
     decoys = {"directory": "/nowhere", "state": "pause", "id": "1", "sandboxID": "1", "version": "9", "pid": 1}
     conf = {"first": decoys, "list": [decoys, "directory", "/nowhere"], **decoys, "directory": str(tmp_path)}
@@ -128,21 +85,6 @@ def test_without_a_directory_of_its_own_it_takes_the_default_and_keeps_what_is_n
     # A request without a sandbox is a container's.
     names = [f"00{number}-dump-create-container.json" for number in range(1, len(confs) + 1)]
     assert dumped(tame_dump.parent / "default") == [*names, file.name]
-
-
-def test_beside_the_request_stands_what_its_process_was_for_the_owner_only(tmp_path: Path, shell: Shell) -> None:
-    gone = subprocess.Popen(["true"])
-    gone.wait()
-    kept = tmp_path / "a/b"
-    for pid in (os.getpid(), gone.pid):
-        execute("dump", sample("create-container", directory=str(kept)) | {"pid": pid}, **shell)
-    names = ["001-dump-create-container.json", "001-dump-create-container.proc", "002-dump-create-container.json"]
-    assert sorted(path.name for path in kept.iterdir()) == names
-    exe, *cgroups = (kept / names[1]).read_text().splitlines()
-    assert exe == f"exe {os.readlink('/proc/self/exe')}"
-    assert cgroups == Path("/proc/self/cgroup").read_text().splitlines()
-    modes = [stat.filemode(path.stat().st_mode) for path in (kept, *kept.iterdir())]
-    assert modes == ["drwx------", *["-rw-------"] * 3]
 
 
 # ---- timezone: the variable goes where it should, and nobody else's text is taken for it
