@@ -37,14 +37,6 @@ def test_plugins_have_the_umask_022_and_the_daemons_limit_of_descriptors_and_the
 # ---- what it is sent
 
 
-def test_a_signal_that_asks_for_no_end_does_not_end_it(node: Node) -> None:
-    daemon = node.launch()
-    for name in ("SIGHUP", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE", "SIGCHLD"):
-        daemon.signal(signal.Signals[name])
-        node.still_serves(daemon)
-    daemon.end()
-
-
 def reload(daemon: Daemon) -> str:
     """Has it read its configuration again; returns what it says about it."""
     daemon.signal(signal.SIGHUP)

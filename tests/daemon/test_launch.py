@@ -10,7 +10,7 @@ import pytest
 from adapter.nri import api
 from adapter.wire import Code
 
-from .harness import Node, launched, patched
+from .harness import Node, launched
 from .process import COMMAND
 
 THE_SIX = 0b110_0010_0111
@@ -93,9 +93,3 @@ def test_with_a_runtime_that_goes_before_it_accepts_the_plugin_it_ends(node: Nod
     daemon.request()
     daemon.end_runtime()
     assert daemon.ended() == 0
-
-
-def test_a_runtime_that_takes_its_time_to_configure_it_is_logged(node: Node) -> None:
-    daemon = node.spawn(patched("daemon.REMINDER = 0.01"))
-    daemon.registration()
-    daemon.logged("INFO the runtime has not configured and synchronized the adapter yet")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .harness import Node, patched, start, stop
+from .harness import Node, start, stop
 from .process import SAFETY, Daemon
 
 
@@ -87,14 +87,3 @@ def test_an_adapter_without_a_runtime_is_healthy_and_not_ready(node: Node, liste
     daemon.accept(listener)
     daemon.handshake().serves("CreateContainer")
     assert "v010_adapter_joins_total 2.0\n" in page(path, "/metrics")[1]
-
-
-def test_nothing_of_it_is_loaded_by_default(node: Node) -> None:
-    telling = patched("import atexit", "atexit.register(lambda: print(sorted(sys.modules), file=sys.stderr))")
-    daemon = node.spawn(telling, fresh=True).handshake(node.settings())
-    node.still_serves(daemon)
-    daemon.end()
-    (modules,) = (line for line in daemon.log if line.startswith("["))
-    assert "'adapter.daemon.router'" in modules
-    for name in ("prometheus_client", "adapter.monitoring.http_server", "adapter.monitoring.metrics"):
-        assert f"'{name}'" not in modules

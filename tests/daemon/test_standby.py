@@ -15,7 +15,7 @@ from adapter.monitoring.status import ask
 from adapter.wire import Code
 from tests.processes import gone
 
-from .harness import Node, create, start, stop
+from .harness import Node, start, stop
 from .process import COMMAND, OVER, SAFETY, Daemon
 
 STANDBY = {"standby": 1}
@@ -164,14 +164,3 @@ def test_sighup_replaces_them(node: Node, standing_by: StandingBy) -> None:
     gone(before)
     standing_by(daemon)
     assert noted(node, "empty") == []
-
-
-def test_precreate_hooks_get_them_too(node: Node, standing_by: StandingBy) -> None:
-    program = plugin(node, "edit", f"IFS= read -r line; echo $$ >>'{node.path}/pids'; printf '%s' \"$line\"")
-    own = {"directories": [str(node.hook("edit", program, "precreate"))], "precreate": True, "standby": 1}
-    daemon = node.launch(hooks={"enabled": True, **own})
-    before: list[int] = []
-    for id_ in ("c1", "c2", "c3"):
-        daemon.created(create(id_))
-        assert not before or noted(node, "pids")[-1:] == before
-        before = standing_by(daemon)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import stat
@@ -87,26 +86,6 @@ def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Node, 
     assert "\x1b" not in text
     daemon.serves(stop("c1"))
     assert asked(*JSON).adapter["owed"] == 0
-
-
-def test_it_notes_who_runs_plugins_for_pods_and_what_has_no_effect(node: Node, asked: Ask) -> None:
-    """The runtime is this process: a containerd that nobody has measured, and an executable without the path."""
-    own = node.path / "root/etc/nri/conf.json"
-    own.parent.mkdir(parents=True)
-    os.link(node.conf_json, own)
-    no_effect = ["runtime.failRequest has no effect"]
-    pods = "plugins for pods are run by the adapter: the executable of containerd 2.5.0 does not contain"
-    for fails, nri, without_effect in ((True, "v0.12.4", []), (True, "v0.12.3", no_effect), (False, "v0.12.3", [])):
-        settings = node.settings({"sandboxes": "auto"}, hostRoot=f"{node.path}/root", runtime={"failRequest": fails})
-        daemon = node.spawn().handshake(settings, name="containerd", version="2.5.0", nri=nri)
-        daemon.serves("CreateContainer")
-        told, said = asked(*JSON), [*without_effect, f"{pods} /etc/nri/conf.json"]
-        notes = [note.partition(":")[0] for note in told.adapter["notes"]]
-        assert (told.code, notes) == (0, [line.partition(":")[0] for line in said])
-        for line in said:
-            assert line in asked().stdout
-            daemon.logged(line)
-        daemon.kill()
 
 
 def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node, asked: Ask) -> None:

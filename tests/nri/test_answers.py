@@ -120,38 +120,6 @@ def test_a_deferred_answer_is_sent_when_it_is_complete_also_before_the_handler_r
         assert runtime.replies == [reply]
 
 
-def outcome(deferred: Deferred[Any]) -> list[object]:
-    heard: list[object] = []
-    deferred.then(lambda reply, error: heard.append(error or reply))
-    return heard
-
-
-def followed(step: Callable[[int | None], Any], error: Exception | None = None) -> list[object]:
-    """What is heard of a reply that a step follows: of 7, or of an error."""
-    first = Deferred[int]()
-    heard = outcome(first.followed_by(step))
-    assert heard == []
-    if error is None:
-        first.complete(7)
-    else:
-        first.fail(error)
-    return heard
-
-
-def test_what_follows_a_reply_makes_the_answer_of_it_perhaps_later_and_an_error_passes_by() -> None:
-    error, bug, later = ValueError("no"), KeyError("bug"), Deferred[int]()
-
-    def fails(reply: int | None) -> int:
-        raise bug
-
-    assert followed(lambda reply: (reply or 0) + 1) == [8]
-    assert (followed(fails), followed(fails, error)) == ([bug], [error])
-    heard = followed(lambda _: later)
-    assert heard == []
-    later.complete(9)
-    assert heard == [9]
-
-
 def test_two_threads_never_write_at_the_same_time() -> None:
     """The second answer is completed, by another thread, while the first one is being written."""
     first, second = Start(), Deferred[api.StopContainerResponse]()

@@ -225,15 +225,6 @@ def asked(runtime: Runtime) -> list[list[api.ContainerUpdate]]:
     return [list(api.UpdateContainersRequest.FromString(each.payload).update) for each in runtime.requests]
 
 
-def test_updates_that_fit_go_out_in_one_call_with_the_runtimes_request_timeout_also_in_an_event() -> None:
-    runtime = Runtime(plugin(start_container=lambda *_: runtime.stub.update_containers(iter(updates(3, 4)))))
-    runtime.configure(api.ConfigureRequest(request_timeout=3000))
-    runtime.stub.update_containers([])
-    assert runtime.call("StartContainer").code == Code.OK
-    assert asked(runtime) == [updates(3, 4)]
-    assert runtime.requests[0].timeout == 3.0
-
-
 def test_updates_go_out_in_as_many_calls_as_their_size_needs_in_their_order() -> None:
     for sizes in ([10, 4 * MIB - 200, 10], [4 * MIB - 200] * 3, [1000] * 9000, [3 * MIB, 1, 3 * MIB - 20, 1]):
         runtime = Runtime()

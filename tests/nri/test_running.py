@@ -45,12 +45,6 @@ def test_a_plugin_is_who_arguments_environment_or_file_say(monkeypatch: pytest.M
         assert identity(name, idx, environ) == expected
 
 
-def test_an_index_that_every_runtime_refuses_is_refused_at_once() -> None:
-    for idx in ("1", "123", "1x", "x1", "-1", " 1", "1\n", "12\n", "\u0661\u0662"):
-        with pytest.raises(RegistrationError, match="two digits"):
-            identity("name", idx, {})
-
-
 # ---- sockets
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 from adapter.errors import ConfigError, RegistrationError
 from adapter.nri import Context, Plugin, api
 from adapter.runtime import FLAVOURS, POD_LIFE, read
-from adapter.runtime.node import Node, latency
+from adapter.runtime.node import Node
 from tests.peers.harness import require
 
 from .fixtures import ROOT, WILLING, Plugins
@@ -136,11 +134,6 @@ def test_a_synchronize_in_parts_is_one_for_the_plugin(nri_runtime: Node, plugins
         nri_runtime.add(plugins.write("10-takes-a-part-for-the-whole", WILLING.format(events=1)))
 
 
-def test_half_of_the_answers_took_at_most_p50() -> None:
-    assert latency(range(100, 0, -1)) == (100, 50, 99)
-    assert latency([7]) == (1, 7, 7)
-
-
 def test_a_plugin_that_is_refused_or_does_not_start_is_an_error(nri_runtime: Node, tmp_path: Path) -> None:
     for name, idx, error in (("", "1", "two digits"), ("a b", "", "invalid plugin name")):
         with pytest.raises(RegistrationError, match=error):
@@ -159,10 +152,3 @@ def test_a_file_is_launched_under_the_name_that_it_has(nri_runtime: Node, tmp_pa
     (tmp_path / "44-kind.py").symlink_to(example)
     for file, name in ((example, "10-nice"), (tmp_path / "44-kind.py", "44-kind")):
         assert nri_runtime.add(file).name == name
-
-
-def test_pytest_loads_next_to_nothing_for_those_who_do_not_use_the_fixture() -> None:
-    words = "import sys, pytest; before = set(sys.modules); import adapter.pytest_plugin"
-    code = f"{words}; print(*set(sys.modules) - before)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == {"adapter", "adapter.pytest_plugin"}

@@ -200,12 +200,6 @@ def test_an_error_ends_any_event_and_is_no_reason_to_drop(plugins: Plugins, code
     assert [plugin.name for plugin in runtime.plugins] == ["00-fails", "01-later"]
 
 
-def test_only_events_with_their_own_requests_are_sent(plugins: Plugins) -> None:
-    for method, request in (("StartContainer", CREATE), ("Configure", api.ConfigureRequest())):
-        with pytest.raises(TypeError):
-            plugins.runtime().event(method, request)
-
-
 # ---- plugins that are late, die, or break the protocol
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from adapter.cli.simulate import play
 from adapter.cli.simulate.difference import changes
 from adapter.runtime import FLAVOURS
 
-from .fixtures import Plugins, serves
 from .simulation import GOLDEN, LIFE, Simulate, events_of, named, plugins_of
 
 MANIFEST = """\
@@ -98,14 +96,6 @@ def test_what_a_manifest_leaves_open_is_said(simulate: Simulate, monkeypatch: py
         created = named(lines, "CreateContainer")
         assert (code, created["error"], open_ in created["unknown"]) == (1, args, not words)
         assert (f"not known: {open_}\n" in simulate.err) is (not words)
-
-
-def test_of_an_oci_config_nothing_is_lost(simulate: Simulate, tmp_path: Path) -> None:
-    spec = {"ociVersion": "1.0.2", "process": {"args": ["/x"], "cwd": "/"}, "linux": {"maskedPaths": ["/proc/x"]}}
-    (tmp_path / "config.json").write_text(json.dumps(spec))
-    code, lines = simulate.json("-plugin", simulate.sets("10-a"), "-container", tmp_path / "config.json")
-    with_variable = {"process": {"args": ["/x"], "cwd": "/", "env": ["A=1"]}}
-    assert (code, named(lines, "CreateContainer")["spec"]) == (0, spec | with_variable)
 
 
 # ---- what comes of it
@@ -209,15 +199,6 @@ def test_a_plugin_that_does_not_start_leaves_the_others_their_events(simulate: S
     assert plugins_of(named(lines, "CreateContainer")) == ["20-good"]
     _, lines = simulate.json(*words)
     assert events_of(lines) == ["Synchronize"], "with none in service nothing is played"
-
-
-def test_updates_that_a_plugin_asks_for_by_itself_are_shown(plugins: Plugins, simulate: Simulate) -> None:
-    wanted = """plugin.call("UpdateContainers", api.UpdateContainersRequest(update=[api.ContainerUpdate(
-        container_id="x")]).SerializeToString())"""
-    code, lines = simulate.json("-plugin", plugins.write("10-a", serves(wanted, "PostCreateContainer")))
-    asked = named(lines, "UpdateContainers")
-    assert (code, plugins_of(asked), asked["update"]) == (0, ["10-a"], [{"container_id": "x"}])
-    assert lines[lines.index(asked) - 1]["event"] == "PostCreateContainer"
 
 
 # ---- what cannot be used
