@@ -15,7 +15,6 @@ import pytest
 
 from adapter.errors import ConfigError
 from adapter.nri import api
-from adapter.programs.process import WATCH_PIPES_AFTER
 from adapter.programs.runner import Outcome
 from adapter.settings import PluginSettings
 
@@ -33,7 +32,6 @@ SCENARIOS = {
         "plugins b=answer a=answer; create c1 -> ok; stop c1 -> ok;"
         "ran b create c1, a create c1, b delete c1, a delete c1; counts runs=4"
     ),
-    "without plugins there is nothing to do": "create c1 -> -; conf; create pod -> -; stop c1 -> -",
     "plugins of a failed create get their delete and those not started get none": (
         "plugins a=answer b=fail_at_create c=answer; create c1 -> plugin: b: broken; stop c1 -> ok;"
         "ran a create c1, b create c1, a delete c1, b delete c1"
@@ -91,9 +89,6 @@ LATE_ONES = {
         "plugins a=hold b=hold; create c1; a holds; +1.5; let a; b holds; +0.4;"
         "it is plugin: b: no result within 0.4 s: a took 1.5 s (legacy.plugins.a.timeout)"
     ),
-    "a late plugin's error does not name one that took less time": (
-        "plugins a=hold b=hold; create c1; a holds; +0.5; let a; b holds; +1.4; it is plugin: b: no result within 1.4 s"
-    ),
     "a late delete that fails is not answered again": (
         "with fail_delete=True; plugins a=hold_and_fail_at_delete b=answer; create c1 -> ok; stop c1; a holds; late;"
         "it is ok; settle;"
@@ -121,10 +116,6 @@ LATE_ONES = {
     "at its timeout a plugin that has printed its result has succeeded": (
         "with timeout=0.5; plugins a=work_on b=answer; create c1; a holds; +0.5; it gets ok; chain of b: a;"
         "counts runs=2"
-    ),
-    "a plugin is killed at its own timeout": (
-        "with fail_create=False timeout=0.5 kill_on_timeout=True; plugins a=hold b=answer; create c1; a holds; +0.5;"
-        "it gets ok; ran a create c1, b create c1; counts runs=2 late=1 failures=1 killed=1"
     ),
     "the chain goes on without a plugin that hangs longer than the limit": (
         f"with fail_create=False late_limit=30; plugins a=hold b=answer; create c1; a holds; late; logs {BEHIND};"
@@ -193,14 +184,6 @@ TIMES: dict[str, tuple[str, dict[str, Any]]] = {
         ),
         {"a": {DONE: (1, 0.25)}, "b": {FAILED: (1, 0.25)}},
     ),
-    "a plugin that is left at its timeout is late": (
-        "with a.timeout=0.5 a.fail_create=False; plugins a=hold; create c1; a holds; +0.5; it gets ok; let a",
-        {"a": {LATE_RUN: (1, 0.5)}},
-    ),
-    "a run that goes on after the answer is not counted yet": (
-        "with fail_create=False; plugins a=hold; create c1; a holds; late; it is ok",
-        {"a": {}},
-    ),
     "a result after the answer is a result": (
         "with fail_create=False; plugins a=hold; create c1; a holds; late; it is ok; +1.1; let a; idle",
         {"a": {DONE: (1, 3.0)}},
@@ -232,14 +215,6 @@ def test_times(name: str, node: Node, player: Player) -> None:
 # Requests
 
 
-def test_two_entries_of_one_type_are_two_plugins(node: Node) -> None:
-    node.plugin("a")
-    node.configure(("a", 1), ("a", 2))
-    node.wait(node.create("c1"), node.delete("c1"))
-    pairs = [("create", 1), ("create", 2), ("delete", 1), ("delete", 2)]
-    assert [(request["state"], request["conf"]) for request in node.requests("a")] == pairs
-
-
 def test_results_go_down_the_chain(node: Node) -> None:
     node.plugins(a="answer", b="echo null", c="answer")
     node.wait(node.create("c1"), node.delete("c1"))
@@ -269,8 +244,6 @@ def test_a_delete_remembers_what_the_runtime_has_forgotten(node: Node) -> None:
 
 # Failures
 
-MEBIBYTE = 1 << 20
-TOO_LONG = "plugin: a: no result (more than 1048576 bytes)"
 REASONS = [  # what a plugin does, and what its create fails with
     ("""echo '{"error":"broken"}'""", "broken"),
     ("""echo '{"error":"broken"}'; exit 3""", "broken"),
@@ -298,15 +271,6 @@ def test_a_create_fails_as_its_plugin_does(
     assert node.runs == ["a create c1", "b create c1"]
     assert logged(caplog, logging.ERROR) == [f"create of container c1: {outcome}"]
     assert node.counters["failures"] == 1
-
-
-def test_output_may_be_a_mebibyte_long(node: Node) -> None:
-    for id_, size, outcome in (("c1", MEBIBYTE, "ok"), ("c2", MEBIBYTE + 1, TOO_LONG)):
-        node.plugins(a=f"yes '' | head -c {size - 2}; printf '{{}}'")
-        answer = node.create(id_)
-        node.loop.advance(WATCH_PIPES_AFTER)
-        assert done(node, answer)[: len(outcome)] == outcome
-        assert len(answer.outcome) < 500
 
 
 CANNOT_START: dict[str, Any] = {
@@ -409,14 +373,6 @@ def test_no_failure_of_a_plugin_refuses_a_create_or_a_delete_in_an_exempt_namesp
         ]
     assert outcomes == ["ok"] * 4 + ["plugin: a: broken"] * 4
     assert node.runs[:4] == ["a create mine", "b create mine", "a create c-mine", "b create c-mine"]
-
-
-def test_a_broken_conf_json_refuses_no_create_in_an_exempt_namespace(node: Node) -> None:
-    node.build(**EXEMPT)
-    node.conf_json.write_text("{")
-    assert node.create_pod(namespace="mine").outcome == "nothing to do"
-    with pytest.raises(ConfigError, match="no plugin can run"):
-        node.create_pod(namespace="")
 
 
 # What else is seen

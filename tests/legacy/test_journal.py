@@ -137,13 +137,6 @@ def test_what_a_create_knew_is_what_the_next_adapter_asks_the_delete_with(start:
     assert str(known(start())) == "container c1"
 
 
-def test_the_pid_is_that_of_whichever_create_knew_it_first(start: Start) -> None:
-    first = start()
-    for pid, entry in zip((0, 7, 8), ENTRIES, strict=True):
-        first.ledger.add(target(pid=pid), entry)
-    assert known(start()).pid == 7
-
-
 def test_a_delete_that_has_ended_is_not_owed_again_and_one_that_has_not_is(start: Start) -> None:
     first = start()
     create(first.ledger, target())
@@ -183,22 +176,6 @@ def test_every_prefix_of_the_file_with_its_last_record_torn_anywhere_is_the_ledg
     for length in range(was[0][0], len(written) + 1):
         expected = [ledger for end, ledger in was if end - len("\n") <= length][-1]
         assert replay(bytes(written[:length])) == expected, f"{length} bytes of it"
-
-
-def test_what_an_earlier_owner_adds_meanwhile_is_taken_and_not_cut_off(directory: Path) -> None:
-    first = Process(directory)
-    first.ledger.add(target("c1"), ENTRIES[0])
-    part = records.create_line(target("c2"), ENTRIES[0], is_first=True)
-    with (directory / "journal").open("ab") as earlier:
-        earlier.write(part[:20])
-        earlier.flush()
-        first.owner.release(["c1"])
-        second = Process(directory)
-        earlier.write(part[20:] + records.delete_line("c1", ENTRIES[0].key))
-    second.ledger.read_again()
-    assert second.ledger.ids() == ["c2"]
-    for process in (first, second):
-        process.die()
 
 
 def test_what_is_read_is_not_read_again(start: Start, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,16 +175,6 @@ def test_a_conf_json_is_the_runtimes_own_if_it_is_the_same_file(host: Host, conf
     assert host.ours() is ours
 
 
-def test_which_file_it_is_is_looked_at_for_every_event(host: Host) -> None:
-    own = host.another()
-    host.bridge(own).set_runtime(Runtime("containerd", "2.4.2"))
-    assert host.ours()
-    host.conf_json.unlink()
-    assert host.ours(), "the runtime has none"
-    os.link(own, host.conf_json)
-    assert not host.ours()
-
-
 def test_the_host_root_is_where_the_runtimes_file_is_looked_for(tmp_path: Path) -> None:
     own = tmp_path / "etc/nri/conf.json"
     own.parent.mkdir(parents=True)

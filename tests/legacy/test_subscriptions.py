@@ -55,16 +55,6 @@ def test_every_event_can_be_listed(node: Node, event: str) -> None:
     assert (request["event"], request["pod"]["id"], "container" in request) == (event, "pod", bool(about))
 
 
-def test_two_creates_of_one_container_are_owed_one_stop_with_the_pid_of_the_later(node: Node) -> None:
-    configured(node, "CreateContainer", "StartContainer", "StopContainer").plugins(a="answer")
-    created(node)
-    node.wait(node.create("c1", pid=33))
-    node.wait(node.delete("c1"))
-    assert node.runs == ["a create c1", "a create c1", "a delete c1"]
-    assert node.requests("a")[-1]["pid"] == 33
-    assert "event" not in node.requests("a")[-1], "it is the delete that the create is owed"
-
-
 def test_before_there_is_a_container_its_process_is_not_looked_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("adapter.host.cgroup.find_pid", lambda path: 77)
     configured(node, "CreateContainer", "StartContainer").plugins(a="answer")
@@ -110,19 +100,6 @@ def test_a_container_whose_pod_is_not_told_counts(two: Node, player: Player) -> 
     two.bridge.synchronize([], [a_container("c1", pod_sandbox_id="elsewhere", state=RUNNING)])
     player.play(C1_DELETES)
     assert two.requests("a")[0]["sandboxID"] in ("elsewhere", "pod")
-
-
-def test_sandboxes_that_are_not_ours_do_not_count(node: Node, player: Player) -> None:
-    node.build(sandboxes="never")
-    node.plugins(a="answer")
-    node.bridge.synchronize([a_pod()], [C1])
-    player.play("stop pod -> -; stop c1 -> ok; ran a delete c1")
-
-
-def test_the_plugins_of_the_moment_are_owed_the_deletes(two: Node, player: Player) -> None:
-    """Those that come into conf.json later never had a create, and those that it names no more come first."""
-    two.bridge.synchronize([], [C1])
-    player.play("plugin c; conf c a; stop c1 -> ok; ran b delete c1, a delete c1")
 
 
 @pytest.mark.parametrize("is_broken", [False, True])
