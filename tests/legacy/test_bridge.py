@@ -18,9 +18,9 @@ from adapter.nri import api
 from adapter.programs.runner import Outcome
 from adapter.settings import PluginSettings
 
-from ..processes import children, is_running
+from ..processes import children
 from .node import Node, a_container, a_pod
-from .scenarios import FAIL, LATE, LIMIT, Player, done, logged, pids
+from .scenarios import FAIL, LATE, LIMIT, Player, done, logged
 
 LENIENT: dict[str, Any] = {"fail_create": False}
 THREE = dict.fromkeys("abc", "answer")
@@ -56,7 +56,6 @@ SCENARIOS = {
 
 BEHIND = "create of container c1: plugin: a: no result within 1.9 s, it goes on after the answer"
 
-KILLED = "create c1; a holds; late; it is {}; idle; counts runs={} failures=1 late=1 killed=1"
 LATE_ONES = {
     "the answer goes out 100 ms before the deadline and not before": (
         f"plugins a=hold; create c1; a holds; +1.899; it is pending; +0.001; it is {LATE}"
@@ -132,45 +131,6 @@ def test_scenario(name: str, player: Player) -> None:
 
 
 # Chains that take longer than their event
-
-
-def test_a_plugin_that_must_not_fail_fails_its_create_and_is_left_to_finish(
-    node: Node, player: Player, caplog: pytest.LogCaptureFixture
-) -> None:
-    player.play(f"plugins a=hold; create c1; a holds; late; it is {LATE}; counts runs=1 late=1 failures=1")
-    [pid] = pids(caplog)
-    assert is_running(pid), "it is not killed"
-    left = "a: pid N has no result in time: left to finish"
-    player.play(f"logs create of container c1: {LATE} | {left}; let a")
-    node.loop.until(lambda: pid not in children())
-    assert node.runs == ["a create c1"]
-    assert "has ended: exit code 0" in caplog.records[-1].getMessage()
-
-
-@pytest.mark.parametrize("fail", [True, False])
-def test_a_plugin_that_has_printed_its_result_has_succeeded_and_works_on_and_is_not_killed(
-    node: Node, player: Player, fail: bool
-) -> None:
-    """It is neither late nor a failure."""
-    steps = (
-        f"with fail_create={fail} kill_on_timeout={fail}; plugins a=work_on_at_create_and_say_so; create c1; a holds;"
-    )
-    steps += "late; it is ok; counts runs=1; logs; let a"
-    player.play(steps)
-    assert not node.busy
-    node.hear("a create c1 ends")
-    player.play("stop c1 -> ok")
-
-
-@pytest.mark.parametrize("general", [True, False])
-def test_where_it_is_configured_a_plugin_without_a_result_is_killed_with_its_event(
-    node: Node, player: Player, general: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    setting = "kill_on_timeout" if general else "a.kill_on_timeout"
-    player.play(f"with {setting}=True; plugins a=hold; " + KILLED.format(LATE, 1))
-    [pid] = pids(caplog)
-    node.loop.until(lambda: pid not in children())
-    assert "has ended: killed by signal 9" in caplog.records[-1].getMessage()
 
 
 # The time of each run, by its outcome: counted once, when the run is no longer waited for
@@ -257,9 +217,7 @@ REASONS = [  # what a plugin does, and what its create fails with
 
 
 @pytest.mark.parametrize(("script", "reason"), REASONS, ids=[script[:20] for script, _ in REASONS])
-def test_a_create_fails_as_its_plugin_does(
-    node: Node, script: str, reason: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_create_fails_as_its_plugin(node: Node, script: str, reason: str, caplog: pytest.LogCaptureFixture) -> None:
     """The exit code does not count where there is a result."""
     node.plugins(a="answer", b=script, c="answer")
     outcome = done(node, node.create("c1"))
@@ -293,9 +251,7 @@ def test_a_plugin_that_cannot_be_started_fails_its_create_and_gets_no_delete(nod
     assert node.runs == ["a create c1", "a delete c1"]
 
 
-def test_a_failure_is_told_with_the_names_of_the_pod_and_the_container(
-    node: Node, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failure_is_told_with_the_names_of_pod_and_container(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     """Also where the runtime tells a delete no more than the ids."""
     node.build(**LENIENT)
     node.plugins(a=FAIL)
@@ -318,9 +274,7 @@ def test_a_key_that_resembles_a_known_one_is_warned_of_once(node: Node, caplog: 
 # A broken conf.json
 
 
-def test_a_broken_conf_json_without_a_good_one_before_fails_creates(
-    node: Node, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_broken_conf_json_with_no_good_one_before_fails_creates(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     node.conf_json.write_text("{")
     reason = f"{node.conf_json}:1: unexpected end"
     for id_ in ("c1", "c2"):
@@ -397,9 +351,7 @@ def test_at_the_level_debug_requests_and_results_are_told(node: Node, caplog: py
     [b'"\xff"', b"[" * 5000 + b"]" * 5000, rb'"\ud800"', b"1" * 5000],
     ids=["bytes", "deep", "surrogate", "digits"],
 )
-def test_at_the_level_debug_odd_configurations_do_no_harm(
-    node: Node, caplog: pytest.LogCaptureFixture, conf: bytes
-) -> None:
+def test_at_the_level_debug_odd_confs_do_no_harm(node: Node, caplog: pytest.LogCaptureFixture, conf: bytes) -> None:
     """They are valid, and so are the requests."""
     caplog.set_level(logging.DEBUG)
     node.plugins(a="answer", b="answer")

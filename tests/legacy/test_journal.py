@@ -159,9 +159,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("cd"), st.sampled_from("xyz"), st.sam
 
 @settings(max_examples=60)
 @given(STEPS)
-def test_every_prefix_of_the_file_with_its_last_record_torn_anywhere_is_the_ledger_that_was(
-    steps: list[tuple[str, str, Entry]],
-) -> None:
+def test_every_prefix_of_the_file_torn_anywhere_is_the_ledger_that_was(steps: list[tuple[str, str, Entry]]) -> None:
     written = bytearray(HEADER)
     was: list[tuple[int, set[tuple[str, Entry]]]] = [(len(written), set())]
     model: set[tuple[str, Entry]] = set()
@@ -197,9 +195,7 @@ def test_what_is_read_is_not_read_again(start: Start, directory: Path, monkeypat
 # Which file, and which records
 
 
-def test_the_first_start_and_another_boot_know_that_there_was_no_journal(
-    start: Start, directory: Path, tmp_path: Path
-) -> None:
+def test_the_first_start_and_another_boot_find_no_journal(start: Start, directory: Path, tmp_path: Path) -> None:
     first = start()
     assert not first.journal.existed
     assert oct(directory.stat().st_mode & 0o777) == "0o700"
@@ -210,9 +206,7 @@ def test_the_first_start_and_another_boot_know_that_there_was_no_journal(
     assert (second.journal.existed, second.ledger.ids()) == (False, [])
 
 
-def test_a_newer_journal_is_left_alone_and_said(
-    start: Start, directory: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_newer_journal_is_left_and_said(start: Start, directory: Path, caplog: pytest.LogCaptureFixture) -> None:
     directory.mkdir(parents=True)
     newer = json.dumps({"format": 2, "boot": BOOT}).encode() + b"\n{}\n"
     (directory / "journal").write_bytes(newer)
@@ -279,9 +273,7 @@ def test_short_lived_containers_do_not_fill_the_state_directory(size: int, start
     assert ledger.ids() == ["lasting"]
 
 
-def test_spec_and_labels_are_in_the_file_once_and_are_known_to_each_plugins_delete(
-    start: Start, directory: Path
-) -> None:
+def test_spec_and_labels_are_in_the_file_once_and_known_to_each_delete(start: Start, directory: Path) -> None:
     life = start()
     create(life.ledger, target(size=5000))
     assert (directory / "journal").read_bytes().count(b"x" * 5000) == 1
@@ -296,7 +288,7 @@ def test_spec_and_labels_are_in_the_file_once_and_are_known_to_each_plugins_dele
         assert (directory / "journal").read_bytes().count(b"x" * 5000) == 1
 
 
-def test_a_spec_beyond_the_bound_is_not_kept_and_the_log_and_the_docs_say_so(
+def test_a_spec_beyond_the_bound_is_not_kept_and_log_and_docs_say_so(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     life = start()
@@ -334,7 +326,7 @@ def test_the_first_version_can_read_what_is_written(start: Start, directory: Pat
             assert isinstance(json.loads(line[key]), dict), "it is passed on as it is"
 
 
-def test_what_the_first_version_has_written_is_read_without_what_is_beyond_the_bound(
+def test_what_the_first_version_has_written_is_read_up_to_the_bound(
     start: Start, directory: Path, tmp_path: Path
 ) -> None:
     """Each record had all: what a pod could write then must not hold up the upgrade."""

@@ -63,15 +63,6 @@ def deletes(node: Node) -> list[str]:
 # Synchronize after a lost connection
 
 
-@pytest.mark.parametrize("state", [RUNNING, CREATED, api.CONTAINER_PAUSED])
-def test_what_lives_gets_its_delete_at_its_stop(back: Node, state: api.ContainerState.ValueType) -> None:
-    back.bridge.synchronize([living_pod()], [listed("c1", state), listed("c2", state)])
-    back.loop.advance(2 * SECOND_LOOK)
-    assert deletes(back) == []
-    back.wait(back.delete("c1"), back.delete("c2"))
-    assert sorted(deletes(back)) == ["a delete c1", "a delete c2"]
-
-
 def test_what_has_stopped_gets_its_delete_at_once(back: Node, caplog: pytest.LogCaptureFixture) -> None:
     back.bridge.synchronize([living_pod()], [listed("c1", STOPPED), listed("c2", RUNNING)])
     assert deletes(back) == ["a delete c1"]
@@ -81,9 +72,7 @@ def test_what_has_stopped_gets_its_delete_at_once(back: Node, caplog: pytest.Log
 
 
 @pytest.mark.parametrize("is_created_again", [False, True])
-def test_what_is_absent_gets_its_delete_at_the_second_look_unless_an_event_has_named_it(
-    back: Node, is_created_again: bool
-) -> None:
+def test_what_is_absent_gets_its_delete_at_the_second_look_unless_named(back: Node, is_created_again: bool) -> None:
     back.bridge.synchronize([living_pod()], [listed("c2", RUNNING)])
     if is_created_again:
         back.wait(back.create("c1"))
@@ -100,9 +89,7 @@ def test_what_was_started_without_us_is_told_and_owed_nothing(back: Node, caplog
     assert back.delete("new").outcome == "nothing to do"
 
 
-def test_the_pid_of_a_pod_that_has_ended_is_not_taken_for_it_when_it_is_used_again(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_pid_of_a_pod_that_is_used_again_is_not_taken_for_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     joined(node)
     node.wait(node.create_pod(pid=os.getpid()))
     node.bridge.synchronize([living_pod()], [])
@@ -136,9 +123,7 @@ def test_on_docker_nothing_counts_as_created_for_it_announces_no_stop(node: Node
 
 
 @pytest.mark.parametrize(("runtime", "again"), [("containerd", []), ("docker", ["a create c1"])])
-def test_the_first_event_of_an_adapter_repeats_no_create_of_the_one_before(
-    node: Node, runtime: str, again: list[str]
-) -> None:
+def test_the_first_event_repeats_no_create_of_the_adapter_before(node: Node, runtime: str, again: list[str]) -> None:
     """Docker announces no stop: there the container has been started again."""
     node.plugins(a="answer")
     first, second = (Held(str(node.folder / "state")) for _ in "12")
@@ -158,9 +143,7 @@ def test_the_first_event_of_an_adapter_repeats_no_create_of_the_one_before(
     node.bridge.ledger.keep_in(None)
 
 
-def test_events_that_wait_for_an_earlier_owner_go_on_though_the_journal_cannot_be_read(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_that_wait_go_on_though_the_journal_cannot_be_read(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.plugins(a="answer")
     before, mine = (Held(str(node.folder / "shared")) for _ in "12")
     assert before.take()
@@ -269,9 +252,7 @@ def test_programs_that_are_away_for_hours_are_tried_at_most_every_ten_minutes_an
     node.wait(node.delete_pod())
 
 
-def test_many_containers_whose_plugin_is_away_are_one_line_an_hour(
-    node: Node, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_containers_whose_plugin_is_away_are_one_line_an_hour(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     node.plugins(a="answer")
     ids = [f"c{number}" for number in range(20)]
     node.wait(*map(node.create, ids))
@@ -342,7 +323,7 @@ def test_a_fault_at_a_create_fails_the_plugin_and_the_next_event_of_the_id_does_
     player.play("create c1 -> ok")
 
 
-def test_a_fault_in_the_look_at_what_a_late_plugin_has_printed_holds_up_no_answer(
+def test_a_fault_at_a_late_plugin_holds_up_no_answer(
     node: Node, player: Player, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("adapter.legacy.result.is_complete", fail)

@@ -90,9 +90,7 @@ def test_the_process_is_found_in_a_controller_of_version_1_which_is_no_part_of_t
     assert [find_pid(path, str(tmp_path)) for path in ("/memory", "/", "..")] == [0, 0, 0]
 
 
-def test_of_several_processes_it_is_the_oldest_which_need_not_have_the_lowest_pid(
-    unified: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_several_processes_it_is_the_oldest_whatever_its_pid(unified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroup, "start_time", {5: 300, 6: 100, 7: 200, 8: 0}.__getitem__)  # 8 has gone
     for order in permutations((5, 6, 7, 8)):
         put(unified / "abc", *order)

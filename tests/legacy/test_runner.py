@@ -157,7 +157,7 @@ def test_the_environment_is_a_path_of_the_usual_folders_and_then_the_plugins_own
     assert hired.run("elsewhere").startswith(str(folders[0]))
 
 
-def test_the_plugins_folders_are_searched_in_their_order_and_before_the_systems(
+def test_the_plugins_folders_are_searched_before_the_systems(
     crew: Hire, programs: Programs, folders: list[Path]
 ) -> None:
     """The original searched PATH first: a plugin called `logger` was the program of that name."""
@@ -267,14 +267,3 @@ def test_those_that_have_ended_by_themselves_do_not_count_and_are_forgotten(slow
     slow.left.clear()
     gc.collect()
     assert remembered() is None
-
-
-def test_those_that_work_on_after_their_result_count_and_those_of_another_plugin_do_not(slow: Crew) -> None:
-    for _ in range(MAX_LEFT // 2 + 1):
-        slow.leave("slow")
-        slow.leave("other")
-        slow.leave("slow", has_result=True)
-    slow.loop.until(lambda: ended(slow, 0, 2), "the oldest are not killed")
-    slow.loop.settle()
-    assert killed(slow) == 2
-    assert [process.name for process in slow.left if process.status is not None] == ["slow", "slow"]

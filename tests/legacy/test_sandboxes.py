@@ -101,9 +101,7 @@ def runtime(tmp_path: Path) -> Iterator[Callable[[bytes], int]]:
         process.communicate()
 
 
-def test_with_the_runtimes_own_conf_json_pods_are_left_to_a_containerd_known_to_run_plugins_for_them(
-    host: Host, runtime: Callable[[bytes], int]
-) -> None:
+def test_pods_are_left_to_a_containerd_that_runs_plugins_for_them(host: Host, runtime: Callable[[bytes], int]) -> None:
     host.bridge()
     assert host.ours(), "before the runtime is known"
     pid = runtime(DEFAULT_CONF_JSON.encode())

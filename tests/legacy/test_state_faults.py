@@ -217,9 +217,7 @@ def writable_for_all(state: Path) -> Iterator[None]:
     state.chmod(0o700)
 
 
-def test_what_a_full_disk_has_kept_out_is_written_as_soon_as_there_is_room(
-    state: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_full_disk_has_kept_out_is_written_when_it_can_be(state: Path, caplog: pytest.LogCaptureFixture) -> None:
     life = Process(state)
     life.ledger.add(target("before"), A)
     descriptors = open_descriptors()
@@ -273,9 +271,7 @@ REMOVED: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("what", REMOVED)
-def test_what_is_removed_is_made_anew_with_all_that_is_owed_and_no_other_becomes_the_owner(
-    what: str, state: Path
-) -> None:
+def test_what_is_removed_is_made_anew_with_all_that_is_owed_and_no_other_is_the_owner(what: str, state: Path) -> None:
     life, waits = Process(state), Lock(str(state))
     life.ledger.add(target("c1"), A)
     life.ledger.add(target("c1"), B)
@@ -346,9 +342,7 @@ def serving(node: Node) -> Iterator[tuple[Node, Path]]:
     node.bridge.ledger.keep_in(None)
 
 
-def test_what_an_event_finds_wrong_a_timer_sees_to_without_events_and_none_runs_while_nothing_is_wrong(
-    serving: tuple[Node, Path],
-) -> None:
+def test_what_an_event_finds_wrong_a_timer_sees_to_and_none_runs_while_nothing_is(serving: tuple[Node, Path]) -> None:
     node, state = serving
     assert node.loop.is_idle
     shutil.rmtree(state)
@@ -362,7 +356,7 @@ def test_what_an_event_finds_wrong_a_timer_sees_to_without_events_and_none_runs_
     assert node.loop.is_idle
 
 
-def test_what_a_delete_asks_with_is_not_what_the_ledger_keeps(
+def test_what_a_delete_asks_with_is_not_what_is_kept(
     serving: tuple[Node, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pid may be another process's here; it may also be one that is only hidden from this adapter."""

@@ -35,9 +35,7 @@ def test_a_plugin_that_closes_its_stdin_goes_on(shell: Callable[..., Run], gate:
 # The result
 
 
-def test_a_stdout_that_was_closed_before_it_is_listened_to_does_no_harm(
-    shell: Callable[..., Run], gate: Fifo, said: Fifo
-) -> None:
+def test_a_stdout_that_was_closed_early_does_no_harm(shell: Callable[..., Run], gate: Fifo, said: Fifo) -> None:
     run = shell(f"echo '{{}}'; exec >&-; echo closed > {said}; read line < {gate}; echo err >&2; read line < {gate}")
     said.get()
     for _ in range(2):  # the second look finds the end and closes the pipe
@@ -62,9 +60,7 @@ def test_output_is_read_to_its_end_and_kept_up_to_a_mebibyte(shell: Callable[...
 # stderr
 
 
-def test_stderr_comes_line_by_line_while_it_runs_and_bytes_that_are_no_utf_8_are_shown(
-    shell: Callable[..., Run], gate: Fifo
-) -> None:
+def test_stderr_comes_line_by_line_while_it_runs_and_odd_bytes_are_shown(shell: Callable[..., Run], gate: Fifo) -> None:
     run = shell(
         rf"printf 'one\n\n  \n two \nthr' >&2; read line < {gate}; printf 'ee\na\377\303b \303\251' >&2"
     ).listen()
@@ -130,7 +126,7 @@ def test_children_that_hold_the_pipes_are_not_waited_for(shell: Callable[..., Ru
 
 
 @pytest.mark.parametrize(("to", "stream"), [("", "stdout"), (">&2", "stderr")])
-def test_a_program_that_was_left_and_writes_without_end_finds_its_pipe_closed(
+def test_who_was_left_and_writes_without_end_finds_the_pipe_closed(
     shell: Callable[..., Run], to: str, stream: str
 ) -> None:
     """Reading on would cost the adapter a processor for as long as the program lives."""

@@ -114,9 +114,7 @@ def at_most(descriptors: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_running_out_of_descriptors_at_any_point_is_an_error_and_leaves_nothing(
-    loop: SteppedLoop, programs: Programs
-) -> None:
+def test_running_out_of_descriptors_is_an_error_and_leaves_nothing(loop: SteppedLoop, programs: Programs) -> None:
     """The limit is on numbers: there is room for as many as are free below it."""
     path = programs.shell("plugin", "echo '{}'")
     before = open_descriptors()
@@ -131,7 +129,7 @@ def test_running_out_of_descriptors_at_any_point_is_an_error_and_leaves_nothing(
     assert run.wait().stdout == "{}\n"
 
 
-def test_a_child_that_cannot_be_watched_is_killed_and_reaped(
+def test_a_child_that_cannot_be_watched_is_killed(
     loop: SteppedLoop, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
@@ -219,9 +217,7 @@ def test_the_daemon_may_open_what_the_hard_limit_allows_and_programs_what_the_da
     assert resource.getrlimit(NOFILE) == (hard, hard)
 
 
-def test_a_daemon_with_more_descriptors_than_the_programs_limit_starts_programs_with_a_few_more(
-    own: Children, shell: Callable[..., Run]
-) -> None:
+def test_more_descriptors_than_the_programs_limit_raise_it(own: Children, shell: Callable[..., Run]) -> None:
     """The C library hands on no descriptor beyond the limit."""
     spare = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC) for _ in range(SOFT + 10)]
     try:
