@@ -16,9 +16,6 @@ import pytest
 import yaml
 
 from adapter import nri, runtime, settings, wire
-from adapter.cli.check import configuration, validator
-from adapter.cli.check import nri as checks_of_nri
-from adapter.cli.check.report import OK
 from adapter.cli.commands import COMMANDS
 from adapter.cli.install import example
 from adapter.runtime.node import Node
@@ -116,16 +113,6 @@ def test_every_configuration_can_be_used_and_every_file_of_others_can_be_read() 
             assert found != settings.Settings() or page.name == "configuration.md"
         assert all(map(tomllib.loads, blocks(page, "toml")))
         assert all(map(json.loads, blocks(page, "json")))
-
-
-def test_the_validator_in_the_documentation_requires_the_adapter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (text,) = blocks(DOCS / "operations.md", "toml")
-    tmp_path.joinpath("config.toml").write_text(text)
-    monkeypatch.setattr(checks_of_nri, "CONTAINERD", "/config.toml")
-    [entry] = validator.check("containerd", str(tmp_path), configuration.names(str(tmp_path)), hooks=True)
-    assert entry.status == OK
 
 
 # ---- tables

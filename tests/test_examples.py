@@ -120,17 +120,6 @@ def test_the_one_shot_mounts_a_file_into_containers_with_a_gpu(tmp_path: Path) -
         assert [mount["destination"] for mount in (line["adjust"] or {}).get("mounts", [])] == mounted
 
 
-def test_the_hook_of_a_security_agent_is_injected_into_every_container(tmp_path: Path) -> None:
-    (tmp_path / "hook").symlink_to("/bin/true")
-    (tmp_path / "hooks.d").mkdir()
-    text = (EXAMPLES / "kubearmor.json").read_text().replace('"path": "/usr/share/kubearmor', f'"path": "{tmp_path}')
-    (tmp_path / "hooks.d/ka.json").write_text(text)
-    hooks = simulated("-hooks", tmp_path / "hooks.d")["adjust"]["hooks"]
-    assert {stage: [hook["path"] for hook in hooks[stage]] for stage in hooks} == {
-        stage: [f"{tmp_path}/hook"] for stage in ("create_runtime", "poststop")
-    }
-
-
 def test_the_agent_mounts_what_pods_ask_for_under_one_runtime_after_the_other(
     nri_runtime: Node, tmp_path: Path
 ) -> None:

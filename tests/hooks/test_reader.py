@@ -148,13 +148,6 @@ def test_a_bug_in_reading_keeps_no_container_waiting(
     assert "a bug" in caplog.text
 
 
-def test_without_watch_files_are_read_once(place: Path) -> None:
-    daemon = Daemon(place, watch=False, started=True)
-    (place / "x.json").write_bytes(slow(22))
-    assert daemon.create("a")
-    assert (daemon.answers, daemon.loop.watched) == ({"a": ["1"]}, [])
-
-
 CHANGES = [
     "write hooks.d/y.json 2",
     "write hooks.d/x.json 22",

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from adapter.cli.check import faults
 from adapter.hooks import model
-from tests.samples import busybox
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "hooks.d"
@@ -56,17 +55,3 @@ def test_states_of_containers_that_start_at_the_same_time_do_not_mix(tmp_path: P
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda state: record(tmp_path / "states", state=state), states))
     assert sorted((tmp_path / "states").read_bytes().splitlines()) == sorted(states)
-
-
-def test_record_needs_nothing_but_a_posix_shell_and_its_tools(tmp_path: Path) -> None:
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    busybox.applets(tools)
-    script = RECORD.read_text()
-    path = "PATH=/usr/sbin:/usr/bin:/sbin:/bin "
-    assert script.count(path) == 1
-    (tmp_path / "record").write_text(script.replace(path, f"PATH={tools} "))
-    command = [tools / "sh", tmp_path / "record", tmp_path / "states"]
-    done = subprocess.run(command, input=json.dumps(STATE).encode(), capture_output=True, env={}, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert json.loads((tmp_path / "states").read_text()) == STATE

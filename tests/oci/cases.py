@@ -12,6 +12,7 @@ from adapter.errors import NotAdjustable
 from adapter.oci.limits import LIMITS, Limit
 from adapter.oci.values import Spec
 
+COMPARED_WITH_1 = {"index": 0, "value": 1, "op": "SCMP_CMP_MASKED_EQ"}
 FULL: Spec = {
     "process": {
         "user": {"uid": 1000, "gid": 1000, "additionalGids": [5]},
@@ -48,12 +49,7 @@ FULL: Spec = {
             "architectures": ["SCMP_ARCH_X86_64"],
             "syscalls": [
                 {"names": ["read"], "action": "SCMP_ACT_ALLOW"},
-                {
-                    "names": ["clone"],
-                    "action": "SCMP_ACT_ERRNO",
-                    "errnoRet": 0,
-                    "args": [{"index": 0, "value": 1, "op": "SCMP_CMP_MASKED_EQ"}],
-                },
+                {"names": ["clone"], "action": "SCMP_ACT_ERRNO", "errnoRet": 0, "args": [COMPARED_WITH_1]},
             ],
         },
         "intelRdt": {"closID": "gold", "schemata": ["L3:0=f"], "enableMonitoring": True},

@@ -110,16 +110,6 @@ def test_the_sample_configuration_names_every_sample_for_the_originals_events_on
     assert "/opt/nri/bin/logger" in types, "by its name, the original client finds /usr/bin/logger first"
 
 
-def test_every_configuration_of_the_readme_runs_samples_at_an_event_where_they_can_work() -> None:
-    for text in re.findall(r"^```yaml\n(.*?)^```$", (SAMPLES / "README.md").read_text(), re.MULTILINE | re.DOTALL):
-        found, errors = settings.parse(text, "README.md")
-        assert errors == []
-        assert found.legacy.plugins
-        for plugin, own in found.legacy.plugins.items():
-            assert plugin in PLUGINS
-            assert "CreateContainer" in (own.events or ())
-
-
 # ---- one behind the other
 
 CONFIGURATION = """legacy:
