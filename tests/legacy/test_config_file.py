@@ -105,7 +105,7 @@ def is_broken(disk: Disk, said: str = "") -> str:
     return str(caught.value)
 
 
-def test_an_absent_file_means_no_plugins_as_is_said_once(
+def test_an_absent_file_means_no_plugins_said_once(
     disk: Disk, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert disk.types() == disk.types() == []
@@ -140,9 +140,7 @@ def test_a_file_is_read_again_until_it_is_older_than_50_ms(disk: Disk, age: int,
     assert len(disk.reads) == reads
 
 
-def test_a_second_write_within_the_clocks_tick_is_seen_without_stat(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_write_within_the_clocks_tick_is_seen(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same inode, size and times: what a coarse clock makes of two writes in a row."""
     disk.write(naming("a"))
     status = disk.path.stat()
@@ -273,9 +271,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", UNUSABLE)
-def test_what_is_no_file_of_a_bearable_size_is_an_error(
-    disk: Disk, kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_no_file_of_bearable_size_is_an_error(disk: Disk, kind: str, caplog: pytest.LogCaptureFixture) -> None:
     make, reason = UNUSABLE[kind]
     make(disk.path)
     descriptors = os.listdir("/proc/self/fd")
@@ -344,9 +340,7 @@ def test_a_delete_that_a_program_must_not_run_stays_owed(node: Node, bin_: Path)
 
 
 @pytest.mark.parametrize("at", [".", "conf.json"], ids=["its directory", "itself"])
-def test_a_conf_json_that_anybody_can_replace_runs_nothing(
-    node: Node, at: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_conf_json_that_all_can_replace_runs_nothing(node: Node, at: str, caplog: pytest.LogCaptureFixture) -> None:
     etc = node.folder / "etc"
     etc.mkdir()
     node.plugins(a="answer")

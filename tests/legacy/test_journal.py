@@ -288,7 +288,7 @@ def test_spec_and_labels_are_in_the_file_once_and_known_to_each_delete(start: St
         assert (directory / "journal").read_bytes().count(b"x" * 5000) == 1
 
 
-def test_a_spec_beyond_the_bound_is_not_kept_and_log_and_docs_say_so(
+def test_a_spec_beyond_the_bound_is_not_kept_as_log_and_docs_say(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     life = start()
@@ -326,9 +326,7 @@ def test_the_first_version_can_read_what_is_written(start: Start, directory: Pat
             assert isinstance(json.loads(line[key]), dict), "it is passed on as it is"
 
 
-def test_what_the_first_version_has_written_is_read_up_to_the_bound(
-    start: Start, directory: Path, tmp_path: Path
-) -> None:
+def test_what_the_first_version_wrote_is_read_up_to_the_bound(start: Start, directory: Path, tmp_path: Path) -> None:
     """Each record had all: what a pod could write then must not hold up the upgrade."""
     text = (Path(__file__).parent.parent / "golden" / "journal-of-the-first-version").read_bytes()
     line = text.splitlines()[1]

@@ -249,6 +249,13 @@ def test_programs_that_are_away_for_hours_are_tried_at_most_every_ten_minutes_an
     node.loop.advance(LAST_RETRY)
     node.idle()
     assert node.runs[4:] == ["a delete c1", "b delete c1"]
+    node.wait(node.create("c1"))
+    uninstall(node, "a", "b")
+    node.wait(node.delete("c1"))
+    node.plugins(a="answer", b="answer")
+    node.loop.advance(FIRST_RETRY)  # the waits begin anew
+    node.idle()
+    assert node.runs[8:] == ["a delete c1", "b delete c1"]
     node.wait(node.delete_pod())
 
 
@@ -323,8 +330,6 @@ def test_a_fault_at_a_create_fails_the_plugin_and_the_next_event_of_the_id_does_
     player.play("create c1 -> ok")
 
 
-def test_a_fault_at_a_late_plugin_holds_up_no_answer(
-    node: Node, player: Player, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_at_a_late_plugin_delays_no_answer(node: Node, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("adapter.legacy.result.is_complete", fail)
     player.play("plugins a=hold; create c1; a holds; late; it is plugin: a: no result within...; let a; idle")

@@ -157,9 +157,7 @@ def test_the_environment_is_a_path_of_the_usual_folders_and_then_the_plugins_own
     assert hired.run("elsewhere").startswith(str(folders[0]))
 
 
-def test_the_plugins_folders_are_searched_before_the_systems(
-    crew: Hire, programs: Programs, folders: list[Path]
-) -> None:
+def test_plugins_folders_are_searched_before_the_systems(crew: Hire, programs: Programs, folders: list[Path]) -> None:
     """The original searched PATH first: a plugin called `logger` was the program of that name."""
     for folder in folders:
         program(folder / "twice")

@@ -356,9 +356,7 @@ def test_what_an_event_finds_wrong_a_timer_sees_to_and_none_runs_while_nothing_i
     assert node.loop.is_idle
 
 
-def test_what_a_delete_asks_with_is_not_what_is_kept(
-    serving: tuple[Node, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_delete_asks_with_less_than_is_kept(serving: tuple[Node, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """The pid may be another process's here; it may also be one that is only hidden from this adapter."""
     node, state = serving
     known = node.bridge.ledger.target("c1")

@@ -180,9 +180,7 @@ def test_what_comes_late_goes_out_with_the_next_answer(node: Node) -> None:
     assert cpus_of(stopped.reply.update) == {"c0": "0"}
 
 
-def test_a_change_of_an_update_that_is_too_late_is_refused_by_name(
-    node: Node, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_change_of_an_update_too_late_is_refused_by_name(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     wish = saying(spec={"linux": {"resources": {"cpu": {"shares": 7}}}})
     configured(node, "UpdateContainer", fail_create=False).plugins(a="hold; " + wish, b="answer")
     answer = node.handle("UpdateContainer", api.UpdateContainerRequest(pod=a_pod(), container=container()))

@@ -126,9 +126,7 @@ def test_children_that_hold_the_pipes_are_not_waited_for(shell: Callable[..., Ru
 
 
 @pytest.mark.parametrize(("to", "stream"), [("", "stdout"), (">&2", "stderr")])
-def test_who_was_left_and_writes_without_end_finds_the_pipe_closed(
-    shell: Callable[..., Run], to: str, stream: str
-) -> None:
+def test_who_was_left_and_writes_on_finds_the_pipe_closed(shell: Callable[..., Run], to: str, stream: str) -> None:
     """Reading on would cost the adapter a processor for as long as the program lives."""
     run = shell(f"exec yes {to}").listen()
     run.process.leave()

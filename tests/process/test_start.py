@@ -129,9 +129,7 @@ def test_running_out_of_descriptors_is_an_error_and_leaves_nothing(loop: Stepped
     assert run.wait().stdout == "{}\n"
 
 
-def test_a_child_that_cannot_be_watched_is_killed(
-    loop: SteppedLoop, programs: Programs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwatched_child_is_killed(loop: SteppedLoop, programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     def refuse(pid: int) -> int:
