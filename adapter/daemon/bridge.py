@@ -47,7 +47,7 @@ class Bridge:
     ) -> None:
         """Takes the loop, what is configured, where the node's files are, and the lock of the state directory.
 
-        `standby` are the programs that wait for an event, if some do.
+        `standby` holds the programs that wait for an event, None if no program does.
 
         Without a lock there is no journal: what is owed is forgotten with this process.
         """
@@ -77,7 +77,7 @@ class Bridge:
     # What happens to the runtime's events
 
     def handle(self, message: Any, context: Context, *, is_awaited: bool = True) -> Any:
-        """Runs the plugins whose turn an event is, given NRI's request; returns the answer, perhaps a Deferred.
+        """Runs the plugins of an event, given NRI's request; returns the answer, perhaps a Deferred.
 
         `is_awaited` is whether the runtime waits for the answer.
 
@@ -102,9 +102,10 @@ class Bridge:
         return with_updates(event, None, self.updates, target) if job is None else job.answer
 
     def note_served(self, message: Any, context: Context) -> None:
-        """Notes an event that the previous owner has served: what the event names has not gone unseen.
+        """Notes an event that the previous owner has served: the pod or container that it names is not absent.
 
-        That owner may have been killed before its delete: what is owed then comes after the runs it has under way.
+        That owner may have been killed before it ran a delete. If so, the delete runs here, after the plugins that the
+        owner still runs.
         """
         target = self._target(context.method, message)
         self._deletes.note_named(target)
@@ -123,7 +124,7 @@ class Bridge:
         return target
 
     def _job(self, event: str, message: Any, target: Target, *, is_awaited: bool) -> PluginJob | None:
-        """Returns the job of an event, None when no plugin has a turn."""
+        """Returns the job of an event, None if no plugin runs at it."""
         is_left = self._sandboxes.is_left(event, target)
         if STATES[event] == DELETE:
             self._first_start.forget(target.id)
@@ -160,7 +161,7 @@ class Bridge:
     # What happens to the connection and to the lock
 
     def synchronize(self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> None:
-        """Holds the ledger against what the runtime has. To be called after each answer to Synchronize."""
+        """Compares the ledger with what the runtime has. Call it after each answer to Synchronize."""
         containers = list(containers)
         self.updates.known = {container.id for container in containers}
         self.updates.flush_soon()
@@ -171,13 +172,13 @@ class Bridge:
         elif self._jobs.plans.subscriptions.end_is_told:
             self._first_start.begin(ours)
         self._is_first_start = False
-        self._handover.stay()
+        self._handover.cancel_release()
 
     def take_over(self, ids: Iterable[str], *, may_be_repeated: bool = False) -> None:
         """Resumes from the previous owner's journal: this process has become the owner.
 
         `ids` are those of the runtime's pods and containers, as far as they are known. `may_be_repeated` is whether the
-        owner before may have served the next event.
+        previous owner may have served the next event.
         """
         existed = self._handover.take_over(ids)
         self._is_first_start = self._is_first_start and not existed
@@ -213,13 +214,13 @@ class Bridge:
         self.updates.on_runtime_gone()
         for job in self._deletes.queue.waiting():
             if job.state != DELETE:
-                job.drop()
+                job.begin(())
 
     def when_idle(self, callback: Callable[[], object]) -> None:
-        """Calls back, perhaps at once, when no plugin is under way any more."""
+        """Calls back, perhaps at once, when no plugin runs any more."""
         self._deletes.queue.when_idle(callback)
 
-    # What others ask
+    # For stand-by and for `status`
 
     def standby_programs(self) -> Iterable[tuple[Program | PluginError, int]]:
         """Returns the programs of conf.json that should stand by now, each with the number of its processes."""

@@ -1,6 +1,6 @@
 """CreateContainer: legacy plugins, then hooks, then precreate hooks.
 
-Each step gets the container as the steps before it left it, and may take its time.
+Each of the three gets the container as the one before has left it, and may answer later.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _steps(
 
 
 def _withhold(request: api.CreateContainerRequest, prefix: str) -> Sequence[str]:
-    """Withholds the annotations of the container and its pod under a prefix from all steps; logs that.
+    """Withholds the annotations of the container and its pod under a prefix from plugins and hooks; logs that.
 
     Returns those of the container.
     """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GRACE = 10.0
-"""Seconds that chains under way get at the end."""
+"""Seconds that running plugins get at the end."""
 FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0
 """Seconds between two attempts to join: each wait is twice the one before."""
 REMINDER = 10.0
@@ -54,14 +54,14 @@ class ConnectionState(Enum):
     period (containerd issue 14083), so the connection is never given up while it waits."""
     JOINED = auto()
     ENDING = auto()
-    """No new connection; the chains under way are finished."""
+    """No new connection; running plugins may finish."""
 
 
 TOLD = {
     ConnectionState.APART: "READY=1\nSTATUS=waits for the runtime",
     ConnectionState.JOINING: "STATUS=the runtime has not configured and synchronized the adapter yet",
     ConnectionState.JOINED: "READY=1\nSTATUS=joined with the runtime",
-    ConnectionState.ENDING: "STOPPING=1\nSTATUS=finishes the plugins under way",
+    ConnectionState.ENDING: "STOPPING=1\nSTATUS=waits for the running plugins",
 }
 """What systemd is told about each state. The service is ready once it has joined, or waits for a runtime that may be
 long in coming: a service that waits must not fail, and what is ordered after the service must not wait for ever."""
@@ -119,7 +119,7 @@ class Daemon:
             self._follow(launch, own)
 
     def _follow(self, launch: guard.Launch, own: Settings) -> None:
-        """Lets the daemon join again the runtime that launched it, and end with that runtime."""
+        """Joins the runtime that launched the daemon again after a loss, and ends when that runtime ends."""
         launch.socket = own.socket
         self._loop.watch(launch.pidfd, lambda: self._on_runtime_end(launch.pidfd))
         if launch.killed_by:
@@ -178,7 +178,8 @@ class Daemon:
 
     def _open(self) -> None:
         """Opens what others ask the adapter at, once the settings are known and no runtime waits."""
-        self._endpoints.open(self._adapter.state_directory, self._adapter.metrics_listen, self._adapter.trust)
+        own = self._adapter.settings
+        self._endpoints.open(self._adapter.state_directory, own.metrics_listen, own.legacy.trust)
 
     def _describe(self) -> dict[str, Any]:
         described = self._adapter.describe()
@@ -220,7 +221,7 @@ class Daemon:
             self._loop.call_soon(self._open)
 
     def on_turn(self, is_owner: bool) -> None:
-        """It is known whether this adapter serves the events, or has changed."""
+        """Notes whether this adapter serves the events from now on."""
         self._is_owner = is_owner
         self._endpoints.show(is_shown=is_owner and self.state is not ConnectionState.ENDING)
         if self._lingering is not None and not is_owner:
@@ -281,7 +282,7 @@ class Daemon:
             self._finish(0)
 
     def _finish(self, exit_code: int) -> None:
-        """Ends the daemon when the chains under way have ended, after GRACE seconds at the latest."""
+        """Ends the daemon when no plugin runs any more, after GRACE seconds at the latest."""
         self._enter(ConnectionState.ENDING)
         self.exit_code = exit_code
         self._adapter.end()

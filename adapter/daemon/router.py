@@ -13,7 +13,6 @@ from adapter.base import collector
 from adapter.base.loop import Loop
 from adapter.base.times import Histogram, quantiles
 from adapter.errors import ConfigError
-from adapter.host.trust import Trust
 from adapter.monitoring import logs
 from adapter.nri import Answer, Context, Plugin, api, runtimes
 from adapter.nri.events import mask
@@ -66,7 +65,7 @@ class Link(Protocol):
         """The runtime has synchronized the adapter."""
 
     def on_turn(self, is_owner: bool) -> None:
-        """It is known whether this adapter serves the events, or has changed."""
+        """Notes whether this adapter serves the events: as soon as that is known, and when it changes."""
 
     def join_again(self) -> None:
         """Gives the connection up and makes another."""
@@ -86,7 +85,8 @@ class Adapter(Plugin):
         self._loop = loop
         self._name = name
         self._link = link
-        self._settings = own
+        self.settings = own
+        """The settings in force: the runtime's, once it has sent some."""
         self._errors = errors
         """What is wrong with the adapter's own configuration."""
         self._is_configured_by_runtime = False
@@ -103,7 +103,7 @@ class Adapter(Plugin):
     @property
     def _with_hooks(self) -> bool:
         """Whether hooks are ours to inject."""
-        enabled = self._settings.hooks.enabled
+        enabled = self.settings.hooks.enabled
         return not self._runtime.habits.no_hooks if enabled is None else enabled
 
     def configure(self, request: api.ConfigureRequest, context: Context) -> api.ConfigureResponse:
@@ -112,22 +112,22 @@ class Adapter(Plugin):
             self.take_configuration(request.config)
         self._runtime = runtimes.of(request)
         self._tell_what_is_off()
-        policy = api.FailurePolicy(keep_connected=True, fail_request=self._settings.fail_request)
-        self.reserve = reserve(self._settings, self._runtime.nri)
+        policy = api.FailurePolicy(keep_connected=True, fail_request=self.settings.fail_request)
+        self.reserve = reserve(self.settings, self._runtime.nri)
         return api.ConfigureResponse(events=mask(self._events()), failure_policy=policy)
 
     def _tell_what_is_off(self) -> None:
         habits = self._runtime.habits
         if habits.no_ends:
             log.warning("%s: legacy plugins run at CreateContainer or not at all", habits.no_ends)
-        if habits.no_hooks and self._settings.hooks.enabled is None:
+        if habits.no_hooks and self.settings.hooks.enabled is None:
             log.info("hooks are off: %s (hooks.enabled)", habits.no_hooks)
         if without_effect := self._without_effect():
             log.warning("%s", without_effect)
 
     def _without_effect(self) -> str:
         """Returns what is configured and has no effect with this runtime."""
-        if not self._settings.fail_request or self._runtime.nri >= runtimes.LATE_PLUGINS_STAY or not self._runtime.name:
+        if not self.settings.fail_request or self._runtime.nri >= runtimes.LATE_PLUGINS_STAY or not self._runtime.name:
             return ""
         name, version, _ = self._runtime
         return f"runtime.failRequest has no effect: the NRI of {name} {version} is older than 0.12.4"
@@ -146,27 +146,27 @@ class Adapter(Plugin):
         self._errors = errors
         if errors:
             return
-        self._settings = self._settings._replace(log=new.log)
+        self.settings = self.settings._replace(log=new.log)
         logs.setup(new.log)
         if self._serving is not None:
             self._serving.renew()
-        waiting = settings.changed_keys(self._settings, new)
+        waiting = settings.changed_keys(self.settings, new)
         rest = f"; a restart is needed for {', '.join(waiting)}" if waiting else ""
         log.info("SIGHUP: the configuration has been read again, the settings of the log are in force%s", rest)
 
     def take_configuration(self, text: str) -> None:
         """Takes the runtime's configuration text in place of the file's."""
         self._is_configured_by_runtime = True
-        self._settings, self._errors = settings.parse(text, "configuration from the runtime")
-        logs.setup(self._settings.log)
+        self.settings, self._errors = settings.parse(text, "configuration from the runtime")
+        logs.setup(self.settings.log)
         settings.report(self._errors)
-        self._link.keep_configuration(text, self._settings.socket)
+        self._link.keep_configuration(text, self.settings.socket)
 
     def _events(self) -> set[str]:
         """Returns the events that what is configured can need."""
-        at_creation = self._with_hooks or self._settings.legacy.metadata_prefix
+        at_creation = self._with_hooks or self.settings.legacy.metadata_prefix
         events = {*LEGACY_EVENTS, *(["CreateContainer"] if at_creation else [])}
-        return events.union(*(own.events or () for own in self._settings.legacy.plugins.values()))
+        return events.union(*(own.events or () for own in self.settings.legacy.plugins.values()))
 
     def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
         """Takes the pods and containers that run already; the work on them follows the answer, before any event."""
@@ -183,7 +183,7 @@ class Adapter(Plugin):
             from adapter.daemon.serving import Serving  # noqa: PLC0415 - the runtime has waited for the answers so far
 
             link = self._link
-            self._serving = Serving(self._loop, self._settings, self.state_directory, link.join_again, link.on_turn)
+            self._serving = Serving(self._loop, self.settings, self.state_directory, link.join_again, link.on_turn)
         pid, send = self._link.runtime_pid, self._link.send_updates
         self._serving.set_runtime(self._runtime, with_hooks=self._with_hooks, pid=pid, send=send)
         self._serving.on_synchronize(request, came)
@@ -195,17 +195,7 @@ class Adapter(Plugin):
     def state_directory(self) -> str:
         """The state directory. systemd's RuntimeDirectory= comes first."""
         directory = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
-        return directory or settings.state_directory(self._settings, self._name)
-
-    @property
-    def trust(self) -> Trust:
-        """What decides whether a file may be used."""
-        return self._settings.legacy.trust
-
-    @property
-    def metrics_listen(self) -> tuple[str, ...]:
-        """Where metrics are served."""
-        return self._settings.metrics_listen
+        return directory or settings.state_directory(self.settings, self._name)
 
     def describe(self) -> dict[str, Any]:
         """Returns what the adapter does, for `status`."""
@@ -233,17 +223,17 @@ class Adapter(Plugin):
             self._serving.on_answered(context)
 
     def on_runtime_gone(self) -> None:
-        """The connection is lost: plugins under way are finished, creates that wait are not started."""
+        """The connection is lost: running plugins may finish, waiting creates do not start."""
         if self._serving is not None:
             self._serving.on_runtime_gone()
 
     def end(self) -> None:
-        """Lets another adapter serve the events that come from now on; plugins under way are finished."""
+        """Lets another adapter serve the events that come from now on; running plugins may finish."""
         if self._serving is not None:
             self._serving.end()
 
     def when_idle(self, callback: Callable[[], object]) -> None:
-        """Calls back, perhaps at once, when no plugin is under way any more."""
+        """Calls back, perhaps at once, when no plugin runs any more."""
         if self._serving is not None:
             self._serving.when_idle(callback)
         else:
@@ -261,10 +251,7 @@ class Adapter(Plugin):
     ) -> Answer[api.CreateContainerResponse]:
         """Runs the legacy plugins, injects the hooks of hooks.d, runs the precreate hooks: in this order."""
         serving = self._joined()
-        answer: Answer[api.CreateContainerResponse] = None
-        if serving is not None:
-            answer = serving.create_container(request, context)
-        return answer
+        return serving.create_container(request, context) if serving is not None else None
 
     def _on_event(self, request: Any, context: Context) -> Any:
         """Runs the legacy plugins that are subscribed to the event."""

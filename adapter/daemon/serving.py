@@ -117,7 +117,7 @@ class Serving:
             self._hooks.start(self._runtime)
 
     def on_runtime_gone(self) -> None:
-        """The connection is lost: plugins under way are finished, creates that wait are not started."""
+        """The connection is lost: running plugins may finish, waiting creates do not start."""
         self._succession.disconnect()
         self._may_wait = False
         self.release()
@@ -131,7 +131,7 @@ class Serving:
         self._lease.leave(is_connected=True)
 
     def release(self) -> None:
-        """Lets another adapter serve the events that come from now on; plugins under way go on."""
+        """Lets another adapter serve the events that come from now on; running plugins may finish."""
         if self._standby is not None:
             self._standby.close()
         self._legacy.release(lambda: self._succession.served, self._on_released)
@@ -141,7 +141,7 @@ class Serving:
         self._lease.on_released(waits=self._may_wait)
 
     def when_idle(self, callback: Callable[[], object]) -> None:
-        """Calls back, perhaps at once, when no plugin is under way any more."""
+        """Calls back, perhaps at once, when no plugin runs any more."""
         self._legacy.when_idle(callback)
 
     # Events
@@ -170,7 +170,7 @@ class Serving:
     def _serve_if_ours(self, event: Event) -> Any:
         """Serves an event, if this adapter is the owner, or becomes it now.
 
-        A runtime that has closed the connection has gone on without an answer: then only what has ended is served.
+        A runtime that has closed the connection waits for no answer: then only stops and removals are served.
         """
         if not event.context.is_heard and not event.context.method.startswith(_ENDS):
             return None
@@ -231,7 +231,7 @@ class Serving:
         return self._serve(event)
 
     def _take_over(self, event: Event | None = None) -> None:
-        """Resumes where the previous owner has stopped. `event` is the one that comes now, if any.
+        """Resumes where the previous owner has stopped. `event` is the event that has come now, if any.
 
         Events that were left to that owner, which has ended without them, run now: the runtime has their answers.
         """
@@ -255,7 +255,7 @@ class Serving:
         self._is_first = True
 
     def _start_ahead(self) -> None:
-        """Starts what is to stand by: this adapter serves the events from now on."""
+        """Starts the programs that stand by: this adapter serves the events from now on."""
         if self._standby is not None:
             self._standby.open()
 

@@ -41,7 +41,7 @@ class Succession:
         self._left: deque[tuple[Event, float]] = deque(maxlen=MOST_LEFT)
         """The last events that were left to the owner, and when."""
         self._recent: deque[tuple[str, Context | None]] = deque(maxlen=2)
-        """The names of the last events that this adapter, or an owner before it, has begun to serve, the latest first.
+        """The names of the last events that this adapter, or an earlier owner, has begun to serve, the latest first.
 
         Each has the context of an event that this adapter has begun to serve.
         """

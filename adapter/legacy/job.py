@@ -94,12 +94,8 @@ class PluginJob(Driver[PluginStep]):
         return f"{self.state} of {self.target}"
 
     def begin(self, steps: Sequence[PluginStep]) -> None:
-        """Names the plugins of a delete."""
+        """Names the plugins of a job that has not started."""
         self._machine.chain.begin(steps)
-
-    def drop(self) -> None:
-        """Forgets the plugins of a job whose turn has not come."""
-        self._machine.chain.begin(())
 
     def _spawn(self, step: PluginStep, on_exit: Callable[[Process], None]) -> Process:
         return self._services.programs.spawn(self._runner, step.entry.type, on_exit)

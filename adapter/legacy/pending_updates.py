@@ -66,7 +66,7 @@ class PendingUpdates:
         self._is_calling = False
 
     def _flush(self) -> None:
-        """Sends the waiting updates, unless a call is under way."""
+        """Sends the waiting updates, unless a call waits for its answer."""
         if self.send is None or self._is_calling:
             return
         updates = self.take()

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class Hold:
-    """Keeps the events of a pod or container waiting, as if one of its creates were under way."""
+    """Keeps the events of a pod or container waiting, as if one of its creates still ran."""
 
     state = CREATE
     after: Sequence[object] = ()
@@ -76,7 +76,7 @@ class Queue:
             self._observer.at_turn(job)
         except Exception:  # others wait for its end
             log.exception("a bug: %s runs no plugin", job)
-            job.drop()
+            job.begin(())
         job.go()
 
     def _on_job_end(self, job: PluginJob) -> None:

@@ -1,7 +1,7 @@
-"""One delete for each create of a plugin: at the event, or when none comes.
+"""Runs one delete for each create of a plugin: at the stop event, or without an event.
 
-Deletes that no event asks for: of what Synchronize shows to have gone, of pods whose process ends unannounced, and of
-plugins that could not be started for theirs.
+A delete runs without an event when Synchronize shows that the pod or container has gone, when a pod's process ends
+unannounced, and when the plugin could not be started for its delete before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from adapter.owed.retries import Retries
 log = logging.getLogger(__name__)
 
 SECOND_LOOK = 5.0
-"""Seconds after a Synchronize at which what it did not list, and no event has named since, counts as gone."""
+"""An id that a Synchronize does not list, and that no event names within these seconds after it, counts as gone."""
 TELLING = 3600.0
 """Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
 
@@ -127,14 +127,14 @@ class Deletes:
         self.remove(id_)
 
     def run_missed(self) -> None:
-        """Runs the deletes of what has gone while another adapter was the owner, as far as that has not."""
+        """Runs the deletes of what has ended while another adapter was the owner, unless that owner has run them."""
         missed, self._missed = self._missed, set()
         self._run_all(missed)
 
     def reconcile(self, node: Node, ours: Sequence[Target]) -> None:
-        """Runs the deletes of what has gone unseen. `node` is what the runtime has, `ours` lives and is ours to serve.
+        """Runs the deletes of what has ended without a connection. Creates are not made up for.
 
-        No create is made up for what has started unseen.
+        `node` is what the runtime has. `ours` are the live pods and containers whose plugins this adapter runs.
         """
         self._tell_missed(ours)
         if self._jobs.runtime.habits.hides_earlier_pods:
@@ -188,7 +188,7 @@ class Deletes:
     # As the observer of jobs
 
     def at_turn(self, job: PluginJob) -> None:
-        """Names the plugins of a delete: who is owed it is known only now. Likewise those of a repeated create."""
+        """Names the plugins of a delete, or of a repeated create: which are owed a delete is known only now."""
         if steps := self._repeated.pop(job, ()):
             run = set(self.ledger.keys())
             job.begin([step for step in steps if step.may_adjust or (job.target.id, step.entry.key) not in run])

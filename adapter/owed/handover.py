@@ -1,4 +1,4 @@
-"""What passes from one owner of the state directory to the next: the journal, and the runs of plugins under way.
+"""What one owner of the state directory passes to the next: the journal, and the plugins that still run.
 
 The events of a pod or container whose plugins an earlier owner still runs wait until these have ended.
 """
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 RETRY = 1.0
 """Seconds until what could not be opened or written is tried again."""
 GLANCE = 0.05
-"""Seconds between two looks at the runs that an earlier owner has under way."""
+"""Seconds between two looks at which plugins an earlier owner still runs."""
 
 
 class Handover:
@@ -47,7 +47,7 @@ class Handover:
         assert self._lock is not None  # noqa: S101 - an adapter without a lock has no one before it
         journal = Journal(self._lock)
         journal.on_fault = self._try_later
-        self._ledger.keep_in(journal)
+        self._ledger.resume_from(journal)
         for id_ in {*self._ledger.ids(), *ids}:
             if self._lock.is_elsewhere(id_):
                 target = self._ledger.target(id_) or Target.unknown(id_)
@@ -71,14 +71,14 @@ class Handover:
         """Lets another adapter serve the events that come from now on.
 
         `on_release` returns what this adapter has served last; `on_released` is called when the lock is free.
-        That happens when no earlier owner has runs under way: the events of an id would lose their order among three.
+        That happens when no earlier owner runs plugins: with three adapters, events of an id would lose their order.
         """
         if self._lock is not None and self._lock.is_held:  # else it must not be given up once it is
             self._on_release, self._on_released = on_release, on_released
             self._release_if_alone()
 
-    def stay(self) -> None:
-        """Goes on to serve, if the lock has not been released yet."""
+    def cancel_release(self) -> None:
+        """Keeps the lock, if it has not been released yet."""
         self._on_release = None
         self.keep()
 

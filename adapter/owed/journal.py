@@ -22,7 +22,7 @@ from adapter.owed.records import Change, Create, Delete, without_deletes
 log = logging.getLogger(__name__)
 
 MOST_DEAD = 1 << 20
-"""The file is written anew when ended lives take this many bytes more than the others."""
+"""The file is written anew when lines about ended pods and containers take this many bytes more than the others."""
 _PIECE = 1 << 16
 """Bytes of one write."""
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -165,7 +165,7 @@ class Journal:
 
     @property
     def must_be_written(self) -> bool:
-        """Whether the owner must write the file anew: it is incomplete, gone, or mostly about ended lives."""
+        """Whether the owner must write the file anew: it is incomplete, gone, or mostly about ended pods."""
         if not self._lock.is_held:
             return False
         if not self._lacks_something and not self._is_there():
@@ -240,7 +240,7 @@ class Journal:
 
 
 class _Held:
-    """The bytes of the file, by what they are of."""
+    """Counts the bytes of the file: those of ids that are owed a delete (live), and all others (dead)."""
 
     def __init__(self, size: int = 0) -> None:
         """Takes the bytes of the first line."""

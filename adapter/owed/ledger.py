@@ -24,7 +24,7 @@ class Ledger:
         """The deletes that were taken and have not ended."""
         self._journal: Journal | None = None
 
-    def keep_in(self, journal: Journal | None) -> None:
+    def resume_from(self, journal: Journal | None) -> None:
         """Resumes from a journal, and writes to it; without one, starts empty."""
         if self._journal is not None:
             self._journal.close()
@@ -52,7 +52,7 @@ class Ledger:
                     del self._owed[change.id]
 
     def mend(self) -> None:
-        """Opens the journal if it is not open; writes it anew if it is incomplete or mostly about ended lives."""
+        """Opens the journal if it is not open; writes it anew if it is incomplete or mostly about ended pods."""
         if self._journal is not None and self._journal.must_be_written:
             is_ours = self._journal.is_ours  # before the reading: earlier owners may write until they are done
             self.read_again()
@@ -60,7 +60,7 @@ class Ledger:
                 self._journal.write(self._creates())
 
     def _owe(self, id_: str, entry: Entry) -> bool:
-        """Notes that a plugin is owed a delete; returns whether that is news."""
+        """Notes that a plugin is owed a delete; returns whether it was not noted before."""
         entries = self._owed.get(id_, ())
         is_news = all(entry.key != known.key for known in entries)
         if is_news:

@@ -1,4 +1,4 @@
-"""Connects a job to the loop and to processes: carries out the job's actions and reports what happens to it."""
+"""Runs a job: carries out the actions of its state machine, and reports to it what the programs and timers do."""
 
 from __future__ import annotations
 

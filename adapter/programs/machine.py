@@ -28,11 +28,6 @@ class JobMachine(Generic[S]):
         self.failures: Sequence[ProgramError] = ()
         """The failures that the last input has brought."""
 
-    @property
-    def is_running(self) -> bool:
-        """Whether the job waits for a program."""
-        return self.state is JobState.RUNNING
-
     def go(self) -> Actions:
         """The jobs before this one have ended."""
         return self._receive(Input.GO)
@@ -58,12 +53,12 @@ class JobMachine(Generic[S]):
 
     def time_is_up(self, reason: str) -> Actions:
         """The event must be answered now. `reason` says why the chain is not over."""
-        failures = [] if self.chain.is_over else self.chain.overdue(reason, is_running=self.is_running)
+        failures = [] if self.chain.is_over else self.chain.overdue(reason, is_running=self.state is JobState.RUNNING)
         return self._receive(Input.TIME_IS_UP, failures)
 
     def limit_reached(self, reason: str) -> Actions:
         """The current program's time is over."""
-        return self._receive(Input.LIMIT, [self.chain.fail(reason)] if self.is_running else ())
+        return self._receive(Input.LIMIT, [self.chain.fail(reason)] if self.state is JobState.RUNNING else ())
 
     def _judge(self, result: Any) -> Sequence[ProgramError]:
         if isinstance(result, Failure):

@@ -51,7 +51,7 @@ def test_it_is_ready_while_it_waits_for_a_runtime_and_tells_when_it_has_joined(n
         daemon.hang_up()
         assert systemd.next() == WAITS
         daemon.signal(signal.SIGTERM)
-        while (message := systemd.next()) != ["STOPPING=1", "STATUS=finishes the plugins under way"]:
+        while (message := systemd.next()) != ["STOPPING=1", "STATUS=waits for the running plugins"]:
             assert "STOPPING=1" not in message
         assert daemon.ended() == 0
 

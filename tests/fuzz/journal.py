@@ -82,7 +82,7 @@ def on_disk(text: bytes, creates: list[Create]) -> None:
     owner, _ = place()
     Path(owner.directory, "journal").write_bytes(text)
     ledger = Ledger()
-    ledger.keep_in(Journal(owner))
+    ledger.resume_from(Journal(owner))
     try:
         assert not ledger.fault
         assert sorted(ledger.keys()) == sorted((create.target.id, create.entry.key) for create in creates)
@@ -98,10 +98,10 @@ def on_disk(text: bytes, creates: list[Create]) -> None:
                 str(target).encode("utf-8", "replace")
                 ledger.end_delete(id_, entry)
         ledger.add(known(NEW), ENTRIES[0])
-        ledger.keep_in(Journal(owner))
+        ledger.resume_from(Journal(owner))
         assert list(ledger.keys()) == [(NEW, ENTRIES[0].key)]
     finally:
-        ledger.keep_in(None)
+        ledger.resume_from(None)
 
 
 def is_json(text: bytes) -> bool:

@@ -59,7 +59,7 @@ class Life:
             return
         self.is_dead = True
         self.owner.die()
-        self.bridge.ledger.keep_in(None)
+        self.bridge.ledger.resume_from(None)
 
 
 class Lives(History):

@@ -34,7 +34,7 @@ class Process:
         self.owner, self.ledger = Held(str(directory)), Ledger()
         assert self.owner.take()
         self.journal = Journal(self.owner)
-        self.ledger.keep_in(self.journal)
+        self.ledger.resume_from(self.journal)
 
     def care(self) -> None:
         """What happens at each event, and from time to time."""
@@ -47,4 +47,4 @@ class Process:
 
     def die(self) -> None:
         self.owner.die()
-        self.ledger.keep_in(None)
+        self.ledger.resume_from(None)

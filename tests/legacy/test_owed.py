@@ -132,7 +132,7 @@ def test_the_first_event_repeats_no_create_of_the_adapter_before(node: Node, run
     node.take_over([], [])
     node.wait(node.create("c1"))
     first.die()  # before its answer has left
-    node.bridge.ledger.keep_in(None)
+    node.bridge.ledger.resume_from(None)
     node.build(lock=second)
     assert second.take()
     node.bridge.set_runtime(Runtime(runtime, "1.7.35"))
@@ -140,7 +140,7 @@ def test_the_first_event_repeats_no_create_of_the_adapter_before(node: Node, run
     node.wait(node.create("c1"), node.create("c2"))
     assert sorted(run for run in node.runs if "create" in run) == ["a create c1", *again, "a create c2"]
     second.die()
-    node.bridge.ledger.keep_in(None)
+    node.bridge.ledger.resume_from(None)
 
 
 def test_events_that_wait_go_on_though_the_journal_cannot_be_read(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ def test_events_that_wait_go_on_though_the_journal_cannot_be_read(node: Node, mo
     assert node.runs == ["a create c1", "a delete c1"]
     node.idle()
     assert node.loop.is_idle
-    bridge.ledger.keep_in(None)
+    bridge.ledger.resume_from(None)
     for owner in (before, mine):
         owner.die()
 
