@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from adapter.base.loop import Loop
@@ -16,7 +17,7 @@ from adapter.daemon.create_container import create_container, if_refused
 from adapter.daemon.inventory import Inventory
 from adapter.daemon.lease import Lease
 from adapter.daemon.succession import Event, Succession
-from adapter.errors import PluginError
+from adapter.errors import ConfigError, PluginError
 from adapter.host.lock import Lock
 from adapter.legacy.pending_updates import Send
 from adapter.nri import Context, api, runtimes
@@ -244,7 +245,8 @@ class Serving:
             self._legacy.synchronize(inventory.pods, inventory.containers)
         for each in lost:
             log.info("the previous adapter has ended without %s: its plugins run now", each.name)
-            self._legacy.handle(each.request, each.context, is_awaited=False)
+            with suppress(ConfigError):  # conf.json cannot be read: the log says so, and nobody waits for the answer
+                self._legacy.handle(each.request, each.context, is_awaited=False)
         self._start_ahead()
         self._on_turn(True)
 
