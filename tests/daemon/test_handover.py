@@ -144,6 +144,19 @@ def test_an_adapter_that_could_run_no_plugin_takes_a_free_lock_and_is_ready_then
     assert page(node.path / "metrics", "/readyz") == (200, "joined\n")
 
 
+def test_an_event_that_a_killed_owner_has_not_served_does_not_hold_up_an_adapter_without_plugins(node: Node) -> None:
+    first = node.launch()
+    conf = node.path / "other.json"
+    conf.write_text("{")
+    second = node.launch({"config": str(conf)}, metrics={"listen": f"unix:{node.path}/metrics"})
+    second.serves(start("c1"))  # it leaves the event to the first
+    first.kill()
+    second.logged("the previous adapter has ended without StartContainer c1")
+    second.logged("create of container default/web/c1 (c1): ", "no plugin can run")
+    second.logged("metrics and probes at ")
+    assert page(node.path / "metrics", "/readyz") == (200, "joined\n")
+
+
 def lingering(node: Node, seconds: float) -> Daemon:
     return node.spawn((COMMAND, "-linger", str(seconds))).handshake(node.settings())
 

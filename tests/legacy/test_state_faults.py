@@ -339,7 +339,7 @@ def serving(node: Node) -> Iterator[tuple[Node, Path]]:
     node.idle()
     node.bridge.release()
     owner.die()
-    node.bridge.ledger.keep_in(None)
+    node.bridge.ledger.resume_from(None)
 
 
 def test_what_an_event_finds_wrong_a_timer_sees_to_and_none_runs_while_nothing_is(serving: tuple[Node, Path]) -> None:
