@@ -216,11 +216,12 @@ async def test_a_plugin_joins_again_until_it_is_refused(host: Host, caplog: pyte
 
 
 @hosted
-async def test_without_reconnect_serve_ends_as_run_does(host: Host) -> None:
+async def test_without_reconnect_serve_ends_as_run_does(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     made = ToldLater()
     async with host.joined(made):
         pass
     assert made.told == ["joined", ""]
+    assert [f"{hook} has failed" in caplog.text for hook in ("on_join", "on_disconnect")] == [True, True]
     with pytest.raises(AdapterError, match="a frame of"):
         async with host.joined(made) as peer:
             peer.writer.write(NO_FRAME)
