@@ -180,7 +180,7 @@ def _play(loop: Loop, bridge: Bridge, call: Recorded, context: Context) -> Scene
     bridge.when_idle(on_idle)
     if not ends:
         loop.run()
-    scene.outcome.update += bridge.updates.take()
+    scene.outcome.update += bridge.updates.pop()
     return scene
 
 

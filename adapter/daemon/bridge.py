@@ -143,7 +143,7 @@ class Bridge:
             target.started = cgroup.start_time(target.pid) or -1
         job = self._jobs.make(self._deletes, event, target, steps, message=message, is_awaited=is_awaited)
         if self._may_be_repeated:
-            self._deletes.may_repeat(job, steps)
+            self._deletes.note_repeated(job, steps)
         return job
 
     def _refuse_create(self, event: str, target: Target) -> None:

@@ -64,7 +64,8 @@ class Serving:
         self._told_unfit = ""
         """Why this adapter has not asked for the lock, as the log has it."""
         self._standby = self._made_standby()
-        self._legacy = Bridge(loop, own.legacy, own.host_root, self._lock, self._standby)
+        self.legacy = Bridge(loop, own.legacy, own.host_root, self._lock, self._standby)
+        """Runs the legacy plugins."""
         self._hooks: HookBridge | None = None
 
     def _made_standby(self) -> Standby | None:
@@ -77,7 +78,7 @@ class Serving:
         return Standby(self._loop, legacy.standby_max_age, self._programs_ahead)
 
     def _programs_ahead(self) -> Iterator[tuple[Program | PluginError, int]]:
-        yield from self._legacy.standby_programs()
+        yield from self.legacy.standby_programs()
         if self._hooks is not None:
             yield from self._hooks.standby_programs()
 
@@ -85,7 +86,7 @@ class Serving:
         """Learns which runtime this is, whether hooks are ours to inject, and what sends updates of containers."""
         self._runtime = runtime
         can_send = runtime.nri >= runtimes.UPDATES_AT_ANY_TIME
-        self._legacy.set_runtime(runtime, pid=pid, send=send if can_send else None)
+        self.legacy.set_runtime(runtime, pid=pid, send=send if can_send else None)
         if with_hooks and self._hooks is None:
             from adapter.hooks.bridge import HookBridge  # noqa: PLC0415 - only where there are hooks
 
@@ -107,7 +108,7 @@ class Serving:
         was_held = self._lease.is_held
         is_held = self._lease.join()
         if was_held:
-            self._legacy.synchronize(request.pods, request.containers)
+            self.legacy.synchronize(request.pods, request.containers)
             self._start_ahead()
         elif is_held:
             self._take_over()
@@ -123,7 +124,7 @@ class Serving:
         self._may_wait = False
         self.release()
         self._lease.leave(is_connected=False)
-        self._legacy.on_runtime_gone()
+        self.legacy.on_runtime_gone()
 
     def end(self) -> None:
         """Serves on only as long as no other adapter does."""
@@ -135,21 +136,17 @@ class Serving:
         """Lets another adapter serve the events that come from now on; running plugins may finish."""
         if self._standby is not None:
             self._standby.close()
-        self._legacy.release(lambda: self._succession.served, self._on_released)
+        self.legacy.release(lambda: self._succession.served, self._on_released)
 
     def _on_released(self) -> None:
         self._on_turn(self._lease.is_held)
         self._lease.on_released(waits=self._may_wait)
 
-    def when_idle(self, callback: Callable[[], object]) -> None:
-        """Calls back, perhaps at once, when no plugin runs any more."""
-        self._legacy.when_idle(callback)
-
     # Events
 
     def on_event(self, request: Any, context: Context) -> Any:
         """Runs the legacy plugins that are subscribed to the event."""
-        return self._serve_if_ours(Event(self._legacy.handle, request, context))
+        return self._serve_if_ours(Event(self.legacy.handle, request, context))
 
     def create_container(self, request: api.CreateContainerRequest, context: Context) -> Any:
         """Runs the legacy plugins, injects the hooks of hooks.d, runs the precreate hooks: in this order."""
@@ -157,9 +154,9 @@ class Serving:
 
     def _create_container(self, request: api.CreateContainerRequest, context: Context) -> Any:
         prefix = self._own.legacy.metadata_prefix
-        answer = create_container(request, context, self._legacy.handle, self._hooks, prefix)
+        answer = create_container(request, context, self.legacy.handle, self._hooks, prefix)
         if self._runtime.habits.hides_refused:
-            return if_refused(answer, lambda: self._legacy.run_for_gone(request.container.id))
+            return if_refused(answer, lambda: self.legacy.run_for_gone(request.container.id))
         return answer
 
     def on_answered(self, context: Context) -> None:
@@ -176,7 +173,7 @@ class Serving:
         if not event.context.is_heard and not event.context.method.startswith(_ENDS):
             return None
         if self._lease.is_held:
-            self._legacy.keep_state()
+            self.legacy.keep_state()
             if not self._lease.is_held:  # the state directory was replaced, and is another adapter's
                 return self._leave_to_owner(event)
             return self._serve(event)
@@ -196,7 +193,7 @@ class Serving:
 
     def _is_unfit(self) -> bool:
         """Whether plugins could not run here, while another adapter serves; the log says why."""
-        unfit = self._legacy.unfit
+        unfit = self.legacy.unfit
         if unfit and unfit != self._told_unfit:
             log.error("%s: this adapter waits until another one ends, or until that is mended", unfit)
         self._told_unfit = unfit
@@ -206,13 +203,13 @@ class Serving:
         if not self._may_wait:
             self._loop.call_soon(self.release)
         if self._succession.is_done(event):
-            self._legacy.note_served(event.request, event.context)
+            self.legacy.note_served(event.request, event.context)
             return None
         self._succession.note_begun(event, self._loop.time())
         if self._is_first:  # the previous owner may have lost its connection while it served this event
             self._is_first = False
             if self._inventory.is_news(event.context.method, event.request):
-                self._legacy.expect_repeat()
+                self.legacy.expect_repeat()
         if self._standby is not None:
             self._standby.on_event()
         return event.serve(event.request, event.context)
@@ -222,7 +219,7 @@ class Serving:
         self._succession.note_left(event, self._loop.time())
         self._lease.on_left()
         self._inventory.follow(event.context.method, event.request)
-        self._legacy.note_left(event.request, event.context)
+        self.legacy.note_left(event.request, event.context)
 
     # Becoming the owner
 
@@ -240,13 +237,13 @@ class Serving:
         lost = self._succession.take_over(served)
         is_news = event is not None and inventory.is_news(event.context.method, event.request)
         ids = [*inventory.ids, *(name.partition(" ")[2] for name in served[:2])]
-        self._legacy.take_over(ids, may_be_repeated=bool(lost) or is_news)
+        self.legacy.take_over(ids, may_be_repeated=bool(lost) or is_news)
         if self._lease.is_unbroken:
-            self._legacy.synchronize(inventory.pods, inventory.containers)
+            self.legacy.synchronize(inventory.pods, inventory.containers)
         for each in lost:
             log.info("the previous adapter has ended without %s: its plugins run now", each.name)
             with suppress(ConfigError):  # conf.json cannot be read: the log says so, and nobody waits for the answer
-                self._legacy.handle(each.request, each.context, is_awaited=False)
+                self.legacy.handle(each.request, each.context, is_awaited=False)
         self._start_ahead()
         self._on_turn(True)
 
@@ -270,7 +267,7 @@ class Serving:
 
     def describe(self) -> dict[str, Any]:
         """Returns what the bridges do, for `status`."""
-        legacy, hooks, standby = self._legacy, self._hooks, self._standby
+        legacy, hooks, standby = self.legacy, self._hooks, self._standby
         unfit = "" if self._lease.is_held else legacy.unfit
         faults = [*legacy.faults, *(hooks.faults if hooks else ())]
         accounts: Mapping[str, Account] = {**legacy.accounts, **(hooks.accounts if hooks else {})}
@@ -285,8 +282,3 @@ class Serving:
             "notes": [legacy.sandboxes] if legacy.sandboxes else [],
             "state_fault": legacy.state_fault,
         }
-
-    @property
-    def owed(self) -> list[str]:
-        """The names of the pods and containers that are owed a delete."""
-        return self._legacy.owed()

@@ -50,8 +50,8 @@ class AnswerBuilder:
             self._members = self._encode()
         return Extension(self._spec(), self._members)
 
-    def take(self, plugin: str, result: Result) -> None:
-        """Takes a plugin's result. Raises NotAdjustable; then nothing of the result is taken."""
+    def accept(self, plugin: str, result: Result) -> None:
+        """Adds a plugin's result to the answer. Raises NotAdjustable; then nothing of the result is added."""
         updates = list(self._parsed(plain("updates", result.updates)))
         self._adjust(plugin, result)
         self._requested += updates
@@ -125,7 +125,7 @@ class AnswerBuilder:
 def with_updates(event: str, response: Any, updates: PendingUpdates, target: Target) -> Any:
     """Returns the answer to an event with the updates that it can carry; None for an empty one."""
     updates.flush_soon()
-    waiting = updates.take(besides=target.id) if event in RESPONSES else ()
+    waiting = updates.pop(besides=target.id) if event in RESPONSES else ()
     if waiting:
         response = response or RESPONSES[event]()
         response.update.extend(waiting)

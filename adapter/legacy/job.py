@@ -134,7 +134,7 @@ class PluginJob(Driver[PluginStep]):
                 return Failure(parsed.error)
             if not step.may_adjust:
                 parsed = self._without_wishes(step.entry.type, parsed)
-            self._builder.take(step.entry.type, parsed)
+            self._builder.accept(step.entry.type, parsed)
         except NotAdjustable as refused:
             return Failure(str(refused))
         except result.ResultError as reason:

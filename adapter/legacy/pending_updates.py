@@ -44,8 +44,8 @@ class PendingUpdates:
             else:
                 merge(earlier.linux.resources, update.linux.resources)
 
-    def take(self, besides: str = "") -> list[api.ContainerUpdate]:
-        """Returns the waiting updates, for an answer or a call; updates of containers that have ended are dropped.
+    def pop(self, besides: str = "") -> list[api.ContainerUpdate]:
+        """Removes and returns the waiting updates, for an answer or a call; those of ended containers are dropped.
 
         The update of `besides`, the container of the answer, goes on waiting: the answer itself changes that one.
         """
@@ -69,7 +69,7 @@ class PendingUpdates:
         """Sends the waiting updates, unless a call waits for its answer."""
         if self.send is None or self._is_calling:
             return
-        updates = self.take()
+        updates = self.pop()
         if updates:
             self._is_calling = True
             self.send(updates, self._on_sent)

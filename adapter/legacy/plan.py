@@ -85,16 +85,13 @@ class Plans:
         there = [
             by_key.get(entry.key, entry)
             for entry in entries
-            if entry.key in by_key or self._runs_without_create(event, entry, is_sandbox=target.is_sandbox)
+            if entry.key in by_key or self.subscriptions.runs_without_create(event, entry, is_sandbox=target.is_sandbox)
         ]
         return [self._step(event, entry, target, is_owed=entry.key in by_key) for entry in (*gone, *there)]
 
-    def is_delete_of_nothing(self, event: str, entries: Sequence[Entry], *, is_sandbox: bool) -> bool:
-        """Whether a delete has no plugin if none is owed one."""
-        return not any(self._runs_without_create(event, entry, is_sandbox=is_sandbox) for entry in entries)
-
-    def _runs_without_create(self, event: str, entry: Entry, *, is_sandbox: bool) -> bool:
-        return self.subscriptions.runs_without_create(event, entry, is_sandbox=is_sandbox)
+    def is_for_owed_only(self, event: str, entries: Sequence[Entry], *, is_sandbox: bool) -> bool:
+        """Whether an event of a delete runs only plugins that are owed a delete."""
+        return not any(self.subscriptions.runs_without_create(event, entry, is_sandbox=is_sandbox) for entry in entries)
 
     def _step(self, event: str, entry: Entry, target: Target, *, is_owed: bool = False) -> PluginStep:
         policy = self._policy(entry.type, is_delete=STATES[event] == DELETE)

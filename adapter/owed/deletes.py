@@ -70,12 +70,12 @@ class Deletes:
         """
         config = None if is_left else self._jobs.config()
         entries = config.entries if config else ()
-        is_empty = self._jobs.plans.is_delete_of_nothing(event, entries, is_sandbox=target.is_sandbox)
-        if is_empty and not self._will_be_owed(target.id):
+        is_for_owed_only = self._jobs.plans.is_for_owed_only(event, entries, is_sandbox=target.is_sandbox)
+        if is_for_owed_only and not self._will_be_owed(target.id):
             return None
         return self._jobs.make(self, event, target, None, message=message, entries=entries)
 
-    def may_repeat(self, job: PluginJob, steps: Sequence[PluginStep]) -> None:
+    def note_repeated(self, job: PluginJob, steps: Sequence[PluginStep]) -> None:
         """Lets a create run only the plugins whose creates the previous owner has not run when its turn comes."""
         self._repeated[job] = steps
 

@@ -301,7 +301,9 @@ class Process:
     def _on_exit(self: Self) -> None:
         if self._is_waiting:
             self._kill_group()
-        self._reap()
+        self.status = children.reap(self.pid)
+        if self._pipes_timer is not None:
+            self._pipes_timer.cancel()
         # The pipes hold the program's output now. Children that keep the pipes open are not waited for.
         self._drain(self._read_stdout)
         self._drain(self._read_stderr)
@@ -309,22 +311,14 @@ class Process:
         try:
             self._on_end(self)  # before the clean-up: the runtime waits
         finally:
-            self._close_all()
-
-    def _reap(self) -> None:
-        self.status = children.reap(self.pid)
-        if self._pipes_timer is not None:
-            self._pipes_timer.cancel()
+            for name in ("_pidfd", "_in", "_out", "_err"):
+                self._close(name)
 
     def _drain(self, read: Callable[[], int]) -> None:
         """Reads at most what a pipe can hold: a child left behind may go on writing."""
         for _ in range(MAX_STDOUT // _CHUNK):
             if read() < _CHUNK:
                 return
-
-    def _close_all(self) -> None:
-        for name in ("_pidfd", "_in", "_out", "_err"):
-            self._close(name)
 
     def _close(self, name: str) -> None:
         fd: int = getattr(self, name)

@@ -92,7 +92,7 @@ class Runner:
         def log_stderr(line: str) -> None:  # marked, for it may imitate the lines of the adapter
             log.info("%s: stderr: %s", name, line, extra={"fields": {"plugin": name, "stream": "stderr"}})
 
-        process = self._standby.take(program, exited, log_stderr) if self._standby is not None else None
+        process = self._standby.claim(program, exited, log_stderr) if self._standby is not None else None
         if process is None:
             process = Process(self.loop, program, exited, log_stderr)
         self.accounts[name].runs += 1

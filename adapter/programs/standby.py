@@ -163,7 +163,7 @@ class Standby:
             found.setdefault(name, {"waiting": 0})["off"] = cause
         return found
 
-    def take(
+    def claim(
         self, program: Program, on_end: Callable[[Process], None], on_line: Callable[[str], None]
     ) -> Process | None:
         """Returns a process that has stood by, for one event, or None. The parameters are those of Process."""

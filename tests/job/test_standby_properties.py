@@ -67,7 +67,7 @@ STEPS: list[Callable[[Life], object]] = [
     lambda life: life.serve(life.is_open, True, life.standby.on_event),
     lambda life: life.serve(life.is_open, False, life.standby.on_answered),
     lambda life: life.standby.renew(),
-    lambda life: life.standby.take(PROGRAM, lambda _: None, lambda _: None),
+    lambda life: life.standby.claim(PROGRAM, lambda _: None, lambda _: None),
     Life.spoil,
     Life.turn,
     Life.rest,

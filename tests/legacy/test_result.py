@@ -245,7 +245,7 @@ def test_a_wish_is_taken_or_refused_by_name(wishes: dict[str, Any]) -> None:
     for builder in OUTCOMES:
         before = builder.extension().spec
         try:
-            builder.take("plugin", wished)
+            builder.accept("plugin", wished)
         except NotAdjustable:
             assert builder.extension().spec == before
         json.loads(builder.extension().spec)
@@ -257,7 +257,7 @@ def test_what_was_taken_can_be_sent(wishes: dict[str, Any]) -> None:
     wished = printed(wishes)
     for builder in outcomes():
         try:
-            builder.take("plugin", wished)
+            builder.accept("plugin", wished)
         except NotAdjustable:
             continue
         reply = builder.reply()

@@ -215,9 +215,9 @@ def waiting(loop: SteppedLoop, *ids: str) -> PendingUpdates:
 
 def test_what_is_for_the_container_that_an_answer_is_about_waits_on(loop: SteppedLoop) -> None:
     updates = waiting(loop, "a", "b")
-    assert ids(updates.take(besides="b")) == ["a"]
-    assert ids(updates.take(besides="c")) == ["b"]
-    assert updates.take() == []
+    assert ids(updates.pop(besides="b")) == ["a"]
+    assert ids(updates.pop(besides="c")) == ["b"]
+    assert updates.pop() == []
 
 
 def test_a_later_update_changes_an_earlier_one(loop: SteppedLoop) -> None:
@@ -229,7 +229,7 @@ def test_a_later_update_changes_an_earlier_one(loop: SteppedLoop) -> None:
     updates.add([update("a", cpu=shares, unified={"x": "1", "y": "1"}, hugepage_limits=first)])
     second = [api.HugepageLimit(page_size="2MB", limit=3)]
     updates.add([update("a", cpu=api.LinuxCPU(cpus="1"), unified={"y": "2"}, hugepage_limits=second)])
-    [merged] = updates.take()
+    [merged] = updates.pop()
     resources = merged.linux.resources
     assert (resources.cpu.shares.value, resources.cpu.cpus) == (2, "1")
     assert dict(resources.unified) == {"x": "1", "y": "2"}
