@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from adapter.errors import PluginError
 from adapter.host import paths
 from adapter.programs.runner import Outcome
 from adapter.programs.standby import STRIKES
@@ -79,6 +80,12 @@ def test_a_program_that_cannot_be_started_is_left_to_its_event(stage: Stage, cap
     assert stage.standby.describe()["plugin"] == {"waiting": 1, "off": ""}
     stage.standby.close()
     assert stage.standby.describe() == {}
+
+
+def test_the_status_has_why_a_program_cannot_be_found_that_should_stand_by(stage: Stage) -> None:
+    stage.wanted.append((PluginError("missing", "not found in /opt/nri/bin"), 1))
+    stage.open(0)
+    assert stage.standby.describe() == {"missing": {"waiting": 0, "off": "not found in /opt/nri/bin"}}
 
 
 def test_half_of_the_descriptors_are_for_events(
@@ -171,6 +178,16 @@ def test_a_process_that_has_died_unnoticed_is_not_used(stage: Stage) -> None:
     process = stage.event(program)
     assert process.pid != pid
     assert process.stdout == b"{}\n"
+
+
+def test_a_program_that_sends_its_stderr_elsewhere_is_fit(stage: Stage, gate: Fifo) -> None:
+    program = stage.plugin(script=f"exec 2>/dev/null; echo > {gate}; {GOOD}")
+    (pid,) = stage.open()
+    heard: list[str] = []
+    stage.loop.watch(gate.fd, lambda: heard.append(gate.get()))
+    stage.loop.until(lambda: bool(heard), "stderr is not closed")
+    stage.loop.unwatch(gate.fd)
+    assert stage.event(program).pid == pid
 
 
 def test_a_process_that_dies_with_its_request_unread_has_failed_as_a_fresh_one(stage: Stage, gate: Fifo) -> None:

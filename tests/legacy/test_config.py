@@ -23,6 +23,7 @@ def read(text: bytes) -> tuple[str, list[tuple[str, bytes | None]]]:
 GOOD: list[tuple[bytes, str, list[tuple[str, bytes | None]]]] = [
     (b"null", "", []),
     (b"nullx", "", []),
+    (b'{"plugins":null}', "", []),
     (b' \n{"version":"0.1"}\n', "0.1", []),
     (b'{"plugins":[{"type":"a"}]}', "", [("a", None)]),
     (b'{"version":null,"plugins":[{"type":"a"}]}', "", [("a", None)]),

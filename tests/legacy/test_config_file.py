@@ -265,6 +265,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a directory": (Path.mkdir, "regular file"),
     "a FIFO, which to open would block for ever": (os.mkfifo, "regular file"),
     "a link to what never ends": (lambda path: path.symlink_to("/dev/zero"), "regular file"),
+    "a link to itself": (lambda path: path.symlink_to(path.name), "symbolic links"),
     "a long file": (lambda path: path.write_bytes(b" " * MAX_SIZE + b"{}"), f"{MAX_SIZE + 2} bytes, at most"),
     "a sparse file": (sparse, f"{1 << 40} bytes, at most {MAX_SIZE}"),
 }

@@ -13,7 +13,7 @@ import pytest
 
 from adapter.legacy.job import PluginJob
 from adapter.legacy.plan import Plans
-from adapter.nri import api
+from adapter.nri import Context, api
 from adapter.nri.runtimes import Runtime
 from adapter.owed.deletes import SECOND_LOOK
 from adapter.owed.handover import GLANCE
@@ -82,6 +82,13 @@ def test_what_is_absent_gets_its_delete_at_the_second_look_unless_named(back: No
     assert deletes(back) == ["a delete c1"][is_created_again:]
 
 
+def test_a_pod_that_has_gone_as_a_whole_gets_its_delete_behind_its_containers(back: Node) -> None:
+    back.bridge.synchronize([], [])
+    back.loop.advance(2 * SECOND_LOOK)
+    assert sorted(deletes(back)[:-1]) == ["a delete c1", "a delete c2"]
+    assert deletes(back)[-1] == "a delete pod"
+
+
 def test_what_was_started_without_us_is_told_and_owed_nothing(back: Node, caplog: pytest.LogCaptureFixture) -> None:
     back.bridge.synchronize([living_pod()], [listed(id_, RUNNING) for id_ in ("c1", "c2", "new")])
     text = "containers that have started without the adapter: 1; no plugin has run for their creates: container new"
@@ -141,6 +148,27 @@ def test_the_first_event_repeats_no_create_of_the_adapter_before(node: Node, run
     assert sorted(run for run in node.runs if "create" in run) == ["a create c1", *again, "a create c2"]
     second.die()
     node.bridge.ledger.resume_from(None)
+
+
+def test_a_delete_that_the_previous_owner_has_not_run_comes_when_its_event_is_repeated(node: Node) -> None:
+    node.plugins(a="answer")
+    before, mine = (Held(str(node.folder / "shared")) for _ in "12")
+    assert before.take()
+    bridge = node.build(before)
+    node.take_over([], [])
+    node.wait(node.create("c1"))
+    bridge.release()
+    bridge.ledger.keep_in(None)
+    bridge = node.build(mine)
+    assert mine.take()
+    node.take_over([], [listed("c1", CREATED)])
+    request = api.StopContainerRequest(container=api.Container(id="c1"), pod=api.PodSandbox(id="pod"))
+    bridge.note_served(request, Context("StopContainer", 2.0, node.loop.time, node.loop.time()))
+    node.loop.until(lambda: node.runs == ["a create c1", "a delete c1"], "the delete")
+    node.idle()
+    bridge.ledger.keep_in(None)
+    for owner in (before, mine):
+        owner.die()
 
 
 def test_events_that_wait_go_on_though_the_journal_cannot_be_read(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,6 +150,7 @@ def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_alwa
         for sandboxes in ("always", "never"):
             host.bridge(sandboxes=sandboxes).set_runtime(Runtime(name, version))
             assert host.ours() is (sandboxes == "always"), (name, version)
+            assert host.node.bridge.sandboxes.endswith(f": legacy.sandboxes: {sandboxes}")
             answer = host.node.create("c1")
             host.node.wait(answer)
             assert answer.outcome == "ok"

@@ -129,3 +129,10 @@ def test_a_handover_leaves_nothing_uncounted(two: Node) -> None:
     two.bridge.synchronize([], many)
     two.bridge.release()
     assert len(two.bridge.ledger) == 1000
+
+
+def test_those_that_have_no_turn_at_creates_are_owed_none(node: Node, player: Player) -> None:
+    lists = "with a.events=CreateContainer,StopContainer b.events=CreateContainer"
+    player.play(f"{lists}; plugins a=answer b=answer c=answer")
+    node.bridge.synchronize([], [C1])
+    player.play("stop c1 -> ok; ran a delete c1, c delete c1")
