@@ -111,7 +111,7 @@ class Bridge:
         self._deletes.note_named(target)
         self._may_be_repeated = False
         if STATES[context.method] == DELETE:
-            self._deletes.run(target.id)
+            self._deletes.run_owed(target.id)
 
     def _target(self, event: str, message: Any) -> Target:
         if event.endswith("PodSandbox"):
@@ -195,9 +195,9 @@ class Bridge:
         target = self._target(context.method, message)
         self._deletes.note_left(target.id, has_ended=STATES[context.method] == DELETE)
 
-    def keep_state(self) -> None:
+    def repair_state(self) -> None:
         """Checks and repairs the lock and the journal. Call it at each event."""
-        self._handover.keep()
+        self._handover.repair()
 
     def release(
         self, on_release: Callable[[], Served] = Served, on_released: Callable[[], object] = lambda: None

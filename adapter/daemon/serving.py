@@ -173,7 +173,7 @@ class Serving:
         if not event.context.is_heard and not event.context.method.startswith(_ENDS):
             return None
         if self._lease.is_held:
-            self.legacy.keep_state()
+            self.legacy.repair_state()
             if not self._lease.is_held:  # the state directory was replaced, and is another adapter's
                 return self._leave_to_owner(event)
             return self._serve(event)

@@ -1,6 +1,7 @@
 """Which events are served when one adapter follows another: none is lost, and none runs twice. Pure.
 
 A runtime sends each event to the adapters one after the other, so two adapters see the same events in the same order.
+`lease` says which adapter is the owner; `owed.handover` passes the journal and the running plugins on.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Lock:
         except OSError:
             return False
 
-    def keep(self) -> None:
+    def repair(self) -> None:
         """Opens the lock again if it could not be opened before, or was removed or replaced.
 
         If another process has taken the new lock, this process is no longer the owner.

@@ -44,8 +44,8 @@ class Deletes:
         self._loop = loop
         self._jobs = jobs
         self._lock = lock
-        self._pods = PodProcesses(loop, self.run)
-        self._retries = Retries(loop, self.run)
+        self._pods = PodProcesses(loop, self.run_owed)
+        self._retries = Retries(loop, self.run_owed)
         self._missed: set[str] = set()
         """The ids that have gone while another adapter was the owner."""
         self._absent: set[str] = set()
@@ -106,8 +106,8 @@ class Deletes:
 
     # Without an event
 
-    def run(self, id_: str) -> None:
-        """Runs the deletes that an id is owed, if any, and that no event will ask for."""
+    def run_owed(self, id_: str) -> None:
+        """Runs the deletes that an id is owed, if any, without an event."""
         if self._lock is not None and not self._lock.is_held:
             self._missed.add(id_)  # the owner runs them; this adapter may be it again
             return
@@ -123,7 +123,7 @@ class Deletes:
 
     def run_for_gone(self, id_: str) -> None:
         """A container has gone, and the runtime tells no end of it."""
-        self.run(id_)
+        self.run_owed(id_)
         self.remove(id_)
 
     def run_missed(self) -> None:
@@ -144,7 +144,7 @@ class Deletes:
                     self._watch(id_, pids[id_])
         due = reconcile.due(self.ledger.ids(), node)
         for id_ in due.now:
-            self.run(id_)
+            self.run_owed(id_)
         self._absent = set(due.absent)
         if self._absent:
             self._loop.call_at(self._loop.time() + SECOND_LOOK, self._look_for_absent)
@@ -179,7 +179,7 @@ class Deletes:
 
     def _run_all(self, ids: Iterable[str]) -> None:
         for id_ in sorted(ids, key=self._is_sandbox):  # a pod's delete comes after its containers'
-            self.run(id_)
+            self.run_owed(id_)
 
     def _is_sandbox(self, id_: str) -> bool:
         target = self.ledger.target(id_)

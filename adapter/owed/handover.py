@@ -1,6 +1,8 @@
 """What one owner of the state directory passes to the next: the journal, and the plugins that still run.
 
 The events of a pod or container whose plugins an earlier owner still runs wait until these have ended.
+
+`daemon.lease` says which adapter is the owner, `daemon.succession` which events the owners have served.
 """
 
 from __future__ import annotations
@@ -60,11 +62,11 @@ class Handover:
         """What is wrong with the state directory, empty if nothing is."""
         return self._lock.fault or self._ledger.fault if self._lock is not None and self._lock.is_held else ""
 
-    def keep(self) -> None:
+    def repair(self) -> None:
         """Checks and repairs the lock and the journal. Call it at each event: a timer runs only during a fault."""
         if self._lock is not None and self._lock.is_held:
-            self._lock.keep()
-            self._ledger.mend()
+            self._lock.repair()
+            self._ledger.repair()
         self._try_later()
 
     def release(self, on_release: Callable[[], Served], on_released: Callable[[], object]) -> None:
@@ -80,7 +82,7 @@ class Handover:
     def cancel_release(self) -> None:
         """Keeps the lock, if it has not been released yet."""
         self._on_release = None
-        self.keep()
+        self.repair()
 
     def _release_if_alone(self) -> None:
         if self._on_release is not None and self._lock is not None and self._lock.is_alone:
@@ -94,7 +96,7 @@ class Handover:
 
     def _try_again(self) -> None:
         self._timer = None
-        self.keep()
+        self.repair()
 
     def _look(self) -> None:
         """Starts the events that wait for an earlier owner's runs, as these end."""
@@ -103,7 +105,7 @@ class Handover:
         ended = [hold for hold in self._elsewhere if is_alone or not self._lock.is_elsewhere(hold.target.id)]
         try:
             self._ledger.read_again()
-            self._ledger.mend()
+            self._ledger.repair()
         except Exception:  # the events must not wait for ever
             log.exception("a bug: the journal has not been read")
         for hold in ended:

@@ -32,7 +32,7 @@ class Ledger:
         self._owed = {}
         self._targets = {id_: target for id_, target in self._targets.items() if id_ in self._running}
         self.read_again()
-        self.mend()
+        self.repair()
 
     @property
     def fault(self) -> str:
@@ -51,7 +51,7 @@ class Ledger:
                 if not self._owed[change.id]:
                     del self._owed[change.id]
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Opens the journal if it is not open; writes it anew if it is incomplete or mostly about ended pods."""
         if self._journal is not None and self._journal.must_be_written:
             is_ours = self._journal.is_ours  # before the reading: earlier owners may write until they are done
@@ -88,7 +88,7 @@ class Ledger:
         self._targets.setdefault(target.id, target)
         if self._owe(target.id, entry) and self._journal is not None:
             self._journal.add_create(target, entry)
-            self.mend()
+            self.repair()
 
     def begin_deletes(self, id_: str) -> tuple[Entry, ...]:
         """Returns the plugins that are owed a delete, in the order of their creates, as configured then; forgets them.
@@ -108,7 +108,7 @@ class Ledger:
         self._end(id_, entry)
         if self._journal is not None:
             self._journal.add_delete(id_, entry)
-            self.mend()
+            self.repair()
 
     def put_back(self, id_: str, entry: Entry) -> bool:
         """Notes that a plugin's delete could not be started; returns whether the plugin is owed it still."""

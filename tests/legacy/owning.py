@@ -38,8 +38,8 @@ class Process:
 
     def care(self) -> None:
         """What happens at each event, and from time to time."""
-        self.owner.keep()
-        self.ledger.mend()
+        self.owner.repair()
+        self.ledger.repair()
 
     @property
     def fault(self) -> str:

@@ -284,7 +284,7 @@ def test_spec_and_labels_are_in_the_file_once_and_known_to_each_delete(start: St
         assert list(life.ledger.begin_deletes("c1")) == ENTRIES[1:]
         assert request(life) == whole
         (directory / "journal").unlink()  # then it is written anew
-        life.ledger.mend()
+        life.ledger.repair()
         assert (directory / "journal").read_bytes().count(b"x" * 5000) == 1
 
 

@@ -347,7 +347,7 @@ def test_what_an_event_finds_wrong_a_timer_sees_to_and_none_runs_while_nothing_i
     assert node.loop.is_idle
     shutil.rmtree(state)
     state.touch()
-    node.bridge.keep_state()
+    node.bridge.repair_state()
     assert node.bridge.state_fault.startswith(f"{state}: ")
     state.unlink()
     node.loop.advance(2 * RETRY)
@@ -366,7 +366,7 @@ def test_a_delete_asks_with_less_than_is_kept(serving: tuple[Node, Path], monkey
     (node.folder / "a").rename(node.folder / "away")
     node.wait(node.delete("c1"))
     (state / "journal").unlink()
-    node.bridge.keep_state()  # it is written anew
+    node.bridge.repair_state()  # it is written anew
     assert b'"pid":22,"started":5' in (state / "journal").read_bytes()
     (node.folder / "away").rename(node.folder / "a")
     node.wait(node.delete("c1"))
