@@ -17,7 +17,7 @@ from adapter.programs.runner import Outcome
 from adapter.programs.standby import STRIKES
 
 from ..processes import Fifo, Programs, SteppedLoop, children, gone
-from .stage import GOOD, Stage, said
+from .conftest import GOOD, Stage, said
 
 
 def test_an_event_gets_a_process_that_was_there_before_it(stage: Stage) -> None:

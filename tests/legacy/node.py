@@ -11,7 +11,7 @@ from typing import Any
 from adapter.daemon.bridge import Bridge
 from adapter.host.lock import Lock
 from adapter.nri import Context, Deferred, api
-from adapter.settings import LegacySettings
+from adapter.settings import LegacySettings, PluginSettings
 
 from ..processes import Fifo, Programs, SteppedLoop, children
 
@@ -186,3 +186,37 @@ def a_container(id_: str, **fields: Any) -> api.Container:
     """A container as a runtime describes it when it starts."""
     linux = api.LinuxContainer(cgroups_path=f"/{id_}", resources=api.LinuxResources())
     return api.Container(**{"id": id_, "pid": 22, "linux": linux, "annotations": {"of": id_}, **fields})
+
+
+# Containers whose creation plugins take part in
+
+
+def configured(node: Node, *events: str, plugins: str = "a b", **own: Any) -> Node:
+    """A node whose plugins are configured for these events."""
+    settings = {name: PluginSettings(events=frozenset(events), **own) for name in plugins.split()}
+    node.build(plugins=settings)
+    return node
+
+
+def container(id_: str = "c1", **fields: Any) -> api.Container:
+    made = a_container(id_, env=["PATH=/bin", "A=1"], args=["sleep", "9"], **fields)
+    made.annotations["zone"] = "a"
+    made.pid = 0
+    return made
+
+
+def creating(node: Node, id_: str = "c1", within: float = 2.0) -> Answer:
+    request = api.CreateContainerRequest(pod=a_pod(), container=container(id_))
+    return node.handle("CreateContainer", request, within)
+
+
+def saying(**result: object) -> str:
+    """A plugin's script that prints a result."""
+    return f"printf '%s' '{json.dumps(result)}'"
+
+
+def created(node: Node, id_: str = "c1") -> api.ContainerAdjustment:
+    answer = creating(node, id_)
+    node.wait(answer)
+    assert answer.outcome == "ok"
+    return api.ContainerAdjustment() if answer.reply is None else answer.reply.adjust

@@ -39,8 +39,7 @@ from adapter.nri import api
 from adapter.nri.plugin import RESERVE
 from adapter.settings import PluginSettings
 
-from .creations import creating
-from .node import Answer, Node, a_container, a_pod
+from .node import Answer, Node, a_container, a_pod, creating
 
 HOLD = "hold; answer"
 FAIL = """echo '{"error":"broken"}'"""
@@ -65,7 +64,6 @@ SCRIPTS = {
     "hold_at_create": '[ "$state" = delete ] || hold; answer',
     "hold_for_pod": '[ "$id" = pod ] && hold; answer',
     "work_on": "answer; hold",
-    "work_on_at_create_and_say_so": 'answer; [ "$state" = delete ] || hold; say ends',
 }
 """What plugins do, by name."""
 

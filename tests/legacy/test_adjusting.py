@@ -11,8 +11,7 @@ from adapter.nri.plugin import RESERVE
 from adapter.nri.runtimes import Runtime
 from adapter.settings import PluginSettings
 
-from .creations import configured, created, creating, saying
-from .node import Answer, Node
+from .node import Answer, Node, configured, created, creating, saying
 
 ANNOTATIONS = {"of": "c1", "zone": "a"}
 

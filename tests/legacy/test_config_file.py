@@ -22,8 +22,6 @@ from .scenarios import logged
 
 TYPES = '{"version":"0.1","plugins":[%s]}'
 SECOND = 1_000_000_000
-WRITTEN = 1_700_000_000 * SECOND
-"""When files in these tests were written, for they are given that time."""
 
 
 def naming(*types: str) -> str:

@@ -12,7 +12,7 @@ import random
 import resource
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -199,24 +199,6 @@ def full(state: Path) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@contextmanager
-def no_descriptors(_: Path) -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
-@contextmanager
-def writable_for_all(state: Path) -> Iterator[None]:
-    state.mkdir(exist_ok=True)
-    state.chmod(0o777)
-    yield
-    state.chmod(0o700)
-
-
 def test_what_a_full_disk_has_kept_out_is_written_when_it_can_be(state: Path, caplog: pytest.LogCaptureFixture) -> None:
     life = Process(state)
     life.ledger.add(target("before"), A)
@@ -232,28 +214,6 @@ def test_what_a_full_disk_has_kept_out_is_written_when_it_can_be(state: Path, ca
     life.care()
     assert (life.fault, len(open_descriptors())) == ("", len(descriptors))
     assert after_a_kill(state, life) == {"before": ["a"], "c1": ["a"], "c2": ["a"]}
-
-
-@pytest.mark.parametrize("hindrance", [no_descriptors, writable_for_all])
-def test_a_state_directory_that_could_not_be_opened_is_used_as_soon_as_it_can_be(
-    hindrance: Callable[[Path], AbstractContextManager[None]], state: Path
-) -> None:
-    before = Process(state)
-    for id_ in ("ends", "lasts"):
-        before.ledger.add(target(id_), A)
-    before.die()
-    with hindrance(state):
-        life = Process(state)
-        life.ledger.add(target("ends"), A)
-        life.ledger.add(target("new"), A)
-        life.care()
-        assert "what is owed is forgotten with this process" in life.fault
-        life.ledger.end_delete("ends", life.ledger.begin_deletes("ends")[0])
-    life.care()
-    assert life.fault == ""
-    assert not Lock(str(state)).take()
-    assert sorted(life.ledger.ids()) == ["lasts", "new"]
-    assert after_a_kill(state, life) == {"lasts": ["a"], "new": ["a"]}
 
 
 def made_anew(state: Path) -> None:

@@ -7,8 +7,7 @@ import pytest
 from adapter.nri import api
 from adapter.owed.first_start import SLICE
 
-from .creations import configured, container, created
-from .node import Node, a_container, a_pod
+from .node import Node, a_container, a_pod, configured, container, created
 from .scenarios import Player
 
 BOTH = {"a": "answer", "b": "answer"}

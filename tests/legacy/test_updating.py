@@ -12,8 +12,7 @@ from adapter.nri import api
 from adapter.nri.plugin import RESERVE
 
 from ..processes import SteppedLoop
-from .creations import configured, container, creating, saying
-from .node import Answer, Node, a_container, a_pod
+from .node import Answer, Node, a_container, a_pod, configured, container, creating, saying
 
 
 def updating(node: Node, shares: int = 1024) -> Answer:

@@ -10,7 +10,7 @@ import pytest
 from adapter.programs.process import MAX_LINE, MAX_LINES, MAX_STDERR, MAX_STDOUT
 
 from ..processes import Fifo, gone, is_running
-from .run import Run
+from .conftest import Run
 
 LINE = "x" * 255
 """A line of stderr without its end."""

@@ -19,7 +19,7 @@ from adapter.programs.children import NOFILE, Children
 from adapter.programs.process import MAX_STDOUT
 
 from ..processes import Programs, SteppedLoop, children, is_running, open_descriptors
-from .run import Run
+from .conftest import Run
 
 # What a plugin is given
 
