@@ -158,7 +158,7 @@ def test_a_delete_that_the_previous_owner_has_not_run_comes_when_its_event_is_re
     node.take_over([], [])
     node.wait(node.create("c1"))
     bridge.release()
-    bridge.ledger.keep_in(None)
+    bridge.ledger.resume_from(None)
     bridge = node.build(mine)
     assert mine.take()
     node.take_over([], [listed("c1", CREATED)])
@@ -166,7 +166,7 @@ def test_a_delete_that_the_previous_owner_has_not_run_comes_when_its_event_is_re
     bridge.note_served(request, Context("StopContainer", 2.0, node.loop.time, node.loop.time()))
     node.loop.until(lambda: node.runs == ["a create c1", "a delete c1"], "the delete")
     node.idle()
-    bridge.ledger.keep_in(None)
+    bridge.ledger.resume_from(None)
     for owner in (before, mine):
         owner.die()
 
