@@ -154,7 +154,7 @@ class Bridge:
             raise refusal
 
     def run_for_gone(self, id_: str) -> None:
-        """Runs the deletes of a container that has gone, and of which the runtime tells no end."""
+        """Runs the deletes of a container that has gone without a stop event."""
         self._deletes.run_for_gone(id_)
         self.updates.known.discard(id_)
 
@@ -207,7 +207,7 @@ class Bridge:
         self._handover.release(on_release, on_released)
 
     def on_runtime_gone(self) -> None:
-        """The runtime has gone: creates that wait are not started, for nobody knows whether their containers will be.
+        """Drops the creates that wait, because nobody knows whether their containers will be started.
 
         Deletes that are owed come all the same.
         """

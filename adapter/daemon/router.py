@@ -81,7 +81,7 @@ class Adapter(Plugin):
     """Hands each of the runtime's events to what serves it."""
 
     def __init__(self, loop: Loop, own: Settings, errors: list[ConfigError], name: str, link: Link) -> None:
-        """Takes the loop, the settings that hold unless the runtime sends some, what is wrong in them, and the name."""
+        """Takes the loop, the settings in force until the runtime sends some, their errors, the name, the process."""
         self._loop = loop
         self._name = name
         self._link = link
@@ -126,7 +126,7 @@ class Adapter(Plugin):
             log.warning("%s", without_effect)
 
     def _without_effect(self) -> str:
-        """Returns what is configured and has no effect with this runtime."""
+        """Returns which setting has no effect with this runtime; empty if all have."""
         if not self.settings.fail_request or self._runtime.nri >= runtimes.LATE_PLUGINS_STAY or not self._runtime.name:
             return ""
         name, version, _ = self._runtime
@@ -163,7 +163,7 @@ class Adapter(Plugin):
         self._link.keep_configuration(text, self.settings.socket)
 
     def _events(self) -> set[str]:
-        """Returns the events that what is configured can need."""
+        """Returns the events that the configured plugins and hooks can need."""
         at_creation = self._with_hooks or self.settings.legacy.metadata_prefix
         events = {*LEGACY_EVENTS, *(["CreateContainer"] if at_creation else [])}
         return events.union(*(own.events or () for own in self.settings.legacy.plugins.values()))

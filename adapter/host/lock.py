@@ -208,14 +208,14 @@ class Lock:
             return True
 
     def _unlock(self, byte: int) -> None:
-        with suppress(OSError):  # likewise
+        with suppress(OSError):  # a file system without such locks
             unlock_byte(self._fd, byte)
 
     def _is_locked(self, start: int, length: int) -> bool:
         try:
             return first_locked(self._fd, start, length) is not None
         except OSError:
-            return False  # likewise
+            return False  # a file system without such locks
 
 
 def lock_byte(fd: int, byte: int) -> bool:

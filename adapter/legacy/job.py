@@ -69,7 +69,7 @@ class PluginJob(Driver[PluginStep]):
         entries: Sequence[Entry] = (),
         is_awaited: bool = True,
     ) -> None:
-        """Takes what is told of the runs, the event, what it is about, what builds the answer, and the plugins.
+        """Takes the observer of the runs, the event, its pod or container, what builds the answer, and the plugins.
 
         The steps of a delete are None: `begin` names them. `entries` are the plugins of conf.json when a delete came.
         `is_awaited` is whether the runtime waits for an answer.

@@ -22,7 +22,7 @@ class Jobs:
     """What the jobs of a node have in common."""
 
     def __init__(self, runner: Runner, updates: PendingUpdates, settings: LegacySettings) -> None:
-        """Takes what starts programs, the updates that wait for the runtime, and what is configured."""
+        """Takes the runner of programs, the updates that wait for the runtime, and the settings."""
         self.conf_json = ConfigFile(settings.config, trust=settings.trust)
         self.programs = Programs(settings.path, settings.environment, settings.trust)
         self.runtime = Runtime()
@@ -70,7 +70,7 @@ class Jobs:
             prefix = self._settings.metadata_prefix
             return CreateAnswerBuilder(event, message, target, self._updates, self.runtime, prefix)
         if event == "UpdateContainer":
-            from adapter.legacy.update_answer import UpdateAnswerBuilder  # noqa: PLC0415 - likewise
+            from adapter.legacy.update_answer import UpdateAnswerBuilder  # noqa: PLC0415 - only where plugins may change something
 
             return UpdateAnswerBuilder(event, message, target, self._updates)
         return AnswerBuilder(event, message, target, self._updates)

@@ -22,7 +22,7 @@ class Hold:
         self.target = target
 
     def __str__(self) -> str:
-        """Returns what is waited for in a log line."""
+        """Returns the name of the hold in a log line."""
         return f"an earlier adapter's plugins of {self.target}"
 
 
@@ -30,7 +30,7 @@ class Queue:
     """The jobs that have not ended, in the order of their events."""
 
     def __init__(self, observer: Observer) -> None:
-        """Takes what is told of the start and the end of each job."""
+        """Takes the observer of the start and the end of each job."""
         self._observer = observer
         self._jobs: list[PluginJob | Hold] = []
         self._on_idle: Callable[[], object] | None = None
@@ -83,7 +83,7 @@ class Queue:
         self._jobs.remove(job)
         try:
             self._observer.on_end(job)
-        except Exception:  # likewise
+        except Exception:  # other jobs wait for this end
             log.exception("a bug: at the end of %s", job)
         self._start_after(job)
 

@@ -47,7 +47,7 @@ class Deletes:
         self._pods = PodProcesses(loop, self.run_owed)
         self._retries = Retries(loop, self.run_owed)
         self._missed: set[str] = set()
-        """The ids that have gone while another adapter was the owner."""
+        """The ids of pods and containers that have ended while another adapter was the owner."""
         self._absent: set[str] = set()
         """The ids that are owed a delete, and that the last Synchronize has not listed."""
         self._removed: set[str] = set()
@@ -60,11 +60,11 @@ class Deletes:
     # At an event
 
     def note_named(self, target: Target) -> None:
-        """An event names a pod or container: it is not absent."""
+        """Notes that an event names a pod or container: it is not absent."""
         self._absent -= {target.id, target.sandbox_id}
 
     def of_event(self, event: str, message: Any, target: Target, *, is_left: bool) -> PluginJob | None:
-        """Returns the job of a delete, whose plugins are named when its turn comes; None when no plugin has one.
+        """Returns the job of a delete, None if no plugin runs at it. The plugins are named when the job's turn comes.
 
         `is_left` is whether the runtime runs the plugins of the event itself: then only what is owed runs here.
         """
@@ -76,7 +76,7 @@ class Deletes:
         return self._jobs.make(self, event, target, None, message=message, entries=entries)
 
     def note_repeated(self, job: PluginJob, steps: Sequence[PluginStep]) -> None:
-        """Lets a create run only the plugins whose creates the previous owner has not run when its turn comes."""
+        """Notes a create that the previous owner may have served: at its turn, plugins that have run are left out."""
         self._repeated[job] = steps
 
     def submit(self, job: PluginJob) -> None:
@@ -86,14 +86,14 @@ class Deletes:
         self.queue.submit(job)
 
     def _will_be_owed(self, id_: str) -> bool:
-        """Whether a delete that comes now may find plugins that are owed one when its turn comes."""
+        """Whether plugins may be owed a delete when the turn of a delete that is made now has come."""
         pending = [job for job in self.queue.of(id_) if job.state != UPDATE]
         if pending and (pending[-1].state != DELETE or pending[-1].after):
             return pending[-1].state != DELETE  # a delete that waits takes what is owed by then
         return id_ in self.ledger
 
     def remove(self, id_: str) -> None:
-        """The runtime has removed a pod or container: it is forgotten when its last job has ended."""
+        """Forgets a pod or container that the runtime has removed, when its last job has ended."""
         self._removed.add(id_)
         self._forget_if_removed(id_)
 
@@ -115,14 +115,14 @@ class Deletes:
         if target is None or not self._will_be_owed(id_):
             return
         target = copy(target)
-        target.pid = 0  # it is taken from the create, if it is that process still
+        target.pid = 0  # `at_turn` fills in the create's, if that process still lives
         if id_ not in self._retries:
             log.info("%s has gone without an event: its delete comes now", target)
         event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
         self.submit(self._jobs.make(self, event, target, None, is_awaited=False))
 
     def run_for_gone(self, id_: str) -> None:
-        """A container has gone, and the runtime tells no end of it."""
+        """Runs the deletes of a container that has gone without a stop event, and forgets it."""
         self.run_owed(id_)
         self.remove(id_)
 
@@ -241,7 +241,6 @@ class Deletes:
         self._forget_if_removed(id_)
 
     def _forget_if_removed(self, id_: str) -> None:
-        """Forgets a pod or container that has been removed, when its last job has ended."""
         if id_ in self._removed and not self.queue.of(id_) and id_ not in self.ledger:
             self._removed.discard(id_)
             self._retries.forget(id_)

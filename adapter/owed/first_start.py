@@ -39,7 +39,7 @@ class FirstStart:
         self._targets.pop(id_, None)
 
     def count(self, ids: Iterable[str]) -> None:
-        """Counts these ids at once, as far as they are uncounted; the others follow."""
+        """Counts those of these ids at once that have not been counted; the other ids follow."""
         config = self._jobs.config() if self._targets else None
         if config is None:
             return  # the plugins are not known; the next event looks again

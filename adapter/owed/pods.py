@@ -13,7 +13,7 @@ class PodProcesses:
     """The processes of pods, each watched until it exits or is forgotten."""
 
     def __init__(self, loop: Loop, on_exit: Callable[[str], object]) -> None:
-        """Takes what is called with the id of a pod whose process has exited."""
+        """`on_exit` is called with the id of a pod whose process has exited."""
         self._loop = loop
         self._on_exit = on_exit
         self._pidfds: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What a Synchronize says about the ledger: which pods and containers live, which have gone. Pure.
+"""Compares the ledger with a Synchronize: which pods and containers live, which have ended. Pure.
 
 Facts of runtimes: containerd lists created containers, whose create event is yet to come, and stopped pods; it leaves
 out containers that have exited. On CRI-O a creation may slip through between its list and our joining, so absence at

@@ -133,7 +133,7 @@ class Driver(ABC, Generic[S]):
             return self._machine.started()
         try:
             is_told = self._on_not_started(step)
-        except Exception:  # likewise
+        except Exception:  # the job must go on, for others wait for its end
             log.exception("a bug: %s: %s was not started", self, step.name)
             is_told = True
         actions = self._machine.not_started(reason)
@@ -282,7 +282,7 @@ class Driver(ABC, Generic[S]):
         if process is not None and self._step is not None:
             try:
                 self._on_done(self._step)
-            except Exception:  # likewise
+            except Exception:  # the job must go on, for others wait for its end
                 log.exception("a bug: %s: %s is done", self, self._step.name)
         return process
 

@@ -73,7 +73,7 @@ class Programs:
         return Program(type_, self.find(type_), (type_, "invoke"), self._environment)
 
     def standby_programs(self, numbers: Mapping[str, int]) -> Iterator[tuple[Program | PluginError, int]]:
-        """Yields what is executed for the plugins of which so many processes should stand by, or why nothing is."""
+        """Yields the program of each plugin that should stand by, or its error, with the number of its processes."""
         for type_, number in numbers.items():
             try:
                 if number:
