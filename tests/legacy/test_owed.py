@@ -179,8 +179,9 @@ def test_events_that_wait_go_on_though_the_journal_cannot_be_read(node: Node, mo
     assert mine.take()
     bridge = node.build(mine)
     node.take_over([], [listed("c1", CREATED)])
-    started = node.create("c1")
-    node.loop.settle()
+    is_late, started = node.create("c1", within=0.2), node.create("c1")
+    node.loop.advance(0.1)
+    assert is_late.outcome == "plugin: a: not run: waited for an earlier adapter's plugins of container c1"
     assert node.runs == []
 
     faults, real = [RuntimeError("a fault")] * 2, Ledger.read_again

@@ -216,6 +216,25 @@ def test_what_a_full_disk_has_kept_out_is_written_when_it_can_be(state: Path, ca
     assert after_a_kill(state, life) == {"before": ["a"], "c1": ["a"], "c2": ["a"]}
 
 
+def test_a_state_directory_that_could_not_be_opened_is_used_as_soon_as_it_can_be(state: Path) -> None:
+    before = Process(state)
+    for id_ in ("ends", "lasts"):
+        before.ledger.add(target(id_), A)
+    before.die()
+    state.chmod(0o777)  # writable for all
+    life = Process(state)
+    for id_ in ("ends", "new"):
+        life.ledger.add(target(id_), A)
+    life.care()
+    assert "what is owed is forgotten with this process" in life.fault
+    life.ledger.end_delete("ends", life.ledger.begin_deletes("ends")[0])
+    state.chmod(0o700)
+    life.care()
+    assert life.fault == ""
+    assert sorted(life.ledger.ids()) == ["lasts", "new"]
+    assert after_a_kill(state, life) == {"lasts": ["a"], "new": ["a"]}
+
+
 def made_anew(state: Path) -> None:
     shutil.rmtree(state)
     state.mkdir(mode=0o700)
