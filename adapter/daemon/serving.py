@@ -217,9 +217,9 @@ class Serving:
     def _leave_to_owner(self, event: Event) -> None:
         """Leaves an event to the owner."""
         self._succession.note_left(event, self._loop.time())
-        self._lease.on_left()
         self._inventory.follow(event.context.method, event.request)
         self.legacy.note_left(event.request, event.context)
+        self._lease.on_left()
 
     # Becoming the owner
 

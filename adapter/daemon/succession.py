@@ -31,6 +31,14 @@ class Event(NamedTuple):
         return f"{self.context.method} {subject.id}"
 
 
+class _Begun(NamedTuple):
+    """An event that an adapter has begun to serve: its name, when it came, and its context if it came to this one."""
+
+    name: str
+    at: float
+    context: Context | None = None
+
+
 MOST_LEFT = 100
 """The events that an adapter keeps in case that the owner has lost its connection and does not know it yet."""
 
@@ -41,12 +49,8 @@ class Succession:
     def __init__(self) -> None:
         self._left: deque[tuple[Event, float]] = deque(maxlen=MOST_LEFT)
         """The last events that were left to the owner, and when."""
-        self._recent: deque[tuple[str, Context | None]] = deque(maxlen=2)
-        """The names of the last events that this adapter, or an earlier owner, has begun to serve, the latest first.
-
-        Each has the context of an event that this adapter has begun to serve.
-        """
-        self._served_at = 0.0
+        self._recent: deque[_Begun] = deque(maxlen=2)
+        """The last events that this adapter, or an earlier owner, has begun to serve, the latest first."""
         self._unanswered: set[Context] = set()
         self._joined_at = 0.0
         self._on_its_way = ""
@@ -61,8 +65,7 @@ class Succession:
     def note_begun(self, event: Event, moment: float) -> None:
         """Notes an event that this adapter serves."""
         self._left.clear()
-        self._recent.appendleft((event.name, event.context))
-        self._served_at = moment
+        self._recent.appendleft(_Begun(event.name, moment, event.context))
         self._unanswered.add(event.context)
 
     def note_answered(self, context: Context) -> None:
@@ -75,15 +78,15 @@ class Succession:
 
     def disconnect(self) -> None:
         """The connection is lost: an event without an answer is the next adapter's."""
-        heard = [each for each in self._recent if each[1] not in self._unanswered]
+        heard = [each for each in self._recent if each.context not in self._unanswered]
         self._recent = deque(heard, maxlen=2)
         self._unanswered.clear()
 
     @property
     def served(self) -> Served:
         """What the next owner must know."""
-        last, earlier, *_ = *(name for name, _ in self._recent), "", ""
-        return Served(last, earlier, self._served_at)
+        last, earlier, *_ = *(each.name for each in self._recent), "", ""
+        return Served(last, earlier, self._recent[0].at if self._recent else self._joined_at)
 
     def take_over(self, served: Served) -> list[Event]:
         """Begins to serve; `served` is what the previous owner has told, NOTHING if it was killed.
@@ -106,12 +109,10 @@ class Succession:
 
     def _inherit(self, served: Served, lost: list[tuple[Event, float]]) -> None:
         """Notes what the next owner must know of the events before this adapter's own."""
-        names = [*(event.name for event, _ in reversed(lost)), served.last, served.earlier]
-        self._recent = deque(((name, None) for name in names[:2] if name), maxlen=2)
-        if lost:
-            self._served_at = lost[-1][1]
-        else:
-            self._served_at = self._joined_at if served == NOTHING else served.at
+        at = self._joined_at if served == NOTHING else served.at
+        known = [_Begun(event.name, moment) for event, moment in reversed(lost)]
+        known += [_Begun(name, at) for name in served[:2] if name]
+        self._recent = deque(known[:2], maxlen=2)
 
     def is_done(self, event: Event) -> bool:
         """Whether the previous owner has served the event that comes now."""

@@ -11,6 +11,9 @@ from contextlib import suppress
 from adapter.errors import ConfigError
 from adapter.host.lock import Lock, first_locked, lock_byte, unlock_byte
 
+_FIRST = 1 << 32
+"""The number of the first adapter of a node."""
+
 
 class Joined:
     """The place of this adapter in the order."""
@@ -21,15 +24,14 @@ class Joined:
         self._fd = -1
         self._number = -1
 
-    def join(self) -> None:
-        """Makes this adapter the newest one. Has no effect if the file cannot be locked."""
+    def join(self, *, as_oldest: bool = False) -> None:
+        """Makes this adapter the newest one, or the oldest. Has no effect if the file cannot be locked."""
         self.leave()
         with suppress(ConfigError, OSError):
-            if self._fd < 0:
-                self._fd, _ = self._lock.open("joined", os.O_RDWR | os.O_CREAT)
-            number = self._after(0)
+            self._open()
+            number, step = (self._before_all(), -1) if as_oldest else (self._after_all(), 1)
             while not lock_byte(self._fd, number):  # another adapter joins at the same time
-                number += 1
+                number += step
             self._number = number
 
     def leave(self) -> None:
@@ -40,6 +42,15 @@ class Joined:
             self._number = -1
 
     @property
+    def has_others(self) -> bool:
+        """Whether other adapters have joined."""
+        try:
+            self._open()
+            return first_locked(self._fd, 0) is not None
+        except (ConfigError, OSError):
+            return False
+
+    @property
     def is_newest(self) -> bool:
         """Whether this adapter has joined, and no other adapter has joined since."""
         try:
@@ -47,8 +58,21 @@ class Joined:
         except OSError:
             return False
 
-    def _after(self, number: int) -> int:
+    def _open(self) -> None:
+        """Opens the file, once. Raises ConfigError."""
+        if self._fd < 0:
+            self._fd, _ = self._lock.open("joined", os.O_RDWR | os.O_CREAT)
+
+    def _after_all(self) -> int:
         """Returns the number after all locked numbers. Raises OSError."""
+        number = _FIRST
         while (taken := first_locked(self._fd, number)) is not None:
             number = taken + 1
         return number
+
+    def _before_all(self) -> int:
+        """Returns the number before all locked numbers. Raises OSError."""
+        number = _FIRST
+        while (taken := first_locked(self._fd, 0, number)) is not None:
+            number = taken
+        return number - 1

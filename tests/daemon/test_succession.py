@@ -70,7 +70,7 @@ def test_the_next_owner_is_told_the_last_two_events_but_not_one_whose_answer_was
     assert mine.served == Served(B, "RunPodSandbox p", 2.0), "the answer to the last is on its way"
     mine.note_answered(events[1].context)
     mine.disconnect()
-    assert mine.served == Served("RunPodSandbox p", "", 2.0)
+    assert mine.served == Served("RunPodSandbox p", "", 1.0)
 
 
 def test_after_another_join_nothing_of_before_counts() -> None:

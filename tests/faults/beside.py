@@ -11,6 +11,9 @@ from threading import Thread
 
 from tests.e2e.pod import HarnessError as Finding
 
+from adapter.host.lock import Lock
+from adapter.host.trust import off
+
 from .node import NAME, Node
 from .rows import Traffic, ends
 
@@ -71,18 +74,20 @@ def hang_ups(node: Node, count: int, seed: int) -> str:
         node.start_external(index, proxy.path)
         pids[str(node.externals[-1].pid)] = index
     traffic, hung_up = Traffic(node, rng), dict.fromkeys(INDEXES, 0)
+    watch = Lock(str(node.directory / "state"), off)
 
     def are_joined() -> bool:
         return len(node.joined()) == len(INDEXES)
 
     def owner() -> str:
-        return pids.get((node.directory / "state/lock").read_text().split()[0], "")
+        mark = (node.directory / "state/lock").read_text().split()[0]
+        return pids.get(mark, "") if not watch.is_free else ""  # the mark stays when the lock is released
 
     def hang_up(pause: float) -> None:
         select.select([], [], [], pause)
-        index = owner()
-        hung_up[index] += 1
-        proxies[index].hang_up()
+        if index := owner():
+            hung_up[index] += 1
+            proxies[index].hang_up()
 
     def becomes_owner(index: str) -> bool:
         traffic.step()
