@@ -9,10 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
-from tests.e2e.pod import HarnessError as Finding
-
 from adapter.host.lock import Lock
 from adapter.host.trust import off
+from tests.e2e.pod import HarnessError as Finding
 
 from .node import NAME, Node
 from .rows import Traffic, ends
