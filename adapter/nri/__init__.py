@@ -26,6 +26,6 @@ def __getattr__(name: str) -> Any:
     """Imports the names that a program with a loop of its own, such as the adapter, does not need."""
     if name not in ("Updating", "run", "serve"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from adapter.nri import serving  # noqa: PLC0415
+    from adapter.nri import serving, updating  # noqa: PLC0415
 
-    return getattr(serving, name)
+    return getattr(updating if name == "Updating" else serving, name)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from adapter import nri
 from adapter.errors import AdapterError, CallError
 from adapter.nri import Context, Plugin, api, asynchronous, run
 from adapter.wire import Code, Reply, Request
@@ -204,6 +205,10 @@ def modules(code: str) -> set[str]:
     """What is loaded when this has run."""
     words = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}; print(*sys.modules)"]
     return set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_each_public_name_is_there() -> None:
+    assert all(getattr(nri, name) for name in nri.__all__)
 
 
 def test_the_stub_imports_protobuf_and_the_standard_library_alone_and_no_asyncio() -> None:
