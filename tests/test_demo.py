@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from adapter.cli import command_line as cli
 from adapter.cli import demo
 from adapter.hooks import inject
 from adapter.runtime import POD_LIFE, read
@@ -63,3 +65,12 @@ def test_what_fails_is_shown_and_fails_the_demo(
     assert "its program /not/there: No such file" in text
     monkeypatch.setattr(sys, "executable", "/not/there")
     assert "\nPROBLEM: Synchronize: 00-v010-adapter: plugin 00-v010-adapter failed to register" in shown(capsys)
+
+
+def test_without_a_temporary_directory_it_says_so_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a container whose root is read-only."""
+    monkeypatch.setenv("TMPDIR", "/proc/1")
+    assert cli.main(["demo"]) == cli.FINDINGS
+    assert re.fullmatch(r"v010-adapter: /proc/1/\S+: No such file or directory\n", capsys.readouterr().err)

@@ -137,3 +137,10 @@ def test_what_cannot_be_used_is_named_and_ends_with_2(node: Node) -> None:
     (node.folder / "conf.json").write_text("{")
     assert node("a") == 2
     assert node.err == f"v010-adapter: {node.folder}/conf.json:1: unexpected end\n"
+
+
+def test_a_plugin_that_conf_json_does_not_name_is_run_and_this_is_said(node: Node) -> None:
+    assert node("none") == 1
+    assert node.out.startswith(f"none is not in {node.folder}/conf.json: the daemon does not run it\nending ")
+    assert "\nending    not started after 0.0 ms\noutcome   the event fails\n" in node.out
+    assert "FAILED: plugin: none: not found in " in node.out

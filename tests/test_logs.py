@@ -281,3 +281,12 @@ def test_a_stderr_whose_reader_has_gone_costs_nothing() -> None:
         handler = logs.Stderr()
         say(handler, "hello")
     assert not handler.pending
+
+
+def test_a_line_longer_than_all_that_is_kept_is_kept_while_it_is_the_only_one() -> None:
+    long = "y" * (2 * logs.BACKLOG) + "z"
+    with stderr_is_a_pipe() as pipe:
+        handler = logs.Stderr()
+        say(handler, long)
+        assert handler.pending == 1
+        assert read_to(pipe, "z", handler) == [long]

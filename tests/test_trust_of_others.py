@@ -129,3 +129,9 @@ def test_below_another_root_the_interpreter_is_that_of_the_other_root(place: Pla
     place.interpreter.chmod(0o777)
     fault = trusted.fault("/program", program.stat(), str(place.folder))
     assert fault == f"its interpreter /bin/shell: {place.interpreter} is world-writable"
+
+
+def test_a_script_without_its_interpreter_is_no_matter_of_trust(place: Place) -> None:
+    for line in ("#!/no/such/interpreter\n", "#!/usr/bin/env -i no-such-shell\n"):
+        place.write("program", line)
+        assert place.faults() == []

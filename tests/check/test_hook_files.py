@@ -74,6 +74,8 @@ NODES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         [f"note {X}: masked by two/x.json", "ok one: 1 file, 0 hooks in force"]),
     "what is too deep for the schema": ({X: json.dumps(HOOK)[:-1] + ', "x": ' + "[" * 9_000 + "]" * 9_000 + "}"}, [],
         [f"note {X}: larger or deeper than can be checked", f"ok {X}: createRuntime: /bin/true"]),
+    "other files of the directory are not looked at": ({"one/x.JSON": "{", "one/README": "{"},
+        [], ["note one/x.JSON: not a hook file: its name does not end in .json"]),
     "hooks that no container gets are noted": ({"one/a.json": HOOK | {"when": {}}, "one/b.json": HOOK | {"stages": []},
         "one/c.json": HOOK | {"stages": ["prestart", "createRuntime"]}}, [],
         ["note one/a.json: no container gets this hook: its conditions never hold",
@@ -123,6 +125,13 @@ def test_files_that_mask_on_purpose_are_no_problem(node: Node) -> None:
         f"ok two/y.json: a link to /dev/null: {MASKS}",
     ]
     assert node.code == 0
+
+
+def test_a_directory_that_is_none_and_a_file_that_is_none_are_problems(node: Node) -> None:
+    (node.folder / "two").rmdir()
+    node.write("two", "")
+    (node.folder / "one/x.json").mkdir()
+    assert [problem.split(":")[0] for problem in node.problems()] == ["one/x.json", "two"]
 
 
 def test_hooks_that_are_switched_off_are_not_looked_at(node: Node) -> None:

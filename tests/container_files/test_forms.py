@@ -163,3 +163,14 @@ def test_what_podman_shows_and_that_a_tool_shows_no_specification(files: Files) 
     assert files.refused('{"status": {},\n"info": {"pid": 1}}') == "c:2: info: it has no runtimeSpec"
     said = "c:2: Spec.process.args: must be a list, not a number"
     assert files.refused('{"ID": "c", "Spec":\n{"process": {"args": 1}}}') == said
+
+
+def test_the_pod_of_a_container_may_be_given_but_only_one(files: Files) -> None:
+    status = {"id": "p1", "metadata": {"name": "n", "namespace": "ns", "uid": "u"}, "annotations": {"b": "2"}}
+    found = files.read(CRICTL, pod=json.dumps({"status": status, "info": {}}))
+    assert (found.pod.id, found.pod.namespace, dict(found.pod.annotations)) == ("p1", "ns", {"b": "2"})
+    assert found.unknown == ()
+    assert (
+        files.refused({"args": ["/x"]}, pod=json.dumps({"apiVersion": "v1", "kind": "List", "items": [A, B]}))
+        == "p:1: there are 2 pods in it"
+    )

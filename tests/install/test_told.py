@@ -26,6 +26,9 @@ def test_it_warns_of_a_program_that_others_can_replace_or_that_a_reboot_deletes(
     assert node.err == f"v010-adapter: warning: {directory} is world-writable: whoever can write it becomes root\n"
     monkeypatch.setattr("sys.argv", [str(node.write("tmp/bin/v010-adapter", ""))])
     node("install")
+    node.link("opt/nri/plugins/other", "/bin/sh")
+    node("install")
+    assert "/opt/nri/plugins/other: an executable whose name is not NN-NAME: no runtime starts" in node.err
     assert "warning: /tmp/bin/v010-adapter may be gone after a reboot" in node.err
     assert "Before you delete the program, run `v010-adapter uninstall`" in node.out
 

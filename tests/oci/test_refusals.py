@@ -56,6 +56,8 @@ REFUSED: list[tuple[Path, Any, str, Limit]] = [
     ((*CPU, "quota"), ABSENT, "linux.resources.cpu.quota", limits.KEPT),
     ((*RESOURCES, "pids"), None, "linux.resources.pids.limit", limits.KEPT),
     (PAGES, [], "linux.resources.hugepageLimits[2MB]", limits.KEPT),
+    ((*RESOURCES, "unified"), {}, "linux.resources.unified[memory.high]", limits.KEPT),
+    (("linux", "seccomp"), None, "linux.seccomp", limits.KEPT),
 ]
 ILL_TYPED: list[tuple[Path, Any, str, str]] = [
     (("process",), "a", "process", "a string instead of an object"),

@@ -64,25 +64,6 @@ def test_a_path_never_leads_out_of_the_hierarchy(tmp_path: Path) -> None:
         assert [victim.read_text() for victim in victims] == ["50000\n"] * 2, path
 
 
-LS, BE = {"qos.class": "ls"}, {"qos.class": "be"}
-# The pod's labels and the container's annotations.
-CLEARED: list[tuple[object, object]] = [(LS, {}), ({}, LS), (None, LS), (LS, None), (BE, LS)]
-LEFT: list[tuple[object, object]] = [
-    *((LS, BE), ({"qos.class": "LS"}, {}), ({"qos": "ls"}, {"class": "ls"}), ({}, {}), (None, None)),
-]
-
-
-def test_only_what_is_marked_is_cleared_and_the_annotation_wins_over_the_label(tmp_path: Path) -> None:
-    for labels, annotated in CLEARED + LEFT:
-        file = quota_file(tmp_path / "cpu/c1")
-        marked = request(tmp_path, "/c1", labels=labels)
-        marked["spec"]["annotations"] = annotated
-        metadata = run("clearcfs", marked).metadata
-        is_cleared = (labels, annotated) in CLEARED
-        assert file.read_text() == ("-1\n" if is_cleared else "50000\n"), (labels, annotated)
-        assert is_cleared or metadata == {"skipped": "qos.class is not ls"}
-
-
 def test_what_cannot_be_cleared_is_an_error_that_names_it_but_of_a_sandbox_without_process(tmp_path: Path) -> None:
     looked = ", ".join(f"{tmp_path}{place}" for place in ("/cpu,cpuacct", "/cpu", ""))
     made = request(tmp_path, "/c1", id="s", sandboxID="s")

@@ -94,22 +94,6 @@ def test_a_change_of_the_reserved_cpus_reaches_running_containers_once(tmp_path:
     assert cpus_of_others(create(ident="newer", **changed)) == {}
 
 
-def test_an_update_counts_and_the_container_of_the_event_itself_is_never_among_the_updates(tmp_path: Path) -> None:
-    for cpus, others in (("", "0-1,3-7"), ("0-4", "0-1,3-4")):
-        conf: dict[str, Any] = {"state": str(tmp_path / f"of{cpus}")}
-        run("konfine", create(ident="one", **conf))
-        run("konfine", update(cpus, **conf) | {"id": "one"})
-        run("konfine", create(**conf))
-        conf["systemReserved"] = [2]
-        assert cpus_of_others(create(**conf)) == {"one": others}
-        conf["systemReserved"] = [3]
-        assert create()["id"] not in cpus_of_others(update("0-4", **conf))
-    (tmp_path / "lost").mkdir()
-    for left in ("one", ".new", ".lock"):  # of a run that was killed
-        (tmp_path / "lost" / left).write_text("" if left == "one" else "0-")
-    assert cpus_of_others(create(state=str(tmp_path / "lost"))) == {"one": "2-7"}, "rather than failing others"
-
-
 BAD_IDS: list[Any] = [
     *("", "..", ".lock", ".new", "a/b", "../../etc/cron.d/x", "a\nb", "a\0", "-x", "x" * 300, "é", None, 5, ["x"]),
 ]

@@ -11,11 +11,6 @@ from .plugins import REQUESTS, Shell, event, execute, sample
 # ---- dump: each request lands in a file of its own, byte for byte
 
 
-def dumped(directory: Path) -> list[str]:
-    """What is in a directory, but for what is known of processes: the pid of a sample request may be somebody's."""
-    return sorted(path.name for path in directory.iterdir() if path.suffix != ".proc")
-
-
 HOSTILE = [
     "%s %n %d %%",
     "back\\slash \\n \\\\",
@@ -69,22 +64,6 @@ def test_only_the_keys_in_their_own_place_count(tmp_path: Path, shell: Shell) ->
     assert answer.result["version"] == "0.3"
     # No .proc: that pid was somebody else's.
     assert [path.name for path in tmp_path.iterdir()] == ["001-dump-update-container.json"]
-
-
-def test_without_a_directory_of_its_own_it_takes_the_default_and_keeps_what_is_no_request_too(
-    tame_dump: Path, shell: Shell
-) -> None:
-    confs: list[Any] = [None, "directory", ["directory", "/nowhere"]]
-    confs += [{"directory": 7}, {"directory": {"directory": "/nowhere"}}]
-    for conf in confs:
-        execute(tame_dump, {"conf": conf, "labels": {"directory": "/nowhere"}, "state": "create", "pid": 0}, **shell)
-    answer = execute(tame_dump, b"no request\n", **shell)
-    file = tame_dump.parent / f"default/00{len(confs) + 1}-dump-unknown-container.json"
-    answer.is_error("dump", "the request on stdin is not one: no state", file=str(file))
-    assert file.read_bytes() == b"no request\n"
-    # A request without a sandbox is a container's.
-    names = [f"00{number}-dump-create-container.json" for number in range(1, len(confs) + 1)]
-    assert dumped(tame_dump.parent / "default") == [*names, file.name]
 
 
 # ---- timezone: the variable goes where it should, and nobody else's text is taken for it
