@@ -33,9 +33,7 @@ SOCKET = "owner"
 LOOK = 0.5
 """Seconds between two looks of a waiting adapter at the lock: a killed owner tells nobody."""
 SOON = 0.04
-"""Likewise, for a while after an event: it is lost if this adapter loses its connection, too, before that."""
-GIVE_WAY = 2 * LOOK
-"""Seconds for which an adapter that joins leaves a free lock to those that wait for it already."""
+"""Likewise, right after an event. An adapter that has lost its connection joins again after 0.1 s."""
 
 
 class _Question(NamedTuple):
@@ -72,8 +70,6 @@ class Lease:
         self._timer: Timer | None = None
         self._soon_until = 0.0
         """Until when this adapter looks more often."""
-        self._gives_way = False
-        """Whether adapters that have waited before this one joined take the free lock first."""
         self._known: str | None = ""
         """The mark of the owner when this adapter joined; None once it has been the owner itself."""
         self.is_unbroken = True
@@ -88,17 +84,9 @@ class Lease:
         return self._lock.is_held
 
     def join(self) -> bool:
-        """The runtime has synchronized this adapter; returns whether it is the owner.
-
-        A free lock is for the adapters that are there already, if there are any: the events that they have left to the
-        previous owner, and that it has not got, run only there.
-        """
+        """The runtime has synchronized this adapter, which is the newest now; returns whether it is the owner."""
+        self._joined.join()
         self._known = self._lock.owner
-        self._gives_way = self._lock.is_free and self._joined.has_others
-        self._joined.join(as_oldest=self._gives_way)
-        if self._gives_way:
-            self._wait(GIVE_WAY)
-            return False
         if self.take():
             return True
         self._wait()
@@ -110,7 +98,6 @@ class Lease:
         As long as the adapter is connected, the event for which it has asked is still served.
         """
         self._joined.leave()
-        self._gives_way = False
         self._stop_waiting()
         if self._question is not None and (self._question.answer.done or not is_connected):
             self._end(self._question)
@@ -120,7 +107,7 @@ class Lease:
     def take(self) -> bool:
         """Becomes the owner if nobody is; returns whether this adapter is the owner now."""
         was_held = self._lock.is_held
-        if self._gives_way or not self._lock.take():
+        if not self._lock.take():
             return False
         if not was_held:
             self.is_unbroken = self._lock.before in {self._known, ""}
@@ -240,18 +227,19 @@ class Lease:
     # Waiting
 
     def on_left(self) -> None:
-        """An event was left to the owner, which may have lost its connection: the next looks are soon."""
+        """An event was left to the owner: if that has no connection any more, it joins again soon and takes the lock.
+
+        So this adapter looks at the lock before that: it has the event.
+        """
         now = self._loop.time()
         was_soon, self._soon_until = now < self._soon_until, now + LOOK
-        if not was_soon and self._timer is not None and not self._gives_way:
+        if not was_soon and self._timer is not None:
             self._wait()
 
-    def _wait(self, seconds: float = LOOK) -> None:
+    def _wait(self) -> None:
         self._stop_waiting()
         now = self._loop.time()
-        if now < self._soon_until and not self._gives_way:
-            seconds = SOON
-        self._timer = self._loop.call_at(now + seconds, self._look)
+        self._timer = self._loop.call_at(now + (SOON if now < self._soon_until else LOOK), self._look)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
@@ -260,9 +248,6 @@ class Lease:
 
     def _look(self) -> None:
         """Takes the lock if it is free. A newer adapter, if there is one, has the right to it."""
-        if self._gives_way:
-            self._gives_way = False
-            self._joined.join()
         if self._joined.is_newest and self.take():
             self._on_taken()
         else:

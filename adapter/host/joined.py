@@ -11,9 +11,6 @@ from contextlib import suppress
 from adapter.errors import ConfigError
 from adapter.host.lock import Lock, first_locked, lock_byte, unlock_byte
 
-_FIRST = 1 << 32
-"""The number of the first adapter of a node."""
-
 
 class Joined:
     """The place of this adapter in the order."""
@@ -24,14 +21,15 @@ class Joined:
         self._fd = -1
         self._number = -1
 
-    def join(self, *, as_oldest: bool = False) -> None:
-        """Makes this adapter the newest one, or the oldest. Has no effect if the file cannot be locked."""
+    def join(self) -> None:
+        """Makes this adapter the newest one. Has no effect if the file cannot be locked."""
         self.leave()
         with suppress(ConfigError, OSError):
-            self._open()
-            number, step = (self._before_all(), -1) if as_oldest else (self._after_all(), 1)
+            if self._fd < 0:
+                self._fd, _ = self._lock.open("joined", os.O_RDWR | os.O_CREAT)
+            number = self._after(0)
             while not lock_byte(self._fd, number):  # another adapter joins at the same time
-                number += step
+                number += 1
             self._number = number
 
     def leave(self) -> None:
@@ -42,15 +40,6 @@ class Joined:
             self._number = -1
 
     @property
-    def has_others(self) -> bool:
-        """Whether other adapters have joined."""
-        try:
-            self._open()
-            return first_locked(self._fd, 0) is not None
-        except (ConfigError, OSError):
-            return False
-
-    @property
     def is_newest(self) -> bool:
         """Whether this adapter has joined, and no other adapter has joined since."""
         try:
@@ -58,21 +47,8 @@ class Joined:
         except OSError:
             return False
 
-    def _open(self) -> None:
-        """Opens the file, once. Raises ConfigError."""
-        if self._fd < 0:
-            self._fd, _ = self._lock.open("joined", os.O_RDWR | os.O_CREAT)
-
-    def _after_all(self) -> int:
+    def _after(self, number: int) -> int:
         """Returns the number after all locked numbers. Raises OSError."""
-        number = _FIRST
         while (taken := first_locked(self._fd, number)) is not None:
             number = taken + 1
         return number
-
-    def _before_all(self) -> int:
-        """Returns the number before all locked numbers. Raises OSError."""
-        number = _FIRST
-        while (taken := first_locked(self._fd, 0, number)) is not None:
-            number = taken
-        return number - 1

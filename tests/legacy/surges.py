@@ -126,6 +126,11 @@ class Peer:
         self.joins = 0
         """How often it has joined: each time is another connection."""
 
+    def note_answered(self, context: Context, joins: int) -> None:
+        """What the stub tells the adapter, if the connection of the call is there still."""
+        if not (self.life.is_dead or self.is_apart) and self.joins == joins:
+            self.adapter.answered(context)
+
     def serve(self, request: Any, context: Context) -> Any:
         return getattr(self.adapter, re.sub("(?<!^)(?=[A-Z])", "_", context.method).lower())(request, context)
 
@@ -356,16 +361,21 @@ class Surges(Lives):
                 went: list[bool] = []
 
                 def go_on(
-                    *_: object, went: list[bool] = went, rest: list[tuple[Peer, int]] = peers[number + 1 :]
+                    *_: object,
+                    went: list[bool] = went,
+                    rest: list[tuple[Peer, int]] = peers[number + 1 :],
+                    asked: tuple[Peer, int] = (peer, joins),
                 ) -> None:
                     if not went:
                         went.append(True)
+                        asked[0].note_answered(context, asked[1])
                         self._cut = [each for each in self._cut if each[-1] is not go_on]
                         self._deliver(request, context, rest, whole)
 
                 self._cut.append((peer, int(request.pod.labels["call"]), go_on))
                 answer.then(go_on)
                 return
+            peer.note_answered(context, joins)
         whole.complete(None)
 
     def runs_again(self, each: Try) -> bool:
