@@ -110,7 +110,9 @@ class Lease:
         if not self._lock.take():
             return False
         if not was_held:
-            self.is_unbroken = self._lock.before in {self._known, ""}
+            self.is_unbroken = self._known is not None and (
+                self._lock.before in {self._known, ""} or self._joined.is_newest
+            )
             self._known = None
             self._stop_waiting()
             if self._question is not None:
