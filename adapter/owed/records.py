@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from contextlib import suppress
-from json.encoder import encode_basestring_ascii as _quote
 from typing import Any, NamedTuple, TypeAlias
 
 from adapter.legacy.config import Entry
@@ -64,19 +63,21 @@ def is_kept(target: Target) -> bool:
 def create_line(target: Target, entry: Entry, *, is_first: bool) -> bytes:
     """Returns the line of a create; `is_first` is whether the journal has no other of the id."""
     is_whole = is_first and is_kept(target)
-    spec, labels = (target.spec, target.labels) if is_whole else (_NO_SPEC, _NO_LABELS)
-    names = ",".join([_quote(name) for name in target.names])
-    head = (
-        f'{{"created":{_quote(target.id)},"names":[{names}],"sandbox":{_quote(target.sandbox_id)},'
-        f'"pid":{target.pid},"started":{target.started},"cgroup":{_quote(target.cgroups_path)}'
-    )
-    plugin = f'"type":{_quote(entry.type)},"number":{entry.number},"version":{_quote(entry.version)}'
-    return b'%b,"spec":%b,"labels":%b,%b,"conf":%b}\n' % (
-        head.encode(),
-        _quoted(spec),
-        _quoted(labels),
-        plugin.encode(),
-        b"null" if entry.conf is None else _quoted(entry.conf),
+    return _line(
+        {
+            "created": target.id,
+            "names": target.names,
+            "sandbox": target.sandbox_id,
+            "pid": target.pid,
+            "started": target.started,
+            "cgroup": target.cgroups_path,
+            "spec": _text(target.spec if is_whole else _NO_SPEC),
+            "labels": _text(target.labels if is_whole else _NO_LABELS),
+            "type": entry.type,
+            "number": entry.number,
+            "version": entry.version,
+            "conf": None if entry.conf is None else _text(entry.conf),
+        }
     )
 
 
@@ -152,13 +153,6 @@ def _without_excess(line: bytes) -> bytes:
 def _text(value: bytes) -> str:
     """Returns bytes as text that JSON can hold, whatever the bytes are."""
     return value.decode("utf-8", "surrogateescape")
-
-
-def _quoted(json_text: bytes) -> bytes:
-    """Returns JSON text as a string in JSON. In ASCII, only two of its characters need an escape."""
-    if json_text.isascii():
-        return b'"%b"' % json_text.replace(b"\\", rb"\\").replace(b'"', rb"\"")
-    return _quote(_text(json_text)).encode()
 
 
 def _bytes(text: str) -> bytes:
