@@ -327,8 +327,9 @@ async def test_sigterm_ends_a_plugin_that_serves_or_waits(host: Host, define: st
     ):
         child = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert child.stdout is not None
-        for _ in range(plugins if until == "joined\n" else 0):
-            await (await host.accept()).join()
+        connections = [await host.accept() for _ in range(plugins if until == "joined\n" else 0)]
+        for connection in connections:
+            await connection.join()
         said = ""
         while said.count(until) < plugins:
             line = await child.stdout.readline()
