@@ -186,6 +186,10 @@ class Bridge:
             self.expect_repeat()
         self._deletes.run_missed()
 
+    def watch_pods(self) -> None:
+        """Watches the processes of pods, as `synchronize` does: for a take-over without what the runtime has."""
+        self._deletes.watch_pods()
+
     def expect_repeat(self) -> None:
         """The previous owner may have served the next event, or may serve it still."""
         self._may_be_repeated = self._jobs.plans.subscriptions.end_is_told  # else it may be another start

@@ -73,9 +73,10 @@ class Lease:
         self._known: str | None = ""
         """The mark of the owner when this adapter joined; None once it has been the owner itself."""
         self.is_unbroken = True
-        """Whether nobody became the owner between this adapter's joining and its taking the lock.
+        """Whether this adapter has got every event between its joining and its first taking of the lock.
 
-        Then it has got every event since: NRI may have sent events to a newer adapter alone, which would have taken it.
+        NRI may have sent events to a newer adapter alone. It has not if there is none, or if nobody has become the
+        owner: a newer adapter does so at its first event.
         """
 
     @property
@@ -153,7 +154,7 @@ class Lease:
             with state_directory.open_directory(self._lock.directory, self._trust) as fd:
                 path = state_directory.short_path(fd, SOCKET)
                 with suppress(FileNotFoundError):
-                    os.unlink(path)  # of an owner before
+                    os.unlink(path)  # of a previous owner
                 made = listener.listening_socket(socket.AF_UNIX, path)
             self._listener = listener.Listener(self._loop, made, self._on_connection)
         except (OSError, ConfigError) as error:

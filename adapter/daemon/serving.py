@@ -240,6 +240,8 @@ class Serving:
         self.legacy.take_over(ids, may_be_repeated=bool(lost) or is_news)
         if self._lease.is_unbroken:
             self.legacy.synchronize(inventory.pods, inventory.containers)
+        else:
+            self.legacy.watch_pods()
         for each in lost:
             log.info("the previous adapter has ended without %s: its plugins run now", each.name)
             with suppress(ConfigError):  # conf.json cannot be read: the log says so, and nobody waits for the answer

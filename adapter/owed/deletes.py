@@ -131,6 +131,13 @@ class Deletes:
         missed, self._missed = self._missed, set()
         self._run_all(missed)
 
+    def watch_pods(self) -> None:
+        """Watches the processes of the pods that are owed a delete, as their creates knew them."""
+        if self._jobs.runtime.habits.hides_earlier_pods:
+            for id_ in self.ledger.ids():
+                if self._is_sandbox(id_):
+                    self._watch(id_, 0)
+
     def reconcile(self, node: Node, ours: Sequence[Target]) -> None:
         """Runs the deletes of what has ended without a connection. Creates are not made up for.
 

@@ -22,6 +22,7 @@ from adapter.settings import HooksSettings, Settings
 
 from ..link import Link
 from .histories import CONTAINERS, PODS, Try
+from .judge import Judge
 from .lives import Life, Lives
 
 POD_STOPS = ("StopPodSandbox", "RemovePodSandbox")
@@ -220,7 +221,7 @@ class Surges(Lives):
         self.join(self.peers[-1])
 
     def surge(self) -> None:
-        if len(self.staying) < 3:
+        if len(self.staying) < 3 and not self._cut:  # no runtime synchronizes an adapter while an event has no answer
             self.start()
 
     def terminate(self) -> None:
@@ -234,7 +235,13 @@ class Surges(Lives):
         peer.adapter.when_idle(lambda: self._die_soon(peer))
 
     def _die_soon(self, peer: Peer) -> None:
-        self.clock.call_soon(lambda: self.die(peer))
+        def end() -> None:
+            if any(asked is peer for asked, *_ in self._cut):  # it has got an event since it was idle
+                self.clock.call_at(self.clock.now + 0.1, lambda: peer.adapter.when_idle(lambda: self._die_soon(peer)))
+            else:
+                self.die(peer)
+
+        self.clock.call_soon(end)
 
     def kill(self) -> None:
         peer = self.dice.choice(self.staying)
@@ -253,6 +260,7 @@ class Surges(Lives):
         for tried in self.trace:
             if tried.call.is_delete and tried.program in running:
                 self._repeatable_at.append((len(self.trace), (tried.call.id, tried.type)))
+        self._passed_on.add(len(self.calls) - 1)  # the next owner does not know whether this one has served it
         peer.life.end()
         self.cut()
 
@@ -381,4 +389,18 @@ class Surges(Lives):
     def runs_again(self, each: Try) -> bool:
         if each.call.number in self._starts_again & self._passed_on:
             return True  # whether the owner has run it or died before it, nobody knows
+        if each.call.number in self._passed_on and self._was_deleted_between(each):
+            return True  # the delete that an earlier stop asked for came after the killed adapter's create
         return each.call.is_delete or self.settings.plugins[each.type].events is not None
+
+    def judge_try(self, judge: Judge, each: Try, owed: set[tuple[str, str]], may_repeat: set[tuple[str, str]]) -> None:
+        is_again = each.call.is_delete and each.call.number in self._passed_on
+        if is_again and (each.call.id, each.type) not in owed:
+            return  # it runs with the plugins of the moment
+        super().judge_try(judge, each, owed, may_repeat)
+
+    def _was_deleted_between(self, each: Try) -> bool:
+        """Whether a delete of the plugin ran between its runs at the event of a try."""
+        runs = [tried for tried in self.trace if (tried.call.id, tried.type) == (each.call.id, each.type)]
+        at = [number for number, tried in enumerate(runs) if tried.call is each.call]
+        return any(tried.call.is_delete for tried in runs[at[0] : at[-1]])

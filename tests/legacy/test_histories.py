@@ -18,7 +18,7 @@ from .judge import Judge
 from .lives import Lives
 from .surges import Surges
 
-KINDS: list[tuple[type[History], int, int]] = [(History, 30, 300), (Lives, 10, 100), (Surges, 4, 20)]
+KINDS: list[tuple[type[History], int, int]] = [(History, 30, 300), (Lives, 10, 100), (Surges, 4, 100)]
 """The kinds of histories, and how many of each are tried: where a person waits, and in CI."""
 BATCHES = 4
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -166,6 +167,33 @@ def test_a_delete_that_the_previous_owner_has_not_run_comes_when_its_event_is_re
     request = api.StopContainerRequest(container=api.Container(id="c1"), pod=api.PodSandbox(id="pod"))
     bridge.note_served(request, Context("StopContainer", 2.0, node.loop.time, node.loop.time()))
     node.loop.until(lambda: node.runs == ["a create c1", "a delete c1"], "the delete")
+    node.idle()
+    bridge.ledger.resume_from(None)
+    for owner in (before, mine):
+        owner.die()
+
+
+def test_an_adapter_that_takes_over_without_a_synchronize_watches_the_pods(node: Node) -> None:
+    """After its restart containerd does not announce that a pod stops that was there before."""
+    node.plugins(a="answer")
+    before, mine = (Held(str(node.folder / "shared")) for _ in "12")
+    assert before.take()
+    bridge = node.build(before)
+    node.take_over([], [])
+    pause = os.posix_spawn("/bin/sleep", ["sleep", "1000"], {})
+    node.wait(node.create_pod(pid=pause))
+    bridge.release()
+    bridge.ledger.resume_from(None)
+    bridge = node.build(mine)
+    assert mine.take()
+    bridge.set_runtime(Runtime("containerd", "1.7.35"))
+    bridge.take_over([])
+    bridge.watch_pods()
+    node.loop.settle()
+    assert node.runs == ["a create pod"]
+    os.kill(pause, signal.SIGKILL)
+    node.loop.until(lambda: node.runs[-1] == "a delete pod", "the pod's process has ended")
+    os.waitpid(pause, 0)
     node.idle()
     bridge.ledger.resume_from(None)
     for owner in (before, mine):
