@@ -12,11 +12,10 @@ from adapter.base.gojson import kind
 from adapter.errors import NotAdjustable, nearest
 from adapter.oci import limits
 from adapter.oci.limits import element, inside
-from adapter.oci.values import as_list, as_object
+from adapter.oci.values import as_list, as_object, text
 from adapter.proto import nri_pb2 as api
 
 _WANTED = {
-    FieldDescriptor.CPPTYPE_STRING: "a string",
     FieldDescriptor.CPPTYPE_BOOL: "true or false",
     FieldDescriptor.CPPTYPE_INT32: f"a whole number from {-1 << 31} to {(1 << 31) - 1}",
     FieldDescriptor.CPPTYPE_INT64: f"a whole number from {-1 << 63} to {(1 << 63) - 1}",
@@ -51,7 +50,7 @@ def _check_field(field: FieldDescriptor, value: Any, place: str) -> None:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         of_value = field.message_type.fields_by_name["value"]
         for key, member in as_object(value, place).items():
-            _check_value(of_value, member, element(place, key))
+            _check_value(of_value, member, element(place, text(key, place)))
     elif field.is_repeated:
         for number, member in enumerate(as_list(value, place)):
             _check_value(field, member, f"{place}[{number}]")
@@ -62,6 +61,8 @@ def _check_field(field: FieldDescriptor, value: Any, place: str) -> None:
 def _check_value(field: FieldDescriptor, value: object, place: str) -> None:
     if field.message_type is not None:
         _check(field.message_type, value, place)
+    elif field.cpp_type == field.CPPTYPE_STRING:
+        text(value, place)
     elif not _fits(field, value):
         words = ", ".join(value.name for value in field.enum_type.values) if field.enum_type else ""
         wanted = f"one of {words}" if words else _WANTED[field.cpp_type]
@@ -70,8 +71,6 @@ def _check_value(field: FieldDescriptor, value: object, place: str) -> None:
 
 def _fits(field: FieldDescriptor, value: object) -> bool:
     """Whether ParseDict accepts the value."""
-    if field.cpp_type == field.CPPTYPE_STRING:
-        return isinstance(value, str)  # most fields are strings, and this check is fast
     assert field.containing_type is not None  # noqa: S101 - only extensions have none
     try:
         message = GetMessageClass(field.containing_type)()

@@ -144,6 +144,8 @@ ADJUSTMENTS = [
 
 
 @example({"annotations": {"a": 5}, "linux": None})
+@example({"annotations": {"a": "\ud800"}, "mounts": [{"destination": "\ud800"}]})
+@example({"annotations": {"\ud800": "a"}})
 @example({"annotations": None, "linux": None})
 @example({"annotations": {"a": "b"}, "linux": {"netDevices": {"a": {"nmae": "b"}}}})
 @given(st.builds(after, st.sampled_from(ADJUSTMENTS), st.lists(BAD_EDITS, max_size=2)) | ANY)
