@@ -263,7 +263,7 @@ def test_what_stopped_while_nobody_served_gets_its_delete_when_the_second_takes_
     first.serves(start("c1"))
     for pid in (first.guard, first.server):  # it has the lock, and serves nothing
         os.kill(pid, signal.SIGSTOP)
-    second.serves(stop("c1"))
+    second.serves(stop("c1"), timeout=OVER)  # the owner cannot answer
     assert node.runs() == [("create", "c1")]
     first.kill()
     second.serves(start("c2"))

@@ -40,7 +40,8 @@ JSON = "-o", "json"
 
 
 @pytest.fixture
-def asked(node: Node, capsys: pytest.CaptureFixture[str]) -> Ask:
+def asked(node: Node, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
+    monkeypatch.setattr(status, "ANSWER_TIMEOUT", SAFETY)
     (node.path / "none.yaml").write_text("")
     places = ["-directory", str(node.path / "state"), "-config", str(node.path / "none.yaml")]
     node.shared_state = "state"
