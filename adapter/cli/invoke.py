@@ -32,7 +32,7 @@ from adapter.daemon.router import reserve
 from adapter.errors import ConfigError
 from adapter.legacy import request
 from adapter.legacy.config import Config, ConfigFile, Entry
-from adapter.legacy.subscriptions import DELETE, ORIGINAL, STATES, Subscriptions
+from adapter.legacy.plan import DELETE, ORIGINAL, STATES, Plans
 from adapter.nri import Context, Deferred, api, runtimes
 from adapter.oci.spec import apply, spec_from
 from adapter.runtime import Answer, Flavour, Outcome, Recorded
@@ -107,8 +107,8 @@ def _plugin(own: Settings, type_: str) -> ChosenPlugin:
 
 def _call(own: Settings, entry: Entry, calls: Sequence[Recorded]) -> Recorded:
     """Returns the first event at which the plugin runs, preferably an event of a container. Raises ConfigError."""
-    subscriptions = Subscriptions(own.legacy.plugins)
-    found = [call for call in calls if subscriptions.at(call.event, [entry])]
+    plans = Plans(own.legacy)
+    found = [call for call in calls if plans.is_at(call.event, entry)]
     if not found:
         configured = own.legacy.plugins.get(entry.type, PluginSettings()).events
         runs_at = ", ".join(sorted(ORIGINAL if configured is None else configured)) or "no event"
@@ -124,7 +124,7 @@ def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, colle
         bridge = Bridge(loop, legacy, own.host_root)
         runtime = runtimes.of(flavour.configure_request(""))
         bridge.set_runtime(runtime)
-        _owe_delete(bridge, Subscriptions(legacy.plugins), entry, call)
+        _owe_delete(bridge, Plans(legacy), entry, call)
         context = Context(call.event, flavour.request_timeout, loop.time, loop.time(), reserve(own, runtime.nri))
         scene = _play(loop, bridge, call, context)
     reason = bridge.runner.accounts[entry.type].last_error
@@ -143,11 +143,11 @@ def _conf_json(directory: str, entry: Entry) -> str:
     return str(path)
 
 
-def _owe_delete(bridge: Bridge, subscriptions: Subscriptions, entry: Entry, call: Recorded) -> None:
+def _owe_delete(bridge: Bridge, plans: Plans, entry: Entry, call: Recorded) -> None:
     """Adds a create to the ledger, for a delete that would not run without one."""
     message: Any = call.request
     is_pod = "Pod" in call.event
-    if STATES[call.event] == DELETE and not subscriptions.runs_without_create(call.event, entry, is_sandbox=is_pod):
+    if STATES[call.event] == DELETE and plans.is_for_owed_only(call.event, [entry], is_sandbox=is_pod):
         target = request.of_pod(message.pod) if is_pod else request.of_container(message.container, message.pod)
         bridge.ledger.remember(target)
         bridge.ledger.add(target, entry)

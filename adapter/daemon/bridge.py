@@ -13,11 +13,11 @@ from adapter.host.lock import Lock, Served
 from adapter.legacy import request
 from adapter.legacy.answer import with_updates
 from adapter.legacy.job import PluginJob
-from adapter.legacy.jobs import Jobs
 from adapter.legacy.pending_updates import PendingUpdates, Send
+from adapter.legacy.plan import DELETE, REMOVALS, STATES
+from adapter.legacy.plugins import Plugins
 from adapter.legacy.request import Target
 from adapter.legacy.sandboxes import Sandboxes
-from adapter.legacy.subscriptions import DELETE, REMOVALS, STATES
 from adapter.nri import Context, api
 from adapter.nri.runtimes import Runtime
 from adapter.owed import reconcile
@@ -57,11 +57,11 @@ class Bridge:
         self._settings = settings
         self._host_root = host_root
         self._sandboxes = Sandboxes(settings, host_root, Runtime())
-        self._jobs = Jobs(self.runner, self.updates, settings)
-        self._deletes = Deletes(loop, self._jobs, lock)
+        self._plugins = Plugins(self.runner, self.updates, settings)
+        self._deletes = Deletes(loop, self._plugins, lock)
         self.ledger = self._deletes.ledger
         self._handover = Handover(loop, lock, self.ledger, self._deletes.queue)
-        self._first_start = FirstStart(loop, self.ledger, self._jobs)
+        self._first_start = FirstStart(loop, self.ledger, self._plugins)
         self._is_first_start = True
         self._may_be_repeated = False
         """Whether the previous owner may have served the next event, or may serve it still."""
@@ -70,7 +70,7 @@ class Bridge:
         """Learns which runtime this is, its pid (0: unknown), and what sends updates to it, if it takes them."""
         self._sandboxes = Sandboxes(self._settings, self._host_root, runtime, pid)
         self._loop.call_soon(self._sandboxes.tell)  # the runtime waits for the answer
-        self._jobs.set_runtime(runtime)
+        self._plugins.set_runtime(runtime)
         self.updates.refusal = runtime.habits.no_updates
         self.updates.send = send
 
@@ -119,7 +119,7 @@ class Bridge:
         target = request.of_container(message.container, message.pod)
         if STATES[event] == DELETE:
             self.updates.known.discard(target.id)
-        elif self._jobs.plans.subscriptions.end_is_told:
+        elif self._plugins.plans.end_is_told:
             self.updates.known.add(target.id)
         return target
 
@@ -129,26 +129,25 @@ class Bridge:
         if STATES[event] == DELETE:
             self._first_start.forget(target.id)
             return self._deletes.of_event(event, message, target, is_left=is_left)
-        if is_left or not self._jobs.plans.subscriptions.may_be_at(event):
+        if is_left or not self._plugins.plans.may_be_at(event):
             return None
-        config = self._jobs.config()
-        if config is None:
+        entries = self._plugins.entries()
+        if entries is None:
             self._refuse_create(event, target)
             return None
-        steps = self._jobs.plans.of_create(event, config, target)
+        steps = self._plugins.plans.of_create(event, entries, target)
         if not steps:
             return None
         if not target.pid and target.cgroups_path and event != "CreateContainer":
             target.pid = cgroup.find_pid(target.cgroups_path)
             target.started = cgroup.start_time(target.pid) or -1
-        job = self._jobs.make(self._deletes, event, target, steps, message=message, is_awaited=is_awaited)
-        if self._may_be_repeated:
-            self._deletes.note_repeated(job, steps)
+        job = PluginJob(self._plugins, self._deletes, event, target, steps, message=message, is_awaited=is_awaited)
+        job.may_be_repeated = self._may_be_repeated
         return job
 
     def _refuse_create(self, event: str, target: Target) -> None:
-        error = self._jobs.conf_json.error
-        if self._settings.fail_create and error is not None and not self._jobs.plans.is_exempt(target):
+        error = self._plugins.conf_json.error
+        if self._settings.fail_create and error is not None and not self._plugins.plans.is_exempt(target):
             refusal = ConfigError(error.place, f"{error.reason} (no plugin can run)")
             log.error("%s of %s: %s", STATES[event], target, refusal)
             raise refusal
@@ -169,7 +168,7 @@ class Bridge:
         ours = [target for target in node.running if not (target.is_sandbox and self._sandboxes.are_left)]
         if not self._is_first_start:
             self._deletes.reconcile(node, ours)
-        elif self._jobs.plans.subscriptions.end_is_told:
+        elif self._plugins.plans.end_is_told:
             self._first_start.begin(ours)
         self._is_first_start = False
         self._handover.cancel_release()
@@ -192,7 +191,7 @@ class Bridge:
 
     def expect_repeat(self) -> None:
         """The previous owner may have served the next event, or may serve it still."""
-        self._may_be_repeated = self._jobs.plans.subscriptions.end_is_told  # else it may be another start
+        self._may_be_repeated = self._plugins.plans.end_is_told  # else it may be another start
 
     def note_left(self, message: Any, context: Context) -> None:
         """Notes an event that another adapter serves."""
@@ -218,7 +217,7 @@ class Bridge:
         self.updates.on_runtime_gone()
         for job in self._deletes.queue.waiting():
             if job.state != DELETE:
-                job.begin(())
+                job.chain.begin(())
 
     def when_idle(self, callback: Callable[[], object]) -> None:
         """Calls back, perhaps at once, when no plugin runs any more."""
@@ -228,33 +227,31 @@ class Bridge:
 
     def standby_programs(self) -> Iterable[tuple[Program | PluginError, int]]:
         """Returns the programs of conf.json that should stand by now, each with the number of its processes."""
-        config = self._jobs.config()
-        entries = config.entries if config else ()
+        entries = self._plugins.entries() or ()
         numbers = {entry.type: self._settings.of(entry.type, "standby") for entry in entries}
-        return self._jobs.programs.standby_programs(numbers)
+        return self._plugins.programs.standby_programs(numbers)
 
     @property
     def accounts(self) -> Mapping[str, Account]:
         """The runs of each plugin, also of those in conf.json that have not run yet."""
-        config = self._jobs.config()
-        entries = config.entries if config else ()
+        entries = self._plugins.entries() or ()
         return {**{entry.type: Account() for entry in entries}, **self.runner.accounts}
 
     @property
     def faults(self) -> list[str]:
         """What is wrong with conf.json."""
-        return [self._jobs.conf_json.fault] if self._jobs.conf_json.error is not None else []
+        return [self._plugins.conf_json.fault] if self._plugins.conf_json.error is not None else []
 
     @property
     def unfit(self) -> str:
         """Why creates would fail here whatever their pods are: no conf.json, or a missing program. Empty if none."""
-        config = self._jobs.config()
-        if config is None:
-            return self._jobs.conf_json.fault if self._settings.fail_create else ""
-        for entry in config.entries:
+        entries = self._plugins.entries()
+        if entries is None:
+            return self._plugins.conf_json.fault if self._settings.fail_create else ""
+        for entry in entries:
             if self._settings.of(entry.type, "fail_create"):
                 try:
-                    self._jobs.programs.find(entry.type)
+                    self._plugins.programs.find(entry.type)
                 except PluginError as error:
                     return str(error)
         return ""

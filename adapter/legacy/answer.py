@@ -11,9 +11,9 @@ from typing import Any
 from adapter.base import gojson
 from adapter.errors import NotAdjustable
 from adapter.legacy.pending_updates import PendingUpdates
+from adapter.legacy.plan import ORIGINAL
 from adapter.legacy.request import Extension, Target
 from adapter.legacy.result import Result
-from adapter.legacy.subscriptions import ORIGINAL
 from adapter.proto import nri_pb2 as api
 
 RESPONSES: Mapping[str, type[Any]] = {

@@ -1,57 +1,22 @@
-"""One event's legacy plugins: their requests, and their results. An observer is told which plugin ran."""
+"""One event's legacy plugins: their requests, and their results."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from adapter.errors import NotAdjustable, PluginError
 from adapter.legacy import request, result
-from adapter.legacy.answer import AnswerBuilder
 from adapter.legacy.config import Entry
-from adapter.legacy.plan import PluginStep
+from adapter.legacy.plan import DELETE, STATES, PluginStep
+from adapter.legacy.plugins import Plugins
 from adapter.legacy.request import Target
-from adapter.legacy.subscriptions import DELETE, STATES
 from adapter.programs.chain import Chain, Ends, Failure
-from adapter.programs.driver import Driver, complaint, quoted
-from adapter.programs.find import Programs
+from adapter.programs.driver import Driver, Observer, complaint, quoted
 from adapter.programs.process import Process
-from adapter.programs.runner import Runner
 
 log = logging.getLogger(__name__)
-
-
-class Observer(Protocol):
-    """What follows the runs of plugins, and knows which plugins a delete has."""
-
-    def at_turn(self, job: PluginJob) -> None:
-        """A job is about to start: the jobs before it have ended. A delete gets its plugins now, by `job.begin`."""
-
-    def before_feed(self, job: PluginJob, step: PluginStep) -> None:
-        """A plugin has been started, and is about to get its request."""
-
-    def on_not_started(self, job: PluginJob, step: PluginStep) -> bool:
-        """A plugin could not be started; returns whether the log says so."""
-
-    def on_done(self, job: PluginJob, step: PluginStep) -> None:
-        """A plugin has exited, or is not waited for any longer."""
-
-    def on_end(self, job: PluginJob) -> None:
-        """A job has ended."""
-
-
-class Services(NamedTuple):
-    """What all jobs work with.
-
-    `late_limit` is the seconds a plugin may take after the answer. `warned` holds the plugins, each with what the log
-    has a warning of.
-    """
-
-    runner: Runner
-    programs: Programs
-    late_limit: float
-    warned: set[tuple[str, str]]
 
 
 class PluginJob(Driver[PluginStep]):
@@ -59,20 +24,21 @@ class PluginJob(Driver[PluginStep]):
 
     def __init__(
         self,
-        services: Services,
-        observer: Observer,
+        plugins: Plugins,
+        observer: Observer[PluginJob, PluginStep],
         event: str,
         target: Target,
-        builder: AnswerBuilder,
         steps: Sequence[PluginStep] | None,
         *,
+        message: Any = None,
         entries: Sequence[Entry] = (),
         is_awaited: bool = True,
     ) -> None:
-        """Takes the observer of the runs, the event, its pod or container, what builds the answer, and the plugins.
+        """Takes the plugins of the node, the observer of their runs, the event, its pod or container, and what runs.
 
-        The steps of a delete are None: `begin` names them. `entries` are the plugins of conf.json when a delete came.
-        `is_awaited` is whether the runtime waits for an answer.
+        The steps of a delete are None: `chain.begin` names them. `message` is NRI's request, None if no event asks for
+        the job. `entries` are the plugins of conf.json when a delete came. `is_awaited` is whether the runtime waits
+        for an answer.
         """
         self.event = event
         self.state = STATES[event]
@@ -80,39 +46,27 @@ class PluginJob(Driver[PluginStep]):
         self.target = target
         self.entries = entries
         self.is_awaited = is_awaited
+        self.may_be_repeated = False
+        """Whether the previous owner may have served the event, or may serve it still."""
         self.after: set[object] = set()
         """The jobs that must end before this one starts."""
-        self._services = services
-        self._observer = observer
-        self._builder = builder
+        self._plugins = plugins
+        self._builder = plugins.answer_builder(event, message, target)
         self._body = b""
-        ends = Ends.NEVER if self.state == DELETE else Ends.AT_FAILURE
-        super().__init__(services.runner, Chain(ends, steps), late_limit=services.late_limit, is_awaited=is_awaited)
+        chain = Chain(Ends.NEVER if self.state == DELETE else Ends.AT_FAILURE, steps, is_answered=not is_awaited)
+        super().__init__(plugins.runner, chain, observer, plugins.settings.late_limit)
 
     def __str__(self) -> str:
         """Returns what the job is in a log line."""
         return f"{self.state} of {self.target}"
 
-    def begin(self, steps: Sequence[PluginStep]) -> None:
-        """Names the plugins of a job that has not started."""
-        self._machine.chain.begin(steps)
-
     def _spawn(self, step: PluginStep, on_exit: Callable[[Process], None]) -> Process:
-        return self._services.programs.spawn(self._runner, step.entry.type, on_exit)
+        return self._plugins.programs.spawn(self._runner, step.entry.type, on_exit)
 
     def _request(self, step: PluginStep) -> bytes:
         extension = self._builder.extension() if step.is_extended else None
-        self._body = request.encode(self.target, self.state, step.entry, self._machine.chain.results, extension)
+        self._body = request.encode(self.target, self.state, step.entry, self.chain.results, extension)
         return self._body
-
-    def _before_feed(self, step: PluginStep) -> None:
-        self._observer.before_feed(self, step)
-
-    def _on_not_started(self, step: PluginStep) -> bool:
-        return self._observer.on_not_started(self, step)
-
-    def _on_done(self, step: PluginStep) -> None:
-        self._observer.on_done(self, step)
 
     def _on_left(self, process: Process) -> None:
         self._trace(process, Failure("no result in time"))
@@ -161,8 +115,8 @@ class PluginJob(Driver[PluginStep]):
     def _is_news(self, type_: str, subject: str) -> bool:
         """Whether the log has no warning yet of this in a plugin's results; then it is about to have one."""
         warning = type_, subject
-        is_news = warning not in self._services.warned
-        self._services.warned.add(warning)
+        is_news = warning not in self._plugins.warned
+        self._plugins.warned.add(warning)
         return is_news
 
     def _response(self) -> Any:

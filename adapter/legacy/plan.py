@@ -1,17 +1,46 @@
-"""Which plugins run at an event, in which order, and under which policy. Pure."""
+"""Which plugins run at an event, in which order, under which policy; which get a delete after their create. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache, partial
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from adapter.errors import PluginError
-from adapter.legacy.config import Config, Entry
+from adapter.legacy.config import Entry
 from adapter.legacy.request import Target
-from adapter.legacy.subscriptions import DELETE, ORIGINAL, REMOVALS, STATES, Subscriptions, policy_of
 from adapter.programs.chain import Policy
 from adapter.settings import LegacySettings
+
+CREATE, UPDATE, DELETE = "create", "update", "delete"
+"""The values of `state` in requests."""
+
+ORIGINAL = frozenset(("RunPodSandbox", "StartContainer", "StopContainer", "StopPodSandbox"))
+"""The events of the original client. Requests of other events have more keys."""
+
+REMOVALS = frozenset(("RemoveContainer", "RemovePodSandbox"))
+
+STATES: Mapping[str, str] = MappingProxyType(
+    {
+        "RunPodSandbox": CREATE,
+        "CreateContainer": CREATE,
+        "PostCreateContainer": CREATE,
+        "StartContainer": CREATE,
+        "PostStartContainer": CREATE,
+        "UpdatePodSandbox": UPDATE,
+        "PostUpdatePodSandbox": UPDATE,
+        "UpdateContainer": UPDATE,
+        "PostUpdateContainer": UPDATE,
+        "StopContainer": DELETE,
+        "RemoveContainer": DELETE,
+        "StopPodSandbox": DELETE,
+        "RemovePodSandbox": DELETE,
+    }
+)
+"""The events that plugins can run at, with the `state` of their requests."""
+
+_POD_CREATE = frozenset(("RunPodSandbox",))
+_CONTAINER_CREATES = frozenset(event for event, state in STATES.items() if state == CREATE) - _POD_CREATE
 
 
 class PluginStep(NamedTuple):
@@ -43,32 +72,66 @@ class PluginStep(NamedTuple):
 
 
 class Plans:
-    """The plugins of events, as the settings and the runtime have them. The steps of a conf.json are made once."""
+    """The plugins of events, as the settings and the runtime have them. The steps of a conf.json are made once.
+
+    Each plugin has its configured list of events, or the original client's events.
+    """
 
     def __init__(self, settings: LegacySettings, *, end_is_told: bool = True) -> None:
         """Takes the settings, and whether the runtime tells the end of what it creates."""
-        self.subscriptions = Subscriptions(settings.plugins, end_is_told=end_is_told)
-        self.runs_at_removals = any(map(self.subscriptions.may_be_at, REMOVALS))
+        self.end_is_told = end_is_told
+        """Whether the runtime tells the end of what it creates; else no delete would ever be due."""
+        self._settings = settings
+        self._events = {type_: own.events for type_, own in settings.plugins.items() if own.events is not None}
+        self.runs_at_removals = any(map(self.may_be_at, REMOVALS))
         """Whether what a create knew may be wanted after the delete."""
-        self._policy = cache(partial(policy_of, settings))
-        self._exempt = settings.exempt
-        self._config: Config | None = None
+        self._entries: Sequence[Entry] = ()
         self._made: dict[tuple[str, bool, bool], list[PluginStep]] = {}
-        """The steps of creates and updates for `_config`: by event, whether it is of a pod, whether it is exempt."""
+        """The steps of creates and updates for `_entries`: by event, whether it is of a pod, whether it is exempt."""
+
+    def may_be_at(self, event: str) -> bool:
+        """Whether any plugin can run at an event."""
+        return event in ORIGINAL or any(event in events for events in self._events.values())
+
+    def is_at(self, event: str, entry: Entry) -> bool:
+        """Whether a plugin runs at an event."""
+        return event in self._events.get(entry.type, ORIGINAL)
 
     def is_exempt(self, target: Target) -> bool:
         """Whether no failure refuses the pod or container."""
-        return target.namespace in self._exempt
+        return target.namespace in self._settings.exempt
 
-    def of_create(self, event: str, config: Config, target: Target) -> list[PluginStep]:
-        """Returns the plugins of an event that is no delete, in the order of conf.json."""
-        if config is not self._config:
-            self._config, self._made = config, {}
+    def owes_delete(self, entry: Entry, *, is_sandbox: bool) -> bool:
+        """Whether each create of the plugin is followed by exactly one delete, and no delete comes without a create."""
+        if not self.end_is_told:
+            return False
+        events = self._events.get(entry.type, ORIGINAL)
+        if is_sandbox:
+            return "StopPodSandbox" in events and not events.isdisjoint(_POD_CREATE)
+        return "StopContainer" in events and not events.isdisjoint(_CONTAINER_CREATES)
+
+    def _runs_without_create(self, event: str, entry: Entry, *, is_sandbox: bool) -> bool:
+        """Whether a plugin runs at a delete event without an earlier create: its configured list has the event.
+
+        At the original's events this is so only if the list has no create event.
+        """
+        if event not in self._events.get(entry.type, ()):
+            return False
+        return event not in ORIGINAL or not self.owes_delete(entry, is_sandbox=is_sandbox)
+
+    def is_for_owed_only(self, event: str, entries: Iterable[Entry], *, is_sandbox: bool) -> bool:
+        """Whether an event of a delete runs only plugins that are owed a delete."""
+        return not any(self._runs_without_create(event, entry, is_sandbox=is_sandbox) for entry in entries)
+
+    def of_create(self, event: str, entries: Sequence[Entry], target: Target) -> list[PluginStep]:
+        """Returns the plugins of an event that is no delete, of the entries of conf.json, in their order."""
+        if entries is not self._entries:
+            self._entries, self._made = entries, {}
         of = event, target.is_sandbox, self.is_exempt(target)
         steps = self._made.get(of)
         if steps is None:
-            entries = self.subscriptions.at(event, config.entries)
-            steps = self._made[of] = [self._step(event, entry, target) for entry in entries]
+            steps = [self._step(event, entry, target) for entry in entries if self.is_at(event, entry)]
+            self._made[of] = steps
         return steps
 
     def of_delete(
@@ -85,20 +148,17 @@ class Plans:
         there = [
             by_key.get(entry.key, entry)
             for entry in entries
-            if entry.key in by_key or self.subscriptions.runs_without_create(event, entry, is_sandbox=target.is_sandbox)
+            if entry.key in by_key or self._runs_without_create(event, entry, is_sandbox=target.is_sandbox)
         ]
         return [self._step(event, entry, target, is_owed=entry.key in by_key) for entry in (*gone, *there)]
 
-    def is_for_owed_only(self, event: str, entries: Sequence[Entry], *, is_sandbox: bool) -> bool:
-        """Whether an event of a delete runs only plugins that are owed a delete."""
-        return not any(self.subscriptions.runs_without_create(event, entry, is_sandbox=is_sandbox) for entry in entries)
-
     def _step(self, event: str, entry: Entry, target: Target, *, is_owed: bool = False) -> PluginStep:
-        policy = self._policy(entry.type, is_delete=STATES[event] == DELETE)
+        fail = self._settings.of(entry.type, "fail_delete" if STATES[event] == DELETE else "fail_create")
+        timeout, kill = (self._settings.of(entry.type, name) for name in ("timeout", "kill_on_timeout"))
         return PluginStep(
             entry,
-            policy._replace(fail=policy.fail and not self.is_exempt(target)),
+            Policy(fail and not self.is_exempt(target), timeout, kill),
             is_extended=event not in ORIGINAL and not is_owed,
-            owes_delete=self.subscriptions.owes_delete(entry, is_sandbox=target.is_sandbox),
-            may_adjust=self.subscriptions.has_list(entry.type),
+            owes_delete=self.owes_delete(entry, is_sandbox=target.is_sandbox),
+            may_adjust=entry.type in self._events,
         )

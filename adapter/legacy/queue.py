@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
-from adapter.legacy.job import Observer, PluginJob
+from adapter.legacy.job import PluginJob
+from adapter.legacy.plan import CREATE, DELETE
 from adapter.legacy.request import Target
-from adapter.legacy.subscriptions import CREATE, DELETE
-
-log = logging.getLogger(__name__)
 
 
 class Hold:
@@ -29,9 +26,7 @@ class Hold:
 class Queue:
     """The jobs that have not ended, in the order of their events."""
 
-    def __init__(self, observer: Observer) -> None:
-        """Takes the observer of the start and the end of each job."""
-        self._observer = observer
+    def __init__(self) -> None:
         self._jobs: list[PluginJob | Hold] = []
         self._on_idle: Callable[[], object] | None = None
 
@@ -50,49 +45,32 @@ class Queue:
     def submit(self, job: PluginJob) -> None:
         """Starts a job, at once or when the jobs that it must follow have ended."""
         job.after = {earlier for earlier in self._jobs if must_follow(job, earlier)}
-        job.on_end = self._on_job_end
         self._jobs.append(job)
         if not job.after:
-            self._start(job)
+            job.go()
 
     def hold(self, target: Target) -> Hold:
-        """Keeps the events of a pod or container waiting until `let_go`."""
+        """Keeps the events of a pod or container waiting until `remove` and `start_after`."""
         hold = Hold(target)
         self._jobs.append(hold)
         return hold
 
-    def let_go(self, hold: Hold) -> None:
-        """Starts what has waited."""
-        self._jobs.remove(hold)
-        self._start_after(hold)
+    def remove(self, ended: PluginJob | Hold) -> None:
+        """Notes that a job has ended; `start_after` must follow."""
+        self._jobs.remove(ended)
 
-    def when_idle(self, callback: Callable[[], object]) -> None:
-        """Calls back, at once or later, when no job is left."""
-        self._on_idle = callback
-        self._tell_if_idle()
-
-    def _start(self, job: PluginJob) -> None:
-        try:
-            self._observer.at_turn(job)
-        except Exception:  # others wait for its end
-            log.exception("a bug: %s runs no plugin", job)
-            job.begin(())
-        job.go()
-
-    def _on_job_end(self, job: PluginJob) -> None:
-        self._jobs.remove(job)
-        try:
-            self._observer.on_end(job)
-        except Exception:  # other jobs wait for this end
-            log.exception("a bug: at the end of %s", job)
-        self._start_after(job)
-
-    def _start_after(self, ended: PluginJob | Hold) -> None:
+    def start_after(self, ended: PluginJob | Hold) -> None:
+        """Starts what has waited for a job, or for the end of a hold."""
         for job in self.waiting():
             if ended in job.after:
                 job.after.remove(ended)
                 if not job.after:
-                    self._start(job)
+                    job.go()
+        self._tell_if_idle()
+
+    def when_idle(self, callback: Callable[[], object]) -> None:
+        """Calls back, at once or later, when no job is left."""
+        self._on_idle = callback
         self._tell_if_idle()
 
     def _tell_if_idle(self) -> None:

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from adapter.host.paths import in_root
+from adapter.legacy.plan import ORIGINAL
 from adapter.legacy.request import Target
-from adapter.legacy.subscriptions import ORIGINAL
 from adapter.nri.runtimes import Runtime
 from adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 

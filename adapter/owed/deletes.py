@@ -15,16 +15,16 @@ from adapter.base.loop import Loop
 from adapter.host import cgroup
 from adapter.host.lock import Lock
 from adapter.legacy.job import PluginJob
-from adapter.legacy.jobs import Jobs
-from adapter.legacy.plan import PluginStep
+from adapter.legacy.plan import CREATE, DELETE, UPDATE, PluginStep
+from adapter.legacy.plugins import Plugins
 from adapter.legacy.queue import Queue
 from adapter.legacy.request import Target
-from adapter.legacy.subscriptions import CREATE, DELETE, UPDATE
 from adapter.owed import reconcile
 from adapter.owed.ledger import Ledger
 from adapter.owed.pods import PodProcesses
 from adapter.owed.reconcile import Node
 from adapter.owed.retries import Retries
+from adapter.programs.driver import Observer
 
 log = logging.getLogger(__name__)
 
@@ -34,15 +34,15 @@ TELLING = 3600.0
 """Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
 
 
-class Deletes:
+class Deletes(Observer[PluginJob, PluginStep]):
     """Observes the runs of plugins, notes who is owed a delete, and sees to it that each delete runs."""
 
-    def __init__(self, loop: Loop, jobs: Jobs, lock: Lock | None) -> None:
-        """Takes the loop, what makes jobs, and the lock of the state directory: only its owner runs unasked deletes."""
+    def __init__(self, loop: Loop, plugins: Plugins, lock: Lock | None) -> None:
+        """Takes the loop, the node's plugins, and the lock of the state directory: its owner runs unasked deletes."""
         self.ledger = Ledger()
-        self.queue = Queue(self)
+        self.queue = Queue()
         self._loop = loop
-        self._jobs = jobs
+        self._plugins = plugins
         self._lock = lock
         self._pods = PodProcesses(loop, self.run_owed)
         self._retries = Retries(loop, self.run_owed)
@@ -52,8 +52,6 @@ class Deletes:
         """The ids that are owed a delete, and that the last Synchronize has not listed."""
         self._removed: set[str] = set()
         """The ids that have been removed and still have jobs."""
-        self._repeated: dict[PluginJob, Sequence[PluginStep]] = {}
-        """The creates that the previous owner may have served, or may serve still, and their plugins."""
         self._told: dict[str, float] = {}
         """When the log had the last line of a plugin whose delete was tried again."""
 
@@ -68,16 +66,11 @@ class Deletes:
 
         `is_left` is whether the runtime runs the plugins of the event itself: then only what is owed runs here.
         """
-        config = None if is_left else self._jobs.config()
-        entries = config.entries if config else ()
-        is_for_owed_only = self._jobs.plans.is_for_owed_only(event, entries, is_sandbox=target.is_sandbox)
+        entries = () if is_left else self._plugins.entries() or ()
+        is_for_owed_only = self._plugins.plans.is_for_owed_only(event, entries, is_sandbox=target.is_sandbox)
         if is_for_owed_only and not self._will_be_owed(target.id):
             return None
-        return self._jobs.make(self, event, target, None, message=message, entries=entries)
-
-    def note_repeated(self, job: PluginJob, steps: Sequence[PluginStep]) -> None:
-        """Notes a create that the previous owner may have served: at its turn, plugins that have run are left out."""
-        self._repeated[job] = steps
+        return PluginJob(self._plugins, self, event, target, None, message=message, entries=entries)
 
     def submit(self, job: PluginJob) -> None:
         """Runs a job when its turn comes."""
@@ -119,7 +112,7 @@ class Deletes:
         if id_ not in self._retries:
             log.info("%s has gone without an event: its delete comes now", target)
         event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
-        self.submit(self._jobs.make(self, event, target, None, is_awaited=False))
+        self.submit(PluginJob(self._plugins, self, event, target, None, is_awaited=False))
 
     def run_for_gone(self, id_: str) -> None:
         """Runs the deletes of a container that has gone without a stop event, and forgets it."""
@@ -133,7 +126,7 @@ class Deletes:
 
     def watch_pods(self) -> None:
         """Watches the processes of the pods that are owed a delete, as their creates knew them."""
-        if self._jobs.runtime.habits.hides_earlier_pods:
+        if self._plugins.runtime.habits.hides_earlier_pods:
             for id_ in self.ledger.ids():
                 if self._is_sandbox(id_):
                     self._watch(id_, 0)
@@ -144,7 +137,7 @@ class Deletes:
         `node` is what the runtime has. `ours` are the live pods and containers whose plugins this adapter runs.
         """
         self._tell_missed(ours)
-        if self._jobs.runtime.habits.hides_earlier_pods:
+        if self._plugins.runtime.habits.hides_earlier_pods:
             pids = dict.fromkeys(node.unclear, 0) | {target.id: target.pid for target in ours if target.is_sandbox}
             for id_ in self.ledger.ids():
                 if id_ in pids:
@@ -159,9 +152,8 @@ class Deletes:
     def _tell_missed(self, ours: Sequence[Target]) -> None:
         """Logs how many containers have started while there was no connection."""
         missed = [target for target in ours if not target.is_sandbox and self.ledger.target(target.id) is None]
-        config = self._jobs.config() if missed else None
-        owes = self._jobs.plans.subscriptions.owes_delete
-        if config is None or not any(owes(entry, is_sandbox=False) for entry in config.entries):
+        entries = self._plugins.entries() or () if missed else ()
+        if not any(self._plugins.plans.owes_delete(entry, is_sandbox=False) for entry in entries):
             return
         text = "containers that have started without the adapter: %d; no plugin has run for their creates: %.1000s"
         log.warning(text, len(missed), ", ".join(map(str, missed)))
@@ -196,9 +188,10 @@ class Deletes:
 
     def at_turn(self, job: PluginJob) -> None:
         """Names the plugins of a delete, or of a repeated create: which are owed a delete is known only now."""
-        if steps := self._repeated.pop(job, ()):
+        if job.may_be_repeated:
             run = set(self.ledger.keys())
-            job.begin([step for step in steps if step.may_adjust or (job.target.id, step.entry.key) not in run])
+            steps = [step for step in job.chain.steps if step.may_adjust or (job.target.id, step.entry.key) not in run]
+            job.chain.begin(steps)
         if job.state != DELETE:
             return
         target, earlier = job.target, self.ledger.target(job.target.id)
@@ -208,7 +201,7 @@ class Deletes:
             if not told and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
                 target.pid = 0  # perhaps it is another process by now
         owed = self.ledger.begin_deletes(target.id)
-        job.begin(self._jobs.plans.of_delete(job.event, owed, job.entries, target))
+        job.chain.begin(self._plugins.plans.of_delete(job.event, owed, job.entries, target))
 
     def before_feed(self, job: PluginJob, step: PluginStep) -> None:
         """Notes a create before its plugin knows of it."""
@@ -234,6 +227,14 @@ class Deletes:
             self.ledger.end_delete(job.target.id, step.entry)
 
     def on_end(self, job: PluginJob) -> None:
+        """Notes what becomes of the id, and starts the jobs that have waited for this one."""
+        self.queue.remove(job)
+        try:
+            self._release(job)
+        finally:
+            self.queue.start_after(job)
+
+    def _release(self, job: PluginJob) -> None:
         """Frees the id, tries deletes again later that could not be started, and forgets what has been removed."""
         id_ = job.target.id
         if self._lock is not None and not self.queue.of(id_):
@@ -242,8 +243,8 @@ class Deletes:
             self._pods.forget(id_)
             if id_ in self.ledger and all(other.state == UPDATE for other in self.queue.of(id_)):
                 self._retries.begin(id_)
-        plans = self._jobs.plans
-        if (job.state == DELETE and not plans.runs_at_removals) or not plans.subscriptions.end_is_told:
+        plans = self._plugins.plans
+        if (job.state == DELETE and not plans.runs_at_removals) or not plans.end_is_told:
             self._removed.add(id_)
         self._forget_if_removed(id_)
 

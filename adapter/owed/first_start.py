@@ -5,12 +5,12 @@ There may be thousands, so they are counted in slices, between which events are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from adapter.base.loop import Loop
-from adapter.legacy.config import Config
-from adapter.legacy.jobs import Jobs
+from adapter.legacy.config import Entry
+from adapter.legacy.plugins import Plugins
 from adapter.legacy.request import Target
 from adapter.owed.ledger import Ledger
 
@@ -21,11 +21,11 @@ SLICE = 100
 class FirstStart:
     """The pods and containers that do not count as created yet: it is not their turn, or no plugins are known."""
 
-    def __init__(self, loop: Loop, ledger: Ledger, jobs: Jobs) -> None:
-        """Takes the loop, the ledger that counts, and what knows the plugins."""
+    def __init__(self, loop: Loop, ledger: Ledger, plugins: Plugins) -> None:
+        """Takes the loop, the ledger that counts, and the plugins of the node."""
         self._loop = loop
         self._ledger = ledger
-        self._jobs = jobs
+        self._plugins = plugins
         self._targets: dict[str, Target] = {}
         self._goes_on = False
 
@@ -40,11 +40,11 @@ class FirstStart:
 
     def count(self, ids: Iterable[str]) -> None:
         """Counts those of these ids at once that have not been counted; the other ids follow."""
-        config = self._jobs.config() if self._targets else None
-        if config is None:
+        entries = self._plugins.entries() if self._targets else None
+        if entries is None:
             return  # the plugins are not known; the next event looks again
         for target in [self._targets.pop(id_) for id_ in tuple(ids) if id_ in self._targets]:
-            self._count(target, config)
+            self._count(target, entries)
         if self._targets and not self._goes_on:
             self._goes_on = True
             self._loop.call_soon(self._go_on)
@@ -57,10 +57,10 @@ class FirstStart:
         self._goes_on = False
         self.count(islice(self._targets, SLICE))
 
-    def _count(self, target: Target, config: Config) -> None:
-        if config.entries and self._ledger.target(target.id) is None:
+    def _count(self, target: Target, entries: Sequence[Entry]) -> None:
+        if entries and self._ledger.target(target.id) is None:
             target.let_go_of_messages()
             self._ledger.remember(target)
-        for entry in config.entries:
-            if self._jobs.plans.subscriptions.owes_delete(entry, is_sandbox=target.is_sandbox):
+        for entry in entries:
+            if self._plugins.plans.owes_delete(entry, is_sandbox=target.is_sandbox):
                 self._ledger.add(target, entry)

@@ -110,7 +110,8 @@ class Handover:
             log.exception("a bug: the journal has not been read")
         for hold in ended:
             self._elsewhere.remove(hold)
-            self._queue.let_go(hold)
+            self._queue.remove(hold)
+            self._queue.start_after(hold)
         if not is_alone:
             self._loop.call_at(self._loop.time() + GLANCE, self._look)
         else:

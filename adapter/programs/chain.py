@@ -1,4 +1,8 @@
-"""The programs of one event in their order, and what their outcomes mean for the event. Pure."""
+"""The programs of one event in their order, and what their outcomes mean for the event: a state machine. Pure.
+
+The driver reports what happens by calling a method, and carries out the actions that the method returns. Clocks,
+processes and the ledger are the driver's.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from adapter.errors import ProgramError
+from adapter.errors import LocalProtocolError, ProgramError
+from adapter.programs.states import TRANSITIONS, Action, Actions, Input, JobState
 
 
 class Policy(NamedTuple):
@@ -61,17 +66,26 @@ S = TypeVar("S", bound=Step)
 
 
 class Chain(Generic[S]):
-    """The programs of one event: run `current`, report how it went, until `is_over`."""
+    """The programs of one event, from its arrival to the last exit.
 
-    def __init__(self, ends: Ends, steps: Sequence[S] | None = None) -> None:
+    The event is answered when no program is left to run or when its time is up, whichever comes first.
+    """
+
+    def __init__(self, ends: Ends, steps: Sequence[S] | None = None, *, is_answered: bool = False) -> None:
         """Takes what ends the chain early, and the programs in their order.
 
         Without programs, `begin` names them later: who is owed a delete is known when the jobs before it have ended.
+        `is_answered` from the start is an event whose answer nobody waits for.
         """
+        self.state = JobState.WAITING
+        self.is_answered = is_answered
+        """Whether the event has been answered."""
         self.results: list[Any] = []
         """The results of the programs that have succeeded."""
         self.error: ProgramError | None = None
         """The error that the event fails with, if it fails."""
+        self.failures: Sequence[ProgramError] = ()
+        """The failures that the last input has brought."""
         self._ends = ends
         self._begun = steps is not None
         self._steps = list(steps or ())
@@ -83,25 +97,67 @@ class Chain(Generic[S]):
 
     @property
     def steps(self) -> Sequence[S]:
-        """The programs that are not done, in their order; the first is the current one."""
+        """The programs that are not done, in their order; the first is the current one: to be run next, or running."""
         return self._steps
-
-    @property
-    def current(self) -> S:
-        """The program to run next, or running. There is one unless the chain is over."""
-        return self._steps[0]
 
     @property
     def is_over(self) -> bool:
         """Whether no program is left to run."""
         return self._begun and not self._steps
 
-    def succeed(self, result: Any) -> None:
-        """Takes the current program's result."""
+    def go(self) -> Actions:
+        """The jobs before this one have ended."""
+        return self._receive(Input.GO)
+
+    def started(self) -> Actions:
+        """The current program has been spawned."""
+        return self._receive(Input.STARTED)
+
+    def not_started(self, reason: str) -> Actions:
+        """The current program could not be spawned."""
+        return self._receive(Input.NOT_STARTED, [self._fail(reason)])
+
+    def exited(self, result: Any) -> Actions:
+        """The current program has exited. `result` is its result, or a Failure."""
+        return self._receive(Input.EXITED, self._judge(result))
+
+    def printed(self, result: Any) -> Actions:
+        """The current program still runs, but its time is over and it has printed a result: `result`, or a Failure.
+
+        TIME_IS_UP or LIMIT must follow at once.
+        """
+        return self._receive(Input.PRINTED, self._judge(result))
+
+    def time_is_up(self, reason: str) -> Actions:
+        """The event must be answered now. `reason` says why the current program is not done.
+
+        If the chain is not over afterwards, it goes on after the answer.
+        """
+        return self._receive(Input.TIME_IS_UP, self._overdue(reason))
+
+    def limit_reached(self, reason: str) -> Actions:
+        """The current program's time is over."""
+        return self._receive(Input.LIMIT, [self._fail(reason)] if self.state is JobState.RUNNING else ())
+
+    def _receive(self, input_: Input, failures: Sequence[ProgramError] = ()) -> Actions:
+        self.failures = failures
+        transitions = TRANSITIONS[self.state].get(input_)
+        if transitions is None or (input_ is Input.TIME_IS_UP and self.is_answered):
+            raise LocalProtocolError(f"{input_.name} in state {self.state.name}{', answered' * self.is_answered}")
+        self.state, actions = transitions[self.is_over]
+        if self.is_answered:
+            return tuple(action for action in actions if action is not Action.ANSWER)
+        self.is_answered = Action.ANSWER in actions
+        return actions
+
+    def _judge(self, result: Any) -> Sequence[ProgramError]:
+        if isinstance(result, Failure):
+            return [self._fail(result.reason)]
         self.results.append(result)
         del self._steps[0]
+        return ()
 
-    def fail(self, reason: str) -> ProgramError:
+    def _fail(self, reason: str) -> ProgramError:
         """Takes the current program's failure and returns it as an error."""
         step = self._steps.pop(0)
         error = step.error(reason)
@@ -111,27 +167,18 @@ class Chain(Generic[S]):
                 self._steps.clear()
         return error
 
-    def overdue(self, reason: str, *, is_running: bool) -> list[ProgramError]:
-        """Judges the programs that are not done when the event must be answered; returns their failures.
-
-        `reason` says why the current program is not done, `is_running` whether it runs. If the chain is not over
-        afterwards, it goes on after the answer.
-        """
-        if self._ends is Ends.NEVER:
-            return []
-        if self._ends is Ends.AT_ANSWER:
-            return self._fail_all(reason)
-        late = self.current if is_running else None
-        for step in self._steps:
-            if step.policy.fail:
-                cause = f"{late.name}: {reason}" if late else reason
-                self.error = step.error(reason if step is late else f"not run: {cause}")
-                self._steps.clear()
-                return [self.error]
-        return []
-
-    def _fail_all(self, reason: str) -> list[ProgramError]:
+    def _overdue(self, reason: str) -> list[ProgramError]:
+        """Judges the programs that are not done when the event must be answered; returns their failures."""
         errors: list[ProgramError] = []
-        while self._steps:
-            errors.append(self.fail("no time was left" if errors else reason))
+        if self._ends is Ends.AT_ANSWER:
+            while self._steps:
+                errors.append(self._fail("no time was left" if errors else reason))
+        elif self._ends is Ends.AT_FAILURE and (step := next((one for one in self._steps if one.policy.fail), None)):
+            if self.state is not JobState.RUNNING:
+                reason = f"not run: {reason}"
+            elif step is not self._steps[0]:
+                reason = f"not run: {self._steps[0].name}: {reason}"
+            self.error = step.error(reason)
+            self._steps.clear()
+            errors.append(self.error)
         return errors

@@ -5,41 +5,60 @@ from __future__ import annotations
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from adapter.base.loop import Timer
 from adapter.errors import ProgramError
 from adapter.nri import Deferred
 from adapter.programs.chain import Chain, Failure, Step
-from adapter.programs.machine import JobMachine
 from adapter.programs.process import MAX_STDOUT, Process
 from adapter.programs.runner import Outcome, Runner
 from adapter.programs.states import Action, Actions, JobState
 
 log = logging.getLogger(__name__)
 
+J = TypeVar("J")
 S = TypeVar("S", bound=Step)
+T = TypeVar("T")
 
 _BUG = "meets a bug of the adapter, which has logged it"
 _SHOWN = 200
 _ENV = re.compile(rb"""\\?["']env\\?["']""", re.IGNORECASE)
 
 
+class Observer(Generic[J, S]):
+    """Is told what becomes of jobs. This one does nothing."""
+
+    def at_turn(self, job: J) -> None:
+        """A job is about to start: the jobs before it have ended. It may get its programs now."""
+
+    def before_feed(self, job: J, step: S) -> None:
+        """A program has been started, and is about to get its request."""
+
+    def on_not_started(self, job: J, step: S) -> bool:
+        """A program could not be started; returns whether the log says so."""
+        return True
+
+    def on_done(self, job: J, step: S) -> None:
+        """A program has exited, or is not waited for any longer."""
+
+    def on_end(self, job: J) -> None:
+        """A job has ended, and no program that was left without a result runs."""
+
+
 class Driver(ABC, Generic[S]):
     """Runs the programs of one event. A subclass says what the programs are, and what becomes of their output."""
 
-    def __init__(self, runner: Runner, chain: Chain[S], *, late_limit: float = 0, is_awaited: bool = True) -> None:
-        """Takes what spawns programs, the programs, and the seconds that a program may take after the answer.
-
-        `is_awaited` is whether somebody waits for the answer.
-        """
+    def __init__(
+        self, runner: Runner, chain: Chain[S], observer: Observer[Any, S] | None = None, late_limit: float = 0
+    ) -> None:
+        """Takes what spawns programs, the programs, who is told of them, and the seconds they get after the answer."""
         self.answer: Deferred[Any] = Deferred()
         """What the runtime gets; the job may go on after it."""
-        self.on_end: Callable[[Any], object] = lambda _: None
-        """Called with the driver when the job has ended, and no program that was left without a result runs."""
-        self._machine = JobMachine(chain, is_answered=not is_awaited)
+        self.chain = chain
         self._runner = runner
+        self._observer = observer or Observer()
         self._late_limit = late_limit
         self._step: S | None = None
         self._slowest: tuple[float, S] | None = None
@@ -74,16 +93,6 @@ class Driver(ABC, Generic[S]):
         """Whether the program, which still runs, has printed a result that counts."""
         return False
 
-    def _before_feed(self, step: S) -> None:
-        """A program has been started, and is about to get its request."""
-
-    def _on_not_started(self, step: S) -> bool:
-        """A program could not be started; returns whether the log says so."""
-        return True
-
-    def _on_done(self, step: S) -> None:
-        """A program has exited, or is not waited for any longer."""
-
     def _on_left(self, process: Process) -> None:
         """A program without a result is not waited for any longer."""
 
@@ -95,33 +104,39 @@ class Driver(ABC, Generic[S]):
 
     def answer_by(self, moment: float) -> None:
         """Answers the event at `moment`, on the loop's clock, at the latest."""
-        if not self._machine.is_answered:
+        if not self.chain.is_answered:
             self._deadline = self._runner.loop.call_at(moment, self._on_time_up)
 
     def go(self) -> None:
         """Starts the job: the jobs before it have ended."""
-        self._do(self._machine.go())
+        try:
+            self._observer.at_turn(self)
+        except Exception:  # others wait for its end
+            log.exception("a bug: %s runs no program", self)
+            self.chain.begin(())
+        self._do(self.chain.go())
+
+    def _safely(self, action: Callable[..., T], *arguments: Any, instead: T, doing: str) -> T:
+        """Returns what an action returns; `instead` if it meets a bug: others wait for the end of this job."""
+        try:
+            return action(*arguments)
+        except Exception:
+            printed = self._process and quoted(self._process.stdout)
+            log.exception("a bug: %s: %s (its program has printed: %s)", self, doing, printed)
+            return instead
 
     def _do(self, actions: Actions) -> None:
-        """Carries out actions, and the actions that spawning a program leads to.
+        """Carries out actions, and the actions that spawning a program leads to."""
+        self._report()
+        due = list(actions)
+        for action in due:
+            if action is Action.SPAWN:
+                due += self._start()
+            else:
+                self._safely(_ACTIONS[action], self, instead=None, doing=action.name)
 
-        An action that fails does not keep the others from being carried out: somebody waits for the end of the job.
-        """
-        self._report(self._machine.failures)
-        while actions:
-            following: Actions = ()
-            for action in actions:
-                if action is Action.SPAWN:  # always the last of its list
-                    following = self._start(self._machine.chain.current)
-                    continue
-                try:
-                    _ACTIONS[action](self)
-                except Exception:
-                    log.exception("a bug: %s: %s", self, action.name)
-            actions = following
-
-    def _start(self, step: S) -> Actions:
-        self._step = step
+    def _start(self) -> Actions:
+        step = self._step = self.chain.steps[0]
         try:
             self._process = self._spawn(step, self._on_exit)
         except ProgramError as error:
@@ -130,14 +145,12 @@ class Driver(ABC, Generic[S]):
             log.exception("a bug: %s cannot be started", step.name)
             reason = f"its start {_BUG}"
         else:
-            return self._machine.started()
-        try:
-            is_told = self._on_not_started(step)
-        except Exception:  # the job must go on, for others wait for its end
-            log.exception("a bug: %s: %s was not started", self, step.name)
-            is_told = True
-        actions = self._machine.not_started(reason)
-        self._report(self._machine.failures, is_told=is_told)
+            return self.chain.started()
+        is_told = self._safely(
+            self._observer.on_not_started, self, step, instead=True, doing="a program has not started"
+        )
+        actions = self.chain.not_started(reason)
+        self._report(is_told=is_told)
         return actions
 
     def _feed(self) -> None:
@@ -145,7 +158,7 @@ class Driver(ABC, Generic[S]):
         assert self._step is not None  # noqa: S101
         try:
             request = self._request(self._step)
-            self._before_feed(self._step)
+            self._observer.before_feed(self, self._step)
         except Exception:  # the program has been spawned: its exit must be watched all the same
             log.exception("a bug: there is no request for %s", self._step.name)
             request = b""
@@ -158,7 +171,7 @@ class Driver(ABC, Generic[S]):
         assert self._step is not None  # noqa: S101
         self._cancel_limit()
         limits = [self._step.policy.timeout] if self._step.policy.timeout else []
-        if self._machine.is_answered:
+        if self.chain.is_answered:
             limits.append(self._late_limit)
         if limits:
             self._limit = self._runner.loop.call_at(self._process.started + min(limits), self._on_limit)
@@ -167,7 +180,7 @@ class Driver(ABC, Generic[S]):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-        error: Exception | None = self._machine.chain.error
+        error: Exception | None = self.chain.error
         if error is None:
             try:
                 self.answer.complete(self._response())
@@ -209,26 +222,27 @@ class Driver(ABC, Generic[S]):
 
     def _end_if_alone(self) -> None:
         """Lets the next jobs start, if none of the programs works on: a delete must not overtake its create."""
-        if self._machine.state is JobState.ENDED and not self._left:
-            self.on_end(self)
+        if self.chain.state is JobState.ENDED and not self._left:
+            self._safely(self._observer.on_end, self, instead=None, doing="its end")
 
     # Inputs
 
     def _on_exit(self, process: Process) -> None:
+        result = self._checked_result(process)
         self._release()
-        self._do(self._machine.exited(self._checked_result(process)))
+        self._do(self.chain.exited(result))
 
     def _on_time_up(self) -> None:
         self._take_printed()
-        if self._machine.chain.is_over:
-            self._do(self._machine.time_is_up(""))
+        if self.chain.is_over:
+            self._do(self.chain.time_is_up(""))
             return
         self._count_late()
         running, reason = self._step if self._process is not None else None, self._lateness()
         if self._process is not None and self._slowest and self._slowest[0] > self._seconds(self._process):
             reason += f": {self._slowness()}"
-        actions = self._machine.time_is_up(reason)
-        if self._machine.state is not JobState.ENDED:
+        actions = self.chain.time_is_up(reason)
+        if self.chain.state is not JobState.ENDED:
             log.warning("%s: %s; it goes on after the answer", self, running.error(reason) if running else reason)
             self._is_told = True
         self._do(actions)
@@ -236,7 +250,7 @@ class Driver(ABC, Generic[S]):
     def _on_limit(self) -> None:
         if not self._take_printed():
             self._count_late()
-        self._do(self._machine.limit_reached(self._lateness()))
+        self._do(self.chain.limit_reached(self._lateness()))
 
     def _count_late(self) -> None:
         if self._step is not None:  # else the jobs before it are late
@@ -245,45 +259,29 @@ class Driver(ABC, Generic[S]):
     def _take_printed(self) -> bool:
         """Takes the result of a program that has printed it and works on; returns whether there is one."""
         process = self._process
-        if process is None or not self._has_printed(process):
+        if process is None or not self._safely(self._has_result, process, instead=False, doing="a look at the output"):
             return False
-        self._do(self._machine.printed(self._checked_result(process)))
+        self._do(self.chain.printed(self._checked_result(process)))
         return True
-
-    def _has_printed(self, process: Process) -> bool:
-        try:
-            return self._has_result(process)
-        except Exception:  # the event must be answered now
-            log.exception("a bug: %s has printed %s", process.name, quoted(process.stdout))
-            return False
 
     def _checked_result(self, process: Process) -> Any:
         """Returns what the program has printed as its result, or as a Failure; notes the program's time."""
         assert self._step is not None  # noqa: S101 - a process has a step
-        result = self._result_or_failure(process)
+        if process.too_long:
+            result: Any = Failure(f"no result (more than {MAX_STDOUT} bytes), {process.ending}")
+        else:
+            bug = Failure(f"its result {_BUG}")
+            result = self._safely(self._result, self._step, process, instead=bug, doing="the result")
         seconds = self._runner.note(process, Outcome.FAILED if isinstance(result, Failure) else Outcome.DONE)
         if self._slowest is None or seconds > self._slowest[0]:
             self._slowest = seconds, self._step
         return result
 
-    def _result_or_failure(self, process: Process) -> Any:
-        assert self._step is not None  # noqa: S101 - a process has a step
-        if process.too_long:
-            return Failure(f"no result (more than {MAX_STDOUT} bytes), {process.ending}")
-        try:
-            return self._result(self._step, process)
-        except Exception:  # a program's output must not affect other programs
-            log.exception("a bug: %s has printed %s", process.name, quoted(process.stdout))
-            return Failure(f"its result {_BUG}")
-
     def _release(self) -> Process | None:
         process, self._process = self._process, None
         self._cancel_limit()
         if process is not None and self._step is not None:
-            try:
-                self._on_done(self._step)
-            except Exception:  # the job must go on, for others wait for its end
-                log.exception("a bug: %s: %s is done", self, self._step.name)
+            self._safely(self._observer.on_done, self, self._step, instead=None, doing="a program is done")
         return process
 
     def _cancel_limit(self) -> None:
@@ -305,11 +303,11 @@ class Driver(ABC, Generic[S]):
         seconds, step = self._slowest
         return f"{step.name} took {seconds:.1f} s ({step.limit})"
 
-    def _report(self, failures: Iterable[ProgramError], *, is_told: bool = True) -> None:
-        for error in failures:
+    def _report(self, *, is_told: bool = True) -> None:
+        for error in self.chain.failures:
             self._runner.accounts[error.program].fail(error.reason)
             if is_told:
-                log.error("%s: %s%s", self, error, "" if error is self._machine.chain.error else " (tolerated)")
+                log.error("%s: %s%s", self, error, "" if error is self.chain.error else " (tolerated)")
 
 
 _ACTIONS: Mapping[Action, Callable[[Driver[Any]], None]] = {

@@ -1,6 +1,6 @@
-"""Jobs and chains without processes: what each outcome of each program means under each policy.
+"""Chains without processes: what each outcome of each program means under each policy.
 
-That a job keeps its promises whatever happens in which order, the histories of a node show.
+That a chain keeps its promises whatever happens in which order, the histories of a node show.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from adapter.errors import LocalProtocolError, PluginError
-from adapter.programs.chain import Chain, Ends, Policy
+from adapter.programs.chain import Chain, Ends, Failure, Policy
 from adapter.programs.driver import quoted
-from adapter.programs.machine import JobMachine
 from adapter.programs.states import Action
 
 
@@ -28,28 +27,41 @@ class Program(NamedTuple):
 
 
 def test_what_cannot_happen_is_an_error() -> None:
-    job = JobMachine(Chain[Program](Ends.AT_FAILURE, ()))
-    assert job.go() == (Action.ANSWER, Action.NEXT)
-    for input_ in (job.go, job.started, lambda: job.time_is_up("x"), lambda: job.limit_reached("x")):
+    of = Chain[Program](Ends.AT_FAILURE, ())
+    assert of.go() == (Action.ANSWER, Action.NEXT)
+    for input_ in (of.go, of.started, lambda: of.time_is_up("x"), lambda: of.limit_reached("x")):
         with pytest.raises(LocalProtocolError):
             input_()
-    job = JobMachine(Chain[Program](Ends.NEVER))
-    job.time_is_up("late")
+    of = Chain[Program](Ends.NEVER)
+    of.time_is_up("late")
     with pytest.raises(LocalProtocolError, match="TIME_IS_UP in state WAITING, answered"):
-        job.time_is_up("late")
+        of.time_is_up("late")
 
 
-def test_a_job_that_nobody_waits_for_gives_no_answer() -> None:
-    assert JobMachine(Chain[Program](Ends.NEVER, ()), is_answered=True).go() == (Action.NEXT,)
+def test_a_chain_that_nobody_waits_for_gives_no_answer() -> None:
+    assert Chain[Program](Ends.NEVER, (), is_answered=True).go() == (Action.NEXT,)
 
 
 FAIL, IGNORE = True, False
 POLICIES = list(itertools.product((FAIL, IGNORE), repeat=3))
 
 
-def chain(ends: Ends, fails: Sequence[bool]) -> Chain[Program]:
-    """A chain of programs whose failures fail the event, or do not."""
-    return Chain(ends, [Program(name, Policy(fail)) for name, fail in zip("abc", fails, strict=True)])
+def chain(ends: Ends, fails: Sequence[bool], *, is_running: bool = True) -> Chain[Program]:
+    """A chain of programs whose failures fail the event, or do not; the first runs, or the chain has not begun."""
+    of = Chain(ends, [Program(name, Policy(fail)) for name, fail in zip("abc", fails, strict=True)])
+    if is_running:
+        of.go()
+        of.started()
+    return of
+
+
+def exit_with(of: Chain[Program], result: object) -> list[str]:
+    """The running program exits, and the next one is started; returns the failures."""
+    of.exited(result)
+    failures = list(map(str, of.failures))
+    if not of.is_over:
+        of.started()
+    return failures
 
 
 def left(of: Chain[Program]) -> str:
@@ -60,8 +72,8 @@ def left(of: Chain[Program]) -> str:
 def test_programs_run_in_order_and_results_are_gathered() -> None:
     of = chain(Ends.AT_FAILURE, (FAIL, IGNORE, FAIL))
     for index, name in enumerate("abc"):
-        assert (of.current.name, of.results, of.is_over) == (name, [1, 2, 3][:index], False)
-        of.succeed(index + 1)
+        assert (of.steps[0].name, of.results, of.is_over) == (name, [1, 2, 3][:index], False)
+        exit_with(of, index + 1)
     assert (of.results, of.error, of.is_over) == ([1, 2, 3], None, True)
 
 
@@ -69,34 +81,38 @@ def test_a_failure_that_fails_the_event_ends_the_chain_unless_it_is_a_deletes() 
     """The original's ended; but each plugin must get the delete of its create."""
     for ends, fails in itertools.product(Ends, POLICIES):
         of = chain(ends, fails)
-        of.succeed("done")
-        error, first = of.fail("broken"), fails[1]
-        assert (str(error), of.results, of.error) == ("plugin: b: broken", ["done"], error if first else None)
+        exit_with(of, "done")
+        first = fails[1]
+        assert exit_with(of, Failure("broken")) == ["plugin: b: broken"]
+        assert (of.results, str(of.error)) == (["done"], "plugin: b: broken" if first else "None")
         assert left(of) == ("" if first and ends is not Ends.NEVER else "c")
         if left(of):
-            second = of.fail("too")
-            assert of.error is (error if first else second if fails[2] else None)
+            assert exit_with(of, Failure("too")) == ["plugin: c: too"]
+            second = "plugin: c: too" if fails[2] else "None"
+            assert str(of.error) == ("plugin: b: broken" if first else second)
 
 
 @pytest.mark.parametrize("is_running", [True, False])
 def test_an_overdue_create_fails_if_a_plugin_that_is_not_done_must_not_and_a_delete_never(is_running: bool) -> None:
     for fails in POLICIES:
-        of, delete = (chain(ends, fails) for ends in (Ends.AT_FAILURE, Ends.NEVER))
-        assert (delete.overdue("slow", is_running=is_running), delete.error, left(delete)) == ([], None, "abc")
-        errors = of.overdue("slow", is_running=is_running)
+        of, delete = (chain(ends, fails, is_running=is_running) for ends in (Ends.AT_FAILURE, Ends.NEVER))
+        delete.time_is_up("slow")
+        assert (delete.failures, delete.error, left(delete)) == ([], None, "abc")
+        of.time_is_up("slow")
         if FAIL not in fails:
-            assert (errors, of.error, left(of)) == ([], None, "abc")
+            assert (of.failures, of.error, left(of)) == ([], None, "abc")
             continue
         culprit = "abc"[fails.index(FAIL)]
         reason = "slow" if is_running and culprit == "a" else "not run: a: slow" if is_running else "not run: slow"
-        assert errors == [of.error]
+        assert of.failures == [of.error]
         assert (str(of.error), left(of)) == (f"plugin: {culprit}: {reason}", "")
 
 
 def test_a_chain_of_no_use_behind_the_answer_ends_with_it() -> None:
     for fails in POLICIES:
         of = chain(Ends.AT_ANSWER, fails)
-        errors = [str(error) for error in of.overdue("slow", is_running=True)]
+        of.time_is_up("slow")
+        errors = list(map(str, of.failures))
         ran = fails.index(FAIL) + 1 if FAIL in fails else 3
         assert errors == ["plugin: a: slow", "plugin: b: no time was left", "plugin: c: no time was left"][:ran]
         assert str(of.error) == (errors[-1] if FAIL in fails else "None")

@@ -224,8 +224,8 @@ def _bug(message: str, *arguments: object) -> NoReturn:
 class WatchedQueue(Queue):
     """A queue whose jobs a history knows."""
 
-    def __init__(self, history: History, *callbacks: Any) -> None:
-        super().__init__(*callbacks)
+    def __init__(self, history: History) -> None:
+        super().__init__()
         self._history = history
         history.add_queue(self)
 
@@ -274,7 +274,8 @@ class History:
         """The job that starts a program."""
         self.bridge = self.begin(self.clock)
         self._running: set[str] = set()
-        monkeypatch.setattr("adapter.legacy.jobs.PluginJob", partial(WatchedJob, self))
+        monkeypatch.setattr("adapter.owed.deletes.PluginJob", partial(WatchedJob, self))
+        monkeypatch.setattr("adapter.daemon.bridge.PluginJob", partial(WatchedJob, self))
         monkeypatch.setattr("adapter.programs.runner.Process", self._spawn)
         monkeypatch.setattr("adapter.programs.driver.log.exception", _bug)
         monkeypatch.setattr("adapter.programs.find.find", self._find)
@@ -282,7 +283,7 @@ class History:
     def begin(self, clock: Any, lock: Lock | None = None) -> Bridge:
         """Returns the bridge of a new adapter."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("adapter.legacy.jobs.ConfigFile", lambda *_, **__: self.conf)
+            patch.setattr("adapter.legacy.plugins.ConfigFile", lambda *_, **__: self.conf)
             patch.setattr("adapter.owed.deletes.Queue", partial(WatchedQueue, self))
             bridge = Bridge(clock, self.settings, lock=lock)
         self.queues[bridge] = self._queue

@@ -12,11 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from adapter.legacy.job import PluginJob
 from adapter.legacy.plan import Plans
 from adapter.nri import Context, api
 from adapter.nri.runtimes import Runtime
-from adapter.owed.deletes import SECOND_LOOK
+from adapter.owed.deletes import SECOND_LOOK, Deletes
 from adapter.owed.handover import GLANCE
 from adapter.owed.ledger import Ledger
 from adapter.owed.pods import PodProcesses
@@ -341,8 +340,8 @@ def fail(*_: object) -> None:
 
 
 PLACES: list[tuple[type, str]] = [
-    (PluginJob, "_on_not_started"),
-    (PluginJob, "_on_done"),
+    (Deletes, "on_not_started"),
+    (Deletes, "on_done"),
     (Ledger, "begin_deletes"),
     (Ledger, "put_back"),
     (Ledger, "end_delete"),
