@@ -19,7 +19,7 @@ import pytest
 
 from adapter.base import gojson
 from adapter.base.times import BOUNDS
-from adapter.cli import colours, progress, status
+from adapter.cli import colours, status
 from adapter.cli.simulate.difference import changes
 from adapter.cli.simulate.view import TextView
 
@@ -124,29 +124,6 @@ def squeezed(text: str) -> str:
 def test_status_has_sections_and_no_false_precision(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status.main(["-directory", str(directory)]) == 1
     assert squeezed(capsys.readouterr().out) == SHOWN
-
-
-# progress: work that takes long says what it does, to people only
-
-
-@pytest.mark.parametrize(("quiet_time", "told"), [(0, b"counting ...\r\n"), (3600, b"")])
-def test_at_a_terminal_what_takes_long_is_told_once(
-    monkeypatch: pytest.MonkeyPatch, quiet_time: int, told: bytes
-) -> None:
-    monkeypatch.setattr(progress, "QUIET_TIME", quiet_time)
-    terminal, end = os.openpty()
-    with open(end, "w") as stderr:
-        monkeypatch.setattr(sys, "stderr", stderr)
-        before = set(threading.enumerate())
-        with progress.announce_if_slow("counting"):
-            assert not told or os.read(terminal, 100) == told
-            timers = set(threading.enumerate()) - before
-        for timer in timers:
-            timer.join(60)
-        os.set_blocking(terminal, False)
-        with pytest.raises(BlockingIOError):
-            os.read(terminal, 100)
-    os.close(terminal)
 
 
 # a stdout that cannot be written: a reader that has gone is no error to tell, a full disk is one line

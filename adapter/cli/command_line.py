@@ -102,8 +102,7 @@ def _complain(error: AdapterError) -> None:
     from adapter.base import sanitize  # noqa: PLC0415
 
     if not _to_syslog(error):
-        text = sanitize.printable(str(error))
-        print(f"v010-adapter: {text}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
+        print(f"v010-adapter: {sanitize.printable(str(error))}", file=sys.stderr)
 
 
 def _to_syslog(error: Exception) -> bool:
@@ -190,7 +189,7 @@ def _run(options: Options, launch: Launch | None) -> int:
     else:
         path = options.socket or configured.socket
         # A service waits for its runtime. At a terminal, the user gets an error.
-        trunk = _connect(path) if options.once or sys.stderr.isatty() else None
+        trunk = nri.connect(path) if options.once or sys.stderr.isatty() else None
         connect, when_lost = None if options.once else partial(nri.connect, path), FINDINGS
         launch = None  # with -socket, this is not the runtime that has launched the process
     daemon.prepare(configured, errors)
@@ -206,20 +205,3 @@ def _identity(options: Options) -> Identity:
         return nri.identity(options.name, options.idx)
     except RegistrationError as error:
         raise ConfigError("-idx" if options.idx else "NRI_PLUGIN_IDX", str(error)) from None
-
-
-def _connect(path: str) -> int:
-    """Returns a descriptor connected to the runtime.
-
-    Raises RegistrationError. At a terminal, it lists the commands that need no runtime.
-    """
-    from adapter import nri  # noqa: PLC0415
-
-    try:
-        return nri.connect(path)
-    except RegistrationError as error:
-        if sys.stderr.isatty():
-            from adapter.cli import commands  # noqa: PLC0415
-
-            error.add_note(commands.next_steps())
-        raise

@@ -31,8 +31,6 @@ COMMANDS = {
     "demo": Command("adapter.cli.demo", "plays the life of a pod with the sample plugins and hooks"),
     "completion": Command("adapter.cli.completion", "prints a shell-completion script"),
 }
-WITHOUT_A_RUNTIME = "demo", "simulate", "check"
-"""The commands to suggest to a user without a runtime."""
 
 
 def overview(*, in_full: bool = False) -> ArgumentParser:
@@ -53,12 +51,6 @@ def overview(*, in_full: bool = False) -> ArgumentParser:
         parents = [_parser(name)] if in_full else []
         commands.add_parser(name, help=command.line, parents=parents, add_help=False)
     return whole
-
-
-def next_steps() -> str:
-    """Returns the commands that need no runtime, one a line."""
-    lines = [f"v010-adapter {name:8}  {COMMANDS[name].line}" for name in WITHOUT_A_RUNTIME]
-    return "\n".join(["These commands need no runtime (-h explains each):", *lines])
 
 
 def _parser(name: str) -> ArgumentParser:

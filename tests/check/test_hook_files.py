@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from adapter.cli.check import hook_files, program
-from adapter.hooks.model import When
+from adapter.cli.check import program
 
 from .conftest import HOOK, Node
 
@@ -73,25 +72,16 @@ NODES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         [f"note {X}: masked by two/x.json", "ok one: 1 file, 0 hooks in force"]),
     "other files of the directory are not looked at": ({"one/x.JSON": "{", "one/README": "{"},
         [], ["note one/x.JSON: not a hook file: its name does not end in .json"]),
-    "hooks that no container gets are noted": ({"one/a.json": HOOK | {"when": {}}, "one/b.json": HOOK | {"stages": []},
+    "hooks that no container gets are noted": ({"one/b.json": HOOK | {"stages": []},
         "one/c.json": HOOK | {"stages": ["prestart", "createRuntime"]}}, [],
-        ["note one/a.json: no container gets this hook: its conditions never hold",
-        "note one/b.json: no container gets this hook: it has no stages",
+        ["note one/b.json: no container gets this hook: it has no stages",
         "note one/c.json: injected twice: prestart and createRuntime are the same stage"]),
     "one fault is one problem": ({
-        "one/a.json": HOOK | {"hook": {"path": "bin/x"}}, "one/b.json": HOOK | {"hook": {"path": "@P@/x"}},
-        "one/c.json": {"hook": "__P__/x", "stages": ["prestart"]}, "one/d.json": HOOK | {"stages": ["preStart"]},
-        "one/e.json": '{"version": "1.0.0",\n"hook": {"path": "/bin/true",},\n"stages": []}',
-        "one/f.json": HOOK | {"hook": {"path": "/{{x}}"}}},
+        "one/a.json": HOOK | {"hook": {"path": "bin/x"}}, "one/d.json": HOOK | {"stages": ["preStart"]},
+        "one/e.json": '{"version": "1.0.0",\n"hook": {"path": "/bin/true",},\n"stages": []}'},
         ["one/a.json:1:39: not used: hook.path: must be an absolute path",
-        "one/b.json:1:39: not used: hook.path: @P@ is a placeholder that nobody has replaced",
-        "one/c.json:1:10: not used: hook: __P__ is a placeholder that nobody has replaced",
         f'one/d.json:1:90: not used: stages[0]: "preStart" is none of {STAGES}',
-        "one/e.json:2:29: not used: a trailing comma",
-        "one/f.json:1:39: not used: hook.path: {{x}} is a placeholder that nobody has replaced"], []),
-    "a placeholder of a hook that is used": ({X: HOOK | {"hook": {"path": "/bin/true", "args": ["x", "{{ .M }}"]}}},
-        [f"{X}:1:66: hook.args[1]: {{{{ .M }}}} is a placeholder that nobody has replaced"],
-        [f"ok {X}: createRuntime: /bin/true"]),
+        "one/e.json:2:29: not used: a trailing comma"], []),
     "a name is shown harmlessly and as far as it is text": ({"one/\033[2J.json": "{", "one/\udcff.json": HOOK},
         ["one/\\x1b[2J.json:1:2: not used: unexpected end"], ["ok one/\\udcff.json: createRuntime: /bin/true"]),
 }
@@ -160,17 +150,6 @@ def test_a_key_of_a_runtime_that_is_not_there_is_named(node: Node) -> None:
     for runtime, told in (("CRI-O", False), ("containerd", True)):
         node.write(runtime, "")
         assert any(hint in line for line in node() if line.startswith(f"note {X}:1:")) is told
-
-
-C = ("x",)
-NEVER = [When(), When(always=False), When(always=False, commands=C), When(has_bind_mounts=False, always=True)]
-NEVER += [When(any_of=True), When(any_of=True, has_bind_mounts=False)]
-AT_TIMES = [When(always=True), When(commands=C), When(annotations=(("", ""),))]
-AT_TIMES += [When(any_of=True, has_bind_mounts=False, commands=C), When(any_of=True, annotations=((".*", ""),))]
-
-
-def test_conditions_that_never_hold_are_known() -> None:
-    assert [when for when in NEVER + AT_TIMES if hook_files.never_holds(when)] == NEVER
 
 
 INTERPRETERS = {"#!": "", "#! ": "", "#!\n": "", "#!/nowhere": "/nowhere", "#! \t/bin/sh\r\n": "/bin/sh\\r"}

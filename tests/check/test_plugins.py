@@ -22,9 +22,8 @@ FAULTS: dict[str, list[str]] = {
         "conf.json:4:15: plugins[2]: must be an object, not 7"],
     "[]": ["conf.json:1:1: must be an object, not an array"],
     '{"plugins": [], "Plugin": []}': ["conf.json:1:27: Plugin is unknown and ignored; did you mean 'plugins'?"],
-    # The programs of a bad file are checked, too.
     '{"plugins": [{"type": "a/b"}, {"type": "/none"}]}': [
-        "conf.json:1:23: plugins[0].type: must be a name or an absolute path", "/none: not found"],
+        "conf.json:1:23: plugins[0].type: must be a name or an absolute path"],
     # To the schema, the second key is only a spelling that not everybody knows.
     '{"plugins": [\n{"type": "a", "TYPE": ""}]}': ["conf.json:2: plugins[0].type: missing or empty"],
 }

@@ -11,13 +11,12 @@ from adapter.base.sanitize import printable
 from adapter.cli.arguments import count
 from adapter.cli.check import faults, program
 from adapter.cli.check.report import NOTE, OK, PROBLEM, Item
-from adapter.cli.progress import announce_if_slow
 from adapter.errors import ConfigError
 from adapter.hooks import keys, model, patterns
 from adapter.hooks.decode import Document, HookError
 from adapter.hooks.directory import Directories, program_of
 from adapter.hooks.facts import Facts
-from adapter.hooks.model import Hook, When
+from adapter.hooks.model import Hook
 from adapter.host.trust import interpreters
 from adapter.legacy.config import read
 from adapter.settings import HooksSettings
@@ -50,9 +49,8 @@ class HookFiles:
         for directory in self._directories:
             files = _files(directory)
             yield self._directory(directory, files)
-            with announce_if_slow(f"checking {count(len(files), 'hook file')} in {directory}"):
-                for file in files:
-                    yield from self._file(file)
+            for file in files:
+                yield from self._file(file)
             for other in sorted({*_files(directory, "*.[jJ][sS][oO][nN]")}.difference(files)):
                 yield Item(NOTE, "not a hook file: its name does not end in .json", other)
 
@@ -117,9 +115,8 @@ class HookFiles:
         stages = ", ".join(hook.stages)
         yield from list(self._program(file, hook, found)) or [Item(OK, f"{stages}: {hook.path}", file)]
         yield from self._foreign_keys(file, text, hook)
-        if not stages or never_holds(hook.when):
-            why = "its conditions never hold" if stages else "it has no stages"
-            yield Item(NOTE, f"no container gets this hook: {why}", file)
+        if not stages:
+            yield Item(NOTE, "no container gets this hook: it has no stages", file)
         if {"prestart", "createRuntime"} <= set(hook.stages):
             yield Item(NOTE, "injected twice: prestart and createRuntime are the same stage", file)
 
@@ -149,14 +146,6 @@ def _files(directory: str, pattern: str = "*.json") -> list[str]:
     return [os.path.join(directory, name) for name in sorted(names)]
 
 
-def never_holds(when: When) -> bool:
-    """Whether the conditions hold for no container at all."""
-    conditions = [when.always, when.has_bind_mounts, *when.annotations, *when.commands]
-    if when.any_of:
-        return not any(conditions)
-    return False in (when.always, when.has_bind_mounts) or all(condition is None for condition in conditions)
-
-
 def _is_about_path(found: Sequence[Item]) -> bool:
     """Whether one of the problems is about the path of the hook's program, in either version of the format."""
     return any(entry.status == PROBLEM and entry.message.startswith(("hook.path: ", "hook: ")) for entry in found)
@@ -176,10 +165,8 @@ def _faults(text: bytes, file: str, errors: Sequence[HookError] = ()) -> list[It
         gojson.document(text)
     except gojson.JSONError:
         return list(found)
-    unreplaced = faults.placeholders(text, file)
-    places = {(entry.line, entry.column) for entry in unreplaced}
-    entries = [entry for entry in faults.find(text, file) if (entry.line, entry.column) not in places]
-    places |= {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
+    entries = faults.find(text, file)
+    places = {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
     # An error without a place is a missing key. The schema finds missing keys, too.
     new = [entry for entry in found if (entry.line, entry.column) not in places and (entry.line or not places)]
-    return sorted([*unreplaced, *entries, *new], key=faults.by_place)
+    return sorted([*entries, *new], key=faults.by_place)

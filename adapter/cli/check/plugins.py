@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 
 from adapter.base import gojson
 from adapter.cli.arguments import count
@@ -44,20 +43,8 @@ def read(settings: LegacySettings) -> tuple[Config, list[Item]]:
     except ConfigError as error:
         if not any(entry.status == PROBLEM for entry in entries):  # the schema has not found it
             entries.append(Item(PROBLEM, error.reason, error.place))
-        return _usable(text, file), [*entries, Item(NOTE, "none of its plugins runs", file)]
+        return Config(), [*entries, Item(NOTE, "none of its plugins runs", file)]
     return conf, [*entries, Item(OK, count(len(conf.entries), "plugin"), file)]
-
-
-def _usable(text: bytes, file: str) -> Config:
-    """Returns the faultless plugins of a file that has faults. Their programs are checked, too."""
-    whole, _ = gojson.value(text)
-    members = gojson.members(whole) if whole.startswith(b"{") else []
-    arrays = [member.value for member in members if gojson.fold(member.key) == "plugins"]
-    entries: list[config.Entry] = []
-    for element in (element for array in arrays if array.startswith(b"[") for element in gojson.elements(array)):
-        with suppress(ConfigError):
-            entries += config.parse(b'{"plugins": [%b]}' % element.value, file).entries
-    return Config(entries=tuple(entries))
 
 
 def programs(settings: LegacySettings, conf: Config) -> Iterator[Item]:

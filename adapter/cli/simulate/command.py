@@ -110,15 +110,11 @@ def parser() -> argparse.ArgumentParser:
     option("-container", "--container", metavar="FILE", default="", help="play the life of this container")
     arguments.add_choice_of_container(parser)
     text = f"the runtime to play: {', '.join(FLAVOURS)}"
-    option("-runtime", "--runtime", metavar="NAME/VERSION", type=_without_v, choices=FLAVOURS, help=text)
+    option("-runtime", "--runtime", metavar="NAME/VERSION", choices=FLAVOURS, help=text)
     arguments.add_output(parser)
     arguments.add_color(parser)
     arguments.add_verbose(parser)
     return parser
-
-
-def _without_v(flavour: str) -> str:
-    return flavour.replace("/v", "/")
 
 
 def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
