@@ -9,20 +9,21 @@ import signal
 import time
 from collections.abc import Callable
 from enum import Enum, auto
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adapter import __version__, settings
 from adapter.base.loop import Loop, Timer
 from adapter.base.sanitize import bounded
+from adapter.base.trunk import Trunk
 from adapter.daemon import guard
 from adapter.daemon.router import Adapter
-from adapter.daemon.session import Session
-from adapter.errors import AdapterError, ConfigError, RegistrationError
+from adapter.errors import AdapterError, ConfigError, RegistrationError, RemoteProtocolError
 from adapter.host.mount_namespace import programs_namespace
 from adapter.monitoring import logs
 from adapter.monitoring.endpoints import Endpoints
 from adapter.monitoring.service import Service
-from adapter.nri import Identity, api
+from adapter.nri import Identity, Stub, api
 from adapter.programs.children import children
 from adapter.settings import Settings
 
@@ -95,7 +96,9 @@ class Daemon:
         self._who = who
         self._connect = connect
         self._when_lost = when_lost
-        self._session: Session | None = None
+        self._trunk: Trunk | None = None
+        self._stub: Stub | None = None
+        """What speaks over the trunk."""
         self._wait = FIRST_WAIT
         self._timer: Timer | None = None
         self._was_joined = False
@@ -159,12 +162,15 @@ class Daemon:
         else:
             self._join(trunk)
 
-    def _join(self, trunk: int) -> None:
+    def _join(self, fd: int) -> None:
         self._enter(ConnectionState.JOINING)
         self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
-        self.runtime_pid = guard.peer(trunk)
-        self._session = Session(self._loop, trunk, self._adapter, self._who, self._on_lost)
-        self._session.stub.register()
+        self.runtime_pid = guard.peer(fd)
+        self._trunk = Trunk(self._loop, fd)
+        self._trunk.on_data = self._on_data
+        self._trunk.on_close = lambda reason: self._on_lost(RemoteProtocolError(reason) if reason else None)
+        self._stub = Stub(self._adapter, self._who.name, self._who.idx, self._trunk.write)
+        self._stub.register()
 
     def _try_later(self, error: AdapterError | None = None) -> None:
         """Tries again after a wait; logs the first failure only."""
@@ -229,13 +235,12 @@ class Daemon:
 
     def join_again(self) -> None:
         """Gives the connection up; `_on_lost` makes another."""
-        if self._session is not None:
-            self._session.close_to_rejoin()
+        self._give_up(AdapterError("the connection is given up, to join again"))
 
     def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:
         """Asks the runtime for updates of containers."""
-        if self._session is not None:
-            self._session.stub.update_containers(updates, on_reply)
+        if self._stub is not None:
+            self._stub.update_containers(updates, on_reply)
 
     def keep_configuration(self, text: str, socket: str) -> None:
         """Keeps the runtime's configuration text for the server that the guard starts after this one."""
@@ -244,8 +249,24 @@ class Daemon:
 
     # The connection
 
+    def _on_data(self, data: bytes) -> None:
+        if self._stub is None:
+            return
+        try:
+            self._stub.receive_data(data, self._loop.ready_since, is_heard=not self._loop.has_hung_up)
+        except AdapterError as error:
+            self._give_up(error)
+        except Exception as bug:
+            log.exception("a bug: the connection with the runtime cannot go on")
+            self._give_up(RegistrationError(f"a bug: {bug}"))
+
+    def _give_up(self, error: AdapterError) -> None:
+        if self._trunk is not None:
+            self._trunk.close()
+            self._on_lost(error)
+
     def _on_lost(self, error: AdapterError | None) -> None:
-        """The connection is gone."""
+        """The connection is gone: the runtime has closed it, or it was closed for an error."""
         was = self.state
         if error is None:
             log.info("the runtime has closed the connection")
@@ -293,10 +314,11 @@ class Daemon:
         self._adapter.when_idle(self._end_when_sent)
 
     def _end_when_sent(self) -> None:
-        if self._session is None:
+        """Ends the loop when every event is answered and nothing is left to be sent."""
+        if self._stub is None or self._trunk is None:
             self._loop.stop()
         else:
-            self._session.close_when_sent(self._loop.stop)
+            self._stub.when_answered(partial(self._trunk.when_sent, self._loop.stop))
 
     def _on_grace_over(self) -> None:
         log.error("legacy plugins or the runtime were still busy after %g s", GRACE)

@@ -23,6 +23,7 @@ S = TypeVar("S", bound=Step)
 T = TypeVar("T")
 
 _BUG = "meets a bug of the adapter, which has logged it"
+_RESULT_BUG = Failure(f"its result {_BUG}")
 _SHOWN = 200
 _ENV = re.compile(rb"""\\?["']env\\?["']""", re.IGNORECASE)
 
@@ -116,10 +117,10 @@ class Driver(ABC, Generic[S]):
             self.chain.begin(())
         self._do(self.chain.go())
 
-    def _safely(self, action: Callable[..., T], *arguments: Any, instead: T, doing: str) -> T:
-        """Returns what an action returns; `instead` if it meets a bug: others wait for the end of this job."""
+    def _safely(self, doing: str, instead: T, function: Callable[..., T], *arguments: Any) -> T:
+        """Returns what a function returns; `instead` if it meets a bug: others wait for the end of this job."""
         try:
-            return action(*arguments)
+            return function(*arguments)
         except Exception:
             printed = self._process and quoted(self._process.stdout)
             log.exception("a bug: %s: %s (its program has printed: %s)", self, doing, printed)
@@ -133,7 +134,7 @@ class Driver(ABC, Generic[S]):
             if action is Action.SPAWN:
                 due += self._start()
             else:
-                self._safely(_ACTIONS[action], self, instead=None, doing=action.name)
+                self._safely(action.name, None, _ACTIONS[action], self)
 
     def _start(self) -> Actions:
         step = self._step = self.chain.steps[0]
@@ -146,9 +147,7 @@ class Driver(ABC, Generic[S]):
             reason = f"its start {_BUG}"
         else:
             return self.chain.started()
-        is_told = self._safely(
-            self._observer.on_not_started, self, step, instead=True, doing="a program has not started"
-        )
+        is_told = self._safely("a failed start", True, self._observer.on_not_started, self, step)
         actions = self.chain.not_started(reason)
         self._report(is_told=is_told)
         return actions
@@ -223,7 +222,7 @@ class Driver(ABC, Generic[S]):
     def _end_if_alone(self) -> None:
         """Lets the next jobs start, if none of the programs works on: a delete must not overtake its create."""
         if self.chain.state is JobState.ENDED and not self._left:
-            self._safely(self._observer.on_end, self, instead=None, doing="its end")
+            self._safely("its end", None, self._observer.on_end, self)
 
     # Inputs
 
@@ -259,7 +258,7 @@ class Driver(ABC, Generic[S]):
     def _take_printed(self) -> bool:
         """Takes the result of a program that has printed it and works on; returns whether there is one."""
         process = self._process
-        if process is None or not self._safely(self._has_result, process, instead=False, doing="a look at the output"):
+        if process is None or not self._safely("its output", False, self._has_result, process):
             return False
         self._do(self.chain.printed(self._checked_result(process)))
         return True
@@ -270,8 +269,7 @@ class Driver(ABC, Generic[S]):
         if process.too_long:
             result: Any = Failure(f"no result (more than {MAX_STDOUT} bytes), {process.ending}")
         else:
-            bug = Failure(f"its result {_BUG}")
-            result = self._safely(self._result, self._step, process, instead=bug, doing="the result")
+            result = self._safely("a result", _RESULT_BUG, self._result, self._step, process)
         seconds = self._runner.note(process, Outcome.FAILED if isinstance(result, Failure) else Outcome.DONE)
         if self._slowest is None or seconds > self._slowest[0]:
             self._slowest = seconds, self._step
@@ -281,7 +279,7 @@ class Driver(ABC, Generic[S]):
         process, self._process = self._process, None
         self._cancel_limit()
         if process is not None and self._step is not None:
-            self._safely(self._observer.on_done, self, self._step, instead=None, doing="a program is done")
+            self._safely("the end of a program", None, self._observer.on_done, self, self._step)
         return process
 
     def _cancel_limit(self) -> None:
