@@ -19,7 +19,7 @@ import pytest
 from adapter.monitoring import logs
 from adapter.monitoring.log_lines import TextFormatter
 from adapter.settings import LogSettings
-from tests.processes import impatience
+from tests.processes import PATIENCE, impatience
 
 PREFIX = f"v010-adapter[{os.getpid()}]: "
 
@@ -31,6 +31,15 @@ class Receiver:
         self.path = path
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._socket.bind(str(path))
+        self.lines: list[str] = []
+        """What `until` has read."""
+
+    def until(self, text: str) -> str:
+        """Waits for a line that has this text, and returns it."""
+        while not (found := [line for line in self.lines if text in line]):
+            assert select.select([self._socket], [], [], PATIENCE)[0], f"{text} never comes"
+            self.lines += self.read()
+        return found[0]
 
     def read(self) -> list[str]:
         """What has come since the last time."""

@@ -10,15 +10,11 @@ import pytest
 
 from adapter.cli.check import probe
 from tests.processes import impatience
+from tests.test_outputs import Terminal
 
 from .conftest import Node
 
 WAITS = 'read -r line; [ "$line" ] || exit 1; echo "{}"'
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture(autouse=True)

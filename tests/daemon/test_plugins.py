@@ -7,17 +7,13 @@ matrix each failure of a plugin under a real runtime.
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
 from adapter.wire import Code
 
 from .harness import Node, start, stop
-from .process import LATE, OVER
-
-BROKEN = '{\n  "version": "0.1",\n  "plugins": [\n    {"type": "good"},\n  ]\n}\n'
-
+from .process import LATE
 
 # ---- time
 
@@ -42,44 +38,7 @@ def test_a_late_create_fails_by_name_its_process_may_finish_and_its_delete_comes
     assert ("create", "ctr") not in node.runs(), "the chain ended with its failure"
 
 
-def test_a_chain_whose_failures_are_ignored_goes_on_behind_the_answer_of_a_call_that_is_over(node: Node) -> None:
-    gate = node.slow()
-    node.configure("slow", "good")
-    daemon = node.launch({"onFailure": "ignore"})
-    daemon.serves(start("ctr"), stop("ctr"), timeout=OVER)
-    daemon.logged("WARNING create of container default/web/ctr (ctr): ", "it goes on after the answer")
-    daemon.logged("WARNING delete of container default/web/ctr (ctr): waited for create of", "after the answer")
-    gate.arrival()
-    assert node.runs() == []
-    gate.let_on()
-    gate.let_on()  # for its delete
-    node.configure("good")
-    daemon.serves(start("ctr"))  # an event of the same container waits for the chains before it
-    assert node.runs("slow") == node.runs()[:2] == [("create", "ctr"), ("delete", "ctr")]
-
-
 # ---- conf.json
-
-
-def test_a_wrong_file_fails_creates_until_there_is_a_good_version_which_stays_in_force(node: Node) -> None:
-    node.write_conf(BROKEN)
-    daemon = node.launch()
-    assert daemon.call(start("one")).message == f"{node.conf_json}:4: a trailing comma (no plugin can run)"
-    daemon.serves(stop("one"))
-    daemon.logged("ERROR", f" {node.conf_json}:4: a trailing comma")
-    node.still_serves(daemon)
-    os.mkfifo(node.path / "fifo")
-    for reason in (":4: a trailing comma", f": {(1 << 20) + 15} bytes", ": not a regular file"):
-        if "regular" in reason:
-            (node.path / "fifo").rename(node.conf_json)
-        else:
-            node.write_conf(BROKEN if "comma" in reason else '{"plugins": []}' + " " * (1 << 20))
-        daemon.serves(start(reason))
-        daemon.logged(f" ERROR {node.conf_json}{reason}", "; the last good version stays in force")
-    assert len(node.runs()) == 2 + 3
-    node.conf_json.unlink()  # no plugins, but those that are owed their deletes
-    daemon.serves(start("two"), *(stop(id_) for _, id_ in node.runs()[2:]))
-    assert [state for state, _ in node.runs()[2:]] == ["create"] * 3 + ["delete"] * 3
 
 
 def test_each_version_counts_for_the_next_event_and_a_delete_runs_under_that_of_its_create(node: Node) -> None:

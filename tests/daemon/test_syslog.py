@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ..test_logs import Receiver
 from .harness import Node, launched, patched, start
-from .process import SAFETY, Daemon
-
-
-class Receiver:
-    """A syslog daemon of sorts."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(str(path))
-        self._socket.settimeout(SAFETY)
-        self.lines: list[str] = []
-
-    def until(self, text: str, times: int = 1) -> str:
-        """Reads until so many lines have this text; returns the first of them."""
-        while len(found := [line for line in self.lines if text in line]) < times:
-            self.lines.append(self._socket.recv(1 << 20).decode())
-        return found[0]
-
-    def close(self) -> None:
-        self._socket.close()
-        self.path.unlink()
+from .process import Daemon
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where the daemon looks for syslog."""
-    return tmp_path / "log"
-
-
-@pytest.fixture
-def receiver(path: Path) -> Iterator[Receiver]:
-    made = Receiver(path)
+def receiver(tmp_path: Path) -> Iterator[Receiver]:
+    made = Receiver(tmp_path / "log")
     yield made
-    made.close()
+    made.stop()
 
 
 def to(path: Path) -> str:
@@ -65,7 +38,8 @@ def test_its_lines_reach_syslog_under_its_name_and_pid(node: Node, receiver: Rec
     assert receiver.until("plugin: missing") == f"<27>{head}create of container default/web/ctr (ctr): {reply.message}"
 
 
-def test_why_it_cannot_start_and_what_is_wrong_reaches_syslog(node: Node, receiver: Receiver, path: Path) -> None:
+def test_why_it_cannot_start_and_what_is_wrong_reaches_syslog(node: Node, receiver: Receiver) -> None:
+    path = receiver.path
     config = node.path / "adapter.yaml"
     config.write_text("legacy:\n  unheardOf: 1\n")
     node.spawn(patched(f"settings.DEFAULT_PATH = {str(config)!r}", to(path)), stderr="null").registration()

@@ -37,6 +37,7 @@ from adapter.settings import HooksSettings, LegacySettings, PluginSettings, Sett
 from adapter.wire import Code
 
 from ..legacy.histories import Clock
+from ..link import Link
 from ..nri.runtime import Runtime
 from ..oci.cases import FULL
 from ..processes import open_descriptors
@@ -210,8 +211,9 @@ class Log(logging.Handler):
             self.bugs.append(lines[0])
 
 
-class Node:
+class Node(Link):
     def __init__(self, script: bytes) -> None:
+        super().__init__()
         own, folder, _ = place()
         self._open_before = open_descriptors()
         self.script, self.refuses_updates = cycle(script), script[0] & 1
@@ -231,24 +233,8 @@ class Node:
         self.runtime = Runtime(self.adapter, clock=self.loop.time)
         self.runtime.stub.register()
 
-    # What the adapter asks of its process
-
-    runtime_pid = 0
-
-    def on_joined(self) -> None:
-        pass
-
-    def on_turn(self, is_owner: bool) -> None:
-        pass
-
-    def join_again(self) -> None:
-        pass
-
     def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:
         self.runtime.stub.update_containers(updates, on_reply)
-
-    def keep_configuration(self, text: str, socket: str) -> None:
-        pass
 
     def play(self, call: Call) -> None:
         if call.name == REJOIN:

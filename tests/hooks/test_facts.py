@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from itertools import product
-from pathlib import Path
-
-import pytest
-from google.protobuf.json_format import ParseDict
 
 from adapter.hooks.facts import Facts, facts
 from adapter.proto import nri_pb2 as api
-
-GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*/events-one-pod.jsonl"))
 
 
 def mounted(destination: str, type_: str = "bind", *options: str, source: str = "/x") -> bool:
@@ -76,19 +69,3 @@ def test_what_runtimes_and_the_kubelet_mount_themselves_does_not_count_and_the_u
     for table, counts in ((OWN, False), (USERS, True)):
         for destination, source in table:
             assert mounted(destination, "bind", "rbind", source=source) is counts, (destination, source)
-
-
-@pytest.mark.parametrize("recorded", GOLDEN, ids=lambda path: path.parent.name)
-def test_a_recorded_container_without_volumes_has_no_bind_mounts(recorded: Path) -> None:
-    events = map(json.loads, recorded.read_text().splitlines())
-    event = next(event for event in events if event["event"] == "CreateContainer")
-    pod = ParseDict(event["pod"], api.PodSandbox(), ignore_unknown_fields=True)
-    container = ParseDict(event["container"], api.Container(), ignore_unknown_fields=True)
-    assert len(container.mounts) > 5
-    found = facts(pod, container)
-    assert not found.has_bind_mounts
-    assert found.command == "/bin/sh"
-    assert found.annotations["example.com/pod-note"] == "hello"
-    assert found.annotations["example.com/ctr-note"] == "world"
-    container.mounts.add(destination="/data", type="bind", options=["rbind"])
-    assert facts(pod, container).has_bind_mounts

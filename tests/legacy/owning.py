@@ -25,6 +25,7 @@ class Held(Lock):
     def die(self) -> None:
         if self.lock >= 0:
             os.close(self.lock)
+            self.lock = -1
 
 
 class Process:

@@ -18,7 +18,6 @@ from adapter.nri import api
 from adapter.programs.runner import Outcome
 from adapter.settings import PluginSettings
 
-from ..processes import children
 from .node import Node, a_container, a_pod
 from .scenarios import FAIL, LATE, LIMIT, Player, done, logged
 
@@ -110,9 +109,6 @@ def test_scenario(name: str, player: Player) -> None:
     player.play((SCENARIOS | LATE_ONES)[name])
 
 
-# Chains that take longer than their event
-
-
 # The time of each run, by its outcome: counted once, when the run is no longer waited for
 
 DONE, FAILED, LATE_RUN = Outcome.DONE, Outcome.FAILED, Outcome.LATE
@@ -143,8 +139,6 @@ TIMES: dict[str, tuple[str, dict[str, Any]]] = {
 def test_times(name: str, node: Node, player: Player) -> None:
     steps, expected = TIMES[name]
     player.play(steps)
-    if "left at its timeout" in name:  # what it prints behind the timeout counts no more
-        node.loop.until(lambda: not children(), "the plugin does not end")
     accounts = node.bridge.runner.accounts
     assert expected == {
         plugin: {of: (sum(one.counts), round(one.seconds, 6)) for of, one in accounts[plugin].times.items()}
@@ -164,9 +158,6 @@ def test_results_go_down_the_chain(node: Node) -> None:
     assert node.requests("b")[0]["results"] == [of_a]
     assert node.requests("c")[0]["results"] == [of_a, of_b]
     assert node.requests("c")[1]["results"] == [{**of_a, "metadata": {"of": "delete"}}, of_b]
-
-
-# The pid
 
 
 # Failures

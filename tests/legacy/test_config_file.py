@@ -18,7 +18,7 @@ from adapter.host.paths import TIMESTAMP_STEP
 from adapter.legacy.config import MAX_SIZE, ConfigFile
 
 from .node import Node
-from .scenarios import logged
+from .scenarios import done, logged
 
 TYPES = '{"version":"0.1","plugins":[%s]}'
 SECOND = 1_000_000_000
@@ -171,13 +171,8 @@ def test_each_part_of_a_files_identity_counts(disk: Disk, monkeypatch: pytest.Mo
     disk.types()
     real = disk.path.stat()
     names = ("st_dev", "st_ino", "st_size", "st_mode", "st_mtime_ns", "st_ctime_ns")
-
-    class Changed:
-        def __init__(self) -> None:
-            for name in names:
-                setattr(self, name, getattr(real, name) + (1 if name == field else 0))
-
-    pretend(monkeypatch, stat=lambda path: Changed())
+    changed = SimpleNamespace(**{name: getattr(real, name) + (name == field) for name in names})
+    pretend(monkeypatch, stat=lambda path: changed)
     disk.types()
     assert len(disk.reads) == 2
 
@@ -301,12 +296,6 @@ def test_the_largest_file_is_read_whole_and_leaves_no_descriptor_open(disk: Disk
 # What anybody could have written is not used, a program neither, and the error names the place
 
 
-def done(node: Node, kind: str, id_: str = "c1") -> str:
-    answer = node.create(id_) if kind == "create" else node.delete(id_)
-    node.wait(answer)
-    return answer.outcome
-
-
 @pytest.fixture
 def bin_(node: Node) -> Path:
     """Another directory of programs, with the plugin `a`."""
@@ -322,20 +311,11 @@ def test_a_program_that_anybody_can_replace_is_not_run_until_that_has_changed(no
     place = bin_ / at
     place.chmod(0o777)
     for _ in range(2):
-        assert done(node, "create") == f"plugin: a: {bin_}/a: {place} is world-writable"
+        assert done(node, node.create("c1")) == f"plugin: a: {bin_}/a: {place} is world-writable"
     assert node.runs == []
     place.chmod(0o755)
-    assert done(node, "create") == "ok"
+    assert done(node, node.create("c1")) == "ok"
     assert node.runs == ["a create c1"]
-
-
-def test_a_delete_that_a_program_must_not_run_stays_owed(node: Node, bin_: Path) -> None:
-    assert done(node, "create") == "ok"
-    (bin_ / "a").chmod(0o777)
-    assert done(node, "delete") == "ok"
-    (bin_ / "a").chmod(0o755)
-    assert done(node, "delete") == "ok"
-    assert node.runs == ["a create c1", "a delete c1"]
 
 
 @pytest.mark.parametrize("at", [".", "conf.json"], ids=["its directory", "itself"])
@@ -354,26 +334,15 @@ def test_a_conf_json_that_all_can_replace_runs_nothing(node: Node, at: str, capl
     refused = f"create of container c1: {reason} (no plugin can run)"
     assert logged(caplog, logging.ERROR) == [f"{reason}; no plugin can run", refused, refused]
     (etc / at).chmod(0o755)
-    assert done(node, "create") == "ok"
+    assert done(node, node.create("c1")) == "ok"
     assert node.runs == ["a create c1"]
-
-
-def test_the_last_conf_json_that_was_trusted_stays_in_force(node: Node, caplog: pytest.LogCaptureFixture) -> None:
-    node.plugins(a="answer")
-    assert done(node, "create") == "ok"
-    node.plugin("b")
-    node.configure("b")
-    node.conf_json.chmod(0o666)
-    assert done(node, "create", "c2") == "ok"
-    assert node.runs == ["a create c1", "a create c2"]
-    assert f"{node.conf_json} is world-writable; the last good version stays in force" in caplog.text
 
 
 def test_what_a_group_can_write_runs_with_one_warning(node: Node, bin_: Path, caplog: pytest.LogCaptureFixture) -> None:
     bin_.chmod(0o775)
     (bin_ / "b").symlink_to("a")
     node.configure("a", "b")
-    assert done(node, "create") == done(node, "create", "c2") == "ok"
+    assert done(node, node.create("c1")) == done(node, node.create("c2")) == "ok"
     assert [text for text in logged(caplog) if "trust" in text] == [
         f"trust: {bin_} is writable for group {bin_.stat().st_gid}"
     ]

@@ -47,6 +47,26 @@ def back(node: Node) -> Iterator[Node]:
     node.idle()
 
 
+@pytest.fixture
+def owners(node: Node) -> Iterator[tuple[Held, Held]]:
+    """The locks of two adapters that have one state directory; the bridge is that of the first, which serves."""
+    node.plugins(a="answer")
+    locks = Held(str(node.folder / "state")), Held(str(node.folder / "state"))
+    assert locks[0].take()
+    node.build(lock=locks[0])
+    yield locks
+    node.bridge.ledger.resume_from(None)
+    for lock in locks:
+        lock.die()
+
+
+def succeed(node: Node, lock: Held) -> None:
+    """Lets an adapter that has ended be followed by one with this lock."""
+    node.bridge.ledger.resume_from(None)
+    node.build(lock=lock)
+    assert lock.take()
+
+
 def living_pod() -> api.PodSandbox:
     return a_pod(pid=os.getpid())
 
@@ -131,81 +151,60 @@ def test_on_docker_nothing_counts_as_created_for_it_announces_no_stop(node: Node
 
 
 @pytest.mark.parametrize(("runtime", "again"), [("containerd", []), ("docker", ["a create c1"])])
-def test_the_first_event_repeats_no_create_of_the_adapter_before(node: Node, runtime: str, again: list[str]) -> None:
+def test_the_first_event_repeats_no_create_of_the_adapter_before(
+    node: Node, owners: tuple[Held, Held], runtime: str, again: list[str]
+) -> None:
     """Docker announces no stop: there the container has been started again."""
-    node.plugins(a="answer")
-    first, second = (Held(str(node.folder / "state")) for _ in "12")
-    node.build(lock=first)
-    assert first.take()
     node.take_over([], [])
     node.wait(node.create("c1"))
-    first.die()  # before its answer has left
-    node.bridge.ledger.resume_from(None)
-    node.build(lock=second)
-    assert second.take()
+    owners[0].die()  # before its answer has left
+    succeed(node, owners[1])
     node.bridge.set_runtime(Runtime(runtime, "1.7.35"))
     node.take_over([], [], may_be_repeated=True)
     node.wait(node.create("c1"), node.create("c2"))
     assert sorted(run for run in node.runs if "create" in run) == ["a create c1", *again, "a create c2"]
-    second.die()
-    node.bridge.ledger.resume_from(None)
 
 
-def test_a_delete_that_the_previous_owner_has_not_run_comes_when_its_event_is_repeated(node: Node) -> None:
-    node.plugins(a="answer")
-    before, mine = (Held(str(node.folder / "shared")) for _ in "12")
-    assert before.take()
-    bridge = node.build(before)
+def test_a_delete_that_the_previous_owner_has_not_run_comes_when_its_event_is_repeated(
+    node: Node, owners: tuple[Held, Held]
+) -> None:
     node.take_over([], [])
     node.wait(node.create("c1"))
-    bridge.release()
-    bridge.ledger.resume_from(None)
-    bridge = node.build(mine)
-    assert mine.take()
+    node.bridge.release()
+    succeed(node, owners[1])
     node.take_over([], [listed("c1", CREATED)])
     request = api.StopContainerRequest(container=api.Container(id="c1"), pod=api.PodSandbox(id="pod"))
-    bridge.note_served(request, Context("StopContainer", 2.0, node.loop.time, node.loop.time()))
+    node.bridge.note_served(request, Context("StopContainer", 2.0, node.loop.time, node.loop.time()))
     node.loop.until(lambda: node.runs == ["a create c1", "a delete c1"], "the delete")
     node.idle()
-    bridge.ledger.resume_from(None)
-    for owner in (before, mine):
-        owner.die()
 
 
-def test_an_adapter_that_takes_over_without_a_synchronize_watches_the_pods(node: Node) -> None:
+def test_an_adapter_that_takes_over_without_a_synchronize_watches_the_pods(
+    node: Node, owners: tuple[Held, Held]
+) -> None:
     """After its restart containerd does not announce that a pod stops that was there before."""
-    node.plugins(a="answer")
-    before, mine = (Held(str(node.folder / "shared")) for _ in "12")
-    assert before.take()
-    bridge = node.build(before)
     node.take_over([], [])
     pause = os.posix_spawn("/bin/sleep", ["sleep", "1000"], {})
     node.wait(node.create_pod(pid=pause))
-    bridge.release()
-    bridge.ledger.resume_from(None)
-    bridge = node.build(mine)
-    assert mine.take()
-    bridge.set_runtime(Runtime("containerd", "1.7.35"))
-    bridge.take_over([])
-    bridge.watch_pods()
+    node.bridge.release()
+    succeed(node, owners[1])
+    node.bridge.set_runtime(Runtime("containerd", "1.7.35"))
+    node.bridge.take_over([])
+    node.bridge.watch_pods()
     node.loop.settle()
     assert node.runs == ["a create pod"]
     os.kill(pause, signal.SIGKILL)
     node.loop.until(lambda: node.runs[-1] == "a delete pod", "the pod's process has ended")
     os.waitpid(pause, 0)
     node.idle()
-    bridge.ledger.resume_from(None)
-    for owner in (before, mine):
-        owner.die()
 
 
-def test_events_that_wait_go_on_though_the_journal_cannot_be_read(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    node.plugins(a="answer")
-    before, mine = (Held(str(node.folder / "shared")) for _ in "12")
-    assert before.take()
+def test_events_that_wait_go_on_though_the_journal_cannot_be_read(
+    node: Node, owners: tuple[Held, Held], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, mine = owners
     before.release(["c1"])
-    assert mine.take()
-    bridge = node.build(mine)
+    succeed(node, mine)
     node.take_over([], [listed("c1", CREATED)])
     is_late, started = node.create("c1", within=0.2), node.create("c1")
     node.loop.advance(0.1)
@@ -229,9 +228,6 @@ def test_events_that_wait_go_on_though_the_journal_cannot_be_read(node: Node, mo
     assert node.runs == ["a create c1", "a delete c1"]
     node.idle()
     assert node.loop.is_idle
-    bridge.ledger.resume_from(None)
-    for owner in (before, mine):
-        owner.die()
 
 
 # What is known of a container, and of conf.json

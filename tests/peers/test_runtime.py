@@ -120,23 +120,6 @@ def length_of_error(size: int) -> int:
     raise ValueError(size)
 
 
-@pytest.mark.deadline
-def test_a_late_plugin_costs_its_own_event_and_nothing_else(host: Host, tmp_path: Path) -> None:
-    """The answer has left a second, half of the time that this runtime waits; the plugins are left to finish."""
-    for name, fails in (("late", True), ("lenient", False)):
-        host.chain.clear()
-        gate = tmp_path / name
-        os.mkfifo(gate)
-        host.chain.add(name, f"""read _ < '{gate}'; printf '%s' '{{}}'""")
-        with host.runtime.impatient(2_000):
-            reply = host.runtime.event("StartContainer", POD, {**CONTAINER, "id": name})
-        assert (name in reply.error, bool(reply.error), reply.names) == (fails, fails, [NAME])
-        assert "code = Unknown" in reply.error or not fails  # our answer, not the runtime's verdict
-        opened = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)  # fails if the plugin was not left to finish
-        os.write(opened, b"go\n")
-        os.close(opened)
-
-
 @pytest.mark.parametrize("fails", [False, True])
 def test_who_does_not_answer_at_all_is_kept_where_policies_are_known_and_dropped_elsewhere(
     chain: Chain, tmp_path: Path, version: str, fails: bool
@@ -250,24 +233,6 @@ def guarded(chain: Chain, directory: Path, version: str) -> Iterator[Family]:
         yield family
 
 
-def test_a_server_that_is_killed_twice_comes_back_and_serves_the_rest_of_a_life(
-    chain: Chain, tmp_path: Path, version: str
-) -> None:
-    chain.add("plugin")
-    half = [recorded.event for recorded in LIFE].index("StopContainer")
-    with guarded(chain, tmp_path, version) as family:
-        for recorded in LIFE[:half]:
-            play(family.runtime, recorded)
-        first = family.server
-        os.kill(first, signal.SIGKILL)
-        second = family.joins_again()
-        os.kill(second, signal.SIGKILL)
-        assert family.joins_again(second) == family.server
-        for recorded in LIFE[half:]:
-            play(family.runtime, recorded)
-    assert len(chain.requests("plugin")) == 4
-
-
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version not in NEWER])
 def test_an_adapter_that_is_dropped_for_being_late_joins_again(chain: Chain, tmp_path: Path, version: str) -> None:
     with guarded(chain, tmp_path, version) as family:
@@ -278,16 +243,6 @@ def test_an_adapter_that_is_dropped_for_being_late_joins_again(chain: Chain, tmp
         assert family.joins_again() == server
         for recorded in LIFE:
             play(family.runtime, recorded)
-
-
-@pytest.mark.parametrize("is_external", [False, True])
-def test_nothing_outlives_the_runtime(chain: Chain, tmp_path: Path, version: str, is_external: bool) -> None:
-    with guarded(chain, tmp_path, version) as family:
-        if is_external:
-            os.kill(family.server, signal.SIGKILL)
-            family.pidfds.append(os.pidfd_open(family.joins_again()))
-        family.runtime.kill()
-        assert all(map(ended, family.pidfds))
 
 
 # ---- plugins made with the stub: coroutines, and joining again when the runtime restarts
