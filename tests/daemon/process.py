@@ -250,9 +250,6 @@ class Daemon:
         (pid,) = children_of(self.guard)
         return pid
 
-    def descriptors(self) -> list[str]:
-        return sorted(os.listdir(f"/proc/{self.server}/fd"), key=int)
-
     def children(self) -> dict[int, str]:
         """The server's children, zombies included: their state by their pid."""
         return children_of(self.server)

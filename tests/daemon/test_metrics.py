@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from .harness import Node, start, stop
 from .process import SAFETY, Daemon
 
 
-@contextmanager
-def asking(path: Path, page: str) -> Iterator[socket.socket]:
-    """A connection on which a page has been asked for."""
+def page(path: Path, name: str) -> tuple[int, str]:
+    """A page's status and text."""
     with socket.socket(socket.AF_UNIX) as asked:
         asked.settimeout(SAFETY)
         asked.connect(str(path))
-        asked.sendall(f"GET {page} HTTP/1.1\r\n\r\n".encode())
-        yield asked
-
-
-def page(path: Path, name: str) -> tuple[int, str]:
-    """A page's status and text."""
-    with asking(path, name) as asked:
+        asked.sendall(f"GET {name} HTTP/1.1\r\n\r\n".encode())
         text = b"".join(iter(lambda: asked.recv(1 << 16), b"")).decode()
     head, _, body = text.partition("\r\n\r\n")
     return int(head.split()[1]), body

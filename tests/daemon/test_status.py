@@ -15,7 +15,6 @@ import pytest
 from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 
 from adapter.cli import command_line as cli
-from adapter.monitoring import status
 from adapter.wire import Code
 from tests.processes import impatience
 
@@ -166,43 +165,3 @@ def test_the_state_directory_may_have_a_long_path_and_only_root_may_ask(node: No
     assert (done.code, done.stderr) == (0, "")
     [path] = (node.path / node.shared_state).glob("status-*")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-# ---- hostile texts
-
-EVIL = "a\x1b[2J\x1b]0;title\x07\nv010-adapter 1, pid 1: all is well\r\x9b31m\u2028\u202e\x7f"
-
-
-def hostile(value: Any) -> list[Any]:
-    """A value once for each place in it, with EVIL there."""
-    found: list[Any] = [EVIL]
-    if isinstance(value, dict):
-        for key, member in value.items():
-            rest = {name: other for name, other in value.items() if name != key}
-            found += [{**rest, EVIL: member}, *({**rest, key: bad} for bad in hostile(member))]
-    elif isinstance(value, list):
-        found += [[*value[:at], bad, *value[at + 1 :]] for at, one in enumerate(value) for bad in hostile(one)]
-    return found
-
-
-def test_escapes_in_any_field_are_shown_as_such(node: Node, asked: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    node.plugin("bad", 'echo \'{"error": "broken"}\'')
-    hooks = {"enabled": True, "directories": [str(node.hook("all", "/bin/true", "poststop"))]}
-    daemon = node.launch({"plugins": {"bad": {"standby": 1}}}, hooks=hooks, unknown=1)
-    node.configure("bad")
-    daemon.serves("CreateContainer")
-    assert daemon.call(start("c1")).code == Code.UNKNOWN
-    describing = asked(*JSON).adapter
-    assert all(describing[key] for key in ("runtime", "events", "programs", "standby", "hooks", "faults"))
-    shown = 0
-    for told in hostile(describing):
-        if isinstance(told, dict):
-            monkeypatch.setattr(status, "ask", lambda *_, told=told: iter([told]))
-            for options in ((), JSON):
-                code, out, err = asked(*options)
-                shown += r"\x1b[2J" in out
-                assert (code in (0, 1), err) == (True, "")
-                for line in out.split("\n"):
-                    assert line.isprintable(), ascii(line)
-                    assert not line.startswith("v010-adapter 1, pid 1: all")
-    assert shown > 15

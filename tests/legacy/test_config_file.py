@@ -338,6 +338,17 @@ def test_a_conf_json_that_all_can_replace_runs_nothing(node: Node, at: str, capl
     assert node.runs == ["a create c1"]
 
 
+def test_the_last_conf_json_that_was_trusted_stays_in_force(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    node.plugins(a="answer")
+    assert done(node, node.create("c1")) == "ok"
+    node.plugin("b")
+    node.configure("b")
+    node.conf_json.chmod(0o666)
+    assert done(node, node.create("c2")) == "ok"
+    assert node.runs == ["a create c1", "a create c2"]
+    assert f"{node.conf_json} is world-writable; the last good version stays in force" in caplog.text
+
+
 def test_what_a_group_can_write_runs_with_one_warning(node: Node, bin_: Path, caplog: pytest.LogCaptureFixture) -> None:
     bin_.chmod(0o775)
     (bin_ / "b").symlink_to("a")
