@@ -15,6 +15,7 @@ import pytest
 from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 
 from adapter.cli import command_line as cli
+from adapter.monitoring import status
 from adapter.wire import Code
 from tests.processes import impatience
 
