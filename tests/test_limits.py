@@ -9,15 +9,15 @@ import pytest
 
 from adapter.base import gojson
 from adapter.errors import AdapterError
-from adapter.hooks import model
 from adapter.legacy import config, result
+from tests.hooks.whole import parse
 
 HOOK = b'{"version":"1.0.0","hook":{"path":"/a"},"when":{"always":true},"stages":["poststop"],"more":%b}'
 READERS: dict[str, tuple[Callable[[bytes], Any], bytes, int]] = {
     "a document": (gojson.document, b"%b", 0),
     "output of a precreate hook": (lambda text: gojson.decode(text, levels=1), b'{"a":%b}', 1),
     "conf.json": (lambda text: config.parse(text, "conf.json"), b'{"plugins":[{"type":"a","conf":%b}]}', 4),
-    "a hook file": (model.parse, HOOK, 8),
+    "a hook file": (parse, HOOK, 8),
     "a result": (result.parse, b'{"plugin":"a","spec":%b}', 2),
 }
 """What reads a text, a text around an array, and how many values that has besides."""

@@ -102,10 +102,9 @@ def _unknown(described: Described, condition: Condition) -> str:
 
 def _hint(described: Described, decision: Decision) -> str:
     """Returns a hint if a hook's condition has an annotation of another runtime, else an empty text."""
-    runtime = keys.runtime_of(described.container.annotations)
+    runtimes = keys.runtimes_of(described.container.annotations)
     patterns = () if decision.matched else (key for key, _ in decision.named.hook.when.annotations)
-    found = filter(None, map(keys.foreign, patterns))
-    return next((str(one) for one in found if one.runtime != runtime), "")
+    return next((hint for pattern in patterns if (hint := keys.foreign(pattern, runtimes))), "")
 
 
 def _as_json(result: MatchResult) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from adapter import settings
-from adapter.base import gojson
 from adapter.base.loop import Loop
 from adapter.base.sanitize import show_json
 from adapter.cli import arguments
@@ -240,23 +239,13 @@ def _show(plugin: ChosenPlugin, run: Run, conf_json: str, color: str) -> None:
     fields, answer = run.collected.fields, run.scene.outcome.answers[0]
     if fields:
         for name in ("request", "result"):
-            for number, line in enumerate(_shown(fields[name])):
-                view.line(f"{'' if number else name:9} {line}")
+            view.line(f"{name:9} {fields[name].decode('utf-8', 'backslashreplace').rstrip()}")
     for name, lines in (("stderr", run.collected.stderr), ("log", run.collected.log)):
         for line in lines:
             view.line(f"{name:9} {line}")
     view.line(f"{'ending':9} {fields.get('ending', 'not started')} after {milliseconds(answer.seconds)}")
     view.line(f"{'outcome':9} {_outcome(run.scene.outcome.error, answer.error)}")
     view.show(run.scene)
-
-
-def _shown(text: bytes) -> list[str]:
-    """Returns the lines of a request or a result: one line, or indented JSON for a terminal."""
-    lines = [text]
-    if sys.stdout.isatty():
-        with suppress(gojson.JSONError):
-            lines = gojson.indented(gojson.document(text)).split(b"\n")
-    return [line.decode("utf-8", "backslashreplace").rstrip() for line in lines]
 
 
 def _outcome(error: str, error_of_plugin: str) -> str:

@@ -173,12 +173,13 @@ class Directories:
         if in_force == self.in_force:
             return
         try:
-            self.matcher = yield from Matcher.in_steps(in_force)
+            matcher = Matcher(in_force)
+            yield from matcher.compile()
         except Exception:
             log.exception("a bug: the hooks cannot be matched; the hooks that were in force before stay in force")
             return
         before = {named.path: named for named in self.in_force}
-        self.in_force = in_force
+        self.matcher, self.in_force = matcher, in_force
         log.info("hooks: %d in force", len(in_force))
         for named in in_force:
             if before.get(named.path) != named:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from adapter.base.sanitize import printable
 from adapter.errors import reason_of
+from adapter.hooks import model
 from adapter.hooks.decode import HookError
 from adapter.hooks.match import NamedHook
-from adapter.hooks.model import parse_in_steps
 from adapter.hooks.steps import Steps
 from adapter.host import paths
 from adapter.host.trust import Trust
@@ -84,7 +84,7 @@ class HookFile:
 
     def _parse(self, text: bytes, *, precreate: bool) -> Steps[None]:
         try:
-            hook = (yield from parse_in_steps(text, precreate=precreate)) if text else None
+            hook = (yield from model.parse(text, precreate=precreate)) if text else None
         except HookError as error:
             self._reject(str(error))
         except Exception as error:  # a bug that one file triggers must not affect other files

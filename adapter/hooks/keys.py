@@ -6,8 +6,7 @@ Kubernetes pkg/kubelet/kuberuntime/labels.go, pkg/kubelet/types.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Collection
 
 from adapter.hooks.patterns import compiled
 
@@ -42,38 +41,24 @@ _OTHERS = (
 )
 
 
-class Foreign(NamedTuple):
-    """An annotation's key of one runtime, and the other runtime's key for the same thing."""
-
-    runtime: str
-    key: str
-    other: str
-    others_key: str
-
-    def __str__(self) -> str:
-        """Returns the fact as a sentence."""
-        return f"{self.key} is a key of {self.runtime}; {self.other} has {self.others_key}"
-
-
 def may_be_added(pattern: str) -> bool:
     """Whether a valid pattern matches a key that runtimes or the kubelet add."""
     search = compiled(pattern).search
     return any(map(search, (*(key for pair in SAME for key in pair), *_OTHERS)))
 
 
-def runtime_of(annotations: Iterable[str]) -> str:
-    """Returns the runtime that has added one of these annotation keys, empty if none has."""
-    keys = tuple(annotations)
-    return next((name for name, prefix in PREFIXES.items() if any(key.startswith(prefix) for key in keys)), "")
+def runtimes_of(annotations: Collection[str]) -> list[str]:
+    """Returns the runtime that has added one of these keys. If none has, it may be any runtime."""
+    found = [name for name, prefix in PREFIXES.items() if any(key.startswith(prefix) for key in annotations)]
+    return found[:1] or list(PREFIXES)
 
 
-def foreign(pattern: str) -> Foreign | None:
-    """Returns the key that a valid pattern matches, if only one runtime has such keys; else None."""
+def foreign(pattern: str, runtimes: Collection[str]) -> str:
+    """Returns a sentence if a valid pattern matches keys of one runtime only, and one of `runtimes` is another one."""
     search = compiled(pattern).search
-    by_runtime = [[pair for pair in SAME if search(pair[column])] for column in (0, 1)]
-    names = (CONTAINERD, CRIO)
-    for own, other in ((0, 1), (1, 0)):
-        if by_runtime[own] and not by_runtime[other]:
-            pair = by_runtime[own][0]
-            return Foreign(names[own], pair[own], names[other], pair[other])
-    return None
+    of_containerd, of_crio = ([pair for pair in SAME if search(pair[column])] for column in (0, 1))
+    if of_containerd and not of_crio and CRIO in runtimes:
+        return f"{of_containerd[0][0]} is a key of {CONTAINERD}; {CRIO} has {of_containerd[0][1]}"
+    if of_crio and not of_containerd and CONTAINERD in runtimes:
+        return f"{of_crio[0][1]} is a key of {CRIO}; {CONTAINERD} has {of_crio[0][0]}"
+    return ""

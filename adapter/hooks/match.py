@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 from adapter.hooks.facts import Facts
 from adapter.hooks.model import Hook, When
 from adapter.hooks.patterns import Patterns
-from adapter.hooks.steps import Steps, finish
+from adapter.hooks.steps import Steps
 
 USUAL_KEYS, USUAL_KEY = 1024, 317
 """Maximum number and length of the remembered keys that match no pattern. Kubernetes allows 317 characters."""
@@ -80,17 +80,7 @@ class Matcher:
     """Hooks in the order of their injection. Their patterns are compiled once for all containers."""
 
     def __init__(self, hooks: Iterable[NamedHook]) -> None:
-        """Takes hooks in any order, with valid patterns. Compiles all patterns at once."""
-        finish(self._prepare(hooks))
-
-    @classmethod
-    def in_steps(cls, hooks: Iterable[NamedHook]) -> Steps[Matcher]:
-        """Makes a matcher as the constructor does, but compiles one pattern per step."""
-        matcher = cls(())
-        yield from matcher._prepare(hooks)
-        return matcher
-
-    def _prepare(self, hooks: Iterable[NamedHook]) -> Steps[None]:
+        """Takes hooks in any order, with valid patterns. Without hooks, there is nothing to compile."""
         self._rules = [_rule(named) for named in sorted(hooks, key=sort_key)]
         whens = [rule.named.hook.when for rule in self._rules]
         self.looks_at_mounts = any(when.has_bind_mounts for when in whens)
@@ -107,6 +97,9 @@ class Matcher:
         self._unmatched: set[str] = set()
         """Keys that match no pattern. They are remembered, because most containers of a node have the same keys."""
         self._keys, self._values, self._commands = Patterns(), Patterns(), Patterns()
+
+    def compile(self) -> Steps[None]:
+        """Compiles the patterns, one per step. Must be called once before the other methods."""
         yield from self._keys.add(self._pairs)
         yield from self._values.add(chain.from_iterable(self._pairs.values()))
         yield from self._commands.add(self._command_lists)

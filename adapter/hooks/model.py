@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from adapter.hooks import decode, patterns
 from adapter.hooks.decode import Document, HookError, boolean_pointer, string, string_map, string_pointer, strings
-from adapter.hooks.steps import Steps, finish
+from adapter.hooks.steps import Steps
 
 STAGES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 PRECREATE = "precreate"
@@ -41,17 +41,12 @@ class Hook(NamedTuple):
     stages: tuple[str, ...]
 
 
-def parse(text: bytes, *, precreate: bool = False) -> Hook:
-    """Returns the hook of a file; does not check that the hook's program exists.
+def parse(text: bytes, *, precreate: bool = False) -> Steps[Hook]:
+    """Returns the hook of a file, with one pattern per step; does not check that the hook's program exists.
 
     Raises HookError for everything that upstream's package refuses, for patterns that RE2 refuses, and for values with
     which runc would fail every container: NUL characters, relative or overlong paths, timeouts out of range.
     """
-    return finish(parse_in_steps(text, precreate=precreate))
-
-
-def parse_in_steps(text: bytes, *, precreate: bool = False) -> Steps[Hook]:
-    """Parses a file as `parse` does, but checks one pattern per step."""
     document = Document(text)
     hook = _decoded(document)
     for fault in _faults(hook, document, precreate=precreate):

@@ -11,7 +11,6 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from adapter.errors import NotAdjustable
 from adapter.oci import limits
 from adapter.oci.named_parts import Env, Map, Mounts, NamedList
 from adapter.oci.parts import (
@@ -140,23 +139,20 @@ def resources_to(before: Mapping[str, Any], after: Mapping[str, Any]) -> api.Lin
     place = "linux.resources"
     adjusted = api.ContainerAdjustment()
     _RESOURCES.adjust(adjusted, before, restore_precision(before, as_object(after, place)), place)
-    lost = _refused_update(adjusted.linux.resources)
-    if lost is not None:
-        raise lost
+    _refuse_lost(adjusted.linux.resources)
     return adjusted.linux.resources
 
 
-def _refused_update(resources: api.LinuxResources) -> NotAdjustable | None:
-    """Returns the refusal of a change that an update would lose, None if there is none."""
+def _refuse_lost(resources: api.LinuxResources) -> None:
+    """Raises NotAdjustable for a change that an update would lose."""
     if resources.devices:
-        return limits.UPDATE.at("linux.resources.devices")
+        raise limits.UPDATE.at("linux.resources.devices")
     if resources.HasField("pids"):
-        return limits.UPDATE.at("linux.resources.pids")
+        raise limits.UPDATE.at("linux.resources.pids")
     if resources.memory.HasField("swap"):
-        return limits.UPDATE.at("linux.resources.memory.swap")
+        raise limits.UPDATE.at("linux.resources.memory.swap")
     for field, wrapper in resources.cpu.ListFields():
         if field.name.startswith("realtime_"):
-            return limits.UPDATE.at(f"linux.resources.cpu.{field.json_name}")
+            raise limits.UPDATE.at(f"linux.resources.cpu.{field.json_name}")
         if isinstance(wrapper, Message) and not wrapper.value:  # type: ignore[attr-defined]
-            return limits.ZERO.at(f"linux.resources.cpu.{field.json_name}")
-    return None
+            raise limits.ZERO.at(f"linux.resources.cpu.{field.json_name}")

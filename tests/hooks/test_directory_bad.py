@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from adapter.hooks import file
+from adapter.hooks import model
 from adapter.hooks.match import Matcher
-from adapter.hooks.model import parse_in_steps
 
 from .hookdirs import Scene, in_force, later, opened, problems, text
 
@@ -119,10 +118,9 @@ def test_a_bug_costs_neither_other_files_nor_what_was_in_force(
     (place / "x.json").write_bytes(text(2))
     (place / "z.json").write_bytes(b"{}")
     with monkeypatch.context() as patch:
-        patch.setattr(
-            file, "parse_in_steps", lambda content, **_: parse_in_steps(content) if len(content) > 9 else 1 // 0
-        )
-        patch.setattr(Matcher, "in_steps", lambda hooks: 1 // 0)
+        parse = model.parse
+        patch.setattr(model, "parse", lambda content, **_: parse(content) if len(content) > 9 else 1 // 0)
+        patch.setattr(Matcher, "compile", lambda matcher: 1 // 0)
         assert in_force(directories) == {"good.json": "1"}
         assert problems(directories).keys() == {"z.json"}
     assert caplog.text.count("Traceback") == 2

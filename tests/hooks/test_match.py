@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from adapter.cli.check import faults
 from adapter.hooks import match
 from adapter.hooks.facts import Facts
-from adapter.hooks.match import Matcher, NamedHook
-from adapter.hooks.model import Hook, When, parse
+from adapter.hooks.match import NamedHook
+from adapter.hooks.model import Hook, When
 from adapter.hooks.patterns import Patterns
 from adapter.hooks.steps import finish
 
 from .real_files import CONTAINERS, FILES, installed
+from .whole import matcher_of, parse
 
 
 def named(file: str, when: When) -> NamedHook:
@@ -41,7 +42,7 @@ def container(
 
 def verdict(of: NamedHook, facts: Facts) -> tuple[bool | None, str]:
     """Whether the hook matches and why; both ways to ask must agree."""
-    matcher = Matcher([of])
+    matcher = matcher_of([of])
     [decision] = matcher.explain(facts)
     assert matcher.match(facts) == ([of] if decision.matched else [])
     return decision.matched, decision.reason
@@ -123,7 +124,7 @@ ORDERS = [
 def test_hooks_come_in_the_order_of_their_names_lower_cased_as_go_does() -> None:
     for names in ORDERS:
         expected = [f"{name}.json" for name in names]
-        matcher = Matcher(hook(name, always=True) for name in reversed(expected))
+        matcher = matcher_of(hook(name, always=True) for name in reversed(expected))
         assert files(matcher.match(container())) == expected
         assert files(decision.named for decision in matcher.explain(container())) == expected
 
@@ -132,7 +133,7 @@ def test_hooks_come_in_the_order_of_their_names_lower_cased_as_go_does() -> None
 def test_a_file_of_another_project(content: dict[str, Any], letters: str) -> None:
     """Which containers get the hook, and what `check` says of the file."""
     text = json.dumps(installed(content)).encode()
-    matcher = Matcher([NamedHook("x.json", "", parse(text, precreate=True))])
+    matcher = matcher_of([NamedHook("x.json", "", parse(text, precreate=True))])
     assert "".join(letter for letter, facts in CONTAINERS.items() if matcher.match(facts)) == letters
     assert [entry for entry in faults.find(text, "x.json") if "version is missing" not in entry.message] == []
 
@@ -202,7 +203,7 @@ def holds(when: When, facts: Facts) -> bool:
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_together_hooks_match_as_each_would_alone_every_time(whens: list[When], containers: list[Facts]) -> None:
     hooks = [named(f"{number:02}.json", when) for number, when in enumerate(whens)]
-    matcher = Matcher(hooks)
+    matcher = matcher_of(hooks)
     for facts in containers:
         expected = [each for each in hooks if holds(each.hook.when, facts)]
         for _ in range(REPEATED):
@@ -231,7 +232,7 @@ def test_only_short_keys_without_a_pattern_are_remembered_and_not_too_many(monke
     find = Patterns.find
     monkeypatch.setattr(Patterns, "find", lambda self, text: asked.append(text) or find(self, text))  # type: ignore[func-returns-value]
     monkeypatch.setattr(match, "USUAL_KEYS", 3)
-    matcher = Matcher([hook(annotations={"^a$": "^b$"})])
+    matcher = matcher_of([hook(annotations={"^a$": "^b$"})])
     long = "x" * (match.USUAL_KEY + 1)
 
     def looked_for(*keys: str) -> set[str]:

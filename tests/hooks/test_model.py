@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from adapter.hooks.decode import HookError
-from adapter.hooks.model import STAGES, Hook, When, parse
+from adapter.hooks.model import STAGES, Hook, When
+
+from .whole import parse
 
 
 def current(when: str = "{}", hook: str = '{"path":"/a"}', stages: str = "[]", more: str = "") -> bytes:

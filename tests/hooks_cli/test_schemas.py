@@ -16,9 +16,9 @@ import adapter
 from adapter.base import gojson
 from adapter.cli.check import faults
 from adapter.errors import ConfigError
-from adapter.hooks import model
 from adapter.hooks.decode import HookError
 from adapter.legacy import config, result
+from tests.hooks.whole import parse
 
 PACKAGE = Path(adapter.__file__).parent
 RESULT_SCHEMA = "legacy/schemas/result.json"
@@ -55,7 +55,7 @@ def refusal(schema: str, text: bytes) -> str:
         elif schema == RESULT_SCHEMA:
             result.parse(text)
         else:
-            model.parse(text, precreate=True)
+            parse(text, precreate=True)
     except (ConfigError, HookError, result.ResultError) as error:
         return str(error)
     return ""

@@ -20,11 +20,12 @@ from adapter.hooks import decode
 from adapter.hooks.decode import HookError
 from adapter.hooks.facts import Facts
 from adapter.hooks.inject import adjustment
-from adapter.hooks.match import Matcher, NamedHook, sort_key
-from adapter.hooks.model import Hook, When, parse
+from adapter.hooks.match import NamedHook, sort_key
+from adapter.hooks.model import Hook, When
 from adapter.hooks.patterns import MAX_PROGRAM, Patterns, fault
 from adapter.hooks.steps import finish
 from tests.hooks.real_files import CONTAINERS, FILES, installed
+from tests.hooks.whole import matcher_of, parse
 
 from .hook_cases import SUBJECTS, Case, Package, as_json, cases, from_base64, patterns
 
@@ -138,7 +139,7 @@ def ours(case: Case, failing: Sequence[bytes] = ()) -> Outcome:
                     hooks[name] = NamedHook(name.decode("utf-8", "surrogateescape"), "", parsed)
                 except HookError:
                     bad.add((index, name))
-    matcher = Matcher(hooks.values())
+    matcher = matcher_of(hooks.values())
     facts = Facts(case.annotations, case.args[0] if case.args else None, case.has_bind_mounts)
     decisions = matcher.explain(facts)
     matched = matcher.match(facts)

@@ -123,9 +123,8 @@ class HookFiles:
     def _foreign_keys(self, file: str, text: bytes, hook: Hook) -> Iterator[Item]:
         """Yields each pattern for keys that no runtime of the node has, but another runtime."""
         for pattern, _ in hook.when.annotations:
-            key = keys.foreign(pattern)
-            if key is not None and key.other in self._runtimes:
-                error = Document(text).error(f"{key}", pattern)
+            if hint := keys.foreign(pattern, self._runtimes):
+                error = Document(text).error(hint, pattern)
                 yield Item(NOTE, error.reason, file, error.line, error.column)
 
     def _program(self, file: str, hook: Hook, found: Sequence[Item]) -> Iterator[Item]:
