@@ -13,15 +13,12 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from adapter.base.loop import Loop
-from adapter.base.trunk import Trunk
-from adapter.monitoring.listener import Listener, listening_socket, remove_dead_socket
+from adapter.monitoring.listener import Client, Listener, listening_socket, remove_dead_socket
 
 MAX_REQUEST = 8 << 10
 """Maximum bytes of a request with its header fields."""
 MAX_CLIENTS = 16
 """Maximum number of connections. If one more comes, the oldest is closed."""
-CLIENT_TIMEOUT = 30.0
-"""Seconds that a connection may take."""
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -40,16 +37,25 @@ class HttpServer:
         """Takes `unix:PATH` or `ADDRESS:PORT`, and the function that makes the page of each path. Raises OSError."""
         self._loop = loop
         self._pages = pages
-        self._clients: dict[_Client, None] = {}
-        """The connections, the oldest first."""
+        self._clients: dict[Client, None] = {}
         self._path = listen.removeprefix("unix:") if listen.startswith("unix:") else ""
         self._listener = Listener(loop, _unix(self._path) if self._path else _tcp(listen), self._on_connection)
 
     def _on_connection(self, connection: socket.socket) -> None:
         if len(self._clients) >= MAX_CLIENTS:
             next(iter(self._clients)).close()
-        client = _Client(self._loop, connection.detach(), self._answer, self._clients.pop)
-        self._clients[client] = None
+        client = Client(self._loop, connection, self._clients)
+        request = bytearray()
+
+        def receive(data: bytes) -> None:
+            request.extend(data)
+            if b"\r\n\r\n" in request or len(request) > MAX_REQUEST:
+                client.trunk.on_data = lambda _: None
+                status, body, type_ = self._answer(bytes(request))
+                fields = f"Content-Type: {type_}\r\nContent-Length: {len(body)}\r\nConnection: close"
+                client.answer(f"HTTP/1.1 {status.value} {status.phrase}\r\n{fields}\r\n\r\n".encode() + body)
+
+        client.trunk.on_data = receive
 
     def _answer(self, request: bytes) -> Response:
         """Returns the response to a request, which is complete or too long."""
@@ -72,42 +78,6 @@ class HttpServer:
             with suppress(OSError):
                 os.unlink(self._path)
         self._listener.close()
-
-
-class _Client:
-    """A connection, until it has its answer or has taken too long."""
-
-    def __init__(
-        self, loop: Loop, fd: int, answer: Callable[[bytes], Response], on_end: Callable[[_Client], object]
-    ) -> None:
-        self._answer = answer
-        self._on_end: Callable[[_Client], object] | None = on_end
-        self._request = b""
-        self._is_answered = False
-        self._trunk = Trunk(loop, fd)
-        self._trunk.on_data = self._receive
-        self._trunk.on_close = lambda _: self.close()
-        self._limit = loop.call_at(loop.time() + CLIENT_TIMEOUT, self.close)
-
-    def _receive(self, data: bytes) -> None:
-        if self._is_answered:
-            return
-        self._request += data
-        if b"\r\n\r\n" not in self._request and len(self._request) <= MAX_REQUEST:
-            return
-        self._is_answered = True
-        status, body, type_ = self._answer(self._request)
-        fields = f"Content-Type: {type_}\r\nContent-Length: {len(body)}\r\nConnection: close"
-        self._trunk.write(f"HTTP/1.1 {status.value} {status.phrase}\r\n{fields}\r\n\r\n".encode() + body)
-        self._trunk.when_sent(self.close)
-
-    def close(self) -> None:
-        """Closes the connection."""
-        on_end, self._on_end = self._on_end, None
-        if on_end is not None:
-            on_end(self)
-            self._limit.cancel()
-            self._trunk.close()
 
 
 def _refusal(status: HTTPStatus) -> Response:

@@ -1,6 +1,7 @@
-"""Listening sockets. If the process has no descriptor or memory for one more connection, a socket pauses.
+"""Listening sockets, and the connections that they accept.
 
-A connection that cannot be accepted stays ready: without a pause, the loop would try again without end.
+If the process has no descriptor or memory for one more connection, a socket pauses. A connection that cannot be
+accepted stays ready: without a pause, the loop would try again without end.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from adapter.base.loop import Loop, Timer
+from adapter.base.trunk import Trunk
 
 PAUSE = 1.0
 """Seconds until connections are accepted again."""
+CLIENT_TIMEOUT = 30.0
+"""Seconds that a connection may take."""
 
 
 class Listener:
@@ -50,6 +54,30 @@ class Listener:
             self._timer.cancel()
         self._loop.unwatch(self._socket.fileno())
         self._socket.close()
+
+
+class Client:
+    """A connection, until it has its answer or has taken too long."""
+
+    def __init__(self, loop: Loop, connection: socket.socket, clients: dict[Client, None]) -> None:
+        """Takes over a connection. `clients` has all connections that are open, the oldest first."""
+        self.trunk = Trunk(loop, connection.detach())
+        self.trunk.on_close = lambda _: self.close()
+        self._limit = loop.call_at(loop.time() + CLIENT_TIMEOUT, self.close)
+        self._clients = clients
+        clients[self] = None
+
+    def answer(self, data: bytes) -> None:
+        """Sends the answer, and then closes the connection."""
+        self.trunk.write(data)
+        self.trunk.when_sent(self.close)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        if self in self._clients:
+            del self._clients[self]
+            self._limit.cancel()
+            self.trunk.close()
 
 
 def listening_socket(family: int, address: str | tuple[str, int]) -> socket.socket:

@@ -9,16 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from adapter.base.loop import WRITE, Loop
+from adapter.base.loop import Loop
 from adapter.host import state_directory
 from adapter.host.trust import Trust, strict
-from adapter.monitoring.listener import Listener, listening_socket, remove_dead_socket
+from adapter.monitoring.listener import Client, Listener, listening_socket, remove_dead_socket
 
 PREFIX = "status-"
 ANSWER_TIMEOUT = 2.0
 """Seconds in which an adapter must answer."""
-CLIENT_TIMEOUT = 30.0
-"""Seconds that a connection may take: a client may not read."""
 
 
 class StatusSocket:
@@ -31,7 +29,7 @@ class StatusSocket:
         """
         self._loop = loop
         self._describe = describe
-        self._clients: dict[int, _Client] = {}
+        self._clients: dict[Client, None] = {}
         name = f"{PREFIX}{os.urandom(4).hex()}"
         self._path = os.path.join(directory, name)
         with state_directory.open_directory(directory, trust) as fd:
@@ -49,50 +47,17 @@ class StatusSocket:
         except FileNotFoundError:
             return False
 
-    def _on_connection(self, client: socket.socket) -> None:
-        answer = json.dumps(self._describe()).encode()
-        fd = client.fileno()
-        self._clients[fd] = _Client(self._loop, client, answer, lambda: self._clients.pop(fd))
+    def _on_connection(self, connection: socket.socket) -> None:
+        Client(self._loop, connection, self._clients).answer(json.dumps(self._describe()).encode())
 
     def close(self) -> None:
         """Removes the socket."""
-        for client in list(self._clients.values()):
+        for client in list(self._clients):
             client.close()
         self._listener.close()
         with suppress(OSError):
             if self.is_there:
                 os.unlink(self._path)
-
-
-class _Client:
-    """A connection, until the client has read the whole answer."""
-
-    def __init__(self, loop: Loop, client: socket.socket, answer: bytes, on_end: Callable[[], object]) -> None:
-        self._loop = loop
-        self._socket = client
-        self._unsent = memoryview(answer)
-        self._on_end = on_end
-        client.setblocking(False)
-        loop.watch(client.fileno(), self._send, WRITE)
-        self._limit = loop.call_at(loop.time() + CLIENT_TIMEOUT, self.close)
-
-    def _send(self) -> None:
-        try:
-            self._unsent = self._unsent[self._socket.send(self._unsent) :]
-        except BlockingIOError:
-            return
-        except OSError:  # the client has disconnected
-            self.close()
-            return
-        if not self._unsent:
-            self.close()
-
-    def close(self) -> None:
-        """Closes the connection."""
-        self._limit.cancel()
-        self._loop.unwatch(self._socket.fileno())
-        self._socket.close()
-        self._on_end()
 
 
 def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:

@@ -21,7 +21,8 @@ from adapter.cli import command_line as cli
 from adapter.host.trust import strict
 from adapter.monitoring import status
 from adapter.monitoring.endpoints import REOPEN_AFTER, Endpoints
-from adapter.monitoring.status import CLIENT_TIMEOUT, StatusSocket
+from adapter.monitoring.listener import CLIENT_TIMEOUT
+from adapter.monitoring.status import StatusSocket
 
 from ..processes import SteppedLoop, open_descriptors
 from .harness import listening

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter.monitoring.http_server import CLIENT_TIMEOUT, MAX_CLIENTS, MAX_REQUEST, HttpServer, Response
-from adapter.monitoring.listener import PAUSE
+from adapter.monitoring.http_server import MAX_CLIENTS, MAX_REQUEST, HttpServer, Response
+from adapter.monitoring.listener import CLIENT_TIMEOUT, PAUSE
 
 from ..processes import SteppedLoop
 

@@ -1,4 +1,7 @@
-"""Checks the runtimes' configuration of NRI, with drop-ins: whether NRI is on, and which adapters may join."""
+"""Checks the runtimes' configuration of NRI, with drop-ins: whether NRI is on, which adapters may join, the validator.
+
+NRI's default validator decides whether a runtime creates containers without the adapter.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +38,8 @@ class _Runtime(NamedTuple):
     """Whether NRI is on if the setting is absent."""
     hint: str
     """How to switch NRI on."""
+    validator: tuple[str, str, str, str]
+    """The first version with the default validator, and the validator's keys that decide."""
 
 
 RUNTIMES = {
@@ -43,12 +48,19 @@ RUNTIMES = {
         *("disable", False, "disable_connections", "plugin_path", _TIMEOUTS),
         "on since containerd 2.0, off in 1.7",
         f"disable = false under [plugins.'{NRI}']",
+        ("2.2", "required_plugins", "enable", "reject_oci_hook_adjustment"),
     ),
     "CRI-O": _Runtime(
         ("crio", "nri"),
         *("enable_nri", True, "nri_disable_connections", "nri_plugin_dir", tuple(f"nri_{name}" for name in _TIMEOUTS)),
         "on since CRI-O 1.30, off before",
         f"enable_nri = true under [crio.nri], for example in {CRIO_DROP_INS}/10-nri.conf",
+        (
+            "1.36",
+            "nri_validator_required_plugins",
+            "nri_enable_default_validator",
+            "nri_validator_reject_oci_hook_adjustment",
+        ),
     ),
 }
 
@@ -77,6 +89,28 @@ def check(name: str, host_root: str) -> Iterator[Item]:
     for path, key in misplaced:
         right = next(own for own in runtime.timeouts if own.endswith(key.rpartition(".")[2].removeprefix("nri_")))
         yield Item(PROBLEM, f"{name}: it ignores {key}; it reads {right} in [{_table(runtime.table)}]", path)
+
+
+def check_validator(runtime: str, host_root: str, *, hooks: bool) -> Iterator[Item]:
+    """Yields the results for a runtime's configuration, none if it cannot be read.
+
+    `hooks` is whether any hooks are in force.
+    """
+    try:
+        settings = read(runtime, host_root)["default_validator"]
+    except ConfigError:  # `check` reports it
+        return
+    (since, required, enable, reject), file = RUNTIMES[runtime].validator, main_file(runtime)
+    if hooks and settings.get(enable) is True and settings.get(reject) is True:
+        yield Item(PROBLEM, f"{runtime}: default_validator.{reject} fails every container that gets a hook", file)
+    also_created = f"{runtime}: containers are also created while the adapter is missing: default_validator"
+    listed = settings.get(required)
+    if not isinstance(listed, list) or not any(name in listed for name in configuration.names(host_root)):
+        yield Item(NOTE, f"{also_created}.{required} does not list it", file)
+    elif settings.get(enable) is not True:
+        yield Item(NOTE, f"{also_created}.{enable} is not true", file)
+    else:
+        yield Item(OK, f"{runtime} >= {since} creates no container while the adapter is missing", file)
 
 
 def main_file(name: str) -> str:

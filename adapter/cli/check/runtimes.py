@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from adapter.cli.check import configuration, nri, validator
+from adapter.cli.check import nri
 from adapter.cli.check.report import NOTE, OK, Item
 from adapter.daemon import guard
 from adapter.host.paths import in_root
@@ -47,7 +47,7 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]
         yield Item(NOTE, FAIL_REQUEST)
     if conf_json.entries or hooks:
         for runtime in names:
-            yield from validator.check(runtime, config.host_root, configuration.names(config.host_root), hooks=hooks)
+            yield from nri.check_validator(runtime, config.host_root, hooks=hooks)
     if os.path.exists(in_root(config.host_root, DOCKER_SOCKET)):
         yield Item(NOTE, DOCKER)
 
