@@ -84,8 +84,7 @@ def _flushed_stdout() -> Iterator[None]:
         try:
             yield
         finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            sys.stdout.flush()
     except OSError as error:
         if error.filename is not None:  # the error is about a file of the command
             raise AdapterError(f"{error.filename}: {error.strerror}") from None

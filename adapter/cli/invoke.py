@@ -14,7 +14,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from adapter import settings
 from adapter.base.loop import Loop
@@ -36,20 +36,6 @@ from adapter.nri import Context, Deferred, api, runtimes
 from adapter.oci.spec import apply, spec_from
 from adapter.runtime import Answer, Flavour, Outcome, Recorded
 from adapter.settings import PluginSettings, Settings
-
-
-class ChosenPlugin(NamedTuple):
-    """A legacy plugin, and whether conf.json names it."""
-
-    entry: Entry
-    is_configured: bool
-
-
-class Run(NamedTuple):
-    """The outcome of an event at which one plugin ran, and the bridge's log."""
-
-    scene: Scene
-    collected: _LogCollector
 
 
 def parser() -> ArgumentParser:
@@ -78,30 +64,36 @@ def main(words: Sequence[str]) -> int:
     own, errors = settings.read(options.config)
     if errors:
         raise errors[0]
-    plugin = _plugin(own, options.type)
+    entry, is_configured = _entry(own, options.type)
     life = script.recorded(Path(options.event)) if options.event else script.pod_life()
-    call = _call(own, plugin.entry, life.events)
+    call = _call(own, entry, life.events)
     become_daemon()
     try:
-        run = _invoke(own, plugin.entry, call, life.flavour or Flavour(), collected)
+        scene = _invoke(own, entry, call, life.flavour or Flavour(), collected)
     except KeyboardInterrupt:
         _kill_programs()
         raise
     if options.output == "json":
-        show_json(_as_json(plugin, run))
+        show_json({"type": entry.type, "configured": is_configured, **_as_json(scene, collected)})
     else:
-        _show(plugin, run, own.legacy.config, options.color)
-    return arguments.FINDINGS if run.scene.problems() else arguments.FINE
+        view = TextView(sys.stdout, full=True, color=options.color)
+        if not is_configured:
+            view.line(f"{entry.type} is not in {own.legacy.config}: the daemon does not run it", DIM)
+        _show(view, scene, collected)
+    return arguments.FINDINGS if scene.problems() else arguments.FINE
 
 
-def _plugin(own: Settings, type_: str) -> ChosenPlugin:
-    """Returns the plugin with its configuration, or without one if conf.json does not name it. Raises ConfigError."""
+def _entry(own: Settings, type_: str) -> tuple[Entry, bool]:
+    """Returns the plugin's entry of conf.json, or one without a configuration; and whether conf.json has it.
+
+    Raises ConfigError.
+    """
     config: Config = ConfigFile(own.legacy.config, trust=own.legacy.trust).current()
     type_ = os.path.abspath(type_) if "/" in type_ else type_
     for entry in config.entries:
         if entry.type == type_:
-            return ChosenPlugin(entry, is_configured=True)
-    return ChosenPlugin(Entry(type_, 0, config.version, None), is_configured=False)
+            return entry, True
+    return Entry(type_, 0, config.version, None), False
 
 
 def _call(own: Settings, entry: Entry, calls: Sequence[Recorded]) -> Recorded:
@@ -116,7 +108,7 @@ def _call(own: Settings, entry: Entry, calls: Sequence[Recorded]) -> Recorded:
     return next((call for call in found if call.event.endswith("Container")), found[0])
 
 
-def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, collected: _LogCollector) -> Run:
+def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, collected: _LogCollector) -> Scene:
     loop = Loop()
     with Scratch("v010-adapter-invoke-") as directory:
         legacy = own.legacy._replace(config=_conf_json(directory, entry), sandboxes="always")
@@ -130,7 +122,7 @@ def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, colle
     collected.log = [line for line in collected.log if not reason or reason not in line]  # it is shown anyway
     answer = Answer(entry.type, error=scene.outcome.error or reason, seconds=collected.fields.get("us", 0) / 1e6)
     scene.outcome.answers.append(answer)
-    return Run(scene, collected)
+    return scene
 
 
 def _conf_json(directory: str, entry: Entry) -> str:
@@ -210,17 +202,15 @@ def _kill_programs() -> None:
             os.killpg(os.getpgid(int(pid)), signal.SIGKILL)
 
 
-def _as_json(plugin: ChosenPlugin, run: Run) -> dict[str, Any]:
-    fields = run.collected.fields
+def _as_json(scene: Scene, collected: _LogCollector) -> dict[str, Any]:
+    fields = collected.fields
     return {
-        "type": plugin.entry.type,
-        "configured": plugin.is_configured,
         "request": _decoded(fields.get("request", b"null")),
         "result": _decoded(fields.get("result", b"null")),
         "ending": fields.get("ending", "not started"),
-        "stderr": run.collected.stderr,
-        "log": run.collected.log,
-        **as_json(run.scene),
+        "stderr": collected.stderr,
+        "log": collected.log,
+        **as_json(scene),
     }
 
 
@@ -232,20 +222,17 @@ def _decoded(text: bytes) -> Any:
         return text.decode("utf-8", "backslashreplace")
 
 
-def _show(plugin: ChosenPlugin, run: Run, conf_json: str, color: str) -> None:
-    view = TextView(sys.stdout, full=True, color=color)
-    if not plugin.is_configured:
-        view.line(f"{plugin.entry.type} is not in {conf_json}: the daemon does not run it", DIM)
-    fields, answer = run.collected.fields, run.scene.outcome.answers[0]
+def _show(view: TextView, scene: Scene, collected: _LogCollector) -> None:
+    fields, answer = collected.fields, scene.outcome.answers[0]
     if fields:
         for name in ("request", "result"):
             view.line(f"{name:9} {fields[name].decode('utf-8', 'backslashreplace').rstrip()}")
-    for name, lines in (("stderr", run.collected.stderr), ("log", run.collected.log)):
+    for name, lines in (("stderr", collected.stderr), ("log", collected.log)):
         for line in lines:
             view.line(f"{name:9} {line}")
     view.line(f"{'ending':9} {fields.get('ending', 'not started')} after {milliseconds(answer.seconds)}")
-    view.line(f"{'outcome':9} {_outcome(run.scene.outcome.error, answer.error)}")
-    view.show(run.scene)
+    view.line(f"{'outcome':9} {_outcome(scene.outcome.error, answer.error)}")
+    view.show(scene)
 
 
 def _outcome(error: str, error_of_plugin: str) -> str:

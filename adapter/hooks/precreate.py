@@ -19,8 +19,7 @@ from adapter.nri import api
 from adapter.nri.events import subject_of
 from adapter.nri.runtimes import Runtime
 from adapter.oci.fields_by_version import refuse_unknown
-from adapter.oci.outside_spec import outside_spec
-from adapter.oci.spec import adjustment, apply, spec_from
+from adapter.oci.spec import adjustment, apply, outside_spec, spec_from
 from adapter.oci.values import Spec
 from adapter.programs import chain
 from adapter.programs.chain import Chain, Ends, Failure

@@ -15,9 +15,8 @@ from adapter.legacy.result import Result
 from adapter.nri.runtimes import Runtime
 from adapter.oci import protojson
 from adapter.oci.fields_by_version import refuse_unknown
-from adapter.oci.outside_spec import outside_spec
 from adapter.oci.patch import merged
-from adapter.oci.spec import adjustment, apply, spec_from
+from adapter.oci.spec import adjustment, apply, outside_spec, spec_from
 from adapter.oci.values import Spec, members
 from adapter.proto import nri_pb2 as api
 

@@ -1,6 +1,8 @@
-"""The changes that need a certain version of NRI. Older runtimes drop such a change silently, or crash.
+"""The changes that a runtime does not make: older ones need a newer NRI, Docker takes variables and plain mounts only.
 
-tests/peers/test_oci_oracle.py runs each row against the versions of NRI.
+Older runtimes drop such a change silently, or crash; tests/peers/test_oci_oracle.py runs each row against the versions
+of NRI. Docker fails the container, or loses the change. Source: moby, daemon/internal/nri/nri.go of Docker 29,
+checkForUnsupportedAdjustments and applyMounts.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from adapter.errors import NotAdjustable
-from adapter.oci import docker
 from adapter.oci.limits import element
 from adapter.proto import nri_pb2 as api
 
@@ -90,13 +91,29 @@ Source: api.proto, pkg/adaptation/result.go and pkg/api/seccomp.go there.
 """
 
 
+_ONLY = "Docker takes no changes but variables and mounts"
+_TAKEN = {"env", "mounts", "linux"}
+_MOUNT_OPTIONS = {"ro", "readonly"}
+_PLACES = {
+    "args": "process.args",
+    "rlimits": "process.rlimits",
+    "CDI_devices": "adjust.CDI_devices",
+    "oom_score_adj": "process.oomScoreAdj",
+    "io_priority": "process.ioPriority",
+    "scheduler": "process.scheduler",
+    "seccomp_policy": "linux.seccomp",
+    "rdt": "linux.intelRdt",
+}
+"""The places in the specification of the fields whose names differ there."""
+
+
 def refuse_unknown(adjustment: api.ContainerAdjustment, nri: tuple[int, ...], runtime: str = "") -> None:
     """Raises NotAdjustable for a change that a runtime with this version of NRI drops, or that crashes it.
 
     `runtime` is the runtime's name in lower case.
     """
     if runtime == "docker":
-        docker.refuse(adjustment)
+        _refuse_for_docker(adjustment)
     for need in NEEDS:
         if need.version > nri:
             for place in need.places(adjustment):
@@ -106,3 +123,19 @@ def refuse_unknown(adjustment: api.ContainerAdjustment, nri: tuple[int, ...], ru
 
 def _text(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
+
+
+def _refuse_for_docker(adjustment: api.ContainerAdjustment) -> None:
+    """Raises NotAdjustable for a change that Docker does not make."""
+    for field, _ in adjustment.ListFields():
+        if field.name not in _TAKEN:
+            raise NotAdjustable(_PLACES.get(field.name, field.name), _ONLY)
+    for field, _ in adjustment.linux.ListFields():
+        raise NotAdjustable(_PLACES.get(field.name, f"linux.{field.json_name}"), _ONLY)
+    for mount in adjustment.mounts:
+        place = element("mounts", mount.destination.removeprefix("-"))
+        if mount.destination.startswith("-"):
+            raise NotAdjustable(place, "Docker takes the removal of a mount as a new mount")
+        for option in mount.options:
+            if option not in _MOUNT_OPTIONS:
+                raise NotAdjustable(f"{place}.options", f"Docker takes no options but ro and readonly: {option}")

@@ -130,6 +130,26 @@ def apply(spec: Spec, adjustment: api.ContainerAdjustment, *, collected: bool = 
     return applied
 
 
+def outside_spec(*adjustments: api.ContainerAdjustment) -> api.ContainerAdjustment:
+    """Returns the CDI devices and the classes of block I/O and RDT of adjustments. Runtimes look these up by name.
+
+    A later class replaces an earlier one. Duplicate CDI devices are removed, because they would fail the container.
+    """
+    part = api.ContainerAdjustment()
+    names = {device.name for adjustment in adjustments for device in adjustment.CDI_devices}
+    for adjustment in adjustments:
+        for device in adjustment.CDI_devices:
+            if device.name in names:
+                names.remove(device.name)
+                part.CDI_devices.append(device)
+        resources = adjustment.linux.resources
+        if resources.HasField("blockio_class"):
+            part.linux.resources.blockio_class.CopyFrom(resources.blockio_class)
+        if resources.HasField("rdt_class"):
+            part.linux.resources.rdt_class.CopyFrom(resources.rdt_class)
+    return part
+
+
 def resources_to(before: Mapping[str, Any], after: Mapping[str, Any]) -> api.LinuxResources:
     """Returns the update that turns `before`, OCI's resources, into `after`.
 

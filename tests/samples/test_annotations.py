@@ -12,8 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from adapter.nri import api
-from adapter.oci.outside_spec import outside_spec
-from adapter.oci.spec import adjustment, apply
+from adapter.oci.spec import adjustment, apply, outside_spec
 
 from .plugins import SAMPLES, code, run, sample
 from .plugins import event as denied

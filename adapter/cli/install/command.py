@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from adapter import settings
 from adapter.base.sanitize import show, show_json
 from adapter.cli import arguments
 from adapter.cli.check import nri, runtimes
+from adapter.cli.check.report import Item
 from adapter.cli.commands import PROGRAM
-from adapter.cli.install import forms, migration
+from adapter.cli.install import forms
 from adapter.cli.install.forms import SERVICES, Node
 from adapter.cli.install.things import State, Thing
+from adapter.errors import ConfigError, reason_of
+from adapter.host import paths
+from adapter.host.paths import in_root
 
 TOLD = {State.MISSING: "made", State.OLD: "replaced", State.CURRENT: "is there", State.FOREIGN: "kept"}
 PLANNED = {"made": "would make", "replaced": "would replace", "removed": "would remove"}
 """The words of a dry run for each change."""
+SHARED = settings.DEFAULT_CONF_JSON
+"""The list of legacy plugins that containerd 2 reads, too."""
+LIST = "/etc/nri/v010-adapter.json"
 
 
 class Action(NamedTuple):
@@ -64,12 +73,23 @@ def main(words: Sequence[str]) -> int:
     actions = (
         iter(()) if obstacles else _actions([forms.configuration_file(node), *wanted], superseded, options.dry_run)
     )
+    names = runtimes.present(node.root)
+    nri_items = [item for name in names for item in nri.check(name, node.root)]
     if options.output == "json":
-        show_json({"problems": obstacles, "warnings": warnings, **_described(node, list(actions), options)})
+        things = [{"path": one.thing.path, "result": one.result, "changed": one.is_change} for one in actions]
+        told = {
+            "problems": obstacles,
+            "warnings": warnings,
+            "changed": any(thing["changed"] for thing in things),
+            "things": things,
+            "nri": [{"status": item.status, "text": str(item)} for item in nri_items],
+            "next": list(_start(names, is_external=options.external)),
+        }
+        show_json(told)
     elif not obstacles:
         for action in actions:
             _show(action, dry_run=options.dry_run)
-        _tell(node, is_external=options.external)
+        _tell(node, names, nri_items, is_external=options.external)
     return arguments.FINDINGS if obstacles else arguments.FINE
 
 
@@ -92,32 +112,16 @@ def _show(action: Action, *, dry_run: bool) -> None:
         show(*(f"    {line}".rstrip() for line in action.thing.content.splitlines()))
 
 
-def _described(node: Node, actions: Sequence[Action], options: Namespace) -> dict[str, Any]:
-    """Returns what has changed, whether NRI is on, and the next commands, for JSON."""
-    names = runtimes.present(node.root)
-    return {
-        "changed": any(action.is_change for action in actions),
-        "things": [
-            {"path": action.thing.path, "result": action.result, "changed": action.is_change} for action in actions
-        ],
-        "nri": [{"status": entry.status, "text": str(entry)} for name in names for entry in nri.check(name, node.root)],
-        "next": list(_start(names, is_external=options.external)),
-    }
-
-
-def _tell(node: Node, *, is_external: bool) -> None:
+def _tell(node: Node, names: Collection[str], nri_items: Sequence[Item], *, is_external: bool) -> None:
     """Prints whether NRI is on, and the next commands."""
-    names = runtimes.present(node.root)
-    for name in names:
-        for entry in nri.check(name, node.root):
-            show(f"{entry.status:14}{entry}")
+    show(*(f"{item.status:14}{item}" for item in nri_items))
     show("", "To start it:", *(f"    {line}" for line in _start(names, is_external=is_external)))
     warning = "a runtime does not start if a link in its plugin directory leads nowhere"
     show("", f"Before you delete the program, run `{PROGRAM} uninstall`: {warning}.")
     services = [SERVICES["containerd"], *([PROGRAM] if is_external else [])]
-    commands = list(migration.commands(node.root, services)) if "containerd" in names else []
+    commands = list(_move_the_list(node.root, services)) if "containerd" in names else []
     if commands:
-        runs = f"containerd 2.0 to 2.4 run the plugins of {migration.SHARED} for pods themselves"
+        runs = f"containerd 2.0 to 2.4 run the plugins of {SHARED} for pods themselves"
         text = f"{runs}. To have the adapter run them instead:"
         show("", text, *(f"    {line}" for line in commands))
 
@@ -128,3 +132,31 @@ def _start(names: Collection[str], *, is_external: bool) -> Iterator[str]:
     else:
         yield f"systemctl restart {forms.services(names)}"
     yield from (f"{PROGRAM} check", f"{PROGRAM} status")
+
+
+def _move_the_list(root: str, services: Sequence[str]) -> Iterator[str]:
+    """Yields the commands that move the list of legacy plugins, none if containerd does not read the adapter's list.
+
+    They stop `services` meanwhile, so that no pod starts between the old list and the new one.
+    """
+    file = settings.DEFAULT_PATH
+    text = _text(in_root(root, file))
+    own, _ = settings.parse(text, file)
+    if own.legacy.config != SHARED or not os.path.exists(in_root(root, SHARED)):
+        return
+    yield f"systemctl stop {' '.join(services)}"
+    yield f"mv {SHARED} {LIST}"
+    if re.search(r"^legacy\s*:", text, re.MULTILINE):
+        yield f"# in {file}, in the section `legacy`: write `config: {LIST}`"
+    else:
+        yield f"echo 'legacy: {{config: {LIST}}}' >>{file}"
+    yield f"systemctl start {' '.join(services)}"
+
+
+def _text(path: str) -> str:
+    try:
+        return paths.text(paths.read(path, paths.MAX_INPUT)[0], path)
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        raise ConfigError(path, reason_of(error)) from None

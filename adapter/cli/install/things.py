@@ -1,13 +1,17 @@
-"""The links and files of an installation. Each can tell its state on the node, and be made and removed."""
+"""The links and files of an installation. Each can tell its state on the node, and be made and removed.
+
+`content` is what a dry run prints. `make` also makes the directories above, and replaces an old thing. The methods
+raise OSError.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import TypeAlias
 
 from adapter.host import paths
 from adapter.host.paths import in_root
@@ -30,7 +34,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True)
-class Thing(ABC):
+class _Thing:
     """A link or a file. `path` is the node's, whose files are below the directory `root`."""
 
     root: str
@@ -41,21 +45,8 @@ class Thing(ABC):
         """The thing's path for this process. For a link, it is the link's own path."""
         return in_root(self.root, self.path, follow=False)
 
-    @property
-    @abstractmethod
-    def content(self) -> str:
-        """The thing's content, which a dry run prints."""
-
-    @abstractmethod
-    def state(self) -> State:
-        """Returns the thing's state on the node. Raises OSError."""
-
-    @abstractmethod
-    def make(self) -> None:
-        """Makes the thing and the directories above it; replaces an old one. Raises OSError."""
-
     def remove(self) -> None:
-        """Removes the thing, and directories that are then empty. Raises OSError."""
+        """Removes the thing, and directories that are then empty."""
         os.unlink(self.place)
         for directory in DIRECTORIES:
             with contextlib.suppress(OSError):
@@ -63,7 +54,7 @@ class Thing(ABC):
 
 
 @dataclass(frozen=True)
-class Link(Thing):
+class Link(_Thing):
     """A symbolic link. A link to a file of the same name is from an installation, unless the file is a binary.
 
     Upstream's adapter is a binary.
@@ -99,15 +90,11 @@ class Link(Thing):
 
 
 @dataclass(frozen=True)
-class File(Thing):
+class File(_Thing):
     """A text file. `is_ours` returns whether an installation has written a file with this content."""
 
-    text: str
+    content: str
     is_ours: Callable[[str], bool]
-
-    @property
-    def content(self) -> str:
-        return self.text
 
     def state(self) -> State:
         try:
@@ -116,7 +103,7 @@ class File(Thing):
             return State.FOREIGN if os.path.islink(self.place) else State.MISSING
         except ValueError:  # not a regular file
             return State.FOREIGN
-        if text == self.text:
+        if text == self.content:
             return State.CURRENT
         return State.OLD if self.is_ours(text) else State.FOREIGN
 
@@ -127,5 +114,8 @@ class File(Thing):
             os.unlink(new)  # perhaps a link
         with open(new, "x", encoding="utf-8") as file:
             os.fchmod(file.fileno(), 0o644)
-            file.write(self.text)
+            file.write(self.content)
         os.replace(new, self.place)
+
+
+Thing: TypeAlias = Link | File

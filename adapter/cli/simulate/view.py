@@ -16,7 +16,7 @@ from adapter.cli import colours
 from adapter.cli.colours import BOLD, DIM, GREEN, RED
 from adapter.cli.simulate.difference import changes
 from adapter.cli.simulate.play import Scene
-from adapter.oci.outside_spec import outside_spec
+from adapter.oci.spec import outside_spec
 
 to_dict = partial(MessageToDict, preserving_proto_field_name=True)
 """Returns a message as protojson with the names of the proto file."""
