@@ -97,7 +97,6 @@ def _flushed_stdout() -> Iterator[None]:
 
 
 def _complain(error: AdapterError) -> None:
-    """Prints an error to stderr, or logs it to syslog."""
     from adapter.base import sanitize  # noqa: PLC0415
 
     if not _to_syslog(error):
@@ -157,7 +156,6 @@ def parser() -> ArgumentParser:
 
 
 def _configuration(options: Options) -> tuple[Settings, list[ConfigError]]:
-    """Returns the settings in the configuration file and in the flags, and the errors of the file."""
     from adapter import settings  # noqa: PLC0415
 
     configured, errors = settings.read(options.config)
@@ -197,7 +195,6 @@ def _run(options: Options, launch: Launch | None) -> int:
 
 
 def _identity(options: Options) -> Identity:
-    """Returns the name and the index to register with. Raises ConfigError."""
     from adapter import nri  # noqa: PLC0415
 
     try:

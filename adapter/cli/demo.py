@@ -108,13 +108,11 @@ class Demo:
         return DemoScene(scene, runs, messages, self._decisions() if scene.outcome.event == "CreateContainer" else [])
 
     def _decisions(self) -> list[Decision]:
-        """Returns for each hook whether the container gets it, and why."""
         hooks = Directories([str(self._root / "hooks.d")], watch=False, trust=off)
         return hooks.current().explain(facts(self._creation.pod, self._creation.container))
 
 
 def _script() -> Script:
-    """Returns the recorded life of a pod, with LABEL and ANNOTATION on the pod."""
     script = pod_life()
     for _, request in script.events:
         pod: api.PodSandbox = request.pod  # type: ignore[attr-defined]  # a recorded event has a pod
@@ -142,7 +140,6 @@ def _configuration(root: Path) -> Json:
 
 
 def _cpu_max(root: Path, cgroup: str, quota: str) -> None:
-    """Writes the file with the CPU quota of a cgroup."""
     file = root / "cgroup" / cgroup.lstrip("/") / "cpu.max"
     file.parent.mkdir(parents=True)
     file.write_text(quota)

@@ -133,7 +133,6 @@ def _hook(hook: api.Hook) -> dict[str, Any]:
 
 
 def _as_text(result: MatchResult) -> Iterator[str]:
-    """Yields lines for people."""
     yield from _container_as_text(result.described)
     yield ""
     yield from _decisions_as_text(result)

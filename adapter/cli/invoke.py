@@ -176,8 +176,6 @@ def _play(loop: Loop, bridge: Bridge, call: Recorded, context: Context) -> Scene
 
 
 class _LogCollector(logging.Handler):
-    """Collects what the bridge logs."""
-
     def __init__(self) -> None:
         super().__init__()
         self.fields: dict[str, Any] = {}

@@ -101,7 +101,6 @@ def _wait_until_joined(ask: Callable[[], list[dict[str, Any]]], seconds: float) 
 
 
 def _ask(directory: str, trust: Trust) -> list[dict[str, Any]]:
-    """Returns the adapters' states. Raises ConfigError."""
     try:
         adapters = list(status.ask(directory, trust))
         if not adapters and os.path.isdir(directory) and not os.access(directory, os.W_OK):
@@ -150,7 +149,6 @@ def _text(adapter: dict[str, Any]) -> list[str]:
 
 
 def _lines(adapter: dict[str, Any]) -> Iterator[str]:
-    """Yields the lines of one adapter."""
     if "pid" in adapter:
         yield from _overview(adapter)
     yield from (f"  note     {note}" for note in adapter.get("notes", ()))
@@ -191,7 +189,6 @@ def _events(events: dict[str, Any]) -> Iterator[str]:
 
 
 def _programs(programs: dict[str, Any]) -> Iterator[str]:
-    """Yields a row for each program, and its last error."""
     for name, account in programs.items():
         counts = (account[key] for key in ("runs", "failures", "late", "killed"))
         yield _row(name, *counts, *_quantiles(account))

@@ -94,7 +94,6 @@ def _full(*names: str) -> str:
 
 
 def _pod(value: Value) -> api.PodSandbox:
-    """Returns the pod of a pod's file."""
     if value.keys >= manifest.KEYS:
         pods = _pods_of_manifests([value])
         if len(pods) > 1:

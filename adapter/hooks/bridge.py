@@ -110,10 +110,10 @@ class HookBridge:
         from adapter.hooks import precreate  # noqa: PLC0415 - only for precreate hooks: it loads processes and jobs
         from adapter.programs.runner import Runner  # noqa: PLC0415 - likewise
 
-        policy = precreate.PrecreatePolicy(self._settings.fail_create, self._host_root, self._runtime)
         if self._runner is None:
             self._runner = Runner(self._loop, self._standby)
-        edits = precreate.Edits(self._runner, hooks, request, response, policy)
+        fail, root, runtime = self._settings.fail_create, self._host_root, self._runtime
+        edits = precreate.Edits(self._runner, hooks, request, response, fail=fail, host_root=root, runtime=runtime)
         edits.go()
         edits.answer_by(due)
         return edits.answer

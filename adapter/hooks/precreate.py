@@ -28,17 +28,6 @@ from adapter.programs.process import Process, Program
 from adapter.programs.runner import Runner
 
 
-class PrecreatePolicy(NamedTuple):
-    """Whether a failed hook fails the container (`fail`); otherwise the hook's edits are ignored.
-
-    `host_root` is the root directory of the hooks' programs. `runtime` is the runtime that gets the adjustment.
-    """
-
-    fail: bool = True
-    host_root: str = "/"
-    runtime: Runtime = Runtime()
-
-
 class HookStep(NamedTuple):
     """One hook of a container. It is killed at its own timeout, or at the deadline of the event."""
 
@@ -69,21 +58,27 @@ class Edits(Driver[HookStep]):
         hooks: Iterable[NamedHook],
         request: api.CreateContainerRequest,
         response: api.CreateContainerResponse,
-        policy: PrecreatePolicy,
+        *,
+        fail: bool,
+        host_root: str,
+        runtime: Runtime,
     ) -> None:
+        """Takes the hooks and the creation. With `fail`, a failed hook fails the container; else its edits are ignored.
+
+        `host_root` is the root directory of the hooks' programs. `runtime` is the runtime that gets the adjustment.
+        """
         self._original = spec_from(request.pod, request.container)
         self._edited = apply(self._original, response.adjust)
         text = json.dumps(self._edited, ensure_ascii=False, separators=(",", ":"))
         self._text = text.encode("utf-8", "replace")
         self._creating = request
         self._response_before = response
-        self._host_root = policy.host_root
-        self._runtime = policy.runtime
-        steps = [HookStep(named, chain.Policy(policy.fail, named.hook.timeout or 0, kill=True)) for named in hooks]
+        self._host_root = host_root
+        self._runtime = runtime
+        steps = [HookStep(named, chain.Policy(fail, named.hook.timeout or 0, kill=True)) for named in hooks]
         super().__init__(runner, Chain(Ends.AT_ANSWER, steps))
 
     def __str__(self) -> str:
-        """Returns the name of the job in log lines."""
         return f"creation of {subject_of(self._creating)}"
 
     def _spawn(self, step: HookStep, on_exit: Callable[[Process], None]) -> Process:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from adapter.base.loop import Loop, Timer
+from adapter.base.loop import Loop
 from adapter.errors import ConfigError
 from adapter.host.trust import Trust
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REOPEN_AFTER = 10.0
-"""Seconds between two attempts to listen at an address, and between two checks that the status socket exists."""
+"""Seconds between two attempts to open what is not open."""
 
 
 class Endpoints:
@@ -33,7 +33,6 @@ class Endpoints:
         """The open addresses for metrics."""
         self._listen_to: tuple[str, ...] = ()
         """All addresses for metrics."""
-        self._retries: dict[str, Timer] = {}
         self._is_shown = True
         """Whether this adapter has the ports: another one, with the same network, does not need them."""
         self._faults: dict[str, str] = {}
@@ -45,30 +44,28 @@ class Endpoints:
 
     def open(self, directory: str, listen: Iterable[str], trust: Trust) -> None:
         """Opens the socket in the state directory, and the addresses for metrics. Only the first call has an effect."""
-        if self._is_open:
-            return
-        self._is_open = True
-        self._keep_status_socket(directory, trust)
-        self._listen_to = tuple(listen)
-        self._listen()
+        if not self._is_open:
+            self._is_open = True
+            self._listen_to = tuple(listen)
+            self._keep_open(directory, trust)
 
     def show(self, *, is_shown: bool) -> None:
         """Takes the ports, or leaves them to the adapter that serves the events. Unix sockets stay open."""
-        if is_shown == self._is_shown:
-            return
-        self._is_shown = is_shown
-        if is_shown:
+        if is_shown and not self._is_shown:
             self._loop.call_soon(self._listen)  # a runtime may wait
-            return
-        for address in filter(_is_port, self._listen_to):
+        self._is_shown = is_shown
+        for address in () if is_shown else filter(_is_port, self._listen_to):
             self._faults.pop(address, None)
-            if address in self._retries:
-                self._retries.pop(address).cancel()
             if address in self._metrics:
                 self._metrics.pop(address).close()
 
-    def _keep_status_socket(self, directory: str, trust: Trust) -> None:
-        """Opens the status socket, and opens it again when it has been removed."""
+    def _keep_open(self, directory: str, trust: Trust) -> None:
+        """Opens what is not open, now and every REOPEN_AFTER seconds: an address may become free, a socket removed."""
+        self._open_status_socket(directory, trust)
+        self._listen()
+        self._loop.call_at(self._loop.time() + REOPEN_AFTER, lambda: self._keep_open(directory, trust))
+
+    def _open_status_socket(self, directory: str, trust: Trust) -> None:
         from adapter.monitoring.status import StatusSocket  # noqa: PLC0415 - not before the registration
 
         try:
@@ -84,25 +81,20 @@ class Endpoints:
             )
         else:
             self._faults.pop("status", None)
-        self._loop.call_at(self._loop.time() + REOPEN_AFTER, lambda: self._keep_status_socket(directory, trust))
 
     def _listen(self) -> None:
-        """Opens the addresses that are not open."""
         for address in self._listen_to:
-            if address not in {*self._metrics, *self._retries} and (self._is_shown or not _is_port(address)):
+            if address not in self._metrics and (self._is_shown or not _is_port(address)):
                 self._listen_at(address)
 
     def _listen_at(self, address: str) -> None:
         from adapter.monitoring import metrics  # noqa: PLC0415 - 4 MB
 
-        self._retries.pop(address, None)
         try:
             self._metrics[address] = metrics.serve(self._loop, address, self._describe)
         except OSError as error:
             reason = f"metrics.listen: {address}: {error.strerror or error}"
             self._report(address, reason, "no metrics, no probes there; the adapter keeps trying")
-            later = self._loop.time() + REOPEN_AFTER
-            self._retries[address] = self._loop.call_at(later, lambda: self._listen_at(address))
         else:
             self._faults.pop(address, None)
             log.info("metrics and probes at %s", address)

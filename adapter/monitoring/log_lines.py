@@ -36,7 +36,13 @@ class _Formatter(logging.Formatter):
         try:
             return self._format(record)
         except Exception as error:  # a fault of the log must not fail an event
-            return self._format(_unwritable(record, error))
+            message = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
+            text = (
+                f"a record cannot be written ({type(error).__name__} at {record.filename}:{record.lineno}): {message}"
+            )
+            return self._format(
+                logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, text, None, None)
+            )
 
     def _format(self, record: logging.LogRecord) -> str:
         raise NotImplementedError
@@ -94,11 +100,3 @@ def _shortened(value: Any, room: int) -> Any:
     """Returns a value of at most `room` characters. A longer value becomes a text, which is cut."""
     text = value if isinstance(value, str) else json.dumps(value)
     return value if len(text) <= room else text[:room] + CUT
-
-
-def _unwritable(record: logging.LogRecord, error: Exception) -> logging.LogRecord:
-    """Returns the record that replaces a record that cannot be formatted."""
-    message = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
-    text = "a record cannot be written (%s at %s:%s): %s"
-    arguments = (type(error).__name__, record.filename, record.lineno, message)
-    return logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, text, arguments, None)

@@ -86,7 +86,6 @@ def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:
 
 
 def _sockets(fd: int) -> list[str]:
-    """Returns the paths of the sockets in a state directory. Raises OSError."""
     return [
         state_directory.short_path(fd, name)
         for name in sorted(os.listdir(state_directory.short_path(fd)))

@@ -148,7 +148,6 @@ def _until_sigterm(joining: Joining) -> Iterator[None]:
 
 
 def _has_coroutines(plugin: Plugin) -> bool:
-    """Whether a handler or hook is `async def`."""
     codes = (getattr(getattr(plugin, name), "__code__", None) for name in HANDLERS)
     return any(code is not None and code.co_flags & CO_COROUTINE for code in codes)
 

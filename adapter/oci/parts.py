@@ -285,7 +285,6 @@ class CgroupLimits(Part):
                 self._member(adjusted, key, old, new, place)
 
     def _member(self, adjusted: Any, key: str, old: Spec, new: Spec, place: str) -> None:
-        """Adds a changed member to the adjustment."""
         was, becomes, where = old.get(key), new.get(key), inside(place, key)
         if key not in self._shape.fields:
             super().adjust(adjusted, was, becomes, where)

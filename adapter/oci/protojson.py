@@ -70,7 +70,6 @@ def _check_value(field: FieldDescriptor, value: object, place: str) -> None:
 
 
 def _fits(field: FieldDescriptor, value: object) -> bool:
-    """Whether ParseDict accepts the value."""
     assert field.containing_type is not None  # noqa: S101 - only extensions have none
     try:
         message = GetMessageClass(field.containing_type)()

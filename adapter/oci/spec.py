@@ -49,8 +49,6 @@ HOOKS = {field.json_name: field.name for field in api.Hooks.DESCRIPTOR.fields}
 
 
 class _Resources(Group):
-    """The cgroup limits."""
-
     def to_oci(self, container: Any) -> Spec:
         """See Part. `pids` without a limit are omitted: Go types before runtime-spec 1.3 would write 0 for them."""
         resources = resources_from(container.linux.resources)

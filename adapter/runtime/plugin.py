@@ -236,7 +236,6 @@ class Plugin:
             self._connection.fail(request.stream_id, Code.INTERNAL, f"undecodable {request.method}: {error}")
 
     def _handle(self, request: Request) -> Message:
-        """Answers a call of the Runtime service."""
         match request.service, request.method:
             case events.RUNTIME, "RegisterPlugin":
                 return self._register(api.RegisterPluginRequest.FromString(request.payload))

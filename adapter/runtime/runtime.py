@@ -144,7 +144,6 @@ class Runtime(AbstractContextManager["Runtime"]):
             self._listener = None
 
     def _join(self, plugin: Plugin, config: str) -> Plugin:
-        """Registers, configures and synchronizes a plugin. Raises RegistrationError."""
         self.connected.append(plugin)
         plugin.register()
         plugin.configure(config)

@@ -15,7 +15,6 @@ class Reader:
     """Reads YAML nodes and collects their errors."""
 
     def __init__(self, loader: yaml.SafeLoader, place: str, errors: list[ConfigError]) -> None:
-        """Takes the loader of the text, the text's name in errors, and the list that gets the errors."""
         self._loader = loader
         self._place = place
         self._errors = errors

@@ -14,6 +14,7 @@ from adapter.hooks import precreate
 from adapter.hooks.match import NamedHook
 from adapter.hooks.model import Hook, When
 from adapter.nri import api
+from adapter.nri.runtimes import Runtime
 from adapter.programs.runner import Runner
 
 from ..processes import Programs, SteppedLoop, children, open_descriptors
@@ -47,7 +48,9 @@ class Creation:
         self.loop = loop
         self.settled: tuple[api.CreateContainerResponse | None, Exception | None] | None = None
         self.runner = Runner(loop)
-        edits = precreate.Edits(self.runner, hooks, request, response, precreate.PrecreatePolicy(fail, host_root))
+        edits = precreate.Edits(
+            self.runner, hooks, request, response, fail=fail, host_root=host_root, runtime=Runtime()
+        )
         edits.go()
         edits.answer_by(loop.now + 2)
         edits.answer.then(self._settle)

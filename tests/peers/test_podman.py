@@ -23,6 +23,7 @@ from adapter.hooks.directory import Directories
 from adapter.hooks.facts import facts
 from adapter.hooks.match import NamedHook
 from adapter.nri import api
+from adapter.nri.runtimes import Runtime
 from adapter.oci.spec import apply, spec_from
 from adapter.programs.runner import Runner
 from tests.debian import missing
@@ -131,7 +132,9 @@ def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: S
     described, hooks = ours(told.rename(podman.folder / "given.json"), directory, precreate=True)
     request = api.CreateContainerRequest(pod=described.pod, container=described.container)
     heard: list[Any] = []
-    edits = precreate.Edits(Runner(loop), hooks, request, api.CreateContainerResponse(), precreate.PrecreatePolicy())
+    edits = precreate.Edits(
+        Runner(loop), hooks, request, api.CreateContainerResponse(), fail=True, host_root="/", runtime=Runtime()
+    )
     edits.go()
     edits.answer_by(loop.now + 60)
     edits.answer.then(lambda response, error: heard.append(error or response))

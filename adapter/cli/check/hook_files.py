@@ -134,7 +134,6 @@ class HookFiles:
             yield Item(PROBLEM, f"its program {hook.path} {fault}", file)
 
     def _mask(self, file: str) -> str:
-        """Returns the file that masks this file."""
         name = os.path.basename(file)
         namesakes = [os.path.join(directory, name) for directory in reversed(self._directories)]
         return next((path for path in namesakes if os.path.lexists(path) and path != file), "a file of its name")

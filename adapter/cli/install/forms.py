@@ -68,7 +68,6 @@ def node(root: str, idx: str | None = None) -> Node:
 
 
 def _indexes(root: str) -> Iterator[str]:
-    """Yields the indexes of installed adapters. Raises OSError."""
     yield from (os.path.basename(link)[:2] for link in _links(root))
     with suppress(FileNotFoundError, ValueError):
         text = paths.read(in_root(root, UNIT), paths.MAX_INPUT)[0].decode("utf-8", "replace")

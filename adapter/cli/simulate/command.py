@@ -141,7 +141,6 @@ def _script(options: argparse.Namespace) -> script.Script:
 
 
 def _plugins(options: Sequence[str], config: str) -> list[PluginFile]:
-    """Returns the plugins to launch, with their configurations. Raises ConfigError."""
     if config and not os.path.isdir(config):
         raise ConfigError(f"-config {config}", "no such directory")
     files = [_plugin(option, position) for position, option in enumerate(options, start=1)]

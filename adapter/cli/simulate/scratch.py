@@ -16,7 +16,6 @@ class Scratch(TemporaryDirectory[str]):
     """
 
     def __init__(self, prefix: str) -> None:
-        """Takes the prefix of its name. Raises OSError if it cannot be made."""
         with _undisturbed():
             super().__init__(prefix=prefix, dir=os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - sticky
 

@@ -79,7 +79,6 @@ class Merge:
         update.linux.resources.CopyFrom(merged)
 
     def _is_requested(self, id_: str) -> bool:
-        """Whether the event is the UpdateContainer of this container."""
         return isinstance(self.request, api.UpdateContainerRequest) and self.request.container.id == id_
 
 
