@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -54,27 +53,6 @@ def test_the_answer_to_configure_asks_for_the_six_legacy_events_also_without_plu
         policy = api.FailurePolicy(keep_connected=True, fail_request=bool(fail))
         daemon = node.spawn().handshake(settings)
         assert daemon.configured == api.ConfigureResponse(events=THE_SIX, failure_policy=policy)
-
-
-# ---- started by hand
-
-
-@pytest.mark.parametrize("words", [("-verbose", "-idx", "33", "-name", "mine"), ("run", "--idx=33", "--name=mine")])
-def test_by_hand_it_registers_as_the_flags_say_and_serves(
-    node: Node, listener: socket.socket, words: tuple[str, ...]
-) -> None:
-    is_fresh = words[0] == "run"
-    place = [f"--socket-path={node.path}/nri.sock"] if is_fresh else []
-    daemon = node.external(*words, *place, listener=listener, fresh=is_fresh)
-    registration = daemon.registration()
-    assert (registration.plugin_name, registration.plugin_idx) == ("mine", "33")
-    daemon.configure()
-    assert daemon.configured.events == THE_SIX
-    daemon.serves("Synchronize")
-    node.still_serves(daemon)
-    if not is_fresh:
-        line = daemon.logged("DEBUG", "create of container default/web/proof-1 (proof-1): good: done", "result: {}")
-        assert '"id": "proof-1"' in line
 
 
 # ---- not wanted

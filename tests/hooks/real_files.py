@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import json_format
-
 from adapter.hooks.facts import Facts, facts
-from adapter.proto import nri_pb2 as api
+from adapter.runtime import read
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
 
 def recorded(runtime: str) -> Facts:
-    lines = map(json.loads, (GOLDEN / runtime / "events-one-pod.jsonl").read_text().splitlines())
-    created = next(line for line in lines if line.get("event") == "CreateContainer")
-    pod, container = (json_format.ParseDict(created[key], to, ignore_unknown_fields=True)
-        for key, to in (("pod", api.PodSandbox()), ("container", api.Container())))  # fmt: skip
-    return facts(pod, container)  # type: ignore[arg-type]
+    recorded: list[tuple[str, Any]] = [*read(GOLDEN / runtime / "events-one-pod.jsonl")]
+    created = next(request for event, request in recorded if event == "CreateContainer")
+    return facts(created.pod, created.container)
 
 
 # By a letter: of containerd, of CRI-O, of podman with what hooks ask for, and one with systemd in it.

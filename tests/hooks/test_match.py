@@ -20,6 +20,7 @@ from adapter.hooks.model import Hook, When
 from adapter.hooks.patterns import Patterns
 from adapter.hooks.steps import finish
 
+from ..peers import hook_cases
 from .real_files import CONTAINERS, FILES, installed
 from .whole import matcher_of, parse
 
@@ -143,21 +144,12 @@ def test_a_file_of_another_project(content: dict[str, Any], letters: str) -> Non
 
 # fmt: off
 PATTERNS = st.sampled_from([
-    "", ".*", "^", "^.*", "^a$", "^(a|b)$", "^(?:|io\\.b)$", "^$", "a", "b|c", "io", "io.*b", "[ab]c?", "(?i)A", "\\bb",
-    "(?s)^.$", "é", "^\\pL+$", "a{2,}", "a{600}|b", "\\pL{2}", "is this on", "\\x00is", "^a|b$", "^(a)(b)$", "(?m)^b$",
-    r"\pL{10}7", r"[\pL\pN]+=on", "(a|b)*a(a|b){12}", "a{1000}|é", ".{0,60}b$", r"(\pL|-){12}x?$", "needle$",
+    *hook_cases.PATTERNS, "is this on", "\\x00is", "needle$",
     # Hostile ones, which must change no decision about another hook.
     "(x+x+)+y", "(a+)+$", "[ab]*a[ab]{20}$", "(a{0,30}){0,30}c", "((a*)*)*c", "(.*)(.*)(.*)(.*)(.*)[0-9]q",
 ])
 # fmt: on
-UNITS = st.sampled_from(["a", "b", "ab", "é", "k=v,", "x-", "é=on", "aaaaaaaaaa7", "\n", "needle"])
-TEXTS = st.one_of(
-    st.sampled_from(
-        ["", "a", "b", "ab", "c", "io.b", "io\nb", "A", "aa", "é", "x b", "a\nb", "\0is this on?\0", "aa" * 400]
-    ),
-    st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
-    st.builds(lambda unit, times, end: unit * times + end, UNITS, st.sampled_from([50, 700]), UNITS),
-)
+TEXTS = hook_cases.SOME_TEXT | st.sampled_from(["\0is this on?\0", "x-" * 700 + "needle"]) | st.text(max_size=5)
 WHENS = st.builds(
     When,
     always=st.sampled_from([None, None, None, True, False]),
@@ -166,16 +158,9 @@ WHENS = st.builds(
     has_bind_mounts=st.sampled_from([None, None, None, True, False]),
     any_of=st.booleans(),
 )
-MANY = st.builds(
-    lambda count, key, value, more: {f"{key}{number}": f"{value}{number % 7}" for number in range(count)} | more,
-    st.sampled_from([20, 60]),
-    TEXTS,
-    TEXTS,
-    st.dictionaries(TEXTS, TEXTS, max_size=2),
-)
 FACTS = st.builds(
     Facts,
-    annotations=st.dictionaries(TEXTS, TEXTS, max_size=5) | MANY,
+    annotations=st.dictionaries(TEXTS, TEXTS, max_size=5) | hook_cases.MANY_ANNOTATIONS,
     command=st.none() | TEXTS,
     has_bind_mounts=st.booleans(),
 )

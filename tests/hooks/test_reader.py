@@ -36,11 +36,11 @@ def slow(version: str | int) -> bytes:
 class Daemon:
     """A loop of which a test does one turn after the other."""
 
-    def __init__(self, *places: Path, watch: bool = True, started: bool = False) -> None:
+    def __init__(self, *places: Path, started: bool = False) -> None:
         self.loop = Watching()
         self.time = 0.0
         self.loop.time = lambda: self.time
-        self.directories = Directories(list(map(str, places)), watch=watch, now=later)
+        self.directories = Directories(list(map(str, places)), now=later)
         self.hooks = HookReader(self.loop, self.directories)
         self.answers: dict[str, list[str]] = {}
         self.turns = 0

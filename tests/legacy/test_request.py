@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from adapter.legacy.request import KEPT_LENGTH, Target, encode, of_container, of
 from adapter.legacy.result import Result
 from adapter.nri import api
 from adapter.oci.resources import resources_from
+from adapter.runtime import read
 
 from .deviations import DEVIATIONS
 
@@ -74,22 +75,14 @@ def compact(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
-def recorded(runtime: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    with (GOLDEN / runtime / "events-one-pod.jsonl").open() as lines:
-        for line in map(json.loads, lines):
-            if line["event"] in STATES:
-                yield line["event"], line
-
-
 def targets(runtime: str) -> Iterator[tuple[str, Target]]:
     """What requests are made of, event by event; at deletes with what the create left in memory."""
     created: dict[str, Target] = {}
-    for event, line in recorded(runtime):
-        pod = ParseDict(line["pod"], api.PodSandbox(), ignore_unknown_fields=True)
-        target = of_pod(pod)
-        if line["container"] is not None:
-            container = ParseDict(line["container"], api.Container(), ignore_unknown_fields=True)
-            target = of_container(container, pod)
+    recorded: list[tuple[str, Any]] = [*read(GOLDEN / runtime / "events-one-pod.jsonl")]
+    for event, told in recorded:
+        if event not in STATES:
+            continue
+        target = of_pod(told.pod) if STATES[event][1] == "sandbox" else of_container(told.container, told.pod)
         if STATES[event][0] == "create":
             created[target.id] = target
         else:

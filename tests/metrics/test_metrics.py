@@ -129,15 +129,12 @@ def test_a_name_of_any_characters_leaves_the_text_in_order(loop: SteppedLoop, tm
         assert re.fullmatch(r'# (HELP|TYPE) .+|[a-z0-9_]+(\{(\w+="([^"\\]|\\.)*",?)+\})? [0-9.e+-]+', line), line
 
 
-def test_who_waits_and_could_run_no_plugin_is_not_ready(loop: SteppedLoop, tmp_path: Path) -> None:
-    head, body = scraped(loop, tmp_path / "sock", state() | {"state": "joined", "unfit": True}, "readyz")
-    assert (head.split()[1], body) == ("503", b"unfit\n")
-
-
-def test_ready_is_who_has_joined_owner_or_not(loop: SteppedLoop, tmp_path: Path) -> None:
+def test_ready_is_who_has_joined_owner_or_not_and_could_run_its_plugins(loop: SteppedLoop, tmp_path: Path) -> None:
     for name, status in (("joined", 200), ("joining", 503), ("apart", 503), ("ending", 503)):
         head, body = scraped(loop, tmp_path / "sock", state() | {"state": name, "owner": False}, "readyz")
         assert (head.split()[1], body) == (str(status), f"{name}\n".encode())
+    head, body = scraped(loop, tmp_path / "sock", state() | {"state": "joined", "unfit": True}, "readyz")
+    assert (head.split()[1], body) == ("503", b"unfit\n")
 
 
 # ---- Prometheus' own judgement, and what its users ask for

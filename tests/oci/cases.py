@@ -62,9 +62,15 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 def edited(path: Path, value: Any, spec: Spec = FULL) -> Spec:
-    """Returns a copy with one place set; ABSENT takes it away, an index behind the end appends."""
+    """Returns a copy with one place set; see `put`."""
     result = copy.deepcopy(spec)
-    target: Any = result
+    put(result, path, value)
+    return result
+
+
+def put(spec: Spec, path: Path, value: Any) -> None:
+    """Sets one place; ABSENT takes it away, an index behind the end appends."""
+    target: Any = spec
     for key, following in itertools.pairwise(path):
         if isinstance(target, dict):
             target.setdefault(key, [] if isinstance(following, int) else {})
@@ -73,10 +79,9 @@ def edited(path: Path, value: Any, spec: Spec = FULL) -> Spec:
     if value is ABSENT:
         del target[last]
     elif isinstance(target, list) and last == len(target):
-        target.append(value)
+        target.append(copied(value))
     else:
-        target[last] = value
-    return result
+        target[last] = copied(value)
 
 
 def copied(value: Any) -> Any:
@@ -178,7 +183,7 @@ CHANGES: list[tuple[Path, Any]] = [
     (("process", "scheduler"), FIFO),
     (("process", "scheduler"), DEADLINE),
     (("process", "scheduler"), ABSENT),
-    (("process", "ioPriority", "priority"), 0),
+    (("process", "ioPriority"), {"class": "IOPRIO_CLASS_BE", "priority": 0}),
     (("process", "ioPriority"), {"class": "IOPRIO_CLASS_RT", "priority": 1}),
     (("process", "ioPriority"), {}),
     (("mounts", 3), MOUNT),
