@@ -69,13 +69,15 @@ def edited(path: Path, value: Any, spec: Spec = FULL) -> Spec:
 
 
 def put(spec: Spec, path: Path, value: Any) -> None:
-    """Sets one place; ABSENT takes it away, an index behind the end appends."""
+    """Sets one place; ABSENT takes it away, an index behind the end appends. Raises what `[]` raises."""
     target: Any = spec
     for key, following in itertools.pairwise(path):
-        if isinstance(target, dict):
+        if isinstance(target, dict) and isinstance(key, str):
             target.setdefault(key, [] if isinstance(following, int) else {})
         target = target[key]
     last = path[-1]
+    if isinstance(target, dict) and isinstance(last, int):
+        raise KeyError(last)
     if value is ABSENT:
         del target[last]
     elif isinstance(target, list) and last == len(target):
