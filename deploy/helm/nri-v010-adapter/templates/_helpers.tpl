@@ -53,3 +53,73 @@ legacy:
 mountNamespace: /proc/1/ns/mnt
 {{- end }}
 {{- end }}
+
+{{/* What the adapter's pod and the pod of `helm test` have in common: where they run, and what of the node they see. */}}
+{{- define "adapter.pod" -}}
+{{- $seesRoot := or (eq .Values.profile "legacy") (has "/" .Values.hooks.nodeDirectories) -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- if eq .Values.profile "legacy" }}
+hostPID: true # the node's programs run with the node's processes
+{{- end }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+volumes:
+  - {name: nri, hostPath: {path: {{ .Values.nri.socketDirectory }}, type: DirectoryOrCreate}}
+  - {name: state, hostPath: {path: {{ .Values.stateDirectory }}, type: DirectoryOrCreate}}
+  {{- if or $seesRoot .Values.nri.runtime.patchConfig }}
+  - {name: host, hostPath: {path: /, type: Directory}}
+  {{- end }}
+  {{- if not $seesRoot }}
+  {{- range $number, $path := .Values.hooks.nodeDirectories }}
+  - {name: node-{{ $number }}, hostPath: {path: {{ toJson $path }}, type: DirectoryOrCreate}}
+  {{- end }}
+  {{- end }}
+  - {name: probe, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
+  - {name: config, configMap: {name: {{ .Release.Name }}}}
+  - {name: hooks, configMap: {name: {{ include "adapter.hooksMap" . }}}}
+  {{- with include "adapter.legacyMap" . }}
+  - {name: legacy, configMap: {name: {{ . }}}}
+  {{- end }}
+{{- end }}
+
+{{- define "adapter.container" -}}
+{{- $isLegacy := eq .Values.profile "legacy" -}}
+image: {{ include "adapter.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext:
+  readOnlyRootFilesystem: true
+  {{- if $isLegacy }}
+  privileged: true
+  {{- else }}
+  allowPrivilegeEscalation: false
+  capabilities: {drop: [ALL]}
+  seccompProfile: {type: RuntimeDefault}
+  {{- end }}
+volumeMounts:
+  - {name: nri, mountPath: /var/run/nri}
+  - {name: state, mountPath: /run/nri-v010-adapter}
+  {{- if or $isLegacy (has "/" .Values.hooks.nodeDirectories) }}
+  - {name: host, mountPath: /host, readOnly: true, mountPropagation: HostToContainer}
+  {{- else }}
+  {{- range $number, $path := .Values.hooks.nodeDirectories }}
+  - {name: node-{{ $number }}, mountPath: {{ printf "/host%s" $path | toJson }}, readOnly: true, mountPropagation: HostToContainer}
+  {{- end }}
+  {{- end }}
+  - {name: probe, mountPath: /run/probe}
+  - {name: config, mountPath: /etc/nri}
+  - {name: hooks, mountPath: /etc/nri-hooks.d}
+  {{- if include "adapter.legacyMap" . }}
+  - {name: legacy, mountPath: /etc/nri-legacy}
+  {{- end }}
+{{- end }}
