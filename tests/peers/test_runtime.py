@@ -10,7 +10,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -195,54 +195,25 @@ def test_what_a_runtime_is_too_old_for_is_refused_by_name(host: Host, version: s
         assert "process.args: needs NRI 0.10.0, the runtime has 0.8.0: older runtimes drop it" in reply.error
 
 
-# ---- killed or dropped, a launched adapter is back
-
-
-class Family:
-    """A runtime that takes external plugins too, and the three processes of the adapter that it has launched."""
-
-    def __init__(self, runtime: GoRuntime) -> None:
-        self.runtime = runtime
-        (self.launched,) = (plugin.pid for plugin in runtime.play("plugins").plugins)
-        (self.guard,) = children_of(self.launched)
-        self.pidfds = [os.pidfd_open(pid) for pid in (self.launched, self.guard, self.server)]
-
-    @property
-    def server(self) -> int:
-        (pid,) = children_of(self.guard)
-        return pid
-
-    def joins_again(self, *killed: int) -> int:
-        """Waits until the runtime has the adapter as an external plugin; returns the pid that the runtime knows.
-
-        `killed` are servers that it may still know.
-        """
-        before = [self.launched, *killed]
-        there = self.runtime.play("wait", plugin=NAME, **{"not": before})
-        assert there.error == ""
-        (pid,) = (plugin.pid for plugin in there.plugins if plugin.pid not in before)
-        return pid
-
-
-@contextmanager
-def guarded(chain: Chain, directory: Path, version: str) -> Iterator[Family]:
-    settings = f"runtime: {{socket: {directory}/nri.sock}}\n"
-    with launched(chain, directory, version, settings, socket=directory / "nri.sock") as runtime, ExitStack() as stack:
-        family = Family(runtime)
-        stack.callback(lambda: [*map(os.close, family.pidfds)])
-        yield family
+# ---- dropped, a launched adapter is back
 
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version not in NEWER])
 def test_an_adapter_that_is_dropped_for_being_late_joins_again(chain: Chain, tmp_path: Path, version: str) -> None:
-    with guarded(chain, tmp_path, version) as family:
-        server = family.server
-        with stopped(family.guard, server), family.runtime.impatient(300):
-            assert family.runtime.event("RunPodSandbox", POD).names == []
-            assert ended(family.pidfds[0]), "the runtime kills the process that it launched"
-        assert family.joins_again() == server
+    socket = tmp_path / "nri.sock"  # for external plugins, too
+    with launched(chain, tmp_path, version, f"runtime: {{socket: {socket}}}\n", socket=socket) as runtime:
+        (plugin,) = runtime.play("plugins").plugins
+        (guard,) = children_of(plugin.pid)
+        (server,) = children_of(guard)
+        process = os.pidfd_open(plugin.pid)
+        with stopped(guard, server), runtime.impatient(300):
+            assert runtime.event("RunPodSandbox", POD).names == []
+            assert ended(process), "the runtime kills the process that it launched"
+        os.close(process)
+        there = runtime.play("wait", plugin=NAME, **{"not": [plugin.pid]})
+        assert (there.error, {one.pid for one in there.plugins} - {plugin.pid}) == ("", {server})
         for recorded in LIFE:
-            play(family.runtime, recorded)
+            play(runtime, recorded)
 
 
 # ---- plugins made with the stub: coroutines, and joining again when the runtime restarts
