@@ -166,3 +166,13 @@ def test_the_state_directory_may_have_a_long_path_and_only_root_may_ask(node: No
     assert (done.code, done.stderr) == (0, "")
     [path] = (node.path / node.shared_state).glob("status-*")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_it_tells_what_stands_by_and_which_hooks_were_injected(node: Node, asked: Ask) -> None:
+    hooks = {"enabled": True, "directories": [str(node.hook("all", "/bin/true", "poststop"))]}
+    daemon = node.launch({"plugins": {"good": {"standby": 1}}}, hooks=hooks)
+    node.configure("good")
+    daemon.serves("CreateContainer", start("c1"))
+    told = asked(*JSON).adapter
+    assert ([*told["standby"]], [*told["hooks"].values()]) == (["good"], [1])
+    assert re.search(r"^  good +[01]( +off: .*)?$", asked().stdout, re.MULTILINE)
