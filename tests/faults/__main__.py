@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.e2e.pod import HarnessError as Finding
+from tests.faults.beside import hang_ups
 from tests.faults.node import Node
 from tests.faults.rows import ADAPTER_FAULTS, FAULTS, kill_loop, program_fault, start, three
 from tests.peers.build import PeerMissing, peer
@@ -49,7 +50,7 @@ def main() -> int:
         print(f"no fault matrix here: {missing}")
         return int(os.environ.get("REQUIRE_PEERS") == "1")
     places = [(form, version) for version in arguments.nri for form in arguments.form]
-    nodes = [(place, rows) for place in places for rows in plan(arguments)]
+    nodes = [(place, rows) for place in places for rows in plan(arguments, place[0])]
     failed = count = 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for table in pool.map(lambda of: list(on_one_node(*of)), nodes):
@@ -74,7 +75,7 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
-def plan(arguments: argparse.Namespace) -> Iterator[Rows]:
+def plan(arguments: argparse.Namespace, form: str) -> Iterator[Rows]:
     """Yields the rows, those of one node together."""
     of_program: Rows = {}
     for state in STATES:
@@ -82,7 +83,10 @@ def plan(arguments: argparse.Namespace) -> Iterator[Rows]:
             of_program[f"{state}: {what}"] = partial(program_fault, fault=what, error=error, state=state)
     loop: Rows = {"kill loop": partial(kill_loop, kills=arguments.kills, seed=arguments.seed)}
     apart = ADAPTER_FAULTS | {"three adapters, 12 ends": partial(three, seed=arguments.seed)}
-    for rows in (of_program, *({what: row} for what, row in apart.items()), loop):
+    beside: Rows = {}
+    if form == "external":  # nothing can stand between a runtime and what it launches
+        beside["hang-ups of the owner"] = partial(hang_ups, count=arguments.kills, seed=arguments.seed)
+    for rows in (of_program, *({what: row} for what, row in apart.items()), loop, beside):
         if chosen := {what: row for what, row in rows.items() if arguments.only in what}:
             yield chosen
 

@@ -119,9 +119,9 @@ class Node:
             (self.launched,) = self.joined()
             (self.guard,) = children_of(self.launched)
 
-    def start_external(self, index: str = "00") -> None:
+    def start_external(self, index: str = "00", socket: Path | None = None) -> None:
         words = [self.directory / "adapter", "-idx", index, "-name", "v010-adapter"]
-        words += ["-socket", self.directory / "nri.sock", "-config", self.directory / "settings"]
+        words += ["-socket", socket or self.directory / "nri.sock", "-config", self.directory / "settings"]
         self.externals.append(subprocess.Popen(list(map(str, words))))
 
     @property
@@ -227,10 +227,14 @@ class Node:
     def log(self) -> str:
         return "\n".join(file.read_text() for file in (self.directory / "log", self.runtime.log) if file.exists())
 
-    def close(self) -> None:
+    def terminate_externals(self) -> None:
         for process in self.externals:
             process.terminate()
             process.wait()
+        self.externals.clear()
+
+    def close(self) -> None:
+        self.terminate_externals()
         for runtime in self._runtimes:
             runtime.close()
 
