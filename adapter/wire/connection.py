@@ -73,7 +73,7 @@ class Connection:
                 continue
             decode = self._request if conn_id == self._serve else self._reply
             for message in reader.receive_data(payload):
-                event = decode(message)
+                event = decode(*message)
                 if event is not None:
                     yield event
 
@@ -123,18 +123,17 @@ class Connection:
             raise MessageTooLarge(f"a message of {len(envelope)} bytes, at most {ttrpc.MAX_LENGTH}")
         self._out.append(mux.frames(conn_id, ttrpc.message(stream_id, type_, envelope)))
 
-    def _request(self, message: ttrpc.Message) -> Request | None:
-        if message.type not in (REQUEST, DATA):
+    def _request(self, stream_id: int, type_: int, envelope: bytes | None) -> Request | None:
+        if type_ not in (REQUEST, DATA):
             return None  # a type of a later version: ttrpc server.go ignores it too
         try:
-            return self._decode(message)
+            return self._decode(stream_id, type_, envelope)
         except CallError as error:
-            self.fail(message.stream_id, error.code, error.message)
+            self.fail(stream_id, error.code, error.message)
             return None
 
-    def _decode(self, message: ttrpc.Message) -> Request:
+    def _decode(self, stream_id: int, type_: int, envelope: bytes | None) -> Request:
         """Returns a request. Raises CallError for an invalid one (containerd/ttrpc server.go, serverConn.run)."""
-        stream_id, type_, envelope = message
         if stream_id % 2 == 0:
             raise CallError(Code.INVALID_ARGUMENT, f"stream id {stream_id} is even")
         if type_ == DATA:
@@ -151,8 +150,7 @@ class Connection:
         nano = request.timeout_nano
         return Request(stream_id, request.service, request.method, request.payload, nano / NANO if nano else None)
 
-    def _reply(self, message: ttrpc.Message) -> Reply | None:
-        stream_id, type_, envelope = message
+    def _reply(self, stream_id: int, type_: int, envelope: bytes | None) -> Reply | None:
         if type_ != RESPONSE or stream_id not in self._pending:
             return None  # no call waits for this answer
         self._pending.discard(stream_id)

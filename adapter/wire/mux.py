@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from adapter.errors import RemoteProtocolError
 
 HEADER = struct.Struct(">II")
+SIZE = HEADER.size
 MAX_PAYLOAD = (4 << 20) + 10
 """Maximum payload of a frame: a ttRPC message of 4 MiB and its header. Go closes the trunk over a longer frame."""
 
@@ -46,22 +47,34 @@ class FrameReader:
     """Cuts the trunk's byte stream into frames."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._rest = bytearray()
+        """The beginning of a frame."""
+        self._wanted = 0
+        """How long the rest must become before there is something to read in it."""
 
     def receive_data(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Yields `(conn_id, payload)` of every frame that is complete with `data`.
 
         Raises RemoteProtocolError for a frame longer than MAX_PAYLOAD: the next frame cannot be found.
         """
-        buffer = self._buffer
-        buffer += data
-        while len(buffer) >= HEADER.size:
-            conn_id, length = HEADER.unpack_from(buffer)
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._wanted:
+                return
+            data = bytes(self._rest)
+            self._rest.clear()
+            self._wanted = 0
+        start, size = 0, len(data)
+        while (body := start + SIZE) <= size:
+            conn_id, length = HEADER.unpack_from(data, start)
+            end = body + length
             if length > MAX_PAYLOAD:
+                self._rest += data[start:]
                 raise RemoteProtocolError(f"connection {conn_id}: a frame of {length} bytes, at most {MAX_PAYLOAD}")
-            end = HEADER.size + length
-            if len(buffer) < end:
+            if end > size:
+                self._wanted = end - start
                 break
-            payload = bytes(buffer[HEADER.size : end])
-            del buffer[:end]
-            yield conn_id, payload
+            yield conn_id, data[body:end]
+            start = end
+        if start < size:
+            self._rest += data[start:]

@@ -10,11 +10,11 @@ Source: containerd/ttrpc PROTOCOL.md and channel.go.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TypeAlias
 
 HEADER = struct.Struct(">IIBB")
+SIZE = HEADER.size
 MAX_LENGTH = 4 << 20
 """Maximum bytes of an envelope, in both directions."""
 
@@ -39,12 +39,8 @@ class Code(IntEnum):
     INTERNAL = 13
 
 
-class Message(NamedTuple):
-    """A message; `envelope` is None if the envelope was too long and was discarded."""
-
-    stream_id: int
-    type: int
-    envelope: bytes | None
+Message: TypeAlias = tuple[int, int, bytes | None]
+"""Stream id, type and envelope; the envelope is None if it was too long and was discarded."""
 
 
 def message(stream_id: int, type_: Type, envelope: bytes) -> bytes:
@@ -56,27 +52,40 @@ class MessageReader:
     """Cuts the byte stream of one logical connection into messages."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._discard = 0  # remaining bytes of an oversized message
+        self._rest = bytearray()
+        """The beginning of a message."""
+        self._wanted = 0
+        """How long the rest must become before there is something to read in it."""
+        self._discard = 0
+        """The bytes of an oversized message that have not come yet."""
 
-    def receive_data(self, data: bytes) -> Iterator[Message]:
-        """Yields every message that is complete with `data`; an oversized message once its header is complete."""
+    def receive_data(self, data: bytes) -> list[Message]:
+        """Returns every message that is complete with `data`; an oversized message once its header is complete."""
         if self._discard:
             skipped = min(self._discard, len(data))
             self._discard -= skipped
             data = data[skipped:]
-        buffer = self._buffer
-        buffer += data
-        while len(buffer) >= HEADER.size:
-            length, stream_id, type_, _flags = HEADER.unpack_from(buffer)
-            end = HEADER.size + length
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._wanted:
+                return []
+            data = bytes(self._rest)
+            self._rest.clear()
+            self._wanted = 0
+        found: list[Message] = []
+        start, size = 0, len(data)
+        while (body := start + SIZE) <= size:
+            length, stream_id, type_, _flags = HEADER.unpack_from(data, start)
+            end = body + length
             if length > MAX_LENGTH:
-                self._discard = max(0, end - len(buffer))
-                del buffer[:end]
-                yield Message(stream_id, type_, None)
-                continue
-            if len(buffer) < end:
+                self._discard = max(0, end - size)
+                found.append((stream_id, type_, None))
+            elif end > size:
+                self._wanted = end - start
                 break
-            envelope = bytes(buffer[HEADER.size : end])
-            del buffer[:end]
-            yield Message(stream_id, type_, envelope)
+            else:
+                found.append((stream_id, type_, data[body:end]))
+            start = end
+        if start < size:
+            self._rest += data[start:]
+        return found

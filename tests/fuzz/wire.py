@@ -91,7 +91,7 @@ def messages_are_split_anywhere(stream: bytes) -> None:
     for payloads in parts.values():
         reader = ttrpc.MessageReader()
         messages = [message for payload in payloads for message in reader.receive_data(payload)]
-        assert messages == list(ttrpc.MessageReader().receive_data(b"".join(payloads))), "the frames matter"
+        assert messages == ttrpc.MessageReader().receive_data(b"".join(payloads)), "the frames matter"
 
 
 def read_by_the_other_end(heard: Heard) -> None:
@@ -103,9 +103,9 @@ def read_by_the_other_end(heard: Heard) -> None:
     reader = ttrpc.MessageReader()
     for conn_id, payload in mux.FrameReader().receive_data(heard.sent):
         assert conn_id == PLUGIN_SERVICE
-        for message in reader.receive_data(payload):
-            assert message.type == ttrpc.Type.RESPONSE
-            assert ttrpc_pb2.Response.FromString(message.envelope or b"").status.code
+        for _, type_, envelope in reader.receive_data(payload):
+            assert type_ == ttrpc.Type.RESPONSE
+            assert ttrpc_pb2.Response.FromString(envelope or b"").status.code
 
 
 def at_a_stub(stream: bytes, heard: Heard) -> None:
@@ -127,7 +127,7 @@ def answered(sent: bytes) -> list[int]:
     """The stream ids of the answers in what an end has sent."""
     reader = ttrpc.MessageReader()
     frames = mux.FrameReader().receive_data(sent)
-    return [message.stream_id for _, payload in frames for message in reader.receive_data(payload)]
+    return [stream_id for _, payload in frames for stream_id, _, _ in reader.receive_data(payload)]
 
 
 def seeds() -> Iterator[bytes]:

@@ -23,10 +23,10 @@ def statuses(data: bytes, conn_id: int) -> list[tuple[int, int, str]]:
     """Stream id, code and text of the answers in what an end has sent on this connection."""
     found, reader = [], ttrpc.MessageReader()
     for on, payload in frames_in(data):
-        for message in reader.receive_data(payload):
-            assert (on, message.type) == (conn_id, ttrpc.Type.RESPONSE)
-            status = ttrpc_pb2.Response.FromString(message.envelope or b"").status
-            found.append((message.stream_id, status.code, status.message))
+        for stream_id, type_, envelope in reader.receive_data(payload):
+            assert (on, type_) == (conn_id, ttrpc.Type.RESPONSE)
+            status = ttrpc_pb2.Response.FromString(envelope or b"").status
+            found.append((stream_id, status.code, status.message))
     return found
 
 
