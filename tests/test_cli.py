@@ -175,12 +175,16 @@ def test_an_expected_error_is_one_line_and_a_bug_is_not_passed_off_as_one(
         cli.main([])
 
 
-def test_without_a_runtime_it_ends_where_it_joins_only_once(
+def test_without_a_runtime_it_ends_and_at_a_terminal_it_tells_what_needs_none(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(nri, "connect", Mock(side_effect=RegistrationError("no runtime")))
-    assert cli.main(["-once", "-socket", "/nowhere"]) == 1
-    assert capsys.readouterr().err == "v010-adapter: no runtime\n"
+    for is_terminal in (False, True):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
+        assert cli.main(["-once", "-socket", "/nowhere"]) == 1
+        first, *more = capsys.readouterr().err.splitlines()
+        assert first == "v010-adapter: no runtime"
+        assert bool(more) is is_terminal
 
 
 def test_arguments_that_there_are_none_of_are_named_with_exit_code_2(

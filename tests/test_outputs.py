@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from adapter.base import gojson
 from adapter.base.times import BOUNDS
-from adapter.cli import colours, status
+from adapter.cli import colours, progress, status
 from adapter.cli.simulate.difference import changes
 from adapter.cli.simulate.view import TextView
 
@@ -52,7 +53,11 @@ def test_the_first_word_is_coloured_if_it_needs_the_eye() -> None:
         assert out.getvalue() == text
 
 
-def test_the_mode_of_a_device_is_octal() -> None:
+def test_json_is_indented_with_its_own_text_and_the_mode_of_a_device_is_octal() -> None:
+    text = b'{"a": [1.10, {}, [ ], {"b:": "{, \\" }"}], "c":null}'
+    lines = gojson.indented(text).decode().split("\n")
+    assert lines[:5] == ["{", '  "a": [', "    1.10,", "    {},", "    [],"]
+    assert lines[6:] == ['      "b:": "{, \\" }"', "    }", "  ],", '  "c": null', "}"]
     device = {"path": "/dev/x", "fileMode": 0o660, "major": 1}
     [(_, _, shown)] = changes({}, {"linux": {"devices": [device]}, "env": []})
     assert shown == '{"path": "/dev/x", "fileMode": 0660, "major": 1}'
@@ -119,6 +124,29 @@ def squeezed(text: str) -> str:
 def test_status_has_sections_and_no_false_precision(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status.main(["-directory", str(directory)]) == 1
     assert squeezed(capsys.readouterr().out) == SHOWN
+
+
+# progress: work that takes long says what it does, to people only
+
+
+@pytest.mark.parametrize(("quiet_time", "told"), [(0, b"counting ...\r\n"), (3600, b"")])
+def test_at_a_terminal_what_takes_long_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, quiet_time: int, told: bytes
+) -> None:
+    monkeypatch.setattr(progress, "QUIET_TIME", quiet_time)
+    terminal, end = os.openpty()
+    with open(end, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        before = set(threading.enumerate())
+        with progress.announce_if_slow("counting"):
+            assert not told or os.read(terminal, 100) == told
+            timers = set(threading.enumerate()) - before
+        for timer in timers:
+            timer.join(60)
+        os.set_blocking(terminal, False)
+        with pytest.raises(BlockingIOError):
+            os.read(terminal, 100)
+    os.close(terminal)
 
 
 # a stdout that cannot be written: a reader that has gone is no error to tell, a full disk is one line

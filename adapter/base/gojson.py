@@ -239,6 +239,21 @@ def compact(text: bytes) -> bytes:
     return escape(_TO_COMPACT.sub(rb"\1", text))
 
 
+def indented(text: bytes) -> bytes:
+    """Returns a valid value as Go's json.Indent writes it: its own text, indented by two spaces a level."""
+    result: list[bytes] = []
+    level, before = 0, b""
+    for match in _TOKEN.finditer(_TO_COMPACT.sub(rb"\1", text)):
+        token = match[0]
+        level -= token in (b"}", b"]")
+        if before in (b"{", b"[", b",") or token in (b"}", b"]"):
+            result.append(b"" if before + token in (b"{}", b"[]") else b"\n" + b"  " * level)
+        level += token in (b"{", b"[")
+        result.append(b": " if token == b":" else token)
+        before = token
+    return b"".join(result)
+
+
 def escape(text: bytes) -> bytes:
     """Returns JSON text with Go's escapes. The escaped characters occur in strings only."""
     for character, escaped in _HTML if text.isascii() else _ESCAPED:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FINDINGS = 1
 USAGE = 2
+NEXT_STEPS = "These commands need no runtime: demo, simulate, check (`v010-adapter COMMAND -h` explains each)."
 ABOUT_ALL = "-h", "--help", "-version", "--version"
 UNWRITABLE = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Errors of writing to stdout that are no fault of the command."""
@@ -100,7 +101,8 @@ def _complain(error: AdapterError) -> None:
     from adapter.base import sanitize  # noqa: PLC0415
 
     if not _to_syslog(error):
-        print(f"v010-adapter: {sanitize.printable(str(error))}", file=sys.stderr)
+        text = sanitize.printable(str(error))
+        print(f"v010-adapter: {text}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
 
 
 def _to_syslog(error: Exception) -> bool:
@@ -186,7 +188,7 @@ def _run(options: Options, launch: Launch | None) -> int:
     else:
         path = options.socket or configured.socket
         # A service waits for its runtime. At a terminal, the user gets an error.
-        trunk = nri.connect(path) if options.once or sys.stderr.isatty() else None
+        trunk = _connect(path) if options.once or sys.stderr.isatty() else None
         connect, when_lost = None if options.once else partial(nri.connect, path), FINDINGS
         launch = None  # with -socket, this is not the runtime that has launched the process
     daemon.prepare(configured, errors)
@@ -201,3 +203,15 @@ def _identity(options: Options) -> Identity:
         return nri.identity(options.name, options.idx)
     except RegistrationError as error:
         raise ConfigError("-idx" if options.idx else "NRI_PLUGIN_IDX", str(error)) from None
+
+
+def _connect(path: str) -> int:
+    """Returns a descriptor connected to the runtime. Raises RegistrationError, at a terminal with what to do next."""
+    from adapter import nri  # noqa: PLC0415
+
+    try:
+        return nri.connect(path)
+    except RegistrationError as error:
+        if sys.stderr.isatty():
+            error.add_note(NEXT_STEPS)
+        raise

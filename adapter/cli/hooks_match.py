@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from adapter import container_files, settings
 from adapter.base.sanitize import show, show_json
 from adapter.cli import arguments
+from adapter.cli.progress import announce_if_slow
 from adapter.container_files import Described
 from adapter.errors import ConfigError
 from adapter.hooks import inject, keys
@@ -84,7 +85,8 @@ def _match(options: Namespace) -> MatchResult:
     places = options.directory or config.hooks.directories
     directories = Directories(places, config.host_root, watch=False, precreate=config.hooks.precreate)
     known = facts(described.pod, described.container)
-    decisions = directories.current().explain(known, partial(_unknown, described))
+    with announce_if_slow("reading the hook files"):
+        decisions = directories.current().explain(known, partial(_unknown, described))
     adjustment = inject.adjustment(decision.named for decision in decisions if decision.matched)
     return MatchResult(described, decisions, directories.problems, adjustment or api.ContainerAdjustment())
 

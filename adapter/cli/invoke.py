@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from adapter import settings
+from adapter.base import gojson
 from adapter.base.loop import Loop
 from adapter.base.sanitize import show_json
 from adapter.cli import arguments
@@ -224,13 +225,23 @@ def _show(view: TextView, scene: Scene, collected: _LogCollector) -> None:
     fields, answer = collected.fields, scene.outcome.answers[0]
     if fields:
         for name in ("request", "result"):
-            view.line(f"{name:9} {fields[name].decode('utf-8', 'backslashreplace').rstrip()}")
+            for number, line in enumerate(_shown(fields[name])):
+                view.line(f"{'' if number else name:9} {line}")
     for name, lines in (("stderr", collected.stderr), ("log", collected.log)):
         for line in lines:
             view.line(f"{name:9} {line}")
     view.line(f"{'ending':9} {fields.get('ending', 'not started')} after {milliseconds(answer.seconds)}")
     view.line(f"{'outcome':9} {_outcome(scene.outcome.error, answer.error)}")
     view.show(scene)
+
+
+def _shown(text: bytes) -> list[str]:
+    """Returns the lines of a request or a result: one line, or indented JSON for a terminal."""
+    lines = [text]
+    if sys.stdout.isatty():
+        with suppress(gojson.JSONError):
+            lines = gojson.indented(gojson.document(text)).split(b"\n")
+    return [line.decode("utf-8", "backslashreplace").rstrip() for line in lines]
 
 
 def _outcome(error: str, error_of_plugin: str) -> str:

@@ -18,6 +18,7 @@ from adapter.base.sanitize import show, show_json
 from adapter.base.times import BOUNDS
 from adapter.cli import arguments
 from adapter.cli.arguments import count
+from adapter.cli.progress import announce_if_slow
 from adapter.errors import ConfigError, reason_of
 from adapter.host.trust import Trust
 from adapter.monitoring import status
@@ -89,15 +90,17 @@ def _wait_until_joined(ask: Callable[[], list[dict[str, Any]]], seconds: float) 
     Raises ConfigError.
     """
     end = time.monotonic() + seconds
-    while True:
-        adapters = ask()
-        if not seconds or any(adapter.get("state") == "joined" for adapter in adapters):
-            return adapters, True
-        rest = end - time.monotonic()
-        if rest <= 0:
-            show(f"no adapter has joined a runtime within {seconds:g} s", out=sys.stderr)
-            return adapters, False
-        time.sleep(min(PAUSE, rest))
+    with announce_if_slow("waiting for an adapter that has joined a runtime"):
+        while True:
+            adapters = ask()
+            if not seconds or any(adapter.get("state") == "joined" for adapter in adapters):
+                return adapters, True
+            rest = end - time.monotonic()
+            if rest <= 0:
+                break
+            time.sleep(min(PAUSE, rest))
+    show(f"no adapter has joined a runtime within {seconds:g} s", out=sys.stderr)
+    return adapters, False
 
 
 def _ask(directory: str, trust: Trust) -> list[dict[str, Any]]:

@@ -89,6 +89,7 @@ def test_what_is_odd_about_a_plugin_that_can_be_started_is_noted(node: Node) -> 
     assert node.part("legacy plugins") == [
         "ok conf.json: 4 plugins",
         "ok a: runs bin/a at CreateContainer, UpdateContainer",
+        "note a: plugins[3] has no conf, another entry has one: it fails if it needs one",
         "note sh: runs /usr/bin/sh without conf, perhaps another program: there is no sh in bin",
         "ok b: runs bin/b without conf at no event",
         "note konfine: has settings, but is not in conf.json",

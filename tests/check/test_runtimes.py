@@ -281,9 +281,13 @@ def test_who_runs_plugins_for_pods_on_containerd_is_said(
         assert caveats(node) == [f"containerd: its executable contains conf.json: {runs}"] * bool(so)
 
 
-def test_a_setting_without_effect_and_docker_are_noted(node: Node) -> None:
+def test_settings_and_events_without_effect_and_docker_are_noted(node: Node) -> None:
     node.settings["runtime"]["failRequest"] = True
     assert caveats(node) == [runtimes.FAIL_REQUEST]
     node.settings["runtime"]["failRequest"] = False
+    node.settings["legacy"]["plugins"] = {"a": {"events": ["CreateContainer", "UpdatePodSandbox"]}}
+    said = "it tells the adapter no UpdatePodSandbox: the plugin a needs a newer one for its events"
+    assert caveats(node) == [f"containerd: before 2.3 {said}", f"CRI-O: up to 1.36 {said}"]
+    node.settings["legacy"]["plugins"] = {}
     node.write("Docker", "")
     assert f"note {runtimes.DOCKER}" in node()

@@ -111,7 +111,7 @@ def test_once_it_ends_with_its_connection_and_waits_for_no_runtime(node: Node, l
     assert daemon.ended() == 1
 
 
-def test_at_a_terminal_it_ends_with_an_error_instead_of_waiting() -> None:
+def test_at_a_terminal_it_says_what_to_do_instead_of_waiting() -> None:
     pid, terminal = os.forkpty()
     if pid == 0:
         os.execv(COMMAND, [str(COMMAND), "-socket", "/nowhere\x1b"])  # noqa: S606
@@ -121,4 +121,6 @@ def test_at_a_terminal_it_ends_with_an_error_instead_of_waiting() -> None:
             said += os.read(terminal, 4096)
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
-    assert said.decode().splitlines() == [r"v010-adapter: no runtime at /nowhere\x1b: No such file or directory"]
+    error, next_steps = said.decode().splitlines()
+    assert error == r"v010-adapter: no runtime at /nowhere\x1b: No such file or directory"
+    assert next_steps.startswith("These commands need no runtime: demo, simulate, check")

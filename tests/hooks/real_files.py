@@ -46,28 +46,29 @@ def old(**keys: Any) -> dict[str, Any]:
 ALWAYS = {"always": True}
 ANY = ALWAYS | {"commands": [".*"]}
 MOUNT_CHOWN = r"com\.launchplatform\.oci-hooks\.mount-chown\.([^.]+)\.path"
-# The file, and the letters of the containers that get the hook.
+# The file, the letters of the containers that get the hook, and the placeholders that it has as a template.
 # fmt: off
-FILES: dict[str, tuple[dict[str, Any], str]] = {
-    "nvidia": (new(ANY, "prestart", args=["x", "prestart"], env=["PATH=/usr/sbin:/usr/bin:/sbin:/bin"]), "cops"),
+FILES: dict[str, tuple[dict[str, Any], str, list[str]]] = {
+    "nvidia": (new(ANY, "prestart", args=["x", "prestart"], env=["PATH=/usr/sbin:/usr/bin:/sbin:/bin"]), "cops", []),
     # containerd's sandboxes are of the type `sandbox`, and a pod's annotations are its containers'.
-    "nvidia, the first": (old(arguments=["prestart"], annotations=["sandbox"], stage=["prestart"]), "c"),
-    "nvidia, with mounts": (old(hasbindmounts=True, stage=["prestart"]), "p"),
+    "nvidia, the first": (old(arguments=["prestart"], annotations=["sandbox"], stage=["prestart"]), "c", []),
+    "nvidia, with mounts": (old(hasbindmounts=True, stage=["prestart"]), "p", []),
     "oci-seccomp-bpf-hook": (new({"annotations": {r"^io\.containers\.trace-syscall$": ".*"}}, "prestart",
-        path="__HOOK_BIN_DIR__/oci-seccomp-bpf-hook", args=["oci-seccomp-bpf-hook", "-s"]), "p"),
-    "oci-systemd-hook": (old(cmd=[".*/init$", ".*/systemd$"], stages=["prestart", "poststop"]), "s"),
-    "oci-umount": (old(version="0.1.0", hasbindmounts=True, arguments=["--debug"], stages=["prestart"]), "p"),
-    "oci-register-machine": (old(cmd=[".*"], stages=["prestart", "poststop"]), "cops"),
-    "gadget-prestart": (new(ALWAYS, "prestart", path="/opt/hooks/oci/prestart.sh"), "cops"),
+        path="__HOOK_BIN_DIR__/oci-seccomp-bpf-hook", args=["oci-seccomp-bpf-hook", "-s"]), "p", ["__HOOK_BIN_DIR__"]),
+    "oci-systemd-hook": (old(cmd=[".*/init$", ".*/systemd$"], stages=["prestart", "poststop"]), "s", []),
+    "oci-umount": (old(version="0.1.0", hasbindmounts=True, arguments=["--debug"], stages=["prestart"]), "p", []),
+    "oci-register-machine": (old(cmd=[".*"], stages=["prestart", "poststop"]), "cops", []),
+    "gadget-prestart": (new(ALWAYS, "prestart", path="/opt/hooks/oci/prestart.sh"), "cops", []),
+    # Python's own names are no placeholders.
     "podman-hpc": (new(ALWAYS, "prestart", args=["x", "/etc/plug.yaml"], env=["XLOG_PLUGIN=/x/__pycache__/log"]),
-        "cops"),
+        "cops", []),
     # Its dots match any character.
     "sarus": (new({"annotations": {"^com.hooks.mpi.enabled$": "^true$"}}, "createContainer",
         path="@INSTALL_PATH@/bin/mpi_hook", env=["LDCONFIG_PATH=/sbin/ldconfig", "MPI_LIBS=@MPI_LIBS@"]),
-        "ps"),
-    "qm": (new({"annotations": {r"^org\.containers\.qm\.device\..*$": "^(true|1|yes)$"}}, "precreate"), "p"),
-    "low-latency": (new(ALWAYS, "prestart", args=["x", "{{.RPSMask}}"]), "cops"),
-    "mount_chown": (new({"annotations": {MOUNT_CHOWN: "(.+)"}}, "createContainer"), "p"),
+        "ps", ["@INSTALL_PATH@", "@MPI_LIBS@"]),
+    "qm": (new({"annotations": {r"^org\.containers\.qm\.device\..*$": "^(true|1|yes)$"}}, "precreate"), "p", []),
+    "low-latency": (new(ALWAYS, "prestart", args=["x", "{{.RPSMask}}"]), "cops", ["{{.RPSMask}}"]),
+    "mount_chown": (new({"annotations": {MOUNT_CHOWN: "(.+)"}}, "createContainer"), "p", []),
 }
 # fmt: on
 

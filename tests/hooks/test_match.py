@@ -130,13 +130,15 @@ def test_hooks_come_in_the_order_of_their_names_lower_cased_as_go_does() -> None
         assert files(decision.named for decision in matcher.explain(container())) == expected
 
 
-@pytest.mark.parametrize(("content", "letters"), FILES.values(), ids=FILES)
-def test_a_file_of_another_project(content: dict[str, Any], letters: str) -> None:
-    """Which containers get the hook, and what `check` says of the file."""
+@pytest.mark.parametrize(("content", "letters", "placeholders"), FILES.values(), ids=FILES)
+def test_a_file_of_another_project(content: dict[str, Any], letters: str, placeholders: list[str]) -> None:
+    """Which containers get the hook, and what `check` says of the file and of its template."""
     text = json.dumps(installed(content)).encode()
     matcher = matcher_of([NamedHook("x.json", "", parse(text, precreate=True))])
     assert "".join(letter for letter, facts in CONTAINERS.items() if matcher.match(facts)) == letters
     assert [entry for entry in faults.find(text, "x.json") if "version is missing" not in entry.message] == []
+    found = faults.placeholders(json.dumps(content).encode(), "x.json")
+    assert [entry.message.split()[1] for entry in found] == placeholders
 
 
 # ---- many at once

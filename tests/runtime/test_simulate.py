@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from adapter.cli.simulate import play
 from adapter.cli.simulate.difference import changes
 from adapter.runtime import FLAVOURS
 
@@ -29,11 +31,14 @@ spec:
 # ---- what is played
 
 
-def test_without_a_script_it_is_the_life_of_a_recorded_pod(simulate: Simulate) -> None:
+def test_without_a_script_it_is_the_life_of_a_recorded_pod(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(play, "announce_if_slow", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
     code, lines = simulate.json("-plugin", simulate.sets("10-a"))
     assert (code, events_of(lines)) == (0, ["Synchronize", *LIFE])
     process = named(lines, "CreateContainer")["spec"]["process"]
     assert process["env"] == ["PATH=/bin", "HOSTNAME=vm", "FOO=bar", "A=1"]
+    assert told == ["starting the plugins", *(f"waiting for the plugins' answers to {event}" for event in LIFE)]
 
 
 WHO = "f\"{request.runtime_name} {request.runtime_version} {request.NRI_version or 'untold'}\""

@@ -25,6 +25,8 @@ CONF = "legacy/schemas/conf.json"
 by_place = attrgetter("line", "column", "message")
 """Returns the sort key of the results for one file."""
 
+_PLACEHOLDER = re.compile(r"\{\{.*?\}\}|@[A-Za-z_]\w*@|__(?!pycache|main|init)[A-Za-z]\w*?__", re.ASCII | re.DOTALL)
+"""A placeholder of a template in one of the usual notations, but not a name of Python's own."""
 _TYPES = {
     "array": "an array",
     "boolean": "true or false",
@@ -49,6 +51,32 @@ def find(text: bytes, file: str, schema: str = "") -> list[Item]:
         for path, message, status in _faults(error)
     }
     return sorted(entries, key=by_place)
+
+
+def placeholders(text: bytes, file: str) -> list[Item]:
+    """Returns a result for each placeholder in a JSON text that nobody has replaced."""
+    try:
+        texts = list(_texts(json.loads(text.decode("utf-8", "replace")), ()))
+    except (ValueError, RecursionError):
+        return []
+    found = [(path, match[0]) for path, one in texts if (match := _PLACEHOLDER.search(one))]
+    return [
+        Item(PROBLEM, f"{gojson.path_name(path)}: {name} is a placeholder that nobody has replaced", file, *place)
+        for path, name in dict(found).items()
+        for place in [gojson.position(text, gojson.locate(text, path))]
+    ]
+
+
+def _texts(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, str]]:
+    """Yields every string in a value, keys included, with its path."""
+    if isinstance(value, str):
+        yield path, value
+    for step, member in (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    ):
+        if isinstance(step, str):
+            yield (*path, step), step
+        yield from _texts(member, (*path, step))
 
 
 def _schema_of_hook(data: Any) -> str:

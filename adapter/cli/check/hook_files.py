@@ -11,6 +11,7 @@ from adapter.base.sanitize import printable
 from adapter.cli.arguments import count
 from adapter.cli.check import faults, program
 from adapter.cli.check.report import NOTE, OK, PROBLEM, Item
+from adapter.cli.progress import announce_if_slow
 from adapter.errors import ConfigError
 from adapter.hooks import keys, model, patterns
 from adapter.hooks.decode import Document, HookError
@@ -49,8 +50,9 @@ class HookFiles:
         for directory in self._directories:
             files = _files(directory)
             yield self._directory(directory, files)
-            for file in files:
-                yield from self._file(file)
+            with announce_if_slow(f"checking {count(len(files), 'hook file')} in {directory}"):
+                for file in files:
+                    yield from self._file(file)
             for other in sorted({*_files(directory, "*.[jJ][sS][oO][nN]")}.difference(files)):
                 yield Item(NOTE, "not a hook file: its name does not end in .json", other)
 
@@ -163,8 +165,10 @@ def _faults(text: bytes, file: str, errors: Sequence[HookError] = ()) -> list[It
         gojson.document(text)
     except gojson.JSONError:
         return list(found)
-    entries = faults.find(text, file)
-    places = {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
+    unreplaced = faults.placeholders(text, file)
+    places = {(entry.line, entry.column) for entry in unreplaced}
+    entries = [entry for entry in faults.find(text, file) if (entry.line, entry.column) not in places]
+    places |= {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
     # An error without a place is a missing key. The schema finds missing keys, too.
     new = [entry for entry in found if (entry.line, entry.column) not in places and (entry.line or not places)]
-    return sorted([*entries, *new], key=faults.by_place)
+    return sorted([*unreplaced, *entries, *new], key=faults.by_place)

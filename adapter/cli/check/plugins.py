@@ -70,12 +70,15 @@ def programs(settings: LegacySettings, conf: Config) -> Iterator[Item]:
 
 def _running(settings: LegacySettings, conf: Config, type_: str, path: str) -> Iterator[Item]:
     """Yields which program is started for a plugin, and what may be a mistake."""
+    bare = [place for place, entry in enumerate(conf.entries) if entry.type == type_ and entry.conf is None]
     has_conf = any(entry.type == type_ and entry.conf is not None for entry in conf.entries)
     running = f"{type_}: runs {path}{'' if has_conf else ' without conf'}{_events(settings, type_)}"
     if path in (type_, *(f"{directory}/{type_}" for directory in settings.path)):
         yield Item(OK, running)
     else:
         yield Item(NOTE, f"{running}, perhaps another program: there is no {type_} in {':'.join(settings.path)}")
+    for place in bare if has_conf else ():
+        yield Item(NOTE, f"{type_}: plugins[{place}] has no conf, another entry has one: it fails if it needs one")
 
 
 def _events(settings: LegacySettings, type_: str) -> str:

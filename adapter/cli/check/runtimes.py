@@ -19,6 +19,7 @@ DOCKER = (
     "Docker: it reports only the creation of containers, and refuses hooks: legacy plugins run at CreateContainer or"
     """ not at all; NRI is off by default, to switch it on: "nri-opts": {"enable": true} in /etc/docker/daemon.json"""
 )
+POD_UPDATES = {"UpdatePodSandbox", "PostUpdatePodSandbox"}
 CONNECT_TIMEOUT = 2.0
 """Seconds within which a runtime accepts a connection."""
 FAIL_REQUEST = (
@@ -90,6 +91,11 @@ def _caveats(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[tu
     fails = [legacy.plugins[entry.type].fail_create for entry in conf_json.entries if entry.type in legacy.plugins]
     if conf_json.entries and (legacy.fail_create or True in fails):
         yield "CRI-O", "a failed create fails a pod, but a container starts all the same, with a warning in its log"
+    for name, plugin in legacy.plugins.items():
+        for event in sorted(POD_UPDATES.intersection(plugin.events or ())):
+            needs = f"the plugin {name} needs a newer one for its events"
+            yield "containerd", f"before 2.3 it tells the adapter no {event}: {needs}"
+            yield "CRI-O", f"up to 1.36 it tells the adapter no {event}: {needs}"
     if hooks and config.hooks.enabled is None:
         yield "CRI-O", "it injects hooks itself, so the adapter does not (hooks.enabled: auto)"
     elif hooks:

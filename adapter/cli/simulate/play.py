@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from adapter.base.sanitize import show
+from adapter.cli.progress import announce_if_slow
 from adapter.cli.simulate.scratch import Scratch
 from adapter.cli.simulate.script import Script, with_progress
 from adapter.errors import AdapterError, ConfigError
@@ -120,7 +121,8 @@ class Play:
 
     def _start(self) -> Scene:
         started = time.monotonic()
-        answers = [self._joined(file.name, partial(self._runtime.launch, file)) for file in self._files]
+        with announce_if_slow("starting the plugins"):
+            answers = [self._joined(file.name, partial(self._runtime.launch, file)) for file in self._files]
         if self._socket is not None:
             show(f"waiting for a plugin to connect to {self._socket}", out=sys.stderr)
             answers.append(self._joined("?", partial(self._runtime.accept, CONNECT_TIMEOUT)))
@@ -157,7 +159,8 @@ class Play:
         if id_ in self._created:
             request.container.CopyFrom(with_progress(self._created[id_], request.container))
         started = time.monotonic()
-        outcome = self._runtime.event(event, request)
+        with announce_if_slow(f"waiting for the plugins' answers to {event}"):
+            outcome = self._runtime.event(event, request)
         scene = Scene(outcome, time.monotonic() - started)
         if outcome.error and event in EVENTS_AFTER_FAILURE and (self._runtime.flavour.name, event) not in TOLERATED:
             self._remaining[id_] = EVENTS_AFTER_FAILURE[event]
