@@ -21,8 +21,6 @@ from adapter.hooks.facts import facts
 from adapter.hooks.match import Commands, Condition, Decision
 from adapter.proto import nri_pb2 as api
 
-STAGES = {field: stage for stage, field in inject.FIELDS.items()}
-"""The stages in hook files, by NRI's field."""
 UNDECIDED = 3
 """The exit code if it is unknown whether the container gets a hook."""
 VERDICTS = {True: "yes", False: "no", None: "unknown"}
@@ -142,7 +140,7 @@ def _as_text(result: MatchResult) -> Iterator[str]:
     injected = result.adjustment.hooks.ListFields()
     yield "injected, in this order:" if injected else "nothing is injected"
     for field, hooks in injected:
-        yield from (f"{STAGES[field.name]:15}  {' '.join([hook.path, *hook.args[1:]])}" for hook in hooks)
+        yield from (f"{field.json_name:15}  {' '.join([hook.path, *hook.args[1:]])}" for hook in hooks)
 
 
 def _container_as_text(described: Described) -> Iterator[str]:

@@ -149,7 +149,7 @@ class Directories:
     def _fault(self, program: HookProgram) -> str:
         path, search, runs_on_node = program
         try:
-            status = paths.status(path, self._host_root)
+            status = os.stat(paths.in_root(self._host_root, path))
         except (OSError, ValueError) as error:
             reason = reason_of(error)
         else:

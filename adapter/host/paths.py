@@ -65,14 +65,6 @@ version: Callable[[os.stat_result], tuple[int, ...]] = attrgetter(
 """Returns the version of a file: the part of its status that changes with the file."""
 
 
-def status(path: str, root: str = "/") -> os.stat_result:
-    """Returns the status of the file at a path, as a process with the root directory `root` sees it.
-
-    Symbolic links are followed below that root. Raises OSError, and ValueError for a text that cannot be a path.
-    """
-    return os.stat(path) if root == "/" else [status for _, status in walk(path, root)][-1]
-
-
 def read(path: str, limit: int) -> tuple[bytes, os.stat_result]:
     """Returns a regular file's bytes, and its status before they were read.
 
@@ -91,6 +83,16 @@ def _at_most(file: IO[bytes], limit: int, size: int = 0) -> bytes:
     if len(text) > limit:
         raise ValueError(f"{max(size, len(text))} bytes, at most {limit}")
     return text
+
+
+def read_text(path: str) -> str | None:
+    """Returns the text of a configuration file, None if it does not exist. Raises ConfigError."""
+    try:
+        return text(read(path, MAX_INPUT)[0], path)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ConfigError(path, reason_of(error)) from None
 
 
 def read_argument(path: str) -> bytes:
@@ -143,8 +145,7 @@ def executed_files(path: str, search: str, root: str = "/") -> Iterator[str]:
     file = absolute(path)
     yield file
     for _ in range(MAX_EXECUTED):
-        place = find_in_path(file, search, root)
-        words = first_line(place if root == "/" else [place for place, _ in walk(place, root)][-1])
+        words = first_line(in_root(root, find_in_path(file, search, root)))
         if not words:
             return
         file = absolute(words[0])
@@ -172,7 +173,7 @@ def find_in_path(file: str, search: str, root: str = "/") -> str:
         return file
     for directory in search.split(":"):
         with suppress(OSError):
-            its = status(path := f"{directory}/{file}", root)
+            its = os.stat(in_root(root, path := f"{directory}/{file}"))
             if stat.S_ISREG(its.st_mode) and its.st_mode & 0o111:
                 return path
     raise FileNotFoundError(errno.ENOENT, "not found in PATH", file)

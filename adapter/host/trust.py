@@ -152,7 +152,7 @@ def _version(status: os.stat_result) -> _Version:
 def _version_of(file: str, search: str, root: str) -> _Version:
     """Returns the version of an interpreter, empty if it does not exist."""
     try:
-        return _version(paths.status(paths.find_in_path(file, search, root), root))
+        return _version(os.stat(paths.in_root(root, paths.find_in_path(file, search, root))))
     except (OSError, ValueError):
         return ()
 

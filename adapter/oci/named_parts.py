@@ -47,16 +47,15 @@ class Map(Part):
                 raise self._kept.at(element(place, name))
             self._set(target, _MARK + text(name, place), self._shape.message() if self._shape else "")
         for name, value in new.items():
-            if name not in old or old[name] != value:
-                self._add(target, old, name, value, element(place, name))
-
-    def _add(self, target: Any, old: Spec, name: str, value: Any, where: str) -> None:
-        if not self._kept:
-            _refuse_mark(name, where)
-        text(name, where)
-        message = self._read(value, where)
-        if name not in old or self._read(old[name], where) != message:
-            self._set(target, name, message)
+            if name in old and old[name] == value:
+                continue
+            where = element(place, name)
+            if not self._kept:
+                _refuse_mark(name, where)
+            text(name, where)
+            message = self._read(value, where)
+            if name not in old or self._read(old[name], where) != message:
+                self._set(target, name, message)
 
     def _read(self, value: Any, where: str) -> Any:
         return read(self._shape, value, where) if self._shape else text(value, where)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adapter.errors import ConfigError, reason_of
 from adapter.host import paths
 
 SOCKET_FD = 3
@@ -64,14 +63,8 @@ class PluginProcess:
 
 def drop_in(config: Path, idx: str, base: str) -> str:
     """Returns a plugin's configuration in the drop-in directory, empty if there is none. Raises ConfigError."""
-    for file in (config / name for name in drop_ins(idx, base)):
-        try:
-            return paths.text(paths.read(str(file), paths.MAX_INPUT)[0], str(file))
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError) as error:
-            raise ConfigError(str(file), f"cannot be read: {reason_of(error)}") from None
-    return ""
+    texts = (paths.read_text(str(config / name)) for name in drop_ins(idx, base))
+    return next((text for text in texts if text is not None), "")
 
 
 def drop_ins(idx: str, base: str) -> tuple[str, str]:

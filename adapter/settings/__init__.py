@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from adapter.errors import ConfigError, reason_of, yaml_error
+from adapter.errors import ConfigError, yaml_error
 from adapter.host import paths
 from adapter.host.mount_namespace import OWN
 from adapter.host.trust import Trust, judge, off, strict
@@ -127,13 +128,11 @@ def read(path: str = "") -> tuple[Settings, list[ConfigError]]:
     """Returns the settings in a file, and its errors. The default file may be absent."""
     place = path or DEFAULT_PATH
     try:
-        text = paths.text(paths.read(place, paths.MAX_INPUT)[0], place)
-    except FileNotFoundError as error:
-        return Settings(), [ConfigError(path, str(error.strerror))] if path else []
-    except (OSError, ValueError) as error:
-        return Settings(), [ConfigError(place, reason_of(error))]
+        text = paths.read_text(place)
     except ConfigError as error:
         return Settings(), [error]
+    if text is None:
+        return Settings(), [ConfigError(path, os.strerror(errno.ENOENT))] if path else []
     reason = judge(place).error  # even with `trust: off`: whoever can write to the file could write that
     if reason:
         return Settings(paths.absolute(place)), [ConfigError(place, reason)]

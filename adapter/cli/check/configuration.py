@@ -41,7 +41,7 @@ def launch(host_root: str) -> list[Item]:
     directory = in_root(host_root, PLUGINS)
     problems = [
         Item(PROBLEM, reason, f"{directory}/{name}")
-        for name in _names(host_root)
+        for name in plugin_names(host_root)
         if (reason := _fault(host_root, f"{PLUGINS}/{name}"))
     ]
     links = _links(host_root)
@@ -75,11 +75,12 @@ def _drop_in() -> str:
 
 def _links(host_root: str) -> list[str]:
     """Returns the adapter's names in the directory of plugins."""
-    files = [(name, os.path.realpath(in_root(host_root, f"{PLUGINS}/{name}"))) for name in _names(host_root)]
+    files = [(name, os.path.realpath(in_root(host_root, f"{PLUGINS}/{name}"))) for name in plugin_names(host_root)]
     return [name for name, file in files if os.path.exists(file) and os.path.basename(file) == PROGRAM]
 
 
-def _names(host_root: str) -> list[str]:
+def plugin_names(host_root: str) -> list[str]:
+    """Returns the names in the directory from which runtimes launch plugins."""
     directory = in_root(host_root, PLUGINS)
     return sorted(os.listdir(directory)) if os.path.isdir(directory) else []
 

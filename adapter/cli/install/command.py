@@ -18,7 +18,6 @@ from adapter.cli.commands import PROGRAM
 from adapter.cli.install import forms
 from adapter.cli.install.forms import SERVICES, Node
 from adapter.cli.install.things import State, Thing
-from adapter.errors import ConfigError, reason_of
 from adapter.host import paths
 from adapter.host.paths import in_root
 
@@ -140,7 +139,7 @@ def _move_the_list(root: str, services: Sequence[str]) -> Iterator[str]:
     They stop `services` meanwhile, so that no pod starts between the old list and the new one.
     """
     file = settings.DEFAULT_PATH
-    text = _text(in_root(root, file))
+    text = paths.read_text(in_root(root, file)) or ""
     own, _ = settings.parse(text, file)
     if own.legacy.config != SHARED or not os.path.exists(in_root(root, SHARED)):
         return
@@ -151,12 +150,3 @@ def _move_the_list(root: str, services: Sequence[str]) -> Iterator[str]:
     else:
         yield f"echo 'legacy: {{config: {LIST}}}' >>{file}"
     yield f"systemctl start {' '.join(services)}"
-
-
-def _text(path: str) -> str:
-    try:
-        return paths.text(paths.read(path, paths.MAX_INPUT)[0], path)
-    except FileNotFoundError:
-        return ""
-    except (OSError, ValueError) as error:
-        raise ConfigError(path, reason_of(error)) from None

@@ -76,8 +76,7 @@ def _indexes(root: str) -> Iterator[str]:
 
 def _links(root: str) -> list[str]:
     """Returns the links from which runtimes launch the adapter, whatever their index. Raises OSError."""
-    plugins = in_root(root, configuration.PLUGINS)
-    names = sorted(os.listdir(plugins)) if os.path.isdir(plugins) else []
+    names = configuration.plugin_names(root)
     links = [f"{configuration.PLUGINS}/{name}" for name in names if re.fullmatch(rf"[0-9]{{2}}-{PROGRAM}", name)]
     return [link for link in links if Link(root, link, PROGRAM).state() is State.OLD]
 
@@ -141,7 +140,6 @@ def warnings(node: Node) -> Iterator[str]:
     for entry in configuration.launch(node.root):
         if entry.status == PROBLEM and not entry.file.endswith(tuple(ours)):
             yield str(entry)
-    plugins = in_root(node.root, configuration.PLUGINS)
-    for name in sorted(os.listdir(plugins)) if os.path.isdir(plugins) else []:
+    for name in configuration.plugin_names(node.root):
         if OTHERS.fullmatch(name) and f"{configuration.PLUGINS}/{name}" not in ours:
             yield f"{configuration.PLUGINS}/{name}: it also runs legacy plugins or hooks, so they run twice"
