@@ -128,7 +128,7 @@ class Bridge:
         is_left = self._sandboxes.is_left(event, target)
         if STATES[event] == DELETE:
             self._first_start.forget(target.id)
-            return self._deletes.of_event(event, message, target, is_left=is_left)
+            return self._deletes.of_event(event, message, target, is_left=is_left, is_awaited=is_awaited)
         if is_left or not self._plugins.plans.may_be_at(event):
             return None
         entries = self._plugins.entries()
@@ -183,6 +183,12 @@ class Bridge:
         self._is_first_start = self._is_first_start and not existed
         if may_be_repeated:
             self.expect_repeat()
+
+    def run_missed(self) -> None:
+        """Runs the deletes of what has ended while another adapter was the owner, unless that owner has run them.
+
+        Call it after the events that the other owner has not served: a create among them runs before its delete.
+        """
         self._deletes.run_missed()
 
     def watch_pods(self) -> None:

@@ -1,9 +1,11 @@
 """The right to serve the runtime's events: of several adapters on a node, the newest that has joined gets it.
 
 NRI's pull request 281 sends all events of one name and index to the newest connection; other versions send each event
-to all of them. So an adapter that gets an event and does not own the state directory asks the owner to release it, by
-connecting to the owner's socket there; the owner closes the connection when it has. An owner that has no such socket is
-an older version: it serves the event itself, and is waited for.
+to all of them. So the newest adapter, if it is not the owner of the state directory, asks the owner to release it.
+
+Each adapter that waits has a connection with the owner's socket. To ask is to send a byte. The end of the connection
+tells that the owner has released the lock or has ended. An owner without a socket is an older version, which serves
+until it ends, or has just begun: those that wait look at the lock now and then.
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from adapter.base.loop import Loop, Timer
 from adapter.errors import ConfigError
 from adapter.host import state_directory
 from adapter.host.joined import Joined
-from adapter.host.lock import Lock
+from adapter.host.lock import Lock, Told
 from adapter.nri import Deferred
 
 if TYPE_CHECKING:
@@ -30,31 +32,55 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SOCKET = "owner"
-LOOK = 0.5
-"""Seconds between two looks of a waiting adapter at the lock: a killed owner tells nobody."""
-SOON = 0.04
-"""Likewise, right after an event. An adapter that has lost its connection joins again after 0.1 s."""
+SOON, LOOK = 0.005, 0.5
+"""Seconds between two looks at the lock while there is no connection with the owner: each wait is twice the one before.
+
+An owner listens a few milliseconds after it has taken the lock.
+"""
 
 
-class _Question(NamedTuple):
-    """A connection with an owner's socket."""
+class _Link:
+    """The connection of an adapter that waits with the owner."""
 
-    owner: str
-    """The owner's mark."""
-    asking: socket.socket
-    answer: Deferred[bool]
+    def __init__(self, connected: socket.socket) -> None:
+        self.socket = connected
+        self.has_asked = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the owner has closed the connection, or has ended."""
+        try:
+            return not self.socket.recv(1)  # the owner sends nothing
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def ask(self) -> None:
+        """Asks the owner to release the lock, once."""
+        if not self.has_asked:
+            self.has_asked = True
+            with suppress(OSError):  # it has ended
+                self.socket.send(b"?")
 
 
 class Lease:
     """Whether this adapter serves the events, and how it gets to."""
 
     def __init__(
-        self, loop: Loop, lock: Lock, trust: Trust, on_taken: Callable[[], object], on_asked: Callable[[], object]
+        self,
+        loop: Loop,
+        lock: Lock,
+        trust: Trust,
+        on_taken: Callable[[], object],
+        on_asked: Callable[[], object],
+        has_missed: Callable[[Told], bool],
     ) -> None:
         """Takes the loop, the lock, and what decides on the state directory.
 
         `on_taken` is called when this adapter has become the owner without an event. `on_asked` is called when another
-        adapter asks for the lock; `on_released` must follow, at once or later.
+        adapter asks for the lock; `on_released` must follow, at once or later. `has_missed` gets what another owner
+        tells, and returns whether this adapter must become the owner, because it has events which that one has missed.
         """
         self._loop = loop
         self._lock = lock
@@ -62,14 +88,22 @@ class Lease:
         self._joined = Joined(lock)
         self._on_taken = on_taken
         self._on_asked = on_asked
+        self._has_missed = has_missed
         self._listener: Listener | None = None
-        self._asking: list[socket.socket] = []
-        """The connections of the adapters that have asked for the lock."""
-        self._question: _Question | None = None
-        """What this adapter has asked the owner, as long as that has not released the lock."""
+        self._waiting: list[socket.socket] = []
+        """The owner's connections with the adapters that wait."""
+        self._told: Told | None = None
+        """What the owner tells those that wait."""
+        self._link: _Link | None = None
         self._timer: Timer | None = None
-        self._soon_until = 0.0
-        """Until when this adapter looks more often."""
+        """Set while this adapter waits without a connection with the owner."""
+        self._pause = SOON
+        self._ended = ""
+        """The mark of the owner whose connection has ended, though the lock was not free."""
+        self._answer: Deferred[bool] | None = None
+        """What an event waits for, or has waited for in vain, as long as the owner is the same."""
+        self.is_staying = False
+        """Whether this adapter is connected with the runtime, and shall not end."""
         self._known: str | None = ""
         """The mark of the owner when this adapter joined; None once it has been the owner itself."""
         self.is_unbroken = True
@@ -84,9 +118,20 @@ class Lease:
         """Whether this adapter serves the events."""
         return self._lock.is_held
 
+    @property
+    def may_ask(self) -> bool:
+        """Whether this adapter may become the owner at an event: it is the newest, or the owner is being killed."""
+        return self._joined.is_newest or self._is_owner_ending
+
+    @property
+    def _is_owner_ending(self) -> bool:
+        """Whether the owner's sockets are closed and its lock is not: the kernel ends a process in this order."""
+        return self._link is None and self._ended != "" and self._ended == self._lock.owner
+
     def join(self) -> bool:
         """The runtime has synchronized this adapter, which is the newest now; returns whether it is the owner."""
         self._joined.join()
+        self.is_staying = True
         self._known = self._lock.owner
         if self.take():
             return True
@@ -99,14 +144,14 @@ class Lease:
         As long as the adapter is connected, the event for which it has asked is still served.
         """
         self._joined.leave()
-        self._stop_waiting()
-        if self._question is not None and (self._question.answer.done or not is_connected):
-            self._end(self._question)
+        self.is_staying = False
+        if not is_connected or self._answer is None or self._answer.done:
+            self._stop_waiting()
         if not self.is_held:
             self._stop_listening()  # the state directory was replaced, and is another adapter's
 
     def take(self) -> bool:
-        """Becomes the owner if nobody is; returns whether this adapter is the owner now."""
+        """Becomes the owner if nobody is; returns whether this adapter is the owner now. `begin` must follow."""
         was_held = self._lock.is_held
         if not self._lock.take():
             return False
@@ -116,34 +161,30 @@ class Lease:
             )
             self._known = None
             self._stop_waiting()
-            if self._question is not None:
-                self._end(self._question)
-            self._listen()
         return True
-
-    @property
-    def is_newest(self) -> bool:
-        """Whether this adapter has joined the runtime after all others that are there."""
-        return self._joined.is_newest
-
-    def on_released(self, *, waits: bool) -> None:
-        """The lock has been released: tells those that have asked for it. `waits` is whether to take it again."""
-        self._stop_listening()
-        if waits:
-            self._wait()
-
-    def _stop_listening(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
-        asking, self._asking = self._asking, []
-        for asker in asking:
-            asker.close()
 
     # The owner's side
 
+    def begin(self, told: Told) -> None:
+        """Begins to serve, or begins anew: those that wait look at what this adapter tells them."""
+        self._told = told
+        self._lock.tell(told)
+        self._stop_listening()
+        self._listen()
+
+    def begin_again(self) -> None:
+        """Begins anew in a state directory that was made again."""
+        if self._told is not None:
+            self.begin(self._told)
+
+    def on_released(self) -> None:
+        """The lock has been released: tells those that wait for it, and waits for it as they do."""
+        self._stop_listening()
+        if self.is_staying:
+            self._wait()
+
     def _listen(self) -> None:
-        """Lets other adapters ask for the lock. If that fails, they wait until this adapter ends."""
+        """Lets other adapters wait for the lock. If that fails, they look at the lock now and then."""
         import socket  # noqa: PLC0415 - 4 ms, and only now no runtime waits
 
         from adapter.monitoring import listener  # noqa: PLC0415 - likewise
@@ -160,11 +201,33 @@ class Lease:
         except (OSError, ConfigError) as error:
             log.warning("%s/%s: %s: a newer adapter waits until this one ends", self._lock.directory, SOCKET, error)
 
-    def _on_connection(self, asker: socket.socket) -> None:
-        self._asking.append(asker)
-        log.info("a newer adapter asks to serve the events")
-        if self.is_held:
+    def _stop_listening(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        for waiting in self._waiting.copy():
+            self._hang_up(waiting)
+
+    def _on_connection(self, waiting: socket.socket) -> None:
+        self._waiting.append(waiting)
+        self._loop.watch(waiting.fileno(), lambda: self._receive(waiting))
+
+    def _receive(self, waiting: socket.socket) -> None:
+        """One that waits asks for the lock, or does not wait any more."""
+        try:
+            has_asked = bool(waiting.recv(1))
+        except OSError:
+            has_asked = False
+        if not has_asked:
+            self._hang_up(waiting)
+        elif self.is_held:
+            log.info("a newer adapter asks to serve the events")
             self._on_asked()
+
+    def _hang_up(self, waiting: socket.socket) -> None:
+        self._waiting.remove(waiting)
+        self._loop.unwatch(waiting.fileno())
+        waiting.close()
 
     # The other side
 
@@ -174,42 +237,36 @@ class Lease:
         An owner that does not answer is waited for half of the time until `due`, on the loop's clock, and is not waited
         for again: it may be stopped. When it answers after all, this adapter becomes the owner without an event.
         """
-        owner = self._lock.owner
-        if self._question is not None and self._question.owner == owner:
+        if self._link is None and not self._is_owner_ending:
+            self._wait()
+        if self._answer is not None or not (self._link or self._is_owner_ending):
             return None
-        if self._question is not None:
-            self._end(self._question)
-        asking = self._connect()
-        if asking is None:
-            return None
-        question = self._question = _Question(owner, asking, Deferred())
+        if self._link is not None:
+            self._link.ask()
+        answer = self._answer = Deferred[bool]()
         now = self._loop.time()
-        self._loop.call_at(now + max(due - now, 0) / 2, lambda: self._stop_waiting_for(question))
-        self._loop.watch(asking.fileno(), lambda: self._answered(question))
-        return question.answer
+        self._loop.call_at(now + max(due - now, 0) / 2, lambda: answer.complete(False))
+        return answer
 
-    def _answered(self, question: _Question) -> None:
-        """The owner has released the lock, or has ended."""
-        is_awaited = not question.answer.done
-        self._end(question)
-        is_new = not self.is_held and self.take()
-        if is_new and not is_awaited:
-            self._on_taken()
-        question.answer.complete(is_new)
+    def look_if_ended(self) -> None:
+        """Looks at the lock if the connection with the owner has ended, which the loop may see only after an event."""
+        if self._link is not None and self._link.has_ended:
+            self._look()
 
-    def _stop_waiting_for(self, question: _Question) -> None:
-        """The event cannot wait any longer."""
-        if not question.answer.done:
-            question.answer.complete(not self.is_held and self.take())
-
-    def _end(self, question: _Question) -> None:
-        """Gives a question up, unless that was done before; an event that waits is told so after its caller."""
-        if question is not self._question:
+    def _wait(self) -> None:
+        """Waits for the end of the connection with the owner; without a connection, for the next look."""
+        self._disconnect()
+        connected = self._connect()
+        if connected is None:
+            self._timer = self._loop.call_at(self._loop.time() + self._pause, self._look)
+            self._pause = min(2 * self._pause, LOOK)
             return
-        self._question = None
-        self._loop.unwatch(question.asking.fileno())
-        question.asking.close()
-        self._loop.call_soon(lambda: question.answer.complete(False))
+        self._pause = SOON
+        link = self._link = _Link(connected)
+        self._loop.watch(connected.fileno(), self._look)
+        told = self._lock.told
+        if told is not None and self._has_missed(told):
+            link.ask()
 
     def _connect(self) -> socket.socket | None:
         """Returns a connection with the owner's socket, None if there is none."""
@@ -217,41 +274,49 @@ class Lease:
 
         try:
             with state_directory.open_directory(self._lock.directory, self._trust) as fd:
-                asking = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+                connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
                 try:
-                    asking.connect(state_directory.short_path(fd, SOCKET))
+                    connected.connect(state_directory.short_path(fd, SOCKET))
                 except OSError:
-                    asking.close()
+                    connected.close()
                     return None
         except (OSError, ConfigError):
             return None
-        return asking
+        return connected
 
-    # Waiting
+    def _look(self) -> None:
+        """Takes the lock if it is free: the connection with the owner has ended, or there is none.
 
-    def on_left(self) -> None:
-        """An event was left to the owner: if that has no connection any more, it joins again soon and takes the lock.
-
-        So this adapter looks at the lock before that: it has the event.
+        If this adapter has not asked for it, a newer one has the right to it.
         """
-        now = self._loop.time()
-        was_soon, self._soon_until = now < self._soon_until, now + LOOK
-        if not was_soon and self._timer is not None:
+        if self._link is not None:
+            self._ended = self._lock.owner
+        has_asked = self._link is not None and self._link.has_asked
+        self._disconnect()
+        answer, self._answer = self._answer, None
+        is_new = (has_asked or self._joined.is_newest) and self.take()
+        if is_new and (answer is None or answer.done):
+            self._on_taken()
+        if not is_new and self.is_staying:
             self._wait()
-
-    def _wait(self) -> None:
-        self._stop_waiting()
-        now = self._loop.time()
-        self._timer = self._loop.call_at(now + (SOON if now < self._soon_until else LOOK), self._look)
+        if not is_new and self._is_owner_ending:
+            self._answer = answer
+        elif answer is not None:
+            answer.complete(is_new)
 
     def _stop_waiting(self) -> None:
+        """Does not wait any more; an event that waits is told so after the caller."""
+        self._disconnect()
+        self._ended = ""
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            self._loop.call_soon(lambda: answer.complete(False))
+
+    def _disconnect(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _look(self) -> None:
-        """Takes the lock if it is free. A newer adapter, if there is one, has the right to it."""
-        if self._joined.is_newest and self.take():
-            self._on_taken()
-        else:
-            self._wait()
+        if self._link is not None:
+            self._loop.unwatch(self._link.socket.fileno())
+            self._link.socket.close()
+            self._link = None

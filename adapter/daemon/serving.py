@@ -18,7 +18,7 @@ from adapter.daemon.inventory import Inventory
 from adapter.daemon.lease import Lease
 from adapter.daemon.succession import Event, Succession
 from adapter.errors import ConfigError, PluginError
-from adapter.host.lock import Lock
+from adapter.host.lock import Lock, Told
 from adapter.legacy.pending_updates import Send
 from adapter.nri import Context, api, runtimes
 from adapter.nri.runtimes import Runtime
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 OnTurn = Callable[[bool], object]
-_ENDS = "Stop", "Remove"
 
 
 class Serving:
@@ -53,11 +52,12 @@ class Serving:
         self._on_turn = on_turn
         self._lock = Lock(directory, own.legacy.trust)
         self._lock.on_lost = lambda: loop.call_soon(join_again)
-        self._lease = Lease(loop, self._lock, own.legacy.trust, self._take_over_unasked, self.release)
+        self._lease = Lease(
+            loop, self._lock, own.legacy.trust, self._take_over_unasked, self.release, self._must_run_missed
+        )
+        self._lock.on_remade = self._lease.begin_again
         self._inventory = Inventory((), ())
         self._runtime = Runtime()
-        self._may_wait = False
-        """Whether this adapter waits for the lock after its release: it is connected, and shall not end."""
         self._succession = Succession()
         self._is_first = False
         """Whether the next event is the first one after this adapter has become the owner without an event."""
@@ -103,11 +103,11 @@ class Serving:
         """
         self._inventory = Inventory(request.pods, request.containers)
         self._is_first = False
+        was_held, served = self._lease.is_held, self._succession.served
         self._succession.join(came)
-        self._may_wait = True
-        was_held = self._lease.is_held
         is_held = self._lease.join()
         if was_held:
+            self._lease.begin(Told(came, served))
             self.legacy.synchronize(request.pods, request.containers)
             self._start_ahead()
         elif is_held:
@@ -121,16 +121,14 @@ class Serving:
     def on_runtime_gone(self) -> None:
         """The connection is lost: running plugins may finish, waiting creates do not start."""
         self._succession.disconnect()
-        self._may_wait = False
-        self.release()
         self._lease.leave(is_connected=False)
+        self.release()
         self.legacy.on_runtime_gone()
 
     def end(self) -> None:
         """Serves on only as long as no other adapter does."""
-        self._may_wait = False
-        self.release()
         self._lease.leave(is_connected=True)
+        self.release()
 
     def release(self) -> None:
         """Lets another adapter serve the events that come from now on; running plugins may finish."""
@@ -140,17 +138,17 @@ class Serving:
 
     def _on_released(self) -> None:
         self._on_turn(self._lease.is_held)
-        self._lease.on_released(waits=self._may_wait)
+        self._lease.on_released()
 
     # Events
 
     def on_event(self, request: Any, context: Context) -> Any:
         """Runs the legacy plugins that are subscribed to the event."""
-        return self._serve_if_ours(Event(self.legacy.handle, request, context))
+        return self._serve_if_ours(Event(self.legacy.handle, request, context, self._loop.time()))
 
     def create_container(self, request: api.CreateContainerRequest, context: Context) -> Any:
         """Runs the legacy plugins, injects the hooks of hooks.d, runs the precreate hooks: in this order."""
-        return self._serve_if_ours(Event(self._create_container, request, context))
+        return self._serve_if_ours(Event(self._create_container, request, context, self._loop.time()))
 
     def _create_container(self, request: api.CreateContainerRequest, context: Context) -> Any:
         prefix = self._own.legacy.metadata_prefix
@@ -170,8 +168,9 @@ class Serving:
 
         A runtime that has closed the connection waits for no answer: then only stops and removals are served.
         """
-        if not event.context.is_heard and not event.context.method.startswith(_ENDS):
+        if not event.context.is_heard and not event.is_end:
             return None
+        self._lease.look_if_ended()
         if self._lease.is_held:
             self.legacy.repair_state()
             if not self._lease.is_held:  # the state directory was replaced, and is another adapter's
@@ -179,7 +178,7 @@ class Serving:
             return self._serve(event)
         if self._lease.take():
             return self._serve_first(event)
-        if self._lease.is_newest and not self._is_unfit():
+        if self._lease.may_ask and not self._is_unfit():
             asked = self._lease.ask(event.context.due)
             if asked is not None:
                 return asked.followed_by(lambda is_taken: self._on_asked(event, bool(is_taken)))
@@ -200,12 +199,12 @@ class Serving:
         return bool(unfit)
 
     def _serve(self, event: Event) -> Any:
-        if not self._may_wait:
+        if not self._lease.is_staying:
             self._loop.call_soon(self.release)
         if self._succession.is_done(event):
             self.legacy.note_served(event.request, event.context)
             return None
-        self._succession.note_begun(event, self._loop.time())
+        self._succession.note_begun(event)
         if self._is_first:  # the previous owner may have lost its connection while it served this event
             self._is_first = False
             if self._inventory.is_news(event.context.method, event.request):
@@ -216,12 +215,15 @@ class Serving:
 
     def _leave_to_owner(self, event: Event) -> None:
         """Leaves an event to the owner."""
-        self._succession.note_left(event, self._loop.time())
+        self._succession.note_left(event)
         self._inventory.follow(event.context.method, event.request)
         self.legacy.note_left(event.request, event.context)
-        self._lease.on_left()
 
     # Becoming the owner
+
+    def _must_run_missed(self, told: Told) -> bool:
+        """Whether this adapter must become the owner for events that the new owner, and the one before, have missed."""
+        return self._succession.note_owner(told) and not self._is_unfit()
 
     def _serve_first(self, event: Event) -> Any:
         """Serves the event with which this adapter becomes the owner, unless the previous owner has served it."""
@@ -235,17 +237,19 @@ class Serving:
         """
         served, inventory = self._lock.served, self._inventory
         lost = self._succession.take_over(served)
+        self._lease.begin(Told(self._succession.joined_at, served))
         is_news = event is not None and inventory.is_news(event.context.method, event.request)
         ids = [*inventory.ids, *(name.partition(" ")[2] for name in served[:2])]
         self.legacy.take_over(ids, may_be_repeated=bool(lost) or is_news)
-        if self._lease.is_unbroken:
-            self.legacy.synchronize(inventory.pods, inventory.containers)
-        else:
-            self.legacy.watch_pods()
         for each in lost:
             log.info("the previous adapter has ended without %s: its plugins run now", each.name)
             with suppress(ConfigError):  # conf.json cannot be read: the log says so, and nobody waits for the answer
                 self.legacy.handle(each.request, each.context, is_awaited=False)
+        self.legacy.run_missed()
+        if self._lease.is_unbroken:
+            self.legacy.synchronize(inventory.pods, inventory.containers)
+        else:
+            self.legacy.watch_pods()
         self._start_ahead()
         self._on_turn(True)
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from adapter.host.lock import NOTHING, Served
+from adapter.host.lock import NOTHING, Served, Told
 from adapter.nri import Context
 
 Handler = Callable[[Any, Context], Any]
@@ -18,17 +18,28 @@ Handler = Callable[[Any, Context], Any]
 
 
 class Event(NamedTuple):
-    """An event, and what serves it."""
+    """An event, what serves it, and when it came to this adapter."""
 
     serve: Handler
     request: Any
     context: Context
+    came: float
 
     @property
     def name(self) -> str:
         """The event's method and the id of its pod or container: the same in each adapter."""
+        return f"{self.context.method} {self.id}"
+
+    @property
+    def id(self) -> str:
+        """The id of the pod or container."""
         subject = self.request.pod if self.context.method.endswith("PodSandbox") else self.request.container
-        return f"{self.context.method} {subject.id}"
+        return str(subject.id)
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the pod or container has stopped, or was removed."""
+        return self.context.method.startswith(("Stop", "Remove"))
 
 
 class _Begun(NamedTuple):
@@ -47,34 +58,55 @@ class Succession:
     """The last events that this adapter has served, or has left to the owner."""
 
     def __init__(self) -> None:
-        self._left: deque[tuple[Event, float]] = deque(maxlen=MOST_LEFT)
-        """The last events that were left to the owner, and when."""
+        self._left: deque[Event] = deque(maxlen=MOST_LEFT)
+        """The last events that were left to the present owner."""
+        self._missed: list[Event] = []
+        """Events that were left to an earlier owner, which has not served them, before the present one joined."""
         self._recent: deque[_Begun] = deque(maxlen=2)
         """The last events that this adapter, or an earlier owner, has begun to serve, the latest first."""
         self._unanswered: set[Context] = set()
-        self._joined_at = 0.0
+        self.joined_at = 0.0
+        self._known_until = 0.0
+        """When the last event came that an earlier owner has served."""
         self._on_its_way = ""
         """The name of the event that the previous owner has served, and that this adapter has yet to get."""
 
     def join(self, moment: float) -> None:
         """The runtime has synchronized this adapter: events from before do not come any more."""
         self._left.clear()
+        self._missed.clear()
         self._on_its_way = ""
-        self._joined_at = moment
+        self.joined_at = moment
 
-    def note_begun(self, event: Event, moment: float) -> None:
-        """Notes an event that this adapter serves."""
+    def note_begun(self, event: Event) -> None:
+        """Notes an event that this adapter serves.
+
+        One that is read after the runtime has hung up was sent before: others may have got later events earlier.
+        """
         self._left.clear()
-        self._recent.appendleft(_Begun(event.name, moment, event.context))
+        at = event.came if event.context.is_heard else self.served.at
+        self._recent.appendleft(_Begun(event.name, at, event.context))
         self._unanswered.add(event.context)
 
     def note_answered(self, context: Context) -> None:
         """The answer to an event has been sent."""
         self._unanswered.discard(context)
 
-    def note_left(self, event: Event, moment: float) -> None:
+    def note_left(self, event: Event) -> None:
         """Notes an event that this adapter leaves to the owner."""
-        self._left.append((event, moment))
+        self._left.append(event)
+
+    def note_owner(self, told: Told) -> bool:
+        """Another adapter has become the owner; returns whether this one has events which nobody serves there.
+
+        The owner gets each event since it has joined. Those before are for the adapters that had joined earlier. What
+        has ended meanwhile, the owner knows from its Synchronize.
+        """
+        before = [event for event in self._left if event.came < told.since]
+        self._left = deque((event for event in self._left if event.came >= told.since), MOST_LEFT)
+        self._missed = [event for event in self._missed if event.came < told.since]
+        self._missed += [event for event in _not_served(before, told.served) if not event.is_end]
+        return bool(self._missed)
 
     def disconnect(self) -> None:
         """The connection is lost: an event without an answer is the next adapter's."""
@@ -86,35 +118,42 @@ class Succession:
     def served(self) -> Served:
         """What the next owner must know."""
         last, earlier, *_ = *(each.name for each in self._recent), "", ""
-        return Served(last, earlier, self._recent[0].at if self._recent else self._joined_at)
+        return Served(last, earlier, self._recent[0].at if self._recent else self._known_until)
 
     def take_over(self, served: Served) -> list[Event]:
         """Begins to serve; `served` is what the previous owner has told, NOTHING if it was killed.
 
-        Returns the events that were left to that owner and that it has not served, in their order.
+        Returns the events that were left to that owner, or to one before, and that were not served, in their order.
         """
         left = list(self._left)
-        self._left.clear()
-        if served == NOTHING:
-            lost = left[-1:]  # whether the owner has served it, nobody knows
-        else:
-            # The owner gets each event: one that came to it later proves that it got the one that was left.
-            done = max((number for number, (event, _) in enumerate(left, 1) if event.name in served[:2]), default=0)
-            lost = [(event, at) for event, at in left[done:] if at > served.at]
-        is_last = bool(left) and left[-1][0].name == served.last
-        if served.at >= self._joined_at and not lost and not is_last:
+        ended = {event.id for event in left if event.is_end}
+        missed = [event for event in self._missed if event.id not in ended]
+        lost = _not_served(left, served)
+        is_last = bool(left) and left[-1].name == served.last
+        if served.at >= self.joined_at and not lost and not is_last:
             self._on_its_way = served.last
+        self._left.clear()
+        self._missed.clear()
         self._inherit(served, lost)
-        return [event for event, _ in lost]
+        return [*missed, *lost]
 
-    def _inherit(self, served: Served, lost: list[tuple[Event, float]]) -> None:
+    def _inherit(self, served: Served, lost: list[Event]) -> None:
         """Notes what the next owner must know of the events before this adapter's own."""
-        at = self._joined_at if served == NOTHING else served.at
-        known = [_Begun(event.name, moment) for event, moment in reversed(lost)]
-        known += [_Begun(name, at) for name in served[:2] if name]
+        self._known_until = self.joined_at if served == NOTHING else served.at
+        known = [_Begun(event.name, event.came) for event in reversed(lost)]
+        known += [_Begun(name, self._known_until) for name in served[:2] if name]
         self._recent = deque(known[:2], maxlen=2)
 
     def is_done(self, event: Event) -> bool:
         """Whether the previous owner has served the event that comes now."""
         done, self._on_its_way = self._on_its_way, ""
         return bool(done) and done == event.name
+
+
+def _not_served(left: list[Event], served: Served) -> list[Event]:
+    """Returns which of the events that were left to an owner that one has not served."""
+    if served == NOTHING:
+        return left[-1:]  # whether the owner has served it, nobody knows
+    # The owner gets each event: one that came to it later proves that it got the one that was left.
+    done = max((number for number, event in enumerate(left, 1) if event.name in served[:2]), default=0)
+    return [event for event in left[done:] if event.came > served.at]

@@ -43,6 +43,15 @@ class Served(NamedTuple):
 NOTHING = Served()
 
 
+class Told(NamedTuple):
+    """What an owner tells of the events before it: those that wait may have some that no owner has got."""
+
+    since: float
+    """When the owner joined the runtime: it gets each event from then on."""
+    served: Served
+    """What the previous owner has told."""
+
+
 class Lock:
     """The lock of the owner, who serves the events; and locks of ids whose plugins an earlier owner still runs."""
 
@@ -58,6 +67,8 @@ class Lock:
         """Whether this process serves the events."""
         self.on_lost: Callable[[], object] = lambda: None
         """Called when another process has become the owner of a directory that was replaced."""
+        self.on_remade: Callable[[], object] = lambda: None
+        """Called when this process is the owner of a directory that was made again."""
         self.fault = ""
         """Why the state directory cannot be used, empty if it can be."""
         self._kept: set[str] = set()
@@ -114,6 +125,7 @@ class Lock:
         if self.is_held:
             log.warning("%s was removed, replaced or unusable: it is in use again", self.directory)
             self._write_mark()
+            self.on_remade()
         else:
             log.error("%s was removed or replaced: another adapter serves the events now", self.directory)
             self.on_lost()
@@ -152,6 +164,21 @@ class Lock:
     def owner(self) -> str:
         """The mark of the present or last owner, empty if there was none. No two owners have the same mark."""
         return " ".join(self._content().split()[:2])
+
+    @property
+    def told(self) -> Told | None:
+        """What the present owner tells, None if there is none, or if it is an older version."""
+        _, *words = self._content().split("\t")
+        try:
+            since, at, last, earlier = words
+            return Told(float(since), Served(last, earlier, float(at)))
+        except ValueError:
+            return None
+
+    def tell(self, told: Told) -> None:
+        """Tells those that wait. Older versions learn nothing from it."""
+        served = told.served
+        self._write("\t".join((f"{self._mark} serves", str(told.since), str(served.at), served.last, served.earlier)))
 
     def _follow(self) -> None:
         """Opens the lock file again if it was replaced while this process waits for the lock."""

@@ -61,16 +61,21 @@ class Deletes(Observer[PluginJob, PluginStep]):
         """Notes that an event names a pod or container: it is not absent."""
         self._absent -= {target.id, target.sandbox_id}
 
-    def of_event(self, event: str, message: Any, target: Target, *, is_left: bool) -> PluginJob | None:
+    def of_event(
+        self, event: str, message: Any, target: Target, *, is_left: bool, is_awaited: bool
+    ) -> PluginJob | None:
         """Returns the job of a delete, None if no plugin runs at it. The plugins are named when the job's turn comes.
 
         `is_left` is whether the runtime runs the plugins of the event itself: then only what is owed runs here.
+        `is_awaited` is whether the runtime waits for the answer.
         """
         entries = () if is_left else self._plugins.entries() or ()
         is_for_owed_only = self._plugins.plans.is_for_owed_only(event, entries, is_sandbox=target.is_sandbox)
         if is_for_owed_only and not self._will_be_owed(target.id):
             return None
-        return PluginJob(self._plugins, self, event, target, None, message=message, entries=entries)
+        return PluginJob(
+            self._plugins, self, event, target, None, message=message, entries=entries, is_awaited=is_awaited
+        )
 
     def submit(self, job: PluginJob) -> None:
         """Runs a job when its turn comes."""

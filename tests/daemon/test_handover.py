@@ -242,6 +242,22 @@ def test_a_chain_under_way_at_a_hang_up_is_not_repeated_by_the_adapter_that_gets
     assert (node.runs("slow"), node.runs()) == (life("c1"), life("c1"))
 
 
+def test_a_chain_under_way_at_a_hang_up_is_not_repeated_after_the_delete_of_what_has_stopped_since(node: Node) -> None:
+    gate = node.slow(when='"create","id":"c1"')
+    node.configure("slow")
+    first, second = node.launch(log={"level": "debug"}), node.launch()
+    both((first, second), start("c0"))
+    second.send(start("c1"))
+    gate.arrival()
+    first.serves(start("c1"), stop("c1"))
+    second.hang_up()
+    first.logged("the previous adapter has ended without StopContainer c1: its plugins run now")
+    gate.let_on()
+    first.logged("DEBUG delete of container default/web/c1 (c1): slow: done")
+    first.serves(stop("c0"))
+    assert node.runs("slow") == [("create", "c0"), *life("c1"), ("delete", "c0")]
+
+
 def test_only_one_event_waits_for_an_owner_that_is_stopped_and_all_run_when_it_goes_on(node: Node) -> None:
     first, second = node.launch(), node.launch()
     second.logged("this one waits")
@@ -258,8 +274,7 @@ def test_only_one_event_waits_for_an_owner_that_is_stopped_and_all_run_when_it_g
 
 
 def test_what_stopped_while_nobody_served_gets_its_delete_when_the_second_takes_over(node: Node) -> None:
-    at_once = "from adapter.owed import deletes; deletes.SECOND_LOOK = 0.0"
-    first, second = node.launch(), node.launch(patch=at_once, log={"level": "debug"})
+    first, second = node.launch(), node.launch(log={"level": "debug"})
     first.serves(start("c1"))
     for pid in (first.guard, first.server):  # it has the lock, and serves nothing
         os.kill(pid, signal.SIGSTOP)
@@ -267,7 +282,7 @@ def test_what_stopped_while_nobody_served_gets_its_delete_when_the_second_takes_
     assert node.runs() == [("create", "c1")]
     first.kill()
     second.serves(start("c2"))
-    second.logged("container default/web/c1 (c1) has gone without an event")
+    second.logged("the previous adapter has ended without StopContainer c1: its plugins run now")
     second.logged("DEBUG delete of container default/web/c1 (c1): good: done")
     second.serves(stop("c2"))
     assert sorted(node.runs()) == life("c1", "c2")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from adapter.daemon.succession import Event, Succession
-from adapter.host.lock import NOTHING, Served
+from adapter.host.lock import NOTHING, Served, Told
 from adapter.nri import Context, api
 
 
-def event(name: str) -> Event:
+def event(name: str, came: float = 0.0) -> Event:
     method, id_ = name.split()
     request: Any = api.RunPodSandboxRequest() if method.endswith("PodSandbox") else api.StartContainerRequest()
     (request.pod if method.endswith("PodSandbox") else request.container).id = id_
-    return Event(lambda *_: None, request, Context(method, 2.0, lambda: 0.0, 0.0))
+    return Event(lambda *_: None, request, Context(method, 2.0, lambda: 0.0, 0.0), came)
 
 
 class Row(NamedTuple):
@@ -55,7 +55,7 @@ def test_no_event_is_lost_and_none_runs_twice() -> None:
         mine = Succession()
         mine.join(10.0)
         for name, moment in row.left:
-            mine.note_left(event(name), moment)
+            mine.note_left(event(name, moment))
         assert [lost.name for lost in mine.take_over(row.served)] == row.lost, what
         assert mine.is_done(event(row.comes)) == row.is_done, what
         assert not mine.is_done(event(row.comes)), f"{what}: once only"
@@ -64,9 +64,9 @@ def test_no_event_is_lost_and_none_runs_twice() -> None:
 def test_the_next_owner_is_told_the_last_two_events_but_not_one_whose_answer_was_not_heard() -> None:
     mine = Succession()
     assert mine.served == Served("", "", 0.0)
-    events = [event(name) for name in (A, "RunPodSandbox p", B)]
-    for number, each in enumerate(events):
-        mine.note_begun(each, float(number))
+    events = [event(name, float(number)) for number, name in enumerate((A, "RunPodSandbox p", B))]
+    for each in events:
+        mine.note_begun(each)
     assert mine.served == Served(B, "RunPodSandbox p", 2.0), "the answer to the last is on its way"
     mine.note_answered(events[1].context)
     mine.disconnect()
@@ -75,7 +75,7 @@ def test_the_next_owner_is_told_the_last_two_events_but_not_one_whose_answer_was
 
 def test_after_another_join_nothing_of_before_counts() -> None:
     mine = Succession()
-    mine.note_left(event(A), 5.0)
+    mine.note_left(event(A, 5.0))
     mine.take_over(Served(B, "", 6.0))
     mine.join(10.0)
     assert mine.take_over(NOTHING) == []
@@ -87,9 +87,72 @@ def test_an_owner_that_has_served_nothing_passes_on_what_it_was_told() -> None:
     mine.join(10.0)
     assert mine.take_over(Served(B, A, 9.0)) == []
     assert mine.served == Served(B, A, 9.0)
-    mine.note_left(event(A), 11.0)
-    mine.note_left(event(C), 12.0)
+    mine.note_left(event(A, 11.0))
+    mine.note_left(event(C, 12.0))
     assert len(mine.take_over(Served(B, A, 10.0))) == 1
     assert mine.served == Served(C, B, 12.0), "what was lost runs now"
     mine.take_over(NOTHING)
     assert mine.served == Served("", "", 10.0), "it has got each event since it joined"
+
+
+class Gap(NamedTuple):
+    """The owner's connection was lost after the event at 19; it joins again at 30. This adapter has joined at 10."""
+
+    left: list[tuple[str, float]]
+    """The events that were left to the owner, before it joined again and after that."""
+    told: Told
+    """What the owner tells since it has joined again."""
+    missed: list[str]
+    """The events that nobody serves but this adapter, when it is the owner."""
+
+
+SINCE_30 = Told(30, Served("RunPodSandbox p", "", 19))
+
+GAPS = {
+    "the owner was away": Gap([(A, 20), (B, 31)], SINCE_30, [A]),
+    "it knows from its Synchronize what has ended": Gap([(C, 20), (B, 21)], SINCE_30, [B]),
+    "what has ended since needs no create": Gap([(A, 20), (B, 21), (C, 31)], SINCE_30, [B]),
+    "it was there": Gap([(A, 31)], SINCE_30, []),
+    "it was there first": Gap([(A, 20)], Told(5, Served("RunPodSandbox p", "", 4)), []),
+    "it had served what was left": Gap([(A, 20), (B, 21)], Told(30, Served(A, "", 20.5)), [B]),
+    "the owner before was killed": Gap([(A, 20), (B, 21), ("StopContainer d", 31)], Told(30, NOTHING), [B]),
+}
+
+
+def test_what_an_owner_missed_before_it_joined_is_for_one_that_had_joined_earlier() -> None:
+    for what, gap in GAPS.items():
+        mine = Succession()
+        mine.join(10.0)
+        early = [left for left in gap.left if left[1] < gap.told.since]
+        for name, moment in early:
+            mine.note_left(event(name, moment))
+        assert mine.note_owner(gap.told) == bool(gap.missed), what
+        for name, moment in gap.left[len(early) :]:
+            mine.note_left(event(name, moment))
+        told_at_release = Served(gap.left[-1][0], "", 40)
+        assert [each.name for each in mine.take_over(told_at_release)] == gap.missed, what
+
+
+def test_of_two_that_have_missed_events_the_first_owner_runs_them() -> None:
+    mine = Succession()
+    mine.join(10.0)
+    mine.note_left(event(A, 20))
+    assert mine.note_owner(SINCE_30)
+    assert mine.note_owner(SINCE_30), "until this adapter is the owner"
+    assert not mine.note_owner(Told(9, Served(B, "", 31))), "it had joined before the event, and had it, too"
+    assert mine.take_over(Served(B, "", 40)) == []
+
+
+def test_the_moment_of_an_event_that_is_read_after_the_hang_up_proves_nothing() -> None:
+    """The runtime has passed on the events after it to others, perhaps before this adapter read it."""
+    owner, mine = Succession(), Succession()
+    owner.join(9.0)
+    mine.join(10.0)
+    late = event(C, 22)
+    late.context.is_heard = False
+    for served in (event(A, 19), late):
+        owner.note_begun(served)
+        owner.note_answered(served.context)
+    for name, moment in ((C, 20), (B, 21)):
+        mine.note_left(event(name, moment))
+    assert [each.name for each in mine.take_over(owner.served)] == [B]

@@ -319,13 +319,18 @@ class History:
         )
 
     def noted(self, job: PluginJob) -> PluginJob:
-        if isinstance(job, WatchedJob) and not job.is_awaited:
+        if isinstance(job, WatchedJob) and not (job.is_awaited or self._is_of_event(job)):
             call = Call(len(self.calls), job.event, job.target.id, job.target.sandbox_id, inf, self.clock.now)
             call.is_unasked = True
             call.answers.append((self.clock.now, None))
             self.calls.append(call)
             self._unasked[job] = call
         return job
+
+    def _is_of_event(self, job: PluginJob) -> bool:
+        """Whether a job that nobody waits for is that of an event which was left to another adapter."""
+        number = int(json.loads(job.target.labels or b"{}").get("call", -1))
+        return number >= 0 and self.calls[number].event == job.event
 
     def jobs(self) -> list[PluginJob]:
         return self.queues[self.bridge].jobs

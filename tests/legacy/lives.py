@@ -27,6 +27,10 @@ class Life:
         self.clock, self.owner = clock, owner
         self.is_dead = False
         self._watched: dict[int, Callable[[], object]] = {}
+        self.lateness: Callable[[], float] = lambda: 0.0
+        """Returns the seconds after which the loop looks at a descriptor that has become ready."""
+        self.on_end: list[Callable[[], object]] = []
+        """What the kernel does when the process ends."""
         self.bridge: Bridge
 
     def time(self) -> float:
@@ -47,7 +51,7 @@ class Life:
     def become_ready(self, fd: int) -> None:
         """Lets what watches a descriptor look at it."""
         if fd in self._watched and not self.is_dead:
-            self.call_soon(partial(self._look, fd))
+            self.call_at(self.time() + self.lateness(), partial(self._look, fd))
 
     def _look(self, fd: int) -> None:
         if fd in self._watched:
@@ -59,6 +63,8 @@ class Life:
             return
         self.is_dead = True
         self.owner.die()
+        for close in self.on_end.copy():
+            close()
         self.bridge.ledger.resume_from(None)
 
 

@@ -13,16 +13,18 @@ from typing import Any
 
 import pytest
 
+from adapter.daemon.bridge import Bridge
 from adapter.daemon.daemon import GRACE
 from adapter.daemon.lease import Lease
 from adapter.daemon.router import Adapter
 from adapter.errors import ConfigError
+from adapter.host.lock import Lock
 from adapter.nri import Context, Deferred, api
 from adapter.settings import HooksSettings, Settings
 
 from ..link import Link
 from .histories import CONTAINERS, PODS, Try
-from .judge import Judge
+from .judge import Judge, confs
 from .lives import Life, Lives
 
 POD_STOPS = ("StopPodSandbox", "RemovePodSandbox")
@@ -66,53 +68,68 @@ class Whole(Adapter):
             super()._begin()
 
 
-class Connection:
-    """One end of a connection with the owner of the lock."""
+class End:
+    """One end of a connection between an adapter that waits and the owner."""
 
     def __init__(self, life: Life) -> None:
         self.life = life
+        self.other = self
+        self._data = b""
+        self._is_closed = False
+        life.on_end.append(self.close)
 
     def fileno(self) -> int:
         return id(self)
 
+    def send(self, data: bytes) -> None:
+        self.other._data += data
+        self.other.life.become_ready(self.other.fileno())
+
+    def recv(self, _size: int) -> bytes:
+        if not (self._data or self.other._is_closed):
+            raise BlockingIOError
+        data, self._data = self._data, b""
+        return data
+
     def close(self) -> None:
-        pass
-
-
-class Asked(Connection):
-    """The end of the owner."""
-
-    def __init__(self, life: Life, other: Connection) -> None:
-        super().__init__(life)
-        self.other = other
-
-    def close(self) -> None:
+        self._is_closed = True
+        self.life.on_end.remove(self.close)
         self.other.life.become_ready(self.other.fileno())
 
 
+class PlayedListener:
+    """In place of the owner's socket."""
+
+    def __init__(self, life: Life, on_connection: Callable[[Any], object]) -> None:
+        self.life = life
+        self._on_connection = on_connection
+        self.is_closed = False
+
+    def connect(self, life: Life) -> End:
+        theirs, mine = End(life), End(self.life)
+        theirs.other, mine.other = mine, theirs
+        self.life.call_soon(lambda: mine.close() if self.is_closed else self._on_connection(mine))
+        return theirs
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
 class PlayedLease(Lease):
-    """A lease without sockets: adapters that ask call the owner."""
+    """A lease without sockets."""
 
     def __init__(self, node: Surges, loop: Any, *arguments: Any) -> None:
         super().__init__(loop, *arguments)
-        self.node, self.life = node, loop
-
-    def play_asked(self, asker: Any) -> None:
-        if self.life.is_dead:
-            asker.close()
-        else:
-            self._on_connection(asker)
+        self._node, self._life = node, loop
 
     def _listen(self) -> None:
-        self.node.leases.append(self)
+        self._listener = self._node.listener = PlayedListener(self._life, self._on_connection)  # type: ignore[assignment]
 
     def _connect(self) -> Any:
-        for lease in reversed(self.node.leases):
-            if lease.is_held and not lease.life.is_dead:
-                mine = Connection(self.life)
-                self.life.call_soon(partial(lease.play_asked, Asked(lease.life, mine)))
-                return mine
-        return None
+        listener = self._node.listener
+        if listener is None or listener.is_closed or listener.life.is_dead:
+            return None
+        return listener.connect(self._life)
 
 
 class Peer:
@@ -144,8 +161,8 @@ class Surges(Lives):
         self.watchers: list[PodProcesses] = []
         self.joined: list[Peer] = []
         """The adapters in the order in which they have joined."""
-        self.leases: list[PlayedLease] = []
-        """The leases that have been taken."""
+        self.listener: PlayedListener | None = None
+        """The socket of the last owner."""
         self.pids: dict[str, int] = {}
         """The processes of the pods that live."""
         self.silent: set[str] = set()
@@ -168,6 +185,11 @@ class Surges(Lives):
         self._is_shadowed = self.dice.random() < 0.3
         """Whether it asks the newest one alone, as with NRI's pull request 281."""
         self.peers.append(Peer(self, self.lives[-1]))
+
+    def begin(self, clock: Any, lock: Lock | None = None) -> Bridge:
+        bridge = super().begin(clock, lock)
+        self.lives[-1].lateness = lambda: self.dice.choice((0.0, 0.0, 0.05, 0.3))
+        return bridge
 
     @property
     def connected(self) -> list[Peer]:
@@ -212,7 +234,8 @@ class Surges(Lives):
         pods, containers = self.listed()
         context = Context("Synchronize", 2.0, self.clock.time, self.clock.now)
         peer.adapter.synchronize(api.SynchronizeRequest(pods=pods, containers=containers), context)
-        if self.dice.random() < 0.5:
+        is_asked_later = len(self.connected) > 1 and not self._is_reversed
+        if self.dice.random() < 0.5 or is_asked_later:
             self.clock.advance(0)  # else the first event comes before the work on it
 
     def start(self) -> None:
@@ -361,6 +384,7 @@ class Surges(Lives):
         for number, (peer, joins) in enumerate(peers):
             if peer.life.is_dead or peer.is_apart or peer.joins != joins:
                 continue
+            self.clock.now += 1e-6  # no two adapters get an event at the same moment
             try:
                 answer = peer.serve(request, context)
             except ConfigError:
@@ -394,7 +418,8 @@ class Surges(Lives):
         return each.call.is_delete or self.settings.plugins[each.type].events is not None
 
     def judge_try(self, judge: Judge, each: Try, owed: set[tuple[str, str]], may_repeat: set[tuple[str, str]]) -> None:
-        is_again = each.call.is_delete and each.call.number in self._passed_on
+        is_another_moment = each.is_late and each.type not in confs(each.call.config)  # it was left to the owner
+        is_again = each.call.is_delete and (each.call.number in self._passed_on or is_another_moment)
         if is_again and (each.call.id, each.type) not in owed:
             return  # it runs with the plugins of the moment
         super().judge_try(judge, each, owed, may_repeat)
