@@ -39,44 +39,40 @@ _TYPES = {
 def find(text: bytes, file: str, schema: str = "") -> list[Item]:
     """Returns the faults of a valid JSON text, from top to bottom. A fault that Go ignores is a note.
 
-    Without `schema`, the text is a hook file, and its version decides on the schema.
+    Without `schema`, the text is a hook file, and its version decides on the schema. A placeholder in a hook file that
+    nobody has replaced is the only fault of its place.
     """
     try:
         data = json.loads(text.decode("utf-8", "replace"))
+        unreplaced = {} if schema else dict(_placeholders(data, ()))
     except (ValueError, RecursionError):  # a value that Python cannot represent
         return [Item(NOTE, "larger or deeper than can be checked", file)]
+    faults = [
+        *((path, f"{gojson.path_name(path)}: {reason}", PROBLEM) for path, reason in unreplaced.items()),
+        *(
+            (path, message, status)
+            for error in validator(schema or _schema_of_hook(data)).iter_errors(data)
+            for path, message, status in _faults(error)
+            if path not in unreplaced
+        ),
+    ]
     entries = {
         Item(status, message, file, *gojson.position(text, gojson.locate(text, path)))
-        for error in validator(schema or _schema_of_hook(data)).iter_errors(data)
-        for path, message, status in _faults(error)
+        for path, message, status in faults
     }
     return sorted(entries, key=by_place)
 
 
-def placeholders(text: bytes, file: str) -> list[Item]:
-    """Returns a result for each placeholder in a JSON text that nobody has replaced."""
-    try:
-        texts = list(_texts(json.loads(text.decode("utf-8", "replace")), ()))
-    except (ValueError, RecursionError):
-        return []
-    found = [(path, match[0]) for path, one in texts if (match := _PLACEHOLDER.search(one))]
-    return [
-        Item(PROBLEM, f"{gojson.path_name(path)}: {name} is a placeholder that nobody has replaced", file, *place)
-        for path, name in dict(found).items()
-        for place in [gojson.position(text, gojson.locate(text, path))]
-    ]
-
-
-def _texts(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, str]]:
-    """Yields every string in a value, keys included, with its path."""
-    if isinstance(value, str):
-        yield path, value
+def _placeholders(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, str]]:
+    """Yields the path of each string with a placeholder, keys included, and what is wrong with it."""
+    if isinstance(value, str) and (match := _PLACEHOLDER.search(value)):
+        yield path, f"{match[0]} is a placeholder that nobody has replaced"
     for step, member in (
         value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     ):
         if isinstance(step, str):
-            yield (*path, step), step
-        yield from _texts(member, (*path, step))
+            yield from _placeholders(step, (*path, step))
+        yield from _placeholders(member, (*path, step))
 
 
 def _schema_of_hook(data: Any) -> str:

@@ -165,10 +165,8 @@ def _faults(text: bytes, file: str, errors: Sequence[HookError] = ()) -> list[It
         gojson.document(text)
     except gojson.JSONError:
         return list(found)
-    unreplaced = faults.placeholders(text, file)
-    places = {(entry.line, entry.column) for entry in unreplaced}
-    entries = [entry for entry in faults.find(text, file) if (entry.line, entry.column) not in places]
-    places |= {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
+    entries = faults.find(text, file)
+    places = {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
     # An error without a place is a missing key. The schema finds missing keys, too.
     new = [entry for entry in found if (entry.line, entry.column) not in places and (entry.line or not places)]
-    return sorted([*unreplaced, *entries, *new], key=faults.by_place)
+    return sorted([*entries, *new], key=faults.by_place)
