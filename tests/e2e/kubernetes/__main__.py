@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import sys
 
-from . import charts, rollouts
+from . import charts, faults, kinds
 from .node import node, prepare, say, shell
 
-SCENARIOS = {"charts": charts.play, "rollouts": rollouts.play}
+SCENARIOS = {"charts": charts.play, "kinds": kinds.play, "faults": faults.play}
 """Each yields what is wrong, and leaves the node as it was."""
 
 

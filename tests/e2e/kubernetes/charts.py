@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from . import node as k8s
 
 KUSTOMIZE = k8s.CHART.parents[1] / "kustomize"
-OPTIONS = "--namespace", "kube-system", "--kube-version", "1.34"
+CHECK = f"{k8s.RELEASE}-check"
+OPTIONS = "--namespace", "kube-system", "--kube-version", "1.34", "--skip-tests"
 
 
 def play() -> Iterator[str]:
@@ -21,14 +23,40 @@ def play() -> Iterator[str]:
     k8s.chart("install", profile="hooks", hooks={"files": files}, metrics={"enabled": True})
     k8s.apply("hooked", 1)
     k8s.ready("hooked")
-    ids = k8s.containers("hooked")
-    if k8s.marks("unprivileged") != dict.fromkeys(ids, 1) or not ids:
-        yield f"in the profile `hooks` a pod had the hooks {k8s.marks('unprivileged')}"
+    marks = k8s.marks("unprivileged")
+    if [*marks.values()] != [1, 1, 1]:
+        yield f"in the profile `hooks` a pod of three containers had the hooks {marks}"
     page = f"/api/v1/namespaces/kube-system/{k8s.adapters()[0].replace('/', 's/')}:8891/proxy/metrics"
-    told = f'hooks_injected_total{{file="/etc/nri-hooks.d/unprivileged.json"}} {len(ids)}.0\n'
+    told = 'hooks_injected_total{file="/etc/nri-hooks.d/unprivileged.json"} 3.0\n'
     if told not in k8s.kubectl("get", "--raw", page):
         yield "the metrics do not tell the hooks"
     k8s.say("the profile `hooks` injects hooks, and metrics tell it")
     k8s.delete("hooked")
     k8s.uninstall()
-    yield from (f"left: {thing}" for thing in k8s.footprint() - before if not thing.startswith(f"/run/{k8s.RELEASE}"))
+    yield from _mend()
+    yield from k8s.left(before)
+
+
+def _mend() -> Iterator[str]:
+    """An upgrade whose program is missing stops, and the node keeps what it had; another upgrade mends it."""
+    k8s.chart("install")
+    wrong = {**k8s.CONF, "plugins": [{"type": "missing"}]}
+    if k8s.does_well(partial(k8s.chart, "upgrade", 30, legacy={"conf": wrong})):
+        yield "an upgrade whose program is missing succeeds"
+    if len(k8s.adapters()) != 2:
+        yield f"while the upgrade has failed: {k8s.adapters()}"
+    if k8s.does_well(_check) or "missing" not in k8s.kubectl("-n", "kube-system", "logs", CHECK):
+        yield "`helm test` does not name the missing program"
+    k8s.apply("kept", 1)
+    k8s.ready("kept")
+    k8s.say("the rollout has stopped, pods start with the plugins that they had")
+    k8s.chart("upgrade")
+    _check()
+    k8s.delete("kept")
+    yield from k8s.wrong("kept")
+    k8s.say("another upgrade has mended it")
+    k8s.uninstall()
+
+
+def _check() -> str:
+    return k8s.helm("test", k8s.RELEASE, "--namespace", "kube-system", "--timeout", "60s")

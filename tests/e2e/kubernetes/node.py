@@ -8,10 +8,12 @@ import shutil
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.e2e.pod import HarnessError
 from tests.e2e.pod import until as until_written
@@ -32,22 +34,21 @@ request=$(cat)
 field() {{ echo "$request" | grep -o "\\"$1\\":\\"[^\\"]*\\"" | head -1 | cut -d '"' -f 4; }}
 [ "$(field state)" = delete -a $0 = /opt/nri/bin/slow -a -e {HANG} ] && touch {HUNG} && exec sleep 1000000
 pod=$(field io.kubernetes.pod.name)
-echo "${{pod:--}} $(field state) $(field id)" >> {EVIDENCE}/${{0##*/}}
+[ "$pod $(field state) $0" = "tardy create /opt/nri/bin/slow" ] && sleep 4
+echo "$(date +%s.%N) ${{pod:--}} $(field state) $(field id)" >> {EVIDENCE}/${{0##*/}}
 echo '{{"version": "0.1"}}'
 """
 PROGRAMS = {
     "shell": SHELL,
     "slow": SHELL,
     "mark": f"""#!/bin/sh
-echo "$1 $(grep -o '"id":"[0-9a-f]*"' | head -1 | cut -d '"' -f 4)" >> {EVIDENCE}/mark
+echo "$(date +%s.%N) - $1 $(grep -o '"id":"[0-9a-f]*"' | head -1 | cut -d '"' -f 4)" >> {EVIDENCE}/mark
 """,
 }
-"""Programs of the node: legacy plugins, and a hook. Each writes a line for each run.
-
-A plugin writes the pod's name, the state and the id. containerd's own deletes of pods have no labels, so no name.
-"""
+"""Programs of the node: legacy plugins, and a hook. Each writes a Line for each run, as node.sh's `runc` does."""
 PLUGINS = ("shell", "slow")
 CONF = {"version": "0.1", "plugins": [{"type": name} for name in PLUGINS]}
+LATE = 5.0  # seconds after its end: a delete that comes then was not run at the end
 UNTIL_TERM = "trap 'exit 0' TERM; while :; do sleep 1000000 & wait $!; done"
 
 
@@ -71,7 +72,7 @@ def helm(*line: str | Path) -> str:
     return node("ns", "helm", *line)
 
 
-def does_well(command: Callable[..., str], *line: str) -> bool:
+def does_well(command: Callable[..., object], *line: str) -> bool:
     try:
         command(*line)
     except HarnessError:
@@ -98,6 +99,7 @@ def prepare(image: str) -> None:
     EVIDENCE.mkdir()
     node("stop")
     node("build")
+    (EVIDENCE / "runc").touch()
     node("start")
     for name, text in PROGRAMS.items():
         (EVIDENCE / name).touch()
@@ -112,6 +114,10 @@ def footprint() -> set[str]:
     return set(shell(f"{places} || true; grep v010 /proc/mounts || true; {processes} || true").splitlines())
 
 
+def left(before: set[str]) -> Iterator[str]:
+    yield from (f"left: {thing}" for thing in footprint() - before if not thing.startswith(f"/run/{RELEASE}"))
+
+
 # ---- the chart
 
 
@@ -120,17 +126,20 @@ def hook_file(word: str) -> dict[str, Any]:
     return {"version": "1.0.0", "hook": hook, "stages": ["prestart"], "when": {"always": True}}
 
 
-def chart(verb: str, **values: Any) -> None:
-    """Installs or upgrades the chart, by default with the profile `legacy`; waits until its pods are ready."""
+def chart(verb: str, seconds: float = LIMIT, **values: Any) -> None:
+    """Installs or upgrades the chart, by default with the profile `legacy`; waits until its pods are ready.
+
+    Raises HarnessError if they are not.
+    """
     profile = values.get("profile", "legacy")
     given = {
         "profile": profile,
-        "image": {"pullPolicy": "Never"},
+        "image": {"pullPolicy": "Never", "tag": values.pop("tag", "")},
         "legacy": {"conf": CONF if profile == "legacy" else {}},
     }
     file = EVIDENCE / "values.json"
     file.write_text(json.dumps(given | values))
-    helm(verb, RELEASE, CHART, "--namespace", "kube-system", "--wait", "--timeout", f"{LIMIT:g}s", "-f", file)
+    helm(verb, RELEASE, CHART, "--namespace", "kube-system", "--wait", "--timeout", f"{seconds:g}s", "-f", file)
 
 
 def uninstall() -> None:
@@ -143,22 +152,19 @@ def adapters() -> list[str]:
     return kubectl("-n", "kube-system", "get", "pods", "-l", selector, "-o", "name").split()
 
 
-def in_adapter(*line: str) -> str:
-    return kubectl("-n", "kube-system", "exec", f"daemonset/{RELEASE}", "--", *line)
-
-
 # ---- pods
 
 
-def apply(name: str, replicas: int) -> None:
-    def container(name: str, script: str) -> dict[str, Any]:
-        command = ["/bin/sh", "-c", script]
-        return {"name": name, "image": "localhost/bb:1", "imagePullPolicy": "Never", "command": command}
+def container(name: str, script: str = UNTIL_TERM, **more: Any) -> dict[str, Any]:
+    command = ["/bin/sh", "-c", script]
+    return {"name": name, "image": "localhost/bb:1", "imagePullPolicy": "Never", "command": command} | more
 
+
+def apply(name: str, replicas: int) -> None:
     spec = {
         "terminationGracePeriodSeconds": 60,
         "initContainers": [container("init", "true")],
-        "containers": [container("one", UNTIL_TERM), container("two", UNTIL_TERM)],
+        "containers": [container("one"), container("two")],
     }
     template = {"metadata": {"labels": {"app": name}}, "spec": spec}
     wanted = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
@@ -170,55 +176,75 @@ def ready(name: str) -> None:
     kubectl("rollout", "status", f"deployment/{name}", f"--timeout={LIMIT:g}s")
 
 
-def delete(*names: str) -> None:
-    kubectl("delete", "deployment", *names)
-    for name in names:
-        kubectl("wait", "--for=delete", "pod", "-l", f"app={name}", f"--timeout={LIMIT:g}s")
+def wait(condition: str, *what: str) -> None:
+    kubectl("wait", f"--for={condition}", f"--timeout={LIMIT:g}s", *what)
 
 
-def containers(*names: str) -> set[str]:
-    found = set()
-    for pod in json.loads(kubectl("get", "pods", "-l", f"app in ({','.join(names)})", "-o", "json"))["items"]:
-        for kind in ("initContainerStatuses", "containerStatuses"):
-            found |= {status.get("containerID", "").rpartition("/")[2] for status in pod["status"].get(kind, ())}
-    return found - {""}
-
-
-def failures() -> Iterator[str]:
-    """Yields the containers that Kubernetes had to start again, and what it could not start at all."""
-    for event in json.loads(kubectl("get", "events", "--field-selector", "type=Warning", "-o", "json"))["items"]:
-        if event["reason"] in ("Failed", "FailedCreatePodSandBox", "BackOff"):
-            yield f"{event['involvedObject']['name']}: {event['message']}"
-    for pod in json.loads(kubectl("get", "pods", "-o", "json"))["items"]:
-        for status in pod["status"]["containerStatuses"]:
-            if status["restartCount"]:
-                yield f"{pod['metadata']['name']}: {status['name']} was restarted"
+def delete(name: str) -> None:
+    kubectl("delete", "deployment", name)
+    wait("delete", "pod", "-l", f"app={name}")
 
 
 # ---- what came of it
 
 
-def calls(plugin: str, *names: str) -> list[list[str]]:
-    """Returns the runs of a plugin for the pods of Deployments: the pod's name, the state, the id."""
-    prefixes = tuple(f"{name}-" for name in names)
-    lines = [line.split() for line in (EVIDENCE / plugin).read_text().splitlines()]
-    ids = {id_ for pod, _, id_ in lines if pod.startswith(prefixes)}
-    return [line for line in lines if line[2] in ids]
+class Line(NamedTuple):
+    """A run of a program: at what time, for which pod, in which state or to do what, and the pod's or container's id.
+
+    A pod's delete may have no labels, so no name of the pod: `-`.
+    """
+
+    at: float
+    pod: str
+    word: str
+    id: str
+
+
+def lines(program: str, *names: str) -> list[Line]:
+    """Returns the runs of a program for pods with names that begin with one of these, in their order."""
+    split = map(str.split, (EVIDENCE / program).read_text().splitlines())
+    found = [Line(float(at), pod, word, id_) for at, pod, word, id_ in split]
+    ids = {line.id for line in found if line.pod.startswith(names)}
+    return [line for line in found if line.id in ids]
 
 
 def count(state: str, *names: str) -> int:
-    return sum(call[1] == state for call in calls(PLUGINS[-1], *names))
+    return sum(line.word == state for line in lines(PLUGINS[-1], *names))
 
 
 def marks(word: str) -> Counter[str]:
-    lines = (line.split() for line in (EVIDENCE / "mark").read_text().splitlines())
-    return Counter(id_ for written, id_ in lines if written == word)
+    return Counter(line.id for line in lines("mark", "-") if line.word == word)
 
 
-def not_once(ids: Iterable[str], *names: str) -> Iterator[str]:
-    """Yields the plugins that have not had one create and one delete for each of these ids of Deployments' pods."""
+def wrong(*names: str) -> Iterator[str]:
+    """Yields what is wrong; a late delete is not: something may have been killed."""
+    yield from (f"{id_}: {kind}" for kind, id_ in sorted(judge(*names)) if kind != "delete late")
+
+
+def judge(*names: str) -> set[tuple[str, str]]:
+    """Returns what is wrong with the runs of plugins for these pods: the kind of it, and the id.
+
+    Whatever runc has started must have one create and, after it, one delete; also what fails before runc starts it.
+    """
+    with suppress(HarnessError):
+        until(lambda: count("delete", *names) >= count("create", *names), "the deletes", seconds=60)
+    ended = {line.id: line.at for line in reversed(lines("runc", *names)) if line.word == "delete"}
+    started = {line.id for line in lines("runc", *names) if line.word == "start"}
+    found = set()
     for plugin in PLUGINS:
-        runs = Counter((id_, state) for _, state, id_ in calls(plugin, *names))
-        for id_ in ids:
-            if (runs[id_, "create"], runs[id_, "delete"]) != (1, 1):
-                yield f"{plugin}, {id_}: {runs[id_, 'create']} creates, {runs[id_, 'delete']} deletes"
+        runs: dict[str, list[Line]] = {id_: [] for id_ in started}
+        for line in lines(plugin, *names):
+            runs.setdefault(line.id, []).append(line)
+        for id_, of_id in runs.items():
+            words = [line.word for line in of_id]
+            creates, deletes = words.count("create"), words.count("delete")
+            kinds = {
+                "no create": not creates,
+                "creates doubled": creates > 1,
+                "no delete": creates > 0 and not deletes,
+                "deletes doubled": deletes > 1,
+                "delete before create": deletes > 0 and words[0] == "delete",
+                "delete late": deletes > 0 and of_id[words.index("delete")].at > ended.get(id_, inf) + LATE,
+            }
+            found |= {(kind, id_) for kind, is_so in kinds.items() if is_so}
+    return found

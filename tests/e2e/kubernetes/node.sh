@@ -8,7 +8,7 @@
 #   node.sh image NAME [FILE=PATH ...]    makes an image of busybox and files, and imports it (imagePullPolicy: Never)
 # The node has mount, network and pid namespaces of its own, and overlays on /etc /opt /run /usr /var. So NRI is at its
 # usual places, a hostPath is the node's, and what pods and administrators write there leaves the machine as it is. The
-# machine shares cgroups (/kubepods), and $K8S, at the same path. `systemctl restart containerd` works in the node.
+# machine shares cgroups (/kubepods), and $K8S, at the same path.
 set -euo pipefail
 : "${K8S:?a directory that holds everything; keep it short (unix sockets: 107 bytes)}"
 KUBERNETES=1.34.4 ETCD=3.6.12 CONTAINERD=2.4.2 CNI=1.9.1 HELM=3.19.5
@@ -116,6 +116,7 @@ maxOpenFiles: $(ulimit -Hn | sed s/unlimited/1000000/)
 syncFrequency: 5s                      # a changed ConfigMap shows then
 nodeStatusUpdateFrequency: 5s
 podLogsDir: $RUN/pods
+staticPodPath: $RUN/static
 volumePluginDir: $RUN/kubelet/volume-plugins
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
@@ -136,7 +137,7 @@ temp = '$RUN/containerd/tmp'
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
   runtime_type = 'io.containerd.runc.v2'
   [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
-    BinaryName = '$(command -v runc)'
+    BinaryName = '$RUN/runc'
     SystemdCgroup = false
     Root = '$RUN/containerd/runc'
 [plugins.'io.containerd.cri.v1.runtime'.cni]
@@ -147,6 +148,17 @@ temp = '$RUN/containerd/tmp'
 [plugins.'io.containerd.nri.v1.nri']
   disable = false
 Y
+  # Tells what runs in pods. It starts in the directory of the pod's bundle, and the id is the last word.
+  cat > "$RUN/runc" <<S
+#!/bin/bash
+for word; do case \$word in start | delete)
+  [[ \$(<config.json) =~ sandbox-name\"\ *:\ *\"([^\"]*) ]] && pod=\${BASH_REMATCH[1]}
+  echo "\$EPOCHREALTIME \${pod:--} \$word \${!#}" >> $K8S/evidence/runc
+  break;;
+esac; done
+exec $(command -v runc) "\$@"
+S
+  chmod 755 "$RUN/runc"
   cat > "$RUN/cni/10-bridge.conflist" <<'Y'
 {"cniVersion": "1.0.0", "name": "node", "plugins": [{
   "type": "bridge", "bridge": "k8s0", "isGateway": true, "ipMasq": false,
@@ -197,7 +209,6 @@ namespaces() {
       mkdir -p $d $RUN$d; mount --bind $RUN$d $d
     done
     mkdir -p /opt/nri/plugins /etc/nri/conf.d
-    cp $RUN/systemctl /usr/bin
     touch $RUN/pid/ns.ready
     while :; do sleep 3600 & wait; done' node "$RUN" "$NODE_IP" > "$RUN/log/ns.log" 2>&1 < /dev/null &
   local n=100
@@ -205,31 +216,11 @@ namespaces() {
     n=$((n - 1)); [ $n -gt 0 ] || { cat "$RUN/log/ns.log" >&2; die "no namespaces"; }; sleep 0.1
   done
 }
-# Does what the node's `systemctl restart` asks for.
-systemctl() {
-  mkfifo "$RUN/to-restart" "$RUN/restarted"
-  cat > "$RUN/systemctl" <<S
-#!/bin/sh
-echo "\$2" > $RUN/to-restart
-read -r code < $RUN/restarted
-exit \$code
-S
-  chmod 755 "$RUN/systemctl"
-  setsid "$SELF" serve >> "$RUN/log/systemctl.log" 2>&1 < /dev/null &
-  echo $! > "$RUN/pid/systemctl"
-}
-serve() {
-  local name code
-  while read -r name < "$RUN/to-restart"; do
-    (restart "$name"; wait_for 60 "$name" in_node ctr version) && code=0 || code=1
-    echo $code > "$RUN/restarted"
-  done
-}
 start() {
   [ ! -e "$RUN/pid/ns" ] || die "it runs already (or ended badly): stop first"
-  mkdir -p "$RUN"/{log,pid,pods,etcd,kubelet,containerd/tmp}
+  mkdir -p "$RUN"/{log,pid,pods,static,etcd,kubelet,containerd/tmp}
   certificates 2> /dev/null
-  configurations; systemctl; namespaces
+  configurations; namespaces
   background containerd containerd --config /etc/containerd/config.toml
   background etcd etcd --data-dir "$RUN/etcd" --unsafe-no-fsync --listen-peer-urls http://127.0.0.1:2380 \
     --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379
@@ -257,7 +248,6 @@ start() {
 stop() {
   [ -d "$RUN" ] || return 0
   local pid n=100 directory
-  if pid=$(cat "$RUN/pid/systemctl" 2> /dev/null) && grep -qs "$SELF" "/proc/$pid/cmdline"; then kill "$pid"; fi
   if pid=$(cat "$RUN/pid/ns" 2> /dev/null) && grep -qs "$RUN" "/proc/$pid/cmdline"; then
     kill -9 "$pid"; while [ -d "/proc/$pid" ] && [ $n -gt 0 ]; do n=$((n - 1)); sleep 0.1; done
   fi
@@ -284,7 +274,7 @@ image() {
 
 command=${1:-}; shift || true
 case $command in
-  build | start | stop | serve) $command ;;
+  build | start | stop) $command ;;
   restart | image) "$command" "$@" ;;
   ns) in_node "$@" ;;
   k) in_node kubectl "$@" ;;

@@ -1,0 +1,166 @@
+"""The table of faults: each in the middle of rollouts of 16 pods, and what the legacy plugins missed by it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from adapter import __version__
+from tests.e2e.pod import HarnessError
+
+from . import node as k8s
+
+PODS = 16
+STATE = f"/run/{k8s.RELEASE}"
+REQUIRED = {"example.com/without-v010-adapter": "true"}
+VALIDATOR = f"""
+[plugins.'io.containerd.nri.v1.nri'.default_validator]
+  enable = true
+  required_plugins = ["v010-adapter"]
+  tolerate_missing_plugins_annotation = "{next(iter(REQUIRED))}"
+"""
+
+
+def play() -> Iterator[str]:
+    before = k8s.footprint()
+    k8s.shell(f"mkdir -p {STATE}; mount -t tmpfs -o size=16M,mode=700 state {STATE}")
+    k8s.node("ctr", "images", "tag", f"{k8s.IMAGE}:{__version__}", f"{k8s.IMAGE}:other")
+    k8s.chart("install")
+    for number, (name, (fault, allowed)) in enumerate(FAULTS.items()):
+        load = f"load{chr(ord('a') + number)}"
+        found = _row(load, fault)
+        kinds = Counter(kind for kind, _ in found)
+        told = ", ".join(f"{many} {kind}" for kind, many in sorted(kinds.items())) or "nothing"
+        k8s.say(f"| {name} | {k8s.count('create', load)} creates | {told} |")
+        yield from (f"{name}: {kind}" for kind in kinds.keys() - allowed)
+    k8s.uninstall()
+    k8s.shell(f"umount {STATE}")
+    yield from k8s.left(before)
+
+
+def _row(load: str, fault: Callable[[], object]) -> set[tuple[str, str]]:
+    """Pods are replaced until the fault is over; returns what is wrong with their creates and deletes."""
+    k8s.apply(load, PODS)
+    k8s.ready(load)
+    k8s.kubectl("rollout", "restart", f"deployment/{load}")
+    k8s.until(lambda: k8s.count("delete", load) > PODS // 4, "the middle of the rollout")
+    with ThreadPoolExecutor(1) as other:
+        doing = other.submit(fault)
+        k8s.ready(load)
+        while not doing.done():
+            k8s.kubectl("rollout", "restart", f"deployment/{load}")
+            k8s.ready(load)
+    doing.result()
+    k8s.delete(load)
+    return k8s.judge(load)
+
+
+# ---- the faults
+
+
+def _upgrade(tag: str, **values: Any) -> None:
+    k8s.chart("upgrade", tag=tag, podAnnotations={"example.com/revision": f"{time.time()}"}, **values)
+
+
+def _upgrade_with_metrics() -> None:
+    _upgrade("", metrics={"enabled": True})
+    _upgrade("other", metrics={"enabled": True})
+
+
+def _kill() -> None:
+    """Kills the server, and twice the one after it; their guard is older."""
+    for _ in range(3):
+        _joined_after("the kill", k8s.shell, "kill -9 $(pgrep -n -f '[v]010-adapter -idx')")
+
+
+def _kill_required() -> None:
+    """As above, where containerd refuses containers without the adapter."""
+    k8s.shell("cd /etc/containerd; cp config.toml before; cat >>config.toml", given=VALIDATOR)
+    k8s.chart("upgrade", podAnnotations=REQUIRED)
+    _restart("TERM")
+    _kill()
+    k8s.shell("cd /etc/containerd; mv before config.toml")
+    _restart("TERM")
+
+
+def _delete_pod() -> None:
+    k8s.kubectl("-n", "kube-system", "delete", *k8s.adapters())
+    k8s.kubectl("-n", "kube-system", "rollout", "status", f"daemonset/{k8s.RELEASE}")
+
+
+def _kill_pod_of_hung_deletes() -> None:
+    """Deletes end with the adapter's pod: the next adapter makes up for them."""
+    k8s.HANG.touch()
+    k8s.until(k8s.HUNG.exists, "a delete that does not end")
+    k8s.kubectl("-n", "kube-system", "delete", *k8s.adapters(), "--grace-period=0", "--force")
+    k8s.HANG.unlink()
+    k8s.kubectl("-n", "kube-system", "rollout", "status", f"daemonset/{k8s.RELEASE}")
+
+
+def _change_hooks() -> None:
+    adapter = k8s.adapters()
+    k8s.chart("upgrade", hooks={"files": {"changed.json": k8s.hook_file("changed")}})
+    k8s.until(lambda: bool(k8s.marks("changed")), "a container with the other hook")
+    if k8s.adapters() != adapter:
+        raise HarnessError("a change of hooks has replaced the adapter")
+
+
+def _drain() -> None:
+    k8s.kubectl("drain", "node1", "--ignore-daemonsets", "--timeout", f"{k8s.LIMIT:g}s")
+    k8s.kubectl("uncordon", "node1")
+
+
+def _reinstall() -> None:
+    k8s.uninstall()
+    k8s.chart("install")
+
+
+def _restart(signal: str) -> None:
+    _joined_after(signal, k8s.node, "restart", "containerd", signal)
+
+
+def _fill() -> None:
+    already = k8s.count("create", "load")
+    k8s.shell(f"cat /dev/zero >{STATE}/full || true")
+    k8s.until(lambda: k8s.count("create", "load") > already + PODS, "creates that the journal does not have")
+    k8s.shell(f"rm {STATE}/full")
+
+
+def _joined_after(what: str, command: Callable[..., str], *line: str) -> None:
+    at = time.time()
+    command(*line)
+    k8s.until(lambda: _joined() > at, "the adapter to join again")
+    k8s.say(f"  joined again {_joined() - at:.1f} s after {what}")
+
+
+def _joined() -> float:
+    """Returns when the adapter has joined its runtime for the last time."""
+    logged = k8s.kubectl("-n", "kube-system", "logs", "--timestamps", f"daemonset/{k8s.RELEASE}").splitlines()
+    times = (line.split()[0] for line in logged if "registered with" in line)
+    return max(map(datetime.timestamp, map(datetime.fromisoformat, times)), default=0)
+
+
+MISSED = {"no create"}
+REPEATED = {"creates doubled", "deletes doubled", "delete late"}
+FAULTS: dict[str, tuple[Callable[[], object], set[str]]] = {
+    "hooks changed": (_change_hooks, set()),
+    "upgrade of values and image": (partial(_upgrade, "other"), set()),
+    "upgrades with metrics": (_upgrade_with_metrics, set()),
+    "the server killed": (_kill, MISSED | REPEATED),
+    "the server killed, required_plugins": (_kill_required, MISSED | REPEATED),
+    "the adapter's pod deleted": (_delete_pod, set()),
+    "the adapter's pod killed, deletes hang": (_kill_pod_of_hung_deletes, MISSED | REPEATED),
+    "uninstalled and installed again": (_reinstall, MISSED | {"delete late"}),
+    "the node drained": (_drain, set()),
+    "containerd TERM": (partial(_restart, "TERM"), MISSED | {"delete late"}),
+    "containerd KILL": (partial(_restart, "KILL"), MISSED | REPEATED),
+    "kubelet KILL": (partial(k8s.node, "restart", "kubelet", "KILL"), set()),
+    "journal removed": (partial(k8s.shell, f"rm -r {STATE}/*"), set()),
+    "state directory full": (_fill, set()),
+}
+"""By name: what happens, and what may be wrong after it."""
