@@ -20,6 +20,8 @@ STALL = 0.02
 READ = select.EPOLLIN
 HANG_UP = select.EPOLLHUP
 WRITE = select.EPOLLOUT
+AT_ONCE = 0.001
+"""Seconds. A wait that is shorter than this may have found what was ready before it."""
 LONGEST_WAIT = 86400
 """Maximum seconds of one wait: epoll accepts no more than 24 days."""
 FEW_TIMERS = 100
@@ -118,15 +120,13 @@ class Loop:
 
         A descriptor that is ready at once may have been ready since `last_poll`, the time of the previous call.
         """
-        found = self._epoll.poll(0)
-        now = self.time()
-        if now - last_poll > STALL:
+        begun = self.time()
+        if begun - last_poll > STALL:
             self.stalls += 1
-            self.longest = max(self.longest, now - last_poll)
-        self.ready_since = last_poll
-        if not found and wait and not self._soon:
-            found = self._epoll.poll(min(wait, LONGEST_WAIT))
-            self.ready_since = now = self.time()
+            self.longest = max(self.longest, begun - last_poll)
+        found = self._epoll.poll(0 if self._soon else min(wait, LONGEST_WAIT))
+        now = self.time()
+        self.ready_since = last_poll if now - begun < AT_ONCE else now
         return now, found
 
     def close(self) -> None:

@@ -52,7 +52,7 @@ class AnswerBuilder:
 
     def accept(self, plugin: str, result: Result) -> None:
         """Adds a plugin's result to the answer. Raises NotAdjustable; then nothing of the result is added."""
-        updates = list(self._parsed(plain("updates", result.updates)))
+        updates = [] if result.updates is None else list(self._parsed(plain("updates", result.updates)))
         self._adjust(plugin, result)
         self._requested += updates
         if self._answered:

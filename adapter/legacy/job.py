@@ -86,7 +86,7 @@ class PluginJob(Driver[PluginStep]):
             self._warn_of_typos(step.entry.type, parsed.typos)
             if parsed.error:
                 return Failure(parsed.error)
-            if not step.may_adjust:
+            if parsed.has_wishes and not step.may_adjust:
                 parsed = self._without_wishes(step.entry.type, parsed)
             self._builder.accept(step.entry.type, parsed)
         except NotAdjustable as refused:

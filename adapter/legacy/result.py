@@ -41,13 +41,18 @@ class Result(NamedTuple):
     updates: Any = None
     typos: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def has_wishes(self) -> bool:
+        """Whether the result has a key of changes, be it without any."""
+        return self[4:8] != (None, None, None, None)
+
     def requested(self) -> list[str]:
         """Returns the keys of the changes that the plugin asks for."""
         return [key for key in ("spec", "adjust", "updates") if getattr(self, key)]
 
     def original(self) -> Result:
         """Returns the result as the original client read it: without requests for changes."""
-        return Result(self.plugin, self.version, self.error, self.metadata)
+        return Result(*self[:4])
 
     def encode(self) -> bytes:
         """Returns the JSON for `results` in the requests of later plugins: the original client's keys only."""
@@ -71,22 +76,22 @@ def parse(output: bytes) -> Result:
         return Result()
     if not isinstance(decoded, gojson.Object):
         raise ResultError(f"the result is {gojson.kind(decoded)}, not an object")
-    texts = dict.fromkeys(_TEXTS, "")
-    metadata: dict[str, str] = {}
-    requests: dict[str, Any] = {}
+    members: dict[str, Any] = {"metadata": {}}
     strange: list[str] = []
     for name, value in decoded:
         key = gojson.fold(name)
-        if key in texts:
-            texts[key] = _text(name, value, texts[key])
+        if key in _TEXTS:
+            members[key] = _text(name, value, members.get(key, ""))
         elif key == "metadata":
-            _add_metadata(metadata, name, value)
+            _add_metadata(members[key], name, value)
         elif key in _REQUESTS:
-            requests[_REQUESTS[key]] = value
+            members[_REQUESTS[key]] = value
         else:
             strange.append(name)
-    typos = [(name, known) for name in strange[:MOST_COMPARED] if (known := meant(gojson.fold(name)))]
-    return Result(texts["plugin"], texts["version"], texts["error"], metadata, **requests, typos=tuple(typos))
+    if strange:
+        typos = [(name, known) for name in strange[:MOST_COMPARED] if (known := meant(gojson.fold(name)))]
+        members["typos"] = tuple(typos)
+    return Result(**members)
 
 
 @lru_cache(1000)

@@ -88,7 +88,8 @@ class Ledger:
         self._targets.setdefault(target.id, target)
         if self._owe(target.id, entry) and self._journal is not None:
             self._journal.add_create(target, entry)
-            self.repair()
+            if self._journal.fault:
+                self.repair()
 
     def begin_deletes(self, id_: str) -> tuple[Entry, ...]:
         """Returns the plugins that are owed a delete, in the order of their creates, as configured then; forgets them.

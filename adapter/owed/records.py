@@ -20,6 +20,7 @@ MOST_KEPT = 32 << 10
 _LONG = 3 * MOST_KEPT
 """Maximum bytes of the pair in the file: the two bytes of é become six in JSON."""
 _NO_SPEC, _NO_LABELS = b'{"resources":null}', b"{}"
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 _NAMES = ("created", "sandbox", "cgroup", "type", "version")
 _NUMBERS = ("pid", "started", "number")
 
@@ -160,7 +161,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _line(record: dict[str, Any]) -> bytes:
-    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+    return _encode(record).encode() + b"\n"
 
 
 def _decoded(line: bytes) -> dict[str, Any]:

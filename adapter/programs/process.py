@@ -70,7 +70,7 @@ class Process:
         self._line = b""
         self._logged = 0
         self._lines = 0
-        self._request = memoryview(b"")
+        self._request = b""
         """What is left to be written of the request."""
         self._pipes_timer: Timer | None = None
         self._is_left = False
@@ -114,7 +114,9 @@ class Process:
 
     def feed(self, request: bytes) -> None:
         """Writes the request to stdin, closes stdin, and starts to watch the program. Call this once, at once."""
-        self._request = memoryview(request)
+        self._request = request
+        if len(request) > select.PIPE_BUF:  # a pipe takes so much at once
+            os.set_blocking(self._in, False)
         if not self._write():
             self._watch_pipe(self._in, self._write, WRITE)
         # What follows can wait until the program has its request: the program works meanwhile.
@@ -168,7 +170,6 @@ class Process:
                 raise paths.start_error(path, error) from None
             # A NUL character, a variable that Python does not pass on, a Python without pidfd_open.
             raise OSError(errno.EINVAL, str(error)) from None
-        os.set_blocking(self._in, False)
         return child_in, child_out, child_err
 
     def _part_pipes(self) -> None:
@@ -216,8 +217,8 @@ class Process:
             return False
         except OSError:  # the program has closed its stdin, or has ended
             written = len(self._request)
-        self._request = self._request[written:]
-        if self._request:
+        if written < len(self._request):
+            self._request = self._request[written:]
             return False
         self._close("_in")
         return True
