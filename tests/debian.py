@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
-import subprocess
-import tempfile
-from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from tests.peers.build import PeerMissing, cache, made, unpack
 
 
 def missing(reason: str) -> NoReturn:
@@ -20,30 +20,18 @@ def missing(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-@cache
+@functools.cache
 def find(command: str, package: str) -> Path | str:
     """Returns a program, or why there is none. One that had to be downloaded stays in the cache of built peers."""
     installed = shutil.which(command)
     if installed:
         return Path(installed)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    cached = Path(base) / "nri-v010-adapter" / command
-    if not cached.exists():
-        try:
-            _unpack(package, cached)
-        except (OSError, subprocess.SubprocessError) as problem:
-            return f"no {command} on PATH, and Debian's package cannot be had: {problem}"
-    return cached
 
+    def take(staged: Path) -> None:
+        (program,) = unpack(package, staged.parent).glob(f"**/bin/{command}")
+        program.rename(staged)
 
-def _unpack(package: str, target: Path) -> None:
-    """Downloads a package and takes one program out of it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as directory:
-        # Perhaps nobody has asked yet which packages there are.
-        commands = (
-            f"apt-get download {package} || {{ apt-get update && apt-get download {package}; }}; dpkg-deb -x *.deb ."
-        )
-        subprocess.run(["sh", "-ec", commands], cwd=directory, check=True, capture_output=True, timeout=240)
-        (program,) = Path(directory).glob(f"**/bin/{target.name}")
-        os.replace(program, target)
+    try:
+        return made(cache() / command, take)
+    except PeerMissing as problem:
+        return f"no {command} on PATH, and Debian's package cannot be had: {problem}"

@@ -43,9 +43,9 @@ def test_the_demo_plays_the_whole_life_of_a_pod_and_runs_every_plugin_once_per_c
     assert create.scene.outcome.adjust == inject.adjustment(matched)
 
 
-def shown(capsys: pytest.CaptureFixture[str], ended: int = 1) -> str:
+def shown(capsys: pytest.CaptureFixture[str]) -> str:
     """Returns the output of a demo that fails."""
-    assert demo.main([]) == ended
+    assert demo.main([]) == 1
     return capsys.readouterr().out
 
 

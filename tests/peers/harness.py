@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
-import pytest
+from tests.debian import missing
 
 from .build import NEWEST, PeerMissing, peer
 
@@ -36,12 +35,9 @@ def require(name: str, version: str = NEWEST) -> Path:
         if version in _missing:
             raise PeerMissing(_missing[version])
         return peer(name, version)
-    except PeerMissing as missing:
-        _missing[version] = str(missing).splitlines()[-1]
-        reason = f"{name} for NRI {version}: {_missing[version]}"
-        if os.environ.get("REQUIRE_PEERS") == "1":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
+    except PeerMissing as reason:
+        _missing[version] = str(reason).splitlines()[-1]
+        missing(f"{name} for NRI {version}: {_missing[version]}")
 
 
 class Peer:
@@ -220,25 +216,17 @@ class Oracle(Peer):
 class Recorded(NamedTuple):
     """One event of a pod's life as a runtime sent it: pod and container as protojson."""
 
-    source: str
     event: str
     pod: Mapping[str, Any]
     container: Mapping[str, Any] | None
     extra: Mapping[str, Any] | None
 
-    def __str__(self) -> str:
-        return f"{self.source}-{self.event}"
-
 
 def golden(source: str = "*") -> list[Recorded]:
     """Every recorded pod or container event, or those of one runtime."""
-    found = []
-    for path in sorted(GOLDEN.glob(f"{source}/events-one-pod.jsonl")):
-        for told in map(json.loads, path.read_text().split("\n")[:-1]):
-            if told["pod"]:
-                rest = told["event"], told["pod"], told["container"], told.get("extra")
-                found.append(Recorded(path.parent.name, *rest))
-    return found
+    paths = sorted(GOLDEN.glob(f"{source}/events-one-pod.jsonl"))
+    lines = [json.loads(line) for path in paths for line in path.read_text().split("\n")[:-1]]
+    return [Recorded(of["event"], of["pod"], of["container"], of.get("extra")) for of in lines if of["pod"]]
 
 
 LIFE = golden("containerd-2.4.2")

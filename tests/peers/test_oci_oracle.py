@@ -1,8 +1,8 @@
 """Our adjustments through the collector and the generator of every version of NRI.
 
 A change arrives in the container's specification, or the adapter refuses it by name before it is sent; none ends the
-runtime. Where the result differs from the specification that was wanted stands in tests/oci/deviations.py, and nowhere
-else; `habits` plays these.
+runtime. Where the result differs from the specification that was wanted stands in docs/adjusting-containers.md;
+`habits` plays this.
 """
 
 from __future__ import annotations

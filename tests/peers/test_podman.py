@@ -27,7 +27,8 @@ from adapter.nri.runtimes import Runtime
 from adapter.oci.spec import apply, spec_from
 from adapter.programs.runner import Runner
 from tests.debian import missing
-from tests.e2e.build import BuildError, install_packages
+from tests.e2e.build import install_packages
+from tests.peers.build import PeerMissing
 from tests.processes import SteppedLoop
 
 PACKAGES = {"podman": "podman", "conmon": "conmon", "runc": "runc", "busybox": "busybox-static"}
@@ -74,7 +75,7 @@ def podman() -> Iterator[Podman]:
         missing("podman needs namespaces, which are not permitted here")
     try:
         install_packages(PACKAGES)
-    except BuildError as error:
+    except PeerMissing as error:
         missing(f"podman cannot be had: {error}")
     busybox = shutil.which("busybox")
     assert busybox
