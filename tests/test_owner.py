@@ -154,6 +154,15 @@ def test_the_newest_is_the_last_that_has_joined_and_is_there_still(owners: Owner
     assert [place.is_newest for place in (first, second, third)] == [True, False, False]
 
 
+def test_one_that_joins_again_after_the_order_was_removed_finds_those_that_have_joined_since(owners: Owners) -> None:
+    first, second = (Joined(owners.new()) for _ in range(2))
+    first.join()
+    (owners.directory / "joined").unlink()
+    second.join()
+    first.join()
+    assert [place.is_newest for place in (first, second)] == [True, False]
+
+
 def test_a_full_disk_costs_no_ownership(owners: Owners, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

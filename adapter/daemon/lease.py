@@ -39,31 +39,6 @@ An owner listens a few milliseconds after it has taken the lock.
 """
 
 
-class _Link:
-    """The connection of an adapter that waits with the owner."""
-
-    def __init__(self, connected: socket.socket) -> None:
-        self.socket = connected
-        self.has_asked = False
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the owner has closed the connection, or has ended."""
-        try:
-            return not self.socket.recv(1)  # the owner sends nothing
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-
-    def ask(self) -> None:
-        """Asks the owner to release the lock, once."""
-        if not self.has_asked:
-            self.has_asked = True
-            with suppress(OSError):  # it has ended
-                self.socket.send(b"?")
-
-
 class Lease:
     """Whether this adapter serves the events, and how it gets to."""
 
@@ -94,7 +69,10 @@ class Lease:
         """The owner's connections with the adapters that wait."""
         self._told: Told | None = None
         """What the owner tells those that wait."""
-        self._link: _Link | None = None
+        self._owner: socket.socket | None = None
+        """The connection of this adapter with the owner, while this one waits."""
+        self._has_asked = False
+        """Whether that owner was asked to release the lock."""
         self._timer: Timer | None = None
         """Set while this adapter waits without a connection with the owner."""
         self._pause = SOON
@@ -126,7 +104,7 @@ class Lease:
     @property
     def _is_owner_ending(self) -> bool:
         """Whether the owner's sockets are closed and its lock is not: the kernel ends a process in this order."""
-        return self._link is None and self._ended != "" and self._ended == self._lock.owner
+        return self._owner is None and self._ended != "" and self._ended == self._lock.owner
 
     def join(self) -> bool:
         """The runtime has synchronized this adapter, which is the newest now; returns whether it is the owner."""
@@ -237,12 +215,11 @@ class Lease:
         An owner that does not answer is waited for half of the time until `due`, on the loop's clock, and is not waited
         for again: it may be stopped. When it answers after all, this adapter becomes the owner without an event.
         """
-        if self._link is None and not self._is_owner_ending:
+        if self._owner is None and not self._is_owner_ending:
             self._wait()
-        if self._answer is not None or not (self._link or self._is_owner_ending):
+        if self._answer is not None or (self._owner is None and not self._is_owner_ending):
             return None
-        if self._link is not None:
-            self._link.ask()
+        self._ask()
         answer = self._answer = Deferred[bool]()
         now = self._loop.time()
         self._loop.call_at(now + max(due - now, 0) / 2, lambda: answer.complete(False))
@@ -250,8 +227,14 @@ class Lease:
 
     def look_if_ended(self) -> None:
         """Looks at the lock if the connection with the owner has ended, which the loop may see only after an event."""
-        if self._link is not None and self._link.has_ended:
-            self._look()
+        if self._owner is None:
+            return
+        with suppress(ConnectionError):
+            try:
+                self._owner.recv(1)  # the owner sends nothing: this is the end
+            except BlockingIOError:
+                return
+        self._look()
 
     def _wait(self) -> None:
         """Waits for the end of the connection with the owner; without a connection, for the next look."""
@@ -262,11 +245,18 @@ class Lease:
             self._pause = min(2 * self._pause, LOOK)
             return
         self._pause = SOON
-        link = self._link = _Link(connected)
+        self._owner = connected
         self._loop.watch(connected.fileno(), self._look)
         told = self._lock.told
         if told is not None and self._has_missed(told):
-            link.ask()
+            self._ask()
+
+    def _ask(self) -> None:
+        """Asks the owner to release the lock, once."""
+        if self._owner is not None and not self._has_asked:
+            self._has_asked = True
+            with suppress(OSError):  # it has ended
+                self._owner.send(b"?")
 
     def _connect(self) -> socket.socket | None:
         """Returns a connection with the owner's socket, None if there is none."""
@@ -289,9 +279,9 @@ class Lease:
 
         If this adapter has not asked for it, a newer one has the right to it.
         """
-        if self._link is not None:
+        if self._owner is not None:
             self._ended = self._lock.owner
-        has_asked = self._link is not None and self._link.has_asked
+        has_asked = self._has_asked
         self._disconnect()
         answer, self._answer = self._answer, None
         is_new = (has_asked or self._joined.is_newest) and self.take()
@@ -316,7 +306,8 @@ class Lease:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._link is not None:
-            self._loop.unwatch(self._link.socket.fileno())
-            self._link.socket.close()
-            self._link = None
+        if self._owner is not None:
+            self._loop.unwatch(self._owner.fileno())
+            self._owner.close()
+            self._owner = None
+            self._has_asked = False

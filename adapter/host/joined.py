@@ -25,6 +25,9 @@ class Joined:
         """Makes this adapter the newest one. Has no effect if the file cannot be locked."""
         self.leave()
         with suppress(ConfigError, OSError):
+            if self._fd >= 0 and os.fstat(self._fd).st_nlink == 0:  # it was removed: others use another
+                os.close(self._fd)
+                self._fd = -1
             if self._fd < 0:
                 self._fd, _ = self._lock.open("joined", os.O_RDWR | os.O_CREAT)
             number = self._after(0)
