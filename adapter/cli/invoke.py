@@ -167,7 +167,7 @@ def _play(loop: Loop, bridge: Bridge, call: Recorded, context: Context) -> Scene
     started = loop.time()
     answer = bridge.handle(message, context)
     if not isinstance(answer, Deferred):  # the directory of temporary files is not trusted
-        raise ConfigError(call.event, "; ".join(bridge.faults))
+        raise ConfigError(call.event, "; ".join(bridge.describe()["faults"]))
     answer.then(on_answer)
     bridge.when_idle(on_idle)
     if not ends:

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from adapter.base.loop import Loop
 from adapter.errors import ConfigError, PluginError
 from adapter.host import cgroup
-from adapter.host.lock import Lock, Served
+from adapter.host.lock import Lock
 from adapter.legacy import request
 from adapter.legacy.answer import with_updates
-from adapter.legacy.job import PluginJob
+from adapter.legacy.job import PluginJob, Plugins
 from adapter.legacy.pending_updates import PendingUpdates, Send
 from adapter.legacy.plan import DELETE, REMOVALS, STATES
-from adapter.legacy.plugins import Plugins
 from adapter.legacy.request import Target
-from adapter.legacy.sandboxes import Sandboxes
 from adapter.nri import Context, api
 from adapter.nri.runtimes import Runtime
 from adapter.owed import reconcile
 from adapter.owed.deletes import Deletes
 from adapter.owed.first_start import FirstStart
-from adapter.owed.handover import Handover
+from adapter.owed.handover import GiveUp, Handover
 from adapter.programs.process import Program
 from adapter.programs.runner import Account, Runner
 from adapter.settings import LegacySettings
@@ -54,10 +52,7 @@ class Bridge:
         self.runner = Runner(loop, standby)
         self.updates = PendingUpdates(loop)
         self._loop = loop
-        self._settings = settings
-        self._host_root = host_root
-        self._sandboxes = Sandboxes(settings, host_root, Runtime())
-        self._plugins = Plugins(self.runner, self.updates, settings)
+        self._plugins = Plugins(self.runner, self.updates, settings, host_root)
         self._deletes = Deletes(loop, self._plugins, lock)
         self.ledger = self._deletes.ledger
         self._handover = Handover(loop, lock, self.ledger, self._deletes.queue)
@@ -68,9 +63,8 @@ class Bridge:
 
     def set_runtime(self, runtime: Runtime, *, pid: int = 0, send: Send | None = None) -> None:
         """Learns which runtime this is, its pid (0: unknown), and what sends updates to it, if it takes them."""
-        self._sandboxes = Sandboxes(self._settings, self._host_root, runtime, pid)
-        self._loop.call_soon(self._sandboxes.tell)  # the runtime waits for the answer
-        self._plugins.set_runtime(runtime)
+        self._plugins.set_runtime(runtime, pid)
+        self._loop.call_soon(self._plugins.sandboxes.tell)  # the runtime waits for the answer
         self.updates.refusal = runtime.habits.no_updates
         self.updates.send = send
 
@@ -125,7 +119,7 @@ class Bridge:
 
     def _job(self, event: str, message: Any, target: Target, *, is_awaited: bool) -> PluginJob | None:
         """Returns the job of an event, None if no plugin runs at it."""
-        is_left = self._sandboxes.is_left(event, target)
+        is_left = self._plugins.sandboxes.is_left(event, target)
         if STATES[event] == DELETE:
             self._first_start.forget(target.id)
             return self._deletes.of_event(event, message, target, is_left=is_left, is_awaited=is_awaited)
@@ -147,7 +141,7 @@ class Bridge:
 
     def _refuse_create(self, event: str, target: Target) -> None:
         error = self._plugins.conf_json.error
-        if self._settings.fail_create and error is not None and not self._plugins.plans.is_exempt(target):
+        if self._plugins.settings.fail_create and error is not None and not self._plugins.plans.is_exempt(target):
             refusal = ConfigError(error.place, f"{error.reason} (no plugin can run)")
             log.error("%s of %s: %s", STATES[event], target, refusal)
             raise refusal
@@ -165,7 +159,7 @@ class Bridge:
         self.updates.known = {container.id for container in containers}
         self.updates.flush_soon()
         node = reconcile.node_of(pods, containers)
-        ours = [target for target in node.running if not (target.is_sandbox and self._sandboxes.are_left)]
+        ours = [target for target in node.running if not (target.is_sandbox and self._plugins.sandboxes.are_left)]
         if not self._is_first_start:
             self._deletes.reconcile(node, ours)
         elif self._plugins.plans.end_is_told:
@@ -173,16 +167,13 @@ class Bridge:
         self._is_first_start = False
         self._handover.cancel_release()
 
-    def take_over(self, ids: Iterable[str], *, may_be_repeated: bool = False) -> None:
+    def take_over(self, ids: Iterable[str]) -> None:
         """Resumes from the previous owner's journal: this process has become the owner.
 
-        `ids` are those of the runtime's pods and containers, as far as they are known. `may_be_repeated` is whether the
-        previous owner may have served the next event.
+        `ids` are those of the runtime's pods and containers, as far as they are known.
         """
         existed = self._handover.take_over(ids)
         self._is_first_start = self._is_first_start and not existed
-        if may_be_repeated:
-            self.expect_repeat()
 
     def run_missed(self) -> None:
         """Runs the deletes of what has ended while another adapter was the owner, unless that owner has run them.
@@ -208,12 +199,10 @@ class Bridge:
         """Checks and repairs the lock and the journal. Call it at each event."""
         self._handover.repair()
 
-    def release(
-        self, on_release: Callable[[], Served] = Served, on_released: Callable[[], object] = lambda: None
-    ) -> None:
+    def release(self, give_up: GiveUp | None = None) -> None:
         """Lets another process serve the events that come from now on; see `Handover.release`."""
         self._first_start.count_all()
-        self._handover.release(on_release, on_released)
+        self._handover.release(give_up)
 
     def on_runtime_gone(self) -> None:
         """Drops the creates that wait, because nobody knows whether their containers will be started.
@@ -231,46 +220,39 @@ class Bridge:
 
     # For stand-by and for `status`
 
-    def standby_programs(self) -> Iterable[tuple[Program | PluginError, int]]:
-        """Returns the programs of conf.json that should stand by now, each with the number of its processes."""
-        entries = self._plugins.entries() or ()
-        numbers = {entry.type: self._settings.of(entry.type, "standby") for entry in entries}
-        return self._plugins.programs.standby_programs(numbers)
+    def standby_programs(self) -> Iterator[tuple[Program | PluginError, int]]:
+        """Yields the programs of conf.json that should stand by now, or their errors, with the number of processes."""
+        for entry in self._plugins.entries() or ():
+            if number := self._plugins.settings.of(entry.type, "standby"):
+                try:
+                    yield self._plugins.programs.program(entry.type), number
+                except PluginError as error:
+                    yield error, number
 
-    @property
-    def accounts(self) -> Mapping[str, Account]:
-        """The runs of each plugin, also of those in conf.json that have not run yet."""
-        entries = self._plugins.entries() or ()
-        return {**{entry.type: Account() for entry in entries}, **self.runner.accounts}
-
-    @property
-    def faults(self) -> list[str]:
-        """What is wrong with conf.json."""
-        return [self._plugins.conf_json.fault] if self._plugins.conf_json.error is not None else []
+    def describe(self) -> dict[str, Any]:
+        """Returns what the plugins do, for `status`; with those of conf.json that have not run yet."""
+        accounts = {entry.type: Account() for entry in self._plugins.entries() or ()}
+        return {
+            "owed": len(self.ledger),
+            "programs": {**accounts, **self.runner.accounts},
+            "faults": list(filter(None, [self._plugins.conf_json.fault])),
+            "notes": list(filter(None, [self._plugins.sandboxes.describe()])),
+            "state_fault": self._handover.fault,
+        }
 
     @property
     def unfit(self) -> str:
         """Why creates would fail here whatever their pods are: no conf.json, or a missing program. Empty if none."""
         entries = self._plugins.entries()
         if entries is None:
-            return self._plugins.conf_json.fault if self._settings.fail_create else ""
+            return self._plugins.conf_json.fault if self._plugins.settings.fail_create else ""
         for entry in entries:
-            if self._settings.of(entry.type, "fail_create"):
+            if self._plugins.settings.of(entry.type, "fail_create"):
                 try:
                     self._plugins.programs.find(entry.type)
                 except PluginError as error:
                     return str(error)
         return ""
-
-    @property
-    def sandboxes(self) -> str:
-        """Who runs the plugins for pods and why, empty without a conf.json."""
-        return self._sandboxes.describe()
-
-    @property
-    def state_fault(self) -> str:
-        """Why what is owed would be forgotten with this process, empty if it would not."""
-        return self._handover.fault
 
     def owed(self) -> list[str]:
         """Returns the names of the pods and containers that are owed a delete."""

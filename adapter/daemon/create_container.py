@@ -9,8 +9,7 @@ import logging
 from collections.abc import Callable, Generator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from adapter.nri import Answer, Context, Deferred, api
-from adapter.nri.deferred import in_turn
+from adapter.nri import Answer, Context, api
 from adapter.nri.events import subject_of
 
 if TYPE_CHECKING:
@@ -18,29 +17,33 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Plugins = Callable[[api.CreateContainerRequest, Context], Answer[api.CreateContainerResponse]]
+RunPlugins = Callable[[api.CreateContainerRequest, Context], Answer[api.CreateContainerResponse]]
 """Runs the legacy plugins that are subscribed to CreateContainer."""
 
 
 def create_container(
-    request: api.CreateContainerRequest, context: Context, plugins: Plugins, hooks: HookBridge | None, prefix: str
-) -> Answer[api.CreateContainerResponse]:
-    """Returns the answer to CreateContainer. `hooks` is None where others inject hooks.
-
-    Annotations under `prefix` are the plugins' own, if it is not empty.
-    """
-    return in_turn(_steps(request, context, plugins, hooks, prefix))
-
-
-def _steps(
-    request: api.CreateContainerRequest, context: Context, plugins: Plugins, hooks: HookBridge | None, prefix: str
+    request: api.CreateContainerRequest,
+    context: Context,
+    plugins: RunPlugins,
+    hooks: HookBridge | None,
+    prefix: str,
+    on_refused: Callable[[], object],
 ) -> Generator[Answer[Any], Any, api.CreateContainerResponse]:
+    """Yields the answer of each step, to be sent its reply; returns the answer to CreateContainer.
+
+    `hooks` is None where others inject hooks. Annotations under `prefix` are the plugins' own, if it is not empty.
+    `on_refused` is called when the creation fails.
+    """
     withheld = _withhold(request, prefix) if prefix else ()
-    response = (yield plugins(request, context)) or api.CreateContainerResponse()
-    _remove(withheld, response.adjust)
-    if hooks is not None:
-        matching = yield hooks.inject(request, response, context.due)
-        response = yield hooks.precreate(matching, request, response, context.due)
+    try:
+        response = (yield plugins(request, context)) or api.CreateContainerResponse()
+        _remove(withheld, response.adjust)
+        if hooks is not None:
+            matching = yield hooks.inject(request, response, context.due)
+            response = yield hooks.precreate(matching, request, response, context.due)
+    except Exception:
+        on_refused()
+        raise
     return response
 
 
@@ -70,22 +73,3 @@ def _remove(withheld: Sequence[str], adjustment: api.ContainerAdjustment) -> Non
     for key in withheld:
         if key not in adjustment.annotations:
             adjustment.annotations[f"-{key}"] = ""
-
-
-def if_refused(
-    answer: Answer[api.CreateContainerResponse], undo: Callable[[], None]
-) -> Answer[api.CreateContainerResponse]:
-    """Returns the answer; after one that fails the creation, `undo` is called."""
-    if not isinstance(answer, Deferred):
-        return answer
-    whole: Deferred[api.CreateContainerResponse] = Deferred()
-
-    def pass_on(response: api.CreateContainerResponse | None, error: Exception | None) -> None:
-        if error is None:
-            whole.complete(response)
-        else:
-            whole.fail(error)
-            undo()
-
-    answer.then(pass_on)
-    return whole

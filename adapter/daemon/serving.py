@@ -7,13 +7,13 @@ compares it with the last events that the previous owner has served: none is los
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from adapter.base.loop import Loop
 from adapter.daemon.bridge import Bridge
-from adapter.daemon.create_container import create_container, if_refused
+from adapter.daemon.create_container import create_container
 from adapter.daemon.inventory import Inventory
 from adapter.daemon.lease import Lease
 from adapter.daemon.succession import Event, Succession
@@ -21,13 +21,13 @@ from adapter.errors import ConfigError, PluginError
 from adapter.host.lock import Lock, Told
 from adapter.legacy.pending_updates import Send
 from adapter.nri import Context, api, runtimes
+from adapter.nri.deferred import in_turn
 from adapter.nri.runtimes import Runtime
 from adapter.settings import Settings
 
 if TYPE_CHECKING:
     from adapter.hooks.bridge import HookBridge
     from adapter.programs.process import Program
-    from adapter.programs.runner import Account
     from adapter.programs.standby import Standby
 
 log = logging.getLogger(__name__)
@@ -134,9 +134,11 @@ class Serving:
         """Lets another adapter serve the events that come from now on; running plugins may finish."""
         if self._standby is not None:
             self._standby.close()
-        self.legacy.release(lambda: self._succession.served, self._on_released)
+        self.legacy.release(self._give_up)
 
-    def _on_released(self) -> None:
+    def _give_up(self, ids: Iterable[str]) -> None:
+        """Releases the lock, except for the ids whose plugins still run."""
+        self._lock.release(ids, self._succession.served)
         self._on_turn(self._lease.is_held)
         self._lease.on_released()
 
@@ -151,11 +153,12 @@ class Serving:
         return self._serve_if_ours(Event(self._create_container, request, context, self._loop.time()))
 
     def _create_container(self, request: api.CreateContainerRequest, context: Context) -> Any:
+        def on_refused() -> None:
+            if self._runtime.habits.hides_refused:
+                self._loop.call_soon(lambda: self.legacy.run_for_gone(request.container.id))
+
         prefix = self._own.legacy.metadata_prefix
-        answer = create_container(request, context, self.legacy.handle, self._hooks, prefix)
-        if self._runtime.habits.hides_refused:
-            return if_refused(answer, lambda: self.legacy.run_for_gone(request.container.id))
-        return answer
+        return in_turn(create_container(request, context, self.legacy.handle, self._hooks, prefix, on_refused))
 
     def on_answered(self, context: Context) -> None:
         """The answer to an event has been sent."""
@@ -240,7 +243,9 @@ class Serving:
         self._lease.begin(Told(self._succession.joined_at, served))
         is_news = event is not None and inventory.is_news(event.context.method, event.request)
         ids = [*inventory.ids, *(name.partition(" ")[2] for name in served[:2])]
-        self.legacy.take_over(ids, may_be_repeated=bool(lost) or is_news)
+        self.legacy.take_over(ids)
+        if lost or is_news:
+            self.legacy.expect_repeat()
         for each in lost:
             log.info("the previous adapter has ended without %s: its plugins run now", each.name)
             with suppress(ConfigError):  # conf.json cannot be read: the log says so, and nobody waits for the answer
@@ -273,18 +278,16 @@ class Serving:
 
     def describe(self) -> dict[str, Any]:
         """Returns what the bridges do, for `status`."""
-        legacy, hooks, standby = self.legacy, self._hooks, self._standby
-        unfit = "" if self._lease.is_held else legacy.unfit
-        faults = [*legacy.faults, *(hooks.faults if hooks else ())]
-        accounts: Mapping[str, Account] = {**legacy.accounts, **(hooks.accounts if hooks else {})}
+        legacy, hooks, standby = self.legacy.describe(), self._hooks, self._standby
+        unfit = "" if self._lease.is_held else self.legacy.unfit
+        faults = [*legacy["faults"], *(hooks.faults if hooks else ())]
+        accounts = {**legacy["programs"], **(hooks.accounts if hooks else {})}
         return {
+            **legacy,
             "owner": self._lease.is_held,
-            "owed": len(legacy.ledger),
             "programs": {name: account.describe() for name, account in accounts.items()},
             "standby": standby.describe() if standby is not None else {},
             "hooks": hooks.containers if hooks else {},
             "unfit": bool(unfit),
             "faults": faults if not unfit or unfit in faults else [*faults, unfit],
-            "notes": [legacy.sandboxes] if legacy.sandboxes else [],
-            "state_fault": legacy.state_fault,
         }

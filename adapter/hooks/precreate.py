@@ -7,7 +7,7 @@ stdin, the edited spec on stdout. Each hook gets the output of the hook before i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from adapter.base import gojson
@@ -81,12 +81,8 @@ class Edits(Driver[HookStep]):
     def __str__(self) -> str:
         return f"creation of {subject_of(self._creating)}"
 
-    def _spawn(self, step: HookStep, on_exit: Callable[[Process], None]) -> Process:
-        executed = program(step.hook, self._host_root)
-        try:
-            return self._runner.spawn(executed, on_exit)
-        except OSError as error:
-            raise PrecreateError(step.hook.path, f"{executed.path}: {error.strerror}") from None
+    def _program(self, step: HookStep) -> Program:
+        return program(step.hook, self._host_root)
 
     def _request(self, step: HookStep) -> bytes:
         return self._text

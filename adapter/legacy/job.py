@@ -1,22 +1,70 @@
-"""One event's legacy plugins: their requests, and their results."""
+"""The legacy plugins of a node, and the work of one event for them: their requests, and their results."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from adapter.errors import NotAdjustable, PluginError
+from adapter.errors import ConfigError, NotAdjustable, PluginError
 from adapter.legacy import request, result
-from adapter.legacy.config import Entry
-from adapter.legacy.plan import DELETE, STATES, PluginStep
-from adapter.legacy.plugins import Plugins
+from adapter.legacy.answer import AnswerBuilder
+from adapter.legacy.config import ConfigFile, Entry
+from adapter.legacy.pending_updates import PendingUpdates
+from adapter.legacy.plan import DELETE, STATES, Plans, PluginStep
 from adapter.legacy.request import Target
+from adapter.legacy.sandboxes import Sandboxes
+from adapter.nri.runtimes import Runtime
 from adapter.programs.chain import Chain, Ends, Failure
 from adapter.programs.driver import Driver, Observer, complaint, quoted
-from adapter.programs.process import Process
+from adapter.programs.find import Programs
+from adapter.programs.process import Process, Program
+from adapter.programs.runner import Runner
+from adapter.settings import LegacySettings
 
 log = logging.getLogger(__name__)
+
+
+class Plugins:
+    """What the jobs of a node have in common: conf.json, the programs, which of them run when, what builds answers."""
+
+    def __init__(self, runner: Runner, updates: PendingUpdates, settings: LegacySettings, host_root: str) -> None:
+        """Takes the runner of programs, the updates for the runtime, the settings, and where the node's files are."""
+        self.settings = settings
+        self.runner = runner
+        self.updates = updates
+        self.conf_json = ConfigFile(settings.config, trust=settings.trust)
+        self.programs = Programs(settings.path, settings.environment, settings.trust)
+        self.warned: set[tuple[str, str]] = set()
+        """The plugins, each with what the log has a warning of."""
+        self._host_root = host_root
+        self.set_runtime(Runtime())
+
+    def set_runtime(self, runtime: Runtime, pid: int = 0) -> None:
+        """Learns which runtime this is, and its pid (0: unknown)."""
+        self.runtime = runtime
+        self.sandboxes = Sandboxes(self.settings, self._host_root, runtime, pid)
+        self.plans = Plans(self.settings, end_is_told=not runtime.habits.no_ends)
+
+    def entries(self) -> Sequence[Entry] | None:
+        """Looks at conf.json, as at every event at which a plugin may run; None if no version of it can be used."""
+        try:
+            return self.conf_json.current().entries
+        except ConfigError:
+            return None  # it has been logged, and `conf_json.error` has it
+
+    def answer_builder(self, event: str, message: Any, target: Target) -> AnswerBuilder:
+        """Returns what builds the answer to an event; `message` is NRI's request, None if no event asks for the job."""
+        if event == "CreateContainer":
+            from adapter.legacy.create_answer import CreateAnswerBuilder  # noqa: PLC0415 - only where plugins may change something
+
+            prefix = self.settings.metadata_prefix
+            return CreateAnswerBuilder(event, message, target, self.updates, self.runtime, prefix)
+        if event == "UpdateContainer":
+            from adapter.legacy.update_answer import UpdateAnswerBuilder  # noqa: PLC0415 - only where plugins may change something
+
+            return UpdateAnswerBuilder(event, message, target, self.updates)
+        return AnswerBuilder(event, message, target, self.updates)
 
 
 class PluginJob(Driver[PluginStep]):
@@ -60,8 +108,8 @@ class PluginJob(Driver[PluginStep]):
         """Returns what the job is in a log line."""
         return f"{self.state} of {self.target}"
 
-    def _spawn(self, step: PluginStep, on_exit: Callable[[Process], None]) -> Process:
-        return self._plugins.programs.spawn(self._runner, step.entry.type, on_exit)
+    def _program(self, step: PluginStep) -> Program:
+        return self._plugins.programs.program(step.entry.type)
 
     def _request(self, step: PluginStep) -> bytes:
         extension = self._builder.extension() if step.is_extended else None

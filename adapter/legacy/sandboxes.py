@@ -42,26 +42,12 @@ def names_conf_json(pid: int) -> bool:
     return False
 
 
-class Evidence(NamedTuple):
-    """Whether a runtime itself runs the plugins of its conf.json for pods, and why that is believed."""
+class Verdict(NamedTuple):
+    """Whether the plugins for pods are left to the runtime, why, and whether that is known: else it is a guess."""
 
-    runs: bool
+    are_left: bool
     why: str
     is_known: bool = True
-
-
-def evidence(runtime: Runtime, pid: int) -> Evidence:
-    """Returns the evidence about a runtime: its version in the table of measured versions, else its executable."""
-    name = f"{runtime.name} {runtime.version}"
-    if runtime.runs_plugins_for_pods is not None:
-        runs = runtime.runs_plugins_for_pods
-        return Evidence(runs, f"{name} {'runs' if runs else 'does not run'} them itself")
-    try:
-        runs = names_conf_json(pid)
-    except OSError as error:
-        why = f"whether {name} runs them itself is not known, its executable cannot be read: {error.strerror}"
-        return Evidence(False, f"{why} (legacy.sandboxes)", is_known=False)
-    return Evidence(runs, f"the executable of {name} {'contains' if runs else 'does not contain'} {DEFAULT_CONF_JSON}")
 
 
 class Sandboxes:
@@ -75,15 +61,33 @@ class Sandboxes:
         self._pid = pid
 
     @cached_property
-    def _evidence(self) -> Evidence:
-        return evidence(self._runtime, self._pid)
+    def _evidence(self) -> Verdict:
+        """Judges a runtime that has the same conf.json by its version, if that was measured, else by its executable."""
+        name = f"{self._runtime.name} {self._runtime.version}"
+        runs = self._runtime.runs_plugins_for_pods
+        if runs is not None:
+            return Verdict(runs, f"{name} {'runs' if runs else 'does not run'} them itself")
+        try:
+            runs = names_conf_json(self._pid)
+        except OSError as error:
+            why = f"whether {name} runs them itself is not known, its executable cannot be read: {error.strerror}"
+            return Verdict(False, f"{why} (legacy.sandboxes)", is_known=False)
+        return Verdict(
+            runs, f"the executable of {name} {'contains' if runs else 'does not contain'} {DEFAULT_CONF_JSON}"
+        )
+
+    def _verdict(self) -> Verdict:
+        config, configured = self._settings.config, self._settings.sandboxes
+        if configured != "auto":
+            return Verdict(configured == "never", f"legacy.sandboxes: {configured}")
+        if is_runtimes_own(config, self._host_root):
+            return self._evidence
+        return Verdict(False, f"no runtime reads {config}")
 
     @property
     def are_left(self) -> bool:
         """Whether the runtime reads the very same conf.json and runs its plugins for pods."""
-        if self._settings.sandboxes != "auto":
-            return self._settings.sandboxes == "never"
-        return is_runtimes_own(self._settings.config, self._host_root) and self._evidence.runs
+        return self._verdict().are_left
 
     def is_left(self, event: str, target: Target) -> bool:
         """Whether an event is left to the runtime."""
@@ -91,19 +95,12 @@ class Sandboxes:
 
     def describe(self) -> str:
         """Returns who runs the plugins for pods and why, empty without a conf.json."""
-        config, configured = self._settings.config, self._settings.sandboxes
-        if not os.path.exists(config):
+        if not os.path.exists(self._settings.config):
             return ""
-        if configured != "auto":
-            why = f"legacy.sandboxes: {configured}"
-        elif is_runtimes_own(config, self._host_root):
-            why = self._evidence.why
-        else:
-            why = f"no runtime reads {config}"
-        return f"plugins for pods are {'left to the runtime' if self.are_left else 'run by the adapter'}: {why}"
+        are_left, why, _ = self._verdict()
+        return f"plugins for pods are {'left to the runtime' if are_left else 'run by the adapter'}: {why}"
 
     def tell(self) -> None:
         """Logs who runs the plugins for pods, unless that is configured."""
         if self._settings.sandboxes == "auto" and (told := self.describe()):
-            is_known = not is_runtimes_own(self._settings.config, self._host_root) or self._evidence.is_known
-            log.log(logging.INFO if is_known else logging.WARNING, "%s", told)
+            log.log(logging.INFO if self._verdict().is_known else logging.WARNING, "%s", told)

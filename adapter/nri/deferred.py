@@ -73,17 +73,23 @@ Answer: TypeAlias = T | Deferred[T] | None
 """What a handler returns: its response, a Deferred response, or None for an empty response."""
 
 
-def in_turn(steps: Generator[Answer[Any], Any, T], reply: Any = None) -> Answer[T]:
-    """Runs a generator that yields answers and gets their replies; returns its return value, at once or later.
+def in_turn(steps: Generator[Answer[Any], Any, T]) -> Deferred[T]:
+    """Runs a generator that yields answers and gets their replies; answers with its return value, at once or later.
 
-    If an answer fails, the generator is not resumed, and the returned Deferred fails with the same error.
+    The error of an answer that fails is raised in the generator; an error that leaves the generator is the answer.
     """
-    try:
-        while True:
-            answer = steps.send(reply)
-            if isinstance(answer, Deferred):
-                return answer.followed_by(lambda later: in_turn(steps, later))
-            reply = answer
-    except StopIteration as end:
-        whole: T = end.value
-        return whole
+    whole: Deferred[T] = Deferred()
+
+    def go_on(reply: Any, error: Exception | None) -> None:
+        try:
+            answer = steps.send(reply) if error is None else steps.throw(error)
+            while not isinstance(answer, Deferred):
+                answer = steps.send(answer)
+            answer.then(go_on)
+        except StopIteration as end:
+            whole.complete(end.value)
+        except Exception as failure:  # it is the answer to the call
+            whole.fail(failure)
+
+    go_on(None, None)
+    return whole

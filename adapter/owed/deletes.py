@@ -9,27 +9,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 
-from adapter.base.loop import Loop
+from adapter.base.loop import Loop, Timer
 from adapter.host import cgroup
 from adapter.host.lock import Lock
-from adapter.legacy.job import PluginJob
+from adapter.legacy.job import PluginJob, Plugins
 from adapter.legacy.plan import CREATE, DELETE, UPDATE, PluginStep
-from adapter.legacy.plugins import Plugins
 from adapter.legacy.queue import Queue
 from adapter.legacy.request import Target
 from adapter.owed import reconcile
 from adapter.owed.ledger import Ledger
 from adapter.owed.pods import PodProcesses
 from adapter.owed.reconcile import Node
-from adapter.owed.retries import Retries
 from adapter.programs.driver import Observer
 
 log = logging.getLogger(__name__)
 
 SECOND_LOOK = 5.0
 """An id that a Synchronize does not list, and that no event names within these seconds after it, counts as gone."""
+FIRST_RETRY, LAST_RETRY = 10.0, 600.0
+"""Seconds until a delete that could not be started is tried again: each wait is twice the one before."""
 TELLING = 3600.0
 """Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
 
@@ -45,7 +46,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
         self._plugins = plugins
         self._lock = lock
         self._pods = PodProcesses(loop, self.run_owed)
-        self._retries = Retries(loop, self.run_owed)
+        self._retries: dict[str, tuple[float, Timer]] = {}
+        """The ids whose deletes are tried again: the wait after that, and the timer, which may have been cancelled."""
         self._missed: set[str] = set()
         """The ids of pods and containers that have ended while another adapter was the owner."""
         self._absent: set[str] = set()
@@ -79,8 +81,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
 
     def submit(self, job: PluginJob) -> None:
         """Runs a job when its turn comes."""
-        if job.state != UPDATE:
-            self._retries.cancel(job.target.id)
+        if job.state != UPDATE and (retry := self._retries.get(job.target.id)):
+            retry[1].cancel()  # the id lives, or its deletes are tried now
         self.queue.submit(job)
 
     def _will_be_owed(self, id_: str) -> bool:
@@ -147,10 +149,10 @@ class Deletes(Observer[PluginJob, PluginStep]):
             for id_ in self.ledger.ids():
                 if id_ in pids:
                     self._watch(id_, pids[id_])
-        due = reconcile.due(self.ledger.ids(), node)
-        for id_ in due.now:
+        stopped, absent = reconcile.due(self.ledger.ids(), node)
+        for id_ in stopped:
             self.run_owed(id_)
-        self._absent = set(due.absent)
+        self._absent = set(absent)
         if self._absent:
             self._loop.call_at(self._loop.time() + SECOND_LOOK, self._look_for_absent)
 
@@ -247,14 +249,21 @@ class Deletes(Observer[PluginJob, PluginStep]):
         if job.state == DELETE:
             self._pods.forget(id_)
             if id_ in self.ledger and all(other.state == UPDATE for other in self.queue.of(id_)):
-                self._retries.begin(id_)
+                self._try_later(id_)
         plans = self._plugins.plans
         if (job.state == DELETE and not plans.runs_at_removals) or not plans.end_is_told:
             self._removed.add(id_)
         self._forget_if_removed(id_)
 
+    def _try_later(self, id_: str) -> None:
+        """Sets the timer after which all deletes that an id is owed are tried again."""
+        wait, _ = self._retries.get(id_, (FIRST_RETRY, None))
+        timer = self._loop.call_at(self._loop.time() + wait, partial(self.run_owed, id_))
+        self._retries[id_] = min(2 * wait, LAST_RETRY), timer
+
     def _forget_if_removed(self, id_: str) -> None:
         if id_ in self._removed and not self.queue.of(id_) and id_ not in self.ledger:
             self._removed.discard(id_)
-            self._retries.forget(id_)
             self.ledger.forget(id_)
+            if retry := self._retries.pop(id_, None):
+                retry[1].cancel()

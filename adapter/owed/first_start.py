@@ -5,12 +5,11 @@ There may be thousands, so they are counted in slices, between which events are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice
 
 from adapter.base.loop import Loop
-from adapter.legacy.config import Entry
-from adapter.legacy.plugins import Plugins
+from adapter.legacy.job import Plugins
 from adapter.legacy.request import Target
 from adapter.owed.ledger import Ledger
 
@@ -43,8 +42,14 @@ class FirstStart:
         entries = self._plugins.entries() if self._targets else None
         if entries is None:
             return  # the plugins are not known; the next event looks again
+        owes = self._plugins.plans.owes_delete
         for target in [self._targets.pop(id_) for id_ in tuple(ids) if id_ in self._targets]:
-            self._count(target, entries)
+            if entries and self._ledger.target(target.id) is None:
+                target.let_go_of_messages()
+                self._ledger.remember(target)
+            for entry in entries:
+                if owes(entry, is_sandbox=target.is_sandbox):
+                    self._ledger.add(target, entry)
         if self._targets and not self._goes_on:
             self._goes_on = True
             self._loop.call_soon(self._go_on)
@@ -56,11 +61,3 @@ class FirstStart:
     def _go_on(self) -> None:
         self._goes_on = False
         self.count(islice(self._targets, SLICE))
-
-    def _count(self, target: Target, entries: Sequence[Entry]) -> None:
-        if entries and self._ledger.target(target.id) is None:
-            target.let_go_of_messages()
-            self._ledger.remember(target)
-        for entry in entries:
-            if self._plugins.plans.owes_delete(entry, is_sandbox=target.is_sandbox):
-                self._ledger.add(target, entry)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from adapter.base.loop import Loop, Timer
-from adapter.host.lock import Lock, Served
+from adapter.host.lock import Lock
 from adapter.legacy.queue import Hold, Queue
 from adapter.legacy.request import Target
 from adapter.owed.journal import Journal
@@ -23,6 +23,9 @@ RETRY = 1.0
 """Seconds until what could not be opened or written is tried again."""
 GLANCE = 0.05
 """Seconds between two looks at which plugins an earlier owner still runs."""
+
+GiveUp = Callable[[Iterable[str]], object]
+"""Releases the lock, except for the ids whose plugins still run."""
 
 
 class Handover:
@@ -36,9 +39,8 @@ class Handover:
         self._queue = queue
         self._elsewhere: list[Hold] = []
         """The pods and containers whose plugins an earlier owner runs."""
-        self._on_release: Callable[[], Served] | None = None
+        self._give_up: GiveUp | None = None
         """Set while the lock is to be released."""
-        self._on_released: Callable[[], object] = lambda: None
         self._timer: Timer | None = None
 
     def take_over(self, ids: Iterable[str]) -> bool:
@@ -47,8 +49,7 @@ class Handover:
         `ids` are those of the runtime's pods and containers, as far as they are known.
         """
         assert self._lock is not None  # noqa: S101 - an adapter without a lock has no one before it
-        journal = Journal(self._lock)
-        journal.on_fault = self._try_later
+        journal = Journal(self._lock, self._try_later)
         self._ledger.resume_from(journal)
         for id_ in {*self._ledger.ids(), *ids}:
             if self._lock.is_elsewhere(id_):
@@ -69,26 +70,24 @@ class Handover:
             self._ledger.repair()
         self._try_later()
 
-    def release(self, on_release: Callable[[], Served], on_released: Callable[[], object]) -> None:
-        """Lets another adapter serve the events that come from now on.
+    def release(self, give_up: GiveUp | None = None) -> None:
+        """Lets another adapter serve the events that come from now on: calls `give_up`, by default `Lock.release`.
 
-        `on_release` returns what this adapter has served last; `on_released` is called when the lock is free.
         That happens when no earlier owner runs plugins: with three adapters, events of an id would lose their order.
         """
         if self._lock is not None and self._lock.is_held:  # else it must not be given up once it is
-            self._on_release, self._on_released = on_release, on_released
+            self._give_up = give_up or self._lock.release
             self._release_if_alone()
 
     def cancel_release(self) -> None:
         """Keeps the lock, if it has not been released yet."""
-        self._on_release = None
+        self._give_up = None
         self.repair()
 
     def _release_if_alone(self) -> None:
-        if self._on_release is not None and self._lock is not None and self._lock.is_alone:
-            on_release, self._on_release = self._on_release, None
-            self._lock.release(self._queue.ids(), on_release())
-            self._on_released()
+        if self._give_up is not None and self._lock is not None and self._lock.is_alone:
+            give_up, self._give_up = self._give_up, None
+            give_up(self._queue.ids())
 
     def _try_later(self) -> None:
         if self._timer is None and self.fault:

@@ -22,7 +22,7 @@ from adapter.owed.records import Change, Create, Delete, without_deletes
 log = logging.getLogger(__name__)
 
 MOST_DEAD = 1 << 20
-"""The file is written anew when lines about ended pods and containers take this many bytes more than the others."""
+"""The file is written anew when lines that are of no use any more take this many bytes more than the others."""
 _PIECE = 1 << 16
 """Bytes of one write."""
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -34,8 +34,8 @@ class Journal:
     A file that cannot be opened is tried again, and an incomplete file is written anew, as soon as possible.
     """
 
-    def __init__(self, lock: Lock) -> None:
-        """Takes the lock of the state directory. Opens nothing yet."""
+    def __init__(self, lock: Lock, on_fault: Callable[[], object] = lambda: None) -> None:
+        """Takes the lock of the state directory, and what is called at each fault. Opens nothing yet."""
         self._path = os.path.join(lock.directory, "journal")
         self._lock = lock
         self._boot = ""
@@ -46,8 +46,7 @@ class Journal:
         """Whether an earlier process of this boot has left a journal."""
         self.fault = ""
         """Why what is owed would be forgotten with this process; empty if it would not."""
-        self.on_fault: Callable[[], object] = lambda: None
-        """Called at each fault."""
+        self._on_fault = on_fault
         self._lacks_something = False
         """Whether the ledger has what the file has not."""
         self._is_read = False
@@ -58,8 +57,11 @@ class Journal:
         """The bytes at the beginning of the file that have been read, or that this process has written."""
         self._own: set[int] = set()
         """Offsets of this process's own records after these bytes. Reading skips them: the ledger has them."""
-        self._held = _Held()
-        self._ended: set[tuple[str, tuple[str, int]]] = set()
+        self._lines: dict[Delete, int] = {}
+        """The bytes of each create's line, by the delete that has not ended."""
+        self._live = self._dead = 0
+        """The bytes of these lines, and of all others."""
+        self._ended: set[Delete] = set()
         """The deletes that ended while the file was not open: the file may still list them as owed."""
 
     def read(self) -> list[Change]:
@@ -88,7 +90,7 @@ class Journal:
             return []
         self._lacks_something = not self.existed or self._is_torn
         ended, self._ended = self._ended, set()
-        return [create for create in left if (create.target.id, create.entry.key) not in ended]
+        return [create for create in left if create.delete not in ended]
 
     def _open(self) -> None:
         with open(BOOT_ID, encoding="ascii") as file:
@@ -102,7 +104,7 @@ class Journal:
             os.close(fd)
             raise
         self._fd, self._identity, self._known = fd, which, len(header)
-        self._held, self._own = _Held(len(header)), set()
+        self._own, self._lines, self._live, self._dead = set(), {}, 0, 0
         if not self.existed:
             self._known = os.fstat(fd).st_size
 
@@ -119,18 +121,20 @@ class Journal:
                     self._known = at
                     self._own.discard(at - len(line))
                     if not is_own:
-                        self._held.note(change, len(line))
+                        self._count(change, len(line))
                 if change is not None:
                     yield change
         self._is_torn = not line.endswith(b"\n")
         self._is_read = True
 
-    def add_create(self, target: Target, entry: Entry) -> None:
-        """Notes a create. To be called when its process was spawned and before the process is fed."""
-        self._ended.discard((target.id, entry.key))
+    def add_create(self, target: Target, entry: Entry, *, is_first: bool) -> None:
+        """Notes a create. To be called when its process was spawned and before the process is fed.
+
+        `is_first` is whether no other plugin is owed a delete for the id.
+        """
+        self._ended.discard(Delete(target.id, entry.key))
         if self._fd < 0:
             return
-        is_first = target.id not in self._held
         if is_first and not records.is_kept(target):
             log.warning(
                 "%s: its spec and labels have more than %d KiB: a delete after this process goes without them",
@@ -141,7 +145,7 @@ class Journal:
     def add_delete(self, id_: str, entry: Entry) -> None:
         """Notes that the delete of a plugin has ended."""
         if self._fd < 0:
-            self._ended.add((id_, entry.key))
+            self._ended.add(Delete(id_, entry.key))
         else:
             self._append(Delete(id_, entry.key), records.delete_line(id_, entry.key))
 
@@ -161,16 +165,28 @@ class Journal:
         except OSError as error:
             self._complain(error)
             return
-        self._held.note(change, len(text))
+        self._count(change, len(text))
+
+    def _count(self, change: Change | None, size: int) -> None:
+        """Counts a line of the file."""
+        delete = change.delete if isinstance(change, Create) else change
+        ended = self._lines.pop(delete, 0) if delete is not None else 0
+        self._live -= ended
+        self._dead += ended
+        if delete is not None and delete is not change:
+            self._lines[delete] = size
+            self._live += size
+        else:
+            self._dead += size
 
     @property
     def must_be_written(self) -> bool:
-        """Whether the owner must write the file anew: it is incomplete, gone, or mostly about ended pods."""
+        """Whether the owner must write the file anew: it is incomplete, gone, or mostly of no use."""
         if not self._lock.is_held:
             return False
         if not self._lacks_something and not self._is_there():
             self._complain(FileNotFoundError(errno.ENOENT, "was removed or cut off"))
-        return self._lacks_something or self._held.dead > self._held.live + MOST_DEAD
+        return self._lacks_something or self._dead > self._live + MOST_DEAD
 
     def _is_there(self) -> bool:
         try:
@@ -193,7 +209,7 @@ class Journal:
         try:
             fd, which = self._lock.open("journal.new", os.O_RDWR | os.O_CREAT | os.O_APPEND)
             os.ftruncate(fd, 0)
-            held = self._fill(fd, creates)
+            lines = self._fill(fd, creates)
             os.rename(new, self._path)
         except (OSError, ConfigError) as error:
             self._complain(error)
@@ -202,7 +218,8 @@ class Journal:
         else:
             self._fd, fd = fd, self._fd
             self._identity = which
-            self._held, self._known, self._own = held, held.size, set()
+            self._own, self._lines, self._live, self._dead = set(), lines, sum(lines.values()), 0
+            self._known = len(records.header(self._boot)) + self._live
             self._is_torn = self._lacks_something = False
             if self.fault:
                 log.info("%s has all that is owed again", self._path)
@@ -211,16 +228,17 @@ class Journal:
             if fd >= 0:
                 os.close(fd)
 
-    def _fill(self, fd: int, creates: Iterable[Create]) -> _Held:
-        text = records.header(self._boot)
-        held = _Held(len(text))
+    def _fill(self, fd: int, creates: Iterable[Create]) -> dict[Delete, int]:
+        """Writes the file; returns the bytes of each line."""
+        lines: dict[Delete, int] = {}
+        written: set[str] = set()
         with open(fd, "wb", buffering=_PIECE, closefd=False) as file:
-            file.write(text)
+            file.write(records.header(self._boot))
             for create in creates:
-                line = records.create_line(*create, is_first=create.target.id not in held)
-                held.note(create, len(line))
-                file.write(line)
-        return held
+                line = records.create_line(*create, is_first=create.target.id not in written)
+                written.add(create.target.id)
+                lines[create.delete] = file.write(line)
+        return lines
 
     def close(self) -> None:
         """Closes the file."""
@@ -236,37 +254,4 @@ class Journal:
         if not self.fault:
             log.error("%s: %s", reason, FORGOTTEN)
         self.fault = f"{reason}: {FORGOTTEN}"
-        self.on_fault()
-
-
-class _Held:
-    """Counts the bytes of the file: those of ids that are owed a delete (live), and all others (dead)."""
-
-    def __init__(self, size: int = 0) -> None:
-        """Takes the bytes of the first line."""
-        self.size = self.live = size
-        self._lives: dict[str, tuple[int, set[tuple[str, int]]]] = {}
-        """The ids that are owed a delete: their bytes, and by which plugins."""
-
-    def __contains__(self, id_: str) -> bool:
-        """Whether the file has a create of an id that is owed a delete."""
-        return id_ in self._lives
-
-    @property
-    def dead(self) -> int:
-        """The bytes that are of no id that is owed a delete."""
-        return self.size - self.live
-
-    def note(self, change: Change | None, size: int) -> None:
-        """Counts a line."""
-        self.size += size
-        if isinstance(change, Create):
-            before, keys = self._lives.get(change.target.id, (0, set()))
-            self._lives[change.target.id] = before + size, keys | {change.entry.key}
-            self.live += size
-        elif change is not None and change.id in self._lives:
-            before, keys = self._lives.pop(change.id)
-            if keys - {change.key}:
-                self._lives[change.id] = before, keys - {change.key}
-            else:
-                self.live -= before
+        self._on_fault()

@@ -52,7 +52,7 @@ class Ledger:
                     del self._owed[change.id]
 
     def repair(self) -> None:
-        """Opens the journal if it is not open; writes it anew if it is incomplete or mostly about ended pods."""
+        """Opens the journal if it is not open; writes it anew if it is incomplete or has grown a lot."""
         if self._journal is not None and self._journal.must_be_written:
             is_ours = self._journal.is_ours  # before the reading: earlier owners may write until they are done
             self.read_again()
@@ -86,8 +86,9 @@ class Ledger:
     def add(self, target: Target, entry: Entry) -> None:
         """Notes that a plugin's create was started. A second create of the same plugin and id changes nothing."""
         self._targets.setdefault(target.id, target)
+        is_first = target.id not in self._owed and target.id not in self._running
         if self._owe(target.id, entry) and self._journal is not None:
-            self._journal.add_create(target, entry)
+            self._journal.add_create(target, entry, is_first=is_first)
             if self._journal.fault:
                 self.repair()
 

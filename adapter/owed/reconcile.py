@@ -7,7 +7,7 @@ one moment proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from adapter.legacy import request
@@ -30,40 +30,28 @@ class Node(NamedTuple):
     """Ids of pods without a process and without running containers: stopped ones, or pods of CRI-O."""
 
 
-class Due(NamedTuple):
-    """What becomes of the ids that are owed a delete."""
-
-    now: list[str]
-    """The pod or container has stopped."""
-    absent: list[str]
-    """The runtime does not list the id. If no event names it soon, it has gone."""
-
-
 def node_of(pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> Node:
     """Returns what a Synchronize tells."""
-    pods_by_id = {pod.id: pod for pod in pods}
-    by_state: dict[bool, set[str]] = {True: set(), False: set()}
-    running: list[Target] = []
-    with_containers: set[str] = set()
-    for container in containers:
-        if container.state in _RUNNING:
-            with_containers.add(container.pod_sandbox_id)
-            pod = pods_by_id.get(container.pod_sandbox_id) or api.PodSandbox(id=container.pod_sandbox_id)
-            running.append(request.of_container(container, pod))
-        else:
-            by_state[container.state == api.CONTAINER_CREATED].add(container.id)
-    alive = [pod for pod in pods_by_id.values() if pod.pid or pod.id in with_containers]
-    unclear = pods_by_id.keys() - {pod.id for pod in alive}
-    running = [*map(request.of_pod, alive), *running]
-    return Node(running, frozenset(by_state[True]), frozenset(by_state[False]), frozenset(unclear))
+    by_id = {pod.id: pod for pod in pods}
+    containers = list(containers)
+    running = [container for container in containers if container.state in _RUNNING]
+    created = frozenset(container.id for container in containers if container.state == api.CONTAINER_CREATED)
+    others = {container.id for container in containers} - created - {container.id for container in running}
+    used = {container.pod_sandbox_id for container in running}
+    alive = [pod for pod in by_id.values() if pod.pid or pod.id in used]
+    targets = [*map(request.of_pod, alive), *(_target(container, by_id) for container in running)]
+    return Node(targets, created, frozenset(others), frozenset(by_id.keys() - {pod.id for pod in alive}))
 
 
-def due(owed: Iterable[str], node: Node) -> Due:
-    """Returns which of the ids that are owed a delete get it now, and which are absent.
+def _target(container: api.Container, pods: Mapping[str, api.PodSandbox]) -> Target:
+    id_ = container.pod_sandbox_id
+    return request.of_container(container, pods.get(id_) or api.PodSandbox(id=id_))
 
-    The others live, or the runtime will say when they stop.
+
+def due(owed: Collection[str], node: Node) -> tuple[list[str], list[str]]:
+    """Returns which of the ids that are owed a delete have stopped, and which the runtime does not list.
+
+    The others live, or the runtime will say when they stop. If no event names one that is not listed soon, it has gone.
     """
-    there = {target.id for target in node.running} | node.created | node.unclear
-    owed = list(owed)
-    now = [id_ for id_ in owed if id_ in node.stopped]
-    return Due(now, [id_ for id_ in owed if id_ not in there and id_ not in node.stopped])
+    listed = {target.id for target in node.running} | node.created | node.unclear | node.stopped
+    return [id_ for id_ in owed if id_ in node.stopped], [id_ for id_ in owed if id_ not in listed]

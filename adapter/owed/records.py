@@ -25,18 +25,23 @@ _NAMES = ("created", "sandbox", "cgroup", "type", "version")
 _NUMBERS = ("pid", "started", "number")
 
 
+class Delete(NamedTuple):
+    """A delete that has ended: of which id and plugin."""
+
+    id: str
+    key: tuple[str, int]
+
+
 class Create(NamedTuple):
     """A create that was started: for what, and by which plugin as configured then."""
 
     target: Target
     entry: Entry
 
-
-class Delete(NamedTuple):
-    """A delete that has ended: of which id and plugin."""
-
-    id: str
-    key: tuple[str, int]
+    @property
+    def delete(self) -> Delete:
+        """The delete that belongs to it."""
+        return Delete(self.target.id, self.entry.key)
 
 
 Change: TypeAlias = Create | Delete

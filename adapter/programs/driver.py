@@ -11,10 +11,9 @@ from typing import Any, Generic, TypeVar
 from adapter.base.loop import Timer
 from adapter.errors import ProgramError
 from adapter.nri import Deferred
-from adapter.programs.chain import Chain, Failure, Step
-from adapter.programs.process import MAX_STDOUT, Process
+from adapter.programs.chain import Action, Actions, Chain, Failure, JobState, Step
+from adapter.programs.process import MAX_STDOUT, Process, Program
 from adapter.programs.runner import Outcome, Runner
-from adapter.programs.states import Action, Actions, JobState
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +60,8 @@ class Driver(ABC, Generic[S]):
         self._runner = runner
         self._observer = observer or Observer()
         self._late_limit = late_limit
-        self._step: S | None = None
+        self._step: S
+        """The program that was started last, once one was."""
         self._slowest: tuple[float, S] | None = None
         """Of the programs that have printed a result, the one that took longest, with its time in seconds."""
         self._process: Process | None = None
@@ -75,8 +75,8 @@ class Driver(ABC, Generic[S]):
     # Defined by a subclass
 
     @abstractmethod
-    def _spawn(self, step: S, on_exit: Callable[[Process], None]) -> Process:
-        """Spawns a program. Raises ProgramError."""
+    def _program(self, step: S) -> Program:
+        """Returns what is executed. Raises ProgramError."""
 
     @abstractmethod
     def _request(self, step: S) -> bytes:
@@ -117,7 +117,7 @@ class Driver(ABC, Generic[S]):
             self.chain.begin(())
         self._do(self.chain.go())
 
-    def _safely(self, doing: str, instead: T, function: Callable[..., T], *arguments: Any) -> T:
+    def _safely(self, doing: object, instead: T, function: Callable[..., T], *arguments: Any) -> T:
         """Returns what a function returns; `instead` if it meets a bug: others wait for the end of this job."""
         try:
             return function(*arguments)
@@ -134,12 +134,16 @@ class Driver(ABC, Generic[S]):
             if action is Action.SPAWN:
                 due += self._start()
             else:
-                self._safely(action.name, None, _ACTIONS[action], self)
+                self._safely(action, None, _ACTIONS[action], self)
 
     def _start(self) -> Actions:
         step = self._step = self.chain.steps[0]
         try:
-            self._process = self._spawn(step, self._on_exit)
+            program = self._program(step)
+            try:
+                self._process = self._runner.spawn(program, self._on_exit)
+            except OSError as error:
+                raise step.error(f"{program.path}: {error.strerror}") from None
         except ProgramError as error:
             reason = error.reason
         except Exception:  # the job must go on, for others wait for its end
@@ -154,7 +158,6 @@ class Driver(ABC, Generic[S]):
 
     def _feed(self) -> None:
         assert self._process is not None  # noqa: S101 - FEED follows on STARTED only
-        assert self._step is not None  # noqa: S101
         try:
             request = self._request(self._step)
             self._observer.before_feed(self, self._step)
@@ -167,7 +170,6 @@ class Driver(ABC, Generic[S]):
     def _set_limit(self) -> None:
         """Sets the timer for the current program's time limit, if it has one."""
         assert self._process is not None  # noqa: S101 - SET_LIMIT follows on FEED or while a program runs
-        assert self._step is not None  # noqa: S101
         self._cancel_limit()
         limits = [self._step.policy.timeout] if self._step.policy.timeout else []
         if self.chain.is_answered:
@@ -179,22 +181,21 @@ class Driver(ABC, Generic[S]):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-        error: Exception | None = self.chain.error
-        if error is None:
-            try:
-                self.answer.complete(self._response())
-            except Exception as bug:  # what is raised is the answer to the call
-                error = bug
-        if error is not None:
-            self.answer.fail(error)
+        if self.chain.error is not None:
+            self.answer.fail(self.chain.error)
+            return
+        try:
+            self.answer.complete(self._response())
+        except Exception as bug:  # what is raised is the answer to the call
+            self.answer.fail(bug)
 
     def _kill_if_asked(self) -> None:
-        if self._process is not None and self._step is not None and self._step.policy.kill:
+        if self._process is not None and self._step.policy.kill:
             self._runner.kill(self._process)
 
     def _leave(self) -> None:
         process = self._release()
-        if process is not None and self._step is not None:
+        if process is not None:
             self._runner.note(process, Outcome.LATE)
             self._on_left(process)
             self._runner.leave(process, self._forget, kill=self._step.policy.kill)
@@ -252,7 +253,7 @@ class Driver(ABC, Generic[S]):
         self._do(self.chain.limit_reached(self._lateness()))
 
     def _count_late(self) -> None:
-        if self._step is not None:  # else the jobs before it are late
+        if self.chain.state is not JobState.WAITING:  # else the jobs before it are late
             self._runner.accounts[self._step.name].late += 1
 
     def _take_printed(self) -> bool:
@@ -265,7 +266,6 @@ class Driver(ABC, Generic[S]):
 
     def _checked_result(self, process: Process) -> Any:
         """Returns what the program has printed as its result, or as a Failure; notes the program's time."""
-        assert self._step is not None  # noqa: S101 - a process has a step
         if process.too_long:
             result: Any = Failure(f"no result (more than {MAX_STDOUT} bytes), {process.ending}")
         else:
@@ -278,7 +278,7 @@ class Driver(ABC, Generic[S]):
     def _release(self) -> Process | None:
         process, self._process = self._process, None
         self._cancel_limit()
-        if process is not None and self._step is not None:
+        if process is not None:
             self._safely("the end of a program", None, self._observer.on_done, self, self._step)
         return process
 

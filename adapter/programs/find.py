@@ -1,16 +1,15 @@
-"""Finds the programs of legacy plugins, and starts them with their environment."""
+"""Finds the programs of legacy plugins, and what they are started with."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from adapter.errors import PluginError
 from adapter.host.mount_namespace import programs_namespace
 from adapter.host.trust import Trust, TrustedPrograms, strict
-from adapter.programs.process import Process, Program
-from adapter.programs.runner import Runner
+from adapter.programs.process import Program
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -71,20 +70,3 @@ class Programs:
     def program(self, type_: str) -> Program:
         """Returns what is executed for a plugin. Raises PluginError."""
         return Program(type_, self.find(type_), (type_, "invoke"), self._environment)
-
-    def standby_programs(self, numbers: Mapping[str, int]) -> Iterator[tuple[Program | PluginError, int]]:
-        """Yields the program of each plugin that should stand by, or its error, with the number of its processes."""
-        for type_, number in numbers.items():
-            try:
-                if number:
-                    yield self.program(type_), number
-            except PluginError as error:
-                yield error, number
-
-    def spawn(self, runner: Runner, type_: str, on_exit: Callable[[Process], None]) -> Process:
-        """Starts a plugin; see `Runner.spawn`. Raises PluginError."""
-        program = self.program(type_)
-        try:
-            return runner.spawn(program, on_exit)
-        except OSError as error:
-            raise PluginError(type_, f"{program.path}: {error.strerror}") from None

@@ -7,7 +7,9 @@ neither ended nor written anything. Programs are started after the answer to an 
 from __future__ import annotations
 
 import logging
+import os
 import resource
+import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from enum import auto
 from functools import partial
@@ -16,9 +18,9 @@ from typing import Any, TypeAlias
 from adapter.base.loop import Loop, Timer
 from adapter.errors import ProgramError
 from adapter.host import paths
-from adapter.programs.executed import Executed
+from adapter.host.mount_namespace import programs_namespace
+from adapter.programs.chain import Key
 from adapter.programs.process import Process, Program
-from adapter.programs.states import Key
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +94,24 @@ class _Crew:
         """How the last processes have spoilt, until one serves its event."""
         self.told: set[str] = set()
         """What the log has a line of."""
-        self.executed = Executed(program)
+        self._search = program.environ.get("PATH", os.defpath)
+        with programs_namespace:
+            self._files = list(paths.executed_files(program.path, self._search))
+        self._versions = self._look()
+        now = time.time_ns()
+        self.is_stable = not any(0 <= now - version[-1] <= paths.TIMESTAMP_STEP for version in self._versions)
+        """Whether a change of the files from now on shows in their status. It does if the clock has gone back since."""
+
+    def is_current(self) -> bool:
+        """Whether a start would surely execute the same files now: the program, its interpreter and so on."""
+        try:
+            return self.is_stable and self._look() == self._versions
+        except OSError:
+            return False
+
+    def _look(self) -> list[tuple[int, ...]]:
+        with programs_namespace:
+            return [paths.version(os.stat(paths.find_in_path(file, self._search))) for file in self._files]
 
     @property
     def off(self) -> str:
@@ -169,7 +188,7 @@ class Standby:
         """Returns a process that has stood by, for one event, or None. The parameters are those of Process."""
         self._receive(StandbyInput.MISSING)
         crew = self._crews.get(_key(program))
-        if crew is None or not crew.waiting or not crew.executed.holds():
+        if crew is None or not crew.waiting or not crew.is_current():
             return None  # what has changed is replaced after the answer
         oldest = self._loop.time() - self._max_age
         for process in crew.waiting:
@@ -218,7 +237,7 @@ class Standby:
             return
         self._receive(StandbyInput.START)
         numbers = ((crew, number - len(crew.waiting)) for crew, number in self._present())
-        missing = {crew: number for crew, number in numbers if number > 0 and crew.executed.is_stable and not crew.off}
+        missing = {crew: number for crew, number in numbers if number > 0 and crew.is_stable and not crew.off}
         if missing and self._has_room() and any(map(self._starts, missing)) and sum(missing.values()) > 1:
             self._receive(StandbyInput.MISSING)
         else:
@@ -237,7 +256,7 @@ class Standby:
                 continue  # two hooks have the same program
             crew = before.get(key)
             try:
-                crew = before.pop(key) if crew is not None and crew.executed.holds() else _Crew(program)
+                crew = before.pop(key) if crew is not None and crew.is_current() else _Crew(program)
             except OSError as error:
                 self._note(program, error)
                 continue
@@ -278,7 +297,7 @@ class Standby:
         if self._timer is not None:
             self._timer.cancel()
         moments = [crew.waiting[0].started + self._max_age for crew in self._crews.values() if crew.waiting]
-        if not all(crew.executed.is_stable for crew in self._crews.values()):
+        if not all(crew.is_stable for crew in self._crews.values()):
             moments.append(self._loop.time() + paths.TIMESTAMP_STEP / 1e9)
         self._timer = (
             self._loop.call_at(min(moments), partial(self._receive, StandbyInput.MISSING)) if moments else None

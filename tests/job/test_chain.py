@@ -12,9 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from adapter.errors import LocalProtocolError, PluginError
-from adapter.programs.chain import Chain, Ends, Failure, Policy
+from adapter.programs.chain import Action, Chain, Ends, Failure, Policy
 from adapter.programs.driver import quoted
-from adapter.programs.states import Action
 
 
 class Program(NamedTuple):

@@ -244,11 +244,11 @@ class WatchedJob(PluginJob):
         self._history = history
         super().__init__(*arguments, **options)
 
-    def _spawn(self, step: PluginStep, on_exit: Callable[[process.Process], None]) -> process.Process:
+    def _program(self, step: PluginStep) -> process.Program:
         assert self._history.starting is None, "two jobs start a program at once"
         self._history.starting = self
         try:
-            return super()._spawn(step, on_exit)
+            return super()._program(step)
         finally:
             self._history.starting = None
 
@@ -283,7 +283,7 @@ class History:
     def begin(self, clock: Any, lock: Lock | None = None) -> Bridge:
         """Returns the bridge of a new adapter."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("adapter.legacy.plugins.ConfigFile", lambda *_, **__: self.conf)
+            patch.setattr("adapter.legacy.job.ConfigFile", lambda *_, **__: self.conf)
             patch.setattr("adapter.owed.deletes.Queue", partial(WatchedQueue, self))
             bridge = Bridge(clock, self.settings, lock=lock)
         self.queues[bridge] = self._queue

@@ -73,7 +73,9 @@ class Node:
     ) -> None:
         """What happens to the bridge of an adapter that has become the owner, given what the runtime has."""
         ids = [*(pod.id for pod in pods), *(container.id for container in containers)]
-        self.bridge.take_over(ids, may_be_repeated=may_be_repeated)
+        self.bridge.take_over(ids)
+        if may_be_repeated:
+            self.bridge.expect_repeat()
         self.bridge.synchronize(pods, containers)
 
     def _listen(self) -> None:

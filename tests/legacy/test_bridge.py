@@ -242,7 +242,7 @@ def test_a_broken_conf_json_with_no_good_one_before_fails_creates(node: Node, ca
     assert node.delete("c1").outcome == "nothing to do"
     refused = [f"create of container {id_}: {reason} (no plugin can run)" for id_ in ("c1", "c2")]
     assert logged(caplog, logging.ERROR) == [f"{reason}; no plugin can run", *refused]
-    assert node.bridge.faults == [f"{reason}; no plugin can run"]
+    assert node.bridge.describe()["faults"] == [f"{reason}; no plugin can run"]
     node.build(sandboxes="never")
     assert node.create_pod().outcome == "nothing to do", "it fails no sandbox that is not ours"
     node.build(fail_create=False)

@@ -15,11 +15,10 @@ import pytest
 from adapter.legacy.plan import Plans
 from adapter.nri import Context, api
 from adapter.nri.runtimes import Runtime
-from adapter.owed.deletes import SECOND_LOOK, Deletes
+from adapter.owed.deletes import FIRST_RETRY, LAST_RETRY, SECOND_LOOK, Deletes
 from adapter.owed.handover import GLANCE
 from adapter.owed.ledger import Ledger
 from adapter.owed.pods import PodProcesses
-from adapter.owed.retries import FIRST_RETRY, LAST_RETRY
 from adapter.settings import PluginSettings
 
 from .node import Node, a_container, a_pod
@@ -367,7 +366,7 @@ def test_a_fault_at_a_delete_leaves_no_job_and_holds_nobody_up(
     assert not node.busy
 
 
-POINTS = ("programs.find.Programs.spawn", "legacy.request.encode", "legacy.result.parse", "owed.ledger.Ledger.add")
+POINTS = ("programs.find.Programs.program", "legacy.request.encode", "legacy.result.parse", "owed.ledger.Ledger.add")
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -109,7 +109,7 @@ class Crew:
         self.left: list[Process] = []
 
     def start(self, type_: str, request: bytes = b"{}") -> Process:
-        process = self.programs.spawn(self.runner, type_, self.ended.append)
+        process = self.runner.spawn(self.programs.program(type_), self.ended.append)
         process.feed(request)
         return process
 
@@ -178,8 +178,8 @@ def test_stderr_is_logged_with_the_plugins_name_and_only_runs_that_were_started_
     hired.run("loud")
     assert said(caplog) == ["loud: stderr: one", "loud: stderr: two"]
     assert [record.fields for record in caplog.records] == [{"plugin": "loud", "stream": "stderr"}] * 2  # type: ignore[attr-defined]
-    for type_ in ("bad", "absent"):
-        with pytest.raises(PluginError):
+    for type_, error in (("bad", OSError), ("absent", PluginError)):
+        with pytest.raises(error):
             hired.start(type_)
     assert sum(one.runs for one in hired.runner.accounts.values()) == 1
 

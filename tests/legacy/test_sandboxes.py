@@ -133,16 +133,18 @@ def test_of_a_version_that_nobody_has_measured_the_executable_tells(
             host.node.loop.settle()
             (told,) = [record for record in caplog.records if "plugins for pods" in record.message]
             assert (told.levelno, told.message.endswith(why)) == (level, True), told.message
-            assert host.node.bridge.sandboxes == told.message
+            assert host.node.bridge.describe()["notes"] == [told.message]
 
 
 def test_an_executable_is_read_only_if_it_decides(host: Host) -> None:
     """A pid that is not there would be found out, and nothing is told of a conf.json that is not there."""
     host.bridge(host.another()).set_runtime(Runtime("containerd", "2.5.0"), pid=-1)
     assert host.ours()
-    assert host.node.bridge.sandboxes.endswith(f"are run by the adapter: no runtime reads {host.another()}")
+    assert host.node.bridge.describe()["notes"][0].endswith(
+        f"are run by the adapter: no runtime reads {host.another()}"
+    )
     host.another().unlink()
-    assert host.node.bridge.sandboxes == ""
+    assert host.node.bridge.describe()["notes"] == []
 
 
 def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_always_ours(host: Host) -> None:
@@ -150,7 +152,7 @@ def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_alwa
         for sandboxes in ("always", "never"):
             host.bridge(sandboxes=sandboxes).set_runtime(Runtime(name, version))
             assert host.ours() is (sandboxes == "always"), (name, version)
-            assert host.node.bridge.sandboxes.endswith(f": legacy.sandboxes: {sandboxes}")
+            assert host.node.bridge.describe()["notes"][0].endswith(f": legacy.sandboxes: {sandboxes}")
             answer = host.node.create("c1")
             host.node.wait(answer)
             assert answer.outcome == "ok"

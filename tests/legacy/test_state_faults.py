@@ -327,10 +327,10 @@ def test_what_an_event_finds_wrong_a_timer_sees_to_and_none_runs_while_nothing_i
     shutil.rmtree(state)
     state.touch()
     node.bridge.repair_state()
-    assert node.bridge.state_fault.startswith(f"{state}: ")
+    assert node.bridge.describe()["state_fault"].startswith(f"{state}: ")
     state.unlink()
     node.loop.advance(2 * RETRY)
-    assert node.bridge.state_fault == ""
+    assert node.bridge.describe()["state_fault"] == ""
     assert b'"created":"c1"' in (state / "journal").read_bytes()
     assert node.loop.is_idle
 
