@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e import build, hooks, plugins
-from tests.e2e.pod import IMAGE, STATE, HarnessError, until, variables
+from tests.e2e.pod import IMAGE, STATE, HarnessError, variables
 from tests.e2e.runtimes import IMAGES, NEWEST, PATH, Runtime
 
 API = STATE / "docker.sock"
@@ -49,10 +49,7 @@ class Docker(Runtime):
 
     def start_without_cri(self) -> None:
         self.write_images()
-        self.spawn()
-        until(lambda: self.died() or _answers(), f"{self.name} to be ready")
-        if self.died():
-            raise HarnessError(f"{self.name} ended at its start")
+        self.spawn_until(_answers)
         request("POST", "/images/load", IMAGES[IMAGE].read_bytes(), "application/x-tar")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from shutil import which
 from string import Template
@@ -64,11 +65,8 @@ class Runtime:
             )
         )
         self.prepare()
-        self.spawn()
         cri = self.cri()
-        until(lambda: self.died() or cri.answers(), f"{self.name} to be ready")
-        if self.died():
-            raise HarnessError(f"{self.name} ended at its start")
+        self.spawn_until(cri.answers)
         self.finish()
         return cri
 
@@ -80,10 +78,13 @@ class Runtime:
             # What is killed at once, rather than asked first, dies faster.
             image.main(str(file), name, stop_signal="SIGTERM" if name == UNHURRIED else "SIGKILL")
 
-    def spawn(self) -> None:
+    def spawn_until(self, answers: Callable[[], bool]) -> None:
         environment = {"PATH": self.path(), "HOME": str(STATE)}
         with self.log.open("ab") as log:  # after a restart, too
             self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=environment, cwd="/")
+        until(lambda: self.died() or answers(), f"{self.name} to be ready")
+        if self.died():
+            raise HarnessError(f"{self.name} ended at its start")
 
     def path(self) -> str:
         return f"{self.binaries}:{PATH}"

@@ -181,6 +181,11 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(host: Hos
             await peer.hear(Request)
         with pytest.raises(AdapterError, match="the connection with the runtime is lost"):
             await lost
+    made.has_joined.clear()
+    async with host.joined(made, ("containerd", "v2.1.5", "")):
+        await made.has_joined.wait()
+        with pytest.raises(AdapterError, match="may deadlock over updates"):
+            made.update_containers([])
 
 
 @hosted

@@ -51,9 +51,6 @@ class Peer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self.process.communicate()
 
     def ask(self, case: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,7 +128,7 @@ class GoRuntime:
             print(self.log.read_text()[-4000:])  # pytest shows it with the failure
 
     def close(self) -> None:
-        self._peer.close()
+        self._peer.process.communicate()
 
     def kill(self) -> None:
         self._peer.process.kill()

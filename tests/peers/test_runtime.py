@@ -1,31 +1,26 @@
-"""Our plugin, and one made with our stub, under the runtime side that containerd and CRI-O have, in its versions."""
+"""Our plugin under the runtime side that containerd and CRI-O have, in its versions."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import select
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from adapter.errors import AdapterError
-from adapter.nri import Context, Plugin, api, serve
 from adapter.proto import ttrpc_pb2
 from tests.daemon.process import children_of
 
 from ..processes import impatience
-from .build import NEWEST, VERSIONS
+from .build import VERSIONS
 from .harness import COMMAND, CONTAINER, LIFE, NAME, PATIENT, POD, Chain, GoRuntime, Host, golden, launched, play
 from .test_oracle import in_a_life
 
-AGENT = "40-agent"
 MIB = 1 << 20
 KNOWN_TO_ALL = (1 << 11) - 1  # RunPodSandbox to RemoveContainer; an older runtime refuses a plugin for any other bit
 LEGACY_BITS = 1 << 0 | 1 << 1 | 1 << 5 | 1 << 9
@@ -214,66 +209,3 @@ def test_an_adapter_that_is_dropped_for_being_late_joins_again(chain: Chain, tmp
         assert (there.error, {one.pid for one in there.plugins} - {plugin.pid}) == ("", {server})
         for recorded in LIFE:
             play(runtime, recorded)
-
-
-# ---- plugins made with the stub: coroutines, and joining again when the runtime restarts
-
-
-class Agent(Plugin):
-    """Answers from coroutines."""
-
-    def __init__(self) -> None:
-        self.joined = threading.Semaphore(0)
-
-    async def create_container(
-        self, request: api.CreateContainerRequest, context: Context
-    ) -> api.CreateContainerResponse:
-        await asyncio.sleep(0)
-        response = api.CreateContainerResponse()
-        response.adjust.env.add(key="MOOD", value="fine")
-        return response
-
-    async def on_join(self) -> None:
-        self.joined.release()
-
-
-@pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Agent]:
-    """Serves in a thread, from before there is a runtime until after the last one."""
-    made = Agent()
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(serve(made, "agent", "40", str(tmp_path / "nri.sock"), reconnect=True))
-
-    def whole() -> None:
-        with pytest.raises(asyncio.CancelledError):
-            loop.run_until_complete(task)
-        loop.close()
-
-    thread = threading.Thread(target=whole)
-    thread.start()
-    yield made
-    loop.call_soon_threadsafe(task.cancel)
-    thread.join()
-
-
-def test_a_plugin_with_coroutines_serves_every_runtime_that_comes(agent: Agent, tmp_path: Path, version: str) -> None:
-    for host, end in (("", "stop"), ("again", "kill")):
-        with GoRuntime(tmp_path, version) as runtime:
-            runtime.open(host=host, **PATIENT)
-            assert runtime.play("start", host=host).error == ""
-            assert runtime.play("wait", host=host, plugin=AGENT).error == ""
-            created = runtime.event("CreateContainer", POD, CONTAINER, host=host)
-            assert (created.error, created.names) == ("", [AGENT])
-            assert created.adjust
-            assert created.adjust["env"] == [{"key": "MOOD", "value": "fine"}]
-            assert agent.joined.acquire(timeout=60)
-            wanted = [api.ContainerUpdate(container_id=CONTAINER["id"])]  # between two events
-            if version == NEWEST:
-                assert agent.update_containers(wanted).result(60) == []
-                (((update,),),) = (runtime.play("updates", host=host).updates,)
-                assert update["container_id"] == CONTAINER["id"]
-            else:
-                with pytest.raises(AdapterError, match="may deadlock"):
-                    agent.update_containers(wanted)
-            if end == "kill":
-                runtime.kill()

@@ -20,7 +20,8 @@ import pytest
 
 from adapter.nri import api
 from adapter.runtime import Flavour, Plugin, PluginFile, Runtime, launch, runtime
-from adapter.runtime.launch import SOCKET_FD, PluginProcess, drop_in
+from adapter.runtime.launch import PluginProcess, drop_in
+from tests.daemon.forks import become
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,18 +40,10 @@ def forked(plugin: PluginFile, output: int | None = None, state: str = "") -> tu
         code = 1
         try:
             os.setpgid(0, 0)
-            os.chdir("/")
-            null = os.open(os.devnull, os.O_RDWR)
-            trunk = os.dup(theirs.fileno())
-            shown = os.dup(null if output is None else output)
-            for number, fd in enumerate((null, shown, shown, trunk)):
-                os.dup2(fd, number)
-            os.closerange(SOCKET_FD + 1, 1024)
-            variables = {"NAME": plugin.base, "IDX": plugin.idx, "SOCKET": str(SOCKET_FD)}
-            os.environ.clear()
-            os.environ.update({f"NRI_PLUGIN_{name}": value for name, value in variables.items()})
-            sys.argv = [str(plugin.path)]
-            exec(compile(source, plugin.path, "exec"), {"__name__": "__main__"})  # noqa: S102 - it is our own
+            shown = os.open(os.devnull, os.O_RDWR) if output is None else output
+            environ = {"NRI_PLUGIN_NAME": plugin.base, "NRI_PLUGIN_IDX": plugin.idx, "NRI_PLUGIN_SOCKET": "3"}
+            told = {"code": source, "argv": [str(plugin.path)], "environ": environ, "cwd": "/", "fds": [1, 2, 3]}
+            become(told, [shown, shown, theirs.fileno()])
             code = 0
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else bool(ended.code)
