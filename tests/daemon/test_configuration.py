@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
 from adapter.wire import Code
@@ -49,25 +47,6 @@ def test_of_file_and_runtimes_text_one_counts_and_what_is_wrong_with_it_is_repor
             for texts in logged:
                 daemon.logged(*texts)
             daemon.serves("CreateContainer")
-
-
-def test_by_hand_with_a_wrong_file_it_names_each_mistake_and_ends(node: Node, listener: socket.socket) -> None:
-    config = node.path / "adapter.yaml"
-    for text, mode, expected in (
-        (None, 0, [": No such file or directory"]),
-        (WRONG, 0o644, WRONG_LINES),
-        ("trust: off", 0o666, [f": {config} is world-writable"]),
-    ):
-        if text is not None:
-            config.write_text(text)
-            config.chmod(mode)
-        daemon = node.external("-config", config)
-        assert daemon.ended() == 2
-        for line, wanted in zip(daemon.log, expected, strict=True):
-            assert line.startswith(f"v010-adapter: {config}{wanted}")
-    listener.setblocking(False)
-    with pytest.raises(BlockingIOError):
-        listener.accept()
 
 
 @pytest.mark.parametrize(("on_failure", "code"), [("fail", Code.UNKNOWN), ("ignore", Code.OK)])

@@ -302,17 +302,3 @@ def test_at_the_level_debug_requests_and_results_are_told(node: Node, caplog: py
     assert json.loads(fields["result"])["plugin"] == "a"
     assert fields["error"] is None
     assert '"conf":{"n":1}' in record.getMessage(), "as bytes, which the formatters know as JSON"
-
-
-@pytest.mark.parametrize(
-    "conf",
-    [b'"\xff"', b"[" * 5000 + b"]" * 5000, rb'"\ud800"', b"1" * 5000],
-    ids=["bytes", "deep", "surrogate", "digits"],
-)
-def test_at_the_level_debug_odd_confs_do_no_harm(node: Node, caplog: pytest.LogCaptureFixture, conf: bytes) -> None:
-    """They are valid, and so are the requests."""
-    caplog.set_level(logging.DEBUG)
-    node.plugins(a="answer", b="answer")
-    node.conf_json.write_bytes(b'{"plugins":[{"type":"a","conf":%s},{"type":"b"}]}' % conf)
-    assert done(node, node.create("c1")) == "ok"
-    assert node.runs == ["a create c1", "b create c1"]

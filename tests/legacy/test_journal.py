@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from adapter.legacy.config import Entry
 from adapter.legacy.request import Target, encode, of_container
 from adapter.nri import api
 from adapter.owed import journal, records
 from adapter.owed.ledger import Ledger
-from adapter.owed.records import MOST_KEPT, Change, without_deletes
+from adapter.owed.records import MOST_KEPT
 
 from ..test_docs import DOCS
 from .owning import Process
@@ -146,34 +144,6 @@ def test_a_delete_that_has_ended_is_not_owed_again_and_one_that_has_not_is(start
     assert second.ledger.put_back("c1", ENTRIES[1])
     assert not second.ledger.put_back("c1", ENTRIES[1])
     assert second.ledger.begin_deletes("c1") == (ENTRIES[1],), "it could not be started"
-
-
-def replay(text: bytes) -> set[tuple[str, Entry]]:
-    """What is owed after these lines, whose first is a header."""
-    changes: list[Change] = [change for line in text.splitlines()[1:] if (change := records.parse(line))]
-    return {(create.target.id, create.entry) for create in without_deletes(changes)}
-
-
-STEPS = st.lists(st.tuples(st.sampled_from("cd"), st.sampled_from("xyz"), st.sampled_from(ENTRIES)), max_size=12)
-
-
-@settings(max_examples=60)
-@given(STEPS)
-def test_every_prefix_of_the_file_torn_anywhere_is_the_ledger_that_was(steps: list[tuple[str, str, Entry]]) -> None:
-    written = bytearray(HEADER)
-    was: list[tuple[int, set[tuple[str, Entry]]]] = [(len(written), set())]
-    model: set[tuple[str, Entry]] = set()
-    for step, id_, entry in steps:
-        if step == "c" and (id_, entry) not in model:
-            model = model | {(id_, entry)}
-            written += records.create_line(target(id_), entry, is_first=True)
-        elif step == "d" and (id_, entry) in model:
-            model = model - {(id_, entry)}
-            written += records.delete_line(id_, entry.key)
-        was.append((len(written), model))
-    for length in range(was[0][0], len(written) + 1):
-        expected = [ledger for end, ledger in was if end - len("\n") <= length][-1]
-        assert replay(bytes(written[:length])) == expected, f"{length} bytes of it"
 
 
 def test_what_is_read_is_not_read_again(start: Start, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
