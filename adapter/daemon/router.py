@@ -215,9 +215,8 @@ class Adapter(Plugin):
 
     def answered(self, context: Context) -> None:
         """Counts the time of an event."""
-        now = self._loop.time()
-        self._times[context.method].add(now - context.came)
-        if now > context.deadline:
+        self._times[context.method].add(context.elapsed())
+        if context.remaining() < 0:
             self._late[context.method] += 1
             log.warning("%s was answered after its deadline: the runtime may drop the adapter", context.method)
         if self._serving is not None:

@@ -25,7 +25,7 @@ Handled: TypeAlias = Answer[T] | Coroutine[Any, Any, T | None]
 class Context:
     """The method and the deadline of a call."""
 
-    __slots__ = ("_clock", "_reserve", "came", "deadline", "is_heard", "method")
+    __slots__ = ("_came", "_clock", "_reserve", "deadline", "is_heard", "method")
 
     def __init__(
         self, method: str, timeout: float, clock: Callable[[], float], came: float, reserve: float = RESERVE
@@ -40,20 +40,19 @@ class Context:
         """When the runtime stops waiting for the answer, in seconds on the clock."""
         self.is_heard = True
         """False if the runtime has closed the connection, so that it does not get the answer."""
-        self.came = came
-        """When the call came, in seconds on the clock."""
+        self._came = came
         self._clock = clock
         self._reserve = reserve
 
     @property
     def due(self) -> float:
         """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
-        timeout = self.deadline - self.came
+        timeout = self.deadline - self._came
         return self.deadline - min(self._reserve, max(timeout, 0) / 2)
 
     def elapsed(self) -> float:
         """Returns the seconds since the call came."""
-        return self._clock() - self.came
+        return self._clock() - self._came
 
     def remaining(self) -> float:
         """Returns the seconds until the deadline; negative after it."""
