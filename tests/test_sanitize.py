@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from typing import Any
 
 from hypothesis import example, given
@@ -22,14 +21,6 @@ def test_what_moves_a_cursor_or_ends_a_line_is_escaped_and_what_can_be_printed_s
         assert escaped == f"a{ascii(character)[1:-1]}é"
     for text in ("", "plain", "é 日本 \U0001f600", "a\\nb"):
         assert printable(text) == text
-
-
-@given(st.text())
-@example("".join(DANGEROUS))
-def test_whatever_the_text_it_is_printable_and_can_be_encoded(text: str) -> None:
-    escaped = printable(text)
-    assert escaped.encode().decode() == escaped
-    assert not {unicodedata.category(character) for character in escaped} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 # ---- JSON

@@ -97,7 +97,6 @@ def bombs(form: str) -> str:
 
 BAD: list[tuple[str | bytes, str]] = [
     ("", "c: it is empty"),
-    ("{", "c:1: unexpected end"),
     ('{"args": ["/x"],\n "mounts": [,]}', "c:2: unexpected ','"),
     ('{"args": []}\n{"args": []}\n{"args": ]', "c:3: unexpected ']'"),
     ("[" * 5000, "c:1: unexpected end"),
@@ -120,7 +119,6 @@ BAD: list[tuple[str | bytes, str]] = [
     ('{"id": "c",\n"args": "/x"}', "c:2: args: must be a list, not a text"),
     ('{"args": [],\n"annotations":\n{"a": true}}',
         "c:3: annotations.a: must be a text, not a boolean (put it in quotes)"),
-    ('{"event": 5, "container": {"args": []}}', "c:1: event: must be a text"),
     ("apiVersion: v1\nkind: Service", "c:2: kind: neither a Pod nor a manifest with a template of a pod"),
     ("apiVersion: v1\nkind: Pod\nspec: {}", "c:3: spec: choose a container with -name; there are: none"),
     ("apiVersion: v1\nkind: Pod\nspec:\n  containers: {}", "c:4: spec.containers: must be a list, not a mapping"),

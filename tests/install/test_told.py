@@ -127,10 +127,3 @@ def test_it_has_every_key_and_an_explanation_of_each() -> None:
     assert [line.split(":")[0].strip("# ") for line in LINES] == list(keys(settings.SCHEMA))
     assert all(line.endswith(":") or len(line.partition(" # ")[2]) > 3 for line in LINES)
     assert max(map(len, LINES)) < 120
-
-
-def test_a_file_is_an_installations_until_a_key_is_set() -> None:
-    assert example.is_ours(example.text())
-    assert example.is_ours(example.text().replace("#trust: strict", "#trust: loose"))  # another version's
-    assert not example.is_ours(example.text().replace("#trust: strict", "trust: strict"))
-    assert not example.is_ours("# mine\n")

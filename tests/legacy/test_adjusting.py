@@ -104,21 +104,16 @@ def nested(path: str, value: object) -> dict[str, object]:
 
 REFUSED: list[tuple[dict[str, object], str]] = [
     (nested("spec.process.user.uid", 7), "process.user"),
-    (nested("spec.process.env", 3), "process.env"),
-    ({"spec": []}, "spec"),
     ({"spec": {"a": json.loads("[" * 120 + "]" * 120)}}, "spec: nested too deeply"),
     ({"spec": {"": 1}}, '"": NRI has no field for it'),
     (nested("spec.linux.cgroupsPath", []), f"linux.cgroupsPath: {NO}an array instead of a str"),
-    ({"cgroupsPath": []}, f"linux.cgroupsPath: {NO}an array instead of a string"),
     (nested("adjust.no_such", 1), "adjust.no_such: unknown; known: annotations, mounts, env, "),
     (nested("adjust.linux.resourcs", {}), "adjust.linux.resourcs: unknown; did you mean `resources`?"),
-    (nested("adjust.a\n", 1), "adjust.a\\n: unknown"),
     (nested("adjust.annotations.a", 1), f"adjust.annotations[a]: {NO}a number instead of a str"),
     (
         nested("adjust.linux.ioPriority.class", "BE"),
         f"adjust.linux.ioPriority.class: {NO}a string instead of one of IOPRIO_CLASS_NONE, IOPRIO_",
     ),
-    ({"adjust": []}, f"adjust: {NO}an array instead of an object"),
     (nested("adjust.env", [[]]), f"adjust.env[0]: {NO}an array instead of an object"),
     (nested("adjust.linux.resources.pids.limit", -1), "linux.resources.pids.limit: runtimes take"),
     (nested("adjust.env", [{"key": "-A"}]), "process.env[A]"),
@@ -127,7 +122,6 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"updates": [{"id": "zz", "resources": {}}]}, "updates[0].id: there is no container 'zz'"),
     ({"updates": [{"id": "id", "resources": {}}]}, "updates[0].id: {id} is the container of the event"),
     ({"updates": [{"id": "c0", "cpu": {}}]}, "updates[0].cpu: unknown"),
-    ({"updates": [{"id": "c0"}]}, "updates[0].resources: must be an object, not null"),
     ({"updates": [{"id": "c0", "resources": {"pids": {"limit": 3}}}]}, "updates[0].resources.pids: "),
     ({"updates": [{"id": "c0", "resources": {"cpu": {"shares": "many"}}}]}, "updates[0].resources.cpu.shares: "),
 ]

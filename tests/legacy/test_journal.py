@@ -204,7 +204,6 @@ NO_RECORDS = [
     b'{"created":"c2"}',
     b'{"created":["c2"],"sandbox":"","pid":0,"cgroup":"","spec":"","labels":"","type":"a","number":0,"conf":null}',
     b'{"created":"c2","sandbox":"","pid":0,"cgroup":"","spec":5,"labels":"","type":"a","number":0,"conf":null}',
-    b'{"deleted":"c1"}',
     b'{"deleted":{},"type":"a","number":0}',
     b"[" * 100000,
     b'{"created":"c2"',  # torn

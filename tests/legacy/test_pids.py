@@ -36,7 +36,6 @@ EXPANSIONS = [
     (":crio:abc", "/system.slice/crio-abc.scope"),
     ("machine.slice:libpod:pod.slice", "/machine.slice/pod.slice"),
     ("machine.slice::abc", "/machine.slice/-abc.scope"),
-    ("machine.slice:crio:abc.scope", "/machine.slice/crio-abc.scope.scope"),
 ]
 
 

@@ -22,9 +22,7 @@ SWAPPED = {"limit": 5, "swap": 6, "disableOOMKiller": False}
 # fmt: off
 REFUSED: list[tuple[Path, Any, str, Limit]] = [
     (("process", "user", "uid"), 0, "process.user", limits.NOWHERE),
-    (("root", "readonly"), False, "root.readonly", limits.NOWHERE),
     ((*CPU, "burst"), 1, "linux.resources.cpu.burst", limits.NOWHERE),
-    (("linux", "intelRdt", "memBwSchema"), "MB", "linux.intelRdt.memBwSchema", limits.NOWHERE),
     (("mounts", 3), MOUNT | {"uidMappings": [{"size": 1}]}, "mounts[/new].uidMappings", limits.NOWHERE),
     (("hooks", "precreate"), [HOOK], "hooks.precreate", limits.NOWHERE),
     (("linux", "Seccomp"), {"defaultAction": "A"}, "linux.Seccomp", limits.NOWHERE),
@@ -33,7 +31,6 @@ REFUSED: list[tuple[Path, Any, str, Limit]] = [
     (("annotations", "-b"), "", "annotations[-b]", limits.MARKED),
     (("process", "env", 3), "-A=1", "process.env[-A]", limits.MARKED),
     (("mounts", 3), {"destination": "-/a"}, "mounts[-/a]", limits.MARKED),
-    (("linux", "netDevices", "-a"), {}, "linux.netDevices[-a]", limits.MARKED),
     (("process", "env", 3), "PATH=/a", "process.env[PATH]", limits.REPEATED),
     ((*PAGES, 1), {"pageSize": "2MB", "limit": 1}, "linux.resources.hugepageLimits[2MB]", limits.REPEATED),
     (("process", "env", 1), ABSENT, "process.env[HOME]", limits.ENV_REMOVED),
@@ -51,13 +48,9 @@ REFUSED: list[tuple[Path, Any, str, Limit]] = [
     ((*RESOURCES, "pids", "limit"), -1, "linux.resources.pids.limit", limits.PIDS),
     ((*RESOURCES, "devices", 0, "allow"), True, "linux.resources.devices", limits.RULES_KEPT),
     (("process", "oomScoreAdj"), None, "process.oomScoreAdj", limits.KEPT),
-    (("linux", "cgroupsPath"), "", "linux.cgroupsPath", limits.KEPT),
-    ((*MEMORY, "limit"), None, "linux.resources.memory.limit", limits.KEPT),
     ((*CPU, "quota"), ABSENT, "linux.resources.cpu.quota", limits.KEPT),
     ((*RESOURCES, "pids"), None, "linux.resources.pids.limit", limits.KEPT),
-    (PAGES, [], "linux.resources.hugepageLimits[2MB]", limits.KEPT),
     ((*RESOURCES, "unified"), {}, "linux.resources.unified[memory.high]", limits.KEPT),
-    (("linux", "seccomp"), None, "linux.seccomp", limits.KEPT),
 ]
 ILL_TYPED: list[tuple[Path, Any, str, str]] = [
     (("process",), "a", "process", "a string instead of an object"),

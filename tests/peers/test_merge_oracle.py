@@ -245,13 +245,6 @@ def check(adaptation: Peer, case: Case) -> None:
     assert found == expected
 
 
-def test_the_adaptation_has_empty_messages_where_we_have_none(adaptation: Peer) -> None:
-    case = Case("CreateContainer", api.Container(id="ctr"), api.LinuxResources(), [api.CreateContainerResponse()])
-    expected = theirs(adaptation.ask(case.encode()), case.event)
-    assert expected["adjust"]["hooks"] == expected["adjust"]["linux"]["resources"]["memory"] == {}
-    assert ours(case)["adjust"] == {}
-
-
 def test_every_field_is_merged_as_the_adaptation_does(adaptation: Peer) -> None:
     for family in ADJUSTMENT:
         whole = api.CreateContainerResponse()

@@ -258,11 +258,8 @@ CURED: list[tuple[Path, Any, Any]] = [
 ]
 FAILING: list[tuple[Path, Any, Any]] = [
     (("annotations", "a"), "2", "3"),
-    (("linux", "sysctl", "net.core.somaxconn"), "1", "2"),
-    (("linux", "netDevices", "eth0", "name"), "a", "b"),
     (("linux", "resources", "memory", "limit"), 1 << 20, 1 << 21),
     (("linux", "cgroupsPath"), "/a", "/b"),
-    (("process", "oomScoreAdj"), 1, 2),
     (("process", "rlimits", 0, "soft"), 1, 2),
     (("linux", "namespaces", 1, "path"), "/a", "/b"),
     (("linux", "seccomp", "defaultAction"), "SCMP_ACT_LOG", "SCMP_ACT_ALLOW"),

@@ -38,7 +38,6 @@ def test_the_package_has_a_copy_of_the_golden_recording() -> None:
 EVENT = b'{"event": "RunPodSandbox", "pod": {"id": "p"}}\n\n'
 BAD = [
     (EVENT + b"nonsense", "3: unexpected 'n'"),
-    (EVENT + b"[7]", "3: not a recorded event: [0]: must be a mapping, not a number"),
     (EVENT + b'{"event": "Nonsense"}', "3: not a recorded event: event: 'Nonsense' is not an event"),
     (
         b'{"event": "RunPodSandbox", "pod": {"id": 5}}',

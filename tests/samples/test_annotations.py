@@ -198,12 +198,6 @@ def test_what_is_understood_is_understood_as_pyyaml_does(text: str) -> None:
     as_pyyaml(text)
 
 
-@settings(max_examples=300)
-@given(VALUES, st.sampled_from([True, False, None]))
-def test_what_pyyaml_writes_is_understood_as_pyyaml_does(value: object, style: bool | None) -> None:
-    as_pyyaml(yaml.safe_dump(value, default_flow_style=style, width=10**6, allow_unicode=True))
-
-
 KEYS = {KEY: ADJUST, **{f"{kind}.noderesource.dev/pod": INJECT for kind in A_VALUE}}
 
 
