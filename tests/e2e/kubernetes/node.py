@@ -114,10 +114,6 @@ def footprint() -> set[str]:
     return set(shell(f"{places} || true; grep v010 /proc/mounts || true; {processes} || true").splitlines())
 
 
-def left(before: set[str]) -> Iterator[str]:
-    yield from (f"left: {thing}" for thing in footprint() - before if not thing.startswith(f"/run/{RELEASE}"))
-
-
 # ---- the chart
 
 
@@ -127,10 +123,7 @@ def hook_file(word: str) -> dict[str, Any]:
 
 
 def chart(verb: str, seconds: float = LIMIT, **values: Any) -> None:
-    """Installs or upgrades the chart, by default with the profile `legacy`; waits until its pods are ready.
-
-    Raises HarnessError if they are not.
-    """
+    """Installs or upgrades the chart, by default with the profile `legacy`; waits until its pods are ready."""
     profile = values.get("profile", "legacy")
     given = {
         "profile": profile,
@@ -189,10 +182,7 @@ def delete(name: str) -> None:
 
 
 class Line(NamedTuple):
-    """A run of a program: at what time, for which pod, in which state or to do what, and the pod's or container's id.
-
-    A pod's delete may have no labels, so no name of the pod: `-`.
-    """
+    """A run of a program, and the state or command that it was given. Without labels, the pod is `-`."""
 
     at: float
     pod: str
