@@ -1,8 +1,7 @@
 """End to end: under each runtime a pod lives and dies, and legacy plugins must see of it what they always saw.
 
-Environment: E2E picks runtimes by name (a comma list); REQUIRE_PEERS=1 turns skips into failures; E2E_KEEP names a
-folder to copy the evidence to; E2E_ADAPTER puts another program in the adapter's place: the bundle's, or one to see
-that checks can fail.
+Environment: E2E picks runtimes by name (a comma list); REQUIRE_PEERS=1 turns skips into failures;
+E2E_ADAPTER puts another program in the adapter's place: the bundle's, or one to see that checks can fail.
 """
 
 from __future__ import annotations

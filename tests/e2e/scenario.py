@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from tests.e2e import adjusting, build, docker, guarded, guides
 from tests.e2e.checks import Call, Evidence, errors, judge
-from tests.e2e.hooks import STATES as HOOK_STATES
 from tests.e2e.launched import Launched, Syslog
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
 from tests.e2e.runtimes import PATH, Containerd, Crio, Runtime
@@ -205,7 +204,6 @@ def run_alone(runtime: Runtime, setup: str) -> dict[str, object]:
         findings = [str(error), *runtime.last_words()]
     findings += [f"left behind: {process}" for process in leave_nothing()]
     log = syslog.close()
-    keep(f"{runtime.name}-{setup}", [runtime.log, CALLS, DUMPS, HOOK_STATES], log)
     findings, expected = [*findings, *errors(log)], run.expected(runtime)
     return {"ran": run.ran, "findings": [one for one in findings if not any(text in one for text in expected)]}
 
@@ -230,7 +228,6 @@ def run_with_recorder(runtime: Runtime, setup: str) -> dict[str, object]:
         findings = [str(error), *runtime.last_words()]
     evidence.leftovers, evidence.events = leave_nothing(), events()
     evidence.log, evidence.calls = syslog.close(), calls()
-    keep(f"{runtime.name}-{setup}", [EVENTS, CALLS, DUMPS, runtime.log], evidence.log)
     callers = Counter("runtime" if call.by_runtime else "adapter" for call in evidence.calls["witness"])
     requests = ", ".join(f"{count} by {caller}" for caller, count in sorted(callers.items()))
     return {"ran": f"requests: {requests or 'none'}; judged by oracle", "findings": findings + judge(evidence)}
@@ -250,15 +247,6 @@ def calls() -> dict[str, list[Call]]:
         "dump": [Call.of(path.read_text(), path) for path in sorted(DUMPS.glob("*.json"))],
         "witness": [Call.of(call.pop("request"), **call) for call in witnessed],
     }
-
-
-def keep(name: str, sources: list[Path], log: list[str]) -> None:
-    """Copies what the run left to the folder that E2E_KEEP names, for a human to look at."""
-    if target := os.environ.get("E2E_KEEP"):
-        folder = Path(target) / name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "adapter.log").write_text("\n".join(log))
-        command("cp", "-r", *(str(source) for source in sources if source.exists()), str(folder))
 
 
 if __name__ == "__main__":

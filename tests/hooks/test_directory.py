@@ -126,6 +126,7 @@ def test_a_hook_is_in_force_if_its_program_can_be_run(tmp_path: Path, inside: bo
     (host / "bin/loop").symlink_to("loop")
     for program, reason in {
         "/bin/file": "",
+        "/bin": "not an executable file",
         "/bin/plain": "not an executable file",
         "/bin/absent": "No such file or directory",
         "/bin/a\nb": "No such file or directory",

@@ -51,14 +51,14 @@ def test_it_is_made_once_and_undone_completely(node: Node, form: Form) -> None:
     assert node.out == "nothing to remove\n"
 
 
-def test_a_configuration_with_a_key_is_the_administrators(node: Node) -> None:
-    node("install")
-    edited = example.text().replace("#trust: strict", "trust: off")
-    node.write(YAML, edited)
-    assert node.results()[YAML] == ("kept", False)
-    node("uninstall")
-    assert f"kept          /{YAML}: `install` has not made it, or it was changed\n" in node.out
-    assert (node.root / YAML).read_text() == edited
+def test_a_configuration_with_a_key_or_of_another_is_the_administrators(node: Node) -> None:
+    for edited in (example.text().replace("#trust: strict", "trust: off"), "# mine\n"):
+        node("install")
+        node.write(YAML, edited)
+        assert node.results()[YAML] == ("kept", False)
+        node("uninstall")
+        assert f"kept          /{YAML}: `install` has not made it, or it was changed\n" in node.out
+        assert (node.root / YAML).read_text() == edited
 
 
 def test_what_another_version_has_made_is_replaced_and_removed(node: Node) -> None:

@@ -252,6 +252,7 @@ def test_after_a_change_of_what_is_executed_the_new_one_runs(
         ("-u A shell", "its first line has `-u` for env"),
         ("-S PATH={0} shell", "its first line has `PATH={0}` for env"),
         ("-S -i {0}/shell", "its first line has `-i` for env"),
+        ("-Sshell", "its first line has `-Sshell` for env"),
         ("plugin", "too many interpreters"),
         ("nothing", "nothing: not found in PATH"),
         ("-S {0}/nothing", "{0}/nothing: No such file or directory"),

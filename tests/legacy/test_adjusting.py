@@ -107,6 +107,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"spec": {"a": json.loads("[" * 120 + "]" * 120)}}, "spec: nested too deeply"),
     ({"spec": {"": 1}}, '"": NRI has no field for it'),
     (nested("spec.linux.cgroupsPath", []), f"linux.cgroupsPath: {NO}an array instead of a str"),
+    ({"cgroupsPath": []}, f"linux.cgroupsPath: {NO}an array instead of a string"),
     (nested("adjust.no_such", 1), "adjust.no_such: unknown; known: annotations, mounts, env, "),
     (nested("adjust.linux.resourcs", {}), "adjust.linux.resourcs: unknown; did you mean `resources`?"),
     (nested("adjust.annotations.a", 1), f"adjust.annotations[a]: {NO}a number instead of a str"),
@@ -122,6 +123,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"updates": [{"id": "zz", "resources": {}}]}, "updates[0].id: there is no container 'zz'"),
     ({"updates": [{"id": "id", "resources": {}}]}, "updates[0].id: {id} is the container of the event"),
     ({"updates": [{"id": "c0", "cpu": {}}]}, "updates[0].cpu: unknown"),
+    ({"updates": [{"id": "c0"}]}, "updates[0].resources: must be an object, not null"),
     ({"updates": [{"id": "c0", "resources": {"pids": {"limit": 3}}}]}, "updates[0].resources.pids: "),
     ({"updates": [{"id": "c0", "resources": {"cpu": {"shares": "many"}}}]}, "updates[0].resources.cpu.shares: "),
 ]

@@ -18,6 +18,7 @@ def read(text: bytes) -> tuple[str, list[tuple[str, bytes | None]]]:
 
 GOOD: list[tuple[bytes, str, list[tuple[str, bytes | None]]]] = [
     (b"null", "", []),
+    (b'{"plugins":null}', "", []),
     (b' \n{"version":"0.1"}\n', "0.1", []),
     (b'{"version":"1","version":"2"}', "2", []),
     (b'{"VERSION":"x","Plugins":[{"TYPE":"a","Conf":2}]}', "x", [("a", b"2")]),

@@ -50,6 +50,8 @@ NOT_AT_UPDATES = [
     ({"spec": {"process": {"env": ["A=2"]}}}, "process: only linux.resources"),
     ({"spec": {"linux": {"cgroupsPath": "/x"}}}, "linux.cgroupsPath: only linux.resources"),
     ({"spec": {"linux": {"": 1}}}, 'linux."": only linux.resources'),
+    ({"adjust": []}, "adjust: only linux.resources"),
+    ({"spec": {"": 1, "linux": []}}, "linux: a wrong value: an array instead of an object"),
     ({"spec": {"linux": {"resources": {"pids": {"limit": 3}}}}}, "spec.linux.resources.pids: updates do not"),
     ({"updates": [{"id": "c1", "resources": {}}]}, "updates[0].id: c1 is the container of the event"),
 ]

@@ -79,6 +79,7 @@ SILENT: list[tuple[Path, Any]] = [
     (("linux", "namespaces"), FULL["linux"]["namespaces"][::-1]),
     (("mounts", 2, "options"), []),
     (("process", "cwd"), ""),
+    (("ociVersion",), ""),  # Go writes this and `cwd` unasked
     (("process", "scheduler", "priority"), 0),
     (("process", "capabilities"), {"ambient": [None]}),
     (("process", "user", "umask"), None),
