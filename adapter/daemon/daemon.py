@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 GRACE = 10.0
 """Seconds that running plugins get at the end."""
-FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0
-"""Seconds between two attempts to join: each wait is twice the one before."""
+FIRST_WAIT, LONGEST_WAIT = 0.1, 0.5
+"""Seconds between two attempts to join: each wait is twice the one before. Pods that start meanwhile have no create."""
 REMINDER = 10.0
 """Seconds between two log lines while the runtime takes its time to join us."""
 OPEN_AFTER = 1.0
