@@ -113,22 +113,15 @@ def test_podman_injects_the_samples_that_we_inject(podman: Podman) -> None:
     assert theirs == {stage: expected[stage] for stage in expected if stage != "poststop"}  # podman's own affair
 
 
-def precreate_hook(podman: Podman, name: str, script: str) -> Path:
-    """A directory with a precreate hook for every container."""
-    directory, program = podman.folder / f"{name}.d", podman.folder / name
-    program.write_text(f"#!/bin/sh\n{script}\n")
+def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: SteppedLoop) -> None:
+    """podman gives the hook a config, which is kept; given the same container by NRI, we ask for the same edit."""
+    told = podman.folder / "told.json"
+    directory, program = podman.folder / "edit.d", podman.folder / "edit"
+    program.write_text(f"#!/bin/sh\n/usr/bin/tee {told} | exec {sys.executable} -IS {EDITOR} edit\n")
     program.chmod(0o755)
     directory.mkdir()
     hook = {"version": "1.0.0", "hook": {"path": str(program)}, "when": {"always": True}, "stages": ["precreate"]}
     (directory / "a.json").write_text(json.dumps(hook))
-    return directory
-
-
-def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: SteppedLoop) -> None:
-    """podman gives the hook a config, which is kept; given the same container by NRI, we ask for the same edit."""
-    told = podman.folder / "told.json"
-    edit = f"/usr/bin/tee {told} | exec {sys.executable} -IS {EDITOR} edit"
-    directory = precreate_hook(podman, "edit", edit)
     theirs = json.loads(podman.config("edited", directory, [], ["/bin/true"]).read_text())
     described, hooks = ours(told.rename(podman.folder / "given.json"), directory, precreate=True)
     request = api.CreateContainerRequest(pod=described.pod, container=described.container)
