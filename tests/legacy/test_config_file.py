@@ -251,16 +251,6 @@ def test_what_is_no_file_of_bearable_size_is_an_error(disk: Disk, kind: str, cap
     assert reason in said
 
 
-def test_the_largest_file_is_read_whole_and_leaves_no_descriptor_open(disk: Disk) -> None:
-    assert MAX_SIZE == 1 << 20
-    text = naming("a")
-    descriptors = os.listdir("/proc/self/fd")
-    for whole in (text + " " * (MAX_SIZE - len(text)), text, "{"):
-        disk.write(whole)
-        assert disk.types() == ["a"]
-    assert len(os.listdir("/proc/self/fd")) == len(descriptors)
-
-
 # What anybody could have written is not used, and the error names the place
 
 

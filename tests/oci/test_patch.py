@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from adapter.errors import NotAdjustable
 from adapter.oci.patch import merged
-from adapter.oci.precision import restore_precision
 from adapter.oci.spec import adjustment, apply, resources_to
 from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
@@ -206,21 +205,6 @@ def test_a_number_that_a_float_has_not_lost_is_a_change_and_a_value_that_says_th
     for other in (UNLIMITED - (1 << 20), -UNLIMITED, 1):
         adjusted = adjustment(LARGE["a memory limit"], edited(path, other))
         assert adjusted.linux.resources.memory.limit.value == other
-
-
-ANY_NUMBER = st.integers(-(1 << 66), 1 << 66) | st.sampled_from([10**400, -(10**400), True, 0.5, BIG - 1, BIG])
-VALUES = st.recursive(
-    ANY_NUMBER | st.text(max_size=2) | st.none(),
-    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=1), inside, max_size=3),
-)
-
-
-@given(before=VALUES, changed=VALUES)
-@settings(deadline=None)
-def test_only_numbers_that_are_the_same_float_are_replaced(before: Any, changed: Any) -> None:
-    found = restore_precision(before, changed)
-    assert through_floats(found) == through_floats(changed)
-    assert restore_precision(before, before) == before
 
 
 # ---- What plugins answer is merged and applied in time proportional to its size: nothing else runs meanwhile.
