@@ -97,12 +97,12 @@ class Lease:
         return self._lock.is_held
 
     @property
-    def may_ask(self) -> bool:
-        """Whether this adapter may become the owner at an event: it is the newest, or the owner is being killed."""
-        return self._joined.is_newest or self._is_owner_ending
+    def is_newest(self) -> bool:
+        """Whether this adapter has joined the runtime after all others that are there."""
+        return self._joined.is_newest
 
     @property
-    def _is_owner_ending(self) -> bool:
+    def is_owner_ending(self) -> bool:
         """Whether the owner's sockets are closed and its lock is not: the kernel ends a process in this order."""
         return self._owner is None and self._ended != "" and self._ended == self._lock.owner
 
@@ -215,9 +215,9 @@ class Lease:
         An owner that does not answer is waited for half of the time until `due`, on the loop's clock, and is not waited
         for again: it may be stopped. When it answers after all, this adapter becomes the owner without an event.
         """
-        if self._owner is None and not self._is_owner_ending:
+        if self._owner is None and not self.is_owner_ending:
             self._wait()
-        if self._answer is not None or (self._owner is None and not self._is_owner_ending):
+        if self._answer is not None or (self._owner is None and not self.is_owner_ending):
             return None
         self._ask()
         answer = self._answer = Deferred[bool]()
@@ -289,7 +289,7 @@ class Lease:
             self._on_taken()
         if not is_new and self.is_staying:
             self._wait()
-        if not is_new and self._is_owner_ending:
+        if not is_new and self.is_owner_ending:
             self._answer = answer
         elif answer is not None:
             answer.complete(is_new)

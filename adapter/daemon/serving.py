@@ -181,7 +181,7 @@ class Serving:
             return self._serve(event)
         if self._lease.take():
             return self._serve_first(event)
-        if self._lease.may_ask and not self._is_unfit():
+        if self._lease.is_owner_ending or (self._lease.is_newest and not self._is_unfit()):
             asked = self._lease.ask(event.context.due)
             if asked is not None:
                 return asked.followed_by(lambda is_taken: self._on_asked(event, bool(is_taken)))

@@ -105,7 +105,8 @@ class Succession:
         before = [event for event in self._left if event.came < told.since]
         self._left = deque((event for event in self._left if event.came >= told.since), MOST_LEFT)
         self._missed = [event for event in self._missed if event.came < told.since]
-        self._missed += [event for event in _not_served(before, told.served) if not event.is_end]
+        if told.served != NOTHING:  # else nobody knows, and the delete of the last one may have run since
+            self._missed += [event for event in _not_served(before, told.served) if not event.is_end]
         return bool(self._missed)
 
     def disconnect(self) -> None:

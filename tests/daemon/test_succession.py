@@ -115,7 +115,7 @@ GAPS = {
     "it was there": Gap([(A, 31)], SINCE_30, []),
     "it was there first": Gap([(A, 20)], Told(5, Served("RunPodSandbox p", "", 4)), []),
     "it had served what was left": Gap([(A, 20), (B, 21)], Told(30, Served(A, "", 20.5)), [B]),
-    "the owner before was killed": Gap([(A, 20), (B, 21), ("StopContainer d", 31)], Told(30, NOTHING), [B]),
+    "the owner before was killed: it may have served them": Gap([(A, 20), (B, 21), (C, 31)], Told(30, NOTHING), []),
 }
 
 
