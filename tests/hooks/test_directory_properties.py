@@ -56,6 +56,7 @@ class Life(Scene):
             if os.fstat(file.fileno()).st_size:
                 with mmap.mmap(file.fileno(), 0) as mapped:
                     mapped[0] = ord("{") if mapped[0] != ord("{") else ord("[")
+                os.utime(file.fileno())  # a tmpfs does not note the change
 
     def cut(self, path: str) -> None:
         os.truncate(self.base / path, os.stat(self.base / path).st_size // 2)
