@@ -18,7 +18,7 @@ import pytest
 from adapter import __version__, nri, settings
 from adapter.cli import command_line as cli
 from adapter.cli.commands import COMMANDS
-from adapter.daemon import daemon
+from adapter.daemon import daemon, process_setup
 from adapter.errors import AdapterError, ConfigError, RegistrationError
 from adapter.nri import Identity
 from adapter.nri.stub import NRI_VERSION
@@ -55,7 +55,7 @@ class Runs:
 def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Runs]:
     made = Runs()
     monkeypatch.setattr(nri, "connect", made.connect)
-    monkeypatch.setattr(daemon, "prepare", lambda own, errors: None)
+    monkeypatch.setattr(process_setup, "prepare", lambda own, errors: None)
     monkeypatch.setattr(daemon, "Daemon", made.daemon)
     monkeypatch.setattr(settings, "DEFAULT_PATH", str(tmp_path / "default.yaml"))
     monkeypatch.setattr(sys, "argv", ["/opt/nri/plugins/10-file"])
@@ -167,10 +167,10 @@ def test_an_expected_error_is_one_line_and_a_bug_is_not_passed_off_as_one(
 ) -> None:
     expected = {ConfigError("a.yaml:1", "wrong"): 2, RegistrationError("no runtime at x"): 1, AdapterError("else"): 1}
     for error, exit_code in expected.items():
-        monkeypatch.setattr(daemon, "prepare", Mock(side_effect=error))
+        monkeypatch.setattr(process_setup, "prepare", Mock(side_effect=error))
         assert cli.main([]) == exit_code
         assert capsys.readouterr().err == f"v010-adapter: {error}\n"
-    monkeypatch.setattr(daemon, "prepare", Mock(side_effect=KeyError("oops")))
+    monkeypatch.setattr(process_setup, "prepare", Mock(side_effect=KeyError("oops")))
     with pytest.raises(KeyError):
         cli.main([])
 

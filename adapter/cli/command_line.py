@@ -171,7 +171,7 @@ def _configuration(options: Options) -> tuple[Settings, list[ConfigError]]:
 def _run(options: Options, launch: Launch | None) -> int:
     collector.pause()  # until the adapter has joined
     from adapter import nri  # noqa: PLC0415
-    from adapter.daemon import daemon  # noqa: PLC0415
+    from adapter.daemon import daemon, process_setup  # noqa: PLC0415
 
     configured, errors = _configuration(options)
     if options.config:
@@ -191,7 +191,7 @@ def _run(options: Options, launch: Launch | None) -> int:
         trunk = _connect(path) if options.once or sys.stderr.isatty() else None
         connect, when_lost = None if options.once else partial(nri.connect, path), FINDINGS
         launch = None  # with -socket, this is not the runtime that has launched the process
-    daemon.prepare(configured, errors)
+    process_setup.prepare(configured, errors)
     made = daemon.Daemon(configured, errors, identity, connect, reread, when_lost, launch, linger=options.linger)
     return made.run(trunk)
 

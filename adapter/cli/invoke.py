@@ -27,7 +27,7 @@ from adapter.cli.simulate.play import Scene
 from adapter.cli.simulate.scratch import Scratch
 from adapter.cli.simulate.view import TextView, as_json, milliseconds
 from adapter.daemon.bridge import Bridge
-from adapter.daemon.daemon import become_daemon
+from adapter.daemon.process_setup import become_daemon
 from adapter.daemon.router import reserve
 from adapter.errors import ConfigError
 from adapter.legacy import request

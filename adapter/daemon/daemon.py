@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import signal
@@ -19,7 +18,6 @@ from adapter.base.trunk import Trunk
 from adapter.daemon import guard
 from adapter.daemon.router import Adapter
 from adapter.errors import AdapterError, ConfigError, RegistrationError, RemoteProtocolError
-from adapter.host.mount_namespace import programs_namespace
 from adapter.monitoring import logs
 from adapter.monitoring.endpoints import Endpoints
 from adapter.monitoring.service import Service
@@ -370,43 +368,3 @@ class Daemon:
         children.reap_strangers()
         wait = 0.01 if logs.flush() else 1
         self._loop.call_at(self._loop.time() + wait, self._keep_house)
-
-
-def prepare(own: Settings, errors: list[ConfigError]) -> None:
-    """Prepares the process and its log, for settings and the errors of their file, which are logged.
-
-    Raises ConfigError if the programs' mount namespace cannot be used.
-    """
-    become_daemon()
-    programs_namespace.use(own.mount_namespace)
-    logs.setup(own.log)
-    settings.report(errors)
-    _report_missing_pidfd()
-    if own.file:
-        own.legacy.trust(own.file, "/")  # the warnings: only now there is a log
-
-
-def become_daemon() -> None:
-    """Replaces what the process has inherited: directory, umask, signals, limits.
-
-    Keeps the programs that the adapter runs from inheriting descriptors beyond stderr.
-    """
-    os.chdir("/")
-    os.umask(0o022)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, exit codes are lost
-    for number in guard.IGNORED:
-        signal.signal(number, signal.SIG_IGN)
-    children.take_limits()
-    for name in os.listdir("/proc/self/fd"):
-        fd = int(name)
-        if fd > 2:  # noqa: PLR2004 - stderr
-            with contextlib.suppress(OSError):  # the listing's own
-                os.set_inheritable(fd, False)
-
-
-def _report_missing_pidfd() -> None:
-    try:
-        os.close(os.pidfd_open(os.getpid()))
-    except (AttributeError, OSError) as error:
-        reason = getattr(error, "strerror", None) or error
-        log.error("no program can be run: pidfd_open (Linux 5.3) is missing or forbidden here: %s", reason)

@@ -49,13 +49,13 @@ class Lease:
         trust: Trust,
         on_taken: Callable[[], object],
         on_asked: Callable[[], object],
-        has_missed: Callable[[Told], bool],
+        on_told: Callable[[Told], bool],
     ) -> None:
         """Takes the loop, the lock, and what decides on the state directory.
 
         `on_taken` is called when this adapter has become the owner without an event. `on_asked` is called when another
-        adapter asks for the lock; `on_released` must follow, at once or later. `has_missed` gets what another owner
-        tells, and returns whether this adapter must become the owner, because it has events which that one has missed.
+        adapter asks for the lock; `on_released` must follow, at once or later. `on_told` is called with what another
+        owner tells; it returns whether this adapter must become the owner, for events that nobody has served.
         """
         self._loop = loop
         self._lock = lock
@@ -63,7 +63,7 @@ class Lease:
         self._joined = Joined(lock)
         self._on_taken = on_taken
         self._on_asked = on_asked
-        self._has_missed = has_missed
+        self._on_told = on_told
         self._listener: Listener | None = None
         self._waiting: list[socket.socket] = []
         """The owner's connections with the adapters that wait."""
@@ -248,7 +248,7 @@ class Lease:
         self._owner = connected
         self._loop.watch(connected.fileno(), self._look)
         told = self._lock.told
-        if told is not None and self._has_missed(told):
+        if told is not None and self._on_told(told):
             self._ask()
 
     def _ask(self) -> None:

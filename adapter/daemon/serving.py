@@ -52,9 +52,7 @@ class Serving:
         self._on_turn = on_turn
         self._lock = Lock(directory, own.legacy.trust)
         self._lock.on_lost = lambda: loop.call_soon(join_again)
-        self._lease = Lease(
-            loop, self._lock, own.legacy.trust, self._take_over_unasked, self.release, self._must_run_missed
-        )
+        self._lease = Lease(loop, self._lock, own.legacy.trust, self._take_over_unasked, self.release, self._on_told)
         self._lock.on_remade = self._lease.begin_again
         self._inventory = Inventory((), ())
         self._runtime = Runtime()
@@ -224,8 +222,8 @@ class Serving:
 
     # Becoming the owner
 
-    def _must_run_missed(self, told: Told) -> bool:
-        """Whether this adapter must become the owner for events that the new owner, and the one before, have missed."""
+    def _on_told(self, told: Told) -> bool:
+        """Another adapter has become the owner; returns whether this one must, for events that nobody has served."""
         return self._succession.note_owner(told) and not self._is_unfit()
 
     def _serve_first(self, event: Event) -> Any:

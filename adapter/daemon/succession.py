@@ -1,5 +1,6 @@
-"""Which events are served when one adapter follows another: none is lost, and none runs twice. Pure.
+"""Which events are served when one adapter follows another, so that none is lost and none runs twice. Pure.
 
+Only what a killed owner has served last, nobody knows: the journal says which of its plugins have begun.
 A runtime sends each event to the adapters one after the other, so two adapters see the same events in the same order.
 `lease` says which adapter is the owner; `owed.handover` passes the journal and the running plugins on.
 """

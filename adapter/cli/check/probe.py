@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from adapter.base.loop import Loop
 from adapter.base.sanitize import printable
 from adapter.cli.check.report import OK, PROBLEM, Item
-from adapter.daemon.daemon import become_daemon
+from adapter.daemon.process_setup import become_daemon
 from adapter.errors import ConfigError, PluginError
 from adapter.legacy import result
 from adapter.programs.find import Programs
