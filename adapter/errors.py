@@ -42,14 +42,16 @@ class RegistrationError(AdapterError):
     """The runtime refused the plugin, or there is no runtime."""
 
 
-class ConfigError(AdapterError):
-    """A configuration cannot be used. The text begins with the place: file, line and key."""
-
+class _ErrorAt(AdapterError):
     def __init__(self, place: str, reason: str) -> None:
-        """Takes the place (`FILE`, `FILE:LINE`, `FILE: KEY`) and what is wrong there."""
+        """Takes the place, with which the text begins, and what is wrong there."""
         super().__init__(f"{place}: {reason}")
         self.place = place
         self.reason = reason
+
+
+class ConfigError(_ErrorAt):
+    """A configuration cannot be used. The place is `FILE`, `FILE:LINE` or `FILE: KEY`."""
 
 
 def yaml_error(place: str, text: str, error: Exception) -> ConfigError:
@@ -67,10 +69,7 @@ def unknown(what: str, word: str, known: Collection[str]) -> str:
 
 
 def nearest(word: str, known: Collection[str], cutoff: float = 0.6) -> str:
-    """Returns the known word that is most similar to a word, empty if none is similar.
-
-    A long word is not compared: comparing a megabyte takes a second.
-    """
+    """Returns the most similar known word, empty if none is similar, or if comparing a long word would take seconds."""
     from difflib import get_close_matches  # 2 ms, for an error only  # noqa: PLC0415
 
     return next(iter(get_close_matches(word, known, n=1, cutoff=cutoff)), "") if len(word) <= LONGEST else ""
@@ -112,11 +111,8 @@ class PrecreateError(ProgramError):
         self.reason = reason
 
 
-class NotAdjustable(AdapterError):
-    """NRI or the runtimes cannot express a requested change. The text begins with the place in the OCI spec."""
+class NotAdjustable(_ErrorAt):
+    """NRI or the runtimes cannot express a requested change.
 
-    def __init__(self, place: str, reason: str) -> None:
-        """Takes the place (`process.user`, `linux.resources.memory.swap`, `mounts[/data]`) and the reason."""
-        super().__init__(f"{place}: {reason}")
-        self.place = place
-        self.reason = reason
+    The place is in the OCI specification: `process.user`, `linux.resources.memory.swap`, `mounts[/data]`.
+    """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from adapter.legacy.pending_updates import OnUpdated
 from adapter.nri import api
 
@@ -9,7 +11,7 @@ from adapter.nri import api
 class Link:
     """Remembers what the adapter asks for."""
 
-    runtime_pid = 0
+    runtime_pid = os.getpid()
 
     def __init__(self) -> None:
         self.joins_again = 0

@@ -17,7 +17,7 @@ import pytest
 
 from adapter import __version__, nri, settings
 from adapter.cli import command_line as cli
-from adapter.cli.commands import COMMANDS
+from adapter.cli.arguments import COMMANDS
 from adapter.daemon import daemon, process_setup
 from adapter.errors import AdapterError, ConfigError, RegistrationError
 from adapter.nri import Identity
@@ -207,13 +207,13 @@ def test_arguments_that_there_are_none_of_are_named_with_exit_code_2(
 
 LAUNCHED = {"NRI_PLUGIN_SOCKET": "0"}
 NEEDLESS = """argparse asyncio jsonschema multiprocessing prometheus_client re2 socket subprocess yaml adapter.runtime
-adapter.cli.arguments adapter.cli.commands difflib platform shtab"""
+adapter.cli.arguments difflib platform shtab"""
 OTHERS = "adapter.cli.check adapter.cli.simulate adapter.runtime shtab jsonschema"
 
 
 @pytest.mark.parametrize(
     ("words", "environ", "needed", "needless"),
-    [([], LAUNCHED, "adapter.nri.stub", NEEDLESS), (["-h"], {}, "adapter.cli.commands", OTHERS)],
+    [([], LAUNCHED, "adapter.nri.stub", NEEDLESS), (["-h"], {}, "adapter.cli.arguments", OTHERS)],
 )
 def test_a_daemon_that_a_runtime_waits_for_and_help_load_nothing_that_they_do_not_need(
     words: list[str], environ: dict[str, str], needed: str, needless: str

@@ -11,7 +11,7 @@ import pytest
 
 from adapter.cli import command_line as cli
 from adapter.cli import completion
-from adapter.cli.commands import COMMANDS
+from adapter.cli.arguments import COMMANDS
 from tests.debian import missing
 
 CASES = {

@@ -11,7 +11,7 @@ import pytest
 
 from adapter.cli import command_line as cli
 from adapter.cli import demo
-from adapter.hooks import inject
+from adapter.hooks.match import adjustment
 from adapter.runtime import POD_LIFE, read
 
 ROOT = Path(__file__).parents[1]
@@ -24,28 +24,28 @@ def test_the_demo_plays_the_whole_life_of_a_pod_and_runs_every_plugin_once_per_c
     run = demo.Demo(tmp_path)
     steps = list(run.steps())
     assert run.problems == []
-    assert [step.scene.outcome.event for step in steps] == [
+    assert [scene.outcome.event for scene, _ in steps] == [
         "Synchronize",
         *(one.event for one in list(read(POD_LIFE))[2:]),
     ]
-    ran = [(step.scene.outcome.event, run["state"], run["plugin"]) for step in steps for run in step.runs]
+    runs = [(scene, line) for scene, lines in steps for line in lines if "request" in line]
+    ran = [(scene.outcome.event, line["state"], line["plugin"]) for scene, line in runs]
     assert ran == [(event, STATES[event], plugin) for event in STATES for plugin in ("clearcfs", "dump", "logger")]
-    assert not [run for step in steps for run in step.runs if "pid" in run["request"]], "these would be other processes"
-    (start,) = [step for step in steps if step.scene.outcome.event == "StartContainer"]
-    clearcfs, _, logger = start.runs
-    assert start.scene.seconds * 1e6 > clearcfs["us"] > 0
+    assert not [line for _, line in runs if "pid" in line["request"]], "these would be other processes"
+    (start, clearcfs), _, (_, logger) = [run for run in runs if run[0].outcome.event == "StartContainer"]
+    assert start.seconds * 1e6 > clearcfs["us"] > 0
     assert clearcfs["request"]["spec"]["resources"]["cpu"]["quota"] == 50000
     assert clearcfs["result"]["metadata"]["now"] == "max 100000"
     assert [result["plugin"] for result in logger["request"]["results"]] == ["clearcfs", "dump"]
-    (create,) = [step for step in steps if step.hooks]
-    matched = [hook.named for hook in create.hooks if hook.matched]
+    (create,) = [scene for scene, _ in steps if scene.outcome.event == "CreateContainer"]
+    matched = [decision.named for decision in run.decisions() if decision.matched]
     assert [named.file for named in matched] == ["always-inject.json", "record.json"]
-    assert create.scene.outcome.adjust == inject.adjustment(matched)
+    assert create.outcome.adjust == adjustment(matched)
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> str:
     """Returns the output of a demo that fails."""
-    assert demo.main([]) == 1
+    assert cli.main(["demo"]) == 1
     return capsys.readouterr().out
 
 

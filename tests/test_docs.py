@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from adapter import nri, runtime, settings, wire
-from adapter.cli.commands import COMMANDS
+from adapter.cli.arguments import COMMANDS
 from adapter.cli.install import example
 from adapter.runtime.node import Node
 

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import pytest
 
-from adapter.cli.simulate.scratch import Scratch
+from adapter.cli.simulate.trial import Scratch
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
 PATIENCE = 120

@@ -126,6 +126,10 @@ def test_a_delete_comes_as_if_its_create_had_been(node: Node) -> None:
 
 def test_what_cannot_be_used_is_named_and_ends_with_2(node: Node) -> None:
     node.plugin("a", ECHO)
+    (node.folder / "own.yaml").write_text("hooks: {stanby: 1}")
+    assert node("a") == 2
+    assert node.err.startswith("v010-adapter: own.yaml:1: hooks.stanby: "), node.err
+    node.configure()
     assert node("a", "-event", "none") == 2
     assert node.err == "v010-adapter: none: No such file or directory\n"
     assert node("a", "-event", "-", text=recorded("CreateContainer")) == 2

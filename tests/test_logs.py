@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from adapter.monitoring import logs
-from adapter.monitoring.log_lines import TextFormatter
+from adapter.monitoring.logs import TextFormatter
 from adapter.settings import LogSettings
 from tests.processes import PATIENCE, impatience
 

@@ -19,9 +19,9 @@ import pytest
 
 from adapter.base import gojson
 from adapter.base.times import BOUNDS
-from adapter.cli import colours, progress, status
-from adapter.cli.simulate.difference import changes
-from adapter.cli.simulate.view import TextView
+from adapter.cli import command_line as cli
+from adapter.cli.simulate.view import TextView, changes
+from adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_word
 
 PROGRAM = str(Path(sys.executable).with_name("v010-adapter"))
 
@@ -39,17 +39,17 @@ def test_colours_are_for_terminals_of_users_who_want_them(monkeypatch: pytest.Mo
         *((terminal, {}, "never", False), (pipe, {"NO_COLOR": "1"}, "always", True)),
     ):
         monkeypatch.setattr(os, "environ", environment)
-        assert colours.are_wanted(out, when) is wanted, (environment, when)
+        assert are_wanted(out, when) is wanted, (environment, when)
 
 
 def test_the_first_word_is_coloured_if_it_needs_the_eye() -> None:
-    assert colours.by_word("  PROBLEM  x: PROBLEM") == "  \033[31mPROBLEM\033[0m  x: PROBLEM"
-    assert colours.by_word("unknown  x") == "\033[33munknown\033[0m  x"
+    assert by_word("  PROBLEM  x: PROBLEM") == "  \033[31mPROBLEM\033[0m  x: PROBLEM"
+    assert by_word("unknown  x") == "\033[33munknown\033[0m  x"
     for line in ("", "  ok  PROBLEM", "UNKNOWN", "BADLY", "no   x"):
-        assert colours.by_word(line) == line
+        assert by_word(line) == line
     for when, text in (("always", "\033[1mx\033[0m\n"), ("never", "x\n")):
         out = io.StringIO()
-        TextView(out, color=when).line("x", colours.BOLD)
+        TextView(out, color=when).line("x", BOLD)
         assert out.getvalue() == text
 
 
@@ -122,7 +122,7 @@ def squeezed(text: str) -> str:
 
 
 def test_status_has_sections_and_no_false_precision(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status.main(["-directory", str(directory)]) == 1
+    assert cli.main(["status", "-directory", str(directory)]) == 1
     assert squeezed(capsys.readouterr().out) == SHOWN
 
 
@@ -133,12 +133,12 @@ def test_status_has_sections_and_no_false_precision(directory: Path, capsys: pyt
 def test_at_a_terminal_what_takes_long_is_told_once(
     monkeypatch: pytest.MonkeyPatch, quiet_time: int, told: bytes
 ) -> None:
-    monkeypatch.setattr(progress, "QUIET_TIME", quiet_time)
+    monkeypatch.setattr("adapter.cli.terminal.QUIET_TIME", quiet_time)
     terminal, end = os.openpty()
     with open(end, "w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
         before = set(threading.enumerate())
-        with progress.announce_if_slow("counting"):
+        with announce_if_slow("counting"):
             assert not told or os.read(terminal, 100) == told
             timers = set(threading.enumerate()) - before
         for timer in timers:

@@ -55,15 +55,6 @@ def test_one_is_the_owner_and_the_others_say_once_who_it_is(owners: Owners, capl
     assert oct(owners.directory.stat().st_mode & 0o777) == "0o700", "for root alone"
 
 
-def test_the_death_of_the_owner_frees_the_lock_and_its_ids(owners: Owners) -> None:
-    first, second = owners.new(), owners.new()
-    first.take()
-    first.release(["c1"])
-    owners.kill(first)
-    assert second.take()
-    assert second.is_alone
-
-
 def test_released_it_is_for_the_next_but_not_the_ids_whose_chains_go_on(owners: Owners) -> None:
     first, second = owners.new(), owners.new()
     first.take()
@@ -77,15 +68,6 @@ def test_released_it_is_for_the_next_but_not_the_ids_whose_chains_go_on(owners: 
     first.free("c2")
     first.free("c3")
     assert second.is_alone
-
-
-def test_it_can_be_taken_again_with_the_ids_that_were_kept(owners: Owners) -> None:
-    first = owners.new()
-    assert first.take()
-    first.release(["c1"])
-    assert first.take()
-    assert not first.is_elsewhere("c1"), "its own ids are not elsewhere"
-    assert first.is_alone
 
 
 def test_without_a_directory_it_serves_alone_and_says_what_it_costs(

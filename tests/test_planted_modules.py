@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.cli.simulate.scratch import Scratch
+from adapter.cli.simulate.trial import Scratch
 
 ROOT = Path(__file__).parents[1]
 COMMAND = str(Path(sys.executable).with_name("v010-adapter"))

@@ -14,6 +14,7 @@ from adapter.hooks.directory import Directories
 from adapter.host import trust
 from adapter.host.trust import judge
 from adapter.programs.find import Programs
+from adapter.settings import HooksSettings
 
 USER, GROUP_OBJ, GROUP, MASK = 2, 4, 8, 16
 NOBODY = 65534
@@ -74,7 +75,7 @@ class Place:
         made = {"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": ["poststop"]}
         (folder / "hooks.d/a.json").write_text(json.dumps(made))
         self._programs = Programs([str(folder)], {"PATH": f"{folder}/bin"})
-        self._hooks = Directories([str(folder / "hooks.d")])
+        self._hooks = Directories(HooksSettings(directories=(str(folder / "hooks.d"),)))
 
     def write(self, name: str, text: str) -> Path:
         path = self.folder / name
@@ -85,7 +86,7 @@ class Place:
     def faults(self) -> list[str]:
         """Why the plugin and the hook are not used; empty if both are."""
         self._hooks.current()
-        found = [problem.reason.partition(": ")[2] for problem in self._hooks.problems]
+        found = [reason.partition(": ")[2] for reason in self._hooks.problems.values()]
         try:
             self._programs.find("program")
         except PluginError as error:

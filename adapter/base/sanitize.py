@@ -24,10 +24,7 @@ def printable(text: str) -> str:
 
 
 def show(*lines: str, out: TextIO | None = None, paint: Callable[[str], str] | None = None) -> None:
-    """Prints lines to stdout or to `out`, without control characters. `paint` then adds the colours to a line.
-
-    All commands print with this function or with `show_json`.
-    """
+    """Prints lines to stdout or to `out`, without control characters. `paint` then adds the colours to a line."""
     for text in map(printable, lines):
         print(paint(text) if paint else text, file=out, flush=True)
 

@@ -1,77 +1,123 @@
-"""The flags that several commands have. A flag means the same in every command."""
+"""The commands of `v010-adapter`, and the parser of their arguments. A shared flag means the same everywhere."""
 
 from __future__ import annotations
 
 import math
+import platform
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
-from typing import NoReturn
+from importlib import import_module
+from typing import Any, NamedTuple, NoReturn
 
-from adapter import settings
+from adapter import __version__, settings
 from adapter.base.sanitize import printable
-from adapter.cli import colours
-from adapter.cli.commands import PROGRAM
+from adapter.cli import terminal
+
+PROGRAM = "v010-adapter"
+
+
+class Command(NamedTuple):
+    """A command: its module, and what it does.
+
+    The module has `parser`, and `main`, which runs the command with the parsed arguments and returns its exit code.
+    `main` may raise AdapterError, and OSError for a file that it names.
+    """
+
+    module: str
+    line: str
+
+
+COMMANDS = {
+    "run": Command("adapter.cli.command_line", "joins the runtime; the default"),
+    "check": Command("adapter.cli.check.command", "checks the configuration, the plugins and the hook files"),
+    "status": Command("adapter.cli.status", "shows the state of running adapters"),
+    "install": Command("adapter.cli.install.command", "makes the runtime, or systemd, start the adapter"),
+    "uninstall": Command("adapter.cli.install.uninstall", "removes what install has made"),
+    "hooks": Command("adapter.cli.hooks_match", "hooks match: shows which hooks a container gets, and why"),
+    "invoke": Command("adapter.cli.invoke", "runs one legacy plugin by hand as the daemon would"),
+    "simulate": Command("adapter.cli.simulate.command", "plays the life of a pod to NRI plugins, without a runtime"),
+    "demo": Command("adapter.cli.demo", "plays the life of a pod with the sample plugins and hooks"),
+    "completion": Command("adapter.cli.completion", "prints a shell-completion script"),
+}
+
 
 FINE, FINDINGS = 0, 1
 """The exit codes of most commands."""
 
+SHARED: dict[str, tuple[str, dict[str, Any]]] = {
+    "config": (f"the configuration file ({settings.DEFAULT_PATH})", {"metavar": "FILE"}),
+    "pod": ("the container's pod, if the container's file has none", {"metavar": "FILE"}),
+    "name": ("the container, if the file has several: [[NAMESPACE/]POD/]NAME", {"metavar": "NAME"}),
+    "command": ("the image's entrypoint, if the image decides on the command", {"metavar": "PATH"}),
+    "o output": (
+        "format of the output: text (the default) or json",
+        {"metavar": "FORMAT", "choices": ("text", "json"), "default": "text"},
+    ),
+    "color": (
+        "colours: auto (the default: on a terminal, unless NO_COLOR is set), always or never",
+        {"metavar": "WHEN", "choices": terminal.WHEN, "default": terminal.AUTO},
+    ),
+    "v verbose": ("show every request and result in full", {}),
+}
+
 
 class Parser(ArgumentParser):
-    """Escapes control characters in errors: arguments may be file names of others, for example from a shell's `*`."""
+    """Parses the arguments of a command. Flags have one dash or two, as in Go."""
+
+    def __init__(self, command: str, description: str, epilog: str | None = None) -> None:
+        """Takes the command's name. The parser has only the flag `-h` yet."""
+        prog = f"{PROGRAM} {command}"
+        super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
+
+    def flag(self, names: str, text: str, **keywords: Any) -> None:
+        """Adds a flag with its help text and with keywords of `add_argument`. Without `metavar`, it takes no value."""
+        spellings = [f"{dash}{name}" for name in names.split() for dash in ("-", "--")[: len(name)]]
+        usual = {"default": ""} if "metavar" in keywords else {"action": "store_true"}
+        self.add_argument(*spellings, help=text, **usual | keywords)
+
+    def shared(self, *flags: str) -> Parser:
+        """Adds flags of SHARED; returns this parser."""
+        for names in flags:
+            text, keywords = SHARED[names]
+            self.flag(names, text, **keywords)
+        return self
 
     def error(self, message: str) -> NoReturn:
-        """Prints the usage and the message, and ends the process."""
+        """Ends the process with the usage and the escaped message: arguments may be files of others, as from `*`."""
         super().error(printable(message))
 
 
-def parser(command: str, description: str, epilog: str | None = None) -> ArgumentParser:
-    """Returns a parser for a command, with `-h` only. Flags have one dash or two, as in Go."""
-    prog = f"{PROGRAM} {command}"
-    return Parser(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
+def overview(*, in_full: bool = False) -> ArgumentParser:
+    """Returns the parser of the whole command line. Only with `in_full`, it has the commands' own arguments."""
+    from adapter.nri.stub import NRI_VERSION  # noqa: PLC0415 - not for an error message
+
+    whole = parser("run")
+    whole.prog = PROGRAM
+    whole.usage = "v010-adapter [run] [OPTION ...]\n       v010-adapter COMMAND [-h] [OPTION ...]"
+    version = f"{PROGRAM} {__version__}, Python {platform.python_version()}, NRI {NRI_VERSION}"
+    whole.add_argument("-version", "--version", action="version", version=version)
+    text = f"`{PROGRAM} COMMAND -h` explains it"
+    commands = whole.add_subparsers(
+        title="commands", metavar="COMMAND", prog=PROGRAM, help=text, parser_class=ArgumentParser
+    )
+    for name, command in COMMANDS.items():
+        parents = [parser(name)] if in_full else []
+        commands.add_parser(name, help=command.line, parents=parents, add_help=False)
+    return whole
 
 
-def add_config(parser: ArgumentParser) -> None:
-    """Adds the flag that names the adapter's configuration file."""
-    text = f"the configuration file ({settings.DEFAULT_PATH})"
-    parser.add_argument("-config", "--config", metavar="FILE", default="", help=text)
-
-
-def add_choice_of_container(parser: ArgumentParser) -> None:
-    """Adds the flags that choose a container of a file, and add what the file does not contain."""
-    option = parser.add_argument
-    option("-pod", "--pod", metavar="FILE", default="", help="the container's pod, if the container's file has none")
-    option("-name", "--name", default="", help="the container, if the file has several: [[NAMESPACE/]POD/]NAME")
-    text = "the image's entrypoint, if the image decides on the command"
-    option("-command", "--command", metavar="PATH", default="", help=text)
-
-
-def add_output(parser: ArgumentParser) -> None:
-    """Adds the flag for machine-readable output."""
-    text = "format of the output: text (the default) or json"
-    names = "-o", "-output", "--output"
-    parser.add_argument(*names, metavar="FORMAT", choices=("text", "json"), default="text", help=text)
-
-
-def add_color(parser: ArgumentParser) -> None:
-    """Adds the flag for colours."""
-    text = "colours: auto (the default: on a terminal, unless NO_COLOR is set), always or never"
-    parser.add_argument("-color", "--color", metavar="WHEN", choices=colours.WHEN, default=colours.AUTO, help=text)
+def parser(name: str) -> ArgumentParser:
+    made: ArgumentParser = import_module(COMMANDS[name].module).parser()
+    return made
 
 
 def paint(options: Namespace) -> Callable[[str], str] | None:
     """Returns the function that colours a command's lines on stdout, None without colours."""
-    return colours.by_word if colours.are_wanted(sys.stdout, options.color) else None
-
-
-def add_verbose(parser: ArgumentParser) -> None:
-    """Adds the flag for full output."""
-    text = "show every request and result in full"
-    parser.add_argument("-v", "-verbose", "--verbose", action="store_true", help=text)
+    return terminal.by_word if terminal.are_wanted(sys.stdout, options.color) else None
 
 
 def count(number: int, noun: str) -> str:
-    """Returns a number with its noun."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 

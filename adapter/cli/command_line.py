@@ -11,16 +11,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple
 
 from adapter.base import collector
 from adapter.errors import AdapterError, ConfigError, RegistrationError, unknown
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
-
+    from adapter.cli.arguments import Parser
     from adapter.daemon.guard import Launch
-    from adapter.nri import Identity
     from adapter.settings import Settings
 
 FINDINGS = 1
@@ -38,7 +36,9 @@ def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -
     so that the daemon starts quickly, for a runtime waits for it. A guard passes `launch` to its servers.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    sys.stdout, sys.stderr = _or_devnull(sys.stdout), _or_devnull(sys.stderr)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller has closed it
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         return _command(words, launch) if words else _run(Options(), launch)
     except AdapterError as error:
@@ -52,27 +52,22 @@ def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -
         raise
 
 
-def _or_devnull(stream: TextIO | None) -> TextIO:
-    """Returns the stream, or one to /dev/null if the caller has closed it: then Python has None."""
-    return open(os.devnull, "w", encoding="utf-8") if stream is None else stream
-
-
 def _command(words: list[str], launch: Launch | None) -> int:
     """Runs the command that the first word names. If that is a flag, it belongs to `run` or to the whole program."""
-    from adapter.cli import commands  # noqa: PLC0415 - not for a launched plugin
+    from adapter.cli import arguments  # noqa: PLC0415 - not for a launched plugin
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a locale may lack letters
     name = words[0]
     if name in ABOUT_ALL:
         with _flushed_stdout():
-            commands.overview().parse_args([name])
+            arguments.overview().parse_args([name])
     if name == "run" or name.startswith("-"):
         return _run(Options(**vars(parser().parse_args(words[name == "run" :]))), launch)
-    if name not in commands.COMMANDS:
-        raise ConfigError(name, unknown("command", name, commands.COMMANDS))
+    if name not in arguments.COMMANDS:
+        raise ConfigError(name, unknown("command", name, arguments.COMMANDS))
     with _flushed_stdout():
-        return int(import_module(commands.COMMANDS[name].module).main(words[1:]))
+        return int(import_module(arguments.COMMANDS[name].module).main(arguments.parser(name).parse_args(words[1:])))
 
 
 @contextmanager
@@ -134,27 +129,21 @@ class Options(NamedTuple):
     disableWatch: bool = False  # noqa: N815 - the flag's name
 
 
-def parser() -> ArgumentParser:
-    """Returns the parser of the flags of `run`. Options has the defaults."""
-    from argparse import SUPPRESS  # noqa: PLC0415 - not for a launched plugin
-
-    from adapter.cli import arguments  # noqa: PLC0415 - likewise
+def parser() -> Parser:
+    from adapter.cli import arguments  # noqa: PLC0415 - not for a launched plugin
 
     text = "Runs legacy NRI v0.1.0 plugins, and injects OCI hooks, under today's container runtimes."
-    parser = arguments.parser("run", text)
-    parser.argument_default = SUPPRESS
-    option = parser.add_argument
-    option("-idx", "--idx", metavar="NN", help="index to register with, two digits")
-    option("-name", "--name", help="name to register with")
-    sockets = ("-socket", "--socket", "-socket-path", "--socket-path")
-    option(*sockets, metavar="PATH", help="the runtime's NRI socket (/var/run/nri/nri.sock)")
-    arguments.add_config(parser)
-    option("-once", "--once", action="store_true", help="end when the connection is lost, instead of joining again")
+    made = arguments.Parser("run", text)
+    made.flag("idx", "index to register with, two digits", metavar="NN")
+    made.flag("name", "name to register with", metavar="NAME")
+    made.flag("socket socket-path", "the runtime's NRI socket (/var/run/nri/nri.sock)", metavar="PATH")
+    made.shared("config")
+    made.flag("once", "end when the connection is lost, instead of joining again")
     text = "on SIGTERM, serve until another adapter takes over, for so long at most (0)"
-    option("-linger", "--linger", metavar="SECONDS", type=arguments.seconds, help=text)
-    arguments.add_verbose(parser)
-    option("-disableWatch", "--disableWatch", action="store_true", help="read hook files once, at the start")
-    return parser
+    made.flag("linger", text, metavar="SECONDS", type=arguments.seconds, default=0)
+    made.shared("v verbose")
+    made.flag("disableWatch", "read hook files once, at the start")
+    return made
 
 
 def _configuration(options: Options) -> tuple[Settings, list[ConfigError]]:
@@ -181,7 +170,10 @@ def _run(options: Options, launch: Launch | None) -> int:
         for error in errors[:-1]:
             _complain(error)
         raise errors[-1]
-    identity = _identity(options)
+    try:
+        identity = nri.identity(options.name, options.idx)
+    except RegistrationError as error:
+        raise ConfigError("-idx" if options.idx else "NRI_PLUGIN_IDX", str(error)) from None
     if nri.launched() and not options.socket:
         trunk = nri.connect() if launch is None or not launch.killed_by else None
         connect, when_lost = launch.connect if launch else None, 0
@@ -194,15 +186,6 @@ def _run(options: Options, launch: Launch | None) -> int:
     process_setup.prepare(configured, errors)
     made = daemon.Daemon(configured, errors, identity, connect, reread, when_lost, launch, linger=options.linger)
     return made.run(trunk)
-
-
-def _identity(options: Options) -> Identity:
-    from adapter import nri  # noqa: PLC0415
-
-    try:
-        return nri.identity(options.name, options.idx)
-    except RegistrationError as error:
-        raise ConfigError("-idx" if options.idx else "NRI_PLUGIN_IDX", str(error)) from None
 
 
 def _connect(path: str) -> int:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
 
 import shtab
 
-from adapter.cli import arguments, commands
+from adapter.cli.arguments import FINE, Parser, overview
 
 SHELLS = "bash", "zsh", "fish"
 KINDS = {"FILE": shtab.FILE, "PATH": shtab.FILE, "[NN-NAME=]PATH": shtab.FILE, "DIR": shtab.DIRECTORY}
 """How to complete the value of a flag, by the value's name in the help."""
 
 
-def parser() -> ArgumentParser:
-    """Returns the parser of the command's arguments."""
-    parser = arguments.parser(
+def parser() -> Parser:
+    parser = Parser(
         "completion",
         "Prints a shell-completion script for commands, flags and files.",
         "In the shell's start-up file: `source <(v010-adapter completion bash)`, the same with zsh; "
@@ -27,15 +25,14 @@ def parser() -> ArgumentParser:
     return parser
 
 
-def main(words: Sequence[str]) -> int:
-    """Prints the script for a shell; returns 0."""
-    print(script(parser().parse_args(words).shell))
-    return 0
+def main(options: Namespace) -> int:
+    print(script(options.shell))
+    return FINE
 
 
 def script(shell: str) -> str:
     """Returns the script for one of SHELLS."""
-    whole = commands.overview(in_full=True)
+    whole = overview(in_full=True)
     _mark(whole)
     text: str = shtab.complete(whole, shell)
     # In fish, a flag with one dash and several letters is `-o`; shtab writes `-s`, which is for one letter.

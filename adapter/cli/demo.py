@@ -6,27 +6,26 @@ import json
 import re
 import shutil
 import sys
-from argparse import ArgumentParser
-from collections.abc import Generator, Sequence
+from argparse import Namespace
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import adapter
-from adapter.cli import arguments
-from adapter.cli.colours import BOLD, DIM, GREEN, RED
-from adapter.cli.commands import PROGRAM
+from adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
 from adapter.cli.simulate import trial
 from adapter.cli.simulate.play import Play, Scene
-from adapter.cli.simulate.scratch import Scratch
-from adapter.cli.simulate.script import Script, pod_life
+from adapter.cli.simulate.script import pod_life
+from adapter.cli.simulate.trial import Scratch
 from adapter.cli.simulate.view import TextView, milliseconds
+from adapter.cli.terminal import BOLD, DIM, GREEN, RED
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import facts
 from adapter.hooks.match import Decision
 from adapter.host.trust import off
-from adapter.nri import api
 from adapter.runtime import Flavour, PluginFile
+from adapter.settings import HooksSettings
 
 PACKAGE = Path(adapter.__file__).parent
 SAMPLES = PACKAGE / "samples" if (PACKAGE / "samples").is_dir() else PACKAGE.parent
@@ -36,40 +35,28 @@ LABEL = {"qos.class": "ls"}
 """clearcfs lifts the CPU limit of containers in pods with this label."""
 ANNOTATION = {"hooks.example.com/record": "yes"}
 """record.json matches this annotation."""
+PROBLEMS = ("warning", "error")
+"""Levels of lines of the log that fail the demo."""
 PATIENT = Flavour(registration_timeout=60, request_timeout=60)
 """Long timeouts: the demo must not fail on a slow machine."""
 
 Json = dict[str, Any]
 
 
-class DemoScene(NamedTuple):
-    """An event with the runs of legacy plugins, the other log lines, and at a creation the decisions on hooks."""
-
-    scene: Scene
-    runs: list[Json]
-    messages: list[Json]
-    hooks: list[Decision]
-
-
-def parser() -> ArgumentParser:
-    """Returns the parser of the command's arguments."""
-    parser = arguments.parser(
+def parser() -> Parser:
+    made = Parser(
         "demo",
         "Simulates the life of a pod, recorded on containerd, with the adapter, sample plugins and sample hooks. "
         "Needs neither root nor a container runtime, and writes to a temporary directory only.",
     )
-    arguments.add_color(parser)
-    arguments.add_verbose(parser)
-    return parser
+    return made.shared("color", "v verbose")
 
 
-def main(words: Sequence[str]) -> int:
-    """Runs the demo with these arguments; returns 0 if everything went as expected, 1 if not."""
-    options = parser().parse_args(words)
+def main(options: Namespace) -> int:
     with Scratch("v010-adapter-demo-") as directory:
         demo = Demo(Path(directory))
         _show(demo, options.verbose, options.color)
-    return 1 if demo.problems else 0
+    return FINDINGS if demo.problems else FINE
 
 
 class Demo:
@@ -80,45 +67,39 @@ class Demo:
         self.problems: list[str] = []
         """The problems so far, complete after the last of the `steps`."""
         self._root = root
-        self._script = _script()
-        self._creation = cast(api.CreateContainerRequest, dict(self._script.events)["CreateContainer"])
-        _cpu_max(root, self._creation.container.linux.cgroups_path, "50000 100000")
-        _cpu_max(root, self._creation.pod.linux.cgroups_path, "max 100000")
-        self._config = root / "v010-adapter.yaml"
-        self._config.write_text(json.dumps(_configuration(root)))  # JSON is YAML
+        self._script = pod_life()
+        for event, message in self._script.events:
+            request: Any = message
+            request.pod.labels.update(LABEL)
+            request.pod.annotations.update(ANNOTATION)
+            if event == "CreateContainer":
+                self._creation = request
+        for subject, quota in ((self._creation.container, "50000 100000"), (self._creation.pod, "max 100000")):
+            cgroup = root / "cgroup" / subject.linux.cgroups_path.lstrip("/")
+            cgroup.mkdir(parents=True)
+            (cgroup / "cpu.max").write_text(quota)
+        self._config = json.dumps(_configuration(root))  # JSON is YAML
 
-    def steps(self) -> Generator[DemoScene, None, None]:
-        """Plays the script; yields each event."""
-        plugin = PluginFile(trial.write_program(self._root), trial.IDX, PROGRAM, self._config.read_text())
+    def steps(self) -> Generator[tuple[Scene, list[Json]], None, None]:
+        """Plays the script; yields each event, with the lines that the adapter has logged meanwhile."""
+        plugin = PluginFile(trial.write_program(self._root), trial.IDX, PROGRAM, self._config)
         path = self._root / "adapter.log"
         unfinished = ""
         with path.open("ab", buffering=0) as log, path.open(errors="replace") as reader:
             play = Play(self._script, PATIENT, [plugin], None, log.fileno())
             with closing(play.scenes()) as scenes:
                 for scene in scenes:
-                    *lines, unfinished = (unfinished + reader.read()).split("\n")
-                    yield self._step(scene, list(map(_log_line, lines)))
+                    *texts, unfinished = (unfinished + reader.read()).split("\n")
+                    lines = list(map(_log_line, texts))
+                    self.problems += [line["message"] for line in lines if line["level"] in PROBLEMS]
+                    self.problems += [f"{line['plugin']}: {line['error']}" for line in lines if line.get("error")]
+                    yield scene, lines
         self.problems += play.problems
 
-    def _step(self, scene: Scene, lines: list[Json]) -> DemoScene:
-        runs = [line for line in lines if "request" in line]
-        messages = [line for line in lines if "request" not in line]
-        self.problems += [line["message"] for line in messages if line["level"] in ("warning", "error")]
-        self.problems += [f"{run['plugin']}: {run['error']}" for run in runs if run["error"]]
-        return DemoScene(scene, runs, messages, self._decisions() if scene.outcome.event == "CreateContainer" else [])
-
-    def _decisions(self) -> list[Decision]:
-        hooks = Directories([str(self._root / "hooks.d")], watch=False, trust=off)
+    def decisions(self) -> list[Decision]:
+        """Returns for each sample hook whether the container gets it."""
+        hooks = Directories(HooksSettings(directories=(str(self._root / "hooks.d"),), watch=False, trust=off))
         return hooks.current().explain(facts(self._creation.pod, self._creation.container))
-
-
-def _script() -> Script:
-    script = pod_life()
-    for _, request in script.events:
-        pod: api.PodSandbox = request.pod  # type: ignore[attr-defined]  # a recorded event has a pod
-        pod.labels.update(LABEL)
-        pod.annotations.update(ANNOTATION)
-    return script
 
 
 def _configuration(root: Path) -> Json:
@@ -139,12 +120,6 @@ def _configuration(root: Path) -> Json:
     }
 
 
-def _cpu_max(root: Path, cgroup: str, quota: str) -> None:
-    file = root / "cgroup" / cgroup.lstrip("/") / "cpu.max"
-    file.parent.mkdir(parents=True)
-    file.write_text(quota)
-
-
 def _log_line(line: str) -> Json:
     """Returns a decoded line of the adapter's log. A line that is not JSON becomes an error message."""
     try:
@@ -158,14 +133,15 @@ def _show(demo: Demo, verbose: bool, color: str) -> None:
     view = TextView(sys.stdout, full=verbose, color=color)
     view.line("The life of a pod, with the legacy plugins and hooks of this repository under v010-adapter", BOLD)
     with closing(demo.steps()) as steps:
-        for step in steps:
-            view.show(step.scene)
-            for number, run in enumerate(step.runs):
-                _show_run(view, run, number == 0, verbose)
-            for line in step.messages:
-                if "plugin" in line or line["level"] in ("warning", "error"):
+        for scene, lines in steps:
+            view.show(scene)
+            runs = [line for line in lines if "request" in line]
+            for run in runs:
+                _show_run(view, run, run is runs[0], verbose)
+            for line in lines:
+                if line not in runs and ("plugin" in line or line["level"] in PROBLEMS):
                     view.detail(f"log       {line['level']}: {line['message']}")
-            for named, matched, reason in step.hooks:
+            for named, matched, reason in demo.decisions() if scene.outcome.event == "CreateContainer" else ():
                 text = f"hook      {named.file:20} {'yes' if matched else 'no'}: {reason}"
                 view.detail(text, GREEN if matched else DIM)
     view.close(demo.problems)
@@ -173,10 +149,7 @@ def _show(demo: Demo, verbose: bool, color: str) -> None:
 
 
 def _show_run(view: TextView, run: Json, first: bool, verbose: bool) -> None:
-    """Shows the result of a run. The request is shown for the first run of an event; with `verbose`, for every run.
-
-    The requests of the other runs differ only in `conf` and `results`.
-    """
+    """Shows the result of a run. The request is shown for the first run of an event; with `verbose`, for every run."""
     request = run["request"]
     head = f"{run['plugin']:9} {milliseconds(run['us'] / 1e6):>8}  "
     if verbose:

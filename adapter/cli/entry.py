@@ -16,7 +16,8 @@ def main(*, in_container: bool = False) -> int:
     """Runs the command, below a guard if a runtime launched it, or if it has a container; returns the exit code."""
     _write_paths_in_utf8()
     launch = None
-    if _is_daemon(sys.argv[1:2]):
+    words = sys.argv[1:]
+    if not words or words[0] == "run" or words[0].startswith("-"):  # it is the daemon
         if "NRI_PLUGIN_SOCKET" in os.environ:
             launch = guarded()
         elif in_container:
@@ -44,7 +45,3 @@ def _interrupt(*_: object) -> None:
     """Ends the command. A second SIGINT does not interrupt the clean-up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
-
-
-def _is_daemon(words: list[str]) -> bool:
-    return not words or words[0] == "run" or words[0].startswith("-")

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 from adapter import container_files, settings
 from adapter.base.sanitize import show, show_json
 from adapter.cli import arguments
-from adapter.cli.progress import announce_if_slow
+from adapter.cli.arguments import Parser
+from adapter.cli.terminal import announce_if_slow
 from adapter.container_files import Described
 from adapter.errors import ConfigError
-from adapter.hooks import inject, keys
-from adapter.hooks.directory import Directories, Problem
+from adapter.hooks import keys
+from adapter.hooks.directory import Directories
 from adapter.hooks.facts import facts
-from adapter.hooks.match import Commands, Condition, Decision
+from adapter.hooks.match import Commands, Condition, Decision, adjustment
 from adapter.proto import nri_pb2 as api
 
 UNDECIDED = 3
@@ -31,13 +32,11 @@ class MatchResult(NamedTuple):
 
     described: Described
     decisions: list[Decision]
-    problems: list[Problem]
+    problems: dict[str, str]
     adjustment: api.ContainerAdjustment
 
 
-def main(words: Sequence[str]) -> int:
-    """Runs `hooks` with these arguments; returns the exit code. Raises ConfigError."""
-    options = parser().parse_args(words)
+def main(options: Namespace) -> int:
     logging.getLogger("adapter").addHandler(logging.NullHandler())  # problems are in the output
     result = _match(options)
     if options.output == "json":
@@ -49,25 +48,20 @@ def main(words: Sequence[str]) -> int:
     return UNDECIDED if any(one.matched is None for one in result.decisions) else arguments.FINE
 
 
-def parser() -> ArgumentParser:
-    """Returns the parser of the command's arguments."""
-    parser = arguments.parser(
+def parser() -> Parser:
+    made = Parser(
         "hooks",
         "Shows which hooks a container gets, and why not the others.",
         f"{container_files.FORMS} Exit codes: 0 every hook is decided, 1 a hook file cannot be used, 2 unusable "
         f"arguments, {UNDECIDED} a hook is undecided.",
     )
-    parser.usage = "v010-adapter hooks match [-h] -container FILE [OPTION ...]"
-    option = parser.add_argument
-    option("match", choices=["match"], metavar="match", help="the only subcommand")
-    option("-container", "--container", metavar="FILE", required=True, help="the file with the container")
-    arguments.add_choice_of_container(parser)
+    made.usage = "v010-adapter hooks match [-h] -container FILE [OPTION ...]"
+    made.add_argument("match", choices=["match"], metavar="match", help="the only subcommand")
+    made.flag("container", "the file with the container", metavar="FILE", required=True)
+    made.shared("pod", "name", "command")
     text = "a directory of hook files; may be repeated, later ones override (those of the configuration)"
-    option("-directory", "--directory", metavar="DIR", action="append", default=[], help=text)
-    arguments.add_config(parser)
-    arguments.add_output(parser)
-    arguments.add_color(parser)
-    return parser
+    made.flag("directory", text, metavar="DIR", action="append", default=[])
+    return made.shared("config", "o output", "color")
 
 
 def _match(options: Namespace) -> MatchResult:
@@ -80,13 +74,13 @@ def _match(options: Namespace) -> MatchResult:
             os.listdir(directory)
         except OSError as error:
             raise ConfigError(directory, error.strerror or str(error)) from None
-    places = options.directory or config.hooks.directories
-    directories = Directories(places, config.host_root, watch=False, precreate=config.hooks.precreate)
+    places = tuple(options.directory) or config.hooks.directories
+    directories = Directories(config.hooks._replace(directories=places, watch=False), config.host_root)
     known = facts(described.pod, described.container)
     with announce_if_slow("reading the hook files"):
         decisions = directories.current().explain(known, partial(_unknown, described))
-    adjustment = inject.adjustment(decision.named for decision in decisions if decision.matched)
-    return MatchResult(described, decisions, directories.problems, adjustment or api.ContainerAdjustment())
+    injected = adjustment(decision.named for decision in decisions if decision.matched)
+    return MatchResult(described, decisions, directories.problems, injected or api.ContainerAdjustment())
 
 
 def _unknown(described: Described, condition: Condition) -> str:
@@ -119,7 +113,7 @@ def _as_json(result: MatchResult) -> dict[str, Any]:
         }
         for decision in result.decisions
     ]
-    errors = [{"file": problem.path, "error": problem.reason} for problem in result.problems]
+    errors = [{"file": path, "error": reason} for path, reason in result.problems.items()]
     injected = {field.name: list(map(_hook, hooks)) for field, hooks in result.adjustment.hooks.ListFields()}
     unknown = list(result.described.unknown)
     return {"hooks": hooks, "errors": errors, "unknown": unknown, "adjustment": {"hooks": injected}}
@@ -133,34 +127,27 @@ def _hook(hook: api.Hook) -> dict[str, Any]:
 
 
 def _as_text(result: MatchResult) -> Iterator[str]:
-    yield from _container_as_text(result.described)
-    yield ""
-    yield from _decisions_as_text(result)
-    yield ""
-    injected = result.adjustment.hooks.ListFields()
-    yield "injected, in this order:" if injected else "nothing is injected"
-    for field, hooks in injected:
-        yield from (f"{field.json_name:15}  {' '.join([hook.path, *hook.args[1:]])}" for hook in hooks)
-
-
-def _container_as_text(described: Described) -> Iterator[str]:
+    described, decisions, problems, adjustment = result
     known = facts(described.pod, described.container)
     yield f"container    {described.name or 'without a name'}, from {described.kind}"
     yield f"command      {known.command or ('none' if described.command_is_known else 'unknown: the image decides')}"
     yield f"annotations  {len(known.annotations)}"
     yield f"bind mounts  {'yes' if known.has_bind_mounts else 'none but those of the runtime'}"
     yield from (f"not known    {unknown}" for unknown in described.unknown)
-
-
-def _decisions_as_text(result: MatchResult) -> Iterator[str]:
-    width = max((len(one.named.file) for one in result.decisions), default=0)
-    verdicts = max([3, *(len(VERDICTS[one.matched]) for one in result.decisions)])
-    for decision in result.decisions:
+    yield ""
+    width = max((len(one.named.file) for one in decisions), default=0)
+    verdicts = max([3, *(len(VERDICTS[one.matched]) for one in decisions)])
+    for decision in decisions:
         named, matched, reason = decision
         stages = f"{', '.join(named.hook.stages) or 'no stage'}: " if matched else ""
         yield f"{VERDICTS[matched]:{verdicts}}  {named.file:{width}}  {stages}{reason}"
-        if hint := _hint(result.described, decision):
+        if hint := _hint(described, decision):
             yield f"{'':{verdicts}}  {'':{width}}  {hint}"
-    yield from (f"{'BAD':{verdicts}}  {problem.path}: {problem.reason}" for problem in result.problems)
-    if not result.decisions and not result.problems:
+    yield from (f"{'BAD':{verdicts}}  {path}: {reason}" for path, reason in problems.items())
+    if not decisions and not problems:
         yield "there are no hooks"
+    yield ""
+    injected = adjustment.hooks.ListFields()
+    yield "injected, in this order:" if injected else "nothing is injected"
+    for field, hooks in injected:
+        yield from (f"{field.json_name:15}  {' '.join([hook.path, *hook.args[1:]])}" for hook in hooks)

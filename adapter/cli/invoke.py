@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import sys
-from argparse import ArgumentParser
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,11 +21,12 @@ from adapter.base import gojson
 from adapter.base.loop import Loop
 from adapter.base.sanitize import show_json
 from adapter.cli import arguments
-from adapter.cli.colours import DIM
+from adapter.cli.arguments import Parser
 from adapter.cli.simulate import script
 from adapter.cli.simulate.play import Scene
-from adapter.cli.simulate.scratch import Scratch
+from adapter.cli.simulate.trial import Scratch
 from adapter.cli.simulate.view import TextView, as_json, milliseconds
+from adapter.cli.terminal import DIM
 from adapter.daemon.bridge import Bridge
 from adapter.daemon.process_setup import become_daemon
 from adapter.daemon.router import reserve
@@ -39,26 +40,20 @@ from adapter.runtime import Answer, Flavour, Outcome, Recorded
 from adapter.settings import PluginSettings, Settings
 
 
-def parser() -> ArgumentParser:
-    """Returns the parser of the command's arguments."""
-    parser = arguments.parser(
+def parser() -> Parser:
+    made = Parser(
         "invoke",
         "Runs one legacy plugin by hand as the daemon would. Shows its request, its result, the time, the exit code, "
         "and what the result would change.",
         "FILE has recorded events, one JSON object a line; the first event at which the plugin runs is used. Without a "
         "file, the event is that of a pod recorded on containerd, without its processes.",
     )
-    parser.add_argument("type", metavar="TYPE", help="the plugin: its type in conf.json, or the path of a program")
-    parser.add_argument("-event", "--event", metavar="FILE", default="", help="recorded events; - is stdin")
-    arguments.add_config(parser)
-    arguments.add_output(parser)
-    arguments.add_color(parser)
-    return parser
+    made.add_argument("type", metavar="TYPE", help="the plugin: its type in conf.json, or the path of a program")
+    made.flag("event", "recorded events; - is stdin", metavar="FILE")
+    return made.shared("config", "o output", "color")
 
 
-def main(words: Sequence[str]) -> int:
-    """Runs `invoke` with these arguments; returns the exit code. Raises ConfigError."""
-    options = parser().parse_args(words)
+def main(options: Namespace) -> int:
     collected = _LogCollector()
     logging.getLogger("adapter").addHandler(collected)
     logging.getLogger("adapter").setLevel(logging.DEBUG)
@@ -85,16 +80,11 @@ def main(words: Sequence[str]) -> int:
 
 
 def _entry(own: Settings, type_: str) -> tuple[Entry, bool]:
-    """Returns the plugin's entry of conf.json, or one without a configuration; and whether conf.json has it.
-
-    Raises ConfigError.
-    """
+    """Returns the plugin's entry of conf.json, else one without a configuration; and whether conf.json has it."""
     config: Config = ConfigFile(own.legacy.config, trust=own.legacy.trust).current()
     type_ = os.path.abspath(type_) if "/" in type_ else type_
-    for entry in config.entries:
-        if entry.type == type_:
-            return entry, True
-    return Entry(type_, 0, config.version, None), False
+    entry = next((entry for entry in config.entries if entry.type == type_), None)
+    return entry or Entry(type_, 0, config.version, None), entry is not None
 
 
 def _call(own: Settings, entry: Entry, calls: Sequence[Recorded]) -> Recorded:
@@ -148,31 +138,21 @@ def _owe_delete(bridge: Bridge, plans: Plans, entry: Entry, call: Recorded) -> N
 def _play(loop: Loop, bridge: Bridge, call: Recorded, context: Context) -> Scene:
     """Plays the event to the bridge, and waits until all its programs have ended. Raises ConfigError."""
     message: Any = call.request
-    scene = Scene(Outcome(call.event), 0)
-
-    def on_answer(reply: Any, error: Exception | None) -> None:
-        scene.seconds = loop.time() - started
-        scene.outcome.error = str(error or "")
-        scene.outcome.update += getattr(reply, "update", ())
-        if call.event == "CreateContainer" and error is None:
-            scene.outcome.adjust = reply.adjust if reply is not None else api.ContainerAdjustment()
-            scene.before = spec_from(message.pod, message.container)
-            scene.after = apply(scene.before, scene.outcome.adjust, collected=True)
-
-    def on_idle() -> None:
-        ends.append(True)
-        loop.stop()
-
-    ends: list[bool] = []
+    told: list[tuple[float, Any, Exception | None]] = []
     started = loop.time()
     answer = bridge.handle(message, context)
     if not isinstance(answer, Deferred):  # the directory of temporary files is not trusted
         raise ConfigError(call.event, "; ".join(bridge.describe()["faults"]))
-    answer.then(on_answer)
-    bridge.when_idle(on_idle)
-    if not ends:
-        loop.run()
-    scene.outcome.update += bridge.updates.pop()
+    answer.then(lambda reply, error: told.append((loop.time() - started, reply, error)))
+    loop.call_soon(lambda: bridge.when_idle(loop.stop))
+    loop.run()
+    [(seconds, reply, error)] = told
+    updates = [*getattr(reply, "update", ()), *bridge.updates.pop()]
+    scene = Scene(Outcome(call.event, error=str(error or ""), update=updates), seconds)
+    if call.event == "CreateContainer" and error is None:
+        scene.outcome.adjust = reply.adjust if reply is not None else api.ContainerAdjustment()
+        scene.before = spec_from(message.pod, message.container)
+        scene.after = apply(scene.before, scene.outcome.adjust, collected=True)
     return scene
 
 
@@ -223,15 +203,15 @@ def _decoded(text: bytes) -> Any:
 
 def _show(view: TextView, scene: Scene, collected: _LogCollector) -> None:
     fields, answer = collected.fields, scene.outcome.answers[0]
-    if fields:
-        for name in ("request", "result"):
-            for number, line in enumerate(_shown(fields[name])):
-                view.line(f"{'' if number else name:9} {line}")
+    for name in ("request", "result") if fields else ():
+        for number, line in enumerate(_shown(fields[name])):
+            view.line(f"{'' if number else name:9} {line}")
     for name, lines in (("stderr", collected.stderr), ("log", collected.log)):
         for line in lines:
             view.line(f"{name:9} {line}")
     view.line(f"{'ending':9} {fields.get('ending', 'not started')} after {milliseconds(answer.seconds)}")
-    view.line(f"{'outcome':9} {_outcome(scene.outcome.error, answer.error)}")
+    outcome = "the failure is tolerated, the event succeeds" if answer.error else "the event succeeds"
+    view.line(f"{'outcome':9} {'the event fails' if scene.outcome.error else outcome}")
     view.show(scene)
 
 
@@ -242,9 +222,3 @@ def _shown(text: bytes) -> list[str]:
         with suppress(gojson.JSONError):
             lines = gojson.indented(gojson.document(text)).split(b"\n")
     return [line.decode("utf-8", "backslashreplace").rstrip() for line in lines]
-
-
-def _outcome(error: str, error_of_plugin: str) -> str:
-    if error:
-        return "the event fails"
-    return "the failure is tolerated, the event succeeds" if error_of_plugin else "the event succeeds"

@@ -7,9 +7,9 @@ import os
 import shutil
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NoReturn
 
@@ -17,8 +17,8 @@ from adapter import settings
 from adapter.base.sanitize import show, show_json
 from adapter.base.times import BOUNDS
 from adapter.cli import arguments
-from adapter.cli.arguments import count
-from adapter.cli.progress import announce_if_slow
+from adapter.cli.arguments import PROGRAM, Parser, count
+from adapter.cli.terminal import announce_if_slow
 from adapter.errors import ConfigError, reason_of
 from adapter.host.trust import Trust
 from adapter.monitoring import status
@@ -32,29 +32,24 @@ OTHER_SCREEN, OWN_SCREEN, CLEAR = "\033[?1049h", "\033[?1049l", "\033[H\033[J"
 HEALTHY, FAULTS, NOBODY = 0, 1, 3
 
 
-def parser() -> ArgumentParser:
-    """Returns the parser of the command's arguments."""
+def parser() -> Parser:
     text = (
         "Exit codes: 0 all is well; 1 there are faults, or no adapter has joined in time; 2 unusable arguments or "
         "configuration; 3 no adapter runs."
     )
-    parser = arguments.parser("status", "Shows the state of running adapters.", text)
-    option = parser.add_argument
-    option("-name", "--name", default="v010-adapter", help="the name with which the adapter registers (v010-adapter)")
-    option("-directory", "--directory", metavar="DIR", default="", help="the state directory (/run/nri-NAME)")
-    how_often = parser.add_mutually_exclusive_group().add_argument
-    how_often("-watch", "--watch", action="store_true", help=f"look again every {INTERVAL:g} s, until Ctrl-C")
-    wait = "first wait until an adapter has joined a runtime, for at most this time"
-    how_often("-wait", "--wait", metavar="SECONDS", type=arguments.seconds, default=0, help=wait)
-    arguments.add_config(parser)
-    arguments.add_output(parser)
-    arguments.add_color(parser)
-    return parser
+    made = Parser("status", "Shows the state of running adapters.", text)
+    text = f"the name with which the adapter registers ({PROGRAM})"
+    made.flag("name", text, metavar="NAME", default=PROGRAM)
+    made.flag("directory", "the state directory (/run/nri-NAME)", metavar="DIR")
+    made.flag("watch", f"look again every {INTERVAL:g} s, until Ctrl-C")
+    text = "first wait until an adapter has joined a runtime, for at most this time"
+    made.flag("wait", text, metavar="SECONDS", type=arguments.seconds, default=0)
+    return made.shared("config", "o output", "color")
 
 
-def main(words: Sequence[str]) -> int:
-    """Runs the command; returns 0 if all is well, 1 if there are faults, 3 if no adapter runs. Raises ConfigError."""
-    options = parser().parse_args(words)
+def main(options: Namespace) -> int:
+    if options.watch and options.wait:
+        parser().error("-watch and -wait exclude each other")
     configured, errors = settings.read(options.config)
     if errors and options.config:
         raise errors[0]
@@ -65,9 +60,19 @@ def main(words: Sequence[str]) -> int:
             lambda height: _show(directory, ask(), options, height),
             on_screen=options.output == "text" and sys.stdout.isatty(),
         )
-    adapters, is_in_time = _wait_until_joined(ask, options.wait)
+    end, adapters = time.monotonic() + options.wait, ask()
+    with announce_if_slow("waiting for an adapter that has joined a runtime"):
+        while not (has_joined := _has_joined(adapters)) and (rest := end - time.monotonic()) > 0:
+            time.sleep(min(PAUSE, rest))
+            adapters = ask()
+    if options.wait and not has_joined:
+        show(f"no adapter has joined a runtime within {options.wait:g} s", out=sys.stderr)
     code = _show(directory, adapters, options)
-    return code if is_in_time else code or FAULTS
+    return code or FAULTS if options.wait and not has_joined else code
+
+
+def _has_joined(adapters: list[dict[str, Any]]) -> bool:
+    return any(adapter.get("state") == "joined" for adapter in adapters)
 
 
 def _watch(look: Callable[[int | None], int], *, on_screen: bool) -> NoReturn:
@@ -82,25 +87,6 @@ def _watch(look: Callable[[int | None], int], *, on_screen: bool) -> NoReturn:
         print(OWN_SCREEN if on_screen else "", end="", flush=True)
         if on_screen:
             look(None)
-
-
-def _wait_until_joined(ask: Callable[[], list[dict[str, Any]]], seconds: float) -> tuple[list[dict[str, Any]], bool]:
-    """Returns the adapters' states, and whether one has joined within `seconds`. With 0, it does not wait.
-
-    Raises ConfigError.
-    """
-    end = time.monotonic() + seconds
-    with announce_if_slow("waiting for an adapter that has joined a runtime"):
-        while True:
-            adapters = ask()
-            if not seconds or any(adapter.get("state") == "joined" for adapter in adapters):
-                return adapters, True
-            rest = end - time.monotonic()
-            if rest <= 0:
-                break
-            time.sleep(min(PAUSE, rest))
-    show(f"no adapter has joined a runtime within {seconds:g} s", out=sys.stderr)
-    return adapters, False
 
 
 def _ask(directory: str, trust: Trust) -> list[dict[str, Any]]:
@@ -126,38 +112,27 @@ def _show(directory: str, adapters: list[dict[str, Any]], options: Namespace, he
             lines[height - 1 :] = [f"... {len(lines) - height + 1} more lines"]
         show(*lines, paint=arguments.paint(options))
     if not adapters:
-        _say_where_to_look(directory)
+        show(
+            f"no adapter runs with the state directory {directory}. Where to look:",
+            "  the link in /opt/nri/plugins, or the service that starts the adapter",
+            "  the adapter's log, in syslog or the journal:  journalctl -t v010-adapter",
+            "  the runtime's log: does it list the plugin?",
+            "  v010-adapter check",
+            out=sys.stderr,
+        )
         return NOBODY
     return FAULTS if any(adapter.get("faults") for adapter in adapters) else HEALTHY
-
-
-def _say_where_to_look(directory: str) -> None:
-    show(
-        f"no adapter runs with the state directory {directory}. Where to look:",
-        "  the link in /opt/nri/plugins, or the service that starts the adapter",
-        "  the adapter's log, in syslog or the journal:  journalctl -t v010-adapter",
-        "  the runtime's log: does it list the plugin?",
-        "  v010-adapter check",
-        out=sys.stderr,
-    )
 
 
 def _text(adapter: dict[str, Any]) -> list[str]:
     """Returns the lines of one adapter, which may have another version than this command."""
     try:
-        return list(_lines(adapter))
+        notes = [f"  note     {note}" for note in adapter.get("notes", ())]
+        notes += [f"  FAULT    {fault}" for fault in adapter["faults"]]
+        return [*_overview(adapter), *notes, *_tables(adapter)] if "pid" in adapter else notes
     except (ArithmeticError, AttributeError, KeyError, OSError, TypeError, ValueError):
         running = f"v010-adapter {adapter.get('version')}, pid {adapter.get('pid')}"
         return [f"{running}: not the version of this command; `-o json` shows its state"]
-
-
-def _lines(adapter: dict[str, Any]) -> Iterator[str]:
-    if "pid" in adapter:
-        yield from _overview(adapter)
-    yield from (f"  note     {note}" for note in adapter.get("notes", ()))
-    yield from (f"  FAULT    {fault}" for fault in adapter["faults"])
-    if "pid" in adapter:
-        yield from _tables(adapter)
 
 
 def _overview(adapter: dict[str, Any]) -> Iterator[str]:
@@ -176,19 +151,21 @@ def _overview(adapter: dict[str, Any]) -> Iterator[str]:
 
 def _tables(adapter: dict[str, Any]) -> Iterator[str]:
     """Yields the rows of all tables, with a blank line before each. A table without rows is omitted."""
+    events, programs, standby, hooks = (adapter[key] for key in ("events", "programs", "standby", "hooks"))
     tables = {
-        ("EVENT", "ANSWERS", "", "LATE", "", "P50 ms", "P99 ms"): _events(adapter["events"]),
-        ("PROGRAM", "RUNS", "FAILED", "LATE", "KILLED", "P50 ms", "P99 ms"): _programs(adapter["programs"]),
-        ("STAND-BY", "WAITING"): _standby(adapter["standby"]),
-        ("HOOK", "CONTAINERS"): [_row(file, f"{number:10}") for file, number in adapter["hooks"].items()],
+        ("EVENT", "ANSWERS", "", "LATE", "", "P50 ms", "P99 ms"): [
+            _row(name, sum(event["times"]["counts"]), "", event["late"], "", *_quantiles(event))
+            for name, event in events.items()
+        ],
+        ("PROGRAM", "RUNS", "FAILED", "LATE", "KILLED", "P50 ms", "P99 ms"): _programs(programs),
+        ("STAND-BY", "WAITING"): [
+            _row(name, crew["waiting"]) + (f"  off: {crew['off']}" if crew["off"] else "")
+            for name, crew in standby.items()
+        ],
+        ("HOOK", "CONTAINERS"): [_row(file, f"{number:10}") for file, number in hooks.items()],
     }
     for head, rows in tables.items():
         yield from ("", _row(*head), *rows) if (rows := list(rows)) else ()
-
-
-def _events(events: dict[str, Any]) -> Iterator[str]:
-    for name, event in events.items():
-        yield _row(name, sum(event["times"]["counts"]), "", event["late"], "", *_quantiles(event))
 
 
 def _programs(programs: dict[str, Any]) -> Iterator[str]:
@@ -199,25 +176,19 @@ def _programs(programs: dict[str, Any]) -> Iterator[str]:
             yield f"    FAILED {_shown(account['failed_at'])}  {account['last_error']}"
 
 
-def _standby(standby: dict[str, Any]) -> Iterator[str]:
-    for name, crew in standby.items():
-        yield _row(name, crew["waiting"]) + (f"  off: {crew['off']}" if crew["off"] else "")
-
-
 def _row(name: str, *columns: object) -> str:
     return f"  {name:40}" + "".join(f" {column!s:>8}" for column in columns)
 
 
-def _quantiles(times: dict[str, Any]) -> list[str]:
-    """Returns p50 and p99 in milliseconds, each as the bound of its bucket."""
-    return ["-" if times[key] is None else _bound(times[key]) for key in ("p50", "p99")]
-
-
-def _bound(seconds: float) -> str:
-    """Returns the bound of a duration's bucket, because an estimate from buckets is no more precise."""
-    if seconds >= BOUNDS[-1]:
-        return f">{BOUNDS[-1] * 1000:g}"
-    return f"<{BOUNDS[bisect_left(BOUNDS, seconds)] * 1000:g}"
+def _quantiles(times: dict[str, Any]) -> Iterator[str]:
+    """Yields the bounds of p50 and p99 in milliseconds: an estimate from buckets is no more precise than a bucket."""
+    for seconds in (times["p50"], times["p99"]):
+        if seconds is None:
+            yield "-"
+        elif seconds >= BOUNDS[-1]:
+            yield f">{BOUNDS[-1] * 1000:g}"
+        else:
+            yield f"<{BOUNDS[bisect_left(BOUNDS, seconds)] * 1000:g}"
 
 
 def _shown(moment: float) -> str:

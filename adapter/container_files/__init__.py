@@ -5,7 +5,7 @@ The keys in the file show which kind of file it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -56,7 +56,7 @@ def _candidates(documents: Sequence[Value], command: str) -> tuple[Value, Candid
     if keys >= manifest.KEYS:
         return _of_manifests(documents, command)
     if keys & _EVENT:
-        return first, list(_of_events(documents))
+        return first, _of_events(documents)
     for own, convert in inspected.TOOLS:
         if keys >= own:
             return first, [_of_tool(convert(value)) for value in documents]
@@ -65,7 +65,7 @@ def _candidates(documents: Sequence[Value], command: str) -> tuple[Value, Candid
     if keys & (_POD - _CONTAINER):
         raise first.error("this is a pod, not a container: name this file with -pod")
     if keys & _CONTAINER:
-        return first, [(value["name"].text, partial(_of_container, value)) for value in documents]
+        return first, [(one["name"].text, partial(_of_nri, "an NRI container", one["pod"], one)) for one in documents]
     raise first.error(
         "neither an NRI container, nor an OCI config.json, nor a Kubernetes manifest, nor crictl's, ctr's, podman's"
     )
@@ -143,27 +143,21 @@ def _pods_of_manifests(documents: Sequence[Value]) -> list[tuple[Value, api.PodS
 # NRI
 
 
-def _of_events(documents: Sequence[Value]) -> Iterator[tuple[str, Callable[[], Described]]]:
-    """Yields the containers of one or more recorded events, those of CreateContainer first."""
-    with_container = [event for event in documents if event["container"].keys]
-    if not with_container:
+def _of_events(documents: Sequence[Value]) -> Candidates:
+    """Returns the containers of one or more recorded events, those of CreateContainer first."""
+    candidates: Candidates = []
+    for event in sorted(documents, key=lambda event: event["event"].text != "CreateContainer"):
+        pod, container = event["pod"], event["container"]
+        if container.keys:
+            kind = f"a recorded {event['event'].text}" if event["event"].text else "an NRI request"
+            name = _full(pod["namespace"].text, pod["name"].text, container["name"].text)
+            candidates.append((name, partial(_of_nri, kind, pod, container)))
+    if not candidates:
         raise documents[0].error("it has no container")
-    for event in sorted(with_container, key=lambda event: event["event"].text != "CreateContainer"):
-        pod = [event["pod"][key].text for key in ("namespace", "name")]
-        yield _full(*pod, event["container"]["name"].text), partial(_of_event, event)
+    return candidates
 
 
-def _of_event(event: Value) -> Described:
-    kind = f"a recorded {event['event'].text}" if event["event"].text else "an NRI request"
-    pod, container = nri.message(event["pod"], api.PodSandbox()), nri.message(event["container"], api.Container())
-    return Described(kind, pod, container, () if event["pod"].keys else _without_pod(container))
-
-
-def _of_container(value: Value) -> Described:
-    container = nri.message(value, api.Container())
-    return Described("an NRI container", api.PodSandbox(), container, _without_pod(container))
-
-
-def _without_pod(container: api.Container) -> tuple[str, ...]:
-    """Returns what is unknown about a container that comes without its pod."""
-    return (PODS_ANNOTATIONS,) if container.pod_sandbox_id else ()
+def _of_nri(kind: str, pod: Value, container: Value) -> Described:
+    pod_message, message = nri.message(pod, api.PodSandbox()), nri.message(container, api.Container())
+    unknown = (PODS_ANNOTATIONS,) if message.pod_sandbox_id and not pod.keys else ()
+    return Described(kind, pod_message, message, unknown)

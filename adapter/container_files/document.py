@@ -81,8 +81,7 @@ def read(file: str) -> list[Value]:
 
     `-` is stdin. Raises ConfigError.
     """
-    text = paths.read_argument(file)
-    file = paths.argument_name(file)
+    text, file = paths.read_argument(file)
     values = _json(file, text) if text.lstrip(b" \t\r\n")[:1] in {b"{", b"["} else _yaml(file, text)
     documents = [value for whole in values for value in (whole if isinstance(whole.data, list) else [whole])]
     if not documents:

@@ -39,7 +39,8 @@ def create_container(
         response = (yield plugins(request, context)) or api.CreateContainerResponse()
         _remove(withheld, response.adjust)
         if hooks is not None:
-            matching = yield hooks.inject(request, response, context.due)
+            yield hooks.update(context.due)
+            matching = hooks.inject(request, response)
             response = yield hooks.precreate(matching, request, response, context.due)
     except Exception:
         on_refused()

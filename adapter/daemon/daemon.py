@@ -99,7 +99,6 @@ class Daemon:
         """What speaks over the trunk."""
         self._wait = FIRST_WAIT
         self._timer: Timer | None = None
-        self._was_joined = False
         self._started = time.time()
         self._joins = 0
         self._joined_at: float | None = None
@@ -108,9 +107,9 @@ class Daemon:
         """Why the adapter cannot join; the log has it once."""
         self._has_runtime_ended = False
         self._is_told_to_end = False
+        """Whether a signal has told the daemon to end; it may serve on for `linger` seconds."""
         self._is_owner = False
         self._linger = linger
-        self._lingering: Timer | None = None
         self._reread = reread
         self.runtime_pid = 0
         """The pid of the runtime, 0 if that is not known."""
@@ -124,7 +123,6 @@ class Daemon:
         launch.socket = own.socket
         self._loop.watch(launch.pidfd, lambda: self._on_runtime_end(launch.pidfd))
         if launch.killed_by:
-            self._was_joined = True
             if text := launch.text():
                 self._adapter.take_configuration(text)
             log.error("the process before this one was killed by signal %d", launch.killed_by)
@@ -217,7 +215,6 @@ class Daemon:
         """The runtime has synchronized the adapter."""
         if self.state is ConnectionState.JOINING:
             self._enter(ConnectionState.JOINED)
-            self._was_joined = True
             self._reason = ""
             self._wait = FIRST_WAIT
             self._joins += 1
@@ -228,7 +225,7 @@ class Daemon:
         """Notes whether this adapter serves the events from now on."""
         self._is_owner = is_owner
         self._endpoints.show(is_shown=is_owner and self.state is not ConnectionState.ENDING)
-        if self._lingering is not None and not is_owner:
+        if self._is_told_to_end and not is_owner:
             self._loop.call_soon(self._end_lingering)
 
     def join_again(self) -> None:
@@ -266,6 +263,7 @@ class Daemon:
     def _on_lost(self, error: AdapterError | None) -> None:
         """The connection is gone: the runtime has closed it, or it was closed for an error."""
         was = self.state
+        was_joined = self._joins or (self._launch is not None and self._launch.killed_by)
         if error is None:
             log.info("the runtime has closed the connection")
         else:
@@ -273,7 +271,9 @@ class Daemon:
         self._adapter.on_runtime_gone()
         if was is ConnectionState.ENDING:
             self._end_when_idle()
-        elif self._connect is not None and (self._was_joined or not isinstance(error, RegistrationError)):
+        elif self._is_told_to_end:
+            self._finish(0)
+        elif self._connect is not None and (was_joined or not isinstance(error, RegistrationError)):
             if was is ConnectionState.JOINED:
                 log.warning("until the adapter has joined again, pods and containers start without it")
             self._enter(ConnectionState.APART)
@@ -348,17 +348,14 @@ class Daemon:
             self._is_told_to_end = True
             if self._linger and self._is_owner and self.state is ConnectionState.JOINED:
                 log.info("%s: serves until another adapter takes over, for %g s at most", name, self._linger)
-                self._lingering = self._loop.call_at(self._loop.time() + self._linger, self._end_lingering)
-                return
-            self._finish(0)
-            log.info("ending on %s", name)  # and another adapter may serve from now on
+                self._timer = self._loop.call_at(self._loop.time() + self._linger, self._end_lingering)
+            else:
+                self._finish(0)
+                log.info("ending on %s", name)  # and another adapter may serve from now on
 
     def _end_lingering(self) -> None:
-        if self._lingering is not None:
-            self._lingering.cancel()
-            self._lingering = None
-            if self.state is not ConnectionState.ENDING:
-                self._finish(0)
+        if self.state is not ConnectionState.ENDING:
+            self._finish(0)
 
     def _keep_house(self) -> None:
         """Writes the kept log lines, and tries again soon while some are taken: a syslog socket may queue only ten.

@@ -9,46 +9,31 @@ from adapter.proto import nri_pb2 as api
 
 
 class Inventory:
-    """What Synchronize has listed, changed by the events since."""
+    """What Synchronize has listed, changed by the events since: what has not stopped."""
 
     def __init__(self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> None:
-        self._pods = {pod.id: pod for pod in pods}
-        self._containers = {container.id: container for container in containers}
-
-    @property
-    def pods(self) -> list[api.PodSandbox]:
-        """The pods that have not stopped."""
-        return list(self._pods.values())
-
-    @property
-    def containers(self) -> list[api.Container]:
-        """The containers that have not stopped."""
-        return list(self._containers.values())
-
-    @property
-    def ids(self) -> list[str]:
-        """The ids of both."""
-        return [*self._pods, *self._containers]
+        self.pods = {pod.id: pod for pod in pods}
+        self.containers = {container.id: container for container in containers}
 
     def is_news(self, event: str, request: Any) -> bool:
         """Whether an event tells of a pod or container what neither Synchronize nor an earlier event has told."""
         if event == "RunPodSandbox":
-            return request.pod.id not in self._pods
+            return request.pod.id not in self.pods
         if event not in ("CreateContainer", "StartContainer"):
             return False
-        known = self._containers.get(request.container.id)
+        known = self.containers.get(request.container.id)
         return known is None or (event == "StartContainer" and known.state == api.CONTAINER_CREATED)
 
     def follow(self, event: str, request: Any) -> None:
         """Notes an event, given by the name of its method, and NRI's request."""
         if event in ("StopPodSandbox", "RemovePodSandbox"):
-            self._pods.pop(request.pod.id, None)
+            self.pods.pop(request.pod.id, None)
         elif event in ("StopContainer", "RemoveContainer"):
-            self._containers.pop(request.container.id, None)
+            self.containers.pop(request.container.id, None)
         elif event == "RunPodSandbox":
-            self._pods[request.pod.id] = request.pod
+            self.pods[request.pod.id] = request.pod
         elif event in ("CreateContainer", "StartContainer"):
             container = api.Container()
             container.CopyFrom(request.container)
             container.state = api.CONTAINER_CREATED if event == "CreateContainer" else api.CONTAINER_RUNNING
-            self._containers[container.id] = container
+            self.containers[container.id] = container

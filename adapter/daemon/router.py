@@ -6,7 +6,7 @@ import logging
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from adapter import settings
 from adapter.base import collector
@@ -21,8 +21,7 @@ from adapter.nri.runtimes import Runtime
 from adapter.settings import Settings
 
 if TYPE_CHECKING:
-    from adapter.daemon.serving import Serving
-    from adapter.legacy.pending_updates import OnUpdated
+    from adapter.daemon.serving import Link, Serving
 
 log = logging.getLogger(__name__)
 
@@ -52,29 +51,6 @@ def reserve(own: Settings, nri: runtimes.Version) -> float:
     if own.reserve is not None:
         return own.reserve
     return RESERVE if nri >= runtimes.LATE_PLUGINS_STAY else RESERVE_WHERE_DROPPED
-
-
-class Link(Protocol):
-    """The adapter's process, and its connection with the runtime."""
-
-    @property
-    def runtime_pid(self) -> int:
-        """The pid of the runtime, 0 if that is not known."""
-
-    def on_joined(self) -> None:
-        """The runtime has synchronized the adapter."""
-
-    def on_turn(self, is_owner: bool) -> None:
-        """Notes whether this adapter serves the events: as soon as that is known, and when it changes."""
-
-    def join_again(self) -> None:
-        """Gives the connection up and makes another."""
-
-    def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:
-        """Asks the runtime for updates of containers."""
-
-    def keep_configuration(self, text: str, socket: str) -> None:
-        """Keeps the runtime's configuration text, and the path of the socket in it, for a later process."""
 
 
 class Adapter(Plugin):
@@ -182,10 +158,8 @@ class Adapter(Plugin):
         if self._serving is None:
             from adapter.daemon.serving import Serving  # noqa: PLC0415 - the runtime has waited for the answers so far
 
-            link = self._link
-            self._serving = Serving(self._loop, self.settings, self.state_directory, link.join_again, link.on_turn)
-        pid, send = self._link.runtime_pid, self._link.send_updates
-        self._serving.set_runtime(self._runtime, with_hooks=self._with_hooks, pid=pid, send=send)
+            self._serving = Serving(self._loop, self.settings, self.state_directory, self._link)
+        self._serving.set_runtime(self._runtime, with_hooks=self._with_hooks)
         self._serving.on_synchronize(request, came)
         counts = len(request.pods), len(request.containers)
         log.info("registered with %s %s: %d pods, %d containers", *self._runtime[:2], *counts)

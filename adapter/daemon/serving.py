@@ -7,9 +7,9 @@ compares it with the last events that the previous owner has served: none is los
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from adapter.base.loop import Loop
 from adapter.daemon.bridge import Bridge
@@ -19,7 +19,6 @@ from adapter.daemon.lease import Lease
 from adapter.daemon.succession import Event, Succession
 from adapter.errors import ConfigError, PluginError
 from adapter.host.lock import Lock, Told
-from adapter.legacy.pending_updates import Send
 from adapter.nri import Context, api, runtimes
 from adapter.nri.deferred import in_turn
 from adapter.nri.runtimes import Runtime
@@ -27,38 +26,55 @@ from adapter.settings import Settings
 
 if TYPE_CHECKING:
     from adapter.hooks.bridge import HookBridge
+    from adapter.legacy.pending_updates import OnUpdated
     from adapter.programs.process import Program
     from adapter.programs.standby import Standby
 
 log = logging.getLogger(__name__)
 
-OnTurn = Callable[[bool], object]
+
+class Link(Protocol):
+    """The adapter's process, and its connection with the runtime."""
+
+    @property
+    def runtime_pid(self) -> int:
+        """The pid of the runtime, 0 if that is not known."""
+
+    def on_joined(self) -> None:
+        """The runtime has synchronized the adapter."""
+
+    def on_turn(self, is_owner: bool) -> None:
+        """Notes whether this adapter serves the events: as soon as that is known, and when it changes."""
+
+    def join_again(self) -> None:
+        """Gives the connection up and makes another."""
+
+    def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:
+        """Asks the runtime for updates of containers."""
+
+    def keep_configuration(self, text: str, socket: str) -> None:
+        """Keeps the runtime's configuration text, and the path of the socket in it, for a later process."""
 
 
 class Serving:
     """The bridges of one adapter, and its right to serve."""
 
-    def __init__(
-        self, loop: Loop, own: Settings, directory: str, join_again: Callable[[], object], on_turn: OnTurn
-    ) -> None:
-        """Takes the loop, the settings, and the state directory. `join_again` makes another connection.
-
-        `on_turn` is told whether this adapter serves the events, as soon as it is known, and when it has changed.
+    def __init__(self, loop: Loop, own: Settings, directory: str, link: Link) -> None:
+        """Takes the loop, the settings, the state directory, and the process.
 
         `set_runtime` and `on_synchronize` must follow.
         """
         self._loop = loop
         self._own = own
-        self._on_turn = on_turn
+        self._link = link
         self._lock = Lock(directory, own.legacy.trust)
-        self._lock.on_lost = lambda: loop.call_soon(join_again)
-        self._lease = Lease(loop, self._lock, own.legacy.trust, self._take_over_unasked, self.release, self._on_told)
-        self._lock.on_remade = self._lease.begin_again
+        self._lock.on_lost = lambda: loop.call_soon(link.join_again)
+        self._lease = Lease(loop, self._lock, own.legacy.trust, self)
         self._inventory = Inventory((), ())
         self._runtime = Runtime()
         self._succession = Succession()
         self._is_first = False
-        """Whether the next event is the first one after this adapter has become the owner without an event."""
+        """Whether the next event is the first one after this adapter, which has waited, has become the owner."""
         self._told_unfit = ""
         """Why this adapter has not asked for the lock, as the log has it."""
         self._standby = self._made_standby()
@@ -80,11 +96,12 @@ class Serving:
         if self._hooks is not None:
             yield from self._hooks.standby_programs()
 
-    def set_runtime(self, runtime: Runtime, *, with_hooks: bool, pid: int, send: Send) -> None:
-        """Learns which runtime this is, whether hooks are ours to inject, and what sends updates of containers."""
+    def set_runtime(self, runtime: Runtime, *, with_hooks: bool) -> None:
+        """Learns which runtime this is, and whether hooks are ours to inject."""
         self._runtime = runtime
         can_send = runtime.nri >= runtimes.UPDATES_AT_ANY_TIME
-        self.legacy.set_runtime(runtime, pid=pid, send=send if can_send else None)
+        send = self._link.send_updates if can_send else None
+        self.legacy.set_runtime(runtime, pid=self._link.runtime_pid, send=send)
         if with_hooks and self._hooks is None:
             from adapter.hooks.bridge import HookBridge  # noqa: PLC0415 - only where there are hooks
 
@@ -100,19 +117,17 @@ class Serving:
         To be called after the answer, before any event.
         """
         self._inventory = Inventory(request.pods, request.containers)
-        self._is_first = False
         was_held, served = self._lease.is_held, self._succession.served
         self._succession.join(came)
         is_held = self._lease.join()
+        self._is_first = False
         if was_held:
             self._lease.begin(Told(came, served))
             self.legacy.synchronize(request.pods, request.containers)
             self._start_ahead()
-        elif is_held:
-            self._take_over()
-        else:
-            self._is_unfit()
-        self._on_turn(is_held)
+        elif not is_held:
+            self.is_fit()
+        self._link.on_turn(is_held)
         if self._hooks is not None:
             self._hooks.start(self._runtime)
 
@@ -120,25 +135,13 @@ class Serving:
         """The connection is lost: running plugins may finish, waiting creates do not start."""
         self._succession.disconnect()
         self._lease.leave(is_connected=False)
-        self.release()
+        self.on_asked()
         self.legacy.on_runtime_gone()
 
     def end(self) -> None:
         """Serves on only as long as no other adapter does."""
         self._lease.leave(is_connected=True)
-        self.release()
-
-    def release(self) -> None:
-        """Lets another adapter serve the events that come from now on; running plugins may finish."""
-        if self._standby is not None:
-            self._standby.close()
-        self.legacy.release(self._give_up)
-
-    def _give_up(self, ids: Iterable[str]) -> None:
-        """Releases the lock, except for the ids whose plugins still run."""
-        self._lock.release(ids, self._succession.served)
-        self._on_turn(self._lease.is_held)
-        self._lease.on_released()
+        self.on_asked()
 
     # Events
 
@@ -171,45 +174,23 @@ class Serving:
         """
         if not event.context.is_heard and not event.is_end:
             return None
-        self._lease.look_if_ended()
         if self._lease.is_held:
             self.legacy.repair_state()
-            if not self._lease.is_held:  # the state directory was replaced, and is another adapter's
-                return self._leave_to_owner(event)
-            return self._serve(event)
-        if self._lease.take():
-            return self._serve_first(event)
-        if self._lease.is_owner_ending or (self._lease.is_newest and not self._is_unfit()):
-            asked = self._lease.ask(event.context.due)
-            if asked is not None:
-                return asked.followed_by(lambda is_taken: self._on_asked(event, bool(is_taken)))
-        return self._leave_to_owner(event)
+        elif not self._lease.take() and (turn := self._lease.ask(event.context.due)) is not None:
+            return turn.followed_by(lambda _: self._serve_or_leave(event))
+        return self._serve_or_leave(event)
 
-    def _on_asked(self, event: Event, is_taken: bool) -> Any:
-        """The owner has answered, or it has not in time. `is_taken` is whether this adapter has the lock since now."""
-        if is_taken:
-            return self._serve_first(event)
+    def _serve_or_leave(self, event: Event) -> Any:
         return self._serve(event) if self._lease.is_held else self._leave_to_owner(event)
 
-    def _is_unfit(self) -> bool:
-        """Whether plugins could not run here, while another adapter serves; the log says why."""
-        unfit = self.legacy.unfit
-        if unfit and unfit != self._told_unfit:
-            log.error("%s: this adapter waits until another one ends, or until that is mended", unfit)
-        self._told_unfit = unfit
-        return bool(unfit)
-
     def _serve(self, event: Event) -> Any:
-        if not self._lease.is_staying:
-            self._loop.call_soon(self.release)
+        is_first, self._is_first = self._is_first, False
         if self._succession.is_done(event):
             self.legacy.note_served(event.request, event.context)
             return None
         self._succession.note_begun(event)
-        if self._is_first:  # the previous owner may have lost its connection while it served this event
-            self._is_first = False
-            if self._inventory.is_news(event.context.method, event.request):
-                self.legacy.expect_repeat()
+        if is_first and self._inventory.is_news(event.context.method, event.request):
+            self.legacy.expect_repeat()  # the previous owner has ended, perhaps while it served this event
         if self._standby is not None:
             self._standby.on_event()
         return event.serve(event.request, event.context)
@@ -220,47 +201,55 @@ class Serving:
         self._inventory.follow(event.context.method, event.request)
         self.legacy.note_left(event.request, event.context)
 
-    # Becoming the owner
+    # What the lease calls
 
-    def _on_told(self, told: Told) -> bool:
-        """Another adapter has become the owner; returns whether this one must, for events that nobody has served."""
-        return self._succession.note_owner(told) and not self._is_unfit()
+    def is_fit(self) -> bool:
+        """Whether plugins can run here, while another adapter serves; the log says why not."""
+        unfit = self.legacy.unfit
+        if unfit and unfit != self._told_unfit:
+            log.error("%s: this adapter waits until another one ends, or until that is mended", unfit)
+        self._told_unfit = unfit
+        return not unfit
 
-    def _serve_first(self, event: Event) -> Any:
-        """Serves the event with which this adapter becomes the owner, unless the previous owner has served it."""
-        self._take_over(event)
-        return self._serve(event)
+    def on_told(self, told: Told) -> bool:
+        """Another adapter is the owner; returns whether this one must be, for events that nobody has served."""
+        return self._succession.note_owner(told)
 
-    def _take_over(self, event: Event | None = None) -> None:
-        """Resumes where the previous owner has stopped. `event` is the event that has come now, if any.
+    def on_asked(self) -> None:
+        """Lets another adapter serve the events that come from now on; running plugins may finish."""
+        if self._standby is not None:
+            self._standby.close()
+        self.legacy.release(self._release)
+
+    def _release(self, ids: Iterable[str]) -> None:
+        """Releases the lock, except for the ids whose plugins still run."""
+        self._lease.release(ids, self._succession.served)
+        self._link.on_turn(self._lease.is_held)
+
+    def on_taken(self) -> None:
+        """Resumes where the previous owner has stopped.
 
         Events that were left to that owner, which has ended without them, run now: the runtime has their answers.
         """
-        served, inventory = self._lock.served, self._inventory
+        served, inventory, is_unbroken = self._lock.served, self._inventory, self._lease.is_unbroken
         lost = self._succession.take_over(served)
         self._lease.begin(Told(self._succession.joined_at, served))
-        is_news = event is not None and inventory.is_news(event.context.method, event.request)
-        ids = [*inventory.ids, *(name.partition(" ")[2] for name in served[:2])]
-        self.legacy.take_over(ids)
-        if lost or is_news:
+        last = [name.partition(" ")[2] for name in served[:2]]
+        self.legacy.take_over([*inventory.pods, *inventory.containers, *last])
+        self._is_first = True
+        if lost:
             self.legacy.expect_repeat()
         for each in lost:
             log.info("the previous adapter has ended without %s: its plugins run now", each.name)
             with suppress(ConfigError):  # conf.json cannot be read: the log says so, and nobody waits for the answer
                 self.legacy.handle(each.request, each.context, is_awaited=False)
         self.legacy.run_missed()
-        if self._lease.is_unbroken:
-            self.legacy.synchronize(inventory.pods, inventory.containers)
+        if is_unbroken:
+            self.legacy.synchronize(inventory.pods.values(), inventory.containers.values())
         else:
             self.legacy.watch_pods()
         self._start_ahead()
-        self._on_turn(True)
-
-    def _take_over_unasked(self) -> None:
-        """Becomes the owner without an event: the lock was free."""
-        log.info("no other adapter serves any more: this one does from now on")
-        self._take_over()
-        self._is_first = True
+        self._link.on_turn(True)
 
     def _start_ahead(self) -> None:
         """Starts the programs that stand by: this adapter serves the events from now on."""

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from adapter.base.loop import Loop
-from adapter.hooks import inject
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import facts
-from adapter.hooks.match import NamedHook
+from adapter.hooks.match import NamedHook, adjustment
 from adapter.hooks.reader import HookReader
 from adapter.nri import Answer, api
 from adapter.nri.events import subject_of
@@ -37,9 +36,7 @@ class HookBridge:
         self._settings = settings
         self._host_root = host_root
         self._runtime = Runtime()
-        self._directories = Directories(
-            settings.directories, host_root, settings.watch, precreate=settings.precreate, trust=settings.trust
-        )
+        self._directories = Directories(settings, host_root)
         self._reader = HookReader(loop, self._directories)
         self._runner: Runner | None = None
         self._standby = standby
@@ -49,7 +46,7 @@ class HookBridge:
     @property
     def faults(self) -> list[str]:
         """The faults of the hook files."""
-        return [f"{path}: {reason}" for path, reason in self._directories.problems]
+        return [f"{path}: {reason}" for path, reason in self._directories.problems.items()]
 
     @property
     def containers(self) -> dict[str, int]:
@@ -69,26 +66,17 @@ class HookBridge:
         self._runtime = runtime
         self._reader.start()
 
-    def inject(
-        self, request: api.CreateContainerRequest, response: api.CreateContainerResponse, due: float
-    ) -> Answer[Sequence[NamedHook]]:
-        """Adds the hooks that match the container of the request to the response; returns these hooks.
+    def update(self, due: float) -> Answer[None]:
+        """Reads hook files if they have changed, until `due` on the loop's clock at the latest."""
+        return self._reader.update(due)
 
-        If hook files have changed, they are read first, until `due` on the loop's clock at the latest.
-        """
-        reading = self._reader.update(due)
-        if reading is not None:
-            return reading.followed_by(lambda _: self._inject(request, response))
-        return self._inject(request, response)
-
-    def _inject(
-        self, request: api.CreateContainerRequest, response: api.CreateContainerResponse
-    ) -> Sequence[NamedHook]:
+    def inject(self, request: api.CreateContainerRequest, response: api.CreateContainerResponse) -> Sequence[NamedHook]:
+        """Adds the hooks that match the container of the request to the response; returns these hooks."""
         matcher = self._directories.matcher
         matching = matcher.match(facts(request.pod, request.container, with_mounts=matcher.looks_at_mounts))
-        adjustment = inject.adjustment(matching)
-        if adjustment is not None:
-            response.adjust.MergeFrom(adjustment)
+        injected = adjustment(matching)
+        if injected is not None:
+            response.adjust.MergeFrom(injected)
         if matching:
             self._loop.call_soon(lambda: self._note(matching, request))  # after the answer: the runtime waits for it
         return matching

@@ -11,8 +11,8 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from adapter.base.sanitize import printable
 from adapter.errors import reason_of
@@ -21,16 +21,10 @@ from adapter.hooks.match import Matcher, NamedHook
 from adapter.hooks.model import Hook
 from adapter.hooks.steps import Steps, finish
 from adapter.host import paths
-from adapter.host.trust import Trust, TrustedPrograms, strict
+from adapter.host.trust import TrustedPrograms
+from adapter.settings import HooksSettings
 
 log = logging.getLogger(__name__)
-
-
-class Problem(NamedTuple):
-    """A hook file or directory that cannot be used now."""
-
-    path: str
-    reason: str
 
 
 HookProgram: TypeAlias = tuple[str, str, bool]
@@ -79,38 +73,24 @@ def _listing(path: str) -> list[str] | int:
 class Directories:
     """Directories of hook files. The last good version of a bad file is in force until the file is good or gone."""
 
-    def __init__(
-        self,
-        directories: Sequence[str],
-        host_root: str = "/",
-        watch: bool = True,
-        *,
-        precreate: bool = False,
-        now: Callable[[], int] = time.time_ns,
-        trust: Trust = strict,
-    ) -> None:
-        """Takes paths in order of increasing preference, and the root directory of the hooks' programs.
+    def __init__(self, settings: HooksSettings, host_root: str = "/", *, now: Callable[[], int] = time.time_ns) -> None:
+        """Takes the settings, with paths in order of increasing preference; and the root of the hooks' programs.
 
-        Nothing is read yet. Without `watch`, the files are read once; with `watch`, the paths must be absolute.
-        `precreate` allows this stage. `now` is the clock of the files' times, in nanoseconds. `trust` decides whether a
-        file may be used.
+        Nothing is read yet. Without `watch`, the files are read once; with `watch`, the paths must be absolute. `now`
+        is the clock of the files' times, in nanoseconds.
         """
-        self.places = directories
-        """The paths of the directories."""
-        self._directories = list(map(_Directory, directories))
+        self.settings = settings
+        self._directories = list(map(_Directory, settings.directories))
         self.matcher = Matcher(())
         """The hooks in force, as of the last reading."""
         self.in_force: list[NamedHook] = []
         """The same hooks, by the file's name."""
-        self.problems: list[Problem] = []
-        """The problems found by the last reading: directories in their order, files by name."""
+        self.problems: dict[str, str] = {}
+        """Why files and directories cannot be used, by path, as of the last reading: in the directories' order."""
         self.files_read = 0
         self._host_root = host_root
-        self.watch = watch
-        self._precreate = precreate
         self._now = now
-        self._trust = trust
-        self._trusted = TrustedPrograms(trust)
+        self._trusted = TrustedPrograms(settings.trust)
         self._faults: dict[HookProgram, str] = {}
         """Why each program cannot be run, as of the last reading; empty if it can."""
         self._is_read = False
@@ -125,7 +105,7 @@ class Directories:
         """Whether files, directories or programs have changed since the last reading."""
         if not self._is_read:
             return True
-        return self.watch and (
+        return self.settings.watch and (
             any(directory.has_changed() for directory in self._directories)
             or any(self._fault(program) != fault for program, fault in self._faults.items())
         )
@@ -133,13 +113,14 @@ class Directories:
     def read(self) -> Steps[None]:
         """Reads changed files and puts the hooks in force, in steps. Only the last step changes the hooks in force."""
         self._is_read = False
-        grace = TRUNCATION_GRACE if self.watch else 0  # without watch, an empty file would not be read again
+        watch, trust, precreate = self.settings.watch, self.settings.trust, self.settings.precreate
+        grace = TRUNCATION_GRACE if watch else 0  # without watch, an empty file would not be read again
         for directory in self._directories:
             directory.list()
             for file in directory.files.values():
                 if file.has_changed():
                     self.files_read += 1
-                    yield from file.read(self._now, grace, self._trust, precreate=self._precreate)
+                    yield from file.read(self._now, grace, trust, precreate=precreate)
         hooks = (file.hook.hook for directory in self._directories for file in directory.files.values() if file.hook)
         self._faults = {program: self._fault(program) for program in set(map(program_of, hooks))}
         self._report()
@@ -188,18 +169,18 @@ class Directories:
 
     def _report(self) -> None:
         """Stores all problems, and logs the new ones and those that are gone."""
-        before, self.problems = dict(self.problems), list(self._find_problems())
-        for path, reason in self.problems:
+        before, self.problems = self.problems, dict(self._find_problems())
+        for path, reason in self.problems.items():
             if before.pop(path, "") != reason:
                 log.error("%s: %s", path, reason)
         for path in before:
             log.info("%s: no error any more", path)
 
-    def _find_problems(self) -> Iterator[Problem]:
+    def _find_problems(self) -> Iterator[tuple[str, str]]:
         for directory in self._directories:
             if directory.error:
-                yield Problem(printable(directory.path), directory.error)
+                yield printable(directory.path), directory.error
             for file in directory.files.values():
                 reason = file.error or self._fault_of(file)
                 if reason:
-                    yield Problem(printable(file.path), reason)
+                    yield printable(file.path), reason

@@ -1,4 +1,4 @@
-"""Which hooks a container gets, in which order, and why. Pure.
+"""Which hooks a container gets, in which order, and why; and the adjustment that injects them. Pure.
 
 Source: go.podman.io/common/pkg/hooks, hooks.go (Manager.Hooks) and 1.0.0/when.go (When.Match).
 """
@@ -10,9 +10,10 @@ from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from adapter.hooks.facts import Facts
-from adapter.hooks.model import Hook, When
+from adapter.hooks.model import STAGES, Hook, When
 from adapter.hooks.patterns import Patterns
 from adapter.hooks.steps import Steps
+from adapter.proto import nri_pb2 as api
 
 USUAL_KEYS, USUAL_KEY = 1024, 317
 """Maximum number and length of the remembered keys that match no pattern. Kubernetes allows 317 characters."""
@@ -144,13 +145,24 @@ class Matcher:
         return pairs
 
 
+def adjustment(hooks: Iterable[NamedHook]) -> api.ContainerAdjustment | None:
+    """Returns the adjustment that injects hooks in their order, None if there is nothing to inject."""
+    adjusted = api.ContainerAdjustment()
+    for _, _, hook in hooks:
+        timeout = None if hook.timeout is None else api.OptionalInt(value=hook.timeout)
+        message = api.Hook(path=hook.path, args=hook.args, env=hook.env, timeout=timeout)
+        for stage in hook.stages:
+            if stage in STAGES:
+                getattr(adjusted.hooks, STAGES[stage]).append(message)
+    return adjusted if adjusted.HasField("hooks") else None
+
+
 def _rule(named: NamedHook) -> _Rule:
     when = named.hook.when
     return _Rule(named, dict.fromkeys([*_conditions(when)] or [NO_CONDITION]).keys(), when.any_of)
 
 
 def _conditions(when: When) -> Iterator[Condition]:
-    """Yields each given condition."""
     if when.always is not None:
         yield ALWAYS if when.always else NOT_ALWAYS
     if when.has_bind_mounts is not None:

@@ -11,8 +11,11 @@ from typing import Any, NamedTuple
 from adapter.hooks import decode, patterns
 from adapter.hooks.decode import Document, HookError, boolean_pointer, string, string_map, string_pointer, strings
 from adapter.hooks.steps import Steps
+from adapter.proto import nri_pb2 as api
 
-STAGES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
+STAGES = {field.json_name: field.name for field in api.Hooks.DESCRIPTOR.fields}
+"""NRI's field for each stage that runtimes know."""
+STAGES["prestart"] = STAGES["createRuntime"]  # as upstream does: these deprecated hooks run at the same moment
 PRECREATE = "precreate"
 """A stage of podman's that runtimes do not know. A file may have it only if the caller allows it."""
 

@@ -38,8 +38,8 @@ class HookReader:
 
     def start(self) -> None:
         """Reads the files now, and again soon after each change, so that containers seldom wait."""
-        if self._directories.watch and self._inotify is None:
-            self._inotify = _inotify(self._directories.places)
+        if self._directories.settings.watch and self._inotify is None:
+            self._inotify = _inotify(self._directories.settings.directories)
             if self._inotify is not None:
                 self._loop.watch(self._inotify.fileno(), self._on_change)
         if self._steps is None:

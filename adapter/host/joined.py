@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 
 from adapter.errors import ConfigError
-from adapter.host.lock import Lock, first_locked, lock_byte, unlock_byte
+from adapter.host.lock import Lock, first_locked, lock_byte
 
 
 class Joined:
@@ -19,39 +19,30 @@ class Joined:
         """Takes the lock of the state directory, where the file is."""
         self._lock = lock
         self._fd = -1
-        self._number = -1
+        """The open file; -1 without a place."""
+        self._number = 0
 
     def join(self) -> None:
         """Makes this adapter the newest one. Has no effect if the file cannot be locked."""
         self.leave()
         with suppress(ConfigError, OSError):
-            if self._fd >= 0 and os.fstat(self._fd).st_nlink == 0:  # it was removed: others use another
-                os.close(self._fd)
-                self._fd = -1
-            if self._fd < 0:
-                self._fd, _ = self._lock.open("joined", os.O_RDWR | os.O_CREAT)
-            number = self._after(0)
-            while not lock_byte(self._fd, number):  # another adapter joins at the same time
-                number += 1
-            self._number = number
+            self._fd, _ = self._lock.open("joined", os.O_RDWR | os.O_CREAT)
+            self._number = 0
+            while (taken := first_locked(self._fd, self._number)) is not None:
+                self._number = taken + 1
+            while not lock_byte(self._fd, self._number):  # another adapter joins at the same time
+                self._number += 1
 
     def leave(self) -> None:
         """Gives up the place, after the connection with the runtime has ended."""
-        if self._number >= 0:
-            with suppress(OSError):
-                unlock_byte(self._fd, self._number)
-            self._number = -1
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     @property
     def is_newest(self) -> bool:
         """Whether this adapter has joined, and no other adapter has joined since."""
         try:
-            return self._number >= 0 and first_locked(self._fd, self._number + 1) is None
+            return self._fd >= 0 and first_locked(self._fd, self._number + 1) is None
         except OSError:
             return False
-
-    def _after(self, number: int) -> int:
-        """Returns the number after all locked numbers. Raises OSError."""
-        while (taken := first_locked(self._fd, number)) is not None:
-            number = taken + 1
-        return number

@@ -156,11 +156,6 @@ class Lock:
         return self.is_held
 
     @property
-    def is_free(self) -> bool:
-        """Whether no process is the owner."""
-        return not (self.is_held or self._is_locked(_OWNER, 1))
-
-    @property
     def owner(self) -> str:
         """The mark of the present or last owner, empty if there was none. No two owners have the same mark."""
         return " ".join(self._content().split()[:2])

@@ -38,25 +38,36 @@ def in_root(root: str, path: str, *, follow: bool = True) -> str:
     """
     if root == "/" or not path.startswith("/"):
         return path
+    *_, last = _places(path, root, follow=follow)
+    return last.removesuffix("/.")
+
+
+def _places(path: str, root: str, *, follow: bool = True) -> Iterator[str]:
+    """Yields each place on an absolute path: a directory as `PATH/.`, or a name in it, links included.
+
+    Raises OSError for too many links.
+    """
     top = at = root.rstrip("/")
     names, links = path.split("/")[::-1], 0
     while names:
         name = names.pop()
-        place = f"{at}/{name}"
-        if name in {"", "."}:
+        if name in {"", ".", ".."}:
+            yield f"{at}/."
+            if name == ".." and at != top:
+                at = at.rpartition("/")[0]
+                yield f"{at}/."
             continue
-        if name == "..":
-            at = at.rpartition("/")[0] if at != top else top
-        elif os.path.islink(place) and (follow or any(names)):
-            links += 1
-            if links > MAX_LINKS:
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), place)
-            target = os.readlink(place)
-            names += target.split("/")[::-1]
-            at = top if target.startswith("/") else at
-        else:
+        place = f"{at}/{name}"
+        yield place
+        if not os.path.islink(place) or not (follow or any(names)):
             at = place
-    return at
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), place)
+        target = os.readlink(place)
+        names += target.split("/")[::-1]
+        at = top if target.startswith("/") else at
 
 
 version: Callable[[os.stat_result], tuple[int, ...]] = attrgetter(
@@ -95,14 +106,15 @@ def read_text(path: str) -> str | None:
         raise ConfigError(path, reason_of(error)) from None
 
 
-def read_argument(path: str) -> bytes:
-    """Returns the bytes of a file that is named on the command line; `-` is stdin. Raises ConfigError."""
+def read_argument(path: str) -> tuple[bytes, str]:
+    """Returns the bytes of a file that is named on the command line, and its name in errors. Raises ConfigError."""
+    name = "stdin" if path == "-" else path
     try:
         if path == "-" and sys.stdin is not None:  # None: stdin is closed
-            return _at_most(sys.stdin.buffer, MAX_INPUT)
-        return read(path, MAX_INPUT)[0]
+            return _at_most(sys.stdin.buffer, MAX_INPUT), name
+        return read(path, MAX_INPUT)[0], name
     except (OSError, ValueError) as error:
-        raise ConfigError(argument_name(path), reason_of(error)) from None
+        raise ConfigError(name, reason_of(error)) from None
 
 
 def text(data: bytes, place: str) -> str:
@@ -112,11 +124,6 @@ def text(data: bytes, place: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{place}:{line}", f"not a text: the byte 0x{data[error.start]:02x} is not UTF-8") from None
-
-
-def argument_name(path: str) -> str:
-    """Returns the name in errors of a file that is named on the command line."""
-    return "stdin" if path == "-" else path
 
 
 def first_line(path: str) -> list[str] | None:
@@ -179,6 +186,12 @@ def find_in_path(file: str, search: str, root: str = "/") -> str:
     raise FileNotFoundError(errno.ENOENT, "not found in PATH", file)
 
 
+def is_binary(path: str) -> bool:
+    """Whether a file begins as an ELF binary does. Raises OSError."""
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
 def start_error(path: str, error: OSError) -> OSError:
     """Returns the error for a program that could not be started. For a script, it names the missing interpreter."""
     with suppress(OSError):
@@ -189,6 +202,22 @@ def start_error(path: str, error: OSError) -> OSError:
             text = f"{error.strerror}: neither a binary for this machine nor a script that begins with #!"
             return OSError(errno.ENOEXEC, text)
     return error
+
+
+def start_fault(path: str, root: str = "/") -> str:
+    """Returns why a file below the directory `root` cannot be started as a program, empty if it can."""
+    file = in_root(root, path)
+    if not os.path.exists(file):
+        return "does not exist"
+    if not os.path.isfile(file) or not os.stat(file).st_mode & 0o111:
+        return "is not an executable file"
+    try:
+        name, is_elf = interpreter(file), is_binary(file)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    if name is not None:
+        return "" if os.path.isfile(in_root(root, name)) else f"needs the interpreter {name!r}, which does not exist"
+    return "" if is_elf else "is neither a binary nor a script that begins with #!"
 
 
 def _check(status: os.stat_result) -> None:
@@ -202,26 +231,5 @@ def walk(path: str, root: str = "/") -> Iterator[tuple[str, os.stat_result]]:
     The last one is the file. Each comes with its own status; directories may repeat. Raises OSError, and ValueError for
     a text that cannot be a path.
     """
-    top = at = root.rstrip("/")
-    names, links = path.split("/")[::-1], 0
-    while names:
-        name = names.pop()
-        if name in {"", ".", ".."}:
-            status = os.lstat(f"{at}/.")
-            if name == ".." and at != top:
-                at = at.rpartition("/")[0]
-                status = os.lstat(f"{at}/.")
-            yield at or "/", status
-            continue
-        place = f"{at}/{name}"
-        status = os.lstat(place)
-        yield place, status
-        if not stat.S_ISLNK(status.st_mode):
-            at = place
-            continue
-        target = os.readlink(place)
-        links += 1
-        if links > MAX_LINKS:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        names += target.split("/")[::-1]
-        at = top if target.startswith("/") else at
+    for place in _places(path, root):
+        yield place.removesuffix("/.") or "/", os.lstat(place)

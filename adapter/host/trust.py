@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from adapter.base.sanitize import printable
+from adapter.errors import reason_of
 from adapter.host import paths
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ def judge(path: str, root: str = "/") -> Verdict:
                 groups = _writers(place, status)[1]
                 warnings += [f"{printable(place)} is writable for group {group}" for group in groups]
     except (OSError, ValueError) as error:  # the file has vanished meanwhile
-        return Verdict(getattr(error, "strerror", None) or str(error), tuple(warnings))
+        return Verdict(reason_of(error), tuple(warnings))
     return Verdict("", tuple(dict.fromkeys(warnings)))
 
 
@@ -102,19 +103,16 @@ def off(path: str, root: str = "/") -> str:
 
 
 class TrustedPrograms:
-    """Remembers the programs that may be used. A program is checked again when one of its files has changed.
-
-    The files of a script include its interpreters.
-    """
+    """Remembers the programs that may be used, until one of their files, such as an interpreter, changes."""
 
     def __init__(self, trust: Trust) -> None:
         self._trust = trust
-        self._good: dict[str, tuple[_Version, dict[str, _Version]]] = {}
+        self._good: dict[str, tuple[tuple[int, ...], dict[str, tuple[int, ...]]]] = {}
 
     def fault(self, path: str, status: os.stat_result, root: str = "/", search: str = os.defpath) -> str:
         """Returns why the program with this status must not be used, empty if it may be. `search` is its PATH."""
         version, others = self._good.get(path, ((), {}))
-        if version == _version(status) and all(
+        if version == paths.version(status) and all(
             _version_of(file, search, root) == version for file, version in others.items()
         ):
             return ""
@@ -124,7 +122,7 @@ class TrustedPrograms:
         for file in interpreters(path, search, root):
             if reason := self._trust(file, root):
                 return f"its interpreter {printable(file)}: {reason}"
-        self._good[path] = _version(status), others
+        self._good[path] = paths.version(status), others
         return ""
 
 
@@ -142,17 +140,10 @@ def _interpreters(path: str, search: str, root: str) -> Iterator[str]:
         yield from executed
 
 
-_Version: TypeAlias = tuple[int, ...]
-
-
-def _version(status: os.stat_result) -> _Version:
-    return status.st_ino, status.st_ctime_ns, status.st_dev  # each change of a file changes its ctime
-
-
-def _version_of(file: str, search: str, root: str) -> _Version:
+def _version_of(file: str, search: str, root: str) -> tuple[int, ...]:
     """Returns the version of an interpreter, empty if it does not exist."""
     try:
-        return _version(os.stat(paths.in_root(root, paths.find_in_path(file, search, root))))
+        return paths.version(os.stat(paths.in_root(root, paths.find_in_path(file, search, root))))
     except (OSError, ValueError):
         return ()
 
@@ -177,13 +168,10 @@ def _is_read_only_mount(place: str) -> bool:
     """Whether a directory is a mount point, and mounted read-only."""
     with open("/proc/self/mountinfo", "rb") as file:
         mounts = [line.split() for line in file]
-    found = [mount for mount in mounts if _ESCAPED.sub(_character, mount[4]) == os.fsencode(place)]
+    path = os.fsencode(place)
+    found = [one for one in mounts if _ESCAPED.sub(lambda escaped: bytes([int(escaped[1], 8)]), one[4]) == path]
     return bool(found) and b"ro" in found[-1][5].split(b",")  # the last mount hides the mounts before
 
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
-
-
-def _character(escaped: re.Match[bytes]) -> bytes:
-    """Returns the blank or backslash that mountinfo writes as an octal number."""
-    return bytes([int(escaped[1], 8)])
+"""A blank or backslash, which mountinfo writes as an octal number."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from adapter.base import gojson
-from adapter.errors import ConfigError
+from adapter.errors import ConfigError, reason_of
 from adapter.host import paths
 from adapter.host.trust import Trust, strict
 
@@ -53,82 +54,73 @@ def parse(text: bytes, path: str) -> Config:
     Raises ConfigError with file, line and key.
     """
     try:
-        whole, _ = gojson.value(text)
+        whole, end = gojson.value(text)
     except gojson.JSONError as error:
         raise ConfigError(f"{path}:{error.line}", error.reason if text.strip() else "the file is empty") from None
-    place = _Place(path, text, len(text) - len(text.lstrip(b" \t\r\n")))
-    if whole == b"null":
-        return Config(version="")
     version = ""
-    plugins: tuple[tuple[str, bytes | None], ...] = ()
-    for member in _members(whole, place, ""):
-        key = gojson.fold(member.key)
+    plugins: list[tuple[str, bytes | None]] = []
+    config = _Value(path, text, whole, end - len(whole), "")
+    for key, member in config.members() if whole != b"null" else ():
         if key == "version":
-            version = _string(member, version, place, member.key)
+            version = member.string(version)
         elif key == "plugins":
-            plugins = _plugins(member, place)
-    counts: dict[str, int] = {}
+            plugins = list(map(_plugin, member.elements()))
+    counts: Counter[str] = Counter()
     entries = []
     for type_, conf in plugins:
-        number = counts.get(type_, 0)
-        counts[type_] = number + 1
-        entries.append(Entry(type_, number, version, conf))
+        entries.append(Entry(type_, counts[type_], version, conf))
+        counts[type_] += 1
     return Config(version, tuple(entries))
 
 
-class _Place(NamedTuple):
-    """The place of a value in a file. Offsets of members are relative to `base`."""
+class _Value(NamedTuple):
+    """A JSON value in a file: its text, the offset of the text in the file, and its name for errors."""
 
     path: str
+    file: bytes
     text: bytes
-    base: int
+    offset: int
+    name: str
 
-    def at(self, offset: int) -> _Place:
-        return self._replace(base=self.base + offset)
+    def error(self, reason: str) -> ConfigError:
+        line, _ = gojson.position(self.file, self.offset)
+        return ConfigError(f"{self.path}:{line}", f"{self.name}: {reason}" if self.name else reason)
 
-    def error(self, key: str, reason: str) -> ConfigError:
-        line = self.text.count(b"\n", 0, self.base) + 1
-        return ConfigError(f"{self.path}:{line}", f"{key}: {reason}" if key else reason)
+    def members(self) -> Iterator[tuple[str, _Value]]:
+        """Yields the members of an object with their folded keys."""
+        self._expect(b"{", "an object")
+        for key, text, offset in gojson.members(self.text):
+            name = f"{self.name}.{key}" if self.name else key
+            yield gojson.fold(key), self._replace(text=text, offset=self.offset + offset, name=name)
 
+    def elements(self) -> Iterator[_Value]:
+        if self.text != b"null":
+            self._expect(b"[", "an array")
+            for index, text, offset in gojson.elements(self.text):
+                yield self._replace(text=text, offset=self.offset + offset, name=f"{self.name}[{index}]")
 
-def _members(value: bytes, place: _Place, key: str) -> list[gojson.Member]:
-    if value[:1] != b"{":
-        raise place.error(key, f"must be an object, not {gojson.kind(value)}")
-    return gojson.members(value)
+    def string(self, unset: str) -> str:
+        if self.text == b"null":
+            return unset
+        self._expect(b'"', "a string")
+        return gojson.string(self.text)
 
-
-def _string(member: gojson.Member, unset: str, place: _Place, key: str) -> str:
-    if member.value == b"null":
-        return unset
-    if member.value[:1] != b'"':
-        raise place.at(member.offset).error(key, f"must be a string, not {gojson.kind(member.value)}")
-    return gojson.string(member.value)
-
-
-def _plugins(member: gojson.Member, place: _Place) -> tuple[tuple[str, bytes | None], ...]:
-    if member.value == b"null":
-        return ()
-    place = place.at(member.offset)
-    if member.value[:1] != b"[":
-        raise place.error(member.key, f"must be an array, not {gojson.kind(member.value)}")
-    return tuple(
-        _plugin(element.value, place.at(element.offset), f"{member.key}[{element.key}]")
-        for element in gojson.elements(member.value)
-    )
+    def _expect(self, first: bytes, kind: str) -> None:
+        if self.text[:1] != first:
+            raise self.error(f"must be {kind}, not {gojson.kind(self.text)}")
 
 
-def _plugin(value: bytes, place: _Place, name: str) -> tuple[str, bytes | None]:
+def _plugin(value: _Value) -> tuple[str, bytes | None]:
     type_ = ""
     conf: bytes | None = None
-    for member in _members(value, place, name):
-        key = gojson.fold(member.key)
+    for key, member in value.members():
         if key == "type":
-            type_ = _string(member, type_, place, f"{name}.{member.key}")
+            type_ = member.string(type_)
         elif key == "conf":
-            conf = gojson.compact(member.value)
+            conf = gojson.compact(member.text)
     reason = _fault(type_)
     if reason:
-        raise place.error(f"{name}.type", reason)
+        raise value._replace(name=f"{value.name}.type").error(reason)
     return type_, conf
 
 
@@ -171,7 +163,7 @@ class ConfigFile:
             status = os.stat(self.path)
             if self._seen is not None and paths.version(status) == self._seen:
                 return self._in_force()
-            text, status = read(self.path)
+            text, status = paths.read(self.path, MAX_SIZE)
             reason = self._trust(self.path, "/")
             if reason:
                 self._seen = None  # the reason may be a directory's mode: the file shows no change of that
@@ -185,10 +177,10 @@ class ConfigFile:
                 return self._reject(ConfigError("legacy.config", "has an error: the list of legacy plugins is unknown"))
             self._seen = None
             return self._accept(Config())
-        except OSError as error:
-            return self._reject(ConfigError(self.path, error.strerror or str(error)))
         except ConfigError as error:
             return self._reject(error)
+        except (OSError, ValueError) as error:
+            return self._reject(ConfigError(self.path, reason_of(error)))
 
     def _in_force(self) -> Config:
         if self._good is not None:
@@ -210,14 +202,3 @@ class ConfigFile:
         if str(error) != str(before):
             log.error("%s", self.fault)
         return self._in_force()
-
-
-def read(path: str) -> tuple[bytes, os.stat_result]:
-    """Returns a configuration file's bytes and its status before they were read.
-
-    Raises OSError, and ConfigError for a file that is too large or not a regular file.
-    """
-    try:
-        return paths.read(path, MAX_SIZE)
-    except ValueError as error:
-        raise ConfigError(path, str(error)) from None

@@ -15,7 +15,7 @@ from adapter.legacy.plan import DELETE, STATES, Plans, PluginStep
 from adapter.legacy.request import Target
 from adapter.legacy.sandboxes import Sandboxes
 from adapter.nri.runtimes import Runtime
-from adapter.programs.chain import Chain, Ends, Failure
+from adapter.programs.chain import AT_FAILURE, NEVER, Chain, Failure
 from adapter.programs.driver import Driver, Observer, complaint, quoted
 from adapter.programs.find import Programs
 from adapter.programs.process import Process, Program
@@ -43,6 +43,8 @@ class Plugins:
     def set_runtime(self, runtime: Runtime, pid: int = 0) -> None:
         """Learns which runtime this is, and its pid (0: unknown)."""
         self.runtime = runtime
+        self.sees_pods = pid != 0
+        """Whether pods have the same pids here as for the runtime: it has none here in another pid namespace."""
         self.sandboxes = Sandboxes(self.settings, self._host_root, runtime, pid)
         self.plans = Plans(self.settings, end_is_told=not runtime.habits.no_ends)
 
@@ -101,7 +103,7 @@ class PluginJob(Driver[PluginStep]):
         self._plugins = plugins
         self._builder = plugins.answer_builder(event, message, target)
         self._body = b""
-        chain = Chain(Ends.NEVER if self.state == DELETE else Ends.AT_FAILURE, steps, is_answered=not is_awaited)
+        chain = Chain(NEVER if self.state == DELETE else AT_FAILURE, steps, is_answered=not is_awaited)
         super().__init__(plugins.runner, chain, observer, plugins.settings.late_limit)
 
     def __str__(self) -> str:

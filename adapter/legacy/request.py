@@ -123,22 +123,27 @@ def encode(
     target: Target, state: str, entry: Entry, results: Sequence[Result], extension: Extension | None = None
 ) -> bytes:
     """Returns the request for one plugin. An empty member is left out where Go's `omitempty` leaves it out."""
+    return b"".join(
+        (
+            b"{" if entry.conf is None else b'{"conf":%b,' % entry.conf,
+            _head(entry.version, state, target.id, target.sandbox_id, target.pid),
+            extension.spec if extension else target.spec,
+            b"" if target.labels == b"{}" else b',"labels":' + target.labels,
+            b',"results":[%b]' % b",".join([result.encode() for result in results]) if results else b"",
+            extension.members if extension else b"",
+            b"}",
+        )
+    )
+
+
+@lru_cache(1)
+def _head(version: str, state: str, id_: str, sandbox_id: str, pid: int) -> bytes:
+    """Returns the part before `spec`, which all plugins of an event have in common."""
     quote = gojson.quote
-    head = f'"version":{quote(entry.version)},"state":"{state}","id":{quote(target.id)},'
-    if target.sandbox_id:
-        head += f'"sandboxID":{quote(target.sandbox_id)},'
-    if target.pid:
-        head += f'"pid":{target.pid},'
-    text = b"{" if entry.conf is None else b'{"conf":%b,' % entry.conf
-    text += gojson.marshalled(head)
-    text += b'"spec":' + (extension.spec if extension else target.spec)
-    if target.labels != b"{}":
-        text += b',"labels":' + target.labels
-    if results:
-        text += b',"results":[%b]' % b",".join([result.encode() for result in results])
-    if extension:
-        text += extension.members
-    return text + b"}"
+    sandbox = f',"sandboxID":{quote(sandbox_id)}' if sandbox_id else ""
+    process = f',"pid":{pid}' if pid else ""
+    text = f'"version":{quote(version)},"state":"{state}","id":{quote(id_)}{sandbox}{process},"spec":'
+    return gojson.marshalled(text)
 
 
 def _spec(message: api.PodSandbox | api.Container) -> bytes:

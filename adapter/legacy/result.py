@@ -14,6 +14,8 @@ from adapter.errors import nearest
 _TEXTS = ("plugin", "version", "error")
 _REQUESTS = {"spec": "spec", "cgroupspath": "cgroups_path", "adjust": "adjust", "updates": "updates"}
 _KNOWN = (*_TEXTS, "metadata", "spec", "adjust", "updates")
+KEPT, KEPT_LENGTH = 64, 512
+"""How many different results are kept, and the most bytes of one: most plugins print the same at each event."""
 MOST_COMPARED = 100
 """Unknown keys of a result that are compared with the known ones: a comparison takes 40 µs from the event."""
 _SIMILAR = 0.7
@@ -66,8 +68,12 @@ class Result(NamedTuple):
 def parse(output: bytes) -> Result:
     """Returns the result that a plugin printed; `null` is an empty one, unknown keys are ignored.
 
-    Raises ResultError.
+    The result must not be changed: the next one may be the same object. Raises ResultError.
     """
+    return _kept(output) if len(output) <= KEPT_LENGTH else _parsed(output)
+
+
+def _parsed(output: bytes) -> Result:
     try:
         decoded = gojson.decode(output, levels=2)
     except gojson.JSONError as error:
@@ -92,6 +98,9 @@ def parse(output: bytes) -> Result:
         typos = [(name, known) for name in strange[:MOST_COMPARED] if (known := meant(gojson.fold(name)))]
         members["typos"] = tuple(typos)
     return Result(**members)
+
+
+_kept = lru_cache(KEPT)(_parsed)
 
 
 @lru_cache(1000)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from adapter.base.loop import Loop
-from adapter.errors import ConfigError
+from adapter.errors import ConfigError, reason_of
 from adapter.host.trust import Trust
 
 if TYPE_CHECKING:
@@ -55,54 +56,44 @@ class Endpoints:
             self._loop.call_soon(self._listen)  # a runtime may wait
         self._is_shown = is_shown
         for address in () if is_shown else filter(_is_port, self._listen_to):
-            self._faults.pop(address, None)
+            self._faults.pop(_place(address), None)
             if address in self._metrics:
                 self._metrics.pop(address).close()
 
     def _keep_open(self, directory: str, trust: Trust) -> None:
         """Opens what is not open, now and every REOPEN_AFTER seconds: an address may become free, a socket removed."""
-        self._open_status_socket(directory, trust)
-        self._listen()
-        self._loop.call_at(self._loop.time() + REOPEN_AFTER, lambda: self._keep_open(directory, trust))
-
-    def _open_status_socket(self, directory: str, trust: Trust) -> None:
         from adapter.monitoring.status import StatusSocket  # noqa: PLC0415 - not before the registration
 
-        try:
+        with self._reported(directory, "`status` cannot ask this adapter"):
             if self._status is None or not self._status.is_there:
                 made = StatusSocket(self._loop, directory, self._describe, trust)
                 if self._status is not None:
                     self._status.close()
                 self._status = made
-        except (OSError, ConfigError) as error:
-            place = "" if isinstance(error, ConfigError) else f"{directory}: "
-            self._report(
-                "status", f"{place}{getattr(error, 'strerror', None) or error}", "`status` cannot ask this adapter"
-            )
-        else:
-            self._faults.pop("status", None)
+        self._listen()
+        self._loop.call_at(self._loop.time() + REOPEN_AFTER, lambda: self._keep_open(directory, trust))
 
     def _listen(self) -> None:
         for address in self._listen_to:
             if address not in self._metrics and (self._is_shown or not _is_port(address)):
-                self._listen_at(address)
+                from adapter.monitoring import metrics  # noqa: PLC0415 - 4 MB
 
-    def _listen_at(self, address: str) -> None:
-        from adapter.monitoring import metrics  # noqa: PLC0415 - 4 MB
+                with self._reported(_place(address), "no metrics, no probes there; the adapter keeps trying"):
+                    self._metrics[address] = metrics.serve(self._loop, address, self._describe)
+                    log.info("metrics and probes at %s", address)
 
+    @contextmanager
+    def _reported(self, place: str, meaning: str) -> Iterator[None]:
+        """Keeps the error inside as the fault of a place, and logs it if it is new; without one, forgets the fault."""
         try:
-            self._metrics[address] = metrics.serve(self._loop, address, self._describe)
-        except OSError as error:
-            reason = f"metrics.listen: {address}: {error.strerror or error}"
-            self._report(address, reason, "no metrics, no probes there; the adapter keeps trying")
+            yield
+        except (OSError, ConfigError) as error:
+            fault = str(error) if isinstance(error, ConfigError) else f"{place}: {reason_of(error)}"
+            if self._faults.get(place) != fault:
+                log.error("%s: %s", fault, meaning)
+            self._faults[place] = fault
         else:
-            self._faults.pop(address, None)
-            log.info("metrics and probes at %s", address)
-
-    def _report(self, what: str, reason: str, meaning: str) -> None:
-        if self._faults.get(what) != reason:
-            log.error("%s: %s", reason, meaning)
-        self._faults[what] = reason
+            self._faults.pop(place, None)
 
     def close(self) -> None:
         """Removes the sockets."""
@@ -113,3 +104,7 @@ class Endpoints:
 
 def _is_port(address: str) -> bool:
     return not address.startswith("unix:")
+
+
+def _place(address: str) -> str:
+    return f"metrics.listen: {address}"

@@ -13,12 +13,11 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from adapter.base.loop import Loop
-from adapter.monitoring.listener import Client, Listener, listening_socket, remove_dead_socket
+from adapter.base.trunk import Trunk
+from adapter.monitoring.listener import AnsweringListener, listening_socket, remove_dead_socket
 
 MAX_REQUEST = 8 << 10
 """Maximum bytes of a request with its header fields."""
-MAX_CLIENTS = 16
-"""Maximum number of connections. If one more comes, the oldest is closed."""
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -35,27 +34,26 @@ class HttpServer:
 
     def __init__(self, loop: Loop, listen: str, pages: Mapping[str, Callable[[], Response]]) -> None:
         """Takes `unix:PATH` or `ADDRESS:PORT`, and the function that makes the page of each path. Raises OSError."""
-        self._loop = loop
         self._pages = pages
-        self._clients: dict[Client, None] = {}
         self._path = listen.removeprefix("unix:") if listen.startswith("unix:") else ""
-        self._listener = Listener(loop, _unix(self._path) if self._path else _tcp(listen), self._on_connection)
+        if self._path:
+            remove_dead_socket(self._path)
+        listening = listening_socket(socket.AF_UNIX, self._path) if self._path else _tcp(listen)
+        self._listener = AnsweringListener(loop, listening, self._on_client)
 
-    def _on_connection(self, connection: socket.socket) -> None:
-        if len(self._clients) >= MAX_CLIENTS:
-            next(iter(self._clients)).close()
-        client = Client(self._loop, connection, self._clients)
+    def _on_client(self, client: Trunk) -> None:
         request = bytearray()
 
         def receive(data: bytes) -> None:
             request.extend(data)
             if b"\r\n\r\n" in request or len(request) > MAX_REQUEST:
-                client.trunk.on_data = lambda _: None
+                client.on_data = lambda _: None
                 status, body, type_ = self._answer(bytes(request))
                 fields = f"Content-Type: {type_}\r\nContent-Length: {len(body)}\r\nConnection: close"
-                client.answer(f"HTTP/1.1 {status.value} {status.phrase}\r\n{fields}\r\n\r\n".encode() + body)
+                head = f"HTTP/1.1 {status.value} {status.phrase}\r\n{fields}\r\n\r\n"
+                self._listener.answer(client, head.encode() + body)
 
-        client.trunk.on_data = receive
+        client.on_data = receive
 
     def _answer(self, request: bytes) -> Response:
         """Returns the response to a request, which is complete or too long."""
@@ -71,9 +69,6 @@ class HttpServer:
         return page() if method == b"GET" else _refusal(HTTPStatus.METHOD_NOT_ALLOWED)
 
     def close(self) -> None:
-        """Closes the socket and all connections."""
-        for client in list(self._clients):
-            client.close()
         if self._path:  # first: once the socket is closed, another adapter may use the path
             with suppress(OSError):
                 os.unlink(self._path)
@@ -87,9 +82,3 @@ def _refusal(status: HTTPStatus) -> Response:
 def _tcp(listen: str) -> socket.socket:
     host, _, port = listen.rpartition(":")
     return listening_socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET, (host.strip("[]"), int(port)))
-
-
-def _unix(path: str) -> socket.socket:
-    """Returns a socket at a path. The socket of a killed adapter is removed first."""
-    remove_dead_socket(path)
-    return listening_socket(socket.AF_UNIX, path)

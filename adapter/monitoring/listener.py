@@ -20,6 +20,8 @@ PAUSE = 1.0
 """Seconds until connections are accepted again."""
 CLIENT_TIMEOUT = 30.0
 """Seconds that a connection may take."""
+MAX_CLIENTS = 16
+"""Maximum number of connections. If one more comes, the oldest is closed."""
 
 
 class Listener:
@@ -49,35 +51,44 @@ class Listener:
             self._on_connection(connection)
 
     def close(self) -> None:
-        """Closes the socket."""
         if self._timer is not None:
             self._timer.cancel()
         self._loop.unwatch(self._socket.fileno())
         self._socket.close()
 
 
-class Client:
-    """A connection, until it has its answer or has taken too long."""
+class AnsweringListener(Listener):
+    """Accepts clients. A client is disconnected when it has its answer, or has taken too long."""
 
-    def __init__(self, loop: Loop, connection: socket.socket, clients: dict[Client, None]) -> None:
-        """Takes over a connection. `clients` has all connections that are open, the oldest first."""
-        self.trunk = Trunk(loop, connection.detach())
-        self.trunk.on_close = lambda _: self.close()
-        self._limit = loop.call_at(loop.time() + CLIENT_TIMEOUT, self.close)
-        self._clients = clients
-        clients[self] = None
+    def __init__(self, loop: Loop, listening: socket.socket, on_client: Callable[[Trunk], object]) -> None:
+        """Takes over a non-blocking listening socket; `on_client` gets each client."""
+        self._clients: dict[Trunk, Timer] = {}
+        """The connections, the oldest first, each with its limit of time."""
+        self._on_client = on_client
+        super().__init__(loop, listening, self._on_accepted)
 
-    def answer(self, data: bytes) -> None:
+    def _on_accepted(self, connection: socket.socket) -> None:
+        if len(self._clients) >= MAX_CLIENTS:
+            self._hang_up(next(iter(self._clients)))
+        client = Trunk(self._loop, connection.detach())
+        client.on_close = lambda _: self._hang_up(client)
+        self._clients[client] = self._loop.call_at(self._loop.time() + CLIENT_TIMEOUT, lambda: self._hang_up(client))
+        self._on_client(client)
+
+    def answer(self, client: Trunk, data: bytes) -> None:
         """Sends the answer, and then closes the connection."""
-        self.trunk.write(data)
-        self.trunk.when_sent(self.close)
+        client.write(data)
+        client.when_sent(lambda: self._hang_up(client))
+
+    def _hang_up(self, client: Trunk) -> None:
+        if client in self._clients:
+            self._clients.pop(client).cancel()
+            client.close()
 
     def close(self) -> None:
-        """Closes the connection."""
-        if self in self._clients:
-            del self._clients[self]
-            self._limit.cancel()
-            self.trunk.close()
+        for client in list(self._clients):
+            self._hang_up(client)
+        super().close()
 
 
 def listening_socket(family: int, address: str | tuple[str, int]) -> socket.socket:

@@ -19,16 +19,14 @@ from adapter.base.loop import Loop
 from adapter.base.sanitize import printable
 from adapter.base.times import BOUNDS
 from adapter.monitoring.http_server import HttpServer, Response
+from adapter.nri.events import BY_EVENT
 
 PREFIX = "v010_adapter_"
 _BUCKETS = (*map(str, BOUNDS), "+Inf")
 
 
 def serve(loop: Loop, listen: str, describe: Callable[[], dict[str, Any]]) -> HttpServer:
-    """Serves /metrics, /healthz and /readyz at `unix:PATH` or `ADDRESS:PORT`. Raises OSError.
-
-    `describe` returns the state.
-    """
+    """Serves the pages /metrics, /healthz and /readyz at `unix:PATH` or `ADDRESS:PORT`. Raises OSError."""
 
     def metrics() -> Response:
         return Response(HTTPStatus.OK, generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4)
@@ -36,8 +34,9 @@ def serve(loop: Loop, listen: str, describe: Callable[[], dict[str, Any]]) -> Ht
     def readiness() -> Response:
         told = describe()
         state = "unfit" if told["unfit"] else told["state"]
-        status = HTTPStatus.OK if state == "joined" else HTTPStatus.SERVICE_UNAVAILABLE
-        return Response(status, f"{state}\n".encode())
+        if state == "joined":
+            return Response(HTTPStatus.OK, b"joined\n")
+        return Response(HTTPStatus.SERVICE_UNAVAILABLE, "\n".join([state, *told["faults"], ""]).encode())
 
     registry = CollectorRegistry()
     registry.register(_Collector(describe))
@@ -73,7 +72,8 @@ def families(state: Mapping[str, Any]) -> Iterator[Metric]:
     yield CounterMetricFamily(f"{PREFIX}joins", "How often the adapter has joined a runtime.", state["joins"])
     yield _counter("hooks_injected", "Containers that got the hook of a file.", "file", state["hooks"])
     text = "Answers that came after the deadline."
-    yield _counter("late_answers", text, "event", _by_name(state["events"], "late"))
+    late = dict.fromkeys((call.method for call in BY_EVENT.values()), 0.0)  # an alert sees no rise from nothing to 1
+    yield _counter("late_answers", text, "event", late | _by_name(state["events"], "late"))
     programs = state["programs"]
     text = "Failures of a legacy plugin or precreate hook."
     yield _counter("program_failures", text, "program", _by_name(programs, "failures"))

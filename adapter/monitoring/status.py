@@ -12,7 +12,7 @@ from typing import Any
 from adapter.base.loop import Loop
 from adapter.host import state_directory
 from adapter.host.trust import Trust, strict
-from adapter.monitoring.listener import Client, Listener, listening_socket, remove_dead_socket
+from adapter.monitoring.listener import AnsweringListener, listening_socket, remove_dead_socket
 
 PREFIX = "status-"
 ANSWER_TIMEOUT = 2.0
@@ -27,9 +27,6 @@ class StatusSocket:
 
         Raises OSError, ConfigError.
         """
-        self._loop = loop
-        self._describe = describe
-        self._clients: dict[Client, None] = {}
         name = f"{PREFIX}{os.urandom(4).hex()}"
         self._path = os.path.join(directory, name)
         with state_directory.open_directory(directory, trust) as fd:
@@ -37,7 +34,9 @@ class StatusSocket:
                 remove_dead_socket(path)
             made = listening_socket(socket.AF_UNIX, state_directory.short_path(fd, name))
         self._status = os.lstat(self._path)
-        self._listener = Listener(loop, made, self._on_connection)
+        self._listener = AnsweringListener(
+            loop, made, lambda client: self._listener.answer(client, json.dumps(describe()).encode())
+        )
 
     @property
     def is_there(self) -> bool:
@@ -47,13 +46,7 @@ class StatusSocket:
         except FileNotFoundError:
             return False
 
-    def _on_connection(self, connection: socket.socket) -> None:
-        Client(self._loop, connection, self._clients).answer(json.dumps(self._describe()).encode())
-
     def close(self) -> None:
-        """Removes the socket."""
-        for client in list(self._clients):
-            client.close()
         self._listener.close()
         with suppress(OSError):
             if self.is_there:

@@ -14,10 +14,10 @@ from functools import partial
 from threading import current_thread, get_ident, main_thread
 from typing import Any, cast
 
-from adapter.errors import AdapterError, CallError
+from adapter.errors import CallError
 from adapter.nri.deferred import Deferred
 from adapter.nri.plugin import Context, Plugin
-from adapter.nri.session import Joining, Session, is_sigterm_free
+from adapter.nri.session import Cancelled, Joining, Session, is_sigterm_free
 from adapter.nri.transport import Identity
 from adapter.wire import Code
 
@@ -45,30 +45,21 @@ async def serve(plugin: Plugin, own: Identity, joining: Joining) -> None:
 async def _serve(plugin: Plugin, own: Identity, joining: Joining, tasks: Tasks) -> None:
     while True:
         fd = joining.connect()
-        if fd is not None and not joining.goes_on(*await _serve_connection(plugin, own, fd, tasks)):
+        if fd is not None and not joining.goes_on(await _serve_connection(plugin, own, fd, tasks)):
             return
         await asyncio.sleep(joining.pause())
 
 
-async def _serve_connection(plugin: Plugin, own: Identity, fd: int, tasks: Tasks) -> tuple[bool, AdapterError | None]:
-    """Serves one connection until it ends; returns whether the plugin had joined, and the error that ended it."""
-    trunk = Trunk()
-    session = AsyncSession(plugin, own, trunk, tasks)
-    await asyncio.get_running_loop().create_connection(lambda: trunk, sock=socket.socket(fileno=fd))
-    error: BaseException | None = None
+async def _serve_connection(plugin: Plugin, own: Identity, fd: int, tasks: Tasks) -> Session:
+    """Serves one connection until it ends."""
+    session = AsyncSession(plugin, own, tasks)
+    await asyncio.get_running_loop().create_connection(lambda: session, sock=socket.socket(fileno=fd))
     try:
-        session.register()
-        error = await trunk.gone
-    except BaseException as end:
-        error = end
-        raise
+        with session.until_lost():
+            await session.gone
     finally:
-        trunk.close()
-        session.lost(error)
         await tasks.hooks()
-    if error is not None and not isinstance(error, AdapterError):
-        raise error
-    return session.has_joined, error
+    return session
 
 
 @contextmanager
@@ -102,69 +93,55 @@ def _end_all() -> None:
         end()
 
 
-class Trunk(asyncio.Protocol):
-    """Passes the runtime's bytes to the session, and bytes from any thread to the runtime."""
+class AsyncSession(Session, asyncio.Protocol):
+    """A connection of `serve`. A handler's coroutine becomes a task, which completes the answer."""
 
-    session: Session
-    """Set before the connection is made."""
-    _transport: asyncio.Transport
-
-    def __init__(self) -> None:
+    def __init__(self, plugin: Plugin, own: Identity, tasks: Tasks) -> None:
+        super().__init__(plugin, own, self._send)
+        self._tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
         self._out: deque[bytes] = deque()
         """Bytes to send, in order. The session adds them in one thread at a time."""
-        self.gone: asyncio.Future[Exception | None] = self._loop.create_future()
-        """Done when the connection has ended; the result is the error for which this end has closed it, or None."""
-
-    def write(self, data: bytes) -> None:
-        """Sends bytes."""
-        self._out.append(data)
-        if get_ident() == self._thread:
-            self._flush()
-        else:
-            with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._flush)
-
-    def close(self) -> None:
-        """Closes the connection."""
-        self._transport.abort()
+        self.gone: asyncio.Future[None] = self._loop.create_future()
+        """Done when the connection has ended, with the error for which this end closes it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Sets the transport. Nothing is written before."""
+        """Sets the transport. Nothing is sent before."""
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Passes bytes to the session; an error ends the connection."""
+        """Takes bytes from the runtime; an error ends the connection."""
         try:
             if not self.gone.done():
-                self.session.receive_data(data)
+                self.receive_data(data)
         except Exception as error:
-            self._end(error)
+            if not self.gone.done():
+                self.gone.set_exception(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The runtime has closed the connection, or `close` has."""
-        self._end(None)
-
-    def _end(self, error: Exception | None) -> None:
+        """The runtime has closed the connection, or this end has."""
         if not self.gone.done():
-            self.gone.set_result(error)
-        self.close()
+            self.gone.set_result(None)
 
-    def _flush(self) -> None:
+    def _lost(self, error: BaseException | None) -> None:
+        self._transport.abort()
+        super()._lost(error)
+
+    def _send(self, data: bytes) -> None:
+        """Sends bytes, from any thread."""
+        self._out.append(data)
+        if get_ident() == self._thread:
+            self._send_all()
+        else:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._send_all)
+
+    def _send_all(self) -> None:
         while self._out:
             data = self._out.popleft()
             if not self._transport.is_closing():
                 self._transport.write(data)
-
-
-class AsyncSession(Session):
-    """A connection of `serve`. A handler's coroutine becomes a task, which completes the answer."""
-
-    def __init__(self, plugin: Plugin, own: Identity, trunk: Trunk, tasks: Tasks) -> None:
-        super().__init__(plugin, own, trunk.write)
-        trunk.session = self
-        self._tasks = tasks
 
     def _run(self, handler: str, *arguments: Any) -> Any:
         with log_if_it_blocks(handler):
@@ -173,13 +150,6 @@ class AsyncSession(Session):
             return answer
         context = arguments[-1] if arguments and isinstance(arguments[-1], Context) else None
         return self._tasks.start(handler, answer, context)
-
-    def hook(self, name: str, *arguments: Any) -> Any:
-        """Calls a hook; logs the error of its coroutine when the coroutine ends."""
-        done = super().hook(name, *arguments)
-        if isinstance(done, Deferred):
-            done.then(partial(_log_failure, name))
-        return done
 
 
 class Tasks:
@@ -229,10 +199,6 @@ class Tasks:
             answer.fail(error if isinstance(error, Exception) else Cancelled(Code.UNKNOWN, f"{handler} was cancelled"))
 
 
-class Cancelled(CallError):
-    """The answer of a cancelled coroutine."""
-
-
 class WatchedCoroutine(Coroutine[Any, Any, Any]):
     """The coroutine of a handler. If one step of it blocks the loop, the log names the handler."""
 
@@ -268,11 +234,6 @@ def log_if_it_blocks(handler: str) -> Iterator[None]:
         seconds = time.monotonic() - began
         if seconds >= BLOCKED:
             log.warning("%s has blocked the loop for %.1f s", handler, seconds)
-
-
-def _log_failure(hook: str, _: object, error: Exception | None) -> None:
-    if error is not None and not isinstance(error, Cancelled):
-        log.error("%s has failed", hook, exc_info=error)
 
 
 def _answer_for(handler: str, answer: Deferred[Any], context: Context) -> None:

@@ -41,23 +41,12 @@ class Deferred(Generic[T]):
 
     def followed_by(self, step: Callable[[T | None], Answer[S]]) -> Deferred[S]:
         """Returns the reply of `step(this reply)`. After an error, `step` is not called, and the error is the reply."""
-        whole: Deferred[S] = Deferred()
 
-        def completed(reply: T | None, error: Exception | None) -> None:
-            if error is None:
-                try:
-                    answer = step(reply)
-                except Exception as bug:  # the exception is the answer to the call
-                    error = bug
-            if error is not None:
-                whole.fail(error)
-            elif isinstance(answer, Deferred):
-                answer.then(lambda later, failure: whole._settle((later, failure)))
-            else:
-                whole.complete(answer)
+        def steps() -> Generator[Answer[Any], Any, S]:
+            reply: S = yield step((yield self))
+            return reply
 
-        self.then(completed)
-        return whole
+        return in_turn(steps())
 
     def _settle(self, outcome: tuple[T | None, Exception | None]) -> None:
         with self._lock:

@@ -19,14 +19,7 @@ from adapter.nri.transport import DEFAULT_SOCKET, Identity, identity
 log = logging.getLogger(__name__)
 
 READ_SIZE = 64 << 10
-HANDLERS = (
-    "configure",
-    "synchronize",
-    "shutdown",
-    "on_join",
-    "on_disconnect",
-    *(call.handler for call in events.BY_EVENT.values()),
-)
+HANDLERS = (*(call.handler for call in events.CALLS.values()), "on_join", "on_disconnect")
 CO_COROUTINE = 0x80
 """The flag of an `async def` function's code. Importing `inspect`, which has it too, takes milliseconds."""
 
@@ -91,13 +84,13 @@ def _serve(plugin: Plugin, own: Identity, joining: Joining) -> None:
     with _until_sigterm(joining):
         while True:
             trunk = joining.connect()
-            if trunk is not None and not joining.goes_on(*_serve_connection(plugin, own, trunk)):
+            if trunk is not None and not joining.goes_on(_serve_connection(plugin, own, trunk)):
                 return
             time.sleep(joining.pause())
 
 
-def _serve_connection(plugin: Plugin, own: Identity, fd: int) -> tuple[bool, AdapterError | None]:
-    """Serves one connection until it ends; returns whether the plugin had joined, and the error that ended it."""
+def _serve_connection(plugin: Plugin, own: Identity, fd: int) -> Session:
+    """Serves one connection until it ends."""
     import socket  # 4 ms, not for a launched plugin that has not connected yet  # noqa: PLC0415
 
     with socket.socket(fileno=fd) as trunk:
@@ -107,20 +100,10 @@ def _serve_connection(plugin: Plugin, own: Identity, fd: int) -> tuple[bool, Ada
                 trunk.sendall(data)
 
         session = Session(plugin, own, write)
-        error: AdapterError | None = None
-        try:
-            session.register()
+        with session.until_lost():
             while data := trunk.recv(READ_SIZE):
                 session.receive_data(data)
-        except ConnectionError:
-            pass
-        except AdapterError as reason:
-            error = reason
-        except BaseException as end:
-            session.lost(end)
-            raise
-        session.lost(error)
-    return session.has_joined, error
+    return session
 
 
 class _Ended(BaseException):
@@ -148,7 +131,7 @@ def _until_sigterm(joining: Joining) -> Iterator[None]:
 
 
 def _has_coroutines(plugin: Plugin) -> bool:
-    codes = (getattr(getattr(plugin, name), "__code__", None) for name in HANDLERS)
+    codes = (getattr(getattr(plugin, name, None), "__code__", None) for name in HANDLERS)
     return any(code is not None and code.co_flags & CO_COROUTINE for code in codes)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from threading import current_thread, get_ident, main_thread
 from typing import Any
 
 from adapter.base.sanitize import printable
 from adapter.errors import AdapterError, CallError, RegistrationError
 from adapter.nri import runtimes
+from adapter.nri.deferred import Answer, in_turn
 from adapter.nri.plugin import Context, Plugin
 from adapter.nri.stub import Stub, batches
 from adapter.nri.transport import Identity, connect, launched
@@ -22,6 +24,10 @@ log = logging.getLogger(__name__)
 FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0
 """Seconds between two attempts to join: each wait is twice as long as the previous one."""
 GONE = "the connection with the runtime is lost: it is not known which updates the runtime has made"
+
+
+class Cancelled(CallError):
+    """The answer of a cancelled coroutine."""
 
 
 class Joining:
@@ -45,11 +51,12 @@ class Joining:
             self._tell(str(error))
             return None
 
-    def goes_on(self, had_joined: bool, error: AdapterError | None) -> bool:
-        """Returns whether the plugin joins again after a connection has ended. If not, raises the error, if any."""
+    def goes_on(self, ended: Session) -> bool:
+        """Returns whether the plugin joins again after a connection has ended. If not, raises its error, if any."""
+        error = ended.error
         if error is not None and (not self.again or isinstance(error, RegistrationError)):
             raise error
-        if had_joined:
+        if ended.has_joined:
             self._wait, self._reason = FIRST_WAIT, ""
         if self.again:
             self._tell(str(error or "the runtime has closed the connection"))
@@ -77,27 +84,48 @@ class Session(Stub):
         super().__init__(plugin, own.name, own.idx, write)
         self.has_joined = False
         """Whether `on_join` was called."""
+        self.error: AdapterError | None = None
+        """The error that has ended the connection, None if the runtime has closed it."""
         self._runtime = runtimes.Runtime()
         self._is_gone = False
         self._server = get_ident()
         self._updating: set[Updating] = set()
 
-    def hook(self, name: str, *arguments: Any) -> Any:
-        """Calls a hook of the plugin; logs its error."""
+    @contextmanager
+    def until_lost(self) -> Iterator[None]:
+        """Registers the plugin. The block serves the connection; its end ends the session, and `error` is set."""
         try:
-            return self._run(name, *arguments)
-        except Exception:
-            log.exception("%s has failed", name)
+            self.register()
+            yield
+        except ConnectionError:  # the runtime has closed the connection
+            pass
+        except AdapterError as error:
+            self.error = error
+        except BaseException as end:
+            self._lost(end)
+            raise
+        self._lost(self.error)
 
-    def lost(self, error: BaseException | None) -> None:
-        """Ends the session after the connection has ended. `error` is None if the runtime has closed it."""
+    def _lost(self, error: BaseException | None) -> None:
         self._plugin.ask_for_updates = None
         self._is_gone = True
         for updating in tuple(self._updating):
             updating.fail(AdapterError(GONE))
         reason = "" if error is None else str(error) or type(error).__name__
         if self.has_joined:
-            self.hook("on_disconnect", reason)
+            self._hook("on_disconnect", reason)
+
+    def _hook(self, name: str, *arguments: Any) -> None:
+        """Calls a hook of the plugin; logs its error, now or when its coroutine ends."""
+
+        def steps() -> Generator[Answer[Any], Any, None]:
+            yield self._run(name, *arguments)
+
+        def on_end(_: None, error: Exception | None) -> None:
+            if error is not None and not isinstance(error, Cancelled):
+                log.error("%s has failed", name, exc_info=error)
+
+        in_turn(steps()).then(on_end)
 
     def _run(self, handler: str, *arguments: Any) -> Any:
         try:
@@ -118,7 +146,7 @@ class Session(Stub):
         if begins and not self._is_gone:  # a late answer must not take the place of the next connection
             self.has_joined = True
             self._plugin.ask_for_updates = self._ask
-            self.hook("on_join")
+            self._hook("on_join")
         return is_reply
 
     def _ask(self, updates: Iterable[api.ContainerUpdate]) -> Updating:

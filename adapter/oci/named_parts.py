@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from adapter.errors import NotAdjustable
 from adapter.oci import limits
-from adapter.oci.limits import Limit, element
+from adapter.oci.limits import element
 from adapter.oci.parts import Part
-from adapter.oci.shapes import Shape, write
+from adapter.oci.shapes import Shape
 from adapter.oci.values import Spec, as_list, as_object, members, read, text
 from adapter.proto import nri_pb2 as api
 
@@ -23,29 +24,23 @@ _MARK = "-"
 
 def _refuse_mark(name: str, where: str) -> None:
     if name.startswith(_MARK):
-        raise limits.MARKED.at(where)
+        raise NotAdjustable(where, "NRI takes a name with a leading - as a removal")
 
 
 class Map(Part):
     """A map of names to strings, or to objects of a shape."""
 
-    def __init__(self, field: str, shape: Shape | None = None, *, kept: Limit | None = None) -> None:
-        """Takes the shape of the objects. `kept` refuses removals, for a part in which NRI cannot remove."""
-        super().__init__(field)
-        self._shape = shape
-        self._kept = kept
-
     def to_oci(self, container: Any) -> Spec:
         values = sorted(getattr(self.holder(container), self.name).items())  # Go sorts; protobuf's order is random
-        return {name: write(self._shape, value) if self._shape else value for name, value in values}
+        return {name: self._written(value) if self.shape else value for name, value in values}
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = members(before, place), members(after, place)
         target = getattr(self.holder(adjusted), self.name)
         for name in old.keys() - new.keys():
             if self._kept:
-                raise self._kept.at(element(place, name))
-            self._set(target, _MARK + text(name, place), self._shape.message() if self._shape else "")
+                raise NotAdjustable(element(place, name), self._kept)
+            self._set(target, _MARK + text(name, place), self.shape.message() if self.shape else "")
         for name, value in new.items():
             if name in old and old[name] == value:
                 continue
@@ -58,10 +53,10 @@ class Map(Part):
                 self._set(target, name, message)
 
     def _read(self, value: Any, where: str) -> Any:
-        return read(self._shape, value, where) if self._shape else text(value, where)
+        return read(self.shape, value, where) if self.shape else text(value, where)
 
     def _set(self, target: Any, name: str, value: Any) -> None:
-        if self._shape:
+        if self.shape:
             target[name].CopyFrom(value)
         else:
             target[name] = value
@@ -83,7 +78,7 @@ def _differences(
         if were != become:
             where = element(place, name)
             if len(were) > 1 or len(become) > 1:
-                raise limits.REPEATED.at(where)
+                raise NotAdjustable(where, "the name occurs more than once and runtimes change only the first element")
             yield name, where, were[0] if were else None, become[0] if become else None
 
 
@@ -91,39 +86,33 @@ class NamedList(Part):
     """An array of objects. One of their members is the name."""
 
     def __init__(
-        self, field: str, shape: Shape, *, kept: Limit | None = None, marks: bool = False, names: Collection[str] = ()
+        self, field: str, shape: Shape, kept: str = "", *, marks: bool = False, names: Collection[str] = ()
     ) -> None:
-        """Takes the shape, whose required member is the name. `kept` refuses removals, if NRI cannot remove.
+        """See Part; the shape's required member is the name.
 
         `marks`: a change is a removal and an addition. `names`: the only names that runtimes accept.
         """
-        super().__init__(field)
-        self._shape = shape
+        super().__init__(field, shape, kept)
         self._key = shape.required
-        self._kept = kept
         self._marks = marks
         self._names = names
-
-    def to_oci(self, container: Any) -> list[Spec]:
-        return [write(self._shape, value) for value in getattr(self.holder(container), self.name)]
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         target = getattr(self.holder(adjusted), self.name)
         old, new = self._by_name(before, place), self._by_name(after, place)
         for name, where, was, becomes in _differences(old, new, place):
-            messages = [None if value is None else read(self._shape, value, where) for value in (was, becomes)]
+            messages = [None if value is None else read(self.shape, value, where) for value in (was, becomes)]
             if messages[0] != messages[1]:
                 self._refuse(name, messages[1], where)
                 if messages[1] is None or (self._marks and messages[0] is not None):
-                    target.add(**{self._shape.fields[self._key].name: _MARK + name})
+                    target.add(**{self.shape.fields[self._key].name: _MARK + name})
                 target.extend(message for message in messages[1:] if message is not None)
 
     def _refuse(self, name: str, becomes: Any, where: str) -> None:
-        """Raises NotAdjustable for a change that runtimes do not make."""
         if self._kept and becomes is None:
-            raise self._kept.at(where)
+            raise NotAdjustable(where, self._kept)
         if self._names and name not in self._names:
-            raise limits.NAMESPACE.at(where)
+            raise NotAdjustable(where, "runtimes fail a container with an adjusted namespace of that type")
         if self._marks and becomes is not None:
             _refuse_mark(name, where)
 
@@ -171,7 +160,7 @@ class Mounts(NamedList):
         old, new = [name for name in old if name in stay], [name for name in new if name in stay]
         if old != new:
             for name in sorted(_hidden(old) ^ _hidden(new)):
-                raise limits.MOUNT_ORDER.at(element(place, name))
+                raise NotAdjustable(element(place, name), limits.MOUNT_ORDER)
 
 
 def _hidden(destinations: list[str]) -> set[str]:
@@ -190,17 +179,14 @@ def _hidden(destinations: list[str]) -> set[str]:
 class Env(Part):
     """The environment, an array of `NAME=VALUE`."""
 
-    def to_oci(self, container: Any) -> list[str]:
-        return list(container.env)
-
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = _variables(before, place), _variables(after, place)
         for name, where, was, becomes in _differences(old, new, place):
             if becomes is None:
-                raise limits.ENV_REMOVED.at(where)
+                raise NotAdjustable(where, "NRI does not forward the removal of a variable")
             _, equals, value = text(becomes, where).partition("=")
             if not equals or not name:
-                raise limits.ENV_BARE.at(where)
+                raise NotAdjustable(where, "runtimes drop such an entry")
             _refuse_mark(name, where)
             if was is not None:
                 adjusted.env.add(key=_MARK + name)

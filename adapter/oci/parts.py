@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from adapter.oci import limits
-from adapter.oci.limits import Limit, inside
-from adapter.oci.shapes import Shape, shape, write
-from adapter.oci.values import Spec, is_empty, members, read, read_list, texts
-from adapter.proto import nri_pb2 as api
+from google.protobuf.message import Message
 
-RDT = shape(api.LinuxRdt)
+from adapter.errors import NotAdjustable
+from adapter.oci import limits
+from adapter.oci.limits import inside
+from adapter.oci.shapes import Shape, write
+from adapter.oci.values import Spec, is_empty, members, read, read_list, texts
 
 
 class Part:
@@ -25,9 +25,14 @@ class Part:
     This class itself is for values without a field: they cannot be changed. Subclasses are for the others.
     """
 
-    def __init__(self, field: str = "") -> None:
-        """Takes the field's name in the container and in the adjustment. A field of `linux` is `linux.NAME`."""
+    def __init__(self, field: str = "", shape: Shape | None = None, kept: str = "") -> None:
+        """Takes the field's name in the container and in the adjustment, and the shape of its objects, if it has any.
+
+        A field of `linux` is `linux.NAME`. `kept` is why NRI cannot remove, for a part in which it cannot.
+        """
         *self._parents, self.name = field.split(".")
+        self.shape: Any = shape
+        self._kept = kept
 
     def holder(self, message: Any) -> Any:
         """Returns the message in a container or an adjustment that has the field."""
@@ -37,16 +42,27 @@ class Part:
 
     def to_oci(self, container: Any) -> Any:
         """Returns the OCI value of a container's field; None, or an empty value, if the field is not set."""
-        return None
+        holder = self.holder(container)
+        value = getattr(holder, self.name, None)  # a container has no memory policy, an adjustment has no user
+        if isinstance(value, Message):
+            return self._written(value) if holder.HasField(self.name) else None
+        if value is None or isinstance(value, str):
+            return value
+        return [write(self.shape, element) for element in value] if self.shape else list(value)
+
+    def _written(self, value: Any) -> Any:
+        """Returns the OCI value of a message, or of a wrapper."""
+        return write(self.shape, value) if self.shape else value.value
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         """Adds to an adjustment the change from `before` to `after`, which differ. Raises NotAdjustable."""
         if not is_same(before, after):
-            raise limits.NOWHERE.at(_further(before, after, place))
+            raise NotAdjustable(_further(before, after, place), limits.NOWHERE)
 
     def apply(self, adjustment: Any, before: Any) -> Any:
         """Returns the value with the adjustment: `before` itself if nothing is adjusted, None if it is removed."""
-        return before
+        value = self.to_oci(adjustment)
+        return before if _is_unset(value) else value
 
 
 def is_same(before: object, after: object) -> bool:
@@ -71,11 +87,11 @@ class Group(Part):
 
     def __init__(self, **parts: Part) -> None:
         """Takes the parts by their OCI keys, in the order in which they are written."""
-        self._parts = parts
+        self.parts = parts
         self._unknown = Part()
 
     def to_oci(self, container: Any) -> Spec:
-        values = {key: part.to_oci(container) for key, part in self._parts.items()}
+        values = {key: part.to_oci(container) for key, part in self.parts.items()}
         return {key: value for key, value in values.items() if not _is_unset(value)}
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
@@ -83,12 +99,12 @@ class Group(Part):
         for key in {**old, **new}:
             was, becomes = old.get(key), new.get(key)
             if was != becomes:
-                self._parts.get(key, self._unknown).adjust(adjusted, was, becomes, inside(place, key))
+                self.parts.get(key, self._unknown).adjust(adjusted, was, becomes, inside(place, key))
 
     def apply(self, adjustment: Any, before: Any) -> Spec:
         """See Part. Members that are not adjusted are shared with `before`."""
         result = dict(before or {})
-        for key, part in self._parts.items():
+        for key, part in self.parts.items():
             value = part.apply(adjustment, result.get(key))
             if value is None:
                 result.pop(key, None)
@@ -98,17 +114,11 @@ class Group(Part):
 
 
 def _is_unset(value: object) -> bool:
-    return value in (None, "", [], {})
-
-
-USER = shape(api.User, always=("uid", "gid"))
+    return not value and not isinstance(value, int)
 
 
 class User(Part):
     """The user, which NRI can report but not change."""
-
-    def to_oci(self, container: Any) -> Spec | None:
-        return write(USER, container.user) if container.HasField("user") else None
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         """See Part. Older runtimes report no user; a tool in Go then writes a user of zeros, which is no change."""
@@ -117,21 +127,14 @@ class User(Part):
 
 
 class Args(Part):
-    """The command, which is replaced as a whole. An empty first argument means that."""
-
-    def to_oci(self, container: Any) -> list[str]:
-        return list(container.args)
+    """The command, which is replaced as a whole. An empty first argument means that; for `apply` it is an argument."""
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         arguments = texts(after, place)
         if arguments:
             adjusted.args.extend(["", *arguments])
         elif not is_empty(before):
-            raise limits.ARGS_EMPTIED.at(place)
-
-    def apply(self, adjustment: Any, before: Any) -> Any:
-        """See Part. Here an empty first argument is an argument."""
-        return list(adjustment.args) or before
+            raise NotAdjustable(place, "runtimes take no arguments as no change")
 
 
 class Scalar(Part):
@@ -141,27 +144,16 @@ class Scalar(Part):
         super().__init__(field)
         self._reader = reader
 
-    def to_oci(self, container: Any) -> Any:
-        holder = self.holder(container)
-        value = getattr(holder, self.name)
-        if isinstance(value, str):
-            return value
-        return value.value if holder.HasField(self.name) else None
-
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         value = None if after is None else self._reader(after, place)
         holder = self.holder(adjusted)
         if value in (None, ""):
             if not is_empty(before):
-                raise limits.KEPT.at(place)
+                raise NotAdjustable(place, limits.KEPT)
         elif isinstance(value, str):
             setattr(holder, self.name, value)
         else:
             getattr(holder, self.name).value = value
-
-    def apply(self, adjustment: Any, before: Any) -> Any:
-        value = self.to_oci(adjustment)
-        return before if value in (None, "") else value
 
 
 class WholeObject(Part):
@@ -169,52 +161,34 @@ class WholeObject(Part):
 
     def __init__(self, field: str, shape: Shape, *, removable: bool) -> None:
         """Takes the shape. The required member of a removable object is an enum with a word for an absent object."""
-        super().__init__(field)
-        self._shape = shape
+        super().__init__(field, shape)
         self._removable = removable
 
-    def to_oci(self, container: Any) -> Spec | None:
-        holder = self.holder(container)
-        # A container has no field for the memory policy.
-        if self.name not in holder.DESCRIPTOR.fields_by_name or not holder.HasField(self.name):
-            return None
-        return self._object(getattr(holder, self.name))
-
-    def _object(self, message: Any) -> Spec | None:
-        absent = self._removable and not getattr(message, self._shape.fields[self._shape.required].name)
-        return None if absent else write(self._shape, message)
+    def _written(self, value: Any) -> Spec | None:
+        absent = self._removable and not getattr(value, self.shape.fields[self.shape.required].name)
+        return None if absent else write(self.shape, value)
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         """See Part. A message with the word for an absent object removes the object."""
         message = self._read(after, place)
         if message is None and not self._removable and not is_empty(before):
-            raise limits.KEPT.at(place)
+            raise NotAdjustable(place, limits.KEPT)
         if message != self._read(before, place):
-            getattr(self.holder(adjusted), self.name).CopyFrom(message or self._shape.message())
+            getattr(self.holder(adjusted), self.name).CopyFrom(message or self.shape.message())
 
     def _read(self, value: object, place: str) -> Any:
-        return None if is_empty(members(value, place)) else read(self._shape, value, place)
+        return None if is_empty(members(value, place)) else read(self.shape, value, place)
 
     def apply(self, adjustment: Any, before: Any) -> Any:
         holder = self.holder(adjustment)
-        return self._object(getattr(holder, self.name)) if holder.HasField(self.name) else before
-
-
-class Seccomp(WholeObject):
-    """The seccomp policy."""
-
-    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
-        super().adjust(adjusted, before, after, place)
-        policy = adjusted.linux.seccomp_policy
-        if policy.HasField("default_errno") and policy.default_errno.value != 1:
-            raise limits.SECCOMP_ERRNO.at(f"{place}.defaultErrnoRet")
+        return self._written(getattr(holder, self.name)) if holder.HasField(self.name) else before
 
 
 class Rdt(Part):
     """The RDT class."""
 
-    def to_oci(self, container: Any) -> Spec:
-        return {key: value for key, value in write(RDT, container.linux.rdt).items() if value}
+    def _written(self, value: Any) -> Spec:
+        return {key: member for key, member in write(self.shape, value).items() if member}
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         """See Part. Sets all members, old and new, and clears what earlier plugins have set.
@@ -233,31 +207,22 @@ class Rdt(Part):
 
     def _read(self, value: object, place: str) -> dict[str, Any]:
         """Returns NRI's wrapped values of the members that are not empty."""
-        message = read(RDT, members(value, place), place)
+        message = read(self.shape, members(value, place), place)
         return {field.name: wrapper for field, wrapper in message.ListFields() if wrapper.value}
 
     def apply(self, adjustment: Any, before: Any) -> Any:
         rdt = adjustment.linux.rdt
         kept = {} if rdt.remove else before or {}
-        return {**kept, **write(RDT, rdt)} if adjustment.linux.HasField("rdt") else before
+        return {**kept, **write(self.shape, rdt)} if adjustment.linux.HasField("rdt") else before
 
 
 class Appended(Part):
-    """An array to which NRI can only append: hooks or device rules."""
-
-    def __init__(self, field: str, shape: Shape, kept: Limit) -> None:
-        """Takes the shape of an element. `kept` refuses all other changes."""
-        super().__init__(field)
-        self._shape = shape
-        self._kept = kept
-
-    def to_oci(self, container: Any) -> list[Spec]:
-        return [write(self._shape, element) for element in getattr(self.holder(container), self.name)]
+    """An array to which NRI can only append: hooks or device rules. All other changes are refused."""
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
-        old, new = (read_list(self._shape, elements, place) for elements in (before, after))
+        old, new = (read_list(self.shape, elements, place) for elements in (before, after))
         if new[: len(old)] != old:
-            raise self._kept.at(place)
+            raise NotAdjustable(place, self._kept)
         if new != old:
             getattr(self.holder(adjusted), self.name).extend(new[len(old) :])
 
@@ -269,14 +234,10 @@ class Appended(Part):
 class CgroupLimits(Part):
     """An object of cgroup limits. A limit can be set but not removed."""
 
-    def __init__(
-        self, field: str, shape: Shape, *, no_change: Callable[[int], bool] | None = None, why: Limit = limits.ZERO
-    ) -> None:
-        """Takes the shape. Runtimes ignore a `limit` for which `no_change` is true; `why` refuses such a limit."""
-        super().__init__(field)
-        self._shape = shape
+    def __init__(self, field: str, shape: Shape, no_change: Callable[[int], bool] = lambda _: False) -> None:
+        """Takes the shape. Runtimes ignore a `limit` for which `no_change` is true."""
+        super().__init__(field, shape)
         self._no_change = no_change
-        self._why = why
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = members(before, place), members(after, place)
@@ -286,15 +247,13 @@ class CgroupLimits(Part):
 
     def _member(self, adjusted: Any, key: str, old: Spec, new: Spec, place: str) -> None:
         was, becomes, where = old.get(key), new.get(key), inside(place, key)
-        if key not in self._shape.fields:
+        if key not in self.shape.fields:
             super().adjust(adjusted, was, becomes, where)
         elif becomes is None or (becomes == "" and key in ("cpus", "mems")):
             if not is_empty(was):
-                raise limits.KEPT.at(where)
+                raise NotAdjustable(where, limits.KEPT)
         else:
-            message = read(self._shape, {key: becomes}, place)
-            if key == "limit" and self._no_change and self._no_change(becomes):
-                raise self._why.at(where)
+            message = read(self.shape, {key: becomes}, place)
             target = getattr(self.holder(adjusted), self.name)
             target.SetInParent()
             target.MergeFrom(message)
@@ -303,8 +262,8 @@ class CgroupLimits(Part):
         holder = self.holder(adjustment)
         if not holder.HasField(self.name):
             return before
-        changes = write(self._shape, getattr(holder, self.name))
-        if self._no_change and self._no_change(changes.get("limit", 0)):
+        changes = write(self.shape, getattr(holder, self.name))
+        if self._no_change(changes.get("limit", 0)):
             changes.pop("limit", None)
         return {**(before or {}), **changes}
 
@@ -316,5 +275,5 @@ class Memory(CgroupLimits):
         limit = new.get("limit")
         swap_follows = key == "swap" and old.get("limit") != limit == new.get("swap")
         if key != "limit" and not swap_follows:
-            raise limits.MEMORY.at(inside(place, key))
+            raise NotAdjustable(inside(place, key), "runtimes change only the limit")
         super()._member(adjusted, key, old, new, place)

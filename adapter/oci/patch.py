@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from adapter.oci.limits import ILL_TYPED, inside
+from adapter.oci.limits import ill_typed, inside
 from adapter.oci.precision import restore_precision
 from adapter.oci.spec import HOOK, HOOKS
 from adapter.oci.values import Spec, as_list, as_object, members, read_list, text
@@ -88,7 +88,7 @@ def _objects_by(key: str) -> _Merge:
             change = dict(as_object(member, where))
             directive = change.pop(_DIRECTIVE, None)
             if directive not in (None, "delete"):
-                raise ILL_TYPED.at(f"{where}.{_DIRECTIVE}", "an unknown word")
+                raise ill_typed(f"{where}.{_DIRECTIVE}", "an unknown word")
             yield text(change.get(key), f"{where}.{key}"), None if directive else change
 
     return lambda before, patch, place: _by_name(

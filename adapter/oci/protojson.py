@@ -10,8 +10,8 @@ from google.protobuf.message_factory import GetMessageClass
 
 from adapter.base.gojson import kind
 from adapter.errors import NotAdjustable, nearest
-from adapter.oci import limits
-from adapter.oci.limits import element, inside
+from adapter.oci.limits import element, ill_typed, inside
+from adapter.oci.spec import refuse_ineffective
 from adapter.oci.values import as_list, as_object, text
 from adapter.proto import nri_pb2 as api
 
@@ -29,7 +29,7 @@ def parse(value: Any, place: str) -> api.ContainerAdjustment:
     message = api.ContainerAdjustment()
     _check(message.DESCRIPTOR, value, place)
     json_format.ParseDict(value, message)
-    _refuse_ineffective(message.linux.resources)
+    refuse_ineffective(message)
     return message
 
 
@@ -66,7 +66,7 @@ def _check_value(field: FieldDescriptor, value: object, place: str) -> None:
     elif not _fits(field, value):
         words = ", ".join(value.name for value in field.enum_type.values) if field.enum_type else ""
         wanted = f"one of {words}" if words else _WANTED[field.cpp_type]
-        raise limits.ILL_TYPED.at(place, f"{kind(value)} instead of {wanted}")
+        raise ill_typed(place, f"{kind(value)} instead of {wanted}")
 
 
 def _fits(field: FieldDescriptor, value: object) -> bool:
@@ -77,11 +77,3 @@ def _fits(field: FieldDescriptor, value: object) -> bool:
     except Exception:  # ParseDict raises errors of many types
         return False
     return True
-
-
-def _refuse_ineffective(resources: api.LinuxResources) -> None:
-    """Raises NotAdjustable for values that runtimes take as no change."""
-    if resources.memory.HasField("limit") and not resources.memory.limit.value:
-        raise limits.ZERO.at("linux.resources.memory.limit")
-    if resources.pids.limit < 0:
-        raise limits.PIDS.at("linux.resources.pids.limit")

@@ -11,32 +11,24 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from adapter.errors import NotAdjustable
 from adapter.oci import limits
 from adapter.oci.named_parts import Env, Map, Mounts, NamedList
-from adapter.oci.parts import (
-    Appended,
-    Args,
-    CgroupLimits,
-    Group,
-    Memory,
-    Rdt,
-    Scalar,
-    Seccomp,
-    User,
-    WholeObject,
-)
+from adapter.oci.parts import Appended, Args, CgroupLimits, Group, Memory, Rdt, Scalar, User, WholeObject
 from adapter.oci.precision import restore_precision
 from adapter.oci.resources import CPU, HUGEPAGE, MEMORY, PIDS, RULE, resources_from
 from adapter.oci.shapes import shape
 from adapter.oci.values import Spec, as_object, int64, text
 from adapter.proto import nri_pb2 as api
 
+USER = shape(api.User, always=("uid", "gid"))
 MOUNT = shape(api.Mount, "destination")
 HOOK = shape(api.Hook, "path")
 RLIMIT = shape(api.POSIXRlimit, "type", always=("hard", "soft"))
 DEVICE = shape(api.LinuxDevice, "path", always=("type", "major", "minor"))
 NAMESPACE = shape(api.LinuxNamespace, "type")
 NET_DEVICE = shape(api.LinuxNetDevice)
+RDT = shape(api.LinuxRdt)
 IO_PRIORITY = shape(api.LinuxIOPriority, "class", always=("priority",))
 SCHEDULER = shape(api.LinuxScheduler, "policy")
 MEMORY_POLICY = shape(api.LinuxMemoryPolicy, "mode", always=("nodes",))
@@ -56,18 +48,18 @@ class _Resources(Group):
 
 
 _RESOURCES = _Resources(
-    devices=Appended("linux.resources.devices", RULE, limits.RULES_KEPT),
-    memory=Memory("linux.resources.memory", MEMORY, no_change=lambda limit: limit == 0),
+    devices=Appended("linux.resources.devices", RULE, "NRI can only append rules"),
+    memory=Memory("linux.resources.memory", MEMORY, lambda limit: limit == 0),
     cpu=CgroupLimits("linux.resources.cpu", CPU),
-    pids=CgroupLimits("linux.resources.pids", PIDS, no_change=lambda limit: limit < 0, why=limits.PIDS),
+    pids=CgroupLimits("linux.resources.pids", PIDS, lambda limit: limit < 0),
     hugepageLimits=NamedList("linux.resources.hugepage_limits", HUGEPAGE, kept=limits.KEPT),
     unified=Map("linux.resources.unified", kept=limits.KEPT),
 )
 _PROCESS = Group(
-    user=User(),
-    args=Args(),
-    env=Env(),
-    rlimits=NamedList("rlimits", RLIMIT, kept=limits.RLIMIT_KEPT),
+    user=User("user", USER),
+    args=Args("args"),
+    env=Env("env"),
+    rlimits=NamedList("rlimits", RLIMIT, kept="NRI has no removal of rlimits"),
     oomScoreAdj=Scalar("linux.oom_score_adj", int64),
     scheduler=WholeObject("linux.scheduler", SCHEDULER, removable=True),
     ioPriority=WholeObject("linux.io_priority", IO_PRIORITY, removable=True),
@@ -79,16 +71,16 @@ _LINUX = Group(
     namespaces=NamedList(
         "linux.namespaces", NAMESPACE, names={"network", "pid", "mount", "ipc", "uts", "user", "cgroup"}
     ),
-    devices=NamedList("linux.devices", DEVICE, kept=limits.DEVICE_KEPT, marks=True),
+    devices=NamedList("linux.devices", DEVICE, kept="NRI does not forward the removal of a device", marks=True),
     netDevices=Map("linux.net_devices", NET_DEVICE),
-    seccomp=Seccomp("linux.seccomp_policy", SECCOMP, removable=False),
-    intelRdt=Rdt(),
+    seccomp=WholeObject("linux.seccomp_policy", SECCOMP, removable=False),
+    intelRdt=Rdt("linux.rdt", RDT),
     memoryPolicy=WholeObject("linux.memory_policy", MEMORY_POLICY, removable=False),
 )
-_SPEC = Group(
+SPEC = Group(
     process=_PROCESS,
     mounts=Mounts("mounts", MOUNT, marks=True),
-    hooks=Group(**{stage: Appended(f"hooks.{name}", HOOK, limits.HOOKS_KEPT) for stage, name in HOOKS.items()}),
+    hooks=Group(**{key: Appended(f"hooks.{name}", HOOK, "NRI can only append hooks") for key, name in HOOKS.items()}),
     annotations=Map("annotations"),
     linux=_LINUX,
 )
@@ -100,17 +92,17 @@ def spec_from(pod: api.PodSandbox, container: api.Container) -> Spec:
     Values that NRI does not report (capabilities, root, with older runtimes the user, and so on) are absent. `pod` is
     not used so far. Reverses pkg/api's FromOCI functions.
     """
-    return _SPEC.to_oci(container)
+    return SPEC.to_oci(container)
 
 
 def adjustment(before: Spec, after: Spec) -> api.ContainerAdjustment:
     """Returns the adjustment that turns `before` into `after`, empty if they are the same. Modifies neither.
 
-    `before` is a specification, `after` a plugin's edited version of it. Raises NotAdjustable, with a row of
-    `limits.LIMITS`, for a change that cannot be expressed.
+    `after` is a plugin's edited version of `before`. Raises NotAdjustable for a change that cannot be expressed.
     """
     adjusted = api.ContainerAdjustment()
-    _SPEC.adjust(adjusted, before, restore_precision(before, as_object(after, "spec")), "")
+    SPEC.adjust(adjusted, before, restore_precision(before, as_object(after, "spec")), "")
+    refuse_ineffective(adjusted)
     return adjusted
 
 
@@ -122,7 +114,7 @@ def apply(spec: Spec, adjustment: api.ContainerAdjustment, *, collected: bool = 
     specification: the runtime resolves them. What runtimes change besides (docs/adjusting-containers.md) is left out.
     Source: containerd/nri pkg/runtime-tools/generate/generate.go (Adjust), pkg/adaptation/result.go (adjustArgs).
     """
-    applied = _SPEC.apply(adjustment, spec)
+    applied = SPEC.apply(adjustment, spec)
     if adjustment.args[:1] == [""] and not collected:
         applied["process"]["args"] = list(adjustment.args[1:])
     return applied
@@ -157,20 +149,29 @@ def resources_to(before: Mapping[str, Any], after: Mapping[str, Any]) -> api.Lin
     place = "linux.resources"
     adjusted = api.ContainerAdjustment()
     _RESOURCES.adjust(adjusted, before, restore_precision(before, as_object(after, place)), place)
+    refuse_ineffective(adjusted)
     _refuse_lost(adjusted.linux.resources)
     return adjusted.linux.resources
 
 
+def refuse_ineffective(adjusted: api.ContainerAdjustment) -> None:
+    """Raises NotAdjustable for values that runtimes take as no change, or drop."""
+    resources, policy = adjusted.linux.resources, adjusted.linux.seccomp_policy
+    if resources.memory.HasField("limit") and not resources.memory.limit.value:
+        raise NotAdjustable("linux.resources.memory.limit", limits.ZERO)
+    if resources.pids.limit < 0:
+        raise NotAdjustable("linux.resources.pids.limit", "runtimes take a limit below 0 as no change")
+    if policy.HasField("default_errno") and policy.default_errno.value != 1:
+        raise NotAdjustable("linux.seccomp.defaultErrnoRet", "runtimes drop it from an adjusted policy")
+
+
 def _refuse_lost(resources: api.LinuxResources) -> None:
-    """Raises NotAdjustable for a change that an update would lose."""
-    if resources.devices:
-        raise limits.UPDATE.at("linux.resources.devices")
-    if resources.HasField("pids"):
-        raise limits.UPDATE.at("linux.resources.pids")
-    if resources.memory.HasField("swap"):
-        raise limits.UPDATE.at("linux.resources.memory.swap")
+    has_swap, has_pids = resources.memory.HasField("swap"), resources.HasField("pids")
+    for part, is_set in {"devices": resources.devices, "pids": has_pids, "memory.swap": has_swap}.items():
+        if is_set:
+            raise NotAdjustable(f"linux.resources.{part}", limits.UPDATE)
     for field, wrapper in resources.cpu.ListFields():
         if field.name.startswith("realtime_"):
-            raise limits.UPDATE.at(f"linux.resources.cpu.{field.json_name}")
+            raise NotAdjustable(f"linux.resources.cpu.{field.json_name}", limits.UPDATE)
         if isinstance(wrapper, Message) and not wrapper.value:  # type: ignore[attr-defined]
-            raise limits.ZERO.at(f"linux.resources.cpu.{field.json_name}")
+            raise NotAdjustable(f"linux.resources.cpu.{field.json_name}", limits.ZERO)

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 from google.protobuf.descriptor import FieldDescriptor
 
 from adapter.base.gojson import kind
-from adapter.oci.limits import ILL_TYPED, NOWHERE, inside
+from adapter.errors import NotAdjustable
+from adapter.oci.limits import NOWHERE, ill_typed, inside
 from adapter.oci.shapes import Field, Shape
 
 Spec: TypeAlias = dict[str, Any]
@@ -23,7 +24,7 @@ _NO_WORDS = {"IOPRIO_CLASS_NONE", "SCHED_NONE"}
 
 
 def _instead_of(wanted: str, value: object, place: str) -> Exception:
-    return ILL_TYPED.at(place, f"{kind(value)} instead of {wanted}")
+    return ill_typed(place, f"{kind(value)} instead of {wanted}")
 
 
 def is_empty(value: object) -> bool:
@@ -64,9 +65,9 @@ def text(value: object, place: str) -> str:
     if not isinstance(value, str):
         raise _instead_of("a string", value, place)
     if "\0" in value:
-        raise ILL_TYPED.at(place, "a NUL character")
+        raise ill_typed(place, "a NUL character")
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-        raise ILL_TYPED.at(place, "a lone surrogate")
+        raise ill_typed(place, "a lone surrogate")
     return value
 
 
@@ -86,9 +87,9 @@ def _integer(low: int, high: int) -> Callable[[object, str], int]:
     def integer(value: object, place: str) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
             fraction = isinstance(value, float)
-            raise ILL_TYPED.at(place, "not an integer") if fraction else _instead_of("a number", value, place)
+            raise ill_typed(place, "not an integer") if fraction else _instead_of("a number", value, place)
         if not low <= value <= high:
-            raise ILL_TYPED.at(place, f"out of the range {low} to {high}")
+            raise ill_typed(place, f"out of the range {low} to {high}")
         return value
 
     return integer
@@ -126,7 +127,7 @@ def read(shape: Shape, value: object, place: str) -> Any:
         field = shape.fields.get(key)
         if field is None:
             if not is_empty(member):
-                raise NOWHERE.at(inside(place, key))
+                raise NotAdjustable(inside(place, key), NOWHERE)
         elif member is not None:
             _set(message, field, member, f"{place}.{key}")
     return message
@@ -149,7 +150,7 @@ def _element(field: Field, value: object, place: str) -> Any:
     word = text(value, place)
     number = field.value.enum_type.values_by_name.get(word)
     if number is None or word in _NO_WORDS:
-        raise ILL_TYPED.at(place, "an unknown word")
+        raise ill_typed(place, "an unknown word")
     return number.number
 
 

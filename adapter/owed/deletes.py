@@ -45,13 +45,15 @@ class Deletes(Observer[PluginJob, PluginStep]):
         self._loop = loop
         self._plugins = plugins
         self._lock = lock
-        self._pods = PodProcesses(loop, self.run_owed)
+        self._pods = PodProcesses(loop, self._on_pod_end)
         self._retries: dict[str, tuple[float, Timer]] = {}
         """The ids whose deletes are tried again: the wait after that, and the timer, which may have been cancelled."""
         self._missed: set[str] = set()
         """The ids of pods and containers that have ended while another adapter was the owner."""
         self._absent: set[str] = set()
         """The ids that are owed a delete, and that the last Synchronize has not listed."""
+        self._ended_pods: set[str] = set()
+        """The ids of pods whose process has ended, and that have containers among the absent."""
         self._removed: set[str] = set()
         """The ids that have been removed and still have jobs."""
         self._told: dict[str, float] = {}
@@ -133,10 +135,9 @@ class Deletes(Observer[PluginJob, PluginStep]):
 
     def watch_pods(self) -> None:
         """Watches the processes of the pods that are owed a delete, as their creates knew them."""
-        if self._plugins.runtime.habits.hides_earlier_pods:
-            for id_ in self.ledger.ids():
-                if self._is_sandbox(id_):
-                    self._watch(id_, 0)
+        if self._plugins.runtime.habits.hides_earlier_pods and self._plugins.sees_pods:
+            for id_ in filter(self._is_sandbox, self._ids()):
+                self._watch(id_, 0)
 
     def reconcile(self, node: Node, ours: Sequence[Target]) -> None:
         """Runs the deletes of what has ended without a connection. Creates are not made up for.
@@ -145,16 +146,20 @@ class Deletes(Observer[PluginJob, PluginStep]):
         """
         self._tell_missed(ours)
         if self._plugins.runtime.habits.hides_earlier_pods:
-            pids = dict.fromkeys(node.unclear, 0) | {target.id: target.pid for target in ours if target.is_sandbox}
-            for id_ in self.ledger.ids():
-                if id_ in pids:
-                    self._watch(id_, pids[id_])
-        stopped, absent = reconcile.due(self.ledger.ids(), node)
-        for id_ in stopped:
-            self.run_owed(id_)
+            pids = dict.fromkeys(node.unclear, 0)
+            if self._plugins.sees_pods:
+                pids |= {target.id: target.pid for target in ours if target.is_sandbox}
+            for id_ in filter(pids.__contains__, self._ids()):
+                self._watch(id_, pids[id_])
+        stopped, absent = reconcile.due(self._ids(), node)
+        self._run_all(stopped)
         self._absent = set(absent)
         if self._absent:
             self._loop.call_at(self._loop.time() + SECOND_LOOK, self._look_for_absent)
+
+    def _ids(self) -> list[str]:
+        """Returns the ids that are owed a delete, and those that jobs under way may owe one."""
+        return [*dict.fromkeys([*self.ledger.ids(), *sorted(self.queue.ids())])]
 
     def _tell_missed(self, ours: Sequence[Target]) -> None:
         """Logs how many containers have started while there was no connection."""
@@ -176,12 +181,21 @@ class Deletes(Observer[PluginJob, PluginStep]):
         started = cgroup.start_time(pid or known.pid)
         if pid or not known.started:
             known.started = started or -1
-        self._pods.watch(id_, (pid or known.pid) if started == known.started else 0)
+        is_there = started == known.started and self._plugins.sees_pods
+        self._pods.watch(id_, (pid or known.pid) if is_there else 0)
 
     def _look_for_absent(self) -> None:
         """Ids that were absent from Synchronize, and from each event since, are gone."""
-        absent, self._absent = self._absent, set()
-        self._run_all(absent)
+        due = self._absent | self._ended_pods
+        self._absent, self._ended_pods = set(), set()
+        self._run_all(due)
+
+    def _on_pod_end(self, id_: str) -> None:
+        """The process of a pod has ended: its delete comes now, but not before those of its containers."""
+        if self._absent.isdisjoint(self.ledger.containers_of(id_)):
+            self.run_owed(id_)
+        else:
+            self._ended_pods.add(id_)
 
     def _run_all(self, ids: Iterable[str]) -> None:
         for id_ in sorted(ids, key=self._is_sandbox):  # a pod's delete comes after its containers'

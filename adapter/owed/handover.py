@@ -50,7 +50,7 @@ class Handover:
         """
         assert self._lock is not None  # noqa: S101 - an adapter without a lock has no one before it
         journal = Journal(self._lock, self._try_later)
-        self._ledger.resume_from(journal)
+        self._ledger.resume_from(journal, self._queue.ids())
         for id_ in {*self._ledger.ids(), *ids}:
             if self._lock.is_elsewhere(id_):
                 target = self._ledger.target(id_) or Target.unknown(id_)

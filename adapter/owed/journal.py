@@ -21,8 +21,8 @@ from adapter.owed.records import Change, Create, Delete, without_deletes
 
 log = logging.getLogger(__name__)
 
-MOST_DEAD = 1 << 20
-"""The file is written anew when lines that are of no use any more take this many bytes more than the others."""
+GROWTH = 1 << 20
+"""The file is written anew when it has twice as many bytes as after the last writing, and so many more."""
 _PIECE = 1 << 16
 """Bytes of one write."""
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -57,10 +57,8 @@ class Journal:
         """The bytes at the beginning of the file that have been read, or that this process has written."""
         self._own: set[int] = set()
         """Offsets of this process's own records after these bytes. Reading skips them: the ledger has them."""
-        self._lines: dict[Delete, int] = {}
-        """The bytes of each create's line, by the delete that has not ended."""
-        self._live = self._dead = 0
-        """The bytes of these lines, and of all others."""
+        self._rewritten = 0
+        """The bytes that this process has written when it last wrote the file anew."""
         self._ended: set[Delete] = set()
         """The deletes that ended while the file was not open: the file may still list them as owed."""
 
@@ -104,7 +102,7 @@ class Journal:
             os.close(fd)
             raise
         self._fd, self._identity, self._known = fd, which, len(header)
-        self._own, self._lines, self._live, self._dead = set(), {}, 0, 0
+        self._own, self._rewritten = set(), 0
         if not self.existed:
             self._known = os.fstat(fd).st_size
 
@@ -114,16 +112,13 @@ class Journal:
             at = file.seek(self._known)
             line = b"\n"
             for line in file:
-                is_own = at in self._own
-                change = None if is_own else records.parse(line)
+                change = None if at in self._own else records.parse(line)
                 at += len(line)
                 if line.endswith(b"\n"):
                     self._known = at
-                    self._own.discard(at - len(line))
-                    if not is_own:
-                        self._count(change, len(line))
                 if change is not None:
                     yield change
+        self._own = {offset for offset in self._own if offset >= self._known}
         self._is_torn = not line.endswith(b"\n")
         self._is_read = True
 
@@ -140,16 +135,16 @@ class Journal:
                 "%s: its spec and labels have more than %d KiB: a delete after this process goes without them",
                 *(target, records.MOST_KEPT >> 10),
             )
-        self._append(Create(target, entry), records.create_line(target, entry, is_first=is_first))
+        self._append(records.create_line(target, entry, is_first=is_first))
 
     def add_delete(self, id_: str, entry: Entry) -> None:
         """Notes that the delete of a plugin has ended."""
         if self._fd < 0:
             self._ended.add(Delete(id_, entry.key))
         else:
-            self._append(Delete(id_, entry.key), records.delete_line(id_, entry.key))
+            self._append(records.delete_line(id_, entry.key))
 
-    def _append(self, change: Change, line: bytes) -> None:
+    def _append(self, line: bytes) -> None:
         begins_anew = self._is_torn or not (self._lock.is_held and self._lock.is_alone)
         text = b"\n" * begins_anew + line  # what the other process has written may be torn
         try:
@@ -164,29 +159,15 @@ class Journal:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             self._complain(error)
-            return
-        self._count(change, len(text))
-
-    def _count(self, change: Change | None, size: int) -> None:
-        """Counts a line of the file."""
-        delete = change.delete if isinstance(change, Create) else change
-        ended = self._lines.pop(delete, 0) if delete is not None else 0
-        self._live -= ended
-        self._dead += ended
-        if delete is not None and delete is not change:
-            self._lines[delete] = size
-            self._live += size
-        else:
-            self._dead += size
 
     @property
     def must_be_written(self) -> bool:
-        """Whether the owner must write the file anew: it is incomplete, gone, or mostly of no use."""
+        """Whether the owner must write the file anew: it is incomplete, gone, or has grown a lot."""
         if not self._lock.is_held:
             return False
         if not self._lacks_something and not self._is_there():
             self._complain(FileNotFoundError(errno.ENOENT, "was removed or cut off"))
-        return self._lacks_something or self._dead > self._live + MOST_DEAD
+        return self._lacks_something or self._known > 2 * self._rewritten + GROWTH
 
     def _is_there(self) -> bool:
         try:
@@ -209,7 +190,7 @@ class Journal:
         try:
             fd, which = self._lock.open("journal.new", os.O_RDWR | os.O_CREAT | os.O_APPEND)
             os.ftruncate(fd, 0)
-            lines = self._fill(fd, creates)
+            size = self._fill(fd, creates)
             os.rename(new, self._path)
         except (OSError, ConfigError) as error:
             self._complain(error)
@@ -218,8 +199,8 @@ class Journal:
         else:
             self._fd, fd = fd, self._fd
             self._identity = which
-            self._own, self._lines, self._live, self._dead = set(), lines, sum(lines.values()), 0
-            self._known = len(records.header(self._boot)) + self._live
+            self._own = set()
+            self._known = self._rewritten = size
             self._is_torn = self._lacks_something = False
             if self.fault:
                 log.info("%s has all that is owed again", self._path)
@@ -228,17 +209,15 @@ class Journal:
             if fd >= 0:
                 os.close(fd)
 
-    def _fill(self, fd: int, creates: Iterable[Create]) -> dict[Delete, int]:
-        """Writes the file; returns the bytes of each line."""
-        lines: dict[Delete, int] = {}
+    def _fill(self, fd: int, creates: Iterable[Create]) -> int:
+        """Writes the file; returns its bytes."""
         written: set[str] = set()
         with open(fd, "wb", buffering=_PIECE, closefd=False) as file:
             file.write(records.header(self._boot))
             for create in creates:
-                line = records.create_line(*create, is_first=create.target.id not in written)
+                file.write(records.create_line(*create, is_first=create.target.id not in written))
                 written.add(create.target.id)
-                lines[create.delete] = file.write(line)
-        return lines
+            return file.tell()
 
     def close(self) -> None:
         """Closes the file."""

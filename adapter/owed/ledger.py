@@ -6,7 +6,7 @@ is kept until its removal, for the runtime may tell less at a delete.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from adapter.legacy.config import Entry
 from adapter.legacy.request import Target
@@ -24,13 +24,13 @@ class Ledger:
         """The deletes that were taken and have not ended."""
         self._journal: Journal | None = None
 
-    def resume_from(self, journal: Journal | None) -> None:
-        """Resumes from a journal, and writes to it; without one, starts empty."""
+    def resume_from(self, journal: Journal | None, at_work: Collection[str] = ()) -> None:
+        """Resumes from a journal, and writes to it; without one, starts empty. `at_work` are the ids that have jobs."""
         if self._journal is not None:
             self._journal.close()
         self._journal = journal
         self._owed = {}
-        self._targets = {id_: target for id_, target in self._targets.items() if id_ in self._running}
+        self._targets = {id_: target for id_, target in self._targets.items() if id_ in self._running or id_ in at_work}
         self.read_again()
         self.repair()
 
@@ -62,7 +62,7 @@ class Ledger:
     def _owe(self, id_: str, entry: Entry) -> bool:
         """Notes that a plugin is owed a delete; returns whether it was not noted before."""
         entries = self._owed.get(id_, ())
-        is_news = all(entry.key != known.key for known in entries)
+        is_news = entry.key not in [known.key for known in entries]
         if is_news:
             self._owed[id_] = (*entries, entry)
         return is_news

@@ -7,8 +7,10 @@ of an id has its spec and labels: those after it are of the same pod or containe
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from contextlib import suppress
+from json.encoder import encode_basestring_ascii as _quote
 from typing import Any, NamedTuple, TypeAlias
 
 from adapter.legacy.config import Entry
@@ -20,6 +22,7 @@ MOST_KEPT = 32 << 10
 _LONG = 3 * MOST_KEPT
 """Maximum bytes of the pair in the file: the two bytes of é become six in JSON."""
 _NO_SPEC, _NO_LABELS = b'{"resources":null}', b"{}"
+_CONTROL = re.compile(r"[\x00-\x1f]")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _NAMES = ("created", "sandbox", "cgroup", "type", "version")
 _NUMBERS = ("pid", "started", "number")
@@ -69,22 +72,15 @@ def is_kept(target: Target) -> bool:
 def create_line(target: Target, entry: Entry, *, is_first: bool) -> bytes:
     """Returns the line of a create; `is_first` is whether the journal has no other of the id."""
     is_whole = is_first and is_kept(target)
-    return _line(
-        {
-            "created": target.id,
-            "names": target.names,
-            "sandbox": target.sandbox_id,
-            "pid": target.pid,
-            "started": target.started,
-            "cgroup": target.cgroups_path,
-            "spec": _text(target.spec if is_whole else _NO_SPEC),
-            "labels": _text(target.labels if is_whole else _NO_LABELS),
-            "type": entry.type,
-            "number": entry.number,
-            "version": entry.version,
-            "conf": None if entry.conf is None else _text(entry.conf),
-        }
+    spec, labels = (target.spec, target.labels) if is_whole else (_NO_SPEC, _NO_LABELS)
+    record = (
+        f'{{"created":{_quote(target.id)},"names":[{",".join(map(_quote, target.names))}],'
+        f'"sandbox":{_quote(target.sandbox_id)},"pid":{target.pid},"started":{target.started},'
+        f'"cgroup":{_quote(target.cgroups_path)},'
+        f'"type":{_quote(entry.type)},"number":{entry.number},"version":{_quote(entry.version)}'
     )
+    conf = b"null" if entry.conf is None else _quoted(entry.conf)
+    return b'%b,"spec":%b,"labels":%b,"conf":%b}\n' % (record.encode(), _quoted(spec), _quoted(labels), conf)
 
 
 def delete_line(id_: str, key: tuple[str, int]) -> bytes:
@@ -151,17 +147,21 @@ def _without_excess(line: bytes) -> bytes:
     if len(line) > _LONG:
         start, end = line.find(b',"spec":"'), line.rfind(b',"type":"')
         if 0 <= start < end - _LONG:
-            nothing = _line({"spec": _text(_NO_SPEC), "labels": _text(_NO_LABELS)})
-            return line[:start] + b"," + nothing[1:-2] + line[end:]
+            return b'%b,"spec":%b,"labels":%b%b' % (line[:start], _quoted(_NO_SPEC), _quoted(_NO_LABELS), line[end:])
     return line
 
 
-def _text(value: bytes) -> str:
-    """Returns bytes as text that JSON can hold, whatever the bytes are."""
-    return value.decode("utf-8", "surrogateescape")
+def _quoted(text: bytes) -> bytes:
+    """Returns JSON, which may have invalid UTF-8, as a string of JSON."""
+    if text.isascii():  # JSON has no control characters
+        return b'"%b"' % text.replace(b"\\", rb"\\").replace(b'"', rb"\"")
+    return _quote(text.decode("utf-8", "surrogateescape")).encode()
 
 
 def _bytes(text: str) -> bytes:
+    """Returns what `_quoted` took. Raises ValueError if that was no JSON, which has no control characters."""
+    if _CONTROL.search(text):
+        raise ValueError("a control character")
     return text.encode("utf-8", "surrogateescape")
 
 

@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 from adapter.base.loop import Timer
 from adapter.errors import ProgramError
 from adapter.nri import Deferred
-from adapter.programs.chain import Action, Actions, Chain, Failure, JobState, Step
+from adapter.programs.chain import ENDED, SPAWN, WAITING, Action, Actions, Chain, Failure, Step
 from adapter.programs.process import MAX_STDOUT, Process, Program
-from adapter.programs.runner import Outcome, Runner
+from adapter.programs.runner import DONE, FAILED, LATE, Runner
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ class Driver(ABC, Generic[S]):
         self._report()
         due = list(actions)
         for action in due:
-            if action is Action.SPAWN:
+            if action is SPAWN:
                 due += self._start()
             else:
                 self._safely(action, None, _ACTIONS[action], self)
@@ -196,7 +196,7 @@ class Driver(ABC, Generic[S]):
     def _leave(self) -> None:
         process = self._release()
         if process is not None:
-            self._runner.note(process, Outcome.LATE)
+            self._runner.note(process, LATE)
             self._on_left(process)
             self._runner.leave(process, self._forget, kill=self._step.policy.kill)
             over = process.started + self._late_limit
@@ -222,7 +222,7 @@ class Driver(ABC, Generic[S]):
 
     def _end_if_alone(self) -> None:
         """Lets the next jobs start, if none of the programs works on: a delete must not overtake its create."""
-        if self.chain.state is JobState.ENDED and not self._left:
+        if self.chain.state is ENDED and not self._left:
             self._safely("its end", None, self._observer.on_end, self)
 
     # Inputs
@@ -242,7 +242,7 @@ class Driver(ABC, Generic[S]):
         if self._process is not None and self._slowest and self._slowest[0] > self._seconds(self._process):
             reason += f": {self._slowness()}"
         actions = self.chain.time_is_up(reason)
-        if self.chain.state is not JobState.ENDED:
+        if self.chain.state is not ENDED:
             log.warning("%s: %s; it goes on after the answer", self, running.error(reason) if running else reason)
             self._is_told = True
         self._do(actions)
@@ -253,7 +253,7 @@ class Driver(ABC, Generic[S]):
         self._do(self.chain.limit_reached(self._lateness()))
 
     def _count_late(self) -> None:
-        if self.chain.state is not JobState.WAITING:  # else the jobs before it are late
+        if self.chain.state is not WAITING:  # else the jobs before it are late
             self._runner.accounts[self._step.name].late += 1
 
     def _take_printed(self) -> bool:
@@ -270,7 +270,7 @@ class Driver(ABC, Generic[S]):
             result: Any = Failure(f"no result (more than {MAX_STDOUT} bytes), {process.ending}")
         else:
             result = self._safely("a result", _RESULT_BUG, self._result, self._step, process)
-        seconds = self._runner.note(process, Outcome.FAILED if isinstance(result, Failure) else Outcome.DONE)
+        seconds = self._runner.note(process, FAILED if isinstance(result, Failure) else DONE)
         if self._slowest is None or seconds > self._slowest[0]:
             self._slowest = seconds, self._step
         return result

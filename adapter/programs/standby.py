@@ -7,6 +7,7 @@ neither ended nor written anything. Programs are started after the answer to an 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import resource
 import time
@@ -91,7 +92,7 @@ class _Crew:
         self.program = program
         self.waiting: list[Process] = []
         self.spoilt: list[str] = []
-        """How the last processes have spoilt, until one serves its event."""
+        """How processes have spoilt since an event took one that had not."""
         self.told: set[str] = set()
         """What the log has a line of."""
         self._search = program.environ.get("PATH", os.defpath)
@@ -118,7 +119,7 @@ class _Crew:
         """Why the program is not started ahead any more; empty if it is."""
         return self.spoilt[-1] if len(self.spoilt) >= STRIKES else ""
 
-    def discard(self, before: float = float("inf")) -> None:
+    def discard(self, before: float = math.inf) -> None:
         """Kills the processes that were started before a moment."""
         for process in [process for process in self.waiting if process.started < before]:
             self.waiting.remove(process)
@@ -194,17 +195,10 @@ class Standby:
         for process in crew.waiting:
             if process.started >= oldest and process.is_fit:  # the loop deals with those that are not
                 crew.waiting.remove(process)
-                process.serve(
-                    program.name, partial(self._on_served, crew, on_end), on_line
-                )  # perhaps another hook's name
+                crew.spoilt.clear()
+                process.serve(program.name, on_end, on_line)  # perhaps another hook's name
                 return process
         return None
-
-    def _on_served(self, crew: _Crew, on_end: Callable[[Process], None], process: Process) -> None:
-        """A process that stood by has served its event."""
-        if not crew.off:
-            crew.spoilt.clear()
-        on_end(process)
 
     def _on_end(self, crew: _Crew, process: Process) -> None:
         """A process has ended that stood by."""

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from adapter.nri import api
 
-# First versions with a feature, in pkg/adaptation and pkg/api of the modules 0.6.1 to 0.12.5.
-TIMEOUTS_IN_CONFIGURE = (0, 8, 0)
+# First versions with a feature, in pkg/adaptation and pkg/api of the modules 0.8.0 to 0.12.5.
 POD_UPDATES = (0, 9, 1)  # in CRI-O 1.34.0, before the release of 0.10
 VALIDATION = (0, 10, 0)
 DEDICATED_CALLS = (0, 12, 0)
@@ -47,13 +46,14 @@ class Flavour:
 
     def configure_request(self, config: str) -> api.ConfigureRequest:
         """Returns the Configure request for a plugin with this configuration."""
-        request = api.ConfigureRequest(config=config, runtime_name=self.name, runtime_version=self.version)
-        if self._has(TIMEOUTS_IN_CONFIGURE):
-            request.registration_timeout = round(self.registration_timeout * 1000)
-            request.request_timeout = round(self.request_timeout * 1000)
-        if self.dedicated:
-            request.NRI_version = self.nri
-        return request
+        return api.ConfigureRequest(
+            config=config,
+            runtime_name=self.name,
+            runtime_version=self.version,
+            registration_timeout=round(self.registration_timeout * 1000),
+            request_timeout=round(self.request_timeout * 1000),
+            NRI_version=self.nri if self.dedicated else "",
+        )
 
     def _has(self, first_version: tuple[int, ...]) -> bool:
         return tuple(map(int, re.findall(r"\d+", self.nri)[:3])) >= first_version

@@ -72,6 +72,16 @@ def drop_ins(idx: str, base: str) -> tuple[str, str]:
     return f"{idx}-{base}.conf", f"{base}.conf"
 
 
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Blocks SIGINT: Ctrl-C counts when the block ends."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def spawn(plugin: PluginFile, output: int | None = None, state: str = "") -> tuple[socket.socket, PluginProcess]:
     """Starts a plugin; returns the runtime's end of the trunk and the process. Raises OSError.
 

@@ -20,7 +20,7 @@ from google.protobuf.message import Message
 from adapter.errors import RegistrationError
 from adapter.nri import api, events
 from adapter.runtime.flavour import Flavour
-from adapter.runtime.launch import PluginFile, spawn
+from adapter.runtime.launch import PluginFile, spawn, undisturbed
 from adapter.runtime.merge import Conflict, Merge
 from adapter.runtime.plugin import Answer, Late, Plugin, Updates
 
@@ -84,8 +84,10 @@ class Runtime(AbstractContextManager["Runtime"]):
 
     def launch(self, file: PluginFile) -> Plugin:
         """Launches a plugin and takes it into service. Raises RegistrationError and OSError."""
-        trunk, process = spawn(file, self._output, self._state)
-        return self._join(Plugin(trunk, self.flavour, self.updates, process, file.name), file.config)
+        with undisturbed():  # Ctrl-C finds no process that `stop` does not know
+            trunk, process = spawn(file, self._output, self._state)
+            self.connected.append(Plugin(trunk, self.flavour, self.updates, process, file.name))
+        return self._join(file.config)
 
     def accept(self, timeout: float) -> Plugin:
         """Waits for one external plugin and takes it into service. Raises Late and RegistrationError."""
@@ -96,7 +98,8 @@ class Runtime(AbstractContextManager["Runtime"]):
             trunk, _ = self._listener.accept()
         except TimeoutError:
             raise Late(f"no plugin connected in {timeout:g} s") from None
-        return self._join(Plugin(trunk, self.flavour, self.updates), "")
+        self.connected.append(Plugin(trunk, self.flavour, self.updates))
+        return self._join("")
 
     def event(self, method: str, request: Message, timeout: float | None = None) -> Outcome:
         """Relays an event to every subscribed plugin, in order. `method` is the event's name.
@@ -143,8 +146,9 @@ class Runtime(AbstractContextManager["Runtime"]):
             self._listener.close()
             self._listener = None
 
-    def _join(self, plugin: Plugin, config: str) -> Plugin:
-        self.connected.append(plugin)
+    def _join(self, config: str) -> Plugin:
+        """Takes the plugin that has connected last into service."""
+        plugin = self.connected[-1]
         plugin.register()
         plugin.configure(config)
         plugin.synchronize(list(self._state_in_parts()))

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from adapter.cli.check import command
+from adapter.cli import command_line as cli
 
 from .conftest import HOOK, Node
 
@@ -106,7 +106,7 @@ def test_a_named_configuration_that_cannot_be_read_and_wrong_usage_end_with_2(
     assert node("-config", str(node.folder / "none.yaml")) == []
     assert (node.code, node.err) == (2, f"v010-adapter: {node.folder}/none.yaml: No such file or directory\n")
     with pytest.raises(SystemExit, match="2"):
-        command.main(["-o", "xml"])
+        cli.main(["check", "-o", "xml"])
     assert "usage: v010-adapter check" in capsys.readouterr().err
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adapter.cli.check import program
+from adapter.host import paths
 
 from .conftest import HOOK, Node
 
@@ -35,6 +35,8 @@ FAULTS: dict[str, list[str]] = {
         ":1:57: hook.evn is unknown and ignored; did you mean 'env'?",
         ":3:32: when.annotations.a[: the pattern 'a[': ", ":3:32: when.annotations.a[: the pattern 'b(': ",
         ":4:20: when.commands[1]: the pattern '(': "],
+    '{"hook": "/etc", "stages": ["prestart"], "cmds": ["("]}': [
+        ": its program /etc is not an executable file", ":1:51: cmds[0]: the pattern '(': "],
     '{"hook": "/bin/true", "stages": ["prestart", "precreate"],\n"annotations": ["ok", "*", "("]}': [
         f":1:46: stages[1]: {NOT_ENABLED}",
         ":2:23: annotations[1]: the pattern 'ok|*|(': ", ":2:28: annotations[2]: the pattern 'ok|*|(': "],
@@ -169,7 +171,7 @@ def test_a_program_can_be_started_by_its_owner_and_a_script_if_its_interpreter_i
     for text in ("\x7fELF", "#!/bin/sh", "#! \t/bin/sh\t-e\n", "#!/bin/sh -e x\r\n"):
         file.write_text(text, newline="")
         file.chmod(stat.S_IXUSR | stat.S_IRUSR | stat.S_IWUSR)
-        assert program.fault(str(file)) == "", text
+        assert paths.start_fault(str(file)) == "", text
     for text, interpreter in INTERPRETERS.items():
         file.write_text(text, newline="")
-        assert program.fault(str(file)) == f"needs the interpreter '{interpreter}', which does not exist"
+        assert paths.start_fault(str(file)) == f"needs the interpreter '{interpreter}', which does not exist"

@@ -21,7 +21,7 @@ MAIN = "import sys; from adapter.cli.entry import main; sys.exit(main())"
 MODULES = (
     *("base.gojson", "cli.command_line", "cli.entry", "cli.invoke", "daemon.bridge", "daemon.daemon", "daemon.router"),
     *("hooks.bridge", "hooks.precreate", "legacy.create_answer", "legacy.update_answer", "monitoring.http_server"),
-    *("monitoring.logs", "monitoring.metrics", "monitoring.status", "programs.standby", "settings.reader"),
+    *("monitoring.logs", "monitoring.metrics", "monitoring.status", "programs.standby"),
 )
 
 

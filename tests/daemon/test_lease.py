@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from adapter.daemon.lease import LOOK, SOCKET, SOON, Lease
+from adapter.daemon.lease import LOOK, SOON, Lease
+from adapter.daemon.owner_socket import NAME
 from adapter.host.lock import NOTHING, Lock, Served, Told
 from adapter.host.trust import off
-from tests.legacy.histories import Clock
+from tests.legacy.played import Clock
 
 TOLD = Told(0.0, NOTHING)
 
@@ -45,31 +46,31 @@ class Adapter:
 
     def __init__(self, loop: Any, directory: Path, *, has_missed: bool = False) -> None:
         self.lock = Lock(str(directory), off)
+        self.tells = TOLD
         self.taken = 0
+        self.are_unbroken: list[bool] = []
         self.told: list[Told] = []
         self.has_missed = has_missed
-        self.lease = Lease(loop, self.lock, off, self.on_taken, self.release, self.on_told)
+        self.lease = Lease(loop, self.lock, off, self)
 
     def on_taken(self) -> None:
         self.taken += 1
-        self.lease.begin(TOLD)
+        self.are_unbroken.append(self.lease.is_unbroken)
+        self.lease.begin(self.tells)
 
     def on_told(self, told: Told) -> bool:
         self.told.append(told)
         return self.has_missed
 
-    def join(self, told: Told = TOLD) -> bool:
-        if is_owner := self.lease.join():
-            self.lease.begin(told)
-        return is_owner
+    def is_fit(self) -> bool:
+        return True
 
-    def release(self) -> None:
-        self.lock.release(())
-        self.lease.on_released()
+    def on_asked(self) -> None:
+        self.lease.release((), NOTHING)
 
     def end(self) -> None:
         self.lease.leave(is_connected=False)
-        self.release()
+        self.on_asked()
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def loop() -> HandLoop:
 
 def test_the_end_of_the_owner_is_noticed_while_the_clock_stands_still(loop: HandLoop, tmp_path: Path) -> None:
     first, second = Adapter(loop, tmp_path), Adapter(loop, tmp_path)
-    assert (first.join(), second.join()) == (True, False)
+    assert (first.lease.join(), second.lease.join()) == (True, False)
     loop.look()
     first.end()
     loop.look()
@@ -89,26 +90,25 @@ def test_the_end_of_the_owner_is_noticed_while_the_clock_stands_still(loop: Hand
 
 def test_an_owner_that_is_asked_releases_and_waits_in_its_turn(loop: HandLoop, tmp_path: Path) -> None:
     first, second = Adapter(loop, tmp_path), Adapter(loop, tmp_path)
-    assert (first.join(), second.join()) == (True, False)
+    assert (first.lease.join(), second.lease.join()) == (True, False)
     answer = second.lease.ask(loop.now + 2)
     assert answer is not None
-    is_owner: list[bool | None] = []
-    answer.then(lambda is_taken, _: is_owner.append(is_taken))
+    is_owner: list[bool] = []
+    answer.then(lambda *_: is_owner.append(second.lease.is_held))
     assert second.lease.ask(loop.now + 2) is None, "one event waits, and the others are left"
     loop.look()
-    assert (is_owner, second.taken, first.lease.is_held) == ([True], 0, False)
-    second.lease.begin(TOLD)
+    assert (is_owner, second.taken, first.lease.is_held) == ([True], 1, False)
     loop.advance(LOOK)
     loop.look()
     second.end()
     loop.look()
-    assert first.taken == 1
+    assert first.taken == 2
     first.end()
 
 
 def test_an_owner_that_does_not_answer_is_waited_for_half_of_the_time(loop: HandLoop, tmp_path: Path) -> None:
     first, second = Adapter(loop, tmp_path), Adapter(loop, tmp_path)
-    assert (first.join(), second.join()) == (True, False)
+    assert (first.lease.join(), second.lease.join()) == (True, False)
     answer = second.lease.ask(loop.now + 2)
     assert answer is not None
     loop.advance(1)
@@ -121,7 +121,7 @@ def test_an_owner_that_does_not_answer_is_waited_for_half_of_the_time(loop: Hand
 
 def test_of_two_that_wait_the_newer_takes_the_lock_and_the_other_waits_for_it(loop: HandLoop, tmp_path: Path) -> None:
     first, second, third = (Adapter(loop, tmp_path) for _ in range(3))
-    assert [each.join() for each in (first, second, third)] == [True, False, False]
+    assert [each.lease.join() for each in (first, second, third)] == [True, False, False]
     loop.look()
     first.end()
     loop.look()
@@ -137,7 +137,7 @@ def test_of_two_that_wait_the_newer_takes_the_lock_and_the_other_waits_for_it(lo
 def test_an_owner_without_a_socket_is_waited_for_all_the_same(loop: HandLoop, tmp_path: Path) -> None:
     older, waiting = Lock(str(tmp_path), off), Adapter(loop, tmp_path)
     assert older.take()
-    assert not waiting.join()
+    assert not waiting.lease.join()
     assert waiting.lease.ask(loop.now + 2) is None
     loop.advance(10 * LOOK)
     older.release(())
@@ -152,18 +152,18 @@ def test_an_event_waits_for_the_lock_of_a_killed_owner_whose_sockets_the_kernel_
     killed, waiting = Lock(str(tmp_path), off), Adapter(loop, tmp_path)
     assert killed.take()
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(tmp_path / SOCKET))
+        listening.bind(str(tmp_path / NAME))
         listening.listen()
-        assert not waiting.join()
-    waiting.lease.look_if_ended()
+        assert not waiting.lease.join()
+    assert not waiting.lease.take()
     answer = waiting.lease.ask(loop.now + 2)
     assert answer is not None
-    is_owner: list[bool | None] = []
-    answer.then(lambda is_taken, _: is_owner.append(is_taken))
+    is_owner: list[bool] = []
+    answer.then(lambda *_: is_owner.append(waiting.lease.is_held))
     assert waiting.lease.ask(loop.now + 2) is None, "one event waits, and the others are left"
     killed.release(())
     loop.advance(4 * SOON)
-    assert (is_owner, waiting.taken) == ([True], 0)
+    assert (is_owner, waiting.taken) == ([True], 1)
     waiting.end()
 
 
@@ -171,7 +171,8 @@ def test_one_that_has_missed_events_asks_at_once_and_one_that_begins_anew_tells_
     loop: HandLoop, tmp_path: Path
 ) -> None:
     first, second = Adapter(loop, tmp_path), Adapter(loop, tmp_path)
-    assert (first.join(Told(1.0, Served("a", "b", 0.5))), second.join()) == (True, False)
+    first.tells = Told(1.0, Served("a", "b", 0.5))
+    assert (first.lease.join(), second.lease.join()) == (True, False)
     loop.look()
     assert (second.told, second.taken) == ([Told(1.0, Served("a", "b", 0.5))], 0)
     second.has_missed = True
@@ -185,7 +186,7 @@ def test_one_that_has_missed_events_asks_at_once_and_one_that_begins_anew_tells_
 
 def test_one_that_waits_no_more_is_forgotten(loop: HandLoop, tmp_path: Path) -> None:
     first, second = Adapter(loop, tmp_path), Adapter(loop, tmp_path)
-    assert (first.join(), second.join()) == (True, False)
+    assert (first.lease.join(), second.lease.join()) == (True, False)
     second.end()
     loop.look()
     first.end()
@@ -196,13 +197,12 @@ def test_one_that_waits_no_more_is_forgotten(loop: HandLoop, tmp_path: Path) -> 
 
 def test_a_state_directory_that_was_made_again_gets_its_socket(loop: HandLoop, tmp_path: Path) -> None:
     first, second = Adapter(loop, tmp_path), Adapter(loop, tmp_path)
-    assert first.join()
-    first.lock.on_remade = first.lease.begin_again
+    assert first.lease.join()
     for file in tmp_path.iterdir():
         file.unlink()
     first.lock.repair()
-    assert (tmp_path / SOCKET).is_socket()
-    assert not second.join()
+    assert (tmp_path / NAME).is_socket()
+    assert not second.lease.join()
     first.end()
     loop.look()
     assert (second.taken, second.told) == (1, [TOLD])
@@ -212,23 +212,26 @@ def test_a_state_directory_that_was_made_again_gets_its_socket(loop: HandLoop, t
 def test_what_asks_an_owner_that_cannot_listen(
     loop: HandLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / SOCKET).mkdir()
+    (tmp_path / NAME).mkdir()
     first, second = Adapter(loop, tmp_path), Adapter(loop, tmp_path)
-    assert (first.join(), second.join()) == (True, False)
-    assert f"{tmp_path}/{SOCKET}: " in caplog.text
+    assert (first.lease.join(), second.lease.join()) == (True, False)
+    assert f"{tmp_path}/{NAME}: " in caplog.text
     first.end()
     loop.advance(LOOK)
     assert second.taken == 1
     second.end()
 
 
-def test_a_stranger_that_says_nothing_changes_nothing(loop: HandLoop, tmp_path: Path) -> None:
-    owner = Adapter(loop, tmp_path)
-    assert owner.join()
-    with socket.socket(socket.AF_UNIX) as stranger:
-        stranger.connect(str(tmp_path / SOCKET))
+def test_what_one_knows_that_has_waited_is_broken_if_a_newer_one_has_served_meanwhile(
+    loop: HandLoop, tmp_path: Path
+) -> None:
+    first, second, third = (Adapter(loop, tmp_path) for _ in range(3))
+    assert [each.lease.join() for each in (first, second, third)] == [True, False, False]
+    third.lease.ask(loop.now + 2)
+    for ends in (third, first):  # the runtime may have sent events to the third alone
         loop.look()
-        assert owner.lease.is_held
+        ends.end()
     loop.look()
-    assert owner.lease.is_held
-    owner.end()
+    loop.advance(LOOK)
+    assert (third.are_unbroken, second.are_unbroken) == ([True], [False])
+    second.end()

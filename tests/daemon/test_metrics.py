@@ -68,7 +68,7 @@ def test_an_adapter_without_a_runtime_is_healthy_and_not_ready(node: Node, liste
     daemon.registration()
     path = served(node, daemon)  # the runtime takes its time to configure the adapter
     assert page(path, "/healthz") == (200, "ok\n")
-    assert page(path, "/readyz") == (503, "joining\n")
+    assert page(path, "/readyz") == (503, "joining\nnot joined with a runtime: joining\n")
     daemon.configure()
     daemon.serves("Synchronize")
     assert page(path, "/readyz") == (200, "joined\n")

@@ -16,7 +16,7 @@ from adapter.wire import Code
 from tests.processes import gone
 
 from .harness import Node, start, stop
-from .process import COMMAND, OVER, SAFETY, Daemon
+from .process import COMMAND, SAFETY, Daemon
 
 STANDBY = {"standby": 1}
 NOTING = """cd '{0}'
@@ -127,24 +127,6 @@ def test_an_event_under_way_at_sigterm_starts_no_more(node: Node, standing_by: S
     assert daemon.reply(call).code == Code.OK
     assert daemon.ended() == 0
     assert (node.runs(), noted(node, "empty")) == ([("create", "c1")], [])
-
-
-def test_events_that_come_before_its_end_leave_none_behind(node: Node, standing_by: StandingBy) -> None:
-    """A late chain holds up the end, and the adapter serves what comes meanwhile."""
-    gate = node.slow()
-    plugin(node, "slow", f"IFS= read -r line; case \"$line\" in *c1*) {gate.script};; esac; echo '{{}}'")
-    node.configure("slow", "good")
-    daemon = node.launch({"standby": 1, "onFailure": "ignore"})
-    waiting = standing_by(daemon, 2)
-    daemon.serves(start("c1"), timeout=OVER)
-    gate.arrival()
-    daemon.signal(signal.SIGTERM)
-    daemon.logged("ending on SIGTERM")
-    daemon.serves(start("c2"))
-    gate.let_on()
-    assert daemon.ended() == 0
-    gone(*waiting)
-    assert (sorted(node.runs()), noted(node, "empty")) == ([("create", "c1"), ("create", "c2")], [])
 
 
 def test_when_the_server_is_killed_they_see_an_empty_stdin(node: Node, standing_by: StandingBy) -> None:

@@ -20,22 +20,6 @@ def shared(node: Node) -> None:
     node.shared_state = "state"
 
 
-def test_a_state_directory_that_is_removed_is_made_anew_and_no_second_adapter_serves(node: Node) -> None:
-    first, second = node.launch(), node.launch()
-    second.logged("this one waits")
-    for daemon in (first, second):
-        daemon.serves(start("c1"))
-    shutil.rmtree(node.path / "state")
-    for daemon in (first, second):
-        daemon.serves(start("c2"))
-    third = node.launch()
-    third.logged("this one waits")
-    second.kill()
-    for daemon in (third, first):
-        daemon.serves(stop("c1"), stop("c2"))
-    assert node.runs() == [("create", "c1"), ("create", "c2"), ("delete", "c1"), ("delete", "c2")]
-
-
 def test_a_journal_that_cannot_be_written_is_a_fault_until_it_can_be(node: Node) -> None:
     state = node.path / "state"
     daemon = node.launch()

@@ -21,12 +21,10 @@ from adapter.cli import command_line as cli
 from adapter.host.trust import strict
 from adapter.monitoring import status
 from adapter.monitoring.endpoints import REOPEN_AFTER, Endpoints
-from adapter.monitoring.listener import CLIENT_TIMEOUT
 from adapter.monitoring.status import StatusSocket
 
-from ..processes import SteppedLoop, open_descriptors
+from ..processes import SteppedLoop
 from .harness import listening
-from .process import SAFETY
 
 Capture = pytest.CaptureFixture[str]
 JOINED = {"state": "joined", "pid": 7, "faults": []}
@@ -152,33 +150,6 @@ def test_an_answer_is_whole_however_little_the_sockets_take_at_once(loop: Steppe
         loop.until(lambda: len(done) == 2, "the answers do not end")
         assert json.loads(got[one]) == json.loads(got[other]) == MUCH
     server.close()
-
-
-@pytest.mark.parametrize("end", ["it is given up", "it goes", "the adapter ends"])
-def test_who_does_not_read_keeps_nothing_for_ever(end: str, loop: SteppedLoop, tmp_path: Path) -> None:
-    asked: list[bool] = []
-
-    def describe() -> dict[str, Any]:
-        asked.append(True)
-        return MUCH
-
-    server = StatusSocket(loop, str(tmp_path / "state"), describe, strict)
-    [path] = (tmp_path / "state").iterdir()
-    before = open_descriptors()
-    with socket.socket(socket.AF_UNIX) as asker:
-        asker.connect(str(path))
-        loop.until(lambda: bool(asked), "it is not asked")
-        if end == "it is given up":
-            loop.advance(CLIENT_TIMEOUT)
-        elif end == "the adapter ends":
-            server.close()
-        if end != "it goes":
-            asker.settimeout(SAFETY)
-            while asker.recv(1 << 20):
-                pass
-    loop.until(lambda: open_descriptors() <= before, "its descriptor stays open")
-    if end != "the adapter ends":
-        server.close()
 
 
 # ---- where nobody can ask

@@ -35,7 +35,12 @@ def values() -> dict[str, Any]:
 def formats() -> dict[str, Any]:
     """Returns the adapter's schemas of files, as a part of the schema of the values."""
     package = Path(adapter.__file__).parent
-    return {name: _part(json.loads((package / file).read_text()), name) for name, file in FORMATS.items()}
+    found = {name: _part(json.loads((package / file).read_text()), name) for name, file in FORMATS.items()}
+    when = found["hook100"]["properties"]["when"]["properties"]
+    when["annotations"]["propertyNames"] = pattern = {"type": "string", "format": "regex"}  # Go's, for helm is in Go
+    when["annotations"]["additionalProperties"] = when["commands"]["items"] = pattern
+    found["hook010"]["$defs"]["texts"]["items"] = pattern
+    return found
 
 
 def _part(of: Any, name: str) -> Any:

@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
-from adapter.host.lock import Lock
-from adapter.host.trust import off
+from adapter.host.lock import first_locked
 from tests.e2e.pod import HarnessError as Finding
 
 from .node import NAME, Node
@@ -73,14 +72,14 @@ def hang_ups(node: Node, count: int, seed: int) -> str:
         node.start_external(index, proxy.path)
         pids[str(node.externals[-1].pid)] = index
     traffic, hung_up = Traffic(node, rng), dict.fromkeys(INDEXES, 0)
-    watch = Lock(str(node.directory / "state"), off)
 
     def are_joined() -> bool:
         return len(node.joined()) == len(INDEXES)
 
     def owner() -> str:
-        mark = (node.directory / "state/lock").read_text().split()[0]
-        return pids.get(mark, "") if not watch.is_free else ""  # the mark stays when the lock is released
+        with (node.directory / "state/lock").open() as lock:
+            is_held = first_locked(lock.fileno(), 0, 1) is not None  # the mark stays when the lock is released
+            return pids.get(lock.read().split()[0], "") if is_held else ""
 
     def hang_up(pause: float) -> None:
         select.select([], [], [], pause)

@@ -29,14 +29,14 @@ from adapter.daemon.router import Adapter
 from adapter.errors import AdapterError
 from adapter.host.trust import off
 from adapter.legacy.pending_updates import OnUpdated
-from adapter.monitoring.log_lines import JsonFormatter, TextFormatter
+from adapter.monitoring.logs import JsonFormatter, TextFormatter
 from adapter.nri import api
 from adapter.nri.events import CALLS
 from adapter.runtime import read
 from adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
 from adapter.wire import Code
 
-from ..legacy.histories import Clock
+from ..legacy.played import Clock, PlayedProgram
 from ..link import Link
 from ..nri.runtime import Runtime
 from ..oci.cases import FULL
@@ -158,39 +158,26 @@ class FuzzLoop(Clock):
     unwatch = watch
 
 
-class Program:
+class Program(PlayedProgram):
     """A program as the script says it: it prints and ends as soon as it has its request, or hangs."""
 
-    last_line = ending = ""
+    stdout = b""
 
     def __init__(self, node: Node, name: str, on_end: Callable[[Any], object]) -> None:
-        self.name, self.pid, self.started = name, 1 << 22, node.loop.time()
-        self.status: int | None = None
-        self._on_end, self._loop = on_end, node.loop
+        super().__init__(node.loop, name, on_end)
+        self.pid = 1 << 22
         self._what = next(node.script)
         if self._what == REFUSED:
             raise BlockingIOError(11, "Resource temporarily unavailable")
         node.programs.append(self)
         self.stdout = node.outputs[self._what % len(node.outputs)]
-        self.too_long = len(self.stdout) > 1 << 20
 
     def feed(self, request: bytes) -> None:
         json.loads(request)
         if self.name == "c.json":
             self.stdout = request
         if self._what != HANGS:
-            self._loop.call_soon(lambda: self.end(0))
-
-    def leave(self) -> None:
-        pass
-
-    def kill(self) -> None:
-        self._loop.call_soon(lambda: self.end(-9))
-
-    def end(self, status: int) -> None:
-        if self.status is None:
-            self.status = status
-            self._on_end(self)
+            self.clock.call_soon(lambda: self.end(0))
 
 
 class Log(logging.Handler):

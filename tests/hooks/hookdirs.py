@@ -15,6 +15,7 @@ from adapter.hooks.directory import Directories
 from adapter.hooks.facts import Facts
 from adapter.hooks.match import Matcher
 from adapter.host import trust
+from adapter.settings import HooksSettings
 
 PROGRAM = "/bin/sh"
 
@@ -31,9 +32,13 @@ def later() -> int:
     return time.time_ns() + 2_000_000_000
 
 
+def unread(*places: str | Path, host_root: str = "/", now: Callable[[], int] = time.time_ns, **own: Any) -> Directories:
+    return Directories(HooksSettings(directories=tuple(map(str, places)), **own), host_root, now=now)
+
+
 def opened(*places: str | Path, **options: Any) -> Directories:
     """Directories that have been read."""
-    directories = Directories(list(map(str, places)), **options)
+    directories = unread(*places, **options)
     directories.current()
     return directories
 
@@ -50,7 +55,7 @@ def in_force(directories: Directories) -> dict[str, str]:
 def problems(directories: Directories) -> dict[str, str]:
     """The reasons of what is bad, by base name."""
     directories.current()
-    return {os.path.basename(path): reason for path, reason in directories.problems}
+    return {os.path.basename(path): reason for path, reason in directories.problems.items()}
 
 
 CLOCKS = {"later": later, "zero": lambda: 0, "never": lambda: 1 << 62}
@@ -64,7 +69,7 @@ class Scene:
 
     def __init__(self, base: Path) -> None:
         self.base = base
-        self.directories = Directories([])
+        self.directories = unread()
 
     def play(self, steps: str) -> None:
         for step in steps.split("; "):

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from adapter.hooks.bridge import HookBridge
-from adapter.hooks.inject import adjustment
-from adapter.hooks.match import NamedHook
+from adapter.hooks.match import NamedHook, adjustment
 from adapter.hooks.model import STAGES, Hook, When
 from adapter.host import paths
 from adapter.nri import api
@@ -43,12 +42,26 @@ def test_a_container_gets_the_hooks_that_match_and_the_log_names_it(
     for mounts, versions in (([BIND], [*of_a, "2"]), ([], of_a)):
         response = api.CreateContainerResponse()
         container = api.Container(id="c", name="nginx", mounts=mounts)
-        hooks.inject(api.CreateContainerRequest(pod=POD, container=container), response, 2.0)
+        assert hooks.update(2.0) is None
+        hooks.inject(api.CreateContainerRequest(pod=POD, container=container), response)
         assert [hook.args[1] for hook in response.adjust.hooks.create_runtime] == versions
     loop.turn()
     told = ["a.json, b.json", "a.json"] if of_a else ["b.json"]
     assert caplog.messages == [f"hooks for container default/web/nginx (c): {files}" for files in told]
     assert hooks.containers == {f"{tmp_path}/a.json": 2 * len(of_a), f"{tmp_path}/b.json": 1}
+
+
+def test_precreate_hooks_stand_by_and_others_do_not(tmp_path: Path) -> None:
+    for name, stage in (("a", "prestart"), ("b", "precreate"), ("c", "precreate")):
+        (tmp_path / f"{name}.json").write_bytes(text(name).replace(b"prestart", stage.encode()))
+    for standby in (0, 2):
+        loop = Watching()
+        hooks = HookBridge(loop, HooksSettings(directories=(str(tmp_path),), precreate=True, standby=standby))
+        hooks.start(Runtime(nri=(0, 12, 5)))
+        while not hooks.containers:
+            loop.turn()
+        found = [(program.argv[1], count) for program, count in hooks.standby_programs()]
+        assert found == [("b", 2), ("c", 2)] * (standby > 0)
 
 
 # ---- what hooks become in NRI's terms

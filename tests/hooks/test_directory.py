@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from adapter.hooks.directory import Directories
 from adapter.host import paths
 
-from .hookdirs import PROGRAM, Scene, hooks, in_force, later, opened, problems, text
+from .hookdirs import PROGRAM, Scene, hooks, in_force, later, opened, problems, text, unread
 
 
 @pytest.mark.parametrize("before", [None, text("site")], ids=["new", "good before"])
@@ -64,18 +63,6 @@ def test_while_a_file_is_written_anew_its_last_good_version_is_in_force(tmp_path
 # ---- what is read
 
 
-def test_nothing_is_read_before_it_is_asked_for_and_then_only_what_has_changed(tmp_path: Path) -> None:
-    for number in range(100):
-        (tmp_path / f"{number}.json").write_bytes(text(1))
-    directories = Directories([str(tmp_path)], now=later)
-    assert directories.files_read == 0
-    assert (len(in_force(directories)), directories.files_read) == (100, 100)
-    (tmp_path / "50.json").write_bytes(text(22))
-    for _ in range(3):
-        assert in_force(directories)["50.json"] == "22"
-    assert directories.files_read == 101
-
-
 @pytest.mark.parametrize(("age", "version"), [(50_000_000, "2"), (50_000_001, "1")], ids=["same tick", "later"])
 def test_a_file_read_in_the_tick_of_its_change_is_read_again_however_its_status_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age: int, version: str
@@ -91,7 +78,7 @@ def test_a_file_read_in_the_tick_of_its_change_is_read_again_however_its_status_
 def test_a_change_counts_that_leaves_size_and_times_as_they_were_and_one_that_changes_no_hook_does_not(
     tmp_path: Path,
 ) -> None:
-    directories = Directories([str(tmp_path)], now=later)
+    directories = unread(tmp_path, now=later)
     for version in ("1", "2"):
         (tmp_path / "x.json").write_bytes(text(version))
         os.utime(tmp_path / "x.json", ns=(10**18, 10**18))

@@ -16,10 +16,9 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapter.hooks.directory import Directories
 from adapter.host import paths
 
-from .hookdirs import Scene, in_force
+from .hookdirs import Scene, in_force, unread
 
 MASK, BAD, GONE = "empty", "bad", "gone"
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - a disk takes most of the time
@@ -42,7 +41,7 @@ class Life(Scene):
         self.ahead = 0
         """Nanoseconds by which the clock is ahead of the files' times."""
         now = lambda: time.time_ns() + self.ahead  # noqa: E731
-        self.directories = Directories(list(map(str, self.places)), f"{base}/host", now=now)
+        self.directories = unread(*self.places, host_root=f"{base}/host", now=now)
 
     def hardlink(self, path: str, to: str) -> None:
         (self.base / path).hardlink_to(self.base / to)
@@ -89,7 +88,7 @@ class Life(Scene):
         # Without this, the step of the last change would be over.
         with mock.patch.object(paths, "TIMESTAMP_STEP", paths.TIMESTAMP_STEP + self.ahead):
             assert in_force(self.directories) == expected
-            assert {path for path, _ in self.directories.problems} == bad
+            assert self.directories.problems.keys() == bad
         self.ahead = 0
 
 

@@ -47,7 +47,7 @@ NULLS = '{"path":"/a","args":null,"env":null,"timeout":null}'
 GOOD: dict[str, tuple[bytes, Hook]] = {
     "everything": (EVERYTHING, Hook("/bin/true", ("true", "-x"), ("A=b",), 5, WHEN, ("prestart", "poststop"))),
     "everything old": (OLD_EVERYTHING, Hook("/bin/true", ("/bin/true", "-x"), (), None, OLD_WHEN, ("prestart",))),
-    "every stage is known": (current(stages=json.dumps(STAGES)), hook(stages=STAGES)),
+    "every stage is known": (current(stages=json.dumps([*STAGES])), hook(stages=tuple(STAGES))),
     "null is nothing": (current(when=NO_CONDITIONS, hook=NULLS), hook()),
     "empty conditions are not given": (current(when='{"annotations":{},"commands":[]}'), hook()),
     "keys have no case": (

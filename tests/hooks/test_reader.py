@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from adapter.hooks.directory import Directories
 from adapter.hooks.facts import Facts
 from adapter.hooks.file import HookFile
 from adapter.hooks.reader import RESERVE, HookReader
 
-from .hookdirs import Scene, Watching, later, text
+from .hookdirs import Scene, Watching, later, text, unread
 
 ANY = Facts({}, "/bin/sh", False)
 PATTERNS = 20
@@ -40,7 +39,7 @@ class Daemon:
         self.loop = Watching()
         self.time = 0.0
         self.loop.time = lambda: self.time
-        self.directories = Directories(list(map(str, places)), now=later)
+        self.directories = unread(*places, now=later)
         self.hooks = HookReader(self.loop, self.directories)
         self.answers: dict[str, list[str]] = {}
         self.turns = 0

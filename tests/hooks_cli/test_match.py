@@ -196,7 +196,7 @@ def test_annotations_that_are_not_known(
 # ---- what the command is given
 
 
-def test_directories_and_the_root_of_programs_are_those_of_the_configuration(node: Node) -> None:
+def test_directories_trust_and_the_root_of_programs_are_those_of_the_configuration(node: Node) -> None:
     node.hook("x.json", directory="own", hook={"path": "/opt/only/on/the/node"})
     node.write("host/opt/only/on/the/node", "#!/bin/sh\n").chmod(0o755)
     text = f"hooks: {{directories: [{node.folder}/none, {node.folder}/own]}}\nhostRoot: {node.folder}/host\n"
@@ -204,6 +204,10 @@ def test_directories_and_the_root_of_programs_are_those_of_the_configuration(nod
     assert [hook["name"] for hook in node.json("-config", config, directories=())["hooks"]] == ["x.json"]
     assert node(directories=("own",)) == 1
     assert "/opt/only/on/the/node" in node.out
+    node.hook("everybodys.json", directory="own", hook={"path": "/opt/only/on/the/node"}).chmod(0o666)
+    for trust, used in (("strict", ["x.json"]), ("off", ["everybodys.json", "x.json"])):
+        config = node.write("own.yaml", f"{text}trust: {trust}\n")
+        assert [hook["name"] for hook in node.json("-config", config, directories=())["hooks"]] == used
 
 
 USELESS = {

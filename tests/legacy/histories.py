@@ -5,18 +5,15 @@ No process runs: programs are scripted here and the clock is moved.
 
 from __future__ import annotations
 
-import heapq
 import json
 import random
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import count
 from math import inf
 from typing import Any, NoReturn
 
 import pytest
 
-from adapter.base.loop import Timer
 from adapter.daemon.bridge import Bridge
 from adapter.errors import ConfigError, PluginError
 from adapter.host.lock import Lock
@@ -27,6 +24,8 @@ from adapter.legacy.queue import Queue
 from adapter.nri import Context, Deferred, api
 from adapter.programs import process
 from adapter.settings import LegacySettings, PluginSettings
+
+from .played import Clock, PlayedProgram
 
 OK = b"{}"
 ERROR = b'{"error":"broken"}'
@@ -39,64 +38,28 @@ PODS = ("pod0", "pod1")
 RUNNING, CREATED = api.CONTAINER_RUNNING, api.CONTAINER_CREATED
 CONTAINERS = {"c0": "pod0", "c1": "pod0", "c2": "pod1"}
 LISTS = (
-    None,
-    None,
-    None,
-    ("StartContainer", "StopContainer"),
-    ("StartContainer", "PostStartContainer", "StopContainer", "RemoveContainer", "RunPodSandbox", "StopPodSandbox"),
-    ("StartContainer", "RemoveContainer", "UpdateContainer"),
-    ("PostCreateContainer", "UpdateContainer", "StopContainer"),
-    ("RunPodSandbox", "RemovePodSandbox", "UpdatePodSandbox"),
-    ("StopContainer", "StopPodSandbox"),
-    (),
+    "StartContainer StopContainer",
+    "StartContainer PostStartContainer StopContainer RemoveContainer RunPodSandbox StopPodSandbox",
+    "StartContainer RemoveContainer UpdateContainer",
+    "PostCreateContainer UpdateContainer StopContainer",
+    "RunPodSandbox RemovePodSandbox UpdatePodSandbox",
+    "StopContainer StopPodSandbox",
+    "",
 )
 """Plugins' lists of events."""
 EVENTS = {
-    "RunPodSandbox": api.RunPodSandboxRequest,
-    "UpdatePodSandbox": api.UpdatePodSandboxRequest,
-    "StopPodSandbox": api.StopPodSandboxRequest,
-    "RemovePodSandbox": api.RemovePodSandboxRequest,
-    "PostCreateContainer": api.PostCreateContainerRequest,
-    "StartContainer": api.StartContainerRequest,
-    "PostStartContainer": api.PostStartContainerRequest,
-    "UpdateContainer": api.UpdateContainerRequest,
-    "StopContainer": api.StopContainerRequest,
-    "RemoveContainer": api.RemoveContainerRequest,
+    "RunPodSandbox": 3,
+    "UpdatePodSandbox": 1,
+    "StopPodSandbox": 3,
+    "RemovePodSandbox": 2,
+    "PostCreateContainer": 1,
+    "StartContainer": 8,
+    "PostStartContainer": 2,
+    "UpdateContainer": 2,
+    "StopContainer": 8,
+    "RemoveContainer": 4,
 }
-WEIGHTS = (3, 1, 3, 2, 1, 8, 2, 2, 8, 4)
-
-
-class Clock:
-    """In place of the loop: a clock that stands still until it is moved, and callbacks at their own moments."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self._timers: list[tuple[float, int, Timer]] = []
-        self._order = count()
-
-    def time(self) -> float:
-        return self.now
-
-    def call_at(self, moment: float, callback: Callable[[], object]) -> Timer:
-        timer = Timer(callback)
-        heapq.heappush(self._timers, (moment, next(self._order), timer))
-        return timer
-
-    def call_soon(self, callback: Callable[[], object]) -> Timer:
-        return self.call_at(0, callback)
-
-    def advance(self, seconds: float) -> None:
-        moment = self.now + seconds
-        while self._timers and self._timers[0][0] <= moment:
-            at, _, timer = heapq.heappop(self._timers)
-            self.now = max(self.now, at)
-            if timer.callback is not None:
-                timer.callback()
-        self.now = moment
-
-    @property
-    def is_idle(self) -> bool:
-        return all(timer.callback is None for *_, timer in self._timers)
+"""How often each comes, compared with the others."""
 
 
 class Call:
@@ -141,23 +104,18 @@ class Try:
         self.request: Mapping[str, Any] = {}
 
 
-class Program:
-    """In place of a process: does what it is told at the moments it is told."""
-
-    last_line = ""
+class Program(PlayedProgram):
+    """Prints and ends at moments that the dice have chosen."""
 
     def __init__(self, history: History, name: str, on_end: Callable[[Any], object]) -> None:
-        self.history, self.name, self._on_end = history, name, on_end
-        dice = history.dice
-        if dice.random() < 0.05:
+        super().__init__(history.clock, name, on_end)
+        self.history = history
+        if history.dice.random() < 0.05:
             raise BlockingIOError(11, "Resource temporarily unavailable")
-        self.pid = 1
-        self.started = history.clock.now
-        self.output = dice.choice(OUTPUTS)
+        self.output = history.dice.choice(OUTPUTS)
         self.exits, self.prints = history.moment(), history.moment()
         if self.exits is not None:
             self.prints = min(self.exits, self.prints or self.exits)
-        self.status: int | None = None
         self.is_fed = False
         history.alive.append(self)
 
@@ -166,34 +124,16 @@ class Program:
         self.is_fed = True
         self.history.is_fed(self, json.loads(request))
         if self.exits is not None:
-            self.history.clock.call_at(self.exits, lambda: self.end(0))
-
-    def has_printed(self, moment: float) -> bool:
-        return self.prints is not None and self.prints <= moment
+            self.clock.call_at(self.exits, lambda: self.end(0))
 
     @property
-    def stdout(self) -> bytes:
-        return self.output if self.has_printed(self.history.clock.now) else b""
-
-    @property
-    def too_long(self) -> bool:
-        return len(self.stdout) > 1 << 20
-
-    @property
-    def ending(self) -> str:
-        return "still running" if self.status is None else f"exit code {self.status}"
-
-    def leave(self) -> None:
-        assert self.status is None
-
-    def kill(self) -> None:
-        self.history.clock.call_soon(lambda: self.end(-9))
+    def stdout(self) -> bytes:  # type: ignore[override]
+        return self.output if self.prints is not None and self.prints <= self.clock.now else b""
 
     def end(self, status: int) -> None:
         if self.status is None:
-            self.status = status
             self.history.alive.remove(self)
-            self._on_end(self)
+        super().end(status)
 
 
 class ConfFile:
@@ -256,6 +196,9 @@ class WatchedJob(PluginJob):
 class History:
     """One history; `play` it, then ask what became of it."""
 
+    HAPPENINGS: Mapping[str, int] = {"event": 60, "reconfigure": 10, "rejoin": 3, "wait": 27}
+    """The methods that `play` calls, and how often, compared with each other."""
+
     def __init__(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.dice = random.Random(seed)  # noqa: S311 - no secret
         self.clock = Clock()
@@ -274,6 +217,8 @@ class History:
         """The job that starts a program."""
         self.bridge = self.begin(self.clock)
         self._running: set[str] = set()
+        self._gone: set[str] = set()
+        """Pods and containers that the runtime has no longer: what becomes of these is in test_owed and `lives`."""
         monkeypatch.setattr("adapter.owed.deletes.PluginJob", partial(WatchedJob, self))
         monkeypatch.setattr("adapter.daemon.bridge.PluginJob", partial(WatchedJob, self))
         monkeypatch.setattr("adapter.programs.runner.Process", self._spawn)
@@ -300,15 +245,12 @@ class History:
         def perhaps(*values: Any) -> Any:
             return dice.choice((None, None, *values))
 
+        lists = [None] * 3 + [frozenset(names.split()) for names in LISTS]
         plugins = {
             name: PluginSettings(
-                perhaps(True, False), perhaps(True, False), perhaps(0.3, 3.0), perhaps(True, False), perhaps(*LISTS)
+                perhaps(True, False), perhaps(True, False), perhaps(0.3, 3.0), perhaps(True, False), perhaps(*lists)
             )
             for name in "abc"
-        }
-        plugins = {
-            name: own._replace(events=None if own.events is None else frozenset(own.events))
-            for name, own in plugins.items()
         }
         return LegacySettings(
             fail_create=dice.random() < 0.5,
@@ -366,21 +308,23 @@ class History:
 
     def play(self, steps: int) -> None:
         self.reconfigure()
-        self.bridge.synchronize([], [])
+        self.begin_to_serve()
         for _ in range(steps):
-            roll = self.dice.random()
-            if roll < 0.6:
-                self.event()
-            elif roll < 0.7:
-                self.reconfigure()
-            elif roll < 0.73:
-                self.rejoin()
-            else:
-                self.clock.advance(self.dice.choice((0.0, 0.0005, 0.3, 1.8, 1.95, 6.0, 32.0)))
+            getattr(self, self._any_of(self.HAPPENINGS))()
         self.finish()
 
+    def _any_of(self, weights: Mapping[str, int]) -> str:
+        (chosen,) = self.dice.choices([*weights], [*weights.values()])
+        return chosen
+
+    def begin_to_serve(self) -> None:
+        self.bridge.synchronize([], [])
+
+    def wait(self) -> None:
+        self.clock.advance(self.dice.choice((0.0, 0.0005, 0.3, 1.8, 1.95, 6.0, 32.0)))
+
     def event(self) -> None:
-        event = self.dice.choices(list(EVENTS), WEIGHTS)[0]
+        event = self._any_of(EVENTS)
         id_ = self.dice.choice(PODS if event.endswith("PodSandbox") else list(CONTAINERS))
         self.send(event, id_, self.dice.choice((2.0, 2.0, 2.0, 0.3, 60.0, 0.0, -1.0)))
 
@@ -391,7 +335,7 @@ class History:
         call.config = None if self.conf.error else self.conf.current()
         self.calls.append(call)
         message = api.PodSandbox(id=pod, labels={"call": str(call.number)})
-        request = EVENTS[event](pod=message)
+        request = getattr(api, f"{event}Request")(pod=message)
         if id_ in CONTAINERS:
             request.container.CopyFrom(api.Container(id=id_, pod_sandbox_id=pod))
         jobs = set(self.queues[self.bridge].jobs)
@@ -426,12 +370,16 @@ class History:
                 call.is_dropped, call.was_late = True, bool(call.answers)
         self.bridge.on_runtime_gone()
         self.clock.advance(self.dice.choice((0.0, 1.0, 3.0, 40.0)))
-        # All pods and containers are there still: what becomes of those that are not is in test_owed.
-        states = {id_: RUNNING if id_ in self._running else CREATED for id_ in CONTAINERS}
+        self.bridge.synchronize(*self.listed())
+
+    def listed(self) -> tuple[list[api.PodSandbox], list[api.Container]]:
+        """Returns what the runtime has."""
+        states = {id_: RUNNING if id_ in self._running else CREATED for id_ in CONTAINERS if id_ not in self._gone}
         containers = [
             api.Container(id=id_, pod_sandbox_id=CONTAINERS[id_], state=state) for id_, state in states.items()
         ]
-        self.bridge.synchronize([api.PodSandbox(id=id_, labels={"call": "-1"}) for id_ in PODS], containers)
+        pods = [api.PodSandbox(id=id_, labels={"call": "-1"}) for id_ in PODS if id_ not in self._gone]
+        return pods, containers
 
     def finish(self) -> None:
         """Everything stops, and is removed perhaps; then all programs end that never did."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,11 @@ from adapter.base.loop import Timer
 from adapter.daemon.bridge import Bridge
 from adapter.host.lock import Lock
 from adapter.legacy.job import PluginJob
-from adapter.nri import api
 
-from .histories import CONTAINERS, CREATED, PODS, RUNNING, Clock, History, Program, Try
+from .histories import CONTAINERS, PODS, History, Program, Try
 from .judge import Judge
 from .owning import Held
+from .played import Clock
 
 
 class Life:
@@ -71,13 +71,14 @@ class Life:
 class Lives(History):
     """One history of several adapters, which have one state directory."""
 
+    HAPPENINGS: Mapping[str, int] = {"event": 55, "reconfigure": 5, "kill": 5, "replace": 5, "rejoin": 3, "wait": 27}
+
     def __init__(self, seed: int, monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
         self.directory = directory
         self.lives: list[Life] = []
         self.may_repeat: set[tuple[str, str]] = set()
         """Ids and plugins whose delete ran when its adapter was killed."""
         self._repeatable_at: list[tuple[int, tuple[str, str]]] = []
-        self._gone: set[str] = set()
         self._life_of: dict[Program, Life] = {}
         super().__init__(seed, monkeypatch)
 
@@ -92,31 +93,18 @@ class Lives(History):
 
     def _spawn(self, loop: Any, *rest: Any) -> Program:
         program = super()._spawn(loop, *rest)
-        on_end = program._on_end
-        program._on_end = lambda ended: loop.is_dead or on_end(ended)
+        on_end = program.on_end
+        program.on_end = lambda ended: loop.is_dead or on_end(ended)
         self._life_of[program] = loop
         return program
 
     # What happens
 
-    def play(self, steps: int) -> None:
-        self.reconfigure()
+    def begin_to_serve(self) -> None:
         self.take_over()
-        for _ in range(steps):
-            roll = self.dice.random()
-            if roll < 0.55:
-                self.event()
-            elif roll < 0.6:
-                self.reconfigure()
-            elif roll < 0.65:
-                self.kill()
-            elif roll < 0.7:
-                self.replace()
-            elif roll < 0.73:
-                self.rejoin()
-            else:
-                self.clock.advance(self.dice.choice((0.0, 0.0005, 0.3, 1.8, 1.95, 6.0, 32.0)))
-        self.finish()
+
+    def finish(self) -> None:
+        super().finish()
         for life in self.lives:
             life.end()
 
@@ -132,19 +120,26 @@ class Lives(History):
 
     def kill(self) -> None:
         """The adapter is killed; another is started, perhaps when events have been missed."""
-        life = self.lives[-1]
+        self.end_in_between(self.lives[-1])
+        self.miss_some()
+        self.begin(self.clock)
+        self.bridge = self.lives[-1].bridge
+        self.take_over()
+
+    def end_in_between(self, life: Life) -> None:
+        """Ends a life, whatever is under way."""
         running = [program for program in self.alive if self._life_of[program] is life]
         for tried in self.trace:
             if tried.call.is_delete and tried.program in running:
                 self._repeatable_at.append((len(self.trace), (tried.call.id, tried.type)))
         life.end()
+
+    def miss_some(self) -> None:
+        """Something happens perhaps while no adapter is there."""
         elsewhere = {job.target.id for job in self.jobs()}
         for id_ in self.dice.sample([*CONTAINERS, *PODS], self.dice.choice((0, 0, 1, 2))):
             if id_ not in elsewhere:  # three adapters in ten seconds, and a pod that goes unseen: not promised
                 self.happen_unseen(id_)
-        self.begin(self.clock)
-        self.bridge = self.lives[-1].bridge
-        self.take_over()
 
     def happen_unseen(self, id_: str) -> None:
         if id_ in self._running:
@@ -162,14 +157,11 @@ class Lives(History):
         self.bridge = self.lives[-1].bridge
         assert not self.lives[-1].owner.take()
         old.bridge.release()
-        old.bridge.when_idle(lambda: self._end_soon(old))
+        old.bridge.when_idle(lambda: self.clock.call_soon(old.end))
         at_event = self.dice.random() < 0.5
         self.take_over()
         if at_event:
             self.event()
-
-    def _end_soon(self, life: Life) -> None:
-        self.clock.call_soon(life.end)
 
     def rejoin(self) -> None:
         owner = self.lives[-1].owner
@@ -178,15 +170,6 @@ class Lives(History):
         self.clock.advance(self.dice.choice((0.0, 1.0, 3.0, 40.0)))
         assert owner.take()
         self.bridge.synchronize(*self.listed())
-
-    def listed(self) -> tuple[list[api.PodSandbox], list[api.Container]]:
-        """Returns what the runtime has."""
-        states = {id_: RUNNING if id_ in self._running else CREATED for id_ in CONTAINERS if id_ not in self._gone}
-        containers = [
-            api.Container(id=id_, pod_sandbox_id=CONTAINERS[id_], state=state) for id_, state in states.items()
-        ]
-        pods = [api.PodSandbox(id=id_, labels={"call": "-1"}) for id_ in PODS if id_ not in self._gone]
-        return pods, containers
 
     # What became of it
 

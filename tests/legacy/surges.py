@@ -5,8 +5,7 @@ Each is a whole `Adapter`, and each event comes to one after the other, as conta
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,121 +14,15 @@ import pytest
 
 from adapter.daemon.bridge import Bridge
 from adapter.daemon.daemon import GRACE
-from adapter.daemon.lease import Lease
-from adapter.daemon.router import Adapter
 from adapter.errors import ConfigError
 from adapter.host.lock import Lock
 from adapter.nri import Context, Deferred, api
-from adapter.settings import HooksSettings, Settings
+from adapter.nri.events import CALLS
 
-from ..link import Link
-from .histories import CONTAINERS, PODS, Try
+from .histories import PODS, Try
 from .judge import Judge, confs
 from .lives import Life, Lives
-
-POD_STOPS = ("StopPodSandbox", "RemovePodSandbox")
-
-
-class PodProcesses:
-    """In place of watched processes: the node of the history knows which pids live."""
-
-    def __init__(self, node: Surges, life: Life, on_exit: Callable[[str], object]) -> None:
-        self.node, self.life, self._on_exit = node, life, on_exit
-        self.watched: dict[str, int] = {}
-        node.watchers.append(self)
-
-    def watch(self, id_: str, pid: int) -> None:
-        self.watched.setdefault(id_, pid)
-        self.look()
-
-    def forget(self, id_: str) -> None:
-        self.watched.pop(id_, None)
-
-    def look(self) -> None:
-        for id_, pid in list(self.watched.items()):
-            if pid not in self.node.pids.values():
-                self.forget(id_)
-                self.life.call_soon(partial(self._on_exit, id_))
-
-
-class Whole(Adapter):
-    """An adapter with the lock and the bridge of a life."""
-
-    def __init__(self, node: Surges, life: Life) -> None:
-        own = Settings(hooks=HooksSettings(enabled=False))
-        super().__init__(life, own, [], "adapter", Link())  # type: ignore[arg-type]
-        self.node, self.life = node, life
-
-    def _begin(self) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("adapter.daemon.serving.Lock", lambda *_: self.life.owner)
-            patch.setattr("adapter.daemon.serving.Bridge", lambda *_: self.life.bridge)
-            patch.setattr("adapter.daemon.serving.Lease", partial(PlayedLease, self.node))
-            super()._begin()
-
-
-class End:
-    """One end of a connection between an adapter that waits and the owner."""
-
-    def __init__(self, life: Life) -> None:
-        self.life = life
-        self.other = self
-        self._data = b""
-        self._is_closed = False
-        life.on_end.append(self.close)
-
-    def fileno(self) -> int:
-        return id(self)
-
-    def send(self, data: bytes) -> None:
-        self.other._data += data
-        self.other.life.become_ready(self.other.fileno())
-
-    def recv(self, _size: int) -> bytes:
-        if not (self._data or self.other._is_closed):
-            raise BlockingIOError
-        data, self._data = self._data, b""
-        return data
-
-    def close(self) -> None:
-        self._is_closed = True
-        self.life.on_end.remove(self.close)
-        self.other.life.become_ready(self.other.fileno())
-
-
-class PlayedListener:
-    """In place of the owner's socket."""
-
-    def __init__(self, life: Life, on_connection: Callable[[Any], object]) -> None:
-        self.life = life
-        self._on_connection = on_connection
-        self.is_closed = False
-
-    def connect(self, life: Life) -> End:
-        theirs, mine = End(life), End(self.life)
-        theirs.other, mine.other = mine, theirs
-        self.life.call_soon(lambda: mine.close() if self.is_closed else self._on_connection(mine))
-        return theirs
-
-    def close(self) -> None:
-        self.is_closed = True
-
-
-class PlayedLease(Lease):
-    """A lease without sockets."""
-
-    def __init__(self, node: Surges, loop: Any, *arguments: Any) -> None:
-        super().__init__(loop, *arguments)
-        self._node, self._life = node, loop
-
-    def _listen(self) -> None:
-        self._listener = self._node.listener = PlayedListener(self._life, self._on_connection)  # type: ignore[assignment]
-
-    def _connect(self) -> Any:
-        listener = self._node.listener
-        if listener is None or listener.is_closed or listener.life.is_dead:
-            return None
-        return listener.connect(self._life)
+from .whole import PlayedSocket, PodProcesses, Whole
 
 
 class Peer:
@@ -144,25 +37,67 @@ class Peer:
         self.joins = 0
         """How often it has joined: each time is another connection."""
 
+    @property
+    def is_connected(self) -> bool:
+        return not (self.life.is_dead or self.is_apart)
+
     def note_answered(self, context: Context, joins: int) -> None:
         """What the stub tells the adapter, if the connection of the call is there still."""
-        if not (self.life.is_dead or self.is_apart) and self.joins == joins:
+        if self.is_connected and self.joins == joins:
             self.adapter.answered(context)
 
     def serve(self, request: Any, context: Context) -> Any:
-        return getattr(self.adapter, re.sub("(?<!^)(?=[A-Z])", "_", context.method).lower())(request, context)
+        return getattr(self.adapter, CALLS[context.method].handler)(request, context)
+
+
+class Delivery:
+    """An event on its way from one adapter to the next, each of which is asked when the one before has answered."""
+
+    def __init__(self, node: Surges, request: Any, context: Context, peers: list[Peer]) -> None:
+        self.node, self.request, self.context = node, request, context
+        self.number = int(request.pod.labels["call"])
+        self.answer: Deferred[Any] = Deferred()
+        self._rest = [(peer, peer.joins) for peer in peers]
+
+    def go_on(self) -> None:
+        while self._rest:
+            self.asked, joins = self._rest.pop(0)
+            if not self.asked.is_connected or self.asked.joins != joins:
+                continue
+            self.node.clock.now += 1e-6  # no two adapters get an event at the same moment
+            try:
+                answer = self.asked.serve(self.request, self.context)
+            except ConfigError:
+                continue
+            if isinstance(answer, Deferred) and not answer.done:
+                self.node.waiting.append(self)
+                answer.then(partial(self._on_answer, self.asked, joins))
+                return
+            self.asked.note_answered(self.context, joins)
+        self.answer.complete(None)
+
+    def _on_answer(self, peer: Peer, joins: int, *_: object) -> None:
+        if self in self.node.waiting and self.asked is peer:  # else the connection has ended before
+            peer.note_answered(self.context, joins)
+            self.node.waiting.remove(self)
+            self.go_on()
 
 
 class Surges(Lives):
     """One history of adapters that all are whole."""
+
+    HAPPENINGS: Mapping[str, int] = {
+        **{"event": 50, "reconfigure": 4, "wait": 26},
+        **{"surge": 6, "terminate": 4, "kill": 5, "drop": 3, "restart": 2},
+    }
 
     def __init__(self, seed: int, monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
         self.peers: list[Peer] = []
         self.watchers: list[PodProcesses] = []
         self.joined: list[Peer] = []
         """The adapters in the order in which they have joined."""
-        self.listener: PlayedListener | None = None
-        """The socket of the last owner."""
+        self.listening: PlayedSocket | None = None
+        """That of the last owner."""
         self.pids: dict[str, int] = {}
         """The processes of the pods that live."""
         self.silent: set[str] = set()
@@ -175,7 +110,8 @@ class Surges(Lives):
         """The events within which the adapter that had them was killed or dropped, and those like the one before."""
         self._last_sent = ""
         self._last_pid = 1
-        self._cut: list[Any] = []
+        self.waiting: list[Delivery] = []
+        """The events that an adapter has not answered yet."""
         monkeypatch.setattr("adapter.owed.deletes.PodProcesses", partial(PodProcesses, self))
         monkeypatch.setattr("adapter.base.collector.gc.freeze", lambda: None)
         monkeypatch.setattr("adapter.host.cgroup.start_time", lambda pid: pid if pid in self.pids.values() else 0)
@@ -194,9 +130,8 @@ class Surges(Lives):
     @property
     def connected(self) -> list[Peer]:
         """The adapters that the runtime knows, in the order in which it asks them."""
-        known = [peer for peer in self.peers if not (peer.life.is_dead or peer.is_apart)]
-        known.sort(key=self.joined.index, reverse=self._is_reversed)
-        return known
+        known = [peer for peer in self.peers if peer.is_connected]
+        return sorted(known, key=self.joined.index, reverse=self._is_reversed)
 
     @property
     def staying(self) -> list[Peer]:
@@ -204,28 +139,20 @@ class Surges(Lives):
 
     # What happens
 
-    def play(self, steps: int) -> None:
-        self.reconfigure()
+    def begin_to_serve(self) -> None:
         self.join(self.peers[0])
         self.clock.advance(0)  # what runs at the first start counts as created: nothing does
-        happenings = (self.event, self.reconfigure, self.surge, self.terminate, self.kill, self.drop, self.restart)
-        for _ in range(steps):
-            (happening,) = self.dice.choices((*happenings, self.wait), (50, 4, 6, 4, 5, 3, 2, 26))
-            happening()
+
+    def finish(self) -> None:
         while len(self.staying) > 1:
             self.terminate()
         self.clock.advance(100)
         self.bridge = self.staying[0].life.bridge
-        self.finish()
-        for life in self.lives:
-            life.end()
+        super().finish()
 
     def reconfigure(self) -> None:
-        if not self._cut:  # an event that waits for the lock gets the plugins of the moment at which it has it
+        if not self.waiting:  # an event that waits for the lock gets the plugins of the moment at which it has it
             super().reconfigure()
-
-    def wait(self) -> None:
-        self.clock.advance(self.dice.choice((0.0, 0.0005, 0.3, 1.8, 1.95, 6.0, 32.0)))
 
     def join(self, peer: Peer) -> None:
         peer.is_apart = False
@@ -244,7 +171,9 @@ class Surges(Lives):
         self.join(self.peers[-1])
 
     def surge(self) -> None:
-        if len(self.staying) < 3 and not self._cut:  # no runtime synchronizes an adapter while an event has no answer
+        if (
+            len(self.staying) < 3 and not self.waiting
+        ):  # no runtime synchronizes an adapter while an event has no answer
             self.start()
 
     def terminate(self) -> None:
@@ -259,7 +188,7 @@ class Surges(Lives):
 
     def _die_soon(self, peer: Peer) -> None:
         def end() -> None:
-            if any(asked is peer for asked, *_ in self._cut):  # it has got an event since it was idle
+            if any(delivery.asked is peer for delivery in self.waiting):  # it has got an event since it was idle
                 self.clock.call_at(self.clock.now + 0.1, lambda: peer.adapter.when_idle(lambda: self._die_soon(peer)))
             else:
                 self.die(peer)
@@ -270,32 +199,25 @@ class Surges(Lives):
         peer = self.dice.choice(self.staying)
         self.die(peer)
         if not self.staying:
-            for id_ in self.dice.sample([*CONTAINERS, *PODS], self.dice.choice((0, 0, 1, 2))):
-                if id_ not in {job.target.id for job in self.jobs()}:
-                    self.happen_unseen(id_)
+            self.miss_some()
             self.start()
 
     def die(self, peer: Peer) -> None:
         """The process ends, whatever is under way."""
         if peer.life.is_dead:
             return
-        running = [program for program in self.alive if self._life_of[program] is peer.life]
-        for tried in self.trace:
-            if tried.call.is_delete and tried.program in running:
-                self._repeatable_at.append((len(self.trace), (tried.call.id, tried.type)))
         self._passed_on.add(len(self.calls) - 1)  # the next owner does not know whether this one has served it
-        peer.life.end()
+        self.end_in_between(peer.life)
         self.cut()
 
     def cut(self) -> None:
         """Calls of connections that have ended have no answer; the event goes to the next adapter."""
-        waiting, self._cut = self._cut, []
-        for peer, number, go_on in waiting:
-            if peer.life.is_dead or peer.is_apart:
-                self._passed_on.add(number)
-                go_on()
-            else:
-                self._cut.append((peer, number, go_on))
+        ended = [delivery for delivery in self.waiting if not delivery.asked.is_connected]
+        for delivery in ended:
+            self.waiting.remove(delivery)
+        for delivery in ended:
+            self._passed_on.add(delivery.number)
+            delivery.go_on()
 
     def drop(self) -> None:
         """The runtime drops a connection, and the adapter learns it later, perhaps after events."""
@@ -340,16 +262,18 @@ class Surges(Lives):
 
     def listed(self) -> tuple[list[api.PodSandbox], list[api.Container]]:
         """Returns what the runtime has: pods that have ended without a pid."""
-        pods = [api.PodSandbox(id=id_, labels={"call": "-1"}, pid=self.pids.get(id_, 0)) for id_ in PODS]
-        return pods, super().listed()[1]
+        pods, containers = super().listed()
+        for pod in pods:
+            pod.pid = self.pids.get(pod.id, 0)
+        return pods, containers
 
     # Events
 
     def send(self, event: str, id_: str, within: float) -> None:
         if len(self.connected) > 1:
-            while self._cut:  # one event after the other
+            while self.waiting:  # one event after the other
                 self.clock.advance(0.1)
-        if event in POD_STOPS:
+        if event in ("StopPodSandbox", "RemovePodSandbox"):
             self.end_process(id_)
             if id_ in self.silent:
                 self._running.discard(id_)
@@ -373,42 +297,12 @@ class Surges(Lives):
     def serve(self, request: Any, context: Context) -> Any:
         if request.pod.id in self.pids and context.method == "RunPodSandbox":
             request.pod.pid = self.pids[request.pod.id]
-        answer: Deferred[Any] = Deferred()
         peers = self.connected
         if self._is_shadowed and peers:
             peers = [max(peers, key=self.joined.index)]
-        self._deliver(request, context, [(peer, peer.joins) for peer in peers], answer)
-        return answer
-
-    def _deliver(self, request: Any, context: Context, peers: list[tuple[Peer, int]], whole: Deferred[Any]) -> None:
-        for number, (peer, joins) in enumerate(peers):
-            if peer.life.is_dead or peer.is_apart or peer.joins != joins:
-                continue
-            self.clock.now += 1e-6  # no two adapters get an event at the same moment
-            try:
-                answer = peer.serve(request, context)
-            except ConfigError:
-                continue
-            if isinstance(answer, Deferred) and not answer.done:
-                went: list[bool] = []
-
-                def go_on(
-                    *_: object,
-                    went: list[bool] = went,
-                    rest: list[tuple[Peer, int]] = peers[number + 1 :],
-                    asked: tuple[Peer, int] = (peer, joins),
-                ) -> None:
-                    if not went:
-                        went.append(True)
-                        asked[0].note_answered(context, asked[1])
-                        self._cut = [each for each in self._cut if each[-1] is not go_on]
-                        self._deliver(request, context, rest, whole)
-
-                self._cut.append((peer, int(request.pod.labels["call"]), go_on))
-                answer.then(go_on)
-                return
-            peer.note_answered(context, joins)
-        whole.complete(None)
+        delivery = Delivery(self, request, context, peers)
+        delivery.go_on()
+        return delivery.answer
 
     def runs_again(self, each: Try) -> bool:
         if each.call.number in self._starts_again & self._passed_on:

@@ -56,13 +56,13 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
     caplog.set_level(logging.INFO)
     now = [0]
     reads: list[str] = []
-    real = adapter.legacy.config.read
+    real = adapter.host.paths.read
 
-    def read(path: str) -> tuple[bytes, os.stat_result]:
+    def read(path: str, limit: int) -> tuple[bytes, os.stat_result]:
         reads.append(path)
-        return real(path)
+        return real(path, limit)
 
-    monkeypatch.setattr(adapter.legacy.config, "read", read)
+    monkeypatch.setattr(adapter.host.paths, "read", read)
     path = tmp_path / "conf.json"
     return Disk(path, ConfigFile(str(path), lambda: now[0]), now, reads)
 

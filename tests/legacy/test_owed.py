@@ -31,7 +31,7 @@ HOUR = 3600.0
 
 def joined(node: Node, runtime: str = "containerd") -> None:
     node.plugins(a="answer")
-    node.bridge.set_runtime(Runtime(runtime, "1.7.35"))
+    node.bridge.set_runtime(Runtime(runtime, "1.7.35"), pid=os.getpid())
     node.bridge.synchronize([], [])
 
 
@@ -101,12 +101,36 @@ def test_what_is_absent_gets_its_delete_at_the_second_look_unless_named(back: No
     assert deletes(back) == ["a delete c1"][is_created_again:]
 
 
-def test_a_pod_that_has_gone_as_a_whole_gets_its_delete_behind_its_containers(back: Node) -> None:
+@pytest.mark.parametrize("pods", [[], [a_pod(pid=0)]], ids=["pod removed", "pod listed as stopped"])
+def test_a_pod_that_has_gone_as_a_whole_gets_its_delete_behind_its_containers(
+    back: Node, pods: list[api.PodSandbox]
+) -> None:
     back.wait(*(back.create(f"c{number}") for number in range(3, 9)))
-    back.bridge.synchronize([], [])
+    back.bridge.synchronize(pods, [])
+    back.loop.settle()
     back.loop.advance(2 * SECOND_LOOK)
     assert sorted(deletes(back)) == [*(f"a delete c{number}" for number in range(1, 9)), "a delete pod"]
     assert deletes(back)[-1] == "a delete pod"
+
+
+@pytest.mark.parametrize("takes_over", [False, True])
+def test_a_pod_whose_process_is_in_another_pid_namespace_lives_until_the_runtime_says_otherwise(
+    node: Node, takes_over: bool
+) -> None:
+    """As in a container without the node's pids: the pids that the runtime names are not there, or are others'."""
+    joined(node)
+    node.bridge.set_runtime(Runtime("containerd", "1.7.35"), pid=0)
+    node.wait(node.create_pod(pid=(1 << 22) + 1))
+    if takes_over:
+        node.bridge.watch_pods()
+    else:
+        node.bridge.synchronize([a_pod(pid=(1 << 22) + 1)], [])
+    node.loop.settle()
+    node.idle()
+    assert node.runs == ["a create pod"]
+    node.bridge.synchronize([a_pod(pid=0)], [])
+    node.loop.settle()
+    assert deletes(node) == ["a delete pod"]
 
 
 def test_what_was_started_without_us_is_told_and_owed_nothing(back: Node, caplog: pytest.LogCaptureFixture) -> None:
@@ -158,7 +182,7 @@ def test_the_first_event_repeats_no_create_of_the_adapter_before(
     node.wait(node.create("c1"))
     owners[0].die()  # before its answer has left
     succeed(node, owners[1])
-    node.bridge.set_runtime(Runtime(runtime, "1.7.35"))
+    node.bridge.set_runtime(Runtime(runtime, "1.7.35"), pid=os.getpid())
     node.take_over([], [], may_be_repeated=True)
     node.wait(node.create("c1"), node.create("c2"))
     assert sorted(run for run in node.runs if "create" in run) == ["a create c1", *again, "a create c2"]
@@ -187,7 +211,7 @@ def test_an_adapter_that_takes_over_without_a_synchronize_watches_the_pods(
     node.wait(node.create_pod(pid=pause))
     node.bridge.release()
     succeed(node, owners[1])
-    node.bridge.set_runtime(Runtime("containerd", "1.7.35"))
+    node.bridge.set_runtime(Runtime("containerd", "1.7.35"), pid=os.getpid())
     node.bridge.take_over([])
     node.bridge.watch_pods()
     node.loop.settle()
@@ -195,6 +219,23 @@ def test_an_adapter_that_takes_over_without_a_synchronize_watches_the_pods(
     os.kill(pause, signal.SIGKILL)
     node.loop.until(lambda: node.runs[-1] == "a delete pod", "the pod's process has ended")
     os.waitpid(pause, 0)
+    node.idle()
+
+
+def test_a_create_that_begins_after_its_container_has_stopped_unseen_gets_its_delete(
+    node: Node, owners: tuple[Held, Held]
+) -> None:
+    node.build(owners[0], plugins={"a": PluginSettings(events=frozenset(["StartContainer"]))})
+    node.plugins(a="hold; answer", b="answer")
+    node.take_over([], [])
+    node.create("c1")
+    node.hear("a create c1 holds")
+    node.bridge.on_runtime_gone()
+    node.bridge.release()
+    assert owners[0].take()
+    node.take_over([], [listed("c1", STOPPED)])
+    node.release("a")
+    node.loop.until(lambda: node.runs == ["a create c1", "b create c1", "b delete c1"], "the delete")
     node.idle()
 
 

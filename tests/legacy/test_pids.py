@@ -201,7 +201,7 @@ def test_the_process_of_a_watched_pod_is_told_while_it_lives_and_its_end_is_the_
     if ends == "before":
         reap(process, monkeypatch)
     node.plugins(a="answer")
-    node.bridge.set_runtime(Runtime("containerd", "1.7.35"))
+    node.bridge.set_runtime(Runtime("containerd", "1.7.35"), pid=os.getpid())
     node.bridge.synchronize([], [])
     node.wait(node.create_pod(pid=process.pid), node.create_pod("untold", pid=0))
     node.bridge.on_runtime_gone()

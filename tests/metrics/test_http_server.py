@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from adapter.monitoring.http_server import MAX_CLIENTS, MAX_REQUEST, HttpServer, Response
-from adapter.monitoring.listener import CLIENT_TIMEOUT, PAUSE
+from adapter.monitoring.http_server import MAX_REQUEST, HttpServer, Response
+from adapter.monitoring.listener import CLIENT_TIMEOUT, MAX_CLIENTS, PAUSE
 
-from ..processes import SteppedLoop
+from ..processes import SteppedLoop, open_descriptors
 
 GET = b"GET /page HTTP/1.1\r\nHost: node\r\n\r\n"
 FIELDS = b"Content-Type: text/plain; charset=utf-8\r\nContent-Length: 6\r\nConnection: close\r\n"
@@ -135,11 +135,6 @@ def test_a_slow_client_is_dropped_and_holds_nobody_up(connect: Connect, loop: St
     assert len(slow.read()) < len(MUCH)
 
 
-def test_a_client_that_was_answered_leaves_no_timer(connect: Connect, loop: SteppedLoop) -> None:
-    assert connect(GET).read() == OK
-    assert loop.is_idle
-
-
 def test_more_connections_than_there_may_be_end_the_oldest(connect: Connect) -> None:
     oldest, *others = [connect(GET[:1]) for _ in range(MAX_CLIENTS + 1)]
     assert oldest.read() == b""
@@ -148,12 +143,26 @@ def test_more_connections_than_there_may_be_end_the_oldest(connect: Connect) -> 
         assert client.read() == OK
 
 
-def test_a_client_that_has_gone_does_no_harm(connect: Connect) -> None:
+def test_clients_that_have_gone_or_were_answered_leave_nothing(connect: Connect, loop: SteppedLoop) -> None:
+    before = open_descriptors()
     for sent in (b"", b"GET", GET_MUCH):
         gone = connect()
         gone.socket.send(sent)
         gone.socket.close()
-    assert connect(GET).read() == OK
+    client = connect(GET)
+    assert client.read() == OK
+    client.socket.close()
+    loop.until(lambda: open_descriptors() <= before, "a descriptor stays open")
+    assert loop.is_idle
+
+
+def test_what_is_not_read_ends_with_the_server(loop: SteppedLoop, tmp_path: Path) -> None:
+    server = HttpServer(loop, f"unix:{tmp_path}/http", {"/much": lambda: Response(HTTPStatus.OK, MUCH)})
+    client = Client(loop, f"{tmp_path}/http")
+    client.send(GET_MUCH)
+    server.close()
+    assert len(client.read()) < len(MUCH)
+    client.socket.close()
 
 
 def test_without_a_descriptor_for_one_more_the_loop_rests(connect: Connect, loop: SteppedLoop) -> None:

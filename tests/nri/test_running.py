@@ -287,9 +287,11 @@ def test_the_waits_between_attempts_grow_to_two_seconds(host: Host, monkeypatch:
     assert joining.connect() is None
     waits = [joining.pause() for _ in range(7)]
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
-    assert joining.goes_on(False, None)
+    ended = session.Session(Plugin(), Identity("a", "00"), lambda _: None)
+    assert joining.goes_on(ended)
     assert joining.pause() == 2.0
-    assert joining.goes_on(True, None)
+    ended.has_joined = True
+    assert joining.goes_on(ended)
     assert joining.pause() == 0.1
     monkeypatch.setenv("NRI_PLUGIN_SOCKET", "3")
     assert not session.Joining("", reconnect=True).again, "it was launched"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import pathlib
 import re
 from typing import Any, TypeAlias
 
 from adapter.errors import NotAdjustable
-from adapter.oci.limits import LIMITS, Limit
 from adapter.oci.values import Spec
 
 COMPARED_WITH_1 = {"index": 0, "value": 1, "op": "SCMP_CMP_MASKED_EQ"}
@@ -142,10 +142,17 @@ def _says(name: str, value: Any, parent: str) -> bool:
     return value not in (None, "", [], {}) and (bool(value) or (name in POINTERS and parent != "scheduler"))
 
 
-def covers(limit: Limit, error: NotAdjustable) -> bool:
+PAGE = (pathlib.Path(__file__).parents[2] / "docs/adjusting-containers.md").read_text()
+TABLE = PAGE.partition("| place in the spec | refused | because |")[2].partition("\n\n")[0].splitlines()[2:]
+LIMITS = [tuple(map(str.strip, row.strip("|").split("|"))) for row in TABLE]
+"""The place, the change and the reason in each row of the page's table of changes that are refused."""
+
+
+def covers(limit: tuple[str, ...], error: NotAdjustable) -> bool:
     """Whether a refusal is one of this row's."""
-    pattern = re.escape(limit.place).replace(r"\[NAME\]", r"\[.*\]").replace(r"\*", ".*")
-    return bool(re.fullmatch(pattern, error.place, re.DOTALL)) and error.reason.split(": ")[0] == limit.why
+    place, _, because = limit
+    pattern = re.escape(place.strip("`")).replace(r"\[NAME\]", r"\[.*\]").replace(r"\*", ".*")
+    return bool(re.fullmatch(pattern, error.place, re.DOTALL)) and error.reason.split(": ")[0] == because
 
 
 def must_have_a_row(error: NotAdjustable) -> None:

@@ -10,17 +10,17 @@ from google.protobuf.json_format import ParseDict
 from adapter.errors import NotAdjustable
 from adapter.oci import limits
 from adapter.oci.fields_by_version import refuse_unknown
-from adapter.oci.limits import LIMITS, Limit
 from adapter.oci.spec import adjustment, resources_to
 from adapter.proto import nri_pb2 as api
 
-from .cases import ABSENT, CPU, FULL, HOOK, MOUNT, RESOURCES, Path, covers, edited
+from .cases import ABSENT, CPU, FULL, HOOK, LIMITS, MOUNT, RESOURCES, Path, covers, edited
 
 MEMORY, PAGES = (*RESOURCES, "memory"), (*RESOURCES, "hugepageLimits")
 INT64 = "out of the range -9223372036854775808 to 9223372036854775807"
+REPEATED = "the name occurs more than once and runtimes change only the first element"
 SWAPPED = {"limit": 5, "swap": 6, "disableOOMKiller": False}
 # fmt: off
-REFUSED: list[tuple[Path, Any, str, Limit]] = [
+REFUSED: list[tuple[Path, Any, str, str]] = [
     (("process", "user", "uid"), 0, "process.user", limits.NOWHERE),
     ((*CPU, "burst"), 1, "linux.resources.cpu.burst", limits.NOWHERE),
     (("mounts", 3), MOUNT | {"uidMappings": [{"size": 1}]}, "mounts[/new].uidMappings", limits.NOWHERE),
@@ -28,25 +28,27 @@ REFUSED: list[tuple[Path, Any, str, Limit]] = [
     (("linux", "Seccomp"), {"defaultAction": "A"}, "linux.Seccomp", limits.NOWHERE),
     (("a\n\x1b",), 1, "a\\n\\x1b", limits.NOWHERE),
     (("",), 1, '""', limits.NOWHERE),
-    (("annotations", "-b"), "", "annotations[-b]", limits.MARKED),
-    (("process", "env", 3), "-A=1", "process.env[-A]", limits.MARKED),
-    (("mounts", 3), {"destination": "-/a"}, "mounts[-/a]", limits.MARKED),
-    (("process", "env", 3), "PATH=/a", "process.env[PATH]", limits.REPEATED),
-    ((*PAGES, 1), {"pageSize": "2MB", "limit": 1}, "linux.resources.hugepageLimits[2MB]", limits.REPEATED),
-    (("process", "env", 1), ABSENT, "process.env[HOME]", limits.ENV_REMOVED),
-    (("process", "env", 3), "A", "process.env[A]", limits.ENV_BARE),
-    (("process", "env", 3), "=a", "process.env[]", limits.ENV_BARE),
-    (("process", "args"), [], "process.args", limits.ARGS_EMPTIED),
+    (("annotations", "-b"), "", "annotations[-b]", "NRI takes a name with a leading - as a removal"),
+    (("process", "env", 3), "-A=1", "process.env[-A]", "NRI takes a name with a leading - as a removal"),
+    (("mounts", 3), {"destination": "-/a"}, "mounts[-/a]", "NRI takes a name with a leading - as a removal"),
+    (("process", "env", 3), "PATH=/a", "process.env[PATH]", REPEATED),
+    ((*PAGES, 1), {"pageSize": "2MB", "limit": 1}, "linux.resources.hugepageLimits[2MB]", REPEATED),
+    (("process", "env", 1), ABSENT, "process.env[HOME]", "NRI does not forward the removal of a variable"),
+    (("process", "env", 3), "A", "process.env[A]", "runtimes drop such an entry"),
+    (("process", "env", 3), "=a", "process.env[]", "runtimes drop such an entry"),
+    (("process", "args"), [], "process.args", "runtimes take no arguments as no change"),
     (("mounts",), FULL["mounts"][::-1], "mounts[/data]", limits.MOUNT_ORDER),
-    (("hooks", "createRuntime", 0, "path"), "/a", "hooks.createRuntime", limits.HOOKS_KEPT),
-    (("process", "rlimits"), [], "process.rlimits[RLIMIT_NOFILE]", limits.RLIMIT_KEPT),
-    (("linux", "devices"), None, "linux.devices[/dev/a]", limits.DEVICE_KEPT),
-    (("linux", "namespaces", 2), {"type": "time"}, "linux.namespaces[time]", limits.NAMESPACE),
-    (("linux", "seccomp", "defaultErrnoRet"), 2, "linux.seccomp.defaultErrnoRet", limits.SECCOMP_ERRNO),
-    (MEMORY, SWAPPED, "linux.resources.memory.swap", limits.MEMORY),
+    (("hooks", "createRuntime", 0, "path"), "/a", "hooks.createRuntime", "NRI can only append hooks"),
+    (("process", "rlimits"), [], "process.rlimits[RLIMIT_NOFILE]", "NRI has no removal of rlimits"),
+    (("linux", "devices"), None, "linux.devices[/dev/a]", "NRI does not forward the removal of a device"),
+    (("linux", "namespaces", 2), {"type": "time"}, "linux.namespaces[time]",
+     "runtimes fail a container with an adjusted namespace of that type"),
+    (("linux", "seccomp", "defaultErrnoRet"), 2, "linux.seccomp.defaultErrnoRet",
+     "runtimes drop it from an adjusted policy"),
+    (MEMORY, SWAPPED, "linux.resources.memory.swap", "runtimes change only the limit"),
     ((*MEMORY, "limit"), 0, "linux.resources.memory.limit", limits.ZERO),
-    ((*RESOURCES, "pids", "limit"), -1, "linux.resources.pids.limit", limits.PIDS),
-    ((*RESOURCES, "devices", 0, "allow"), True, "linux.resources.devices", limits.RULES_KEPT),
+    ((*RESOURCES, "pids", "limit"), -1, "linux.resources.pids.limit", "runtimes take a limit below 0 as no change"),
+    ((*RESOURCES, "devices", 0, "allow"), True, "linux.resources.devices", "NRI can only append rules"),
     (("process", "oomScoreAdj"), None, "process.oomScoreAdj", limits.KEPT),
     ((*CPU, "quota"), ABSENT, "linux.resources.cpu.quota", limits.KEPT),
     ((*RESOURCES, "pids"), None, "linux.resources.pids.limit", limits.KEPT),
@@ -82,8 +84,7 @@ def refusal(after: Any) -> NotAdjustable:
 
 
 def test_what_cannot_be_expressed_is_refused_by_name_and_every_row_of_the_table_is_shown() -> None:
-    rows = [(path, value, place, limit.why) for path, value, place, limit in REFUSED]
-    rows += [(path, value, place, f"a wrong value: {text}") for path, value, place, text in ILL_TYPED]
+    rows = REFUSED + [(path, value, place, f"a wrong value: {text}") for path, value, place, text in ILL_TYPED]
     shown = set()
     for path, value, place, reason in rows:
         refused = refusal(edited(path, value))
@@ -92,27 +93,27 @@ def test_what_cannot_be_expressed_is_refused_by_name_and_every_row_of_the_table_
     nothing: list[Any] = [None, [], "a", 1]
     for one in nothing:
         assert str(refusal(one)).startswith("spec: a wrong value")
-    only_in_updates = {limit for limit in LIMITS if limit.what.startswith("in updates: ")}
+    only_in_updates = {limit for limit in LIMITS if limit[1].startswith("in updates: ")}
     assert (len(only_in_updates), shown) == (1, set(LIMITS) - only_in_updates)
 
 
-UPDATES: list[tuple[dict[str, Any], str, Limit]] = [
+UPDATES: list[tuple[dict[str, Any], str, str]] = [
     ({"pids": {"limit": 5}}, "pids", limits.UPDATE),
     ({"devices": [{"allow": True}]}, "devices", limits.UPDATE),
     ({"cpu": {"realtimeRuntime": 5}}, "cpu.realtimeRuntime", limits.UPDATE),
     ({"cpu": {"realtimePeriod": 5}}, "cpu.realtimePeriod", limits.UPDATE),
     ({"memory": {"limit": 5, "swap": 5}}, "memory.swap", limits.UPDATE),
-    ({"memory": {"swap": 5}}, "memory.swap", limits.MEMORY),
+    ({"memory": {"swap": 5}}, "memory.swap", "runtimes change only the limit"),
     *(({part: {name: 0}}, f"{part}.{name}", limits.ZERO) for part, name in (("cpu", "quota"), ("memory", "limit"))),
     ({"blockIO": {"weight": 5}}, "blockIO", limits.NOWHERE),
 ]
 
 
 def test_what_updates_lose_is_refused_by_name() -> None:
-    for after, place, limit in UPDATES:
+    for after, place, why in UPDATES:
         with pytest.raises(NotAdjustable) as refused:
             resources_to({}, after)
-        assert (refused.value.place, refused.value.reason) == (f"linux.resources.{place}", limit.why)
+        assert (refused.value.place, refused.value.reason) == (f"linux.resources.{place}", why)
     with pytest.raises(NotAdjustable, match=r"^linux\.resources: a wrong value: a string instead"):
         resources_to({}, "a")  # type: ignore[arg-type]
 

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from adapter.hooks import decode
 from adapter.hooks.decode import HookError
 from adapter.hooks.facts import Facts
-from adapter.hooks.inject import adjustment
-from adapter.hooks.match import NamedHook, sort_key
+from adapter.hooks.match import NamedHook, adjustment, sort_key
 from adapter.hooks.model import Hook, When
 from adapter.hooks.patterns import Patterns, fault
 from adapter.hooks.steps import finish

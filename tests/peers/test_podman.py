@@ -18,14 +18,15 @@ import pytest
 
 from adapter import container_files
 from adapter.container_files import Described
-from adapter.hooks import inject, precreate
+from adapter.hooks import precreate
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import facts
-from adapter.hooks.match import NamedHook
+from adapter.hooks.match import NamedHook, adjustment
 from adapter.nri import api
 from adapter.nri.runtimes import Runtime
 from adapter.oci.spec import apply, spec_from
 from adapter.programs.runner import Runner
+from adapter.settings import HooksSettings
 from tests.debian import missing
 from tests.e2e.build import install_packages
 from tests.peers.build import PeerMissing
@@ -89,9 +90,9 @@ def podman() -> Iterator[Podman]:
 def ours(config: Path, directory: Path, precreate: bool = False) -> tuple[Described, list[NamedHook]]:
     """The container of a config.json, and the hooks that we would inject into it."""
     described = container_files.read(str(config))
-    hooks = Directories([str(directory)], watch=False, precreate=precreate)
+    hooks = Directories(HooksSettings(directories=(str(directory),), watch=False, precreate=precreate))
     matcher = hooks.current()
-    assert hooks.problems == []
+    assert hooks.problems == {}
     return described, matcher.match(facts(described.pod, described.container))
 
 
@@ -105,7 +106,7 @@ def test_podman_injects_the_samples_that_we_inject(podman: Podman) -> None:
     config = podman.config("all", directory, ["--annotation", "any=web", "-v", "/usr:/srv:ro"], ["/bin/sh"])
     _, hooks = ours(config, directory)
     assert {hook.file for hook in hooks} == {"always-inject.json", "by-command.json", "old-style.json"}
-    theirs, adjusted = json.loads(config.read_text())["hooks"], inject.adjustment(hooks)
+    theirs, adjusted = json.loads(config.read_text())["hooks"], adjustment(hooks)
     assert adjusted
     expected = apply({}, adjusted)["hooks"]
     created = theirs.pop("prestart", []) + theirs.pop("createRuntime", [])

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf.message import Message
@@ -15,6 +16,7 @@ from adapter.errors import ConfigError, RegistrationError
 from adapter.nri import Plugin as StubPlugin
 from adapter.nri import Stub, api, events
 from adapter.runtime import Flavour, Late, Runtime
+from adapter.runtime.launch import spawn
 from adapter.wire import Code
 
 from .fixtures import CONTAINER, CREATE, POD, START, WILLING, Plugins, dropped, gone, patient, serves
@@ -63,6 +65,23 @@ def test_stopping_the_runtime_kills_what_it_launched(plugins: Plugins) -> None:
 
 
 # ---- registered
+
+
+def test_ctrl_c_at_a_launch_leaves_no_process_that_the_runtime_does_not_know(
+    plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*of: Any) -> Any:
+        spawned = spawn(*of)
+        signal.raise_signal(signal.SIGINT)
+        return spawned
+
+    monkeypatch.setattr("adapter.runtime.runtime.spawn", interrupted)
+    runtime = plugins.runtime()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with pytest.raises(KeyboardInterrupt):
+        runtime.launch(plugins.file(plugins.write("00-p", QUIET)))
+    signal.signal(signal.SIGINT, before)
+    assert len(runtime.connected) == 1
 
 
 def test_a_plugin_that_does_not_register_is_killed(plugins: Plugins) -> None:

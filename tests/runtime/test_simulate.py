@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adapter.cli.simulate import play
-from adapter.cli.simulate.difference import changes
+from adapter.cli.simulate.view import changes
 from adapter.runtime import FLAVOURS
 
 from .simulation import GOLDEN, LIFE, Simulate, events_of, named, plugins_of
@@ -181,6 +181,14 @@ def test_a_plugin_that_does_not_answer_is_named_and_dropped_and_the_event_goes_o
     text = "plugin 10-bad failed to handle StartContainer request: connection closed by the plugin"
     assert (code, f"    10-bad: {text}\n" in out, "RemovePodSandbox" in out) == (1, True, True)
     assert out.splitlines()[-1] == f"PROBLEM: StartContainer: 10-bad: {text}", "and it is said once"
+
+
+def test_what_plugins_print_to_the_same_terminal_comes_after_the_table(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.path.sameopenfile", lambda *_: True)
+    code, out = simulate.text("-plugin", simulate.answers("10-a", configure=r"os.write(2, b'I\x1b am\n')"))
+    assert (code, "\n\nmessages of the plugins\n    I\\x1b am\n\n" in out) == (0, True), out
 
 
 def test_a_plugin_that_does_not_start_leaves_the_others_their_events(simulate: Simulate) -> None:

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import logging
-from argparse import ArgumentParser
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Iterator
 
 from adapter.cli import arguments
-from adapter.cli.check import configuration, hook_files, plugins, probe, report, runtimes, writers
-from adapter.cli.check.report import Report
+from adapter.cli.arguments import Parser
+from adapter.cli.check import configuration, nri, plugins, probe, report, runtimes
+from adapter.cli.check.hook_files import HookFiles
+from adapter.cli.check.report import NOTE, Item, Report
+from adapter.errors import PluginError
 from adapter.host.mount_namespace import programs_namespace
+from adapter.host.trust import interpreters, judge, off
+from adapter.legacy.config import Config
+from adapter.programs.find import Programs
+from adapter.settings import Settings
 
 
-def parser() -> ArgumentParser:
-    """Returns the parser of the command's arguments."""
-    parser = arguments.parser("check", "Checks the configuration, the legacy plugins, the hook files and the runtimes.")
-    option = parser.add_argument
+def parser() -> Parser:
+    made = Parser("check", "Checks the configuration, the legacy plugins, the hook files and the runtimes.")
     text = "run this legacy plugin twice without a request, to test whether it may stand by"
-    option("-probe", "--probe", metavar="NAME", default="", help=text)
-    option("-yes", "--yes", action="store_true", help="do not ask before a plugin is run")
-    arguments.add_config(parser)
-    arguments.add_output(parser)
-    arguments.add_color(parser)
-    return parser
+    made.flag("probe", text, metavar="NAME")
+    made.flag("yes", "do not ask before a plugin is run")
+    return made.shared("config", "o output", "color")
 
 
-def main(words: Sequence[str]) -> int:
-    """Runs `check` with these arguments; returns the exit code. Raises ConfigError."""
-    options = parser().parse_args(words)
+def main(options: Namespace) -> int:
     logging.getLogger("adapter").addHandler(logging.NullHandler())  # problems are in the report
     if options.probe and not options.yes:
         probe.confirm(options.probe)
@@ -40,21 +40,46 @@ def main(words: Sequence[str]) -> int:
 
 
 def _check(file: str, probed: str) -> Report:
-    """Returns the results for everything that a configuration file names, by default the adapter's usual file.
-
-    `probed` is the plugin to run, empty for none.
-    """
+    """Returns the results for all that a configuration file names. `probed` is the plugin to run, empty for none."""
     config, entries = configuration.read(file)
     programs_namespace.use(config.mount_namespace)
     conf_json, of_plugins = plugins.read(config.legacy)
-    hooks = hook_files.HookFiles(config.hooks, config.host_root, runtimes.present(config.host_root))
+    hooks = HookFiles(config.hooks, config.host_root, nri.present(config.host_root))
     report = {
         "configuration": [*entries, *configuration.launch(config.host_root)],
         "legacy plugins": [*of_plugins, *plugins.programs(config.legacy, conf_json)],
         "hooks": list(hooks.entries()),
-        "trust": list(writers.check(config, conf_json, hooks)),
+        "trust": list(_writers(config, conf_json, hooks)),
         "runtime": list(runtimes.check(config, conf_json, hooks=bool(hooks.in_force))),
     }
     if probed:
         report["stand-by"] = list(probe.check(config.legacy, probed))
     return report
+
+
+def _writers(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[Item]:
+    """Yields who can write to each file and the directories above it. Other parts report world-writable files."""
+    if config.legacy.trust is off:
+        yield Item(NOTE, "off: files and programs are used even if others can write to them")
+        return
+    warnings = dict.fromkeys(
+        warning for path, root in _paths(config, conf_json, hooks) for warning in judge(path, root).warnings
+    )
+    yield from (Item(NOTE, warning) for warning in warnings)
+
+
+def _paths(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[tuple[str, str]]:
+    """Yields the configured files and programs, each with its root directory."""
+    if config.file:
+        yield config.file, "/"
+    if config.legacy.config:
+        yield config.legacy.config, "/"
+    finder = Programs(config.legacy.path, config.legacy.environment, off)
+    for entry in conf_json.entries:
+        try:
+            path, root = finder.find(entry.type), config.host_root if programs_namespace.is_foreign else "/"
+        except PluginError:
+            continue
+        yield path, root
+        yield from ((file, root) for file in interpreters(path, finder.path, root))
+    yield from hooks.paths()

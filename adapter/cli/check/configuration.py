@@ -7,8 +7,8 @@ import re
 import stat
 
 from adapter import settings
+from adapter.cli.arguments import PROGRAM
 from adapter.cli.check.report import NOTE, OK, PROBLEM, Item
-from adapter.cli.commands import PROGRAM
 from adapter.errors import ConfigError
 from adapter.host.paths import in_root
 from adapter.settings import Settings
@@ -44,15 +44,13 @@ def launch(host_root: str) -> list[Item]:
         for name in plugin_names(host_root)
         if (reason := _fault(host_root, f"{PLUGINS}/{name}"))
     ]
-    links = _links(host_root)
-    if links:
-        return [*problems, Item(OK, f"the adapter is launched as {', '.join(links)}", directory)]
-    if os.path.exists(in_root(host_root, UNIT)):
-        return [*problems, Item(OK, "systemd starts the adapter", UNIT)]
-    return [
-        *problems,
-        Item(NOTE, "the adapter is not in this directory: runtimes do not launch it", directory),
-    ]
+    if links := _links(host_root):
+        start = Item(OK, f"the adapter is launched as {', '.join(links)}", directory)
+    elif os.path.exists(in_root(host_root, UNIT)):
+        start = Item(OK, "systemd starts the adapter", UNIT)
+    else:
+        start = Item(NOTE, "the adapter is not in this directory: runtimes do not launch it", directory)
+    return [*problems, start]
 
 
 def names(host_root: str) -> set[str]:

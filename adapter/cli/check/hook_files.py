@@ -9,17 +9,18 @@ from collections.abc import Collection, Iterator, Sequence
 from adapter.base import gojson
 from adapter.base.sanitize import printable
 from adapter.cli.arguments import count
-from adapter.cli.check import faults, program
+from adapter.cli.check import faults
 from adapter.cli.check.report import NOTE, OK, PROBLEM, Item
-from adapter.cli.progress import announce_if_slow
-from adapter.errors import ConfigError
+from adapter.cli.terminal import announce_if_slow
+from adapter.errors import reason_of
 from adapter.hooks import keys, model, patterns
 from adapter.hooks.decode import Document, HookError
 from adapter.hooks.directory import Directories, program_of
 from adapter.hooks.facts import Facts
+from adapter.hooks.file import MAX_SIZE
 from adapter.hooks.model import Hook
+from adapter.host import paths
 from adapter.host.trust import interpreters
-from adapter.legacy.config import read
 from adapter.settings import HooksSettings
 
 LARGE = 1000
@@ -32,22 +33,20 @@ class HookFiles:
 
     def __init__(self, settings: HooksSettings, host_root: str, runtimes: Collection[str]) -> None:
         """Takes the root directory of the hooks' programs, and the runtimes of the node."""
+        directories = () if settings.enabled is False else settings.directories
+        self._settings = settings._replace(directories=directories, watch=False)
         self._host_root = host_root
         self._runtimes = runtimes
-        self._precreate = settings.precreate
-        self._directories = () if settings.enabled is False else settings.directories
-        self._trust = settings.trust
-        hooks = Directories(self._directories, host_root, watch=False, precreate=self._precreate, trust=self._trust)
+        hooks = Directories(self._settings, host_root)
         decisions = hooks.current().explain(Facts({}, None, has_bind_mounts=False))
         self.in_force = {decision.named.path: decision.named.hook for decision in decisions}
-        self._reasons = dict(hooks.problems)
-        self._is_off = settings.enabled is False
+        self._reasons = hooks.problems
 
     def entries(self) -> Iterator[Item]:
         """Yields the results for the directories in their order, and for each file in them."""
-        if self._is_off:
+        if self._settings.enabled is False:
             yield Item(NOTE, "switched off (hooks.enabled)")
-        for directory in self._directories:
+        for directory in self._settings.directories:
             files = _files(directory)
             yield self._directory(directory, files)
             with announce_if_slow(f"checking {count(len(files), 'hook file')} in {directory}"):
@@ -58,7 +57,7 @@ class HookFiles:
 
     def paths(self) -> Iterator[tuple[str, str]]:
         """Yields each file, and each program of the hooks in force, with its root directory."""
-        yield from ((file, "/") for directory in self._directories for file in _files(directory))
+        yield from ((file, "/") for directory in self._settings.directories for file in _files(directory))
         for hook in self.in_force.values():
             yield hook.path, self._host_root
             _, search, _ = program_of(hook)
@@ -74,7 +73,7 @@ class HookFiles:
 
     def _file(self, file: str) -> Iterator[Item]:
         masks = "masks files of its name in earlier directories"
-        reason = self._trust(file, "/")
+        reason = self._settings.trust(file, "/")
         if reason:
             yield Item(PROBLEM, f"not used: {reason}", file)
             return
@@ -82,12 +81,12 @@ class HookFiles:
             yield Item(OK, f"a link to {os.devnull}: {masks}", file)
             return
         try:
-            text, _ = read(file)
-            hook, errors = model.examine(text, precreate=self._precreate) if text else (None, [])
-        except (OSError, ConfigError) as error:
-            yield Item(PROBLEM, self._reasons.get(printable(file)) or str(error), file)
+            text, _ = paths.read(file, MAX_SIZE)
+            hook, errors = model.examine(text, precreate=self._settings.precreate) if text else (None, [])
         except HookError as error:
             yield from _not_used(_faults(text, file, [error]))
+        except (OSError, ValueError) as error:
+            yield Item(PROBLEM, self._reasons.get(printable(file)) or reason_of(error), file)
         else:
             if hook is None:
                 yield Item(OK, f"empty: {masks}", file)
@@ -109,7 +108,9 @@ class HookFiles:
         if printable(file) not in self.in_force:
             reason = self._reasons.get(printable(file))
             if reason is None:
-                yield from [*found, Item(NOTE, f"masked by {self._mask(file)}", file)]
+                namesakes = (os.path.join(one, os.path.basename(file)) for one in reversed(self._settings.directories))
+                mask = next((one for one in namesakes if os.path.lexists(one) and one != file), "a file of its name")
+                yield from [*found, Item(NOTE, f"masked by {mask}", file)]
             else:
                 yield from _not_used(found if _is_about_path(found) else [Item(PROBLEM, reason, file), *found])
             return
@@ -131,14 +132,9 @@ class HookFiles:
 
     def _program(self, file: str, hook: Hook, found: Sequence[Item]) -> Iterator[Item]:
         """Yields why the hook's program cannot be started, unless another fault is about its path."""
-        fault = not _is_about_path(found) and program.fault(hook.path, self._host_root)
+        fault = not _is_about_path(found) and paths.start_fault(hook.path, self._host_root)
         if fault:
             yield Item(PROBLEM, f"its program {hook.path} {fault}", file)
-
-    def _mask(self, file: str) -> str:
-        name = os.path.basename(file)
-        namesakes = [os.path.join(directory, name) for directory in reversed(self._directories)]
-        return next((path for path in namesakes if os.path.lexists(path) and path != file), "a file of its name")
 
 
 def _files(directory: str, pattern: str = "*.json") -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from glob import glob
 from typing import Any, NamedTuple
 
@@ -17,17 +17,20 @@ from adapter.errors import ConfigError
 from adapter.host import paths
 from adapter.host.paths import in_root
 
-CONTAINERD = "/etc/containerd/config.toml"
-CRIO, CRIO_DROP_INS = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
 NRI = "io.containerd.nri.v1.nri"
 ON_BY_DEFAULT = 3
 """The version of configuration files that only containerd 2 reads. In containerd 2, NRI is on by default."""
 _TIMEOUTS = ("plugin_registration_timeout", "plugin_request_timeout")
 
 
-class _Runtime(NamedTuple):
-    """The names of a runtime's settings of NRI."""
+class Runtime(NamedTuple):
+    """A runtime of nodes: where its parts are, and the names of its settings of NRI."""
 
+    socket: str
+    service: str
+    """Its unit of systemd."""
+    places: tuple[str, ...]
+    """Its main configuration file, and its drop-ins. At least one exists, unless the runtime uses all defaults."""
     table: tuple[str, str]
     switch: str
     on: bool
@@ -43,18 +46,24 @@ class _Runtime(NamedTuple):
 
 
 RUNTIMES = {
-    "containerd": _Runtime(
+    "containerd": Runtime(
+        "/run/containerd/containerd.sock",
+        "containerd",
+        ("/etc/containerd/config.toml",),
         ("plugins", NRI),
         *("disable", False, "disable_connections", "plugin_path", _TIMEOUTS),
         "on since containerd 2.0, off in 1.7",
         f"disable = false under [plugins.'{NRI}']",
         ("2.2", "required_plugins", "enable", "reject_oci_hook_adjustment"),
     ),
-    "CRI-O": _Runtime(
+    "CRI-O": Runtime(
+        "/run/crio/crio.sock",
+        "crio",
+        ("/etc/crio/crio.conf", "/etc/crio/crio.conf.d"),
         ("crio", "nri"),
         *("enable_nri", True, "nri_disable_connections", "nri_plugin_dir", tuple(f"nri_{name}" for name in _TIMEOUTS)),
         "on since CRI-O 1.30, off before",
-        f"enable_nri = true under [crio.nri], for example in {CRIO_DROP_INS}/10-nri.conf",
+        "enable_nri = true under [crio.nri], for example in /etc/crio/crio.conf.d/10-nri.conf",
         (
             "1.36",
             "nri_validator_required_plugins",
@@ -65,9 +74,22 @@ RUNTIMES = {
 }
 
 
+def present(host_root: str) -> Collection[str]:
+    """Returns the names of a node's runtimes: those whose sockets exist, else those that have a configuration."""
+
+    def having(places: Callable[[Runtime], Iterable[str]]) -> list[str]:
+        return [
+            name
+            for name, runtime in RUNTIMES.items()
+            if any(os.path.exists(in_root(host_root, place)) for place in places(runtime))
+        ]
+
+    return having(lambda runtime: [runtime.socket]) or having(lambda runtime: runtime.places)
+
+
 def check(name: str, host_root: str) -> Iterator[Item]:
     """Yields whether NRI is on in a runtime, how to switch it on, and what prevents adapters from joining."""
-    runtime, file = RUNTIMES[name], main_file(name)
+    runtime, file = RUNTIMES[name], RUNTIMES[name].places[0]
     try:
         settings = read(name, host_root)
         misplaced = [(path, key) for path, config in _files(name, host_root) for key in _misplaced(config, runtime)]
@@ -92,15 +114,12 @@ def check(name: str, host_root: str) -> Iterator[Item]:
 
 
 def check_validator(runtime: str, host_root: str, *, hooks: bool) -> Iterator[Item]:
-    """Yields the results for a runtime's configuration, none if it cannot be read.
-
-    `hooks` is whether any hooks are in force.
-    """
+    """Yields the results on the validator, none if the files cannot be read. `hooks`: whether hooks are in force."""
     try:
         settings = read(runtime, host_root)["default_validator"]
     except ConfigError:  # `check` reports it
         return
-    (since, required, enable, reject), file = RUNTIMES[runtime].validator, main_file(runtime)
+    (since, required, enable, reject), file = RUNTIMES[runtime].validator, RUNTIMES[runtime].places[0]
     if hooks and settings.get(enable) is True and settings.get(reject) is True:
         yield Item(PROBLEM, f"{runtime}: default_validator.{reject} fails every container that gets a hook", file)
     also_created = f"{runtime}: containers are also created while the adapter is missing: default_validator"
@@ -113,22 +132,12 @@ def check_validator(runtime: str, host_root: str, *, hooks: bool) -> Iterator[It
         yield Item(OK, f"{runtime} >= {since} creates no container while the adapter is missing", file)
 
 
-def main_file(name: str) -> str:
-    """Returns the path of a runtime's main configuration file."""
-    return CONTAINERD if name == "containerd" else CRIO
-
-
-def places(name: str) -> list[str]:
-    """Returns the paths of a runtime's configuration. At least one exists, unless the runtime uses all defaults."""
-    return [CONTAINERD] if name == "containerd" else [CRIO, CRIO_DROP_INS]
-
-
 def _table(keys: tuple[str, ...]) -> str:
     """Returns the name of a table in TOML's syntax."""
     return ".".join(f"'{key}'" if "." in key else key for key in keys)
 
 
-def _misplaced(table: dict[str, Any], runtime: _Runtime, *at: str) -> Iterator[str]:
+def _misplaced(table: dict[str, Any], runtime: Runtime, *at: str) -> Iterator[str]:
     """Yields the keys that look like NRI's timeouts, but are where the runtime does not read them."""
     for key, value in table.items():
         if isinstance(value, dict):
@@ -140,7 +149,7 @@ def _misplaced(table: dict[str, Any], runtime: _Runtime, *at: str) -> Iterator[s
 def read(name: str, host_root: str) -> dict[str, Any]:
     """Returns a runtime's table of NRI, with containerd's table `default_validator`. Raises ConfigError.
 
-    A later file overrides; `disabled_plugins` accumulates (containerd, cmd/containerd/server/config, mergeConfig).
+    In containerd, `disabled_plugins` accumulates (containerd, cmd/containerd/server/config, mergeConfig).
     """
     settings: dict[str, Any] = {"default_validator": {}}
     is_disabled, version = False, 0
@@ -160,33 +169,28 @@ def read(name: str, host_root: str) -> dict[str, Any]:
 
 
 def _files(name: str, host_root: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    return (_containerd if name == "containerd" else _crio)(host_root)
+    """Yields a runtime's files and what is in them: a later file overrides.
 
-
-def _containerd(host_root: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields containerd's files, imported files last (containerd, cmd/containerd/server/config, LoadConfigWithPlugins).
-
-    `containerd config default` prints an import of `conf.d`. It counts only if an administrator has written it to the
-    file.
+    CRI-O reads all files below its drop-in directory (cri-o, pkg/config, UpdateFromPath). containerd reads imported
+    files last (containerd, cmd/containerd/server/config, LoadConfigWithPlugins). `containerd config default` prints an
+    import of `conf.d`. It counts only if an administrator has written it to the file.
     """
-    files = [CONTAINERD] if os.path.exists(in_root(host_root, CONTAINERD)) else []
+    main, *drop_ins = RUNTIMES[name].places
+    files = [main] if os.path.exists(in_root(host_root, main)) else []
+    for directory in drop_ins:
+        below = sorted(glob("**", root_dir=in_root(host_root, directory), recursive=True, include_hidden=True))
+        paths_below = (f"{directory}/{one}" for one in below)
+        files += [file for file in paths_below if os.path.isfile(in_root(host_root, file))]
     for file in files:  # the list grows
         config = _load(file, host_root)
         try:
-            patterns = [os.path.join(os.path.dirname(file), path).lstrip("/") for path in config.get("imports", [])]
+            imports = config.get("imports", []) if name == "containerd" else []
+            patterns = [os.path.join(os.path.dirname(file), path).lstrip("/") for path in imports]
         except TypeError:
             raise ConfigError(file, "a value has the wrong type") from None
         yield file, config
-        found = [f"/{name}" for path in patterns for name in glob(path, root_dir=host_root, include_hidden=True)]
-        files += [name for name in sorted(found) if name not in files]
-
-
-def _crio(host_root: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields CRI-O's files, then all files below its drop-in directory (cri-o, pkg/config, UpdateFromPath)."""
-    below = sorted(glob("**", root_dir=in_root(host_root, CRIO_DROP_INS), recursive=True, include_hidden=True))
-    for file in [CRIO, *(f"{CRIO_DROP_INS}/{name}" for name in below)]:
-        if os.path.isfile(in_root(host_root, file)):
-            yield file, _load(file, host_root)
+        found = [f"/{one}" for path in patterns for one in glob(path, root_dir=host_root, include_hidden=True)]
+        files += [one for one in sorted(found) if one not in files]
 
 
 def _load(file: str, host_root: str) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from adapter.base import gojson
 from adapter.cli.arguments import count
-from adapter.cli.check import faults, program
+from adapter.cli.check import faults
 from adapter.cli.check.report import NOTE, OK, PROBLEM, Item
-from adapter.errors import ConfigError, PluginError
+from adapter.errors import ConfigError, PluginError, reason_of
+from adapter.host import paths
 from adapter.host.mount_namespace import programs_namespace
 from adapter.legacy import config
 from adapter.legacy.config import Config
@@ -22,11 +23,11 @@ def read(settings: LegacySettings) -> tuple[Config, list[Item]]:
     if not file:
         return Config(), [Item(NOTE, "not checked: legacy.config has an error")]
     try:
-        text, _ = config.read(file)
+        text, _ = paths.read(file, config.MAX_SIZE)
     except FileNotFoundError:
         return Config(), [Item(OK, "does not exist: no legacy plugins", file)]
-    except (OSError, ConfigError) as error:
-        return Config(), [Item(PROBLEM, error.reason if isinstance(error, ConfigError) else str(error.strerror), file)]
+    except (OSError, ValueError) as error:
+        return Config(), [Item(PROBLEM, reason_of(error), file)]
     untrusted = settings.trust(file, "/")
     if untrusted:
         return Config(), [Item(PROBLEM, f"{untrusted}: none of its plugins runs", file)]
@@ -58,7 +59,7 @@ def programs(settings: LegacySettings, conf: Config) -> Iterator[Item]:
             yield Item(PROBLEM, f"{type_}: {error.reason}")
             continue
         with programs_namespace:
-            fault = program.fault(path)
+            fault = paths.start_fault(path)
         if fault:
             yield Item(PROBLEM, f"{path} {fault}" if path == type_ else f"{type_}: {path} {fault}")
             continue
@@ -72,16 +73,12 @@ def _running(settings: LegacySettings, conf: Config, type_: str, path: str) -> I
     """Yields which program is started for a plugin, and what may be a mistake."""
     bare = [place for place, entry in enumerate(conf.entries) if entry.type == type_ and entry.conf is None]
     has_conf = any(entry.type == type_ and entry.conf is not None for entry in conf.entries)
-    running = f"{type_}: runs {path}{'' if has_conf else ' without conf'}{_events(settings, type_)}"
+    events = getattr(settings.plugins.get(type_), "events", None)  # None: the usual four
+    at = "" if events is None else f" at {', '.join(sorted(events)) or 'no event'}"
+    running = f"{type_}: runs {path}{'' if has_conf else ' without conf'}{at}"
     if path in (type_, *(f"{directory}/{type_}" for directory in settings.path)):
         yield Item(OK, running)
     else:
         yield Item(NOTE, f"{running}, perhaps another program: there is no {type_} in {':'.join(settings.path)}")
     for place in bare if has_conf else ():
         yield Item(NOTE, f"{type_}: plugins[{place}] has no conf, another entry has one: it fails if it needs one")
-
-
-def _events(settings: LegacySettings, type_: str) -> str:
-    """Returns the events that are configured for a plugin, empty for the usual four."""
-    events = settings.plugins[type_].events if type_ in settings.plugins else None
-    return "" if events is None else f" at {', '.join(sorted(events)) or 'no event'}"

@@ -62,7 +62,7 @@ def with_open_stdin(program: Program) -> str:
             on_output(ended)
         report(f"it ends before its request ({ended.ending})")
 
-    process = Process(loop, program, on_exit, _ignore)
+    process = Process(loop, program, on_exit, lambda _: None)
     process.wait(on_output)
     _run(loop, process, WAIT)
     return next(iter(found), "")
@@ -71,7 +71,7 @@ def with_open_stdin(program: Program) -> str:
 def with_empty_stdin(program: Program) -> str:
     """Returns what the program does without a request, empty if it only fails."""
     loop = Loop()
-    process = Process(loop, program, lambda _: loop.stop(), _ignore)
+    process = Process(loop, program, lambda _: loop.stop(), lambda _: None)
     process.feed(b"")
     if not _run(loop, process, END):
         return f"it does not end when its stdin is empty, within {END:g} s"
@@ -83,10 +83,7 @@ def with_empty_stdin(program: Program) -> str:
 
 
 def _run(loop: Loop, process: Process, seconds: float) -> bool:
-    """Runs a program for at most `seconds`; returns whether it has ended by then.
-
-    A program that has not ended is killed with its children, also at SIGINT.
-    """
+    """Runs a program for `seconds` at most, then kills it, also at SIGINT; returns whether it has ended by itself."""
     loop.call_at(loop.time() + seconds, loop.stop)
     try:
         loop.run()
@@ -97,7 +94,3 @@ def _run(loop: Loop, process: Process, seconds: float) -> bool:
         loop.run()
     loop.close()
     return has_ended
-
-
-def _ignore(_: object) -> None:
-    """Ignores a line of stderr."""

@@ -31,7 +31,6 @@ Report = Mapping[str, Sequence[Item]]
 
 
 def problems(report: Report) -> int:
-    """Returns the number of problems."""
     return sum(entry.status == PROBLEM for entries in report.values() for entry in entries)
 
 

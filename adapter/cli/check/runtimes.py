@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Iterator
 
 from adapter.cli.check import nri
 from adapter.cli.check.report import NOTE, OK, Item
@@ -26,18 +26,18 @@ FAIL_REQUEST = (
     "runtime.failRequest has no effect with an NRI older than 0.12.4:"
     " containerd 2.4 has 0.12.3, CRI-O 1.36 0.11, Docker 29 0.12.3"
 )
-SOCKETS = {"containerd": "/run/containerd/containerd.sock", "CRI-O": "/run/crio/crio.sock"}
 
 
 def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]:
     """Yields the results for the runtimes. `hooks` is whether any hooks are in force."""
-    names = present(config.host_root)
+    names = nri.present(config.host_root)
     if os.path.exists(config.socket):
         yield Item(OK, "a runtime serves NRI here", config.socket)
     else:
         yield Item(NOTE, "does not exist: no runtime serves NRI here", config.socket)
     if not names:
-        yield Item(NOTE, f"neither {' nor '.join(SOCKETS)} is here: no {', no '.join(SOCKETS.values())}")
+        sockets = ", no ".join(runtime.socket for runtime in nri.RUNTIMES.values())
+        yield Item(NOTE, f"neither {' nor '.join(nri.RUNTIMES)} is here: no {sockets}")
     for runtime in names:
         yield from nri.check(runtime, config.host_root)
     for runtime, caveat in _caveats(config, conf_json, hooks=hooks):
@@ -52,36 +52,22 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]
         yield Item(NOTE, DOCKER)
 
 
-def present(host_root: str) -> Collection[str]:
-    """Returns the names of a node's runtimes: those whose sockets exist, else those that have a configuration."""
-
-    def having(places: Callable[[str], Iterable[str]]) -> list[str]:
-        return [name for name in SOCKETS if any(os.path.exists(in_root(host_root, place)) for place in places(name))]
-
-    return having(lambda name: [SOCKETS[name]]) or having(nri.places)
-
-
 def _pods(config: Settings) -> str:
     """Returns who runs the plugins in containerd's own conf.json for pods, as far as known without the version."""
     auto, always = "so the adapter leaves pods to it", "so with legacy.sandboxes: always they are run twice"
     result = auto if config.legacy.sandboxes == "auto" else always
     runs = f"from 2.0 on it runs the plugins there for pods itself, {result}"
     try:
-        is_named = names_conf_json(_listener(in_root(config.host_root, SOCKETS["containerd"])))
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(CONNECT_TIMEOUT)
+            client.connect(in_root(config.host_root, nri.RUNTIMES["containerd"].socket))
+            is_named = names_conf_json(guard.peer(client.fileno()))
     except OSError as error:
         doubt = f"if its executable contains {DEFAULT_CONF_JSON} (here it cannot be read: {error.strerror or error})"
         return f"{doubt}, {runs}"
     if is_named:
         return f"its executable contains {DEFAULT_CONF_JSON}: {runs}"
     return f"its executable does not contain {DEFAULT_CONF_JSON}: it runs no plugins for pods, the adapter does"
-
-
-def _listener(path: str) -> int:
-    """Returns the pid of the process that listens at a socket, 0 for another pid namespace. Raises OSError."""
-    with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(CONNECT_TIMEOUT)
-        client.connect(path)
-        return guard.peer(client.fileno())
 
 
 def _caveats(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[tuple[str, str]]:

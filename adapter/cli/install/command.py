@@ -5,52 +5,33 @@ from __future__ import annotations
 import os
 import re
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
 
 from adapter import settings
 from adapter.base.sanitize import show, show_json
-from adapter.cli import arguments
-from adapter.cli.check import nri, runtimes
+from adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
+from adapter.cli.check import nri
 from adapter.cli.check.report import Item
-from adapter.cli.commands import PROGRAM
 from adapter.cli.install import forms
-from adapter.cli.install.forms import SERVICES, Node
-from adapter.cli.install.things import State, Thing
+from adapter.cli.install.forms import Node
+from adapter.cli.install.things import changes
 from adapter.host import paths
 from adapter.host.paths import in_root
 
-TOLD = {State.MISSING: "made", State.OLD: "replaced", State.CURRENT: "is there", State.FOREIGN: "kept"}
-PLANNED = {"made": "would make", "replaced": "would replace", "removed": "would remove"}
-"""The words of a dry run for each change."""
 SHARED = settings.DEFAULT_CONF_JSON
 """The list of legacy plugins that containerd 2 reads, too."""
 LIST = "/etc/nri/v010-adapter.json"
 
 
-class Action(NamedTuple):
-    """A thing, and what was done with it, or would be done in a dry run."""
-
-    thing: Thing
-    result: str
-
-    @property
-    def is_change(self) -> bool:
-        """Whether the thing changes."""
-        return self.result in PLANNED
-
-
-def parser() -> ArgumentParser:
-    """Returns the parser of the command's arguments."""
+def parser() -> Parser:
     text = "Makes the runtime, or systemd, start the adapter, and prints what is left to do. You may run it again."
     made = forms.parser("install", text)
     text = "start the adapter as a service of systemd, beside the runtime; without it, the runtime launches the adapter"
-    made.add_argument("-external", "--external", action="store_true", help=text)
+    made.flag("external", text)
     text = f"the adapter's place among the node's NRI plugins, two digits (as installed; {forms.INDEX} at first)"
-    made.add_argument("-idx", "--idx", metavar="NN", type=_index, help=text)
-    arguments.add_output(made)
-    return made
+    made.flag("idx", text, metavar="NN", type=_index, default=None)
+    return made.shared("o output")
 
 
 def _index(text: str) -> str:
@@ -59,9 +40,7 @@ def _index(text: str) -> str:
     return text
 
 
-def main(words: Sequence[str]) -> int:
-    """Runs the command; returns 0, or 1 if it cannot install. Raises OSError, ConfigError."""
-    options = parser().parse_args(words)
+def main(options: Namespace) -> int:
     node = forms.node(options.root, options.idx)
     links, service, superseded = forms.launched(node), forms.external(node), forms.superseded(node)
     wanted, others = (service, [*links, *superseded]) if options.external else (links, service)
@@ -69,10 +48,9 @@ def main(words: Sequence[str]) -> int:
     warnings = [] if obstacles else list(forms.warnings(node))
     for text in obstacles or (f"warning: {text}" for text in warnings):
         show(f"{PROGRAM}: {text}", out=sys.stderr)
-    actions = (
-        iter(()) if obstacles else _actions([forms.configuration_file(node), *wanted], superseded, options.dry_run)
-    )
-    names = runtimes.present(node.root)
+    made, removed = ([], []) if obstacles else ([forms.configuration_file(node), *wanted], superseded)
+    actions = changes(made, removed, dry_run=options.dry_run)
+    names = nri.present(node.root)
     nri_items = [item for name in names for item in nri.check(name, node.root)]
     if options.output == "json":
         things = [{"path": one.thing.path, "result": one.result, "changed": one.is_change} for one in actions]
@@ -87,28 +65,9 @@ def main(words: Sequence[str]) -> int:
         show_json(told)
     elif not obstacles:
         for action in actions:
-            _show(action, dry_run=options.dry_run)
+            action.show(dry_run=options.dry_run)
         _tell(node, names, nri_items, is_external=options.external)
-    return arguments.FINDINGS if obstacles else arguments.FINE
-
-
-def _actions(wanted: Sequence[Thing], superseded: Sequence[Thing], dry_run: bool) -> Iterator[Action]:
-    """Makes the wanted things, removes the superseded ones, and yields each action. Raises OSError."""
-    for thing in wanted:
-        action = Action(thing, TOLD[thing.state()])
-        if action.is_change and not dry_run:
-            thing.make()
-        yield action
-    for thing in superseded:
-        if not dry_run:
-            thing.remove()
-        yield Action(thing, "removed")
-
-
-def _show(action: Action, *, dry_run: bool) -> None:
-    show(f"{PLANNED.get(action.result, action.result) if dry_run else action.result:14}{action.thing.path}")
-    if dry_run and action.result in TOLD.values() and action.is_change:
-        show(*(f"    {line}".rstrip() for line in action.thing.content.splitlines()))
+    return FINDINGS if obstacles else FINE
 
 
 def _tell(node: Node, names: Collection[str], nri_items: Sequence[Item], *, is_external: bool) -> None:
@@ -117,7 +76,7 @@ def _tell(node: Node, names: Collection[str], nri_items: Sequence[Item], *, is_e
     show("", "To start it:", *(f"    {line}" for line in _start(names, is_external=is_external)))
     warning = "a runtime does not start if a link in its plugin directory leads nowhere"
     show("", f"Before you delete the program, run `{PROGRAM} uninstall`: {warning}.")
-    services = [SERVICES["containerd"], *([PROGRAM] if is_external else [])]
+    services = [nri.RUNTIMES["containerd"].service, *([PROGRAM] if is_external else [])]
     commands = list(_move_the_list(node.root, services)) if "containerd" in names else []
     if commands:
         runs = f"containerd 2.0 to 2.4 run the plugins of {SHARED} for pods themselves"

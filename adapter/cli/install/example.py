@@ -16,7 +16,6 @@ COLUMN = 36
 
 
 def text() -> str:
-    """Returns the content of the file."""
     return HEADER + "\n" + "".join(f"#{line}\n" for line in reference().splitlines())
 
 

@@ -6,17 +6,15 @@ import os
 import re
 import shutil
 import sys
-from argparse import ArgumentParser
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from adapter import settings
-from adapter.cli import arguments
-from adapter.cli.check import configuration, program
+from adapter.cli.arguments import PROGRAM, Parser
+from adapter.cli.check import configuration, nri
 from adapter.cli.check.report import PROBLEM
-from adapter.cli.commands import PROGRAM
 from adapter.cli.install import example
 from adapter.cli.install.things import File, Link, State, Thing
 from adapter.errors import ConfigError
@@ -32,8 +30,6 @@ WANTED = f"/etc/systemd/system/multi-user.target.wants/{PROGRAM}.service"
 OTHERS = re.compile(rf"[0-9]{{2}}-(?:{PROGRAM}|hook-injector)")
 """The names of upstream's plugins with the same purpose."""
 VOLATILE = "/tmp/", "/var/tmp/", "/run/", "/dev/"  # noqa: S108 - files there do not last
-SERVICES = {"containerd": "containerd", "CRI-O": "crio"}
-"""The runtimes' units of systemd."""
 
 
 class Node(NamedTuple):
@@ -44,21 +40,16 @@ class Node(NamedTuple):
     idx: str = INDEX
 
 
-def parser(command: str, description: str) -> ArgumentParser:
+def parser(command: str, description: str) -> Parser:
     """Returns a parser with the arguments that both commands have."""
-    made = arguments.parser(command, description)
-    text = "only print what would be done"
-    made.add_argument("-dry-run", "--dry-run", dest="dry_run", action="store_true", help=text)
-    text = "the root directory of the node's files (/)"
-    made.add_argument("-root", "--root", metavar="DIR", default="/", type=os.path.abspath, help=text)
+    made = Parser(command, description)
+    made.flag("dry-run", "only print what would be done")
+    made.flag("root", "the root directory of the node's files (/)", metavar="DIR", default="/", type=os.path.abspath)
     return made
 
 
 def node(root: str, idx: str | None = None) -> Node:
-    """Returns the node below a directory, with this command as the program. Raises ConfigError, OSError.
-
-    Without `idx`, an installed adapter keeps its index.
-    """
+    """Returns the node. Without `idx`, an installed adapter keeps its index. Raises ConfigError, OSError."""
     path = os.path.realpath(shutil.which(sys.argv[0]) or sys.argv[0])
     if os.path.basename(path) != PROGRAM:
         raise ConfigError(sys.argv[0], f"run the installed command, by its path: .../bin/{PROGRAM}")
@@ -83,7 +74,7 @@ def _links(root: str) -> list[str]:
 
 def services(names: Collection[str]) -> str:
     """Returns the units of these runtimes, or of all, for a command that people copy."""
-    return "    # or ".join(SERVICES[name] for name in names or SERVICES)
+    return "    # or ".join(nri.RUNTIMES[name].service for name in names or nri.RUNTIMES)
 
 
 def configuration_file(node: Node) -> Thing:
@@ -118,7 +109,7 @@ def external(node: Node) -> list[Thing]:
 def obstacles(node: Node, wanted: Sequence[Thing], others: Sequence[Thing]) -> Iterator[str]:
     """Yields why the wanted form cannot be installed. Raises OSError."""
     path = in_root(node.root, node.program)
-    fault = program.fault(path) if node.root == "/" else "" if os.path.exists(path) else "does not exist"
+    fault = paths.start_fault(path) if node.root == "/" else "" if os.path.exists(path) else "does not exist"
     if fault:
         yield f"{path} {fault}" + ("" if node.root == "/" else f": install the command below {node.root} first")
     for thing in wanted:

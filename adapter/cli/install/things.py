@@ -1,25 +1,24 @@
 """The links and files of an installation. Each can tell its state on the node, and be made and removed.
 
-`content` is what a dry run prints. `make` also makes the directories above, and replaces an old thing. The methods
-raise OSError.
+`content` is what a dry run prints. `make` also makes the directories above, and replaces an old thing. The methods and
+`changes` raise OSError.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from adapter.base.sanitize import show
 from adapter.host import paths
 from adapter.host.paths import in_root
 
 DIRECTORIES = "/opt/nri/plugins", "/opt/nri", "/etc/nri", "/etc/systemd/system/multi-user.target.wants"
 """The directories that installations make, inner directories first. They are removed when they are empty."""
-_ELF = b"\x7fELF"
-"""The first bytes of a binary."""
 
 
 class State(Enum):
@@ -55,10 +54,7 @@ class _Thing:
 
 @dataclass(frozen=True)
 class Link(_Thing):
-    """A symbolic link. A link to a file of the same name is from an installation, unless the file is a binary.
-
-    Upstream's adapter is a binary.
-    """
+    """A link. One to a file of its name is from an installation, unless that is a binary, as upstream's adapter is."""
 
     target: str
 
@@ -72,15 +68,10 @@ class Link(_Thing):
         target = os.readlink(self.place) if os.path.islink(self.place) else ""
         if target == self.target:
             return State.CURRENT
-        is_ours = os.path.basename(target) == os.path.basename(self.target) and not self._leads_to_binary()
-        return State.OLD if is_ours else State.FOREIGN
-
-    def _leads_to_binary(self) -> bool:
         file = in_root(self.root, self.path)
-        if not os.path.isfile(file):
-            return False
-        with open(file, "rb") as opened:
-            return opened.read(len(_ELF)) == _ELF
+        is_namesake = os.path.basename(target) == os.path.basename(self.target)
+        is_ours = is_namesake and not (os.path.isfile(file) and paths.is_binary(file))
+        return State.OLD if is_ours else State.FOREIGN
 
     def make(self) -> None:
         os.makedirs(os.path.dirname(self.place), 0o755, exist_ok=True)
@@ -119,3 +110,39 @@ class File(_Thing):
 
 
 Thing: TypeAlias = Link | File
+
+_RESULTS = {State.MISSING: "made", State.OLD: "replaced", State.CURRENT: "is there", State.FOREIGN: "kept"}
+_PLANNED = {"made": "would make", "replaced": "would replace", "removed": "would remove"}
+"""The words of a dry run for each change."""
+
+
+class Action(NamedTuple):
+    """A thing, and what was done with it, or would be done in a dry run."""
+
+    thing: Thing
+    result: str
+
+    @property
+    def is_change(self) -> bool:
+        return self.result in _PLANNED
+
+    def show(self, *, dry_run: bool) -> None:
+        why = ": `install` has not made it, or it was changed" if self.result == "kept" else ""
+        show(f"{_PLANNED.get(self.result, self.result) if dry_run else self.result:14}{self.thing.path}{why}")
+        if dry_run and self.result in ("made", "replaced"):
+            show(*(f"    {line}".rstrip() for line in self.thing.content.splitlines()))
+
+
+def changes(wanted: Sequence[Thing], unwanted: Sequence[Thing], *, dry_run: bool) -> Iterator[Action]:
+    """Makes the wanted things, removes the unwanted ones that an installation has made, and yields each action."""
+    for thing in wanted:
+        action = Action(thing, _RESULTS[thing.state()])
+        if action.is_change and not dry_run:
+            thing.make()
+        yield action
+    for thing in unwanted:
+        state = thing.state()
+        if state in (State.CURRENT, State.OLD) and not dry_run:
+            thing.remove()
+        if state is not State.MISSING:
+            yield Action(thing, "kept" if state is State.FOREIGN else "removed")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -13,13 +13,12 @@ from typing import BinaryIO
 
 from adapter import container_files
 from adapter.base.sanitize import show, show_json
-from adapter.cli import arguments
-from adapter.cli.colours import BOLD
-from adapter.cli.commands import PROGRAM
+from adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
 from adapter.cli.simulate import script, trial
 from adapter.cli.simulate.play import STDERR, Play
-from adapter.cli.simulate.scratch import Scratch
+from adapter.cli.simulate.trial import Scratch
 from adapter.cli.simulate.view import TextView, as_json
+from adapter.cli.terminal import BOLD
 from adapter.errors import ConfigError
 from adapter.runtime.flavour import FLAVOURS, Flavour
 from adapter.runtime.launch import PluginFile, drop_in, drop_ins
@@ -28,19 +27,21 @@ EMPTY_CONFIG = "legacy: {config: /proc/no-conf.json}\nhooks: {enabled: false}\n"
 """A configuration of the adapter that runs nothing. Without one it would run the plugins and hooks of this node."""
 
 
-def main(words: Sequence[str]) -> int:
-    """Runs `simulate` with these arguments; returns the exit code. Raises ConfigError."""
-    made = parser()
-    options = made.parse_args(words)
-    _check(made, options)
+def main(options: Namespace) -> int:
+    if contradiction := _contradiction(options):
+        parser().error(contradiction)
     events = _script(options)
     for unknown in events.unknown:
         show(f"not known: {unknown}", out=sys.stderr)
     flavour = FLAVOURS.get(options.runtime) or events.flavour or Flavour()
     with Scratch("v010-adapter-simulate-") as directory:
         plugins = _plugins(options.plugin, options.config)
+        known = dict.fromkeys(call.event for call in events.events)
+        for event in options.event:
+            if event not in known:
+                raise ConfigError(f"-event {event}", f"not played; there are: {', '.join(known)}")
         if options.legacy or options.hooks or options.conf:
-            at = _events(options, events)
+            at = options.event or ["CreateContainer"]
             plugins.append(trial.plugin(Path(directory), options.legacy, at, options.hooks, options.conf))
         with (Path(directory) / "messages").open("w+b") as messages:
             is_apart = options.output == "json" or not _is_one_terminal()
@@ -56,7 +57,7 @@ def _is_one_terminal() -> bool:
         return False
 
 
-def _play(play: Play, flavour: Flavour, options: argparse.Namespace, messages: BinaryIO) -> int:
+def _play(play: Play, flavour: Flavour, options: Namespace, messages: BinaryIO) -> int:
     """Plays the events. `messages` has what the plugins print, if that must not come between the lines of the table."""
     with closing(play.scenes()) as scenes:
         if options.output == "json":
@@ -71,67 +72,55 @@ def _play(play: Play, flavour: Flavour, options: argparse.Namespace, messages: B
             finally:
                 view.messages(messages)
             view.close(play.problems)
-    return arguments.FINDINGS if play.problems else arguments.FINE
+    return FINDINGS if play.problems else FINE
 
 
-def _events(options: argparse.Namespace, played: script.Script) -> list[str]:
-    """Returns the events at which one-shot plugins run. Raises ConfigError for an event that is not played."""
-    known = dict.fromkeys(call.event for call in played.events)
-    for event in options.event:
-        if event not in known:
-            raise ConfigError(f"-event {event}", f"not played; there are: {', '.join(known)}")
-    return options.event or ["CreateContainer"]
-
-
-def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command's arguments."""
-    parser = arguments.parser(
+def parser() -> Parser:
+    made = Parser(
         "simulate",
         "Plays events to NRI plugins as a container runtime does, but needs no runtime: launches the plugins, merges "
         "their answers, and shows how they change the container.",
         f"{container_files.FORMS} Without -events and -container, the events are those of a pod that was recorded on "
         "containerd.",
     )
-    option = parser.add_argument
     text = "a plugin to launch; may be repeated; plugins are called in the order of NN"
-    option("-plugin", "--plugin", metavar="[NN-NAME=]PATH", action="append", default=[], help=text)
+    made.flag("plugin", text, metavar="[NN-NAME=]PATH", action="append", default=[])
     text = "a one-shot plugin to try without a configuration, as the adapter runs it; may be repeated"
-    option("-legacy", "--legacy", metavar="PROGRAM", action="append", default=[], help=text)
+    made.flag("legacy", text, metavar="PROGRAM", action="append", default=[])
     text = "an event at which -legacy runs; may be repeated (CreateContainer)"
-    option("-event", "--event", metavar="EVENT", action="append", default=[], help=text)
+    made.flag("event", text, metavar="EVENT", action="append", default=[])
     text = "a conf.json: its one-shot plugins run, each with its `conf`, as pods and containers start and stop"
-    option("-conf", "--conf", metavar="FILE", default="", help=text)
+    made.flag("conf", text, metavar="FILE")
     text = "a directory of OCI hooks to try, as the adapter injects them; may be repeated"
-    option("-hooks", "--hooks", metavar="DIR", action="append", default=[], help=text)
+    made.flag("hooks", text, metavar="DIR", action="append", default=[])
     text = "the directory of the plugins' configurations: NN-NAME.conf, else NAME.conf"
-    option("-config", "--config", metavar="DIR", default="", help=text)
-    option("-socket", "--socket", metavar="PATH", type=Path, help="also wait for a plugin that connects to this socket")
-    option("-events", "--events", metavar="FILE", default="", help="recorded events, one JSON object per line")
-    option("-container", "--container", metavar="FILE", default="", help="play the life of this container")
-    arguments.add_choice_of_container(parser)
+    made.flag("config", text, metavar="DIR")
+    text = "also wait for a plugin that connects to this socket"
+    made.flag("socket", text, metavar="PATH", type=Path, default=None)
+    made.flag("events", "recorded events, one JSON object per line", metavar="FILE")
+    made.flag("container", "play the life of this container", metavar="FILE")
+    made.shared("pod", "name", "command")
     text = f"the runtime to play: {', '.join(FLAVOURS)}"
-    option("-runtime", "--runtime", metavar="NAME/VERSION", choices=FLAVOURS, help=text)
-    arguments.add_output(parser)
-    arguments.add_color(parser)
-    arguments.add_verbose(parser)
-    return parser
+    made.flag("runtime", text, metavar="NAME/VERSION", choices=FLAVOURS)
+    return made.shared("o output", "color", "v verbose")
 
 
-def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Ends the process if the arguments contradict each other."""
+def _contradiction(options: Namespace) -> str:
+    """Returns why the arguments cannot be used together, empty if they can."""
     if not (options.plugin or options.legacy or options.conf or options.hooks or options.socket):
-        parser.error("no plugin: use -plugin, -legacy, -conf, -hooks or -socket")
+        return "no plugin: use -plugin, -legacy, -conf, -hooks or -socket"
     if options.legacy and options.conf:
-        parser.error("-legacy and -conf exclude each other")
+        return "-legacy and -conf exclude each other"
     if options.event and not options.legacy:
-        parser.error("-event belongs to -legacy")
+        return "-event belongs to -legacy"
     if options.events and options.container:
-        parser.error("-events and -container exclude each other")
+        return "-events and -container exclude each other"
     if (options.pod or options.name or options.command) and not options.container:
-        parser.error("-pod, -name and -command belong to -container")
+        return "-pod, -name and -command belong to -container"
+    return ""
 
 
-def _script(options: argparse.Namespace) -> script.Script:
+def _script(options: Namespace) -> script.Script:
     if options.events:
         return script.recorded(Path(options.events))
     if options.container:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from adapter.base.sanitize import show
-from adapter.cli.progress import announce_if_slow
-from adapter.cli.simulate.scratch import Scratch
 from adapter.cli.simulate.script import Script, with_progress
-from adapter.errors import AdapterError, ConfigError
+from adapter.cli.simulate.trial import Scratch
+from adapter.cli.terminal import announce_if_slow
+from adapter.errors import AdapterError, ConfigError, reason_of
 from adapter.nri import api, events
 from adapter.oci.spec import apply, spec_from
 from adapter.runtime.flavour import Flavour
@@ -82,10 +82,7 @@ class Play:
         self._runtime.pods, self._runtime.containers = list(script.pods), list(script.containers)
 
     def scenes(self) -> Generator[Scene, None, None]:
-        """Plays the script; yields one scene per event. The first one is Synchronize, with the start of the plugins.
-
-        Raises ConfigError for a socket that cannot be used.
-        """
+        """Yields a scene for each event, first Synchronize. Raises ConfigError for a socket that cannot be used."""
         failed_plugins: set[str] = set()
         try:
             for scene in self._scenes():
@@ -104,8 +101,6 @@ class Play:
             self._state.cleanup()
 
     def _scenes(self) -> Iterator[Scene]:
-        if self._socket is not None:
-            self._listen(self._socket)
         yield self._start()
         for event, request in self._script.events if self._runtime.plugins else ():
             if self._is_sent(event, request):
@@ -113,13 +108,12 @@ class Play:
                 self._runtime.serve(lambda: False, PAUSE)
                 yield from self._unsolicited()
 
-    def _listen(self, socket: Path) -> None:
-        try:
-            self._runtime.listen(socket)
-        except OSError as error:
-            raise ConfigError(str(socket), error.strerror or str(error)) from None
-
     def _start(self) -> Scene:
+        if self._socket is not None:
+            try:
+                self._runtime.listen(self._socket)
+            except OSError as error:
+                raise ConfigError(str(self._socket), reason_of(error)) from None
         started = time.monotonic()
         with announce_if_slow("starting the plugins"):
             answers = [self._joined(file.name, partial(self._runtime.launch, file)) for file in self._files]
@@ -142,7 +136,7 @@ class Play:
         try:
             join()
         except (AdapterError, OSError) as reason:
-            error = getattr(reason, "strerror", None) or str(reason)
+            error = reason_of(reason)
         for plugin in self._runtime.connected[known:]:
             name = plugin.name or name
         return Answer(name, error=error, seconds=time.monotonic() - started)

@@ -46,7 +46,9 @@ def recorded(path: Path) -> Script:
     script = Script([])
     for call in read(path):
         if isinstance(call.request, api.ConfigureRequest):
-            script.flavour = _flavour(call.request.runtime_name, call.request.runtime_version)
+            name, version = call.request.runtime_name, call.request.runtime_version
+            known = FLAVOURS.get(f"{name}/{version.removeprefix('v').partition('+')[0]}")
+            script.flavour = known or Flavour(name or "containerd", version)
         elif isinstance(call.request, api.SynchronizeRequest):
             script.pods, script.containers = call.request.pods, call.request.containers
         elif events.CALLS[call.event].event:
@@ -54,11 +56,6 @@ def recorded(path: Path) -> Script:
     if not script.events:
         raise ConfigError(str(path), "it has no events")
     return script
-
-
-def _flavour(name: str, version: str) -> Flavour:
-    known = FLAVOURS.get(f"{name}/{version.removeprefix('v').partition('+')[0]}")
-    return known or Flavour(name or "containerd", version)
 
 
 def pod_life() -> Script:

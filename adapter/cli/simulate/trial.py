@@ -1,4 +1,4 @@
-"""Launches the adapter as a plugin, to try one-shot plugins and hooks without the configuration of a node."""
+"""The adapter as a plugin in a temporary directory, to try one-shot plugins and hooks apart from the node's own."""
 
 from __future__ import annotations
 
@@ -8,15 +8,31 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from adapter.cli.commands import PROGRAM
+from adapter.cli.arguments import PROGRAM
 from adapter.errors import ConfigError
 from adapter.host import paths
 from adapter.legacy import config
-from adapter.runtime.launch import PluginFile
+from adapter.runtime.launch import PluginFile, undisturbed
 
 IDX = "00"
 MAIN = "import sys; from adapter.cli.entry import main; sys.exit(main())"
+
+
+class Scratch(TemporaryDirectory[str]):
+    """A temporary directory that is removed even at Ctrl-C: SIGINT is blocked while it is made and while it is removed.
+
+    It is never in the current directory, because programs in it are run. Python would use that if /tmp is full.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        with undisturbed():
+            super().__init__(prefix=prefix, dir=os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - sticky
+
+    def cleanup(self) -> None:
+        with undisturbed():
+            super().cleanup()
 
 
 def plugin(
@@ -36,8 +52,11 @@ def plugin(
             raise ConfigError(f"-hooks {hooks_d}", "no such directory")
     absolute = list(map(os.path.abspath, programs))
     conf_json = directory / "conf.json"
-    listed = json.dumps({"version": "0.1", "plugins": [{"type": path} for path in absolute]}).encode()
-    conf_json.write_bytes(_list(conf) if conf else listed)
+    text = json.dumps({"version": "0.1", "plugins": [{"type": path} for path in absolute]}).encode()
+    if conf:
+        text, _ = paths.read_argument(conf)
+        config.parse(text, conf)  # raises ConfigError if it has an error
+    conf_json.write_bytes(text)
     own = {
         "trust": "off",
         "legacy": {
@@ -45,20 +64,9 @@ def plugin(
             "sandboxes": "always",
             "plugins": {path: {"events": list(events)} for path in absolute},
         },
-        "hooks": {
-            "enabled": bool(hooks),
-            "precreate": True,
-            "directories": list(map(os.path.abspath, hooks)),
-        },
+        "hooks": {"enabled": bool(hooks), "precreate": True, "directories": list(map(os.path.abspath, hooks))},
     }
     return PluginFile(write_program(directory), IDX, PROGRAM, json.dumps(own))  # JSON is YAML
-
-
-def _list(conf: str) -> bytes:
-    """Returns the text of a conf.json. Raises ConfigError if it has an error."""
-    text = paths.read_argument(conf)
-    config.parse(text, conf)
-    return text
 
 
 def write_program(directory: Path) -> Path:

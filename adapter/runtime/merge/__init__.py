@@ -13,9 +13,8 @@ from typing import Any, cast
 from google.protobuf.message import Message
 
 from adapter.nri import api
-from adapter.runtime.merge import resources
 from adapter.runtime.merge.adjustment import Adjustment
-from adapter.runtime.merge.owners import Claims, Conflict, Owners
+from adapter.runtime.merge.owners import Claims, Conflict, Owners, add_resources
 
 __all__ = ["Conflict", "Merge"]
 
@@ -71,11 +70,11 @@ class Merge:
         """Merges all resources, or none if there is a conflict. Claims that were made before the conflict stay."""
         is_requested = self._is_requested(update.container_id)
         merged = self.request.linux_resources if is_requested else update.linux.resources
-        resources.claim(claims, wanted)
+        claims.claim_resources(wanted)
         if merged.HasField("pids"):
             # As upstream: an existing limit counts as set by the plugin, and the plugin's own limit is lost.
             claims.claim(api.PidsLimit)
-        resources.add(merged, wanted)
+        add_resources(merged, wanted)
         update.linux.resources.CopyFrom(merged)
 
     def _is_requested(self, id_: str) -> bool:

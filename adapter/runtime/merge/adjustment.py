@@ -10,19 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from adapter.nri import api
-from adapter.runtime.merge import resources
-from adapter.runtime.merge.owners import REMOVAL, Claims
-
-REPLACED = {
-    "cgroups_path": api.CgroupsPath,
-    "oom_score_adj": api.OomScoreAdj,
-    "io_priority": api.IoPriority,
-    "seccomp_policy": api.SeccompPolicy,
-    "scheduler": api.LinuxSched,
-    "memory_policy": api.MemoryPolicy,
-}
-"""Fields of `linux` that are replaced as a whole."""
-RDT = {"clos_id": api.RdtClosID, "schemata": api.RdtSchemata, "enable_monitoring": api.RdtEnableMonitoring}
+from adapter.runtime.merge.owners import REMOVAL, Claims, add_resources, replace
 
 
 class Adjustment(NamedTuple):
@@ -58,13 +46,14 @@ class Adjustment(NamedTuple):
         self._list(api.Devices, wanted.devices, merged.devices, shown.devices)
         if wanted.HasField("resources"):
             self._resources(wanted.resources)
-        self._whole(wanted, "cgroups_path", "oom_score_adj", "io_priority", "seccomp_policy")
+        self.claims.claim_replaced(wanted, ("cgroups_path", "oom_score_adj", "io_priority", "seccomp_policy"))
         self._namespaces(wanted.namespaces)
         self._map(api.Sysctl, wanted.sysctl, merged.sysctl, shown.sysctl)
         self._map(api.LinuxNetDevices, wanted.net_devices, merged.net_devices, shown.net_devices)
-        self._whole(wanted, "scheduler")
+        self.claims.claim_replaced(wanted, ("scheduler",))
         self._rdt(wanted.rdt)
-        self._whole(wanted, "memory_policy")
+        self.claims.claim_replaced(wanted, ("memory_policy",))
+        replace(wanted, merged, shown)
 
     def _map(self, field: api.Field.ValueType, wanted: Any, merged: Any, shown: Any) -> None:
         """Adjusts by key. A removal without a new value goes to the runtime only, and clears no owner."""
@@ -119,23 +108,14 @@ class Adjustment(NamedTuple):
             self.claims.share(api.OciHooks)
 
     def _resources(self, wanted: api.LinuxResources) -> None:
-        resources.claim(self.claims, wanted)
+        self.claims.claim_resources(wanted)
         if wanted.HasField("pids"):
             self.claims.claim(api.PidsLimit)
         for target in (self.merged.linux.resources, self.shown.linux.resources):
-            resources.add(target, wanted)
+            add_resources(target, wanted)
             target.devices.extend(wanted.devices)
             if wanted.HasField("pids"):
                 target.pids.CopyFrom(wanted.pids)
-
-    def _whole(self, wanted: api.LinuxContainerAdjustment, *names: str) -> None:
-        """Replaces fields as a whole. A container has no field `memory_policy` to show."""
-        for field, value in wanted.ListFields():
-            if field.name in names:
-                self.claims.claim(REPLACED[field.name])
-                resources.put(self.merged.linux, field.name, value)
-                if field.name in self.shown.linux.DESCRIPTOR.fields_by_name:
-                    resources.put(self.shown.linux, field.name, value)
 
     def _namespaces(self, wanted: Iterable[api.LinuxNamespace]) -> None:
         """Adjusts by type. A removal does not prevent a conflict."""
@@ -152,14 +132,13 @@ class Adjustment(NamedTuple):
     def _rdt(self, wanted: api.LinuxRdt) -> None:
         """Adjusts RDT, which is not in a container. A removal removes the settings of earlier plugins."""
         if wanted.remove:
-            for field in RDT.values():
+            for field in (api.RdtClosID, api.RdtSchemata, api.RdtEnableMonitoring):
                 self.claims.clear(field)
             self.merged.linux.rdt.CopyFrom(api.LinuxRdt(remove=True))
-        for descriptor, value in wanted.ListFields():
-            if descriptor.name in RDT:
-                self.claims.claim(RDT[descriptor.name])
-                resources.put(self.merged.linux.rdt, descriptor.name, value)
-                self.merged.linux.rdt.remove = False
+        self.claims.claim_replaced(wanted)
+        replace(wanted, self.merged.linux.rdt)
+        if any(field.name != "remove" for field, _ in wanted.ListFields()):
+            self.merged.linux.rdt.remove = False
 
 
 def _is_removal(key: str) -> bool:

@@ -1,12 +1,48 @@
-"""The owners: which plugin has set a field of a container at one event. Two plugins must not set the same field."""
+"""The owners: which plugin has set a field of a container at one event. Two plugins must not set the same field.
+
+Source: containerd/nri pkg/adaptation/result.go, adjustMemoryResource, adjustCPUResource, adjustResources,
+updateResources; pkg/api/owners.go.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Container
+from typing import Any, NamedTuple
+
+from google.protobuf.message import Message
 
 from adapter.errors import AdapterError
 from adapter.nri import api
 
+REPLACED = {
+    "limit": api.MemLimit,
+    "reservation": api.MemReservation,
+    "swap": api.MemSwapLimit,
+    "kernel": api.MemKernelLimit,
+    "kernel_tcp": api.MemTCPLimit,
+    "swappiness": api.MemSwappiness,
+    "disable_oom_killer": api.MemDisableOomKiller,
+    "use_hierarchy": api.MemUseHierarchy,
+    "shares": api.CPUShares,
+    "quota": api.CPUQuota,
+    "period": api.CPUPeriod,
+    "realtime_runtime": api.CPURealtimeRuntime,
+    "realtime_period": api.CPURealtimePeriod,
+    "cpus": api.CPUSetCPUs,
+    "mems": api.CPUSetMems,
+    "blockio_class": api.BlockioClass,
+    "rdt_class": api.RdtClass,
+    "cgroups_path": api.CgroupsPath,
+    "oom_score_adj": api.OomScoreAdj,
+    "io_priority": api.IoPriority,
+    "seccomp_policy": api.SeccompPolicy,
+    "scheduler": api.LinuxSched,
+    "memory_policy": api.MemoryPolicy,
+    "clos_id": api.RdtClosID,
+    "schemata": api.RdtSchemata,
+    "enable_monitoring": api.RdtEnableMonitoring,
+}
+"""Fields of memory, CPU, resources, `linux` and RDT that are replaced as a whole."""
 REMOVAL = "-"
 """The prefix of a removed key, path or owner."""
 
@@ -16,10 +52,7 @@ class Conflict(AdapterError):
 
 
 class Owners(dict[tuple[str, api.Field.ValueType, str | None], str]):
-    """The owners by container id, field and, in a field with several entries, key.
-
-    Source: containerd/nri pkg/api/owners.go.
-    """
+    """The owners by container id, field and, in a field with several entries, key."""
 
     def message(self) -> api.OwningPlugins:
         """Returns the owners as validators get them."""
@@ -48,6 +81,22 @@ class Claims(NamedTuple):
             raise Conflict(f'plugins "{self.plugin}" and "{other.removeprefix(REMOVAL)}" both tried to set {what}')
         self.owners[self.container, field, key] = self.plugin
 
+    def claim_replaced(self, wanted: Message, names: Container[str] = REPLACED) -> None:
+        """Claims the fields of a message that are replaced as a whole and have one of these names."""
+        for field, _ in wanted.ListFields():
+            if field.name in REPLACED and field.name in names:
+                self.claim(REPLACED[field.name])
+
+    def claim_resources(self, wanted: api.LinuxResources) -> None:
+        """Claims the resources that both adjustments and updates can set. Raises Conflict."""
+        self.claim_replaced(wanted.memory)
+        self.claim_replaced(wanted.cpu)
+        for limit in wanted.hugepage_limits:
+            self.claim(api.HugepageLimits, limit.page_size)
+        for key in sorted(wanted.unified):
+            self.claim(api.CgroupsUnified, key)
+        self.claim_replaced(wanted)
+
     def clear(self, field: api.Field.ValueType, key: str | None = None) -> None:
         """Records that the plugin has removed a field. From now on, no other plugin can set the field."""
         self.owners[self.container, field, key] = REMOVAL + self.plugin
@@ -56,3 +105,22 @@ class Claims(NamedTuple):
         """Adds an owner to a field to which several plugins may add."""
         other = self.owners.get((self.container, field, None))
         self.owners[self.container, field, None] = f"{other},{self.plugin}" if other else self.plugin
+
+
+def replace(wanted: Message, *targets: Any) -> None:
+    """Replaces fields as a whole. A message is not merged into the old one, so that an optional 0 overrides a 1."""
+    for field, value in wanted.ListFields():
+        for target in targets if field.name in REPLACED else ():
+            if isinstance(value, str):
+                setattr(target, field.name, value)
+            elif field.name in target.DESCRIPTOR.fields_by_name:  # a container has no field `memory_policy` to show
+                getattr(target, field.name).CopyFrom(value)
+
+
+def add_resources(target: api.LinuxResources, wanted: api.LinuxResources) -> None:
+    """Sets the claimed resources in the target. Limits of huge pages are appended."""
+    replace(wanted.memory, target.memory)
+    replace(wanted.cpu, target.cpu)
+    replace(wanted, target)
+    target.hugepage_limits.extend(wanted.hugepage_limits)
+    target.unified.update(wanted.unified)

@@ -19,7 +19,8 @@ def play() -> Iterator[str]:
             yield f"deploy/kustomize/{profile} is not what the chart renders: make kustomize"
     k8s.say("the kustomizations are the chart's")
     files = {"unprivileged.json": k8s.hook_file("unprivileged")}
-    k8s.chart("install", profile="hooks", hooks={"files": files}, metrics={"enabled": True})
+    quoted = {"legacy": {"environment": {"SEPARATOR": "="}}}  # helm writes it without quotes in YAML
+    k8s.chart("install", profile="hooks", hooks={"files": files}, metrics={"enabled": True}, config=quoted)
     k8s.apply("hooked", 1)
     k8s.ready("hooked")
     marks = k8s.marks("unprivileged")
@@ -48,7 +49,10 @@ def _mend() -> Iterator[str]:
     k8s.apply("kept", 1)
     k8s.ready("kept")
     k8s.say("the rollout has stopped, pods start with the plugins that they had")
+    if k8s.does_well(partial(k8s.chart, "upgrade", stateDirectory="/run/other")):
+        yield "an upgrade changes the state directory: two adapters serve"
     k8s.chart("upgrade")
+    k8s.helm("rollback", k8s.RELEASE, "1", "--namespace", "kube-system", "--wait")
     _check()
     k8s.delete("kept")
     yield from k8s.wrong("kept")

@@ -1,6 +1,6 @@
 {{- define "adapter.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "adapter.labels" -}}
@@ -14,15 +14,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ .Values.image.name }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
-{{- define "adapter.hooksMap" -}}
-{{ .Values.hooks.configMap | default (printf "%s-hooks" .Release.Name) }}
-{{- end }}
-
 {{/* A list has a name of its own, so that a change is a rollout. */}}
 {{- define "adapter.legacyMap" -}}
-{{- if .Values.legacy.configMap }}{{ .Values.legacy.configMap }}
-{{- else if .Values.legacy.conf }}{{ .Release.Name }}-legacy-{{ toJson .Values.legacy.conf | sha256sum | trunc 10 }}
-{{- end }}
+{{- with .Values.legacy.conf }}{{ $.Release.Name }}-legacy-{{ toPrettyJson . | sha256sum | trunc 10 }}{{ end }}
 {{- end }}
 
 {{/* Where metrics are served: by default, nowhere outside of a node whose network the pod shares. */}}
@@ -31,8 +25,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- contains ":" $address | ternary (printf "[%s]" $address) $address }}:{{ .Values.metrics.port }}
 {{- end }}
 
-{{/* The adapter's configuration: what the profile needs, then .Values.config. The node's files are below /host. */}}
-{{- define "adapter.config" -}}
+{{/* What the profile needs in the adapter's configuration. The node's files are below /host. */}}
+{{- define "adapter.profile" -}}
 hostRoot: /host
 hooks:
   directories:
@@ -49,9 +43,14 @@ metrics:
 legacy:
   config: {{ include "adapter.legacyMap" . | empty | ternary "/host/etc/nri/conf.json" "/etc/nri-legacy/conf.json" }}
   # What a plugin enforces is not enforced in this namespace if the plugin fails.
-  exempt: [{{ .Release.Namespace }}]
+  exempt: [{{ .Release.Namespace | quote }}]
 mountNamespace: /proc/1/ns/mnt
 {{- end }}
+{{- end }}
+
+{{/* The adapter's configuration. As JSON: helm and the adapter read some YAML differently, for example `=`. */}}
+{{- define "adapter.config" -}}
+{{- mergeOverwrite (include "adapter.profile" . | fromYaml) .Values.config | toPrettyJson }}
 {{- end }}
 
 {{/* What the adapter's pod and the pod of `helm test` have in common: where they run, and what of the node they see. */}}
@@ -75,8 +74,8 @@ tolerations: {{- toYaml . | nindent 2 }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 volumes:
-  - {name: nri, hostPath: {path: {{ .Values.nri.socketDirectory }}, type: DirectoryOrCreate}}
-  - {name: state, hostPath: {path: {{ .Values.stateDirectory }}, type: DirectoryOrCreate}}
+  - {name: nri, hostPath: {path: {{ toJson .Values.nri.socketDirectory }}, type: DirectoryOrCreate}}
+  - {name: state, hostPath: {path: {{ toJson .Values.stateDirectory }}, type: DirectoryOrCreate}}
   {{- if or $seesRoot .Values.nri.runtime.patchConfig }}
   - {name: host, hostPath: {path: /, type: Directory}}
   {{- end }}
@@ -86,16 +85,16 @@ volumes:
   {{- end }}
   {{- end }}
   - {name: probe, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
-  - {name: config, configMap: {name: {{ .Release.Name }}}}
-  - {name: hooks, configMap: {name: {{ include "adapter.hooksMap" . }}}}
+  - {name: config, configMap: {name: {{ .Release.Name | quote }}}}
+  - {name: hooks, configMap: {name: "{{ .Release.Name }}-hooks"}}
   {{- with include "adapter.legacyMap" . }}
-  - {name: legacy, configMap: {name: {{ . }}}}
+  - {name: legacy, configMap: {name: {{ . | quote }}}}
   {{- end }}
 {{- end }}
 
 {{- define "adapter.container" -}}
 {{- $isLegacy := eq .Values.profile "legacy" -}}
-image: {{ include "adapter.image" . }}
+image: {{ include "adapter.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 securityContext:
   readOnlyRootFilesystem: true

@@ -7,14 +7,17 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from adapter.errors import ConfigError, yaml_error
+from adapter.errors import ConfigError, reason_of, unknown, yaml_error
 from adapter.host import paths
 from adapter.host.mount_namespace import OWN
 from adapter.host.trust import Trust, judge, off, strict
 from adapter.nri import DEFAULT_SOCKET
 from adapter.nri.events import BY_EVENT
+
+if TYPE_CHECKING:
+    import yaml
 
 log = logging.getLogger(__name__)
 
@@ -147,9 +150,6 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
     """
     import yaml  # 20 ms and a megabyte, only if there is a configuration  # noqa: PLC0415
 
-    from adapter.settings.reader import Reader  # noqa: PLC0415 - likewise
-
-    errors: list[ConfigError] = []
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
@@ -157,10 +157,40 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
         return Settings(), [yaml_error(place, text, error)]
     if node is None:
         return Settings(), []
-    own = _settings(Reader(loader, place, errors).mapping(node, SCHEMA, ""))
+    faults: list[tuple[yaml.Node, str]] = []
+    own = _settings(_values(loader, node, SCHEMA, "", faults))
+    errors = [ConfigError(f"{place}:{at.start_mark.line + 1}", reason) for at, reason in faults]
     if any(error.reason.startswith(("legacy.config:", "legacy:")) for error in errors):
         own = own._replace(legacy=own.legacy._replace(config=""))
     return own, errors
+
+
+def _values(
+    loader: yaml.SafeLoader, node: yaml.Node, schema: Mapping[str, Any], path: str, faults: list[tuple[yaml.Node, str]]
+) -> dict[str, Any]:
+    """Returns the valid values of the mapping with the key `path`, by their keys. Adds each fault with its node."""
+    if node.tag == "tag:yaml.org,2002:null":
+        return {}
+    if getattr(node, "id", "") != "mapping":
+        faults.append((node, f"{path}: must be a mapping" if path else "must be a mapping"))
+        return {}
+    values: dict[str, Any] = {}
+    for key_node, value in node.value:
+        key = str(key_node.value)
+        name = f"{path}.{key}" if path else key
+        expected = schema.get(key, schema.get("*"))
+        if expected is None:
+            faults.append((value, f"{name}: {unknown('key', key, sorted(schema))}"))
+        elif key in values:
+            faults.append((value, f"{name}: given twice"))
+        elif isinstance(expected, dict):
+            values[key] = _values(loader, value, expected, name, faults)
+        else:
+            try:
+                values[key] = expected.check(loader.construct_object(value, deep=True))
+            except Exception as error:
+                faults.append((value, f"{name}: {reason_of(error)}"))
+    return values
 
 
 def state_directory(own: Settings, name: str) -> str:
@@ -179,16 +209,13 @@ def _settings(values: dict[str, Any]) -> Settings:
     legacy = _fields(values.get("legacy", {}))
     plugins = legacy.pop("plugins", {}).items()
     legacy["plugins"] = {type_: PluginSettings(**_fields(plugin)) for type_, plugin in plugins}
-    return Settings(
-        host_root=values.get("hostRoot", "/"),
-        mount_namespace=values.get("mountNamespace", OWN),
-        legacy=LegacySettings(**legacy, trust=trust),
-        hooks=HooksSettings(**_fields(values.get("hooks", {})), trust=trust),
-        log=LogSettings(**values.get("log", {})),
-        **_fields(values.get("runtime", {})),
-        state_directory=values.get("state", {}).get("directory", ""),
-        metrics_listen=values.get("metrics", {}).get("listen", ()),
-    )
+    hooks = HooksSettings(**_fields(values.get("hooks", {})), trust=trust)
+    own = Settings(legacy=LegacySettings(**legacy, trust=trust), hooks=hooks, log=LogSettings(**values.get("log", {})))
+    for field, key in _KEYS.items():
+        section, _, name = key.rpartition(".")
+        of_section = values.get(section, {}) if section else values
+        own = own._replace(**{field: of_section[name]}) if name in of_section else own
+    return own
 
 
 def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,6 +236,10 @@ def _must(be: str, test: Callable[[Any], bool], convert: Check = lambda value: v
     return check
 
 
+def _auto_or(be: str, test: Callable[[Any], bool], convert: Check = lambda value: value) -> Check:
+    return _must(f"auto, {be}", lambda v: v == "auto" or test(v), lambda v: None if v == "auto" else convert(v))
+
+
 def _one_of(*words: str, convert: Check = lambda word: word) -> Check:
     return _must(f"one of {', '.join(words)}", lambda value: value in words, convert)
 
@@ -222,16 +253,16 @@ def _is_path(value: Any) -> bool:
     return _is_text(value) and value.startswith("/")
 
 
+def _is_list_of(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(test, value))
+
+
 def _is_duration(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
 _boolean = _must("true or false", lambda value: isinstance(value, bool))
-_auto = _must(
-    "auto, true or false",
-    lambda value: value == "auto" or isinstance(value, bool),
-    lambda value: None if value == "auto" else value,
-)
+_auto = _auto_or("true or false", lambda value: isinstance(value, bool))
 _trust = _must(
     "strict or off",
     lambda value: value is False or value in ("strict", "off"),  # YAML reads a bare `off` as false
@@ -244,18 +275,11 @@ _processes = _must(
     f"a number of processes, 0 to {MAX_STANDBY}",
     lambda value: isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_STANDBY,
 )
-_auto_seconds = _must(
-    "auto, or a number of seconds, 0 or more",
-    lambda value: value == "auto" or _is_duration(value),
-    lambda value: None if value == "auto" else float(value),
-)
+_auto_seconds = _auto_or("or a number of seconds, 0 or more", _is_duration, float)
 _text = _must("a text without a NUL character", _is_text)
 _path = _must("an absolute path without a NUL character", _is_path)
-_paths = _must(
-    "a list of absolute paths without NUL characters",
-    lambda value: isinstance(value, list) and all(map(_is_path, value)),
-    tuple,
-)
+_paths = _must("a list of absolute paths without NUL characters", _is_list_of(_is_path), tuple)
+_namespaces = _must("a list of names of namespaces", _is_list_of(lambda name: _is_text(name) and name), frozenset)
 
 
 def _is_address(value: Any) -> bool:
@@ -282,13 +306,6 @@ _listen = _must(
     "unix:/PATH, or an IP address and a port (127.0.0.1:8891, [::1]:8891), or a list of these",
     lambda value: all(map(_is_address, _addresses(value))),
     lambda value: tuple(_addresses(value)),
-)
-
-
-_namespaces = _must(
-    "a list of names of namespaces",
-    lambda value: isinstance(value, list) and all(_is_text(name) and name for name in value),
-    frozenset,
 )
 
 
@@ -320,6 +337,11 @@ class Key(NamedTuple):
     text: str
 
 
+def _words(words: str, default: str, text: str = "") -> Key:
+    """Returns the key for one of some words. Its text is the words and what they mean."""
+    return Key(_one_of(*words.split(" | ")), default, words + text)
+
+
 _PLUGIN: dict[str, Any] = {
     "onFailure": Key(_fails, "fail", "fail | ignore: a create that failed or was not done in time"),
     "onDeleteFailure": Key(_fails, "ignore", "fail | ignore: a delete that failed"),
@@ -336,11 +358,7 @@ SCHEMA: dict[str, Any] = {
     "legacy": {
         "config": Key(_path, DEFAULT_CONF_JSON, "the list of legacy plugins"),
         "path": Key(_paths, "[/opt/nri/bin]", "where their programs are"),
-        "sandboxes": Key(
-            _one_of("auto", "always", "never"),
-            "auto",
-            "auto | always | never: events of pods; auto: as the runtime needs it",
-        ),
+        "sandboxes": _words("auto | always | never", "auto", ": events of pods; auto: as the runtime needs it"),
         **_PLUGIN,
         "standbyMaxAge": Key(_age, "300", "seconds after which a process that stands by is replaced, also a hook's"),
         "lateLimit": Key(_seconds, "30", "seconds after which a late chain continues without a plugin"),
@@ -370,15 +388,9 @@ SCHEMA: dict[str, Any] = {
     "state": {"directory": Key(_path, "/run/nri-v010-adapter", "the journal and the lock; by default /run/nri-NAME")},
     "metrics": {"listen": Key(_listen, '""', "e.g. 127.0.0.1:8891, [unix:/PATH, '[::]:8891']: metrics and probes")},
     "log": {
-        "level": Key(
-            _one_of("debug", "info", "warning", "error"),
-            "info",
-            "debug | info | warning | error; debug: all requests and results",
-        ),
-        "format": Key(_one_of("text", "json"), "text", "text | json"),
-        "target": Key(
-            _one_of("auto", "stderr", "syslog"), "auto", "auto | stderr | syslog; auto: syslog if stderr is /dev/null"
-        ),
+        "level": _words("debug | info | warning | error", "info", "; debug: all requests and results"),
+        "format": _words("text | json", "text"),
+        "target": _words("auto | stderr | syslog", "auto", "; auto: syslog if stderr is /dev/null"),
         "secrets": Key(_boolean, "false", "at level debug, show the values of containers' variables"),
     },
 }

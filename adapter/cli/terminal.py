@@ -1,11 +1,19 @@
-"""Colours on terminals, for words that report a problem."""
+"""What people at a terminal get besides: colours for words that report a problem, and messages about slow steps."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
+from adapter.base.sanitize import show
+
+QUIET_TIME = 2.0
+"""Seconds that a step may take without a message."""
 RED, GREEN, YELLOW, DIM, BOLD = 31, 32, 33, 2, 1
 WHEN = AUTO, ALWAYS, NEVER = "auto", "always", "never"
 _WORDS = {"PROBLEM": RED, "BAD": RED, "FAULT": RED, "FAILED": RED, "unknown": YELLOW, "not known": YELLOW}
@@ -31,3 +39,16 @@ def by_word(line: str) -> str:
         return line
     start, end = match.span(1)
     return line[:start] + painted(match[1], _WORDS[match[1]]) + line[end:]
+
+
+@contextmanager
+def announce_if_slow(doing: str) -> Iterator[None]:
+    """Prints the step once, if it takes longer than QUIET_TIME and stderr is a terminal."""
+    timer = threading.Timer(QUIET_TIME, show, (f"{doing} ...",), {"out": sys.stderr})
+    timer.daemon = True
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
