@@ -54,9 +54,12 @@ class Decision(NamedTuple):
 
 def sort_key(named: NamedHook) -> tuple[str, str]:
     """Returns the sort key of hooks: the file's name in lower case, then the name itself, by code point."""
-    name = named.file
-    # Go lower-cases rune by rune; Python maps a final sigma differently, and İ to two letters.
-    return name.lower() if name.isascii() else "".join(map(_lower, name)), name
+    return lower_case(named.file), named.file
+
+
+def lower_case(name: str) -> str:
+    """Lower-cases a file's name as Go does, rune by rune. Python's way with a final sigma and with İ is another."""
+    return name.lower() if name.isascii() else "".join(map(_lower, name))
 
 
 def _lower(character: str) -> str:
