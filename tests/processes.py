@@ -15,6 +15,8 @@ from adapter.base.loop import READ, Loop, Timer
 
 PATIENCE = 60
 """Seconds, by the real clock, after which a test that waits for something has failed."""
+NO_PROCESS = (1 << 22) + 1
+"""A pid above the kernel's highest. A small one is a process of the kernel on a machine that has just started."""
 
 
 @contextmanager

@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from adapter.nri import api
-from tests.processes import Fifo
+from tests.processes import NO_PROCESS, Fifo
 
 from .process import COMMAND, SAFETY, Daemon, spawn, trunk_of_a_process
 
-POD = api.PodSandbox(id="pod-1", name="web", uid="u", namespace="default", labels={"app": "web"}, pid=4242)
+POD = api.PodSandbox(id="pod-1", name="web", uid="u", namespace="default", labels={"app": "web"}, pid=NO_PROCESS)
 POD.linux.cgroups_path = "/pods/pod-1"
 
 
 def container(id_: str, annotations: Mapping[str, str] | None = None, pod: api.PodSandbox = POD) -> api.Container:
     """A container of the pod."""
     linux = api.LinuxContainer(cgroups_path=f"/pods/{id_}")
-    return api.Container(id=id_, pod_sandbox_id=pod.id, name=id_, pid=77, annotations=annotations, linux=linux)
+    return api.Container(id=id_, pod_sandbox_id=pod.id, name=id_, pid=NO_PROCESS, annotations=annotations, linux=linux)
 
 
 def create(id_: str, annotations: Mapping[str, str] | None = None) -> api.CreateContainerRequest:

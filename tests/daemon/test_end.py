@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from adapter.nri import api
 from adapter.wire import PLUGIN_SERVICE, Code, mux
 
+from ..processes import NO_PROCESS
 from .harness import Gate, Node, container, start, stop
 from .process import OVER, Daemon
 
@@ -198,7 +199,7 @@ Adapter.reload = count
 
 
 def life(number: int) -> list[Message]:
-    ctr, pod = f"ctr-{number}", api.PodSandbox(id=f"pod-{number}", labels={"app": "web"}, pid=4242)
+    ctr, pod = f"ctr-{number}", api.PodSandbox(id=f"pod-{number}", labels={"app": "web"}, pid=NO_PROCESS)
     return [
         api.RunPodSandboxRequest(pod=pod),
         start(ctr, {"some": "annotation"}, pod),

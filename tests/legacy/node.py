@@ -13,7 +13,7 @@ from adapter.host.lock import Lock
 from adapter.nri import Context, Deferred, api
 from adapter.settings import LegacySettings, PluginSettings
 
-from ..processes import Fifo, Programs, SteppedLoop, children
+from ..processes import NO_PROCESS, Fifo, Programs, SteppedLoop, children
 
 PRELUDE = """#!/bin/sh
 request=$(cat)
@@ -181,13 +181,13 @@ class Node:
 def a_pod(id_: str = "pod", **fields: Any) -> api.PodSandbox:
     """A pod as a runtime describes it when it starts."""
     linux = api.LinuxPodSandbox(cgroups_path=f"/{id_}", resources=api.LinuxResources())
-    return api.PodSandbox(**{"id": id_, "pid": 11, "linux": linux, "labels": {"of": id_}, **fields})
+    return api.PodSandbox(**{"id": id_, "pid": NO_PROCESS, "linux": linux, "labels": {"of": id_}, **fields})
 
 
 def a_container(id_: str, **fields: Any) -> api.Container:
     """A container as a runtime describes it when it starts."""
     linux = api.LinuxContainer(cgroups_path=f"/{id_}", resources=api.LinuxResources())
-    return api.Container(**{"id": id_, "pid": 22, "linux": linux, "annotations": {"of": id_}, **fields})
+    return api.Container(**{"id": id_, "pid": NO_PROCESS, "linux": linux, "annotations": {"of": id_}, **fields})
 
 
 # Containers whose creation plugins take part in

@@ -21,6 +21,7 @@ from adapter.owed.ledger import Ledger
 from adapter.owed.pods import PodProcesses
 from adapter.settings import PluginSettings
 
+from ..processes import NO_PROCESS
 from .node import Node, a_container, a_pod
 from .owning import Held
 from .scenarios import Player
@@ -85,7 +86,7 @@ def deletes(node: Node) -> list[str]:
 def test_what_has_stopped_gets_its_delete_at_once(back: Node, caplog: pytest.LogCaptureFixture) -> None:
     back.bridge.synchronize([living_pod()], [listed("c1", STOPPED), listed("c2", RUNNING)])
     assert deletes(back) == ["a delete c1"]
-    assert back.requests("a")[-1]["pid"] == 22, "as its create knew it"
+    assert back.requests("a")[-1]["pid"] == NO_PROCESS, "as its create knew it"
     assert "container c1 has gone without an event: its delete comes now" in caplog.text
     assert back.delete("c1").outcome == "nothing to do"
 
@@ -120,11 +121,11 @@ def test_a_pod_whose_process_is_in_another_pid_namespace_lives_until_the_runtime
     """As in a container without the node's pids: the pids that the runtime names are not there, or are others'."""
     joined(node)
     node.bridge.set_runtime(Runtime("containerd", "1.7.35"), pid=0)
-    node.wait(node.create_pod(pid=(1 << 22) + 1))
+    node.wait(node.create_pod(pid=NO_PROCESS))
     if takes_over:
         node.bridge.watch_pods()
     else:
-        node.bridge.synchronize([a_pod(pid=(1 << 22) + 1)], [])
+        node.bridge.synchronize([a_pod(pid=NO_PROCESS)], [])
     node.loop.settle()
     node.idle()
     assert node.runs == ["a create pod"]

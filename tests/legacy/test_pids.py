@@ -16,6 +16,7 @@ from adapter.host.cgroup import expand, find_pid
 from adapter.nri import api
 from adapter.nri.runtimes import Runtime
 
+from ..processes import NO_PROCESS
 from .node import Node, a_container, a_pod
 
 EXPANSIONS = [
@@ -177,7 +178,7 @@ def test_a_process_that_ends_as_it_is_found_is_not_told_to_the_delete_and_the_ru
     node.wait(node.create("c3", pid=0))
     node.wait(node.handle("StopContainer", api.StopContainerRequest(container=a_container("c3"), pod=a_pod())))
     gone = process.pid
-    assert sorted(map(str, pids(node))) == sorted(map(str, [gone, None, gone, gone, gone, 22]))
+    assert sorted(map(str, pids(node))) == sorted(map(str, [gone, None, gone, gone, gone, NO_PROCESS]))
 
 
 @pytest.mark.parametrize("fields", [{"pid": 0}, {"pid": 5}, {"pid": 0, "linux": None}], ids=str)

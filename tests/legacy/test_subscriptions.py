@@ -7,6 +7,7 @@ import pytest
 from adapter.nri import api
 from adapter.owed.first_start import SLICE
 
+from ..processes import NO_PROCESS
 from .node import Node, a_container, a_pod, configured, container, created
 from .scenarios import Player
 
@@ -80,7 +81,7 @@ def test_a_running_container_gets_its_deletes_with_what_is_known_of_it(two: Node
     two.bridge.synchronize([a_pod()], [C1])
     player.play(f"ran; {C1_DELETES}")  # a create is not made up for
     [request] = two.requests("a")
-    assert (request["pid"], request["sandboxID"], request["labels"]) == (22, "pod", {"of": "pod"})
+    assert (request["pid"], request["sandboxID"], request["labels"]) == (NO_PROCESS, "pod", {"of": "pod"})
     assert request["spec"]["cgroupsPath"] == "/c1"
 
 
