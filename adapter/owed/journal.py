@@ -22,7 +22,7 @@ from adapter.owed.records import Change, Create, Delete, without_deletes
 log = logging.getLogger(__name__)
 
 GROWTH = 1 << 20
-"""The file is written anew when it has twice as many bytes as after the last writing, and so many more."""
+"""A delete has the file written anew that has twice as many bytes as after the last writing, and so many more."""
 _PIECE = 1 << 16
 """Bytes of one write."""
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -59,6 +59,8 @@ class Journal:
         """Offsets of this process's own records after these bytes. Reading skips them: the ledger has them."""
         self._rewritten = 0
         """The bytes that this process has written when it last wrote the file anew."""
+        self._is_worn = False
+        """Whether the file has grown a lot and has records of the past. Creates alone are all owed."""
         self._ended: set[Delete] = set()
         """The deletes that ended while the file was not open: the file may still list them as owed."""
 
@@ -143,6 +145,7 @@ class Journal:
             self._ended.add(Delete(id_, entry.key))
         else:
             self._append(records.delete_line(id_, entry.key))
+            self._is_worn = self._known > 2 * self._rewritten + GROWTH
 
     def _append(self, line: bytes) -> None:
         begins_anew = self._is_torn or not (self._lock.is_held and self._lock.is_alone)
@@ -167,7 +170,7 @@ class Journal:
             return False
         if not self._lacks_something and not self._is_there():
             self._complain(FileNotFoundError(errno.ENOENT, "was removed or cut off"))
-        return self._lacks_something or self._known > 2 * self._rewritten + GROWTH
+        return self._lacks_something or self._is_worn
 
     def _is_there(self) -> bool:
         try:
@@ -201,7 +204,7 @@ class Journal:
             self._identity = which
             self._own = set()
             self._known = self._rewritten = size
-            self._is_torn = self._lacks_something = False
+            self._is_torn = self._lacks_something = self._is_worn = False
             if self.fault:
                 log.info("%s has all that is owed again", self._path)
                 self.fault = ""

@@ -241,6 +241,20 @@ def test_short_lived_containers_do_not_fill_the_state_directory(size: int, start
     assert ledger.ids() == ["lasting"]
 
 
+def test_a_journal_of_creates_that_are_all_owed_is_written_anew_by_the_first_delete(
+    start: Start, directory: Path
+) -> None:
+    ledger = start().ledger
+    journal = directory / "journal"
+    first = journal.stat().st_ino
+    while journal.stat().st_size < 2 << 20:
+        create(ledger, target(f"c{len(ledger)}", size=MOST_KEPT - 1000))
+        ledger.repair()
+    assert journal.stat().st_ino == first
+    delete(ledger, "c0")
+    assert journal.stat().st_ino != first
+
+
 def test_spec_and_labels_are_in_the_file_once_and_known_to_each_delete(start: Start, directory: Path) -> None:
     life = start()
     create(life.ledger, target(size=5000))
