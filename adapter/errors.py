@@ -13,7 +13,7 @@ class AdapterError(Exception):
 
 
 class ProtocolError(AdapterError):
-    """The wire protocol was broken. The subclass says who broke it."""
+    """A protocol was broken: the wire's, or that of a state machine. The subclass says who broke it."""
 
 
 class RemoteProtocolError(ProtocolError):
@@ -21,7 +21,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class LocalProtocolError(ProtocolError):
-    """A message of ours would break the protocol. It was not sent."""
+    """We would break the protocol. The message was not sent, or the state machine has not moved."""
 
 
 class MessageTooLarge(LocalProtocolError):

@@ -45,9 +45,8 @@ class Bridge:
     ) -> None:
         """Takes the loop, what is configured, where the node's files are, and the lock of the state directory.
 
-        `standby` holds the programs that wait for an event, None if no program does.
-
-        Without a lock there is no journal: what is owed is forgotten with this process.
+        `standby` holds the programs that wait for an event, None if no program does. Without a lock there is no
+        journal: what is owed is forgotten with this process.
         """
         self.runner = Runner(loop, standby)
         self.updates = PendingUpdates(loop)
@@ -74,9 +73,8 @@ class Bridge:
         """Runs the plugins of an event, given NRI's request; returns the answer, perhaps a Deferred.
 
         `is_awaited` is whether the runtime waits for the answer.
-
-        It fails with the PluginError of the plugin that must not fail. Raises ConfigError when conf.json cannot be read
-        and a create must not go without its plugins.
+        The answer fails with the PluginError of a plugin that must not fail. Raises ConfigError if conf.json cannot be
+        read and a create must not go without its plugins.
         """
         event = context.method
         target = self._target(event, message)
@@ -154,7 +152,7 @@ class Bridge:
     # What happens to the connection and to the lock
 
     def synchronize(self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> None:
-        """Compares the ledger with what the runtime has. Call it after each answer to Synchronize."""
+        """Compares the ledger with what the runtime has. The owner calls it when it knows all that the runtime has."""
         containers = list(containers)
         self.updates.known = {container.id for container in containers}
         self.updates.flush_soon()
@@ -188,7 +186,7 @@ class Bridge:
 
     def expect_repeat(self) -> None:
         """The previous owner may have served the next event, or may serve it still."""
-        self._may_be_repeated = self._plugins.plans.end_is_told  # else it may be another start
+        self._may_be_repeated = self._plugins.plans.end_is_told  # else it may be a restart, which is no repeat
 
     def note_left(self, message: Any, context: Context) -> None:
         """Notes an event that another adapter serves."""

@@ -1,6 +1,6 @@
 """CreateContainer: legacy plugins, then hooks, then precreate hooks.
 
-Each of the three gets the container as the one before has left it, and may answer later.
+Hooks are matched with the container of the request; precreate hooks get it as plugins and hooks have adjusted it.
 """
 
 from __future__ import annotations

@@ -46,11 +46,11 @@ class LeaseState(Enum):
     ASKED = auto()
     """It is connected with the owner, and has asked for the lock."""
     ENDING = auto()
-    """The connection has ended and the lock is not free: the kernel ends a process in this order. A timer looks."""
+    """The owner's process ends: its connection is closed, and its lock is not free yet. A timer looks."""
 
 
 class Candidate(Protocol):
-    """What serves the events if this adapter has the lock."""
+    """`Serving`, as the lease needs it: it serves the events if this adapter has the lock."""
 
     def on_taken(self) -> None:
         """Notes that this adapter has become the owner. `Lease.begin` must follow at once."""
@@ -82,7 +82,7 @@ class Lease:
         """In LOOKING and ENDING."""
         self._pause = SOON
         self._answer: Deferred[None] | None = None
-        """What an event waits for, or has waited for in vain, as long as the owner is the same; in ASKED and ENDING."""
+        """What an event waits for. It is kept after a wait in vain, until the owner changes: no other event waits."""
         self._is_staying = False
         """Whether this adapter is connected with the runtime, and shall not end."""
         self._known: str | None = None
@@ -97,8 +97,8 @@ class Lease:
     def is_unbroken(self) -> bool:
         """Whether this adapter, which has taken the lock and not begun, has got every event since it joined.
 
-        NRI may have sent events to a newer adapter alone, which becomes the owner at the first of them. So it has not
-        if nobody has become the owner.
+        NRI may send events to a newer adapter alone. Such an adapter becomes the owner at its first event. So this
+        adapter has got every event if nobody else has become the owner since it joined.
         """
         return self._known is not None and self._lock.before in {self._known, ""}
 
@@ -163,10 +163,10 @@ class Lease:
     # The other side
 
     def ask(self, due: float) -> Deferred[None] | None:
-        """Returns what an event waits for: the end of the owner, or its answer. None if the event is the owner's.
+        """Asks the owner for the lock; returns what the event must wait for. None if the event is left to the owner.
 
-        An owner that does not answer is waited for half of the time until `due`, on the loop's clock, and is not waited
-        for again: it may be stopped. When it answers after all, this adapter becomes the owner without an event.
+        The owner's only answer is to release the lock. The event waits for half of the time until `due`, on the loop's
+        clock; later events do not wait: the owner may be stopped. It may still release the lock, without an event.
         """
         if self._state is not LeaseState.ENDING:
             if not (self._joined.is_newest and self._candidate.is_fit()):

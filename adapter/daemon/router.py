@@ -188,7 +188,7 @@ class Adapter(Plugin):
         return {"late": self._late[event], "times": times.describe(), **quantiles(times)}
 
     def answered(self, context: Context) -> None:
-        """Counts the time of an event."""
+        """Counts the time of a call."""
         self._times[context.method].add(context.elapsed())
         if context.remaining() < 0:
             self._late[context.method] += 1
@@ -224,16 +224,16 @@ class Adapter(Plugin):
         self, request: api.CreateContainerRequest, context: Context
     ) -> Answer[api.CreateContainerResponse]:
         """Runs the legacy plugins, injects the hooks of hooks.d, runs the precreate hooks: in this order."""
-        serving = self._joined()
+        serving = self._ensure_serving()
         return serving.create_container(request, context) if serving is not None else None
 
     def _on_event(self, request: Any, context: Context) -> Any:
         """Runs the legacy plugins that are subscribed to the event."""
-        serving = self._joined()
+        serving = self._ensure_serving()
         return serving and serving.on_event(request, context)
 
-    def _joined(self) -> Serving | None:
-        """Returns what serves an event; None before Synchronize, when a runtime should send none."""
+    def _ensure_serving(self) -> Serving | None:
+        """Returns what serves events; None before Synchronize, when a runtime should send none."""
         if self._listed is not None:
             self._begin()
         return self._serving

@@ -1,7 +1,7 @@
 """Serves a runtime that the adapter has joined: each event goes to the bridges, if it is this adapter's to serve.
 
-Of several adapters on a node one serves each event; `lease` says which. An adapter that becomes the owner with an event
-compares it with the last events that the previous owner has served: none is lost, and none runs twice.
+Of several adapters on a node one serves each event; `lease` says which. A new owner compares the events that it left to
+the previous owner with those that the previous owner has served (`succession`): none is lost, and none runs twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Link(Protocol):
-    """The adapter's process, and its connection with the runtime."""
+    """The `Daemon`, as this module needs it: the process, and its connection with the runtime."""
 
     @property
     def runtime_pid(self) -> int:
@@ -57,7 +57,7 @@ class Link(Protocol):
 
 
 class Serving:
-    """The bridges of one adapter, and its right to serve."""
+    """Serves the events of one runtime: the two bridges, and the lease, which says whether they serve."""
 
     def __init__(self, loop: Loop, own: Settings, directory: str, link: Link) -> None:
         """Takes the loop, the settings, the state directory, and the process.
@@ -126,7 +126,7 @@ class Serving:
             self.legacy.synchronize(request.pods, request.containers)
             self._start_ahead()
         elif not is_held:
-            self.is_fit()
+            self.is_fit()  # the log says it if not
         self._link.on_turn(is_held)
         if self._hooks is not None:
             self._hooks.start(self._runtime)

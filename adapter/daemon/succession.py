@@ -1,6 +1,6 @@
 """Which events are served when one adapter follows another, so that none is lost and none runs twice. Pure.
 
-Only what a killed owner has served last, nobody knows: the journal says which of its plugins have begun.
+After a kill, nobody knows what was served last: the journal has only the creates begun, and the deletes ended.
 A runtime sends each event to the adapters one after the other, so two adapters see the same events in the same order.
 `lease` says which adapter is the owner; `owed.handover` passes the journal and the running plugins on.
 """

@@ -162,7 +162,7 @@ class Lock:
 
     @property
     def told(self) -> Told | None:
-        """What the present owner tells, None if there is none, or if it is an older version."""
+        """What the present or last owner tells; None if it has released the lock, or is an older version."""
         _, *words = self._content().split("\t")
         try:
             since, at, last, earlier = words
@@ -192,18 +192,18 @@ class Lock:
         self._unlock(_OWNER)
 
     def free(self, id_: str) -> None:
-        """Lets another process serve the events of an id, because its chains have ended."""
+        """Lets another process serve the events of an id, because its plugins have ended."""
         if id_ in self._kept:
             self._kept.discard(id_)
             self._unlock(_byte(id_))
 
     def is_elsewhere(self, id_: str) -> bool:
-        """Whether an earlier owner still runs chains of an id."""
+        """Whether an earlier owner still runs plugins of an id."""
         return self.has_directory and self._is_locked(_byte(id_), 1)
 
     @property
     def is_alone(self) -> bool:
-        """Whether no earlier owner still runs chains."""
+        """Whether no earlier owner still runs plugins."""
         return not (self.has_directory and self._is_locked(_OWNER + 1, 0))
 
     def _content(self) -> str:

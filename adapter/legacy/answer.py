@@ -56,17 +56,17 @@ class AnswerBuilder:
         self._adjust(plugin, result)
         self._requested += updates
         if self._answered:
-            self._release()
+            self._queue_updates()
             self._updates.flush_soon()
 
     def reply(self) -> Any:
         """Returns the answer to the runtime, None for an empty one. Later results are too late for this answer."""
         self._answered = True
         response = self._response()
-        self._release()
+        self._queue_updates()
         return with_updates(self._event, response, self._updates, self._target)
 
-    def _release(self) -> None:
+    def _queue_updates(self) -> None:
         """Lets the updates go out: with this or a later answer that can carry them, or in a call of their own."""
         self._updates.add(self._requested)
         self._requested = []

@@ -61,7 +61,7 @@ class PendingUpdates:
             self._loop.call_soon(self._flush)
 
     def on_runtime_gone(self) -> None:
-        """The runtime has gone, and answers no call any more. The updates wait for the next runtime."""
+        """The connection is lost, and no call is answered any more. The updates wait for the next connection."""
         self.send = None
         self._is_calling = False
 

@@ -85,7 +85,7 @@ class Target:
     def remember(self, earlier: Target) -> None:
         """Fills missing values from the target of its create.
 
-        Some runtimes leave most of them out at deletes. A runtime that has filled everything has set the cgroup's path.
+        Some runtimes leave most of them out at deletes. If they set the cgroup's path, the spec is complete, too.
         """
         self.sandbox_id = self.sandbox_id or earlier.sandbox_id
         self.pid = self.pid or earlier.pid

@@ -1,7 +1,8 @@
 """Runs one delete for each create of a plugin: at the stop event, or without an event.
 
 A delete runs without an event when Synchronize shows that the pod or container has gone, when a pod's process ends
-unannounced, and when the plugin could not be started for its delete before.
+unannounced, when the creation was refused or the pod removed, when another adapter has got the stop event and has not
+run the delete, and when the plugin could not be started for its delete before.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         self._ended_pods: set[str] = set()
         """The ids of pods whose process has ended, and that have containers among the absent."""
         self._removed: set[str] = set()
-        """The ids that have been removed and still have jobs."""
+        """The ids to be forgotten as soon as they have no jobs and are owed no delete."""
         self._told: dict[str, float] = {}
         """When the log had the last line of a plugin whose delete was tried again."""
 
@@ -95,7 +96,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         return id_ in self.ledger
 
     def remove(self, id_: str) -> None:
-        """Forgets a pod or container that the runtime has removed, when its last job has ended."""
+        """Forgets a pod or container that the runtime has removed, when it has no job and is owed no delete."""
         self._removed.add(id_)
         self._forget_if_removed(id_)
 
@@ -117,7 +118,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         if target is None or not self._will_be_owed(id_):
             return
         target = copy(target)
-        target.pid = 0  # `at_turn` fills in the create's, if that process still lives
+        target.pid = 0  # `at_turn` takes the create's pid, unless that process has ended
         if id_ not in self._retries:
             log.info("%s has gone without an event: its delete comes now", target)
         event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
@@ -144,7 +145,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
 
         `node` is what the runtime has. `ours` are the live pods and containers whose plugins this adapter runs.
         """
-        self._tell_missed(ours)
+        self._tell_without_create(ours)
         if self._plugins.runtime.habits.hides_earlier_pods:
             pids = dict.fromkeys(node.unclear, 0)
             if self._plugins.sees_pods:
@@ -161,7 +162,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         """Returns the ids that are owed a delete, and those that jobs under way may owe one."""
         return [*dict.fromkeys([*self.ledger.ids(), *sorted(self.queue.ids())])]
 
-    def _tell_missed(self, ours: Sequence[Target]) -> None:
+    def _tell_without_create(self, ours: Sequence[Target]) -> None:
         """Logs how many containers have started while there was no connection."""
         missed = [target for target in ours if not target.is_sandbox and self.ledger.target(target.id) is None]
         entries = self._plugins.entries() or () if missed else ()
@@ -217,9 +218,9 @@ class Deletes(Observer[PluginJob, PluginStep]):
             return
         target, earlier = job.target, self.ledger.target(job.target.id)
         if earlier is not None:
-            told = target.pid
+            has_pid = bool(target.pid)
             target.remember(earlier)
-            if not told and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
+            if not has_pid and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
                 target.pid = 0  # perhaps it is another process by now
         owed = self.ledger.begin_deletes(target.id)
         job.chain.begin(self._plugins.plans.of_delete(job.event, owed, job.entries, target))
@@ -243,7 +244,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         return is_news
 
     def on_done(self, job: PluginJob, step: PluginStep) -> None:
-        """Notes that the delete of a plugin has ended."""
+        """Notes that the delete of a plugin has ended, or is not waited for any longer."""
         if job.state == DELETE:
             self.ledger.end_delete(job.target.id, step.entry)
 
@@ -251,11 +252,11 @@ class Deletes(Observer[PluginJob, PluginStep]):
         """Notes what becomes of the id, and starts the jobs that have waited for this one."""
         self.queue.remove(job)
         try:
-            self._release(job)
+            self._free_id(job)
         finally:
             self.queue.start_after(job)
 
-    def _release(self, job: PluginJob) -> None:
+    def _free_id(self, job: PluginJob) -> None:
         """Frees the id, tries deletes again later that could not be started, and forgets what has been removed."""
         id_ = job.target.id
         if self._lock is not None and not self.queue.of(id_):

@@ -18,7 +18,7 @@ SLICE = 100
 
 
 class FirstStart:
-    """The pods and containers that do not count as created yet: it is not their turn, or no plugins are known."""
+    """The pods and containers that are not counted yet: their slice is to come, or conf.json cannot be read."""
 
     def __init__(self, loop: Loop, ledger: Ledger, plugins: Plugins) -> None:
         """Takes the loop, the ledger that counts, and the plugins of the node."""

@@ -29,10 +29,10 @@ GiveUp = Callable[[Iterable[str]], object]
 
 
 class Handover:
-    """The place of this adapter in the succession of owners."""
+    """Takes over from the previous owner, and gives the lock to the next."""
 
     def __init__(self, loop: Loop, lock: Lock | None, ledger: Ledger, queue: Queue) -> None:
-        """Takes the lock, None if there is no state directory; who is owed a delete; and the jobs."""
+        """Takes the loop, the lock (None if nothing is kept on disk), who is owed a delete, and the jobs."""
         self._loop = loop
         self._lock = lock
         self._ledger = ledger
@@ -73,9 +73,9 @@ class Handover:
     def release(self, give_up: GiveUp | None = None) -> None:
         """Lets another adapter serve the events that come from now on: calls `give_up`, by default `Lock.release`.
 
-        That happens when no earlier owner runs plugins: with three adapters, events of an id would lose their order.
+        The call waits until no earlier owner runs plugins: with three adapters, events of an id would lose their order.
         """
-        if self._lock is not None and self._lock.is_held:  # else it must not be given up once it is
+        if self._lock is not None and self._lock.is_held:  # else a lock that is taken later would be given up
             self._give_up = give_up or self._lock.release
             self._release_if_alone()
 

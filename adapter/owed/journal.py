@@ -48,7 +48,7 @@ class Journal:
         """Why what is owed would be forgotten with this process; empty if it would not."""
         self._on_fault = on_fault
         self._lacks_something = False
-        """Whether the ledger has what the file has not."""
+        """Whether the file lacks something that the ledger has."""
         self._is_read = False
         """Whether the ledger has all that earlier owners have written."""
         self._is_torn = False
@@ -185,7 +185,7 @@ class Journal:
         return self._lock.is_alone
 
     def write(self, creates: Iterable[Create]) -> None:
-        """Writes the file anew with nothing but these creates, read when the file was already `is_ours`."""
+        """Writes the file anew with these creates alone. They must have been read after `is_ours` was true."""
         if self._fd < 0 or not self._is_read or not self._lock.is_held:
             return
         new = f"{self._path}.new"

@@ -1,7 +1,8 @@
-"""Which plugins got a create for which id, so that each of them gets exactly one delete for it.
+"""Which plugins got a create for which id, so that each of them gets one delete for it.
 
-The create counts as soon as the plugin was spawned, whatever came of it. What the create knew of the pod or container
-is kept until its removal, for the runtime may tell less at a delete.
+A create counts once its plugin was spawned, whatever the result. The ledger keeps what the create knew of the pod or
+container until the removal, because the runtime may tell less at a delete. Only a delete during which the adapter was
+killed runs again: nothing on disk shows that it had begun.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Ledger:
         self._owed: dict[str, tuple[Entry, ...]] = {}
         self._targets: dict[str, Target] = {}
         self._running: dict[str, list[Entry]] = {}
-        """The deletes that were taken and have not ended."""
+        """The deletes that have begun and have not ended."""
         self._journal: Journal | None = None
 
     def resume_from(self, journal: Journal | None, at_work: Collection[str] = ()) -> None:
@@ -93,9 +94,9 @@ class Ledger:
                 self.repair()
 
     def begin_deletes(self, id_: str) -> tuple[Entry, ...]:
-        """Returns the plugins that are owed a delete, in the order of their creates, as configured then; forgets them.
+        """Returns the plugins that are owed a delete, in the order of their creates, as configured then.
 
-        The caller must report how each delete ended, or that it could not be started.
+        Their deletes count as running until the caller calls `end_delete` or `put_back`; the journal has them as owed.
         """
         entries = self._owed.pop(id_, ())
         if entries:

@@ -1,6 +1,6 @@
 """Compares the ledger with a Synchronize: which pods and containers live, which have ended. Pure.
 
-Facts of runtimes: containerd lists created containers, whose create event is yet to come, and stopped pods; it leaves
+Facts of runtimes: containerd lists created containers, whose StartContainer is yet to come, and stopped pods; it leaves
 out containers that have exited. On CRI-O a creation may slip through between its list and our joining, so absence at
 one moment proves nothing.
 """

@@ -63,7 +63,7 @@ class Failure(NamedTuple):
 
 
 class Key(Enum):
-    """A member that is a key in tables: its own hash is computed in Python."""
+    """An enumeration whose members are keys in tables. Enum's own hash is slower: Python code computes it."""
 
     __hash__ = object.__hash__
 

@@ -28,10 +28,10 @@ _ENV = re.compile(rb"""\\?["']env\\?["']""", re.IGNORECASE)
 
 
 class Observer(Generic[J, S]):
-    """Is told what becomes of jobs. This one does nothing."""
+    """Is told what becomes of jobs, and may name their programs. This one does nothing."""
 
     def at_turn(self, job: J) -> None:
-        """A job is about to start: the jobs before it have ended. It may get its programs now."""
+        """A job is about to start: the jobs before it have ended. `job.chain.begin` may name its programs now."""
 
     def before_feed(self, job: J, step: S) -> None:
         """A program has been started, and is about to get its request."""
@@ -61,7 +61,7 @@ class Driver(ABC, Generic[S]):
         self._observer = observer or Observer()
         self._late_limit = late_limit
         self._step: S
-        """The program that was started last, once one was."""
+        """The program that was started last, or could not be started."""
         self._slowest: tuple[float, S] | None = None
         """Of the programs that have printed a result, the one that took longest, with its time in seconds."""
         self._process: Process | None = None
@@ -169,7 +169,7 @@ class Driver(ABC, Generic[S]):
 
     def _set_limit(self) -> None:
         """Sets the timer for the current program's time limit, if it has one."""
-        assert self._process is not None  # noqa: S101 - SET_LIMIT follows on FEED or while a program runs
+        assert self._process is not None  # noqa: S101 - SET_LIMIT comes only after FEED, or while a program runs
         self._cancel_limit()
         limits = [self._step.policy.timeout] if self._step.policy.timeout else []
         if self.chain.is_answered:
@@ -194,7 +194,7 @@ class Driver(ABC, Generic[S]):
             self._runner.kill(self._process)
 
     def _leave(self) -> None:
-        process = self._release()
+        process = self._detach()
         if process is not None:
             self._runner.note(process, LATE)
             self._on_left(process)
@@ -211,7 +211,7 @@ class Driver(ABC, Generic[S]):
             self._end_if_alone()
 
     def _let_work(self) -> None:
-        process = self._release()
+        process = self._detach()
         if process is not None:
             self._runner.let_work(process)
 
@@ -229,7 +229,7 @@ class Driver(ABC, Generic[S]):
 
     def _on_exit(self, process: Process) -> None:
         result = self._checked_result(process)
-        self._release()
+        self._detach()
         self._do(self.chain.exited(result))
 
     def _on_time_up(self) -> None:
@@ -275,7 +275,7 @@ class Driver(ABC, Generic[S]):
             self._slowest = seconds, self._step
         return result
 
-    def _release(self) -> Process | None:
+    def _detach(self) -> Process | None:
         process, self._process = self._process, None
         self._cancel_limit()
         if process is not None:
