@@ -1,4 +1,4 @@
-"""The legacy plugins of this node: from an event to the plugins that run, and to the answer."""
+"""The bridge to the legacy plugins: from an event to the plugins that run, and to the answer."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from adapter.proto import nri_pb2 as api
 
 
 class Inventory:
-    """What Synchronize has listed, changed by the events since: what has not stopped."""
+    """The pods and containers that have not stopped: the list of Synchronize, changed by the events since."""
 
     def __init__(self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> None:
         self.pods = {pod.id: pod for pod in pods}

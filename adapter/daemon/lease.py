@@ -66,7 +66,7 @@ class Candidate(Protocol):
 
 
 class Lease:
-    """Whether this adapter serves the events, and how it gets to."""
+    """Decides whether this adapter serves the events: takes the lock, asks its owner for it, releases it."""
 
     def __init__(self, loop: Loop, lock: Lock, trust: Trust, candidate: Candidate) -> None:
         """Takes the loop, the lock, what judges the state directory, and what serves the events."""
@@ -81,7 +81,7 @@ class Lease:
         self._timer: Timer | None = None
         """In LOOKING and ENDING."""
         self._pause = SOON
-        self._answer: Deferred[None] | None = None
+        self._turn: Deferred[None] | None = None
         """What an event waits for. It is kept after a wait in vain, until the owner changes: no other event waits."""
         self._is_staying = False
         """Whether this adapter is connected with the runtime, and shall not end."""
@@ -118,7 +118,7 @@ class Lease:
         """
         self._joined.leave()
         self._is_staying = False
-        if not is_connected or self._answer is None or self._answer.done:
+        if not is_connected or self._turn is None or self._turn.done:
             self._stop_waiting()
         if not self.is_held:
             self._socket.close()  # the state directory was replaced, and is another adapter's
@@ -142,7 +142,7 @@ class Lease:
     # The owner's side
 
     def begin(self, told: Told) -> None:
-        """Begins to serve, or begins anew: those that wait look at what this adapter tells them."""
+        """Begins to serve, or begins anew: tells the adapters that wait, and lets them connect."""
         self._known = None
         self._lock.tell(told)
         if self._lock.has_directory:
@@ -173,13 +173,13 @@ class Lease:
                 return None
             if self._owner is None:
                 self._wait()
-        if self._state is LeaseState.LOOKING or self._answer is not None:
+        if self._state is LeaseState.LOOKING or self._turn is not None:
             return None
         self._ask()
-        answer = self._answer = Deferred()
+        turn = self._turn = Deferred()
         now = self._loop.time()
-        self._loop.call_at(now + max(due - now, 0) / 2, answer.complete)
-        return answer
+        self._loop.call_at(now + max(due - now, 0) / 2, turn.complete)
+        return turn
 
     def _ask(self) -> None:
         if self._state is LeaseState.CONNECTED and self._owner is not None:
@@ -231,9 +231,9 @@ class Lease:
         self._let_event_go_on()
 
     def _let_event_go_on(self) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None:
-            answer.complete()
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.complete()
 
     def _enter(self, state: LeaseState) -> None:
         self._state = state

@@ -85,7 +85,7 @@ class OwnerSocket:
         self._loop.watch(waiting.fileno(), lambda: self._receive(waiting))
 
     def _receive(self, waiting: socket.socket) -> None:
-        """One that waits asks for the lock, or does not wait any more."""
+        """An adapter that waits asks for the lock, or has hung up."""
         try:
             has_asked = bool(waiting.recv(1))
         except OSError:

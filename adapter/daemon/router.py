@@ -54,7 +54,7 @@ def reserve(own: Settings, nri: runtimes.Version) -> float:
 
 
 class Adapter(Plugin):
-    """Hands each of the runtime's events to what serves it."""
+    """Hands each of the runtime's events to `Serving`."""
 
     def __init__(self, loop: Loop, own: Settings, errors: list[ConfigError], name: str, link: Link) -> None:
         """Takes the loop, the settings in force until the runtime sends some, their errors, the name, the process."""

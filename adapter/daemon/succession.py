@@ -98,10 +98,10 @@ class Succession:
         self._left.append(event)
 
     def note_owner(self, told: Told) -> bool:
-        """Another adapter has become the owner; returns whether this one has events which nobody serves there.
+        """Another adapter has become the owner; returns whether this adapter has events that no owner serves.
 
-        The owner gets each event since it has joined. Those before are for the adapters that had joined earlier. What
-        has ended meanwhile, the owner knows from its Synchronize.
+        The owner gets each event since it has joined. Only adapters that joined earlier have got the events before. The
+        owner knows from its Synchronize what has ended.
         """
         before = [event for event in self._left if event.came < told.since]
         self._left = deque((event for event in self._left if event.came >= told.since), MOST_LEFT)

@@ -71,8 +71,8 @@ class Lock:
         """Called when this process is the owner of a directory that was made again."""
         self.fault = ""
         """Why the state directory cannot be used, empty if it can be."""
-        self._kept: set[str] = set()
-        self._mark = ""
+        self._kept: set[str] = set()  # the ids whose plugins this process, an earlier owner, still runs
+        self._mark = ""  # of this process, as `_write_mark` writes it
         self.before = ""
         """The mark of the previous owner, once this process has become the owner."""
         self.served = Served()

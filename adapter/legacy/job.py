@@ -1,4 +1,4 @@
-"""The legacy plugins of a node, and the work of one event for them: their requests, and their results."""
+"""The work of one event for legacy plugins: their requests, and their results; and what all such jobs share."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Target:
         self.names: tuple[str, ...] = pod.namespace, pod.name, "" if id_ == sandbox_id else message.name
         """The names of namespace, pod and container, for the log; empty if the runtime has not told them."""
         self.started = 0
-        """The start (see `cgroup.start_time`) of a process that we found or watch, -1 if it had ended; else 0."""
+        """When the process `pid` started (see `cgroup.start_time`), -1 if it had ended, 0 if nobody has looked."""
         self.cgroups_path = message.linux.cgroups_path
         self._message: api.PodSandbox | api.Container | None = message
         self._pod: api.PodSandbox | None = pod

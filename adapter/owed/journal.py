@@ -22,7 +22,7 @@ from adapter.owed.records import Change, Create, Delete, without_deletes
 log = logging.getLogger(__name__)
 
 GROWTH = 1 << 20
-"""A delete has the file written anew that has twice as many bytes as after the last writing, and so many more."""
+"""A delete has the file written anew if it has twice the bytes of the last writing, and this many more."""
 _PIECE = 1 << 16
 """Bytes of one write."""
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -56,7 +56,7 @@ class Journal:
         self._known = 0
         """The bytes at the beginning of the file that have been read, or that this process has written."""
         self._own: set[int] = set()
-        """Offsets of this process's own records after these bytes. Reading skips them: the ledger has them."""
+        """Offsets of this process's own records beyond `_known`. Reading skips them: the ledger has them."""
         self._rewritten = 0
         """The bytes that this process has written when it last wrote the file anew."""
         self._is_worn = False
