@@ -229,7 +229,7 @@ class Serving:
     def on_taken(self) -> None:
         """Resumes where the previous owner has stopped.
 
-        Events that were left to that owner, which has ended without them, run now: the runtime has their answers.
+        Events that were left to that owner and not served run now. After a kill, the last one may have been served.
         """
         served, inventory, is_unbroken = self._lock.served, self._inventory, self._lease.is_unbroken
         lost = self._succession.take_over(served)

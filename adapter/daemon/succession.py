@@ -125,7 +125,7 @@ class Succession:
     def take_over(self, served: Served) -> list[Event]:
         """Begins to serve; `served` is what the previous owner has told, NOTHING if it was killed.
 
-        Returns the events that were left to that owner, or to one before, and that were not served, in their order.
+        Returns the events that were left to that owner, or to one before, and not served; after a kill the last one.
         """
         left = list(self._left)
         ended = {event.id for event in left if event.is_end}
