@@ -240,7 +240,7 @@ class Serving:
         if lost:
             self.legacy.expect_repeat()
         for each in lost:
-            log.info("the previous adapter has ended without %s: its plugins run now", each.name)
+            log.info("the previous adapter may have ended without %s: its plugins run now", each.name)
             with suppress(ConfigError):  # conf.json cannot be read: the log says so, and nobody waits for the answer
                 self.legacy.handle(each.request, each.context, is_awaited=False)
         self.legacy.run_missed()
