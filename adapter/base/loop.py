@@ -29,16 +29,20 @@ FEW_TIMERS = 100
 
 
 class Timer:
-    """A callback that is called at a given time."""
+    """A callback that is called at a given time, None if it is not called any more."""
 
     __slots__ = ("callback",)
 
-    def __init__(self, callback: Callable[[], object]) -> None:
-        self.callback: Callable[[], object] | None = callback
+    def __init__(self, callback: Callable[[], object] | None) -> None:
+        self.callback = callback
 
     def cancel(self) -> None:
         """Makes sure that the callback is not called any more."""
         self.callback = None
+
+
+NO_TIMER = Timer(None)
+"""Stands for a timer that has not been set."""
 
 
 class Loop:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
-from adapter.base.loop import Loop, Timer
+from adapter.base.loop import NO_TIMER, Loop
 from adapter.daemon.owner_socket import OwnerSocket
 from adapter.host.joined import Joined
 from adapter.host.lock import Lock, Served, Told
@@ -69,7 +69,6 @@ class Lease:
     """Decides whether this adapter serves the events: takes the lock, asks its owner for it, releases it."""
 
     def __init__(self, loop: Loop, lock: Lock, trust: Trust, candidate: Candidate) -> None:
-        """Takes the loop, the lock, what judges the state directory, and what serves the events."""
         self._loop = loop
         self._lock = lock
         self._candidate = candidate
@@ -78,7 +77,7 @@ class Lease:
         self._state = LeaseState.APART
         self._owner: socket.socket | None = None
         """The connection with the owner; in CONNECTED and ASKED."""
-        self._timer: Timer | None = None
+        self._timer = NO_TIMER
         """In LOOKING and ENDING."""
         self._pause = SOON
         self._turn: Deferred[None] | None = None
@@ -237,9 +236,7 @@ class Lease:
 
     def _enter(self, state: LeaseState) -> None:
         self._state = state
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.cancel()
         if self._owner is not None:
             self._loop.unwatch(self._owner.fileno())
             self._owner.close()

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from adapter.base.loop import Timer
+from adapter.base.loop import NO_TIMER, Timer
 from adapter.errors import ProgramError
 from adapter.nri import Deferred
 from adapter.programs.chain import ENDED, SPAWN, WAITING, Action, Actions, Chain, Failure, Step
@@ -65,8 +65,7 @@ class Driver(ABC, Generic[S]):
         self._slowest: tuple[float, S] | None = None
         """Of the programs that have printed a result, the one that took longest, with its time in seconds."""
         self._process: Process | None = None
-        self._deadline: Timer | None = None
-        self._limit: Timer | None = None
+        self._deadline = self._limit = NO_TIMER
         self._left: dict[Process, Timer] = {}
         """The programs that have been left without a result and still run; each with the end of the wait for it."""
         self._is_told = False
@@ -170,7 +169,7 @@ class Driver(ABC, Generic[S]):
     def _set_limit(self) -> None:
         """Sets the timer for the current program's time limit, if it has one."""
         assert self._process is not None  # noqa: S101 - SET_LIMIT comes only after FEED, or while a program runs
-        self._cancel_limit()
+        self._limit.cancel()
         limits = [self._step.policy.timeout] if self._step.policy.timeout else []
         if self.chain.is_answered:
             limits.append(self._late_limit)
@@ -178,9 +177,7 @@ class Driver(ABC, Generic[S]):
             self._limit = self._runner.loop.call_at(self._process.started + min(limits), self._on_limit)
 
     def _answer(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        self._deadline.cancel()
         if self.chain.error is not None:
             self.answer.fail(self.chain.error)
             return
@@ -195,13 +192,12 @@ class Driver(ABC, Generic[S]):
 
     def _leave(self) -> None:
         process = self._detach()
-        if process is not None:
-            self._runner.note(process, LATE)
-            self._on_left(process)
-            self._runner.leave(process, self._forget, kill=self._step.policy.kill)
-            over = process.started + self._late_limit
-            if over > self._runner.loop.time():
-                self._left[process] = self._runner.loop.call_at(over, lambda: self._forget(process))
+        self._runner.note(process, LATE)
+        self._on_left(process)
+        self._runner.leave(process, self._forget, kill=self._step.policy.kill)
+        over = process.started + self._late_limit
+        if over > self._runner.loop.time():
+            self._left[process] = self._runner.loop.call_at(over, lambda: self._forget(process))
 
     def _forget(self, process: Process) -> None:
         """Waits no longer for a program that has been left: it has exited, or its time is over."""
@@ -211,9 +207,7 @@ class Driver(ABC, Generic[S]):
             self._end_if_alone()
 
     def _let_work(self) -> None:
-        process = self._detach()
-        if process is not None:
-            self._runner.let_work(process)
+        self._runner.let_work(self._detach())
 
     def _next(self) -> None:
         if self._is_told:
@@ -275,17 +269,13 @@ class Driver(ABC, Generic[S]):
             self._slowest = seconds, self._step
         return result
 
-    def _detach(self) -> Process | None:
+    def _detach(self) -> Process:
+        """Returns the current program, which is not waited for any longer."""
         process, self._process = self._process, None
-        self._cancel_limit()
-        if process is not None:
-            self._safely("the end of a program", None, self._observer.on_done, self, self._step)
+        assert process is not None  # noqa: S101 - the chain has been in the state RUNNING
+        self._limit.cancel()
+        self._safely("the end of a program", None, self._observer.on_done, self, self._step)
         return process
-
-    def _cancel_limit(self) -> None:
-        if self._limit is not None:
-            self._limit.cancel()
-            self._limit = None
 
     def _lateness(self) -> str:
         if self._process is not None:

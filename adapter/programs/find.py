@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from adapter.errors import PluginError
 from adapter.host.mount_namespace import programs_namespace
@@ -57,15 +58,12 @@ class Programs:
             *directories,
             *(directory for directory in self.path.split(":") if directory not in directories),
         ]
-        self._trusted = TrustedPrograms(trust)
+        self._fault = partial(TrustedPrograms(trust).fault, search=self.path)
 
     def find(self, type_: str) -> str:
         """Returns the path of a plugin's program. Raises PluginError."""
         with programs_namespace:
             return find(type_, self._directories, self._fault)
-
-    def _fault(self, path: str, status: os.stat_result) -> str:
-        return self._trusted.fault(path, status, search=self.path)
 
     def program(self, type_: str) -> Program:
         """Returns what is executed for a plugin. Raises PluginError."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Self
 
-from adapter.base.loop import READ, WRITE, Loop, Timer
+from adapter.base.loop import NO_TIMER, READ, WRITE, Loop
 from adapter.host import paths
 from adapter.host.mount_namespace import programs_namespace
 from adapter.programs.children import children
@@ -72,7 +72,7 @@ class Process:
         self._lines = 0
         self._request = b""
         """What is left to be written of the request."""
-        self._pipes_timer: Timer | None = None
+        self._pipes_timer = NO_TIMER
         self._is_left = False
         self._is_waiting = False
         self._pidfd = -1
@@ -193,7 +193,6 @@ class Process:
             raise
 
     def _watch_pipes(self) -> None:
-        self._pipes_timer = None
         for fd, read in ((self._out, self._read_stdout), (self._err, self._read_stderr)):
             if fd >= 0:
                 self._watch_pipe(fd, read)
@@ -303,8 +302,7 @@ class Process:
         if self._is_waiting:
             self._kill_group()
         self.status = children.reap(self.pid)
-        if self._pipes_timer is not None:
-            self._pipes_timer.cancel()
+        self._pipes_timer.cancel()
         # The pipes hold the program's output now. Children that keep the pipes open are not waited for.
         self._drain(self._read_stdout)
         self._drain(self._read_stderr)

@@ -65,7 +65,6 @@ class Runner:
     """Spawns programs on a loop."""
 
     def __init__(self, loop: Loop, standby: Standby | None = None) -> None:
-        """Takes the loop that watches the processes, and the programs that wait for an event, if some do."""
         self.loop = loop
         self.accounts: defaultdict[str, Account] = defaultdict(Account)
         """What has happened so far, by program."""

@@ -16,7 +16,7 @@ from enum import auto
 from functools import partial
 from typing import Any, TypeAlias
 
-from adapter.base.loop import Loop, Timer
+from adapter.base.loop import NO_TIMER, Loop
 from adapter.errors import ProgramError
 from adapter.host import paths
 from adapter.host.mount_namespace import programs_namespace
@@ -142,7 +142,7 @@ class Standby:
         self._is_called = False
         """Whether the loop calls `_refill` in this turn already: it must not do so twice."""
         self._was_full = False
-        self._timer: Timer | None = None
+        self._timer = NO_TIMER
 
     def open(self) -> None:
         """Begins to start programs: this process serves the events from now on."""
@@ -288,14 +288,12 @@ class Standby:
 
     def _wake_up(self) -> None:
         """Looks again when the next process is too old, or when a program has been written for the last time."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         moments = [crew.waiting[0].started + self._max_age for crew in self._crews.values() if crew.waiting]
         if not all(crew.is_stable for crew in self._crews.values()):
             moments.append(self._loop.time() + paths.TIMESTAMP_STEP / 1e9)
-        self._timer = (
-            self._loop.call_at(min(moments), partial(self._receive, StandbyInput.MISSING)) if moments else None
-        )
+        if moments:
+            self._timer = self._loop.call_at(min(moments), partial(self._receive, StandbyInput.MISSING))
 
 
 def _key(program: Program) -> Hashable:
