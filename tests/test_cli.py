@@ -41,13 +41,14 @@ class Runs:
         self.socket = path
         return 99
 
-    def daemon(self, own: Settings, errors: list[ConfigError], who: Identity, *others: Any, linger: float) -> Runs:
-        self.settings, self.errors, self.who, self.linger = own, errors, who, linger
-        self.reconnect, self.reread, *_ = others
+    def daemon(
+        self, own: Settings, errors: list[ConfigError], who: Identity, reread: Any, origin: daemon.Origin
+    ) -> Runs:
+        self.settings, self.errors, self.who, self.reread, self.origin = own, errors, who, reread, origin
         return self
 
     def run(self, trunk: int | None) -> int:
-        assert (trunk or (self.reconnect and self.reconnect())) == 99
+        assert (trunk or (self.origin.connect and self.origin.connect())) == 99
         return self.exit_code
 
 
@@ -129,7 +130,7 @@ def test_the_configuration_is_the_file_that_is_given_or_the_default_and_flags_ch
 def test_it_lingers_for_a_number_of_seconds_if_it_is_told_to(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     for words, seconds in (([], 0), (["-linger", "18"], 18), (["--linger=0.5"], 0.5)):
         assert cli.main(words) == 0
-        assert runs.linger == seconds
+        assert runs.origin.linger == seconds
     with pytest.raises(SystemExit):
         cli.main(["-linger", "-1"])
     assert "'-1' is not a number of seconds" in capsys.readouterr().err

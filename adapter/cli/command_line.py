@@ -176,16 +176,16 @@ def _run(options: Options, launch: Launch | None) -> int:
         raise ConfigError("-idx" if options.idx else "NRI_PLUGIN_IDX", str(error)) from None
     if nri.launched() and not options.socket:
         trunk = nri.connect() if launch is None or not launch.killed_by else None
-        connect, when_lost = launch.connect if launch else None, 0
+        origin = daemon.Origin(launch.connect if launch else None, 0, launch, options.linger)
     else:
         path = options.socket or configured.socket
         # A service waits for its runtime. At a terminal, the user gets an error.
         trunk = _connect(path) if options.once or sys.stderr.isatty() else None
-        connect, when_lost = None if options.once else partial(nri.connect, path), FINDINGS
-        launch = None  # with -socket, this is not the runtime that has launched the process
+        connect = None if options.once else partial(nri.connect, path)
+        # With -socket, this is not the runtime that has launched the process.
+        origin = daemon.Origin(connect, FINDINGS, linger=options.linger)
     process_setup.prepare(configured, errors)
-    made = daemon.Daemon(configured, errors, identity, connect, reread, when_lost, launch, linger=options.linger)
-    return made.run(trunk)
+    return daemon.Daemon(configured, errors, identity, reread, origin).run(trunk)
 
 
 def _connect(path: str) -> int:

@@ -7,12 +7,12 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from enum import Enum, auto
+from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adapter import __version__, settings
-from adapter.base.loop import Loop, Timer
+from adapter.base.loop import NO_TIMER, Loop
 from adapter.base.sanitize import bounded
 from adapter.base.trunk import Trunk
 from adapter.daemon import guard
@@ -39,84 +39,68 @@ REMINDER = 10.0
 OPEN_AFTER = 1.0
 """Seconds after the start at which `status` and probes can ask an adapter that waits for its runtime."""
 
-Connect = Callable[[], int]
-"""Returns the descriptor of a socket connected to the runtime. Raises RegistrationError."""
+
+class Origin(NamedTuple):
+    """How the process was started: it decides how the daemon joins its runtime again, and when it ends."""
+
+    connect: Callable[[], int] | None = None
+    """Returns the descriptor of a socket connected to the runtime, to join again. Raises RegistrationError.
+
+    Without it, the daemon ends when the connection is lost.
+    """
+    when_lost: int = 0
+    """The exit code of that end."""
+    launch: guard.Launch | None = None
+    """The runtime that has launched the process, if one has: the daemon ends when that runtime does."""
+    linger: float = 0
+    """How many seconds the daemon goes on to serve when it is told to end, if no other adapter takes over."""
 
 
 class ConnectionState(Enum):
-    """The state of the connection with the runtime."""
+    """The state of the connection with the runtime. The value is what systemd is told.
 
-    APART = auto()
+    The service is ready once it has joined, or waits for a runtime that may be long in coming: a service that waits
+    must not fail, and what is ordered after the service must not wait for ever.
+    """
+
+    APART = "READY=1\nSTATUS=waits for the runtime"
     """No connection; a timer tries again."""
-    JOINING = auto()
+    JOINING = "STATUS=the runtime has not configured and synchronized the adapter yet"
     """Connected, but not synchronized. The runtime may take minutes: it holds NRI's lock during a StopContainer's grace
     period (containerd issue 14083), so the connection is never given up while it waits."""
-    JOINED = auto()
-    ENDING = auto()
+    JOINED = "READY=1\nSTATUS=joined with the runtime"
+    ENDING = "STOPPING=1\nSTATUS=waits for the running plugins"
     """No new connection; running plugins may finish."""
-
-
-TOLD = {
-    ConnectionState.APART: "READY=1\nSTATUS=waits for the runtime",
-    ConnectionState.JOINING: "STATUS=the runtime has not configured and synchronized the adapter yet",
-    ConnectionState.JOINED: "READY=1\nSTATUS=joined with the runtime",
-    ConnectionState.ENDING: "STOPPING=1\nSTATUS=waits for the running plugins",
-}
-"""What systemd is told about each state. The service is ready once it has joined, or waits for a runtime that may be
-long in coming: a service that waits must not fail, and what is ordered after the service must not wait for ever."""
 
 
 class Daemon:
     """The adapter's process, from its start to the exit code."""
 
     def __init__(
-        self,
-        own: Settings,
-        errors: list[ConfigError],
-        who: Identity,
-        connect: Connect | None,
-        reread: settings.Read,
-        when_lost: int = 0,
-        launch: guard.Launch | None = None,
-        *,
-        linger: float = 0,
+        self, own: Settings, errors: list[ConfigError], who: Identity, reread: settings.Read, origin: Origin
     ) -> None:
-        """Takes the settings that hold unless the runtime sends some, the name and index, and how to join again.
-
-        `errors` are the mistakes in the configuration file, `reread` reads that again. Without `connect` the daemon
-        ends when the connection is lost, with the exit code `when_lost`. With `launch` it ends when the runtime does.
-        `linger` is how many seconds it goes on to serve at the end, if no other adapter takes over.
-        """
+        """Takes the settings that hold unless the runtime sends some, and what is wrong in the file of `reread`."""
         self.state = ConnectionState.APART
-        self.exit_code = 0
-        self._loop = Loop()
-        self._service = Service(self._loop, os.environ)
-        self._who = who
-        self._connect = connect
-        self._when_lost = when_lost
-        self._trunk: Trunk | None = None
-        self._stub: Stub | None = None
-        """What speaks over the trunk."""
-        self._wait = FIRST_WAIT
-        self._timer: Timer | None = None
+        self.runtime_pid = 0
+        """The pid of the runtime, 0 if that is not known."""
+        self._who, self._reread, self._origin = who, reread, origin
         self._started = time.time()
         self._joins = 0
         self._joined_at: float | None = None
+        self._wait, self._reason = FIRST_WAIT, ""
+        """The seconds before the next attempt to join; and why the last one has failed, which the log has once."""
+        self._trunk: Trunk | None = None
+        self._stub: Stub | None = None
+        """What speaks over the trunk."""
+        self._timer = NO_TIMER
+        self._is_owner = self._is_told_to_end = self._has_runtime_ended = False
+        self._exit_code = 0
+        self._loop = Loop()
+        self._service = Service(self._loop, os.environ)
         self._endpoints = Endpoints(self._loop, self._describe)
-        self._reason = ""
-        """Why the adapter cannot join; the log has it once."""
-        self._has_runtime_ended = False
-        self._is_told_to_end = False
-        """Whether a signal has told the daemon to end; it may serve on for `linger` seconds."""
-        self._is_owner = False
-        self._linger = linger
-        self._reread = reread
-        self.runtime_pid = 0
-        """The pid of the runtime, 0 if that is not known."""
-        self._launch = launch
         self._adapter = Adapter(self._loop, own, errors, who.name, self)
-        if launch is not None:
-            self._follow(launch, own)
+        if origin.launch is not None:
+            self._follow(origin.launch, own)
 
     def _follow(self, launch: guard.Launch, own: Settings) -> None:
         """Joins the runtime that launched the daemon again after a loss, and ends when that runtime ends."""
@@ -144,15 +128,15 @@ class Daemon:
         self._endpoints.close()
         if self._has_runtime_ended and (owed := self._adapter.owed):
             log.info("still owed: the deletes of %s", ", ".join(owed))
-        return self.exit_code
+        return self._exit_code
 
     # Joining
 
     def _try(self) -> None:
-        if self._connect is None:
+        if self._origin.connect is None:
             return
         try:
-            trunk = self._connect()
+            trunk = self._origin.connect()
         except RegistrationError as error:
             self._try_later(error)
         else:
@@ -162,11 +146,11 @@ class Daemon:
         self._enter(ConnectionState.JOINING)
         self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
         self.runtime_pid = guard.peer(fd)
-        self._trunk = Trunk(self._loop, fd)
-        self._trunk.on_data = self._on_data
-        self._trunk.on_close = lambda reason: self._on_lost(RemoteProtocolError(reason) if reason else None)
-        self._stub = Stub(self._adapter, self._who.name, self._who.idx, self._trunk.write)
-        self._stub.register()
+        trunk = self._trunk = Trunk(self._loop, fd)
+        stub = self._stub = Stub(self._adapter, self._who.name, self._who.idx, trunk.write)
+        trunk.on_data = partial(self._on_data, stub)
+        trunk.on_close = lambda reason: self._on_lost(RemoteProtocolError(reason) if reason else None)
+        stub.register()
 
     def _try_later(self, error: AdapterError | None = None) -> None:
         """Tries again after a wait; logs the first failure only."""
@@ -226,7 +210,7 @@ class Daemon:
         self._is_owner = is_owner
         self._endpoints.show(is_shown=is_owner and self.state is not ConnectionState.ENDING)
         if self._is_told_to_end and not is_owner:
-            self._loop.call_soon(self._end_lingering)
+            self._loop.call_soon(self._end_unless_ending)
 
     def join_again(self) -> None:
         """Gives the connection up; `_on_lost` makes another."""
@@ -239,16 +223,14 @@ class Daemon:
 
     def keep_configuration(self, text: str, socket: str) -> None:
         """Keeps the runtime's configuration text for the server that the guard starts after this one."""
-        if self._launch is not None:
-            self._launch.keep(text, socket)
+        if self._origin.launch is not None:
+            self._origin.launch.keep(text, socket)
 
     # The connection
 
-    def _on_data(self, data: bytes) -> None:
-        if self._stub is None:
-            return
+    def _on_data(self, stub: Stub, data: bytes) -> None:
         try:
-            self._stub.receive_data(data, self._loop.ready_since, is_heard=not self._loop.has_hung_up)
+            stub.receive_data(data, self._loop.ready_since, is_heard=not self._loop.has_hung_up)
         except AdapterError as error:
             self._give_up(error)
         except Exception as bug:
@@ -262,8 +244,8 @@ class Daemon:
 
     def _on_lost(self, error: AdapterError | None) -> None:
         """The connection is gone: the runtime has closed it, or it was closed for an error."""
-        was = self.state
-        was_joined = self._joins or (self._launch is not None and self._launch.killed_by)
+        was, origin = self.state, self._origin
+        was_joined = self._joins or (origin.launch is not None and origin.launch.killed_by)
         if error is None:
             log.info("the runtime has closed the connection")
         else:
@@ -273,21 +255,19 @@ class Daemon:
             self._end_when_idle()
         elif self._is_told_to_end:
             self._finish(0)
-        elif self._connect is not None and (was_joined or not isinstance(error, RegistrationError)):
+        elif origin.connect is not None and (was_joined or not isinstance(error, RegistrationError)):
             if was is ConnectionState.JOINED:
                 log.warning("until the adapter has joined again, pods and containers start without it")
             self._enter(ConnectionState.APART)
             self._endpoints.show(is_shown=True)
             self._try_later()
         else:
-            self._finish(self._when_lost if was is ConnectionState.JOINED and error is None else 1)
+            self._finish(origin.when_lost if was is ConnectionState.JOINED and error is None else 1)
 
     def _enter(self, state: ConnectionState) -> None:
         self.state = state
-        self._service.notify(TOLD[state])
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._service.notify(state.value)
+        self._timer.cancel()
 
     # The end
 
@@ -297,13 +277,12 @@ class Daemon:
         self._loop.unwatch(pidfd)
         self._has_runtime_ended = True
         self._adapter.on_runtime_gone()
-        if self.state is not ConnectionState.ENDING:
-            self._finish(0)
+        self._end_unless_ending()
 
     def _finish(self, exit_code: int) -> None:
         """Ends the daemon when no plugin runs any more, after GRACE seconds at the latest."""
         self._enter(ConnectionState.ENDING)
-        self.exit_code = exit_code
+        self._exit_code = exit_code
         self._adapter.end()
         self._loop.call_at(self._loop.time() + GRACE, self._on_grace_over)
         self._loop.call_soon(self._end_when_idle)
@@ -346,14 +325,14 @@ class Daemon:
             self._loop.stop()
         else:
             self._is_told_to_end = True
-            if self._linger and self._is_owner and self.state is ConnectionState.JOINED:
-                log.info("%s: serves until another adapter takes over, for %g s at most", name, self._linger)
-                self._timer = self._loop.call_at(self._loop.time() + self._linger, self._end_lingering)
+            if (linger := self._origin.linger) and self._is_owner and self.state is ConnectionState.JOINED:
+                log.info("%s: serves until another adapter takes over, for %g s at most", name, linger)
+                self._timer = self._loop.call_at(self._loop.time() + linger, self._end_unless_ending)
             else:
                 self._finish(0)
                 log.info("ending on %s", name)  # and another adapter may serve from now on
 
-    def _end_lingering(self) -> None:
+    def _end_unless_ending(self) -> None:
         if self.state is not ConnectionState.ENDING:
             self._finish(0)
 

@@ -16,7 +16,7 @@ from prometheus_client.core import Metric
 
 from adapter.base.loop import Loop
 from adapter.base.times import Histogram
-from adapter.daemon.daemon import Daemon
+from adapter.daemon.daemon import Daemon, Origin
 from adapter.monitoring.endpoints import Endpoints
 from adapter.monitoring.metrics import PREFIX, families, serve
 from adapter.nri import Identity
@@ -43,7 +43,7 @@ def described() -> dict[str, Any]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("adapter.daemon.daemon.Endpoints", endpoints)
-        Daemon(Settings(), [], Identity("v010-adapter", "00"), None, lambda: (Settings(), []))
+        Daemon(Settings(), [], Identity("v010-adapter", "00"), lambda: (Settings(), []), Origin())
     [(loop, describe)] = told
     loop.close()
     return describe()
