@@ -43,18 +43,17 @@ class Bridge:
         lock: Lock | None = None,
         standby: Standby | None = None,
     ) -> None:
-        """Takes the loop, what is configured, where the node's files are, and the lock of the state directory.
+        """Without a lock there is no journal: what is owed is forgotten with this process.
 
-        `standby` holds the programs that wait for an event, None if no program does. Without a lock there is no
-        journal: what is owed is forgotten with this process.
+        `standby` holds the programs that wait for an event, None if no program does.
         """
         self.runner = Runner(loop, standby)
         self.updates = PendingUpdates(loop)
         self._loop = loop
         self._plugins = Plugins(self.runner, self.updates, settings, host_root)
-        self._deletes = Deletes(loop, self._plugins, lock)
-        self.ledger = self._deletes.ledger
-        self._handover = Handover(loop, lock, self.ledger, self._deletes.queue)
+        self.deletes = Deletes(loop, self._plugins, lock)
+        self.ledger = self.deletes.ledger
+        self.handover = Handover(loop, lock, self.ledger, self.deletes.queue)
         self._first_start = FirstStart(loop, self.ledger, self._plugins)
         self._is_first_start = True
         self._may_be_repeated = False
@@ -79,14 +78,13 @@ class Bridge:
         event = context.method
         target = self._target(event, message)
         self._first_start.count((target.id, target.sandbox_id))
-        self._deletes.note_named(target)
+        self.deletes.note_named(target)
         job = self._job(event, message, target, is_awaited=is_awaited)
         if job is not None:
-            self._deletes.submit(job)
-            if is_awaited:
-                job.answer_by(context.due)
+            self.deletes.submit(job)
+            job.answer_by(context.due)
         if event in REMOVALS:
-            self._deletes.remove(target.id)
+            self.deletes.remove(target.id)
             for id_ in self.ledger.containers_of(target.id):
                 self.run_for_gone(id_)
         if is_awaited:
@@ -100,10 +98,10 @@ class Bridge:
         owner still runs.
         """
         target = self._target(context.method, message)
-        self._deletes.note_named(target)
+        self.deletes.note_named(target)
         self._may_be_repeated = False
         if STATES[context.method] == DELETE:
-            self._deletes.run_owed(target.id)
+            self.deletes.run_owed(target.id)
 
     def _target(self, event: str, message: Any) -> Target:
         if event.endswith("PodSandbox"):
@@ -120,7 +118,7 @@ class Bridge:
         is_left = self._plugins.sandboxes.is_left(event, target)
         if STATES[event] == DELETE:
             self._first_start.forget(target.id)
-            return self._deletes.of_event(event, message, target, is_left=is_left, is_awaited=is_awaited)
+            return self.deletes.of_event(event, message, target, is_left=is_left, is_awaited=is_awaited)
         if is_left or not self._plugins.plans.may_be_at(event):
             return None
         entries = self._plugins.entries()
@@ -133,7 +131,7 @@ class Bridge:
         if not target.pid and target.cgroups_path and event != "CreateContainer":
             target.pid = cgroup.find_pid(target.cgroups_path)
             target.started = cgroup.start_time(target.pid) or -1
-        job = PluginJob(self._plugins, self._deletes, event, target, steps, message=message, is_awaited=is_awaited)
+        job = PluginJob(self._plugins, self.deletes, event, target, steps, message=message, is_awaited=is_awaited)
         job.may_be_repeated = self._may_be_repeated
         return job
 
@@ -146,7 +144,7 @@ class Bridge:
 
     def run_for_gone(self, id_: str) -> None:
         """Runs the deletes of a container that has gone without a stop event."""
-        self._deletes.run_for_gone(id_)
+        self.deletes.run_for_gone(id_)
         self.updates.known.discard(id_)
 
     # What happens to the connection and to the lock
@@ -159,30 +157,16 @@ class Bridge:
         node = reconcile.node_of(pods, containers)
         ours = [target for target in node.running if not (target.is_sandbox and self._plugins.sandboxes.are_left)]
         if not self._is_first_start:
-            self._deletes.reconcile(node, ours)
+            self.deletes.reconcile(node, ours)
         elif self._plugins.plans.end_is_told:
             self._first_start.begin(ours)
         self._is_first_start = False
-        self._handover.cancel_release()
+        self.handover.cancel_release()
 
     def take_over(self, ids: Iterable[str]) -> None:
-        """Resumes from the previous owner's journal: this process has become the owner.
-
-        `ids` are those of the runtime's pods and containers, as far as they are known.
-        """
-        existed = self._handover.take_over(ids)
+        """Resumes from the previous owner's journal: this process has become the owner. See `Handover.take_over`."""
+        existed = self.handover.take_over(ids)
         self._is_first_start = self._is_first_start and not existed
-
-    def run_missed(self) -> None:
-        """Runs the deletes of what has ended while another adapter was the owner, unless that owner has run them.
-
-        Call it after the events that the other owner has not served: a create among them runs before its delete.
-        """
-        self._deletes.run_missed()
-
-    def watch_pods(self) -> None:
-        """Watches the processes of pods, as `synchronize` does: for a take-over without what the runtime has."""
-        self._deletes.watch_pods()
 
     def expect_repeat(self) -> None:
         """The previous owner may have served the next event, or may serve it still."""
@@ -191,16 +175,12 @@ class Bridge:
     def note_left(self, message: Any, context: Context) -> None:
         """Notes an event that another adapter serves."""
         target = self._target(context.method, message)
-        self._deletes.note_left(target.id, has_ended=STATES[context.method] == DELETE)
-
-    def repair_state(self) -> None:
-        """Checks and repairs the lock and the journal. Call it at each event."""
-        self._handover.repair()
+        self.deletes.note_left(target.id, has_ended=STATES[context.method] == DELETE)
 
     def release(self, give_up: GiveUp | None = None) -> None:
         """Lets another process serve the events that come from now on; see `Handover.release`."""
         self._first_start.count_all()
-        self._handover.release(give_up)
+        self.handover.release(give_up)
 
     def on_runtime_gone(self) -> None:
         """Drops the creates that wait, because nobody knows whether their containers will be started.
@@ -208,13 +188,13 @@ class Bridge:
         Deletes that are owed come all the same.
         """
         self.updates.on_runtime_gone()
-        for job in self._deletes.queue.waiting():
+        for job in self.deletes.queue.waiting():
             if job.state != DELETE:
                 job.chain.begin(())
 
     def when_idle(self, callback: Callable[[], object]) -> None:
         """Calls back, perhaps at once, when no plugin runs any more."""
-        self._deletes.queue.when_idle(callback)
+        self.deletes.queue.when_idle(callback)
 
     # For stand-by and for `status`
 
@@ -235,7 +215,7 @@ class Bridge:
             "programs": {**accounts, **self.runner.accounts},
             "faults": list(filter(None, [self._plugins.conf_json.fault])),
             "notes": list(filter(None, [self._plugins.sandboxes.describe()])),
-            "state_fault": self._handover.fault,
+            "state_fault": self.handover.fault,
         }
 
     @property

@@ -14,7 +14,7 @@ from adapter.base.loop import Loop
 from adapter.base.times import Histogram, quantiles
 from adapter.errors import ConfigError
 from adapter.monitoring import logs
-from adapter.nri import Answer, Context, Plugin, api, runtimes
+from adapter.nri import Context, Plugin, api, runtimes
 from adapter.nri.events import mask
 from adapter.nri.plugin import RESERVE
 from adapter.nri.runtimes import Runtime
@@ -33,13 +33,8 @@ NOT_SERVING: dict[str, Any] = {
 RESERVE_WHERE_DROPPED = 0.25
 """Seconds; see `reserve`."""
 LEGACY_EVENTS = (
-    "RunPodSandbox",
-    "StartContainer",
-    "StopContainer",
-    "StopPodSandbox",
-    # These make up for stop events that never come.
-    "RemoveContainer",
-    "RemovePodSandbox",
+    *("RunPodSandbox", "StartContainer", "StopContainer", "StopPodSandbox"),
+    *("RemoveContainer", "RemovePodSandbox"),  # these make up for stop events that never come
 )
 
 
@@ -57,7 +52,6 @@ class Adapter(Plugin):
     """Hands each of the runtime's events to `Serving`."""
 
     def __init__(self, loop: Loop, own: Settings, errors: list[ConfigError], name: str, link: Link) -> None:
-        """Takes the loop, the settings in force until the runtime sends some, their errors, the name, the process."""
         self._loop = loop
         self._name = name
         self._link = link
@@ -178,14 +172,13 @@ class Adapter(Plugin):
         return {
             **serving,
             "runtime": {"name": name, "version": version, "nri": ".".join(map(str, nri))},
-            "events": {event: self._times_of(event) for event in self._times},
+            "events": {
+                event: {"late": self._late[event], "times": times.describe(), **quantiles(times)}
+                for event, times in self._times.items()
+            },
             "faults": [*map(str, self._errors), *serving["faults"]],
             "notes": list(filter(None, [self._without_effect(), *serving["notes"]])),
         }
-
-    def _times_of(self, event: str) -> dict[str, Any]:
-        times = self._times[event]
-        return {"late": self._late[event], "times": times.describe(), **quantiles(times)}
 
     def answered(self, context: Context) -> None:
         """Counts the time of a call."""
@@ -220,24 +213,12 @@ class Adapter(Plugin):
 
     # Events
 
-    def create_container(
-        self, request: api.CreateContainerRequest, context: Context
-    ) -> Answer[api.CreateContainerResponse]:
-        """Runs the legacy plugins, injects the hooks of hooks.d, runs the precreate hooks: in this order."""
-        serving = self._ensure_serving()
-        return serving.create_container(request, context) if serving is not None else None
-
     def _on_event(self, request: Any, context: Context) -> Any:
-        """Runs the legacy plugins that are subscribed to the event."""
-        serving = self._ensure_serving()
-        return serving and serving.on_event(request, context)
-
-    def _ensure_serving(self) -> Serving | None:
-        """Returns what serves events; None before Synchronize, when a runtime should send none."""
+        """Serves an event. Before Synchronize, a runtime should send none, and nothing runs."""
         if self._listed is not None:
             self._begin()
-        return self._serving
+        return self._serving and self._serving.on_event(request, context)
 
     run_pod_sandbox = update_pod_sandbox = post_update_pod_sandbox = stop_pod_sandbox = remove_pod_sandbox = _on_event
-    post_create_container = start_container = post_start_container = _on_event
+    create_container = post_create_container = start_container = post_start_container = _on_event
     update_container = post_update_container = stop_container = remove_container = _on_event

@@ -60,10 +60,7 @@ class Serving:
     """Serves the events of one runtime: the two bridges, and the lease, which says whether they serve."""
 
     def __init__(self, loop: Loop, own: Settings, directory: str, link: Link) -> None:
-        """Takes the loop, the settings, the state directory, and the process.
-
-        `set_runtime` and `on_synchronize` must follow.
-        """
+        """Call `set_runtime` and `on_synchronize` next."""
         self._loop = loop
         self._own = own
         self._link = link
@@ -124,7 +121,8 @@ class Serving:
         if was_held:
             self._lease.begin(Told(came, served))
             self.legacy.synchronize(request.pods, request.containers)
-            self._start_ahead()
+            if self._standby is not None:
+                self._standby.open()
         elif not is_held:
             self.is_fit()  # the log says it if not
         self._link.on_turn(is_held)
@@ -146,14 +144,22 @@ class Serving:
     # Events
 
     def on_event(self, request: Any, context: Context) -> Any:
-        """Runs the legacy plugins that are subscribed to the event."""
-        return self._serve_if_ours(Event(self.legacy.handle, request, context, self._loop.time()))
+        """Serves an event, if this adapter is the owner, or becomes it now.
 
-    def create_container(self, request: api.CreateContainerRequest, context: Context) -> Any:
-        """Runs the legacy plugins, injects the hooks of hooks.d, runs the precreate hooks: in this order."""
-        return self._serve_if_ours(Event(self._create_container, request, context, self._loop.time()))
+        A runtime that has closed the connection waits for no answer: then only stops and removals are served.
+        """
+        event = Event(request, context, self._loop.time())
+        if not context.is_heard and not event.is_end:
+            return None
+        if self._lease.is_held:
+            self.legacy.handover.repair()
+        elif not self._lease.take() and (turn := self._lease.ask(context.due)) is not None:
+            return turn.followed_by(lambda _: self._serve_or_leave(event))
+        return self._serve_or_leave(event)
 
     def _create_container(self, request: api.CreateContainerRequest, context: Context) -> Any:
+        """Runs the legacy plugins, injects the hooks of hooks.d, runs the precreate hooks: in this order."""
+
         def on_refused() -> None:
             if self._runtime.habits.hides_refused:
                 self._loop.call_soon(lambda: self.legacy.run_for_gone(request.container.id))
@@ -166,19 +172,6 @@ class Serving:
         self._succession.note_answered(context)
         if self._standby is not None:
             self._standby.on_answered()
-
-    def _serve_if_ours(self, event: Event) -> Any:
-        """Serves an event, if this adapter is the owner, or becomes it now.
-
-        A runtime that has closed the connection waits for no answer: then only stops and removals are served.
-        """
-        if not event.context.is_heard and not event.is_end:
-            return None
-        if self._lease.is_held:
-            self.legacy.repair_state()
-        elif not self._lease.take() and (turn := self._lease.ask(event.context.due)) is not None:
-            return turn.followed_by(lambda _: self._serve_or_leave(event))
-        return self._serve_or_leave(event)
 
     def _serve_or_leave(self, event: Event) -> Any:
         return self._serve(event) if self._lease.is_held else self._leave_to_owner(event)
@@ -193,7 +186,8 @@ class Serving:
             self.legacy.expect_repeat()  # the previous owner has ended, perhaps while it served this event
         if self._standby is not None:
             self._standby.on_event()
-        return event.serve(event.request, event.context)
+        serve = self._create_container if event.context.method == "CreateContainer" else self.legacy.handle
+        return serve(event.request, event.context)
 
     def _leave_to_owner(self, event: Event) -> None:
         """Leaves an event to the owner."""
@@ -243,18 +237,14 @@ class Serving:
             log.info("the previous adapter may have ended without %s: its plugins run now", each.name)
             with suppress(ConfigError):  # conf.json cannot be read: the log says so, and nobody waits for the answer
                 self.legacy.handle(each.request, each.context, is_awaited=False)
-        self.legacy.run_missed()
+        self.legacy.deletes.run_missed()
         if is_unbroken:
             self.legacy.synchronize(inventory.pods.values(), inventory.containers.values())
         else:
-            self.legacy.watch_pods()
-        self._start_ahead()
-        self._link.on_turn(True)
-
-    def _start_ahead(self) -> None:
-        """Starts the programs that stand by: this adapter serves the events from now on."""
+            self.legacy.deletes.watch_pods()
         if self._standby is not None:
             self._standby.open()
+        self._link.on_turn(True)
 
     def renew(self) -> None:
         """Starts the programs that stand by anew."""

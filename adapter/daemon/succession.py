@@ -8,20 +8,15 @@ A runtime sends each event to the adapters one after the other, so two adapters 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from adapter.host.lock import NOTHING, Served, Told
 from adapter.nri import Context
 
-Handler = Callable[[Any, Context], Any]
-"""Serves an event, given NRI's request; returns the answer, perhaps a Deferred."""
-
 
 class Event(NamedTuple):
-    """An event, what serves it, and when it came to this adapter."""
+    """An event, and when it came to this adapter."""
 
-    serve: Handler
     request: Any
     context: Context
     came: float

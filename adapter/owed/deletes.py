@@ -130,12 +130,18 @@ class Deletes(Observer[PluginJob, PluginStep]):
         self.remove(id_)
 
     def run_missed(self) -> None:
-        """Runs the deletes of what has ended while another adapter was the owner, unless that owner has run them."""
+        """Runs the deletes of what has ended while another adapter was the owner, unless that owner has run them.
+
+        Call it after the events that the other owner has not served: a create among them runs before its delete.
+        """
         missed, self._missed = self._missed, set()
         self._run_all(missed)
 
     def watch_pods(self) -> None:
-        """Watches the processes of the pods that are owed a delete, as their creates knew them."""
+        """Watches the processes of the pods that are owed a delete, as their creates knew them.
+
+        `reconcile` does that, too: this is for a take-over without a Synchronize.
+        """
         if self._plugins.runtime.habits.hides_earlier_pods and self._plugins.sees_pods:
             for id_ in filter(self._is_sandbox, self._ids()):
                 self._watch(id_, 0)

@@ -13,7 +13,7 @@ def event(name: str, came: float = 0.0) -> Event:
     method, id_ = name.split()
     request: Any = api.RunPodSandboxRequest() if method.endswith("PodSandbox") else api.StartContainerRequest()
     (request.pod if method.endswith("PodSandbox") else request.container).id = id_
-    return Event(lambda *_: None, request, Context(method, 2.0, lambda: 0.0, 0.0), came)
+    return Event(request, Context(method, 2.0, lambda: 0.0, 0.0), came)
 
 
 class Row(NamedTuple):

@@ -123,7 +123,7 @@ def test_a_pod_whose_process_is_in_another_pid_namespace_lives_until_the_runtime
     node.bridge.set_runtime(Runtime("containerd", "1.7.35"), pid=0)
     node.wait(node.create_pod(pid=NO_PROCESS))
     if takes_over:
-        node.bridge.watch_pods()
+        node.bridge.deletes.watch_pods()
     else:
         node.bridge.synchronize([a_pod(pid=NO_PROCESS)], [])
     node.loop.settle()
@@ -214,7 +214,7 @@ def test_an_adapter_that_takes_over_without_a_synchronize_watches_the_pods(
     succeed(node, owners[1])
     node.bridge.set_runtime(Runtime("containerd", "1.7.35"), pid=os.getpid())
     node.bridge.take_over([])
-    node.bridge.watch_pods()
+    node.bridge.deletes.watch_pods()
     node.loop.settle()
     assert node.runs == ["a create pod"]
     os.kill(pause, signal.SIGKILL)

@@ -326,7 +326,7 @@ def test_what_an_event_finds_wrong_a_timer_sees_to_and_none_runs_while_nothing_i
     assert node.loop.is_idle
     shutil.rmtree(state)
     state.touch()
-    node.bridge.repair_state()
+    node.bridge.handover.repair()
     assert node.bridge.describe()["state_fault"].startswith(f"{state}: ")
     state.unlink()
     node.loop.advance(2 * RETRY)
@@ -345,7 +345,7 @@ def test_a_delete_asks_with_less_than_is_kept(serving: tuple[Node, Path], monkey
     (node.folder / "a").rename(node.folder / "away")
     node.wait(node.delete("c1"))
     (state / "journal").unlink()
-    node.bridge.repair_state()  # it is written anew
+    node.bridge.handover.repair()  # it is written anew
     assert b'"pid":%d,"started":5' % NO_PROCESS in (state / "journal").read_bytes()
     (node.folder / "away").rename(node.folder / "a")
     node.wait(node.delete("c1"))
