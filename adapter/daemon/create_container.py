@@ -17,22 +17,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RunPlugins = Callable[[api.CreateContainerRequest, Context], Answer[api.CreateContainerResponse]]
-"""Runs the legacy plugins that are subscribed to CreateContainer."""
-
 
 def create_container(
     request: api.CreateContainerRequest,
     context: Context,
-    plugins: RunPlugins,
+    plugins: Callable[[api.CreateContainerRequest, Context], Answer[api.CreateContainerResponse]],
     hooks: HookBridge | None,
     prefix: str,
     on_refused: Callable[[], object],
 ) -> Generator[Answer[Any], Any, api.CreateContainerResponse]:
     """Yields the answer of each step, to be sent its reply; returns the answer to CreateContainer.
 
-    `hooks` is None where others inject hooks. Annotations under `prefix` are the plugins' own, if it is not empty.
-    `on_refused` is called when the creation fails.
+    `plugins` runs the legacy plugins. `hooks` is None where others inject hooks. Annotations under `prefix` are the
+    plugins' own, if it is not empty. `on_refused` is called when the creation fails.
     """
     withheld = _withhold(request, prefix) if prefix else ()
     try:

@@ -68,17 +68,15 @@ class OwnerSocket:
         """Returns a connection with the owner, None if nobody listens."""
         import socket  # noqa: PLC0415 - 4 ms
 
-        try:
-            with state_directory.open_directory(self._directory, self._trust) as fd:
-                connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-                try:
-                    connection.connect(state_directory.short_path(fd, NAME))
-                except OSError:
-                    connection.close()
-                    return None
-        except (OSError, ConfigError):
-            return None
-        return connection
+        with suppress(OSError, ConfigError), state_directory.open_directory(self._directory, self._trust) as fd:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            try:
+                connection.connect(state_directory.short_path(fd, NAME))
+            except OSError:
+                connection.close()
+            else:
+                return connection
+        return None
 
     def _on_connection(self, waiting: socket.socket) -> None:
         self._waiting.append(waiting)

@@ -16,7 +16,6 @@ class Joined:
     """The place of this adapter in the order."""
 
     def __init__(self, lock: Lock) -> None:
-        """Takes the lock of the state directory, where the file is."""
         self._lock = lock
         self._fd = -1
         """The open file; -1 without a place."""

@@ -236,7 +236,7 @@ class Lock:
 
     def _unlock(self, byte: int) -> None:
         with suppress(OSError):  # a file system without such locks
-            unlock_byte(self._fd, byte)
+            fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_UNLCK, os.SEEK_SET, byte, 1, 0))
 
     def _is_locked(self, start: int, length: int) -> bool:
         try:
@@ -252,11 +252,6 @@ def lock_byte(fd: int, byte: int) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     return True
-
-
-def unlock_byte(fd: int, byte: int) -> None:
-    """Unlocks a byte. Raises OSError."""
-    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_UNLCK, os.SEEK_SET, byte, 1, 0))
 
 
 def first_locked(fd: int, start: int, length: int = 0) -> int | None:

@@ -34,7 +34,6 @@ class AnswerBuilder:
     """
 
     def __init__(self, event: str, request: Any, target: Target, updates: PendingUpdates) -> None:
-        """Takes the event, NRI's request, its pod or container, and the updates that wait."""
         self._event = event
         self._request = request
         self._target = target
@@ -101,9 +100,9 @@ class AnswerBuilder:
 
     def _parsed(self, updates: Any) -> Iterator[api.ContainerUpdate]:
         """Yields the updates of other containers. Raises NotAdjustable."""
-        if not isinstance(updates, list | None):
+        if not isinstance(updates, list):
             raise NotAdjustable("updates", f"must be an array, not {gojson.kind(updates)}")
-        for index, update in enumerate(updates or ()):
+        for index, update in enumerate(updates):
             yield self._update(f"updates[{index}]", update)
 
     def _update(self, place: str, update: Any) -> api.ContainerUpdate:

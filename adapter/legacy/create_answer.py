@@ -27,10 +27,7 @@ class CreateAnswerBuilder(AnswerBuilder):
     def __init__(
         self, event: str, request: Any, target: Target, updates: PendingUpdates, runtime: Runtime, metadata_prefix: str
     ) -> None:
-        """Takes also the runtime, and the prefix of the annotations that record results' metadata.
-
-        With an empty prefix, metadata is not recorded.
-        """
+        """Results' metadata is recorded as annotations with the prefix `metadata_prefix`, unless that is empty."""
         super().__init__(event, request, target, updates)
         self._runtime = runtime
         self._metadata_prefix = metadata_prefix

@@ -29,7 +29,6 @@ class Plugins:
     """What the jobs of a node have in common: conf.json, the programs, which of them run when, what builds answers."""
 
     def __init__(self, runner: Runner, updates: PendingUpdates, settings: LegacySettings, host_root: str) -> None:
-        """Takes the runner of programs, the updates for the runtime, the settings, and where the node's files are."""
         self.settings = settings
         self.runner = runner
         self.updates = updates
@@ -84,11 +83,10 @@ class PluginJob(Driver[PluginStep]):
         entries: Sequence[Entry] = (),
         is_awaited: bool = True,
     ) -> None:
-        """Takes the plugins of the node, the observer of their runs, the event, its pod or container, and what runs.
+        """The steps of a delete are None: `chain.begin` names them.
 
-        The steps of a delete are None: `chain.begin` names them. `message` is NRI's request, None if no event asks for
-        the job. `entries` are the plugins of conf.json when a delete came. `is_awaited` is whether the runtime waits
-        for an answer.
+        `message` is NRI's request, None if no event asks for the job. `entries` are the plugins of conf.json when a
+        delete came. `is_awaited` is whether the runtime waits for an answer.
         """
         self.event = event
         self.state = STATES[event]

@@ -39,8 +39,7 @@ STATES: Mapping[str, str] = MappingProxyType(
 )
 """The events that plugins can run at, with the `state` of their requests."""
 
-_POD_CREATE = frozenset(("RunPodSandbox",))
-_CONTAINER_CREATES = frozenset(event for event, state in STATES.items() if state == CREATE) - _POD_CREATE
+_CONTAINER_CREATES = frozenset(event for event, state in STATES.items() if state == CREATE) - {"RunPodSandbox"}
 
 
 class PluginStep(NamedTuple):
@@ -78,7 +77,6 @@ class Plans:
     """
 
     def __init__(self, settings: LegacySettings, *, end_is_told: bool = True) -> None:
-        """Takes the settings, and whether the runtime tells the end of what it creates."""
         self.end_is_told = end_is_told
         """Whether the runtime tells the end of what it creates; else no delete would ever be due."""
         self._settings = settings
@@ -107,7 +105,7 @@ class Plans:
             return False
         events = self._events.get(entry.type, ORIGINAL)
         if is_sandbox:
-            return "StopPodSandbox" in events and not events.isdisjoint(_POD_CREATE)
+            return "StopPodSandbox" in events and "RunPodSandbox" in events
         return "StopContainer" in events and not events.isdisjoint(_CONTAINER_CREATES)
 
     def _runs_without_create(self, event: str, entry: Entry, *, is_sandbox: bool) -> bool:

@@ -27,7 +27,6 @@ class Target:
     def __init__(
         self, id_: str, sandbox_id: str, pid: int, message: api.PodSandbox | api.Container, pod: api.PodSandbox
     ) -> None:
-        """Takes the ids, the pid, the message of the pod or container, and the message of its pod."""
         self.id = id_
         self.sandbox_id = sandbox_id
         self.pid = pid

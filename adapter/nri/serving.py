@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import time
@@ -15,8 +14,6 @@ from adapter.nri import events
 from adapter.nri.plugin import Plugin
 from adapter.nri.session import Joining, Session, is_sigterm_free
 from adapter.nri.transport import DEFAULT_SOCKET, Identity, identity
-
-log = logging.getLogger(__name__)
 
 READ_SIZE = 64 << 10
 HANDLERS = (*(call.handler for call in events.CALLS.values()), "on_join", "on_disconnect")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 from google.protobuf.message import DecodeError, Message
 
@@ -22,8 +22,6 @@ from adapter.proto import nri_pb2 as api
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 NRI_VERSION = "v0.12.5"
 """The NRI version of proto/nri.proto. Runtimes only log it."""

@@ -21,7 +21,6 @@ class FirstStart:
     """The pods and containers that are not counted yet: their slice is to come, or conf.json cannot be read."""
 
     def __init__(self, loop: Loop, ledger: Ledger, plugins: Plugins) -> None:
-        """Takes the loop, the ledger that counts, and the plugins of the node."""
         self._loop = loop
         self._ledger = ledger
         self._plugins = plugins

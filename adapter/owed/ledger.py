@@ -105,26 +105,26 @@ class Ledger:
 
     def end_delete(self, id_: str, entry: Entry) -> None:
         """Notes that a plugin's delete has ended, if it was owed one."""
-        running = self._running.get(id_, [])
-        if entry not in running:
-            return
-        self._end(id_, entry)
-        if self._journal is not None:
+        if self._end(id_, entry) and self._journal is not None:
             self._journal.add_delete(id_, entry)
             self.repair()
 
     def put_back(self, id_: str, entry: Entry) -> bool:
         """Notes that a plugin's delete could not be started; returns whether the plugin is owed it still."""
-        if entry not in self._running.get(id_, []):
-            return False
-        self._end(id_, entry)
-        self._owed[id_] = (*self._owed.get(id_, ()), entry)
-        return True
+        is_owed = self._end(id_, entry)
+        if is_owed:
+            self._owed[id_] = (*self._owed.get(id_, ()), entry)
+        return is_owed
 
-    def _end(self, id_: str, entry: Entry) -> None:
-        self._running[id_].remove(entry)
-        if not self._running[id_]:
+    def _end(self, id_: str, entry: Entry) -> bool:
+        """Notes that a plugin's delete is not under way any more; returns whether it was."""
+        running = self._running.get(id_, [])
+        if entry not in running:
+            return False
+        running.remove(entry)
+        if not running:
             del self._running[id_]
+        return True
 
     def _creates(self) -> Iterator[Create]:
         """Yields the creates whose delete has not ended."""
