@@ -79,7 +79,7 @@ class Daemon:
     def __init__(
         self, own: Settings, errors: list[ConfigError], who: Identity, reread: settings.Read, origin: Origin
     ) -> None:
-        """Takes the settings that hold unless the runtime sends some, and what is wrong in the file of `reread`."""
+        """Takes the settings that hold unless the runtime sends some; `reread` reads their file again."""
         self.state = ConnectionState.APART
         self.runtime_pid = 0
         """The pid of the runtime, 0 if that is not known."""
