@@ -76,9 +76,7 @@ def launched(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- run
 
 
-def test_without_arguments_it_is_what_its_file_is_called_at_the_default_socket(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_arguments_its_file_names_it_at_the_default_socket(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     for words in ([], ["run"]):
         assert cli.main(words) == 0
         assert (runs.who, runs.socket) == (Identity("file", "10"), "/var/run/nri/nri.sock")
@@ -176,21 +174,7 @@ def test_an_expected_error_is_one_line_and_a_bug_is_not_passed_off_as_one(
         cli.main([])
 
 
-def test_without_a_runtime_it_ends_and_at_a_terminal_it_tells_what_needs_none(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(nri, "connect", Mock(side_effect=RegistrationError("no runtime")))
-    for is_terminal in (False, True):
-        monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
-        assert cli.main(["-once", "-socket", "/nowhere"]) == 1
-        first, *more = capsys.readouterr().err.splitlines()
-        assert first == "v010-adapter: no runtime"
-        assert bool(more) is is_terminal
-
-
-def test_arguments_that_there_are_none_of_are_named_with_exit_code_2(
-    runs: Runs, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_arguments_are_named_with_exit_code_2(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = ("-unknown", "--unknown x", "run frobnicate", "-idx", "-sock /run/nri.sock", "--verb", "-verbose=maybe")
     for words in wrong:
         with pytest.raises(SystemExit) as caught:

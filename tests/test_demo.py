@@ -18,9 +18,7 @@ ROOT = Path(__file__).parents[1]
 STATES = {"RunPodSandbox": "create", "StartContainer": "create", "StopContainer": "delete", "StopPodSandbox": "delete"}
 
 
-def test_the_demo_plays_the_whole_life_of_a_pod_and_runs_every_plugin_once_per_create_and_delete(
-    tmp_path: Path,
-) -> None:
+def test_the_demo_plays_the_life_of_a_pod_and_runs_every_plugin_once_per_create_and_delete(tmp_path: Path) -> None:
     run = demo.Demo(tmp_path)
     steps = list(run.steps())
     assert run.problems == []
@@ -65,6 +63,13 @@ def test_what_fails_is_shown_and_fails_the_demo(
     assert "its program /not/there: No such file" in text
     monkeypatch.setattr(sys, "executable", "/not/there")
     assert "\nPROBLEM: Synchronize: 00-v010-adapter: plugin 00-v010-adapter failed to register" in shown(capsys)
+
+
+def test_with_verbose_each_request_and_each_result_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo", "-verbose"]) == 0
+    out = capsys.readouterr().out
+    assert out.count('"state": "create"') == out.count('"state": "delete"') == 6
+    assert re.search(r'^ +clearcfs .* \{"plugin": "clearcfs", ', out, re.MULTILINE)
 
 
 def test_without_a_temporary_directory_it_says_so_in_a_line(

@@ -66,9 +66,7 @@ def is_made(runtime: Runtime, name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_an_example_works_when_a_runtime_launches_it_and_when_it_is_started_by_hand(
-    name: str, install: Install, tmp_path: Path
-) -> None:
+def test_an_example_works_if_launched_and_if_started_by_hand(name: str, install: Install, tmp_path: Path) -> None:
     with Runtime(patient()) as runtime:
         plugin = runtime.launch(install(name))
         assert is_made(runtime, name)
@@ -120,9 +118,7 @@ def test_the_one_shot_mounts_a_file_into_containers_with_a_gpu(tmp_path: Path) -
         assert [mount["destination"] for mount in (line["adjust"] or {}).get("mounts", [])] == mounted
 
 
-def test_the_agent_mounts_what_pods_ask_for_under_one_runtime_after_the_other(
-    nri_runtime: Node, tmp_path: Path
-) -> None:
+def test_the_agent_mounts_what_pods_ask_for_under_one_runtime_after_another(nri_runtime: Node, tmp_path: Path) -> None:
     words = ["-I", str(EXAMPLES / "agent.py"), "-socket", str(nri_runtime.socket), "-store", str(tmp_path)]
     asking: dict[str, Any] = {"id": "p", "annotations": {"data.example.com/name": "model"}}
     with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as process:

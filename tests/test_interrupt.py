@@ -20,7 +20,8 @@ import pytest
 
 from adapter.cli.simulate.trial import Scratch
 
-COMMAND = Path(sys.executable).with_name("v010-adapter")
+from .daemon.process import COMMAND, MEASURED
+
 PATIENCE = 120
 """Seconds for the end: the adapter gets 12 of them."""
 
@@ -37,10 +38,10 @@ def temporary(tmp_path: Path) -> Iterator[Path]:
 @contextmanager
 def started(*words: str | Path, directory: Path) -> Iterator[subprocess.Popen[str]]:
     """A command as a shell runs it: its process group gets what Ctrl-C sends."""
+    environment = {"PATH": os.defpath, "TMPDIR": str(directory), **MEASURED}
     with subprocess.Popen(
-        [COMMAND, *words], env={"PATH": os.defpath, "TMPDIR": str(directory)}, stdout=PIPE, stderr=PIPE, text=True,
-        process_group=0,
-    ) as command:  # fmt: skip
+        [COMMAND, *words], env=environment, stdout=PIPE, stderr=PIPE, text=True, process_group=0
+    ) as command:
         try:
             yield command
         finally:
@@ -65,9 +66,7 @@ SAID = (130, "v010-adapter: interrupted\n")
 
 
 @pytest.mark.parametrize("after", ["The life of a pod", "CreateContainer"])
-def test_a_demo_ends_the_adapter_and_its_programs_before_it_removes_their_directory(
-    temporary: Path, after: str
-) -> None:
+def test_a_demo_ends_the_adapter_and_its_programs_before_it_removes_the_files(temporary: Path, after: str) -> None:
     with started("demo", directory=temporary) as demo:
         while not heard(demo.stdout).startswith(after):
             pass

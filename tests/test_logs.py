@@ -126,9 +126,7 @@ def test_a_traceback_becomes_a_line_each_a_message_is_one_and_an_empty_one_is_no
 
 
 @pytest.mark.parametrize(("format_", "shortest"), [("text", logs.MAX_LINE - 100), ("json", logs.MAX_LINE // 3)])
-def test_a_line_beyond_what_syslog_takes_is_shortened(
-    root: logging.Logger, receiver: Receiver, format_: str, shortest: int
-) -> None:
+def test_a_line_is_shortened_for_syslog(root: logging.Logger, receiver: Receiver, format_: str, shortest: int) -> None:
     logs.setup(LogSettings(target="syslog", format=format_), syslog=str(receiver.path))
     for character in ("x", "é", "\U0001f600"):
         root.info("%s", character * 200_000)
@@ -138,9 +136,7 @@ def test_a_line_beyond_what_syslog_takes_is_shortened(
         assert "next" in short
 
 
-def test_a_line_that_syslog_refuses_for_its_size_is_not_in_the_way_of_the_next(
-    handler: logs.Syslog, receiver: Receiver
-) -> None:
+def test_a_line_that_is_too_long_for_syslog_does_not_block_the_next(handler: logs.Syslog, receiver: Receiver) -> None:
     """Its buffer may be smaller than ours allows for."""
     handler.setFormatter(TextFormatter(head=False))
     say(handler, "x" * 10_000_000, "next")
@@ -164,9 +160,7 @@ def test_lines_are_kept_until_syslog_is_there_or_there_again(handler: logs.Syslo
         receiver.stop()
 
 
-def test_a_syslog_that_does_not_read_is_not_waited_for_and_gets_the_rest_in_order_later(
-    handler: logs.Syslog, receiver: Receiver
-) -> None:
+def test_a_syslog_that_does_not_read_gets_the_rest_in_order_later(handler: logs.Syslog, receiver: Receiver) -> None:
     sent = [f"line {number}" for number in range(900)]
     say(handler, *sent)
     assert 0 < handler.pending < 900, "its socket is full, and took some"
@@ -192,9 +186,7 @@ def test_target_stderr_means_stderr_with_time_and_level_or_json(
     assert json.loads(capfd.readouterr().err)["message"] == "hello"
 
 
-def test_setting_up_again_takes_the_place_of_what_was_and_keeps_what_was_not_written(
-    root: logging.Logger, path: Path
-) -> None:
+def test_another_setup_replaces_the_first_and_keeps_unwritten_lines(root: logging.Logger, path: Path) -> None:
     logs.setup(LogSettings(target="syslog", level="warning"), syslog=str(path))
     root.info("not at this level")
     root.warning("one")
@@ -217,9 +209,7 @@ logging.getLogger().info("hello")
 
 
 @pytest.mark.parametrize("stderr", ["/dev/null", "file", "closed"])
-def test_target_auto_means_syslog_where_what_is_written_to_stderr_is_lost(
-    receiver: Receiver, tmp_path: Path, stderr: str
-) -> None:
+def test_target_auto_means_syslog_where_stderr_is_lost(receiver: Receiver, tmp_path: Path, stderr: str) -> None:
     redirection = "2>&-" if stderr == "closed" else f"2>{stderr}"
     command = ["/bin/sh", "-c", f'exec "$0" "$@" {redirection}', sys.executable, "-P", "-c", AUTO, str(receiver.path)]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)

@@ -6,12 +6,9 @@ import io
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +19,9 @@ from adapter.base.times import BOUNDS
 from adapter.cli import command_line as cli
 from adapter.cli.simulate.view import TextView, changes
 from adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_word
+from adapter.monitoring import status
 
-PROGRAM = str(Path(sys.executable).with_name("v010-adapter"))
+from .daemon.process import COMMAND, MEASURED
 
 
 class Terminal(io.StringIO):
@@ -96,33 +94,15 @@ v010-adapter 1, pid 7, since 1970-01-01T00:00:00Z: serves the events
 """
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    """A state directory with an adapter."""
-
-    def answer() -> None:
-        with suppress(OSError):  # it is closed at the end
-            while True:
-                with listener.accept()[0] as asker:
-                    asker.sendall(json.dumps(ADAPTER).encode())
-
-    tmp_path.chmod(0o700)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "status-1"))
-        listener.listen()
-        thread = threading.Thread(target=answer)
-        thread.start()
-        yield tmp_path
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
-
-
 def squeezed(text: str) -> str:
     return re.sub(r"(?<=\S) +", " ", text.replace("\r", ""))
 
 
-def test_status_has_sections_and_no_false_precision(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["status", "-directory", str(directory)]) == 1
+def test_status_has_sections_and_no_false_precision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(status, "ask", lambda *_: [ADAPTER])
+    assert cli.main(["status", "-directory", str(tmp_path)]) == 1
     assert squeezed(capsys.readouterr().out) == SHOWN
 
 
@@ -130,9 +110,7 @@ def test_status_has_sections_and_no_false_precision(directory: Path, capsys: pyt
 
 
 @pytest.mark.parametrize(("quiet_time", "told"), [(0, b"counting ...\r\n"), (3600, b"")])
-def test_at_a_terminal_what_takes_long_is_told_once(
-    monkeypatch: pytest.MonkeyPatch, quiet_time: int, told: bytes
-) -> None:
+def test_at_a_terminal_long_work_is_told_once(monkeypatch: pytest.MonkeyPatch, quiet_time: int, told: bytes) -> None:
     monkeypatch.setattr("adapter.cli.terminal.QUIET_TIME", quiet_time)
     terminal, end = os.openpty()
     with open(end, "w") as stderr:
@@ -161,15 +139,13 @@ CASES += [("check -o json", UNBUFFERED)]
 
 
 @pytest.mark.parametrize(("words", "environment"), CASES)
-def test_a_reader_that_has_gone_is_not_complained_of_and_a_full_disk_is_one_line(
-    words: str, environment: dict[str, str]
-) -> None:
+def test_a_reader_that_is_gone_is_no_error_and_a_full_disk_is_one_line(words: str, environment: dict[str, str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     full = os.open("/dev/full", os.O_WRONLY)
     for stdout, told in ((writer, []), (full, ["v010-adapter: stdout: No space left on device"])):
-        command = [PROGRAM, *words.split()]
-        env = {"PATH": os.defpath, **environment}
+        command = [str(COMMAND), *words.split()]
+        env = {"PATH": os.defpath, **MEASURED, **environment}
         done = subprocess.run(
             command, env=env, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, timeout=99
         )
@@ -181,7 +157,7 @@ def test_a_reader_that_has_gone_is_not_complained_of_and_a_full_disk_is_one_line
 @pytest.mark.parametrize("words", ["check", "status -wait 0.1", "demo"])
 def test_a_stream_that_the_caller_has_closed_changes_nothing_else(words: str, tmp_path: Path) -> None:
     def done(redirection: str) -> subprocess.CompletedProcess[str]:
-        shell = ["/bin/sh", "-c", f'exec "$0" "$@" {redirection}', PROGRAM, *words.split()]
+        shell = ["/bin/sh", "-c", f'exec "$0" "$@" {redirection}', str(COMMAND), *words.split()]
         shell += ["-directory", str(tmp_path)] if words.startswith("status") else []
         return subprocess.run(shell, capture_output=True, text=True, check=False, timeout=120)
 

@@ -70,9 +70,7 @@ def test_released_it_is_for_the_next_but_not_the_ids_whose_chains_go_on(owners: 
     assert second.is_alone
 
 
-def test_without_a_directory_it_serves_alone_and_says_what_it_costs(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_a_directory_it_serves_alone_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     owner = Lock(str(tmp_path / "file" / "state"))
     assert owner.take()

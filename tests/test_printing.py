@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-COMMAND = Path(sys.executable).with_name("v010-adapter")
-ASCII = {"PATH": os.defpath, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+from .daemon.process import COMMAND, MEASURED
+
+ASCII = {"PATH": os.defpath, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", **MEASURED}
 EVIL = "é\x1b[2J\x1b]0;title\x07\nv010-adapter: all is well\r\x9b31m\u2028\u202e漢"
 CONTAINER = {"name": EVIL, "command": [EVIL], "env": [{"name": EVIL, "value": EVIL}]}
 METADATA = {"name": EVIL, "namespace": EVIL, "annotations": {EVIL: EVIL}}

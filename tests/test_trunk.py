@@ -48,9 +48,7 @@ def session(loop: SteppedLoop) -> Iterator[Session]:
     session.runtime.close()
 
 
-def test_a_runtime_that_reads_late_is_heard_meanwhile_and_gets_everything_in_order(
-    loop: SteppedLoop, session: Session
-) -> None:
+def test_a_runtime_that_reads_late_is_heard_and_gets_everything_in_order(loop: SteppedLoop, session: Session) -> None:
     session.trunk.write(MUCH)
     session.trunk.write(b"and this")
     session.report_sent()
@@ -83,9 +81,7 @@ def test_a_runtime_that_does_not_read_is_given_up_when_more_than_8_mib_wait_for_
 
 
 @pytest.mark.parametrize("data", [b"x", MUCH, 10 * PART], ids=["sent already", "unsent", "too much"])
-def test_closing_gives_up_what_is_unsent_and_whoever_waits_for_it_goes_on_once(
-    loop: SteppedLoop, session: Session, data: bytes
-) -> None:
+def test_closing_drops_unsent_bytes_and_waiters_go_on_once(loop: SteppedLoop, session: Session, data: bytes) -> None:
     session.trunk.write(data)
     session.report_sent()
     session.trunk.close()

@@ -85,9 +85,7 @@ def test_who_can_write_is_named_with_the_place(cases: list[Case], place: Path, t
 
 
 @ROOT
-def test_what_is_our_own_is_good_and_so_is_what_is_roots(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_own_files_are_good_and_so_are_roots(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.chown(place, NOBODY, 0)
     monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
     assert judge("/a/b/file", str(tmp_path)) == Verdict("", ())
@@ -146,9 +144,7 @@ JUDGED = "import os; from adapter.host.trust import judge; print(judge('/hooks.d
         ("ln -sfn ..2026/x.json volume/x.json; rm volume/..data", "ro", "hooks.d"),
     ],
 )
-def test_the_root_of_a_config_map_volume_is_good_if_it_is_a_read_only_mount_of_roots(
-    tmp_path: Path, more: str, mode: str, bad: str
-) -> None:
+def test_a_config_map_volume_is_good_if_read_only_and_roots(tmp_path: Path, more: str, mode: str, bad: str) -> None:
     folder = tmp_path / "with a blank"
     folder.mkdir()
     words = ["unshare", "--mount", "sh", "-c", VOLUME.format(more, mode), sys.executable, JUDGED]

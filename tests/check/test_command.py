@@ -100,9 +100,7 @@ def test_where_the_list_is_unknown_the_default_one_is_not_checked_in_its_place(n
         assert "/etc/nri/conf.json" not in node.out
 
 
-def test_a_named_configuration_that_cannot_be_read_and_wrong_usage_end_with_2(
-    node: Node, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unreadable_configuration_and_wrong_usage_end_with_2(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     assert node("-config", str(node.folder / "none.yaml")) == []
     assert (node.code, node.err) == (2, f"v010-adapter: {node.folder}/none.yaml: No such file or directory\n")
     with pytest.raises(SystemExit, match="2"):

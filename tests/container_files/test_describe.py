@@ -120,6 +120,11 @@ BAD: list[tuple[str | bytes, str]] = [
     ('{"id": "c",\n"linux": {"seccomp_policy": {"default_errno": {"value": []}}}}',
         "c:2: linux.seccomp_policy.default"),
     ('{"id": "c",\n"args": "/x"}', "c:2: args: must be a list, not a text"),
+    ('{"id": "c", "linux":\n{"resources": {"memory": {"use_hierarchy": {"value": 5}}}}}',
+        "c:2: linux.resources.memory.use_hierarchy.value: must be true or false"),
+    ('{"ociVersion": "1.0.2",\n"linux": {"resources": {"memory": {"limit": "x"}}}}',
+        "c:2: linux.resources.memory: limit: a wrong value: a string instead of a number"),
+    ("a: " + "[" * 5000 + "]" * 5000, "c: nested too deeply"),
     ('{"args": [],\n"annotations":\n{"a": true}}',
         "c:3: annotations.a: must be a text, not a boolean (put it in quotes)"),
     ("apiVersion: v1\nkind: Service", "c:2: kind: neither a Pod nor a manifest with a template of a pod"),
@@ -170,9 +175,7 @@ TEXTS = st.binary(max_size=40) | st.text(alphabet='{}[]:,"\\ \n\t-&*!|>%@`a0\u00
 
 @settings(deadline=None, max_examples=700, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=SHAPES, text=TEXTS, given_as=st.sampled_from(["container", "pod", "text"]))
-def test_any_json_and_any_bytes_are_described_or_refused_by_name(
-    files: Files, data: Any, text: str | bytes, given_as: str
-) -> None:
+def test_any_json_and_bytes_are_described_or_refused(files: Files, data: Any, text: str | bytes, given_as: str) -> None:
     kinds = {"kind": "Pod"} if isinstance(data, dict) and "kind" in data else {}
     shape = json.dumps(data | kinds if kinds else data)
     try:

@@ -23,9 +23,7 @@ OF_RUNTIME = "ERROR configuration from the runtime"
 IGNORED = "(ignored)"
 
 
-def test_of_file_and_runtimes_text_one_counts_and_what_is_wrong_with_it_is_reported(
-    node: Node, subtests: pytest.Subtests
-) -> None:
+def test_of_file_and_runtimes_text_one_counts_and_its_errors_are_told(node: Node, subtests: pytest.Subtests) -> None:
     """tests/test_settings.py has every text."""
     config = node.path / "adapter.yaml"
     command = patched(f"settings.DEFAULT_PATH = {str(config)!r}")

@@ -12,7 +12,7 @@ from adapter.nri import api
 from adapter.nri.events import mask
 from adapter.wire import Code
 
-from .harness import Node, create
+from .harness import Node, create, listed, start
 
 USUAL = mask(
     ["RunPodSandbox", "StartContainer", "StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"]
@@ -132,6 +132,17 @@ def test_sigterm_lets_a_precreate_hook_be_finished(node: Node) -> None:
     adjust = api.CreateContainerResponse.FromString(reply.payload).adjust
     assert [entry.value for entry in adjust.env if entry.key == "A"] == ["2"], reply.message
     assert daemon.ended() == 0
+
+
+def test_updates_that_no_answer_can_carry_are_asked_for(node: Node) -> None:
+    wish = {"updates": [{"id": "c0", "resources": {"cpu": {"shares": 2}}}]}
+    node.plugin("asks", node.record("asks", json.dumps(wish)))
+    node.configure("asks")
+    settings = node.settings({"plugins": {"asks": {"events": ["StartContainer"]}}})
+    daemon = node.spawn().handshake(settings, listed("c0", api.CONTAINER_RUNNING))
+    daemon.serves(start("c1"))
+    asked = api.UpdateContainersRequest.FromString(daemon.request().payload)
+    assert [(update.container_id, update.linux.resources.cpu.shares.value) for update in asked.update] == [("c0", 2)]
 
 
 # ---- metadata

@@ -34,6 +34,11 @@ def test_plugins_have_the_umask_022_and_the_daemons_limit_of_descriptors_and_the
     assert soft == hard
 
 
+def test_a_kernel_that_lacks_what_programs_need_is_named_at_the_start(node: Node) -> None:
+    daemon = node.launch(patch="import os; del os.pidfd_open")
+    daemon.logged("ERROR no program can be run: pidfd_open (Linux 5.3) is missing or forbidden here: ", "pidfd_open")
+
+
 # ---- what it is sent
 
 

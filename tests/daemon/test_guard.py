@@ -49,9 +49,7 @@ def test_a_killed_server_comes_back_as_an_external_plugin_each_time(node: Node, 
 
 
 @pytest.mark.parametrize("killed_at", ["pwrite", "truncate"])
-def test_a_configuration_that_is_kept_while_the_server_is_killed_is_left(
-    monkeypatch: pytest.MonkeyPatch, killed_at: str
-) -> None:
+def test_a_kill_while_a_configuration_is_kept_leaves_the_last(monkeypatch: pytest.MonkeyPatch, killed_at: str) -> None:
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -168,9 +166,7 @@ def test_a_guard_that_was_stopped_while_it_waits_starts_the_server_again(monkeyp
     assert not guard.wait_for_end(FIRST_WAIT)
 
 
-def test_a_runtime_that_ignores_the_end_of_children_gets_a_guard_and_exit_codes(
-    node: Node, listener: socket.socket
-) -> None:
+def test_a_runtime_that_ignores_sigchld_gets_a_guard_and_exit_codes(node: Node, listener: socket.socket) -> None:
     """The kernel would reap the plugins itself, and their exit codes would be lost."""
     code = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     node.plugin("fails", "exit 3")
@@ -191,20 +187,14 @@ CONTAINED = f"{SUBREAPER}; from adapter.cli.entry import main; sys.exit(main(in_
 """What the image's command does; orphans become the guard's children, as those of a container do."""
 
 
-def contained(node: Node, listener: socket.socket) -> Daemon:
-    """Starts the command as the first process of a container, and accepts its connection."""
+def test_in_a_container_a_killed_server_comes_back_and_orphans_are_reaped(node: Node, listener: socket.socket) -> None:
+    gate = node.slow()
+    node.configure("slow")
     own = ["-config", str(node.file()), "-socket", f"{node.path}/nri.sock"]
     daemon = spawn([sys.executable, "-c", CONTAINED, *own], {"PATH": os.defpath, **node.state()}, {})
     node.daemons.append(daemon)
     daemon.accept(listener)
-    return daemon.handshake()
-
-
-def test_in_a_container_a_killed_server_comes_back_and_orphans_are_reaped(node: Node, listener: socket.socket) -> None:
-    gate = node.slow()
-    node.configure("slow")
-    daemon = contained(node, listener)
-    daemon.send(start("c1"))
+    daemon.handshake().send(start("c1"))
     orphan = gate.arrival()
     (server,) = children_of(daemon.pid)
     kill(server)

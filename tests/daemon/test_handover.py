@@ -46,6 +46,18 @@ def go_on(daemon: Daemon) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
+def launch_unfit(node: Node, conf: str) -> Daemon:
+    """Launches an adapter with a list of plugins of its own."""
+    (node.path / "other.json").write_text(conf)
+    return node.launch({"config": f"{node.path}/other.json"}, metrics={"listen": f"unix:{node.path}/metrics"})
+
+
+def readiness(node: Node, daemon: Daemon) -> tuple[int, str]:
+    """What such an adapter answers to a probe."""
+    daemon.logged("metrics and probes at ")
+    return page(node.path / "metrics", "/readyz")
+
+
 def life(*ids: str) -> list[tuple[str, str]]:
     """The creates of containers, and then their deletes."""
     return [(state, id_) for state in ("create", "delete") for id_ in ids]
@@ -102,59 +114,34 @@ def test_the_newest_serves_from_its_first_event_on_and_the_other_when_it_has_end
 
 def test_an_adapter_that_could_run_no_plugin_leaves_the_events_until_it_can_or_is_alone(node: Node) -> None:
     """So a rollout of a wrong list stops at its first node."""
-    conf = node.path / "other.json"
     first = node.launch()
     for text, reason in (("{", "unexpected end"), ('{"plugins": [{"type": "absent"}]}', "absent: not found in")):
-        conf.write_text(text)
-        second = node.launch({"config": str(conf)}, metrics={"listen": f"unix:{node.path}/{len(text)}"})
+        second = launch_unfit(node, text)
         second.logged(reason, "this adapter waits until another one ends")
         both((first, second), start(f"c{len(text)}"))
-        second.logged("metrics and probes at ")
-        status, why = page(node.path / f"{len(text)}", "/readyz")
-        assert status == 503
-        assert why.startswith("unfit\n")
-        assert reason in why
+        status, why = readiness(node, second)
+        assert (status, why.startswith("unfit\n"), reason in why) == (503, True, True), why
         second.end()
         assert len([line for line in second.log if "this adapter waits" in line]) == 1
     assert [state for state, _ in node.runs()] == ["create", "create"]
 
 
 def test_an_adapter_asks_for_the_lock_once_its_missing_program_is_there(node: Node) -> None:
-    first = node.launch()
-    conf = node.path / "other.json"
-    conf.write_text('{"plugins": [{"type": "later"}]}')
-    second = node.launch({"config": str(conf)}, metrics={"listen": f"unix:{node.path}/metrics"})
+    first, second = node.launch(), launch_unfit(node, '{"plugins": [{"type": "later"}]}')
     second.logged("later: not found in")
     node.plugin("later", node.record("later"))
-    second.logged("metrics and probes at ")
-    assert page(node.path / "metrics", "/readyz") == (200, "joined\n")
+    assert readiness(node, second) == (200, "joined\n")
     both((second, first), start("c1"))
     assert (node.runs("later"), node.runs()) == ([("create", "c1")], [])
 
 
-def test_an_adapter_that_could_run_no_plugin_takes_a_free_lock_and_is_ready_then(node: Node) -> None:
-    first = node.launch()
-    conf = node.path / "other.json"
-    conf.write_text("{")
-    second = node.launch({"config": str(conf)}, metrics={"listen": f"unix:{node.path}/metrics"})
-    second.logged("this adapter waits until another one ends")
-    first.kill()
-    assert "no plugin can run" in second.call(start("c1")).message
-    second.logged("metrics and probes at ")
-    assert page(node.path / "metrics", "/readyz") == (200, "joined\n")
-
-
 def test_an_event_that_a_killed_owner_has_not_served_does_not_hold_up_an_adapter_without_plugins(node: Node) -> None:
-    first = node.launch()
-    conf = node.path / "other.json"
-    conf.write_text("{")
-    second = node.launch({"config": str(conf)}, metrics={"listen": f"unix:{node.path}/metrics"})
+    first, second = node.launch(), launch_unfit(node, "{")
     second.serves(start("c1"))  # it leaves the event to the first
     first.kill()
     second.logged("the previous adapter may have ended without StartContainer c1")
     second.logged("create of container default/web/c1 (c1): ", "no plugin can run")
-    second.logged("metrics and probes at ")
-    assert page(node.path / "metrics", "/readyz") == (200, "joined\n")
+    assert readiness(node, second) == (200, "joined\n")
 
 
 def lingering(node: Node, seconds: float) -> Daemon:
@@ -351,9 +338,7 @@ REPEATED: list[Message] = [
 
 @pytest.mark.parametrize("end", [Daemon.end, Daemon.kill])
 @pytest.mark.parametrize("event", REPEATED, ids=lambda event: type(event).__name__)
-def test_the_first_event_after_a_restart_runs_plugins(
-    event: Message, end: Callable[[Daemon], object], node: Node
-) -> None:
+def test_the_first_event_after_a_restart_is_run(event: Message, end: Callable[[Daemon], object], node: Node) -> None:
     """The runtime passes no event of one adapter on to another that joins later: it is another event."""
     settings = {"plugins": {"good": {"events": EVENTS}}} if event is not REPEATED[0] else {}
     first = node.launch(settings)
@@ -364,9 +349,7 @@ def test_the_first_event_after_a_restart_runs_plugins(
 
 
 @pytest.mark.parametrize("end", [Daemon.end, Daemon.kill])
-def test_one_that_has_waited_runs_plugins_at_an_event_like_an_earlier_one(
-    node: Node, end: Callable[[Daemon], object]
-) -> None:
+def test_one_that_has_waited_runs_an_event_like_an_earlier_one(node: Node, end: Callable[[Daemon], object]) -> None:
     first = node.launch()
     first.serves(start("c1"))
     second = node.spawn().handshake(node.settings(), listed("c1", api.CONTAINER_RUNNING))

@@ -55,7 +55,20 @@ def test_the_answer_to_configure_asks_for_the_six_legacy_events_also_without_plu
         assert daemon.configured == api.ConfigureResponse(events=THE_SIX, failure_policy=policy)
 
 
+def test_a_failure_policy_that_the_runtime_does_not_know_is_told(node: Node) -> None:
+    settings = node.settings(runtime={"failRequest": True})
+    daemon = node.spawn().handshake(settings, name="containerd", version="2.4.2", nri="v0.12.3")
+    text = "runtime.failRequest has no effect: the NRI of containerd 2.4.2 is older than 0.12.4"
+    assert daemon.logged("has no effect").endswith(f"WARNING {text}")
+
+
 # ---- not wanted
+
+
+def test_a_socket_that_is_none_is_named(node: Node) -> None:
+    daemon = node.spawn(environ=launched(fd="seven"))
+    assert daemon.ended() == 1
+    assert "NRI_PLUGIN_SOCKET=seven" in daemon.log[-1]
 
 
 def test_a_refused_registration_is_one_line_that_names_plugin_and_reason_and_exit_code_1(node: Node) -> None:

@@ -146,9 +146,7 @@ def test_an_owner_without_a_socket_is_waited_for_all_the_same(loop: HandLoop, tm
     waiting.end()
 
 
-def test_an_event_waits_for_the_lock_of_a_killed_owner_whose_sockets_the_kernel_has_closed_first(
-    loop: HandLoop, tmp_path: Path
-) -> None:
+def test_an_event_waits_for_a_killed_owners_lock_after_its_socket_is_closed(loop: HandLoop, tmp_path: Path) -> None:
     killed, waiting = Lock(str(tmp_path), off), Adapter(loop, tmp_path)
     assert killed.take()
     with socket.socket(socket.AF_UNIX) as listening:
@@ -167,9 +165,7 @@ def test_an_event_waits_for_the_lock_of_a_killed_owner_whose_sockets_the_kernel_
     waiting.end()
 
 
-def test_one_that_has_missed_events_asks_at_once_and_one_that_begins_anew_tells_again(
-    loop: HandLoop, tmp_path: Path
-) -> None:
+def test_who_has_missed_events_asks_at_once_and_who_begins_anew_tells_again(loop: HandLoop, tmp_path: Path) -> None:
     first, second = Adapter(loop, tmp_path), Adapter(loop, tmp_path)
     first.tells = Told(1.0, Served("a", "b", 0.5))
     assert (first.lease.join(), second.lease.join()) == (True, False)
@@ -209,9 +205,7 @@ def test_a_state_directory_that_was_made_again_gets_its_socket(loop: HandLoop, t
     second.end()
 
 
-def test_what_asks_an_owner_that_cannot_listen(
-    loop: HandLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_owner_may_be_unable_to_listen(loop: HandLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / NAME).mkdir()
     first, second = Adapter(loop, tmp_path), Adapter(loop, tmp_path)
     assert (first.lease.join(), second.lease.join()) == (True, False)
@@ -222,9 +216,7 @@ def test_what_asks_an_owner_that_cannot_listen(
     second.end()
 
 
-def test_what_one_knows_that_has_waited_is_broken_if_a_newer_one_has_served_meanwhile(
-    loop: HandLoop, tmp_path: Path
-) -> None:
+def test_what_an_adapter_knows_is_broken_if_a_newer_one_has_served_meanwhile(loop: HandLoop, tmp_path: Path) -> None:
     first, second, third = (Adapter(loop, tmp_path) for _ in range(3))
     assert [each.lease.join() for each in (first, second, third)] == [True, False, False]
     third.lease.ask(loop.now + 2)

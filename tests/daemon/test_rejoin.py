@@ -32,9 +32,7 @@ def daemon(node: Node, listen: Listen) -> Daemon:
 
 
 @pytest.mark.parametrize("number", [0, signal.SIGTERM, signal.SIGINT])
-def test_it_waits_for_a_runtime_and_says_so_once_until_a_signal_ends_it(
-    node: Node, listen: Listen, number: int
-) -> None:
+def test_it_waits_for_a_runtime_says_so_once_and_ends_on_a_signal(node: Node, listen: Listen, number: int) -> None:
     daemon = node.external()
     daemon.logged("no runtime at", "the adapter keeps trying to join")
     if number:
@@ -46,9 +44,7 @@ def test_it_waits_for_a_runtime_and_says_so_once_until_a_signal_ends_it(
     assert len([line for line in daemon.log if "keeps trying" in line]) == 1
 
 
-def test_it_joins_again_when_the_runtime_comes_back_and_still_owes_the_delete(
-    node: Node, daemon: Daemon, listen: Listen
-) -> None:
+def test_it_joins_again_when_the_runtime_is_back_and_owes_deletes(node: Node, daemon: Daemon, listen: Listen) -> None:
     node.configure("good")
     daemon.serves(start("ctr"))
     for number in range(3):
@@ -63,9 +59,7 @@ def test_it_joins_again_when_the_runtime_comes_back_and_still_owes_the_delete(
     assert node.runs() == [("create", "ctr"), ("delete", "ctr")]
 
 
-def test_a_chain_under_way_is_finished_and_a_create_that_waits_does_not_run(
-    node: Node, daemon: Daemon, listen: Listen
-) -> None:
+def test_a_chain_under_way_is_finished_and_a_waiting_create_not_run(node: Node, daemon: Daemon, listen: Listen) -> None:
     gate = node.slow()
     node.configure("slow")
     daemon.send(start("ctr"))
@@ -80,9 +74,7 @@ def test_a_chain_under_way_is_finished_and_a_create_that_waits_does_not_run(
     assert node.runs("slow") == [("create", "ctr")]
 
 
-def test_a_connection_that_breaks_the_protocol_or_is_not_read_is_made_anew(
-    node: Node, daemon: Daemon, listen: Listen
-) -> None:
+def test_a_connection_that_is_broken_or_not_read_is_made_anew(node: Node, daemon: Daemon, listen: Listen) -> None:
     daemon.send_bytes(b"\xff" * 100)
     daemon.logged("ERROR")
     daemon.accept(listen())

@@ -182,7 +182,9 @@ def test_where_nobody_can_ask_is_not_where_nobody_runs(
     assert refused(capsys, tmp_path, f"{tmp_path}: Permission denied")
 
 
-def test_a_status_socket_that_was_removed_with_its_directory_is_made_again(loop: SteppedLoop, tmp_path: Path) -> None:
+def test_a_removed_status_socket_is_made_again(
+    loop: SteppedLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     state = tmp_path / "state"
     endpoints = Endpoints(loop, lambda: {"faults": endpoints.faults})
     endpoints.open(str(state), "", strict)
@@ -195,7 +197,9 @@ def test_a_status_socket_that_was_removed_with_its_directory_is_made_again(loop:
     next(state.iterdir()).unlink()
     for mode, faults in ((0o777, [f"{state}: {state} is world-writable"]), (0o700, [])):
         state.chmod(mode)
-        loop.advance(REOPEN_AFTER)
-        assert endpoints.faults == faults
+        for _ in range(2):
+            loop.advance(REOPEN_AFTER)
+            assert endpoints.faults == faults
+    assert caplog.text.count("is world-writable") == 1, "it is said once"
     endpoints.close()
     assert not list(state.iterdir())

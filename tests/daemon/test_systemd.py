@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .harness import Node
+from .harness import Node, launched, patched
 from .process import SAFETY
 
 JOINING = "STATUS=the runtime has not configured and synchronized the adapter yet"
@@ -54,6 +54,14 @@ def test_it_is_ready_while_it_waits_for_a_runtime_and_tells_when_it_has_joined(n
         while (message := systemd.next()) != ["STOPPING=1", "STATUS=waits for the running plugins"]:
             assert "STOPPING=1" not in message
         assert daemon.ended() == 0
+
+
+def test_it_is_ready_though_the_runtime_takes_its_time_to_configure_it(node: Node, systemd: Systemd) -> None:
+    """Some runtimes let no plugin join while a container has its grace period."""
+    daemon = node.spawn(patched("daemon.REMINDER = 0.01"), {**launched(), **systemd.environ})
+    daemon.registration()
+    assert [systemd.next(), systemd.next()] == [[JOINING], ["READY=1"]]
+    daemon.logged("INFO the runtime has not configured and synchronized the adapter yet")
 
 
 def test_it_is_ready_only_once_it_has_joined(node: Node, systemd: Systemd, listener: socket.socket) -> None:

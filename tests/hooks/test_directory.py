@@ -75,9 +75,7 @@ def test_a_file_read_in_the_tick_of_its_change_is_read_again_however_its_status_
     assert in_force(directories) == {"x.json": version}
 
 
-def test_a_change_counts_that_leaves_size_and_times_as_they_were_and_one_that_changes_no_hook_does_not(
-    tmp_path: Path,
-) -> None:
+def test_a_change_that_leaves_size_and_times_counts_and_one_that_changes_no_hook_does_not(tmp_path: Path) -> None:
     directories = unread(tmp_path, now=later)
     for version in ("1", "2"):
         (tmp_path / "x.json").write_bytes(text(version))

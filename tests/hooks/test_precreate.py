@@ -199,9 +199,7 @@ def test_a_hook_behind_one_that_was_late_has_the_time_that_is_left(run: Run, cap
     reaped(run.loop)
 
 
-def test_a_failure_is_told_with_the_container_and_counts_with_the_runs_of_the_hook(
-    run: Run, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failure_names_the_container_and_counts_for_the_hook(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     creation = run("echo hello >&2; exit 1")
     assert f"creation of container default/web/nginx (c1): {creation.error}" in caplog.text

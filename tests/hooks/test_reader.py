@@ -82,9 +82,7 @@ def test_where_nothing_that_matters_has_changed_a_container_has_its_hooks_at_onc
     assert daemon.answers == {"a": ["1"], "b": ["1"]}
 
 
-def test_a_container_waits_for_files_that_are_being_read_and_the_loop_is_served_in_between(
-    place: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_container_waits_for_files_while_the_loop_is_served(place: Path, caplog: pytest.LogCaptureFixture) -> None:
     daemon = Daemon(place)
     assert not daemon.create("a")
     served: list[int] = []
@@ -101,9 +99,7 @@ def test_a_container_waits_for_files_that_are_being_read_and_the_loop_is_served_
     os.close(writer)
 
 
-def test_a_container_whose_deadline_nears_gets_the_hooks_of_before_and_the_log_says_so(
-    place: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_near_its_deadline_a_container_gets_the_hooks_of_before(place: Path, caplog: pytest.LogCaptureFixture) -> None:
     daemon = Daemon(place, started=True)
     (place / "x.json").write_bytes(slow(22))
     assert not daemon.create("late", due=2.0)
@@ -157,9 +153,7 @@ CHANGES = [
 ]
 
 
-def test_a_change_wakes_the_loop_which_reads_it_though_no_container_comes(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_wakes_the_loop_though_no_container_comes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither descriptors nor watches grow with changes."""
     scene = Scene(place.parent)
     daemon = Daemon(place, place.parent / "a/b", started=True)
@@ -182,9 +176,7 @@ def test_a_change_wakes_the_loop_which_reads_it_though_no_container_comes(
 
 
 @pytest.mark.parametrize("refused", ["INotify", "INotify.add_watch"])
-def test_where_there_is_no_inotify_nothing_changes_but_the_waking(
-    place: Path, monkeypatch: pytest.MonkeyPatch, refused: str
-) -> None:
+def test_without_inotify_only_the_waking_is_missing(place: Path, monkeypatch: pytest.MonkeyPatch, refused: str) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

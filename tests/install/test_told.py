@@ -17,9 +17,7 @@ from adapter.settings import Settings, parse
 from .conftest import YAML, Node
 
 
-def test_it_warns_of_a_program_that_others_can_replace_or_that_a_reboot_deletes(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_warns_of_a_program_that_others_or_a_reboot_can_remove(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = node.root / "opt/v010-adapter/bin"
     directory.chmod(0o777)
     node("install")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import Mock
 
 import pytest
 
@@ -48,7 +49,9 @@ def test_each_plugin_sees_the_edits_before_it(node: Node) -> None:
 
 
 def test_an_adjustment_brings_what_has_no_place_in_a_spec(node: Node) -> None:
-    adjust = {"CDI_devices": [{"name": "example.com/dev=1"}], "env": [{"key": "C", "value": "4"}]}
+    classes = {"blockio_class": {"value": "slow"}, "rdt_class": {"value": "gold"}}
+    beside = {"CDI_devices": [{"name": "example.com/dev=1"}], "linux": {"resources": classes}}
+    adjust = {**beside, "env": [{"key": "C", "value": "4"}]}
     configured(node, "CreateContainer").plugins(
         a=saying(spec={"process": {"env": ["C=3"]}}, adjust=adjust),
         b=saying(adjust={"CDI_devices": [{"name": "x/y=2"}]}),
@@ -56,6 +59,8 @@ def test_an_adjustment_brings_what_has_no_place_in_a_spec(node: Node) -> None:
     adjustment = created(node)
     assert [device.name for device in adjustment.CDI_devices] == ["example.com/dev=1", "x/y=2"]
     assert [(entry.key, entry.value) for entry in adjustment.env] == [("C", "4")]
+    resources = adjustment.linux.resources
+    assert (resources.blockio_class.value, resources.rdt_class.value) == ("slow", "gold")
 
 
 def test_a_cdi_device_is_sent_once_though_two_plugins_ask_for_it(node: Node) -> None:
@@ -249,10 +254,7 @@ def test_docker_announces_no_stop_and_no_delete_is_owed(node: Node) -> None:
 def test_a_bug_that_a_result_meets_fails_its_plugin_and_nobody_else(
     node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def stumble(*_: object) -> None:
-        raise KeyError("bug")
-
-    monkeypatch.setattr("adapter.legacy.create_answer.merged", stumble)
+    monkeypatch.setattr("adapter.legacy.create_answer.merged", Mock(side_effect=KeyError("bug")))
     configured(node, "CreateContainer", fail_create=False).plugins(a=saying(spec={"annotations": {}}), b="answer")
     created(node)
     assert node.runs == ["a create c1", "b create c1"]

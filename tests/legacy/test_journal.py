@@ -223,6 +223,7 @@ def test_a_record_that_is_none_costs_no_other(start: Start, directory: Path) -> 
         spoilt = record.replace(b'"names":["default","web","nginx"]', b'"names":' + names.encode())
         assert spoilt != record
         assert records.parse(spoilt) is None
+    assert records.parse(record.replace(b'"spec":"', b'"spec":"\\n')) is None, "no JSON has control characters"
 
 
 # Its size
@@ -270,9 +271,7 @@ def test_spec_and_labels_are_in_the_file_once_and_known_to_each_delete(start: St
         assert (directory / "journal").read_bytes().count(b"x" * 5000) == 1
 
 
-def test_a_spec_beyond_the_bound_is_not_kept_as_log_and_docs_say(
-    start: Start, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_spec_beyond_the_bound_is_dropped_as_log_and_docs_say(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     life = start()
     create(life.ledger, target(size=MOST_KEPT))
     assert len(request(life)["labels"]["l"]) == MOST_KEPT, "as long as the process lives"

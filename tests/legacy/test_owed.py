@@ -103,9 +103,7 @@ def test_what_is_absent_gets_its_delete_at_the_second_look_unless_named(back: No
 
 
 @pytest.mark.parametrize("pods", [[], [a_pod(pid=0)]], ids=["pod removed", "pod listed as stopped"])
-def test_a_pod_that_has_gone_as_a_whole_gets_its_delete_behind_its_containers(
-    back: Node, pods: list[api.PodSandbox]
-) -> None:
+def test_a_pod_that_has_gone_gets_its_delete_behind_its_containers(back: Node, pods: list[api.PodSandbox]) -> None:
     back.wait(*(back.create(f"c{number}") for number in range(3, 9)))
     back.bridge.synchronize(pods, [])
     back.loop.settle()
@@ -189,9 +187,7 @@ def test_the_first_event_repeats_no_create_of_the_adapter_before(
     assert sorted(run for run in node.runs if "create" in run) == ["a create c1", *again, "a create c2"]
 
 
-def test_a_delete_that_the_previous_owner_has_not_run_comes_when_its_event_is_repeated(
-    node: Node, owners: tuple[Held, Held]
-) -> None:
+def test_a_delete_that_the_owner_before_has_not_run_comes_with_its_event(node: Node, owners: tuple[Held, Held]) -> None:
     node.take_over([], [])
     node.wait(node.create("c1"))
     node.bridge.release()
@@ -203,9 +199,7 @@ def test_a_delete_that_the_previous_owner_has_not_run_comes_when_its_event_is_re
     node.idle()
 
 
-def test_an_adapter_that_takes_over_without_a_synchronize_watches_the_pods(
-    node: Node, owners: tuple[Held, Held]
-) -> None:
+def test_an_adapter_that_takes_over_without_synchronize_watches_the_pods(node: Node, owners: tuple[Held, Held]) -> None:
     """After its restart containerd does not announce that a pod stops that was there before."""
     node.take_over([], [])
     pause = os.posix_spawn("/bin/sleep", ["sleep", "1000"], {})
@@ -223,9 +217,7 @@ def test_an_adapter_that_takes_over_without_a_synchronize_watches_the_pods(
     node.idle()
 
 
-def test_a_create_that_begins_after_its_container_has_stopped_unseen_gets_its_delete(
-    node: Node, owners: tuple[Held, Held]
-) -> None:
+def test_a_create_that_begins_after_an_unseen_stop_gets_its_delete(node: Node, owners: tuple[Held, Held]) -> None:
     node.build(owners[0], plugins={"a": PluginSettings(events=frozenset(["StartContainer"]))})
     node.plugins(a="hold; answer", b="answer")
     node.take_over([], [])

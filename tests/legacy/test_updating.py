@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from adapter.errors import CallError
 from adapter.legacy.pending_updates import PendingUpdates
 from adapter.nri import api
 from adapter.nri.plugin import RESERVE
+from adapter.wire import Code
 
 from ..processes import SteppedLoop
 from .node import Answer, Node, a_container, a_pod, configured, container, creating, saying
@@ -151,6 +152,8 @@ def test_one_call_is_under_way_at_a_time_and_the_rest_is_merged(node: Node, capl
     runtime.done.pop()(runtime.calls[0], None)
     assert [cpus_of(call) for call in runtime.calls] == [{"c0": "1"}, {"c0": "3"}]
     assert "the runtime could not update container c0" in caplog.text
+    runtime.done.pop()([], CallError(Code.UNKNOWN, "not now"))
+    assert "the runtime has refused updates of containers: not now" in caplog.text
 
 
 def test_updates_of_an_event_that_fails_are_dropped(node: Node) -> None:
@@ -201,22 +204,12 @@ def update(id_: str, **resources: object) -> api.ContainerUpdate:
     return api.ContainerUpdate(container_id=id_, linux=linux)
 
 
-def ids(updates: Sequence[api.ContainerUpdate]) -> list[str]:
-    return [update.container_id for update in updates]
-
-
-def waiting(loop: SteppedLoop, *ids: str) -> PendingUpdates:
-    updates = PendingUpdates(loop)
-    updates.known |= {"a", "b", "c"}
-    updates.add([update(id_, cpu=api.LinuxCPU(cpus="1")) for id_ in ids])
-    return updates
-
-
 def test_what_is_for_the_container_that_an_answer_is_about_waits_on(loop: SteppedLoop) -> None:
-    updates = waiting(loop, "a", "b")
-    assert ids(updates.pop(besides="b")) == ["a"]
-    assert ids(updates.pop(besides="c")) == ["b"]
-    assert updates.pop() == []
+    updates = PendingUpdates(loop)
+    updates.known |= {"a", "b"}
+    a, b = (update(id_, cpu=api.LinuxCPU(cpus="1")) for id_ in ("a", "b"))
+    updates.add([a, b])
+    assert [updates.pop(besides="b"), updates.pop(besides="c"), updates.pop()] == [[a], [b], []]
 
 
 def test_a_later_update_changes_an_earlier_one(loop: SteppedLoop) -> None:

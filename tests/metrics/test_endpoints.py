@@ -14,22 +14,17 @@ from adapter.monitoring.endpoints import REOPEN_AFTER, Endpoints
 from ..processes import SteppedLoop
 
 
-@pytest.fixture
-def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 class Pair:
     """The endpoints of two adapters, with one port."""
 
-    def __init__(self, loop: SteppedLoop, path: Path, port: int) -> None:
+    def __init__(self, loop: SteppedLoop, path: Path) -> None:
         self.loop = loop
-        self.port = port
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
         self.paths = [path / name for name in ("first.sock", "second.sock")]
         self.first, self.second = (Endpoints(loop, dict) for _ in self.paths)
-        self.listens = [(f"unix:{one}", f"127.0.0.1:{port}") for one in self.paths]
+        self.listens = [(f"unix:{one}", f"127.0.0.1:{self.port}") for one in self.paths]
         self.state = str(path / "state")
 
     def open(self) -> None:
@@ -51,8 +46,8 @@ class Pair:
 
 
 @pytest.fixture
-def pair(loop: SteppedLoop, tmp_path: Path, port: int) -> Iterator[Pair]:
-    pair = Pair(loop, tmp_path, port)
+def pair(loop: SteppedLoop, tmp_path: Path) -> Iterator[Pair]:
+    pair = Pair(loop, tmp_path)
     yield pair
     pair.first.close()
     pair.second.close()

@@ -139,6 +139,13 @@ def test_run_ends_with_a_refusal(runtime: Runtime) -> None:
     assert not is_open(runtime.fd)
 
 
+def test_run_ends_with_ctrl_c(runtime: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
+    runtime.ask("Configure")
+    with pytest.raises(SystemExit, match="130"):
+        run(plugin(configure=lambda *_: signal.raise_signal(signal.SIGINT)))
+    assert capsys.readouterr().err == "interrupted\n"
+
+
 def test_run_sends_an_answer_that_no_socket_buffer_holds(runtime: Runtime) -> None:
     response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=["x" * (ttrpc.MAX_LENGTH - 64)]))
     runtime.ask("CreateContainer")

@@ -160,9 +160,7 @@ def test_each_change_arrives_where_it_is_not_refused_and_nowhere_else_and_twice_
             assert refused or "panic" not in generator.adjusted(FULL, adjusted, adjusted)
 
 
-def test_programs_with_the_go_types_of_any_time_hand_a_recorded_specification_back_unchanged(
-    generator: Generator,
-) -> None:
+def test_programs_with_go_types_of_any_time_hand_a_recorded_specification_back_unchanged(generator: Generator) -> None:
     told = [ParseDict(dict(each.container), api.Container()) for each in golden() if each.container]
     assert len(told) > 2
     for spec in (spec_from(api.PodSandbox(), container) for container in told):
@@ -237,9 +235,7 @@ def test_what_nri_tells_is_written_as_go_writes_it(newest: Generator, container:
 
 @given(before=SPECS, edits=EDITS)
 @settings(max_examples=200)
-def test_what_go_programs_make_of_a_specification_is_no_difference(
-    newest: Generator, before: Spec, edits: list[Edit]
-) -> None:
+def test_what_go_programs_make_of_a_spec_is_no_difference(newest: Generator, before: Spec, edits: list[Edit]) -> None:
     spec = after(before, edits)
     assert adjustment(spec, newest.adjusted(spec)["spec"]) == api.ContainerAdjustment()
 

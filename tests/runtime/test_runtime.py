@@ -67,9 +67,7 @@ def test_stopping_the_runtime_kills_what_it_launched(plugins: Plugins) -> None:
 # ---- registered
 
 
-def test_ctrl_c_at_a_launch_leaves_no_process_that_the_runtime_does_not_know(
-    plugins: Plugins, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_at_a_launch_leaves_no_unknown_process(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*of: Any) -> Any:
         spawned = spawn(*of)
         signal.raise_signal(signal.SIGINT)

@@ -44,6 +44,7 @@ def test_without_a_script_it_is_the_life_of_a_recorded_pod(simulate: Simulate, m
 WHO = "f\"{request.runtime_name} {request.runtime_version} {request.NRI_version or 'untold'}\""
 
 
+PODS = ["RunPodSandbox", "UpdatePodSandbox"]
 NAMELESS = "containerd/2.3.4"
 """Its recording does not tell which runtime it was."""
 PLAYED: list[tuple[str, list[object]]] = [
@@ -72,6 +73,14 @@ def test_the_plugins_are_told_what_there_was_before_the_recording(simulate: Simu
     plugin = simulate.answers("10-a", synchronize=answer, run_pod_sandbox="pass")
     code, lines = simulate.json("-plugin", plugin, "-events", tmp_path / "events.jsonl")
     assert (code, lines[0]["update"]) == (0, [{"container_id": "c"}])
+
+
+def test_an_event_that_the_runtime_does_not_know_is_not_played(simulate: Simulate, tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text("".join(f'{{"event": "{event}", "pod": {{"id": "p"}}}}\n' for event in PODS))
+    words = ["-plugin", simulate.sets("10-a"), "-events", tmp_path / "events.jsonl"]
+    for runtime, known in (("containerd/2.4.2", PODS), ("containerd/1.7.35", ["RunPodSandbox"])):
+        code, lines = simulate.json(*words, "-runtime", runtime)
+        assert (code, events_of(lines)[1:]) == (0, known)
 
 
 SEES = "(lambda pod, own: (pod.namespace, pod.name, own.name, own.state, *own.env))(request.pod, request.container)"
@@ -129,6 +138,16 @@ def test_people_get_a_line_for_each_event_and_what_changed(simulate: Simulate) -
     assert lines[-1] == f"{len(LIFE) + 1} events, no problems"
 
 
+def test_people_get_updates_and_what_the_runtime_resolves(simulate: Simulate) -> None:
+    answer = (
+        "response = api.CreateContainerResponse(); response.adjust.CDI_devices.add(name='x/y=1');"
+        " response.update.add(container_id='other').linux.resources.cpu.cpus = '1'; return response"
+    )
+    _, out = simulate.text("-plugin", simulate.answers("10-a", create_container=answer))
+    assert '    update of other: {"cpu": {"cpus": "1"}}\n' in out
+    assert 'resolved by the runtime: {"CDI_devices": [{"name": "x/y=1"}]}\n' in out
+
+
 # fmt: off
 CHANGES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}}, ["- a.c 2", "+ a.c 3"]),
@@ -183,9 +202,7 @@ def test_a_plugin_that_does_not_answer_is_named_and_dropped_and_the_event_goes_o
     assert out.splitlines()[-1] == f"PROBLEM: StartContainer: 10-bad: {text}", "and it is said once"
 
 
-def test_what_plugins_print_to_the_same_terminal_comes_after_the_table(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_of_plugins_come_after_the_table(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.path.sameopenfile", lambda *_: True)
     code, out = simulate.text("-plugin", simulate.answers("10-a", configure=r"os.write(2, b'I\x1b am\n')"))
     assert (code, "\n\nmessages of the plugins\n    I\\x1b am\n\n" in out) == (0, True), out

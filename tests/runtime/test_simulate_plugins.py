@@ -61,9 +61,7 @@ def test_a_plugin_gets_its_text_from_the_directory_of_configurations(simulate: S
 
 
 @pytest.mark.parametrize("texts", [{}, {"other.conf": "x"}, {"v010-adapter.conf": "", "00-v010-adapter.conf": ""}])
-def test_an_adapter_without_a_configuration_runs_nothing(
-    simulate: Simulate, tmp_path: Path, texts: dict[str, str]
-) -> None:
+def test_an_unconfigured_adapter_runs_nothing(simulate: Simulate, tmp_path: Path, texts: dict[str, str]) -> None:
     directory = tmp_path / "texts"
     directory.mkdir()
     for file, text in texts.items():

@@ -137,9 +137,7 @@ def answer_to(node: Node, event: str, request: Any) -> Reply:
     return answer
 
 
-def test_all_answers_become_one_adjustment_and_the_answer_to_an_update_changes_it(
-    loop: SteppedLoop, tmp_path: Path
-) -> None:
+def test_all_answers_become_one_adjustment_and_one_to_an_update_changes_it(loop: SteppedLoop, tmp_path: Path) -> None:
     node = Node(loop, tmp_path)
     found, errors = settings.parse(CONFIGURATION, "here")
     assert errors == []
@@ -182,9 +180,7 @@ def test_nothing_in_a_request_can_forge_a_second_line_or_make_it_long() -> None:
     assert (line.count("a" * 512), len(line) < 2300) == (4, True)
 
 
-def test_lines_are_appended_to_the_file_with_the_time_and_one_that_cannot_be_written_fails_no_pod(
-    tmp_path: Path,
-) -> None:
+def test_lines_are_appended_with_the_time_and_one_that_cannot_be_written_fails_no_pod(tmp_path: Path) -> None:
     file = tmp_path / "log"
     for name in ("create-sandbox", "create-container"):
         assert run("logger", sample(name, file=str(file))).metadata == {"logged": f"stderr, {file}"}
