@@ -84,8 +84,10 @@ def reason_of(error: Exception) -> str:
 class ProgramError(AdapterError):
     """A program has failed, or could not be run. `reason` does not name the `program`."""
 
-    program: str
-    reason: str
+    def __init__(self, text: str, program: str, reason: str) -> None:
+        super().__init__(f"{text}: {reason}")
+        self.program = program
+        self.reason = reason
 
 
 class PluginError(ProgramError):
@@ -95,20 +97,15 @@ class PluginError(ProgramError):
     """
 
     def __init__(self, plugin: str, reason: str) -> None:
-        """Takes the plugin's type and what went wrong with it."""
-        super().__init__(f"plugin: {plugin}: {reason}")
-        self.program = plugin
-        self.reason = reason
+        super().__init__(f"plugin: {plugin}", plugin, reason)
 
 
 class PrecreateError(ProgramError):
     """A precreate hook failed. The text names the hook's file."""
 
     def __init__(self, file: str, reason: str) -> None:
-        """Takes the path of the hook's file and what went wrong with its program."""
-        super().__init__(f"precreate hook {file}: {reason}")
-        self.program = file.rpartition("/")[2]  # runs are counted by this name: only one file of a name is in force
-        self.reason = reason
+        name = file.rpartition("/")[2]  # runs are counted by this name: only one file of a name is in force
+        super().__init__(f"precreate hook {file}", name, reason)
 
 
 class NotAdjustable(_ErrorAt):

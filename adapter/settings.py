@@ -144,10 +144,7 @@ def read(path: str = "") -> tuple[Settings, list[ConfigError]]:
 
 
 def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
-    """Returns the settings in a YAML text, and its errors. A key with an error keeps its default.
-
-    `place` is the name of the text in errors.
-    """
+    """Returns the settings in a YAML text, and errors, which name `place`. A key with an error keeps its default."""
     import yaml  # 20 ms and a megabyte, only if there is a configuration  # noqa: PLC0415
 
     try:
@@ -271,10 +268,7 @@ _trust = _must(
 _fails = _one_of("fail", "ignore", convert=lambda word: word == "fail")
 _seconds = _must("a number of seconds, 0 or more", _is_duration, float)
 _age = _must("a number of seconds, 1 or more", lambda value: _is_duration(value) and value >= 1, float)
-_processes = _must(
-    f"a number of processes, 0 to {MAX_STANDBY}",
-    lambda value: isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_STANDBY,
-)
+_processes = _must(f"a number of processes, 0 to {MAX_STANDBY}", lambda v: type(v) is int and 0 <= v <= MAX_STANDBY)
 _auto_seconds = _auto_or("or a number of seconds, 0 or more", _is_duration, float)
 _text = _must("a text without a NUL character", _is_text)
 _path = _must("an absolute path without a NUL character", _is_path)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adapter.monitoring.logs import CUT, JsonFormatter, TextFormatter
+from adapter.monitoring.logs import CUT, LineFormatter
 
 FORGED = "2026-01-01 00:00:00,000 ERROR forged"
 CONTROLS = "\n\r\0\x0b\x0c\x1b\x7f\x85\x9b\u2028\u2029\u202e\udcff"
@@ -37,7 +37,7 @@ def failed(error: BaseException) -> logging.LogRecord:
 
 
 def as_json(made: logging.LogRecord, **options: Any) -> dict[str, Any]:
-    line = JsonFormatter(**options).format(made)
+    line = LineFormatter(**options, as_json=True).format(made)
     assert line.isascii()
     assert line.isprintable()
     decoded = json.loads(line, parse_constant=pytest.fail)
@@ -46,7 +46,7 @@ def as_json(made: logging.LogRecord, **options: Any) -> dict[str, Any]:
 
 
 def as_text(made: logging.LogRecord, **options: Any) -> str:
-    return TextFormatter(**options, head=False).format(made)
+    return LineFormatter(**options, head=False).format(made)
 
 
 # ---- a record is a line
@@ -63,7 +63,7 @@ def test_whatever_a_record_says_it_is_one_line(message: str, field: str) -> None
 
 def test_a_record_has_time_and_level() -> None:
     made = record("hello", us=12)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* WARNING hello", TextFormatter().format(made))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* WARNING hello", LineFormatter().format(made))
     made.created, made.msecs = 1_700_000_000.0426, 42.0
     expected = {"time": "2023-11-14T22:13:20.042Z", "level": "warning", "message": "hello", "us": 12}
     assert as_json(made) == expected, "RFC 3339, whatever the time zone"
@@ -125,7 +125,7 @@ def test_a_record_that_cannot_be_written_is_replaced_by_one_that_says_so() -> No
 def test_json_among_the_arguments_is_shown_without_the_values_of_variables_unless_secrets_are_shown() -> None:
     made = record("request: %s, result: %s", b'{"env":["A=hunter2"]}', b"A=hunter2\n", stdout=b'{"env":["A=hunter2"]}')
     assert as_text(made) == f'request: {HIDDEN}, result: "(10 bytes)"'
-    assert "hunter2" not in JsonFormatter().format(made)
+    assert "hunter2" not in LineFormatter(as_json=True).format(made)
     assert as_json(made)["stdout"] == {"env": ["A=***"]}
     assert as_text(made, secrets=True) == r'request: {"env": ["A=hunter2"]}, result: "A=hunter2\n"'
     assert as_json(made, secrets=True)["stdout"] == {"env": ["A=hunter2"]}
@@ -143,23 +143,23 @@ LONG = st.text(st.characters() | st.sampled_from('x"\\\n\u2028\U0001f600\ud800')
 @example("\U0001f600" * 5000, "\ud800" * 5000, 1001)
 def test_a_line_is_no_longer_than_it_may_be_and_json_stays_json(message: str, field: str, limit: int) -> None:
     made = record("%s", message, plugin="p", result={"metadata": {"a": field}}, stdout=json.dumps([field]).encode())
-    line = JsonFormatter(limit).format(made)
+    line = LineFormatter(limit, as_json=True).format(made)
     assert len(line) <= limit
     data = json.loads(line)
     assert message.startswith(data["message"].removesuffix(CUT))
     assert (data["level"], data["plugin"]) == ("warning", "p")
-    text = TextFormatter(limit).format(made)
+    text = LineFormatter(limit).format(made)
     assert len(text.encode()) <= limit
 
 
 def test_only_what_is_too_long_is_shortened_and_no_more_than_needed() -> None:
     made = record("%s", "x" * 10_000, result={"error": "no"})
-    line = JsonFormatter(2000).format(made)
+    line = LineFormatter(2000, as_json=True).format(made)
     assert 1000 < len(line) <= 2000
     assert json.loads(line)["result"] == {"error": "no"}
     data = as_json(record("hello", request={"a": "x" * 10_000}), limit=2000)
     assert re.fullmatch(f'{{"a": "x+{CUT}', data["request"])
     assert data["message"] == "hello"
-    assert len(TextFormatter().format(made)) > 10_000, "without a limit"
+    assert len(LineFormatter().format(made)) > 10_000, "without a limit"
     head, *_, last = as_text(failed(ValueError("x" * 10_000)), limit=1000).split("\n")
     assert (head, len(last.encode()), last[-2:]) == ("failed", 1000, f"x{CUT}"), "each line by itself"

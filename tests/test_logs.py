@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from adapter.monitoring import logs
-from adapter.monitoring.logs import TextFormatter
+from adapter.monitoring.logs import LineFormatter
 from adapter.settings import LogSettings
 from tests.processes import PATIENCE, impatience
 
@@ -138,7 +138,7 @@ def test_a_line_is_shortened_for_syslog(root: logging.Logger, receiver: Receiver
 
 def test_a_line_that_is_too_long_for_syslog_does_not_block_the_next(handler: logs.Syslog, receiver: Receiver) -> None:
     """Its buffer may be smaller than ours allows for."""
-    handler.setFormatter(TextFormatter(head=False))
+    handler.setFormatter(LineFormatter(head=False))
     say(handler, "x" * 10_000_000, "next")
     handler.flush()
     assert (receiver.texts(), handler.pending) == (["next"], 0)

@@ -41,7 +41,6 @@ COMMANDS = {
     "completion": Command("adapter.cli.completion", "prints a shell-completion script"),
 }
 
-
 FINE, FINDINGS = 0, 1
 """The exit codes of most commands."""
 
@@ -66,7 +65,6 @@ class Parser(ArgumentParser):
     """Parses the arguments of a command. Flags have one dash or two, as in Go."""
 
     def __init__(self, command: str, description: str, epilog: str | None = None) -> None:
-        """Takes the command's name. The parser has only the flag `-h` yet."""
         prog = f"{PROGRAM} {command}"
         super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
 

@@ -96,8 +96,9 @@ def _complain(error: AdapterError) -> None:
     from adapter.base import sanitize  # noqa: PLC0415
 
     if not _to_syslog(error):
-        text = sanitize.printable(str(error))
-        print(f"v010-adapter: {text}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
+        sanitize.show(f"v010-adapter: {error}", out=sys.stderr)
+        if isinstance(error, RegistrationError) and sys.stderr.isatty():
+            sanitize.show(NEXT_STEPS, out=sys.stderr)
 
 
 def _to_syslog(error: Exception) -> bool:
@@ -180,21 +181,9 @@ def _run(options: Options, launch: Launch | None) -> int:
     else:
         path = options.socket or configured.socket
         # A service waits for its runtime. At a terminal, the user gets an error.
-        trunk = _connect(path) if options.once or sys.stderr.isatty() else None
+        trunk = nri.connect(path) if options.once or sys.stderr.isatty() else None
         connect = None if options.once else partial(nri.connect, path)
         # With -socket, this is not the runtime that has launched the process.
         origin = daemon.Origin(connect, FINDINGS, linger=options.linger)
     process_setup.prepare(configured, errors)
     return daemon.Daemon(configured, errors, identity, reread, origin).run(trunk)
-
-
-def _connect(path: str) -> int:
-    """Returns a descriptor connected to the runtime. Raises RegistrationError, at a terminal with what to do next."""
-    from adapter import nri  # noqa: PLC0415
-
-    try:
-        return nri.connect(path)
-    except RegistrationError as error:
-        if sys.stderr.isatty():
-            error.add_note(NEXT_STEPS)
-        raise

@@ -31,7 +31,6 @@ def main(options: Namespace) -> int:
 
 
 def script(shell: str) -> str:
-    """Returns the script for one of SHELLS."""
     whole = overview(in_full=True)
     _mark(whole)
     text: str = shtab.complete(whole, shell)

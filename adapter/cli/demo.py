@@ -30,7 +30,6 @@ from adapter.settings import HooksSettings
 PACKAGE = Path(adapter.__file__).parent
 SAMPLES = PACKAGE / "samples" if (PACKAGE / "samples").is_dir() else PACKAGE.parent
 """The directory of the samples: in an installed package, or beside the package in a clone."""
-PLUGINS = ("clearcfs", "dump", "logger")
 LABEL = {"qos.class": "ls"}
 """clearcfs lifts the CPU limit of containers in pods with this label."""
 ANNOTATION = {"hooks.example.com/record": "yes"}
@@ -108,9 +107,9 @@ def _configuration(root: Path) -> Json:
     record = json.loads((hooks_d / "record.json").read_bytes())
     record["hook"]["path"] = str(hooks_d / "record")  # the path of the sample file exists on nodes only
     (hooks_d / "record.json").write_text(json.dumps(record))
-    confs = {"clearcfs": {"cgroupRoot": str(root / "cgroup"), "allow": "everything"}, "dump": {"directory": str(root)}}
-    entries = [{"type": name, **({"conf": confs[name]} if name in confs else {})} for name in PLUGINS]
-    (root / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": entries}))
+    clearcfs = {"type": "clearcfs", "conf": {"cgroupRoot": str(root / "cgroup"), "allow": "everything"}}
+    plugins = [clearcfs, {"type": "dump", "conf": {"directory": str(root)}}, {"type": "logger"}]
+    (root / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": plugins}))
     legacy = {"config": str(root / "conf.json"), "path": [str(SAMPLES / "legacy-plugins")], "sandboxes": "always"}
     return {
         "trust": "off",  # the user's group may be able to write to a clone

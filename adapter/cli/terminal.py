@@ -17,7 +17,7 @@ QUIET_TIME = 2.0
 RED, GREEN, YELLOW, DIM, BOLD = 31, 32, 33, 2, 1
 WHEN = AUTO, ALWAYS, NEVER = "auto", "always", "never"
 _WORDS = {"PROBLEM": RED, "BAD": RED, "FAULT": RED, "FAILED": RED, "unknown": YELLOW, "not known": YELLOW}
-_FIRST = re.compile(rf"^ *({'|'.join(_WORDS)})\b")
+_FIRST = re.compile(rf"^( *)({'|'.join(_WORDS)})\b")
 
 
 def are_wanted(out: TextIO, when: str = AUTO) -> bool:
@@ -34,11 +34,7 @@ def painted(text: str, style: int) -> str:
 
 def by_word(line: str) -> str:
     """Returns a printable line, in which the first word is coloured if it reports a problem."""
-    match = _FIRST.match(line)
-    if match is None:
-        return line
-    start, end = match.span(1)
-    return line[:start] + painted(match[1], _WORDS[match[1]]) + line[end:]
+    return _FIRST.sub(lambda found: found[1] + painted(found[2], _WORDS[found[2]]), line)
 
 
 @contextmanager

@@ -27,7 +27,6 @@ _POD = {field.name for field in api.PodSandbox.DESCRIPTOR.fields}
 _OCI = {"ociVersion", "process", "root"}
 _EVENT = {"event", "pod", "container"}
 
-
 Candidates: TypeAlias = list[tuple[str, Callable[[], Described]]]
 """The containers of a file: `NAMESPACE/POD/NAME`, as far as known, and the function that reads the container."""
 
@@ -108,9 +107,6 @@ def _pod(value: Value) -> api.PodSandbox:
     raise value.error("neither an NRI pod, nor a Kubernetes manifest, nor crictl's")
 
 
-# OCI, and the tools of runtimes
-
-
 def _of_config(value: Value) -> Described:
     container = config.container(value)
     return Described("an OCI config.json", api.PodSandbox(), container, config.unknown(container), value.data)
@@ -118,9 +114,6 @@ def _of_config(value: Value) -> Described:
 
 def _of_tool(described: Described) -> tuple[str, Callable[[], Described]]:
     return described.name, lambda: described
-
-
-# Kubernetes
 
 
 def _of_manifests(documents: Sequence[Value], command: str) -> tuple[Value, Candidates]:
@@ -138,9 +131,6 @@ def _pods_of_manifests(documents: Sequence[Value]) -> list[tuple[Value, api.PodS
     if not pods:
         raise documents[0]["kind"].error("neither a Pod nor a manifest with a template of a pod")
     return pods
-
-
-# NRI
 
 
 def _of_events(documents: Sequence[Value]) -> Candidates:

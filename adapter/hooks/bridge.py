@@ -31,7 +31,6 @@ class HookBridge:
     def __init__(
         self, loop: Loop, settings: HooksSettings, standby: Standby | None = None, host_root: str = "/"
     ) -> None:
-        """Takes the loop, what is configured, the programs that wait for an event, and where the node's files are."""
         self._loop = loop
         self._settings = settings
         self._host_root = host_root

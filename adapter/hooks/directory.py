@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from adapter.base.sanitize import printable
 from adapter.errors import reason_of
-from adapter.hooks.file import GONE, TRUNCATION_GRACE, HookFile
+from adapter.hooks.file import GONE, HookFile
 from adapter.hooks.match import Matcher, NamedHook
 from adapter.hooks.model import Hook
 from adapter.hooks.steps import Steps, finish
@@ -25,7 +25,6 @@ from adapter.host.trust import TrustedPrograms
 from adapter.settings import HooksSettings
 
 log = logging.getLogger(__name__)
-
 
 HookProgram: TypeAlias = tuple[str, str, bool]
 """The path of a hook's program, its variable PATH, and whether the program runs on the node.
@@ -87,7 +86,6 @@ class Directories:
         """The same hooks, by the file's name."""
         self.problems: dict[str, str] = {}
         """Why files and directories cannot be used, by path, as of the last reading: in the directories' order."""
-        self.files_read = 0
         self._host_root = host_root
         self._now = now
         self._trusted = TrustedPrograms(settings.trust)
@@ -113,14 +111,11 @@ class Directories:
     def read(self) -> Steps[None]:
         """Reads changed files and puts the hooks in force, in steps. Only the last step changes the hooks in force."""
         self._is_read = False
-        watch, trust, precreate = self.settings.watch, self.settings.trust, self.settings.precreate
-        grace = TRUNCATION_GRACE if watch else 0  # without watch, an empty file would not be read again
         for directory in self._directories:
             directory.list()
             for file in directory.files.values():
                 if file.has_changed():
-                    self.files_read += 1
-                    yield from file.read(self._now, grace, trust, precreate=precreate)
+                    yield from file.read(self._now, self.settings)
         hooks = (file.hook.hook for directory in self._directories for file in directory.files.values() if file.hook)
         self._faults = {program: self._fault(program) for program in set(map(program_of, hooks))}
         self._report()

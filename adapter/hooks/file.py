@@ -15,7 +15,7 @@ from adapter.hooks.decode import HookError
 from adapter.hooks.match import NamedHook
 from adapter.hooks.steps import Steps
 from adapter.host import paths
-from adapter.host.trust import Trust
+from adapter.settings import HooksSettings
 
 log = logging.getLogger(__name__)
 
@@ -50,27 +50,27 @@ class HookFile:
         except OSError as error:
             return error.errno != self.seen
 
-    def read(self, now: Callable[[], int], grace: int, trust: Trust, *, precreate: bool) -> Steps[None]:
-        """Reads the file if it may be trusted, one pattern per step.
+    def read(self, now: Callable[[], int], settings: HooksSettings) -> Steps[None]:
+        """Reads the file if it may be trusted, one pattern per step. `now` is a clock in nanoseconds.
 
-        A file that has been empty for less than `grace` nanoseconds keeps its last version.
+        A file that became empty a moment ago keeps its last version if it will be read again, that is with `watch`.
         """
         self.seen = None
         try:
             text, status = _contents(self.path)
-            reason = trust(self.path, "/")
+            reason = settings.trust(self.path, "/")
             if reason:  # `seen` stays None: the reason may be a directory's mode, which the file's status does not show
                 yield
                 raise ValueError(reason)
         except (OSError, ValueError) as error:
             self._cannot_be_read(error)
             return
-        age = now() - status.st_ctime_ns
+        age, grace = now() - status.st_ctime_ns, TRUNCATION_GRACE if settings.watch else 0
         if not text and stat.S_ISREG(status.st_mode) and (status.st_size or 0 <= age < grace):
             return
         if text != self._text:
             yield
-            yield from self._parse(text, precreate=precreate)
+            yield from self._parse(text, precreate=settings.precreate)
         self.seen = paths.version(status) if age > paths.TIMESTAMP_STEP else None
 
     def _cannot_be_read(self, error: OSError | ValueError) -> None:

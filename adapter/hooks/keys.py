@@ -7,6 +7,7 @@ Kubernetes pkg/kubelet/kuberuntime/labels.go, pkg/kubelet/types.
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import chain
 
 from adapter.hooks.patterns import compiled
 
@@ -23,28 +24,23 @@ SAME = (
     ("io.kubernetes.cri.sandbox-id", "io.kubernetes.cri-o.SandboxID"),
 )
 """Keys of containerd and of CRI-O for the same thing."""
-_OTHERS = (
-    *(f"io.kubernetes.cri.sandbox-{name}" for name in ("cpu-period", "cpu-quota", "cpu-shares", "memory")),
-    *("io.kubernetes.cri.sandbox-log-directory", "io.kubernetes.cri.podsandbox.image-name", "io.container.manager"),
-    *(
-        f"io.kubernetes.cri-o.{name}"
-        for name in ("Annotations", "ContainerID", "Created", "Image", "ImageRef", "Labels")
-    ),
-    *(f"io.kubernetes.cri-o.{name}" for name in ("LogPath", "Metadata", "MountPoint", "Name", "ResolvPath", "TTY")),
-    *(f"io.kubernetes.cri-o.{name}" for name in ("SandboxName", "SeccompProfilePath", "Stdin", "StdinOnce", "Volumes")),
-    *(f"io.kubernetes.cri-o.{name}" for name in ("ImageRepoDigests", "PlatformRuntimePath")),
-    *("platform-runtime-path.crio.io", "org.opencontainers.image.stopSignal"),
-    *("kubernetes.io/config.seen", "kubernetes.io/config.source", "kubernetes.io/config.hash"),
-    *(f"io.kubernetes.container.{name}" for name in ("hash", "ports", "preStopHandler", "restartCount")),
-    *(f"io.kubernetes.container.{name}" for name in ("terminationMessagePath", "terminationMessagePolicy")),
-    "io.kubernetes.pod.terminationGracePeriod",
-)
+_OTHERS = {
+    "io.kubernetes.cri.sandbox-": "cpu-period cpu-quota cpu-shares memory log-directory",
+    "io.kubernetes.cri-o.": "Annotations ContainerID Created Image ImageRef ImageRepoDigests Labels LogPath Metadata "
+    "MountPoint Name PlatformRuntimePath ResolvPath SandboxName SeccompProfilePath Stdin StdinOnce TTY Volumes",
+    "io.kubernetes.container.": "hash ports preStopHandler restartCount",
+    "io.kubernetes.container.terminationMessage": "Path Policy",
+    "io.kubernetes.": "cri.podsandbox.image-name pod.terminationGracePeriod",
+    "": "io.container.manager platform-runtime-path.crio.io org.opencontainers.image.stopSignal",
+    "kubernetes.io/config.": "seen source hash",
+}
+"""All other keys: the names after each prefix."""
 
 
 def may_be_added(pattern: str) -> bool:
     """Whether a valid pattern matches a key that runtimes or the kubelet add."""
-    search = compiled(pattern).search
-    return any(map(search, (*(key for pair in SAME for key in pair), *_OTHERS)))
+    others = (prefix + name for prefix, names in _OTHERS.items() for name in names.split())
+    return any(map(compiled(pattern).search, chain(*SAME, others)))
 
 
 def runtimes_of(annotations: Collection[str]) -> list[str]:

@@ -59,13 +59,10 @@ def sort_key(named: NamedHook) -> tuple[str, str]:
 
 def lower_case(name: str) -> str:
     """Lower-cases a file's name as Go does, rune by rune. Python's way with a final sigma and with İ is another."""
-    return name.lower() if name.isascii() else "".join(map(_lower, name))
-
-
-def _lower(character: str) -> str:
-    if "\ud800" <= character <= "\udfff":  # a byte of a name that is not UTF-8
-        return "\ufffd"
-    return character.lower()[0]
+    if name.isascii():
+        return name.lower()
+    # A lone surrogate is a byte of a name that is not UTF-8.
+    return "".join("\ufffd" if "\ud800" <= rune <= "\udfff" else rune.lower()[0] for rune in name)
 
 
 class _Rule(NamedTuple):
@@ -85,7 +82,10 @@ class Matcher:
 
     def __init__(self, hooks: Iterable[NamedHook]) -> None:
         """Takes hooks in any order, with valid patterns. Without hooks, there is nothing to compile."""
-        self._rules = [_rule(named) for named in sorted(hooks, key=sort_key)]
+        self._rules = [
+            _Rule(named, dict.fromkeys(_conditions(named.hook.when)).keys(), named.hook.when.any_of)
+            for named in sorted(hooks, key=sort_key)
+        ]
         whens = [rule.named.hook.when for rule in self._rules]
         self.looks_at_mounts = any(when.has_bind_mounts for when in whens)
         """Whether a hook needs `Facts.has_bind_mounts`."""
@@ -160,11 +160,6 @@ def adjustment(hooks: Iterable[NamedHook]) -> api.ContainerAdjustment | None:
     return adjusted if adjusted.HasField("hooks") else None
 
 
-def _rule(named: NamedHook) -> _Rule:
-    when = named.hook.when
-    return _Rule(named, dict.fromkeys([*_conditions(when)] or [NO_CONDITION]).keys(), when.any_of)
-
-
 def _conditions(when: When) -> Iterator[Condition]:
     if when.always is not None:
         yield ALWAYS if when.always else NOT_ALWAYS
@@ -173,6 +168,8 @@ def _conditions(when: When) -> Iterator[Condition]:
     yield from when.annotations
     if when.commands:
         yield Commands(tuple(when.commands))
+    if when == When(any_of=when.any_of):
+        yield NO_CONDITION
 
 
 def _decision(

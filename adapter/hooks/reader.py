@@ -25,7 +25,6 @@ class HookReader:
     """Keeps directories up to date. A container waits while files are read, but not until its deadline."""
 
     def __init__(self, loop: Loop, directories: Directories) -> None:
-        """Takes the directories, which may be unread."""
         self._loop = loop
         self._directories = directories
         self._inotify: Any = None

@@ -25,7 +25,6 @@ class Endpoints:
     """The endpoints of one adapter. An endpoint that cannot be opened is logged; the adapter works without it."""
 
     def __init__(self, loop: Loop, describe: Callable[[], dict[str, Any]]) -> None:
-        """Takes the loop, and the function that returns the adapter's state. Opens nothing yet."""
         self._loop = loop
         self._describe = describe
         self._is_open = False

@@ -61,7 +61,6 @@ class AnsweringListener(Listener):
     """Accepts clients. A client is disconnected when it has its answer, or has taken too long."""
 
     def __init__(self, loop: Loop, listening: socket.socket, on_client: Callable[[Trunk], object]) -> None:
-        """Takes over a non-blocking listening socket; `on_client` gets each client."""
         self._clients: dict[Trunk, Timer] = {}
         """The connections, the oldest first, each with its limit of time."""
         self._on_client = on_client

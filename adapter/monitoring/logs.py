@@ -37,52 +37,34 @@ _DAEMON = 3 << 3
 _PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
 
 
-class _Formatter(logging.Formatter):
+class LineFormatter(logging.Formatter):
     """Formats any record. A record that cannot be formatted is replaced by a record that says so.
 
     An argument or a value in `fields` may be `bytes`: this is JSON text, in which the values of variables are hidden.
     """
 
-    def __init__(self, limit: int = 0, *, secrets: bool = False, head: bool = True) -> None:
+    def __init__(self, limit: int = 0, *, as_json: bool = False, secrets: bool = False, head: bool = True) -> None:
         """Takes the maximum bytes of a line (0: no maximum), and whether values of variables are shown.
 
         With `head`, a line of text begins with time and level. JSON always has both.
         """
         super().__init__()
         self._limit = limit
+        self._line = self._json if as_json else self._text
         self._secrets = secrets
         self._head = head
 
     def format(self, record: logging.LogRecord) -> str:
         """Returns the record as one line; in text, each line of a traceback follows as a line."""
         try:
-            return self._format(record)
+            return self._line(record)
         except Exception as error:  # a fault of the log must not fail an event
             message = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
-            text = (
-                f"a record cannot be written ({type(error).__name__} at {record.filename}:{record.lineno}): {message}"
-            )
-            return self._format(
-                logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, text, None, None)
-            )
+            fault = f"{type(error).__name__} at {record.filename}:{record.lineno}"
+            text = f"a record cannot be written ({fault}): {message}"
+            return self._line(logging.makeLogRecord({"levelname": record.levelname, "msg": text}))
 
-    def _format(self, record: logging.LogRecord) -> str:
-        raise NotImplementedError
-
-    def _message(self, record: logging.LogRecord) -> str:
-        arguments = record.args
-        if isinstance(arguments, tuple):
-            arguments = tuple(json.dumps(self._value(one)) if isinstance(one, bytes) else one for one in arguments)
-        return str(record.msg) % arguments if arguments else str(record.msg)
-
-    def _value(self, value: Any) -> Any:
-        return sanitize.for_log(value, secrets=self._secrets) if isinstance(value, bytes) else value
-
-
-class TextFormatter(_Formatter):
-    """Formats a record as its message, after time and level if `head` is set."""
-
-    def _format(self, record: logging.LogRecord) -> str:
+    def _text(self, record: logging.LogRecord) -> str:
         head = f"{self.formatTime(record)} {record.levelname} " if self._head else ""
         lines = [head + sanitize.printable(self._message(record))]
         if record.exc_info:
@@ -95,11 +77,8 @@ class TextFormatter(_Formatter):
             return line
         return text[: self._limit - len(CUT.encode())].decode("utf-8", "ignore") + CUT
 
-
-class JsonFormatter(_Formatter):
-    """Formats a record as a JSON object: `time`, `level`, `message`, the record's `fields`, and `traceback`."""
-
-    def _format(self, record: logging.LogRecord) -> str:
+    def _json(self, record: logging.LogRecord) -> str:
+        """Returns an object with `time`, `level`, `message`, the record's `fields`, and `traceback`."""
         utc = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         members = {
             "time": f"{utc}.{int(record.msecs):03}Z",  # RFC 3339
@@ -117,6 +96,15 @@ class JsonFormatter(_Formatter):
             line = json.dumps(members)
         return line
 
+    def _message(self, record: logging.LogRecord) -> str:
+        arguments = record.args
+        if isinstance(arguments, tuple):
+            arguments = tuple(json.dumps(self._value(one)) if isinstance(one, bytes) else one for one in arguments)
+        return str(record.msg) % arguments if arguments else str(record.msg)
+
+    def _value(self, value: Any) -> Any:
+        return sanitize.for_log(value, secrets=self._secrets) if isinstance(value, bytes) else value
+
 
 def _shortened(value: Any, room: int) -> Any:
     """Returns a value of at most `room` characters. A longer value becomes a text, which is cut."""
@@ -132,7 +120,7 @@ class NonBlockingHandler(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFormatter(TextFormatter(self.limit, head=False))
+        self.setFormatter(LineFormatter(self.limit, head=False))
         self._backlog: deque[bytes] = deque()
         self._size = 0
 
@@ -247,8 +235,8 @@ def setup(settings: LogSettings, *, syslog: str = SYSLOG) -> None:
     root = logging.getLogger()
     same = [handler for handler in root.handlers if isinstance(handler, Syslog if to_syslog else Stderr)]
     handler = same[0] if same else Syslog(syslog) if to_syslog else Stderr()
-    formatter = JsonFormatter if settings.format == "json" else TextFormatter
-    handler.setFormatter(formatter(handler.limit, secrets=settings.secrets, head=not to_syslog))
+    as_json = settings.format == "json"
+    handler.setFormatter(LineFormatter(handler.limit, as_json=as_json, secrets=settings.secrets, head=not to_syslog))
     root.handlers[:] = [handler]
     root.setLevel(settings.level.upper())
 

@@ -23,10 +23,7 @@ class StatusSocket:
     """Sends the adapter's state to each client, as one JSON object."""
 
     def __init__(self, loop: Loop, directory: str, describe: Callable[[], dict[str, Any]], trust: Trust) -> None:
-        """Takes the state directory, the function that returns the state, and the policy that judges the directory.
-
-        Raises OSError, ConfigError.
-        """
+        """Takes the function that returns the state. `trust` judges the directory. Raises OSError, ConfigError."""
         name = f"{PREFIX}{os.urandom(4).hex()}"
         self._path = os.path.join(directory, name)
         with state_directory.open_directory(directory, trust) as fd:

@@ -14,7 +14,7 @@ from adapter.errors import NotAdjustable
 from adapter.oci import limits
 from adapter.oci.limits import element
 from adapter.oci.parts import Part
-from adapter.oci.shapes import Shape
+from adapter.oci.shapes import Shape, put
 from adapter.oci.values import Spec, as_list, as_object, members, read, text
 from adapter.proto import nri_pb2 as api
 
@@ -40,7 +40,7 @@ class Map(Part):
         for name in old.keys() - new.keys():
             if self._kept:
                 raise NotAdjustable(element(place, name), self._kept)
-            self._set(target, _MARK + text(name, place), self.shape.message() if self.shape else "")
+            put(target, _MARK + text(name, place), self.shape.message() if self.shape else "")
         for name, value in new.items():
             if name in old and old[name] == value:
                 continue
@@ -50,16 +50,10 @@ class Map(Part):
             text(name, where)
             message = self._read(value, where)
             if name not in old or self._read(old[name], where) != message:
-                self._set(target, name, message)
+                put(target, name, message)
 
     def _read(self, value: Any, where: str) -> Any:
         return read(self.shape, value, where) if self.shape else text(value, where)
-
-    def _set(self, target: Any, name: str, value: Any) -> None:
-        if self.shape:
-            target[name].CopyFrom(value)
-        else:
-            target[name] = value
 
     def apply(self, adjustment: Any, before: Any) -> Any:
         """See Part. Removals are applied first, in any order of the changes."""

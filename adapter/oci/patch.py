@@ -30,10 +30,9 @@ def _with_cgroups_path_in_linux(patch: Spec) -> Spec:
     """Returns the patch with its top `cgroupsPath` moved to `linux`, unless the patch has one there too."""
     if "cgroupsPath" not in patch:
         return patch
-    linux = members(patch.get("linux"), "linux")
-    return {key: member for key, member in patch.items() if key != "cgroupsPath"} | {
-        "linux": {"cgroupsPath": patch["cgroupsPath"], **linux}
-    }
+    moved = dict(patch)
+    moved["linux"] = {"cgroupsPath": moved.pop("cgroupsPath"), **members(patch.get("linux"), "linux")}
+    return moved
 
 
 def _object(before: object, patch: Spec, place: str) -> Spec:

@@ -9,7 +9,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from adapter.base.gojson import kind
-from adapter.errors import NotAdjustable, nearest
+from adapter.errors import NotAdjustable, unknown
 from adapter.oci.limits import element, ill_typed, inside
 from adapter.oci.spec import refuse_ineffective
 from adapter.oci.values import as_list, as_object, text
@@ -39,9 +39,7 @@ def _check(message: Descriptor, value: object, place: str) -> None:
     for name, member in as_object(value, place).items():
         where = inside(place, name)
         if name not in fields:
-            known = ", ".join(field.json_name for field in message.fields)
-            near = nearest(name, fields)
-            raise NotAdjustable(where, f"unknown; did you mean `{near}`?" if near else f"unknown; known: {known}")
+            raise NotAdjustable(where, unknown("field", name, [field.json_name for field in message.fields]))
         if member is not None:
             _check_field(fields[name], member, where)
 

@@ -26,7 +26,6 @@ _NOT_OCI = {"remove"}
 class Field(NamedTuple):
     """A member of an OCI object and the field of the message that holds it."""
 
-    key: str
     name: str
     value: FieldDescriptor
     """The descriptor of the value. If the field is wrapped, that of the wrapper's `value`."""
@@ -55,14 +54,14 @@ def shape(message: type[Any], required: str = "", *, always: tuple[str, ...] = (
         value = field.message_type.fields_by_name["value"] if wrapped else field
         if field.name not in _NOT_OCI:
             written = key == required or key in always
-            fields[key] = Field(key, field.name, value, wrapped, written, elements.get(field.name))
+            fields[key] = Field(field.name, value, wrapped, written, elements.get(field.name))
     return Shape(message, fields, required)
 
 
 def write(shape: Shape, message: Any) -> dict[str, Any]:
     """Returns the OCI object for a message, as Go's encoder writes it."""
     written: dict[str, Any] = {}
-    for key, name, descriptor, optional, always, elements in shape.fields.values():
+    for key, (name, descriptor, optional, always, elements) in shape.fields.items():
         if optional and not message.HasField(name):
             continue
         value = getattr(message, name)
@@ -78,6 +77,14 @@ def write(shape: Shape, message: Any) -> dict[str, Any]:
         if value or always or optional:
             written[key] = value
     return written
+
+
+def put(mapping: Any, name: str, value: Any) -> None:
+    """Sets a text or a message in a map of a message."""
+    if isinstance(value, str):
+        mapping[name] = value
+    else:
+        mapping[name].CopyFrom(value)
 
 
 def _word(words: EnumDescriptor, number: int) -> str:

@@ -1,7 +1,4 @@
-"""A node for tests of plugins: launches a plugin or runs it in this process, and plays the events of a pod.
-
-The fixture `nri_runtime` of pytest is a `Node`.
-"""
+"""A node for tests of plugins: launches a plugin or runs it in this process, and plays the events of a pod."""
 
 from __future__ import annotations
 
@@ -32,7 +29,6 @@ from adapter.runtime.runtime import Outcome, Runtime
 
 TIMEOUT = 60.0
 """Seconds that a plugin has for each answer by default. A slow machine must not fail a test."""
-HANDSHAKE = ("Configure", "Synchronize")
 
 
 class Latency(NamedTuple):
@@ -170,7 +166,7 @@ class InProcess:
         self._thread.join(TIMEOUT)
 
 
-LIFE: dict[str, Message] = {one.event: one.request for one in read(POD_LIFE) if one.event not in HANDSHAKE}
+LIFE: dict[str, Message] = {one.event: one.request for one in read(POD_LIFE) if events.CALLS[one.event].event}
 """The requests of a recorded pod's life, by event."""
 
 

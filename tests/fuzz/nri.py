@@ -29,7 +29,7 @@ from adapter.daemon.router import Adapter
 from adapter.errors import AdapterError
 from adapter.host.trust import off
 from adapter.legacy.pending_updates import OnUpdated
-from adapter.monitoring.logs import JsonFormatter, TextFormatter
+from adapter.monitoring.logs import LineFormatter
 from adapter.nri import api
 from adapter.nri.events import CALLS
 from adapter.runtime import read
@@ -190,9 +190,9 @@ class Log(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """A record must be one line in both formats; a traceback is a bug."""
         if record.exc_info and not isinstance(record.exc_info[1], AdapterError):
-            self.bugs.append(TextFormatter().format(record))
+            self.bugs.append(LineFormatter().format(record))
             return
-        lines = TextFormatter().format(record), JsonFormatter().format(record)
+        lines = LineFormatter().format(record), LineFormatter(as_json=True).format(record)
         json.loads(lines[1])
         if any("\n" in line or "cannot be written" in line for line in lines):
             self.bugs.append(lines[0])

@@ -113,8 +113,8 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"spec": {"": 1}}, '"": NRI has no field for it'),
     (nested("spec.linux.cgroupsPath", []), f"linux.cgroupsPath: {NO}an array instead of a str"),
     ({"cgroupsPath": []}, f"linux.cgroupsPath: {NO}an array instead of a string"),
-    (nested("adjust.no_such", 1), "adjust.no_such: unknown; known: annotations, mounts, env, "),
-    (nested("adjust.linux.resourcs", {}), "adjust.linux.resourcs: unknown; did you mean `resources`?"),
+    (nested("adjust.no_such", 1), "adjust.no_such: unknown field; known: annotations, mounts, env, "),
+    (nested("adjust.linux.resourcs", {}), "adjust.linux.resourcs: unknown field; did you mean `resources`?"),
     (nested("adjust.annotations.a", 1), f"adjust.annotations[a]: {NO}a number instead of a str"),
     (
         nested("adjust.linux.ioPriority.class", "BE"),

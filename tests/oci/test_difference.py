@@ -167,6 +167,6 @@ def test_a_long_unknown_key_is_compared_with_none(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(difflib, "get_close_matches", compare)
     for length in (LONGEST, LONGEST + 1):
-        with pytest.raises(NotAdjustable, match="unknown; known: annotations, "):
+        with pytest.raises(NotAdjustable, match="unknown field; known: annotations, "):
             protojson.parse({"x" * length: 1}, "adjust")
     assert compared == ["x" * LONGEST]

@@ -34,10 +34,7 @@ def read(file: str) -> tuple[Settings, list[Item]]:
 
 
 def launch(host_root: str) -> list[Item]:
-    """Returns the results for what starts the adapter.
-
-    That is systemd, or the directory from which runtimes launch plugins. One bad name there affects all plugins.
-    """
+    """Returns the results for what starts the adapter: systemd, or runtimes, which a bad name of any plugin affects."""
     directory = in_root(host_root, PLUGINS)
     problems = [
         Item(PROBLEM, reason, f"{directory}/{name}")

@@ -85,7 +85,6 @@ def _schema_of_hook(data: Any) -> str:
 
 @cache
 def validator(schema: str) -> jsonschema.Draft202012Validator:
-    """Returns the validator for one of the schemas above."""
     path = Path(adapter.__file__).parent / schema
     return jsonschema.Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from glob import glob
 from typing import Any, NamedTuple
 
@@ -41,8 +41,10 @@ class Runtime(NamedTuple):
     """Whether NRI is on if the setting is absent."""
     hint: str
     """How to switch NRI on."""
-    validator: tuple[str, str, str, str]
-    """The first version with the default validator, and the validator's keys that decide."""
+    since: str
+    """The first version with the default validator."""
+    validator: tuple[str, str, str]
+    """The keys of the default validator that decide."""
 
 
 RUNTIMES = {
@@ -54,7 +56,8 @@ RUNTIMES = {
         *("disable", False, "disable_connections", "plugin_path", _TIMEOUTS),
         "on since containerd 2.0, off in 1.7",
         f"disable = false under [plugins.'{NRI}']",
-        ("2.2", "required_plugins", "enable", "reject_oci_hook_adjustment"),
+        "2.2",
+        ("required_plugins", "enable", "reject_oci_hook_adjustment"),
     ),
     "CRI-O": Runtime(
         "/run/crio/crio.sock",
@@ -64,12 +67,8 @@ RUNTIMES = {
         *("enable_nri", True, "nri_disable_connections", "nri_plugin_dir", tuple(f"nri_{name}" for name in _TIMEOUTS)),
         "on since CRI-O 1.30, off before",
         "enable_nri = true under [crio.nri], for example in /etc/crio/crio.conf.d/10-nri.conf",
-        (
-            "1.36",
-            "nri_validator_required_plugins",
-            "nri_enable_default_validator",
-            "nri_validator_reject_oci_hook_adjustment",
-        ),
+        "1.36",
+        ("nri_validator_required_plugins", "nri_enable_default_validator", "nri_validator_reject_oci_hook_adjustment"),
     ),
 }
 
@@ -77,14 +76,11 @@ RUNTIMES = {
 def present(host_root: str) -> Collection[str]:
     """Returns the names of a node's runtimes: those whose sockets exist, else those that have a configuration."""
 
-    def having(places: Callable[[Runtime], Iterable[str]]) -> list[str]:
-        return [
-            name
-            for name, runtime in RUNTIMES.items()
-            if any(os.path.exists(in_root(host_root, place)) for place in places(runtime))
-        ]
+    def exists(place: str) -> bool:
+        return os.path.exists(in_root(host_root, place))
 
-    return having(lambda runtime: [runtime.socket]) or having(lambda runtime: runtime.places)
+    running = [name for name, runtime in RUNTIMES.items() if exists(runtime.socket)]
+    return running or [name for name, runtime in RUNTIMES.items() if any(map(exists, runtime.places))]
 
 
 def check(name: str, host_root: str) -> Iterator[Item]:
@@ -119,7 +115,8 @@ def check_validator(runtime: str, host_root: str, *, hooks: bool) -> Iterator[It
         settings = read(runtime, host_root)["default_validator"]
     except ConfigError:  # `check` reports it
         return
-    (since, required, enable, reject), file = RUNTIMES[runtime].validator, RUNTIMES[runtime].places[0]
+    own = RUNTIMES[runtime]
+    file, (required, enable, reject) = own.places[0], own.validator
     if hooks and settings.get(enable) is True and settings.get(reject) is True:
         yield Item(PROBLEM, f"{runtime}: default_validator.{reject} fails every container that gets a hook", file)
     also_created = f"{runtime}: containers are also created while the adapter is missing: default_validator"
@@ -129,7 +126,7 @@ def check_validator(runtime: str, host_root: str, *, hooks: bool) -> Iterator[It
     elif settings.get(enable) is not True:
         yield Item(NOTE, f"{also_created}.{enable} is not true", file)
     else:
-        yield Item(OK, f"{runtime} >= {since} creates no container while the adapter is missing", file)
+        yield Item(OK, f"{runtime} >= {own.since} creates no container while the adapter is missing", file)
 
 
 def _table(keys: tuple[str, ...]) -> str:

@@ -19,6 +19,7 @@ WAIT = 1.0
 """Seconds that the plugin must wait for its request."""
 END = 10.0
 """Seconds in which the plugin must end if there is no request."""
+WRITES = "it writes before its request"
 
 
 def confirm(type_: str) -> None:
@@ -54,16 +55,11 @@ def with_open_stdin(program: Program) -> str:
         found.append(reason)
         loop.stop()
 
-    def on_output(_: Process) -> None:
-        report("it writes before its request")
-
     def on_exit(ended: Process) -> None:
-        if ended.stdout:
-            on_output(ended)
-        report(f"it ends before its request ({ended.ending})")
+        report(WRITES if ended.stdout else f"it ends before its request ({ended.ending})")
 
     process = Process(loop, program, on_exit, lambda _: None)
-    process.wait(on_output)
+    process.wait(lambda _: report(WRITES))
     _run(loop, process, WAIT)
     return next(iter(found), "")
 

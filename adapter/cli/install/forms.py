@@ -78,7 +78,6 @@ def services(names: Collection[str]) -> str:
 
 
 def configuration_file(node: Node) -> Thing:
-    """Returns the configuration file of both forms."""
     return File(node.root, settings.DEFAULT_PATH, example.text(), example.is_ours)
 
 

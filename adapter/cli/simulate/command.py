@@ -107,17 +107,16 @@ def parser() -> Parser:
 
 def _contradiction(options: Namespace) -> str:
     """Returns why the arguments cannot be used together, empty if they can."""
-    if not (options.plugin or options.legacy or options.conf or options.hooks or options.socket):
-        return "no plugin: use -plugin, -legacy, -conf, -hooks or -socket"
-    if options.legacy and options.conf:
-        return "-legacy and -conf exclude each other"
-    if options.event and not options.legacy:
-        return "-event belongs to -legacy"
-    if options.events and options.container:
-        return "-events and -container exclude each other"
-    if (options.pod or options.name or options.command) and not options.container:
-        return "-pod, -name and -command belong to -container"
-    return ""
+    has_plugin = options.plugin or options.legacy or options.conf or options.hooks or options.socket
+    of_container = options.pod or options.name or options.command
+    contradictions = {
+        "no plugin: use -plugin, -legacy, -conf, -hooks or -socket": not has_plugin,
+        "-legacy and -conf exclude each other": options.legacy and options.conf,
+        "-event belongs to -legacy": options.event and not options.legacy,
+        "-events and -container exclude each other": options.events and options.container,
+        "-pod, -name and -command belong to -container": of_container and not options.container,
+    }
+    return next((reason for reason, holds in contradictions.items() if holds), "")
 
 
 def _script(options: Namespace) -> script.Script:

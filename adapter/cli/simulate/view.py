@@ -77,7 +77,6 @@ class TextView:
             self.detail(f"update of {update.container_id}: {json.dumps(to_dict(update.linux.resources))}")
 
     def close(self, problems: Sequence[str]) -> None:
-        """Shows all problems, or that there are none."""
         self.line("")
         for problem in problems:
             self.line(f"PROBLEM: {problem}", RED)

@@ -1,9 +1,7 @@
 """Merges the answers of several plugins to one event into one, or reports their conflict. Pure.
 
->>> from adapter.runtime.merge import Conflict, Merge
-
-Source of the rules: containerd/nri v0.12.5, pkg/adaptation/result.go and pkg/api/owners.go. As there,
-evictions are dropped.
+Source of the rules: containerd/nri v0.12.5, pkg/adaptation/result.go and pkg/api/owners.go. As there, evictions are
+dropped.
 """
 
 from __future__ import annotations

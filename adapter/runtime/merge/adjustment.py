@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from adapter.nri import api
+from adapter.oci.shapes import put
 from adapter.runtime.merge.owners import REMOVAL, Claims, add_resources, replace
 
 
@@ -62,10 +63,10 @@ class Adjustment(NamedTuple):
             if key in removed:
                 self.claims.clear(field, key)
             self.claims.claim(field, key)
-            _put(shown, key, wanted[key])
-            _put(merged, key, wanted[key])
+            put(shown, key, wanted[key])
+            put(merged, key, wanted[key])
         for key in sorted(removed):
-            _put(merged, REMOVAL + key, type(wanted[REMOVAL + key])())
+            put(merged, REMOVAL + key, type(wanted[REMOVAL + key])())
 
     def _list(self, field: api.Field.ValueType, wanted: Any, merged: Any, shown: Any) -> None:
         """Adjusts a list of named elements. A removal takes back additions of earlier plugins."""
@@ -161,10 +162,3 @@ def _fill(repeated: Any, elements: list[Any]) -> None:
     if repeated or elements:  # writing to a list makes its message present
         del repeated[:]
         repeated.extend(elements)
-
-
-def _put(mapping: Any, key: str, value: Any) -> None:
-    if isinstance(value, str):
-        mapping[key] = value
-    else:
-        mapping[key].CopyFrom(value)
