@@ -19,6 +19,8 @@ MAX_VALUES = 100_000
 """The adapter's own limit: values in one text, objects and arrays included. Reading must fit into an event's time."""
 MAX_PLAIN_DEPTH = 100
 """Maximum levels of nesting for `plain`."""
+MAX_DIGITS = 1000
+"""Maximum digits of a whole number for `plain`. Python reads and writes at most 4300."""
 
 _SPACE = rb"[ \t\n\r]*"
 _STRING = rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"'
@@ -158,7 +160,7 @@ def plain(value: Any) -> Any:
     """Returns a value from `decode` in Python's own types: dict, list, str, int, float, bool, None.
 
     Of members with the same key the last counts. A whole number is an int, `1024.0` too. Raises ValueError for a value
-    with more than a hundred levels, because callers recurse, and for a number with thousands of digits.
+    with more than a hundred levels, because callers recurse, and for a number with more than a thousand digits.
     """
     try:
         return _plain(value, MAX_PLAIN_DEPTH)
@@ -180,6 +182,8 @@ def _plain(value: Any, levels: int) -> Any:
     if value[:1] in b"{[":
         return _plain(_decode(value.decode("utf-8", "replace each byte")), levels)
     if value.lstrip(b"-").isdigit():
+        if len(value) > MAX_DIGITS:
+            raise ValueError(f"a number with more than {MAX_DIGITS} digits")
         return int(value)
     number = float(value)
     return int(number) if number.is_integer() else number

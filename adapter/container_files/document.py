@@ -16,8 +16,6 @@ from adapter.host import paths
 if TYPE_CHECKING:
     import yaml
 
-MAX_DIGITS = 1000
-"""Maximum digits of a whole number in YAML. Python writes at most 4300."""
 TOO_LARGE = "larger or deeper than can be read"
 Path = tuple[str | int, ...]
 
@@ -142,7 +140,7 @@ def _size(node: Any, known: dict[yaml.Node, float] | None = None) -> float:
     if node not in known:
         known[node] = inf  # for an alias in the node itself
         if node.id == "scalar":
-            known[node] = inf if node.tag == "tag:yaml.org,2002:int" and len(node.value) > MAX_DIGITS else 1
+            known[node] = inf if node.tag == "tag:yaml.org,2002:int" and len(node.value) > gojson.MAX_DIGITS else 1
         else:
             inside = chain.from_iterable(node.value) if node.id == "mapping" else node.value
             known[node] = 1 + sum(_size(child, known) for child in inside)

@@ -110,6 +110,7 @@ def nested(path: str, value: object) -> dict[str, object]:
 REFUSED: list[tuple[dict[str, object], str]] = [
     (nested("spec.process.user.uid", 7), "process.user"),
     ({"spec": {"a": json.loads("[" * 120 + "]" * 120)}}, "spec: nested too deeply"),
+    (nested("spec.process.oomScoreAdj", 10**2000), "spec: a number with more than 1000 digits"),
     ({"spec": {"": 1}}, '"": NRI has no field for it'),
     (nested("spec.linux.cgroupsPath", []), f"linux.cgroupsPath: {NO}an array instead of a str"),
     ({"cgroupsPath": []}, f"linux.cgroupsPath: {NO}an array instead of a string"),

@@ -56,6 +56,7 @@ DEVIATIONS = {
         Case([[file({"hook": "/bin/true", "arguments": ["\0"], "hasbindmounts": True, "stages": []})]],
             has_bind_mounts=True), theirs="a.json"),
     "size": Deviation(patterns=[r"(a|b|\pL){40}q", r"\pL{100}", ".{0,1000}" * 8]),
+    "levels": Deviation(patterns=["(" * 1001 + ")" * 1001]),
     "timeout": Deviation(Case([[of({"path": "/bin/true", "timeout": 0})]]), theirs="a.json"),
     "path": Deviation(Case([[of({"path": "."})]]), theirs="a.json"),
     "classes": Deviation(patterns=[r"\p{Letter}", r"\p{greek}", r"\p{Cn}", r"\p{LC}"]),
