@@ -44,7 +44,6 @@ class RegistrationError(AdapterError):
 
 class _ErrorAt(AdapterError):
     def __init__(self, place: str, reason: str) -> None:
-        """Takes the place, with which the text begins, and what is wrong there."""
         super().__init__(f"{place}: {reason}")
         self.place = place
         self.reason = reason
@@ -91,10 +90,7 @@ class ProgramError(AdapterError):
 
 
 class PluginError(ProgramError):
-    """A legacy plugin failed. The text has the original client's form, `plugin: NAME: reason`.
-
-    Source: containerd/nri client.go, InvokeWithSandbox.
-    """
+    """A legacy plugin failed. The text has the original client's form (containerd/nri client.go, InvokeWithSandbox)."""
 
     def __init__(self, plugin: str, reason: str) -> None:
         super().__init__(f"plugin: {plugin}", plugin, reason)

@@ -56,10 +56,8 @@ def main(options: Namespace) -> int:
     directory = options.directory or settings.state_directory(configured, options.name)
     ask = partial(_ask, directory, configured.legacy.trust)
     if options.watch:
-        _watch(
-            lambda height: _show(directory, ask(), options, height),
-            on_screen=options.output == "text" and sys.stdout.isatty(),
-        )
+        on_screen = options.output == "text" and sys.stdout.isatty()
+        _watch(lambda height: _show(directory, ask(), options, height), on_screen=on_screen)
     end, adapters = time.monotonic() + options.wait, ask()
     with announce_if_slow("waiting for an adapter that has joined a runtime"):
         while not (has_joined := _has_joined(adapters)) and (rest := end - time.monotonic()) > 0:

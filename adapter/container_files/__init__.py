@@ -1,7 +1,4 @@
-"""Reads a container and its pod from a file of NRI, OCI, Kubernetes or a runtime's tool.
-
-The keys in the file show which kind of file it is.
-"""
+"""Reads a container and its pod from a file of NRI, OCI, Kubernetes or a runtime's tool, as the file's keys show."""
 
 from __future__ import annotations
 

@@ -63,10 +63,7 @@ class Edits(Driver[HookStep]):
         host_root: str,
         runtime: Runtime,
     ) -> None:
-        """Takes the hooks and the creation. With `fail`, a failed hook fails the container; else its edits are ignored.
-
-        `host_root` is the root directory of the hooks' programs. `runtime` is the runtime that gets the adjustment.
-        """
+        """With `fail`, a failed hook fails the container; else its edits are ignored. `host_root` has the programs."""
         self._original = spec_from(request.pod, request.container)
         self._edited = apply(self._original, response.adjust)
         text = json.dumps(self._edited, ensure_ascii=False, separators=(",", ":"))

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 
-from adapter.base.loop import Loop, Timer
+from adapter.base.loop import NO_TIMER, Loop, Timer
 from adapter.base.trunk import Trunk
 
 PAUSE = 1.0
@@ -32,11 +32,10 @@ class Listener:
         self._loop = loop
         self._socket = listening
         self._on_connection = on_connection
-        self._timer: Timer | None = None
+        self._timer = NO_TIMER
         self._watch()
 
     def _watch(self) -> None:
-        self._timer = None
         self._loop.watch(self._socket.fileno(), self._accept)
 
     def _accept(self) -> None:
@@ -51,8 +50,7 @@ class Listener:
             self._on_connection(connection)
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         self._loop.unwatch(self._socket.fileno())
         self._socket.close()
 

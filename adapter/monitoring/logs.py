@@ -173,16 +173,15 @@ class Syslog(NonBlockingHandler):
 
     limit = MAX_LINE - 64  # room for the prefix that `_line` adds
 
-    def __init__(self, path: str = SYSLOG, ident: str = "v010-adapter") -> None:
-        """Takes the path of syslog's datagram socket and the program's name. The first line connects."""
+    def __init__(self, path: str = SYSLOG) -> None:
+        """Takes the path of syslog's datagram socket. The first line connects."""
         super().__init__()
         self._path = path
-        self._ident = ident
         self._socket: socket.socket | None = None
 
     def _line(self, level: int, text: str) -> bytes:
         priority = _DAEMON | _PRIORITIES.get(level, 6)
-        return f"<{priority}>{self._ident}[{os.getpid()}]: {text}".encode()
+        return f"<{priority}>v010-adapter[{os.getpid()}]: {text}".encode()
 
     def _write(self, line: bytes) -> int:
         import socket  # 4 ms: not before the registration  # noqa: PLC0415

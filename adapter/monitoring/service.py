@@ -13,10 +13,7 @@ class Service:
     """The adapter as a service of systemd. Does nothing if systemd has not started the adapter."""
 
     def __init__(self, loop: Loop, environ: MutableMapping[str, str]) -> None:
-        """Takes the loop that feeds systemd's watchdog.
-
-        Removes systemd's variables from `environ`: a program that inherits them could send messages as the adapter.
-        """
+        """Removes systemd's variables from `environ`: a program that inherits them could speak as the adapter."""
         address = environ.pop("NOTIFY_SOCKET", "")
         microseconds, pid = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", "")
         self._loop = loop

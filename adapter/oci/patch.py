@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from adapter.oci.limits import ill_typed, inside
 from adapter.oci.precision import restore_precision
 from adapter.oci.spec import HOOK, HOOKS
-from adapter.oci.values import Spec, as_list, as_object, members, read_list, text
+from adapter.oci.values import Spec, as_list, as_object, members, read_list, text, texts
 
 _Merge: TypeAlias = Callable[[list[Any], list[Any], str], list[Any]]
 _DIRECTIVE = "$patch"
@@ -100,7 +100,7 @@ def _objects_by(key: str) -> _Merge:
 
 def _variables(before: list[Any], patch: list[Any], place: str) -> list[Any]:
     """Merges an environment. An old entry without `=` is kept."""
-    entries = [text(member, f"{place}[{number}]") for number, member in enumerate(patch)]
+    entries = texts(patch, place)
     known = {entry for entry in before if isinstance(entry, str)}
     return _by_name(
         before,

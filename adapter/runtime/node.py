@@ -137,9 +137,8 @@ class Node(Runtime):
         program = path
         if path.suffix == ".py":
             program = Path(self._directory.name, f"{len(self.connected)}-{path.stem}")
-            program.write_text(
-                f"#!{sys.executable}\nimport runpy\nrunpy.run_path({str(path)!r}, run_name='__main__')\n"
-            )
+            code = f"import runpy\nrunpy.run_path({str(path)!r}, run_name='__main__')\n"
+            program.write_text(f"#!{sys.executable}\n{code}")
             program.chmod(0o755)
         return PluginFile(program, idx or (named[1] if named else "10"), base, config)
 

@@ -10,7 +10,6 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, cast
@@ -43,7 +42,7 @@ class Outcome:
     """The request with all adjustments, as a further plugin would get it."""
 
 
-class Runtime(AbstractContextManager["Runtime"]):
+class Runtime:
     """A runtime with NRI. As a context manager, it stops at the end.
 
     It works only inside its methods, in one thread. `pods` and `containers` may be changed at any time.

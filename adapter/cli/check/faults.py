@@ -47,15 +47,9 @@ def find(text: bytes, file: str, schema: str = "") -> list[Item]:
         unreplaced = {} if schema else dict(_placeholders(data, ()))
     except (ValueError, RecursionError):  # a value that Python cannot represent
         return [Item(NOTE, "larger or deeper than can be checked", file)]
-    faults = [
-        *((path, f"{gojson.path_name(path)}: {reason}", PROBLEM) for path, reason in unreplaced.items()),
-        *(
-            (path, message, status)
-            for error in validator(schema or _schema_of_hook(data)).iter_errors(data)
-            for path, message, status in _faults(error)
-            if path not in unreplaced
-        ),
-    ]
+    faults = [(path, f"{gojson.path_name(path)}: {reason}", PROBLEM) for path, reason in unreplaced.items()]
+    for error in validator(schema or _schema_of_hook(data)).iter_errors(data):
+        faults += [fault for fault in _faults(error) if fault[0] not in unreplaced]
     entries = {
         Item(status, message, file, *gojson.position(text, gojson.locate(text, path)))
         for path, message, status in faults
@@ -67,9 +61,8 @@ def _placeholders(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, str]
     """Yields the path of each string with a placeholder, keys included, and what is wrong with it."""
     if isinstance(value, str) and (match := _PLACEHOLDER.search(value)):
         yield path, f"{match[0]} is a placeholder that nobody has replaced"
-    for step, member in (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    ):
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, member in members:
         if isinstance(step, str):
             yield from _placeholders(step, (*path, step))
         yield from _placeholders(member, (*path, step))

@@ -32,7 +32,6 @@ class HookFiles:
     """All files in the hooks directories. `in_force` has the hooks that are used, by their files' paths."""
 
     def __init__(self, settings: HooksSettings, host_root: str, runtimes: Collection[str]) -> None:
-        """Takes the root directory of the hooks' programs, and the runtimes of the node."""
         directories = () if settings.enabled is False else settings.directories
         self._settings = settings._replace(directories=directories, watch=False)
         self._host_root = host_root
