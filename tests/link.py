@@ -14,7 +14,6 @@ class Link:
     runtime_pid = os.getpid()
 
     def __init__(self) -> None:
-        self.joins_again = 0
         self.kept: list[tuple[str, str]] = []
 
     def on_joined(self) -> None:
@@ -24,7 +23,7 @@ class Link:
         pass
 
     def join_again(self) -> None:
-        self.joins_again += 1
+        pass
 
     def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:
         raise AssertionError("no runtime takes updates here")

@@ -151,9 +151,7 @@ def test_each_mistake_in_the_configuration_is_a_line_and_exit_code_2_before_anyt
 
 
 @pytest.mark.usefixtures("launched")
-def test_a_launched_daemon_runs_with_what_is_right_and_is_told_what_is_wrong(
-    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_launched_daemon_runs_with_mistakes(runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "default.yaml").write_text(WRONG)
     assert cli.main([]) == 0
     assert [error.place for error in runs.errors] == [f"{tmp_path}/default.yaml:{line}" for line in (1, 2)]

@@ -111,9 +111,7 @@ def test_a_line_carries_facility_daemon_its_severity_name_and_pid(handler: logs.
     assert receiver.read() == [f"<{priority}>{PREFIX}hello" for priority in levels.values()]
 
 
-def test_a_traceback_becomes_a_line_each_a_message_is_one_and_an_empty_one_is_not_sent(
-    handler: logs.Syslog, receiver: Receiver
-) -> None:
+def test_a_traceback_is_many_lines_a_message_one_an_empty_one_none(handler: logs.Syslog, receiver: Receiver) -> None:
     say(handler, "", "\n<0>forged\n", "a\0b\x1b[31m\u2028", "\udcff")
     assert receiver.texts() == [r"\n<0>forged\n", r"a\x00b\x1b[31m\u2028", r"\udcff"]
     try:

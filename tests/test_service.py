@@ -56,9 +56,7 @@ def test_messages_arrive_without_a_watchdog_there_is_no_timer_and_the_variables_
     assert environ == {"LANG": "C"}
 
 
-def test_the_watchdog_is_fed_at_once_and_then_by_the_loop_twice_in_its_time(
-    loop: SteppedLoop, environ: dict[str, str], systemd: socket.socket
-) -> None:
+def test_the_watchdog_is_fed_twice_in_time(loop: SteppedLoop, environ: dict[str, str], systemd: socket.socket) -> None:
     Service(loop, environ | {"WATCHDOG_USEC": "3000000", "WATCHDOG_PID": OURS})
     for _ in range(3):
         assert heard(systemd) == ["WATCHDOG=1"]

@@ -83,9 +83,7 @@ def test_some_settings_depend_on_others() -> None:
     assert [own.of(type_, "standby") for type_ in "abc"] == [0, 2, 2], "a plugin's own number comes first"
 
 
-def test_the_default_file_is_read_or_is_absent_and_any_file_keeps_its_path_in_another_directory(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_default_file_may_be_absent_and_paths_are_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "default.yaml"
     monkeypatch.setattr(settings, "DEFAULT_PATH", str(path))
     assert read() == (DEFAULTS, []), "an absent default file is no mistake"

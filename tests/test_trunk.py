@@ -64,9 +64,7 @@ TOO_MUCH = "the runtime does not read: more than 8388608 bytes wait to be sent"
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["in one piece", "bit by bit"])
-def test_a_runtime_that_does_not_read_is_given_up_when_more_than_8_mib_wait_for_it(
-    loop: SteppedLoop, session: Session, whole: bool
-) -> None:
+def test_a_runtime_that_does_not_read_8_mib_is_given_up(loop: SteppedLoop, session: Session, whole: bool) -> None:
     session.trunk.write(8 * PART)
     loop.settle()
     assert session.read(8 * len(PART)) == 8 * PART

@@ -259,7 +259,7 @@ SANDBOXES = {
 
 
 @pytest.mark.parametrize(("sandboxes", "so"), SANDBOXES.items())
-def test_who_runs_plugins_for_pods_on_containerd_is_said(
+def test_who_runs_plugins_for_pods_is_said(
     node: Node, sandboxes: str, so: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_plugins(node)

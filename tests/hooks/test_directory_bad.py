@@ -81,9 +81,7 @@ def test_what_is_no_regular_file_is_not_even_opened(place: Path, monkeypatch: py
     assert len(problems(directories)) == len(IRREGULAR)
 
 
-def test_a_fifo_put_in_place_of_a_file_at_the_moment_it_is_opened_blocks_nothing_and_hides_nothing(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fifo_in_place_of_a_file_being_opened_blocks_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = place.with_name("site")
     site.mkdir()
     directories = opened(place, site)

@@ -61,13 +61,6 @@ def test_a_configuration_with_a_key_or_of_another_is_the_administrators(node: No
         assert (node.root / YAML).read_text() == edited
 
 
-def test_of_a_configuration_alone_no_running_adapter_is_concluded(node: Node) -> None:
-    node.write(YAML, example.text())
-    assert node("uninstall") == 0
-    assert "To end the running adapter" not in node.out
-    assert not (node.root / YAML).exists()
-
-
 def test_what_another_version_has_made_is_replaced_and_removed(node: Node) -> None:
     node("install", "-external")
     unit, config = (node.root / UNIT).read_text(), example.text()

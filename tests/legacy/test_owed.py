@@ -113,9 +113,7 @@ def test_a_pod_that_has_gone_gets_its_delete_behind_its_containers(back: Node, p
 
 
 @pytest.mark.parametrize("takes_over", [False, True])
-def test_a_pod_whose_process_is_in_another_pid_namespace_lives_until_the_runtime_says_otherwise(
-    node: Node, takes_over: bool
-) -> None:
+def test_a_pod_of_another_pid_namespace_lives_until_the_runtime_says_otherwise(node: Node, takes_over: bool) -> None:
     """As in a container without the node's pids: the pids that the runtime names are not there, or are others'."""
     joined(node)
     node.bridge.set_runtime(Runtime("containerd", "1.7.35"), pid=0)
@@ -316,9 +314,7 @@ def failures(node: Node) -> int:
     return node.counters.get("failures", 0)
 
 
-def test_programs_that_are_away_for_hours_are_tried_at_most_every_ten_minutes_and_run_once_they_are_back(
-    node: Node, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_absent_programs_are_tried_every_ten_minutes_until_there(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     node.plugins(a="answer", b="answer")
     node.wait(node.create_pod(), node.create("c1"))
     uninstall(node, "a", "b")

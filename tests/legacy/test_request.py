@@ -269,34 +269,27 @@ def at(event: str) -> api.LinuxResources:
 CREATED = {"spec": {"resources": {"unified": {"at": "create"}}, "cgroupsPath": "/create"}}
 NOW = {"spec": {"resources": None, "cgroupsPath": "/now"}}
 LABELS = {"labels": {"at": "create"}}
-REMEMBERED: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+WITHOUT_CGROUP = {"linux": api.LinuxContainer(resources=at("delete")), "annotations": {"at": "delete"}}
+WHOLE = {"resources": {"unified": {"at": "delete"}}, "cgroupsPath": "/now"}
+DELETED = {"labels": {"at": "delete"}}
+REMEMBERED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     # a container and its pod at a delete, and what is in the request of it and of the create
-    ("nothing", {}, {}, {"pid": 7, **CREATED, **LABELS}),
-    (
-        "everything",
+    "nothing": ({}, {}, {"pid": 7, **CREATED, **LABELS}),
+    "everything": (
         {"linux": api.LinuxContainer(cgroups_path="/now", resources=at("delete")), "pid": 8},
-        {"labels": {"at": "delete"}},
-        {
-            "pid": 8,
-            "spec": {"resources": {"unified": {"at": "delete"}}, "cgroupsPath": "/now"},
-            "labels": {"at": "delete"},
-        },
+        DELETED,
+        {"pid": 8, "spec": WHOLE, **DELETED},
     ),
-    (
-        "no cgroup",
-        {"linux": api.LinuxContainer(resources=at("delete")), "annotations": {"at": "delete"}},
-        {},
-        {"pid": 7, **CREATED, **LABELS},
-    ),
-    ("a cgroup", {"linux": api.LinuxContainer(cgroups_path="/now")}, {}, {"pid": 7, **NOW, **LABELS}),
-]
+    "no cgroup": (WITHOUT_CGROUP, {}, {"pid": 7, **CREATED, **LABELS}),
+    "a cgroup": ({"linux": api.LinuxContainer(cgroups_path="/now")}, {}, {"pid": 7, **NOW, **LABELS}),
+}
 
 
 @pytest.mark.parametrize("asked_before", [True, False])
-@pytest.mark.parametrize("what", [what for what, *_ in REMEMBERED])
+@pytest.mark.parametrize("what", REMEMBERED)
 def test_what_a_delete_lacks_is_remembered_from_its_create(what: str, asked_before: bool) -> None:
     """Texts are made once, at the first question."""
-    ((_, of_container_, of_pod_, expected),) = [case for case in REMEMBERED if case[0] == what]
+    of_container_, of_pod_, expected = REMEMBERED[what]
     linux = api.LinuxContainer(cgroups_path="/create", resources=at("create"))
     created = of_container(container(linux, pid=7), pod(labels={"at": "create"}))
     target, forgotten = (of_container(container(**of_container_), pod(**of_pod_)) for _ in "12")

@@ -265,19 +265,6 @@ def test_what_is_removed_is_made_anew_with_all_that_is_owed_and_no_other_is_the_
     assert waits.take()
 
 
-def test_who_was_slower_than_another_adapter_is_the_owner_no_more(state: Path) -> None:
-    life = Process(state)
-    lost: list[bool] = []
-    life.owner.on_lost = lambda: lost.append(True)
-    shutil.rmtree(state)
-    faster = Process(state)
-    life.care()
-    assert (life.owner.is_held, lost) == (False, [True])
-    assert not life.owner.take()
-    faster.die()
-    assert life.owner.take()
-
-
 def test_a_record_that_the_disk_has_torn_spoils_none_of_another_adapter_that_writes_behind_it(state: Path) -> None:
     """Neither those of the owner, nor those of the one before, whose chains go on."""
     before = Process(state)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from adapter.errors import CallError
 from adapter.nri import Context, Plugin, api, runtimes, stub
 from adapter.nri.events import RUNTIME
 from adapter.wire import Code
@@ -224,16 +223,6 @@ def asked(runtime: Runtime) -> list[list[api.ContainerUpdate]]:
     """The updates of each call that the plugin has made."""
     assert {(each.service, each.method) for each in runtime.requests} <= {(RUNTIME, "UpdateContainers")}
     return [list(api.UpdateContainersRequest.FromString(each.payload).update) for each in runtime.requests]
-
-
-def test_an_answer_to_updates_that_cannot_be_decoded_is_an_error_of_that_call() -> None:
-    told: list[tuple[list[api.ContainerUpdate], CallError | None]] = []
-    runtime = Runtime()
-    runtime.stub.update_containers(updates(10), lambda *answer: told.append(answer))
-    runtime.answer(runtime.requests[-1].stream_id, b"\xff")
-    [(failed, error)] = told
-    assert error
-    assert (failed, error.code, error.message[:12]) == ([], Code.INTERNAL, "undecodable ")
 
 
 def test_updates_go_out_in_as_many_calls_as_their_size_needs_in_their_order() -> None:

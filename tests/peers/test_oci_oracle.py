@@ -149,9 +149,7 @@ def arrives(generator: Generator, path: Path, value: Any, adjusted: api.Containe
     return answer.keys() == {"spec", "adjustment"} and normal(plain(answer["spec"], before)) == normal(expected)
 
 
-def test_each_change_arrives_where_it_is_not_refused_and_nowhere_else_and_twice_ends_no_runtime(
-    generator: Generator, subtests: pytest.Subtests
-) -> None:
+def test_each_change_arrives_or_is_refused_and_ends_no_runtime(generator: Generator, subtests: pytest.Subtests) -> None:
     for path, value in CHANGES:
         with subtests.test(path=path):
             adjusted = adjustment(FULL, edited(path, value))
@@ -262,9 +260,7 @@ FAILING: list[tuple[Path, Any, Any]] = [
 ]
 
 
-def test_a_later_change_of_the_same_thing_holds_or_fails_the_container_rather_than_being_lost(
-    generator: Generator, subtests: pytest.Subtests
-) -> None:
+def test_a_later_change_holds_or_fails_the_container(generator: Generator, subtests: pytest.Subtests) -> None:
     for cases, before in ((CURED, generator.known(FULL)), (FAILING, FULL)):
         for path, first, second in cases:
             earlier, wanted = edited(path, first, before), edited(path, second, before)

@@ -116,9 +116,7 @@ def length_of_error(size: int) -> int:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_who_does_not_answer_at_all_is_kept_where_policies_are_known_and_dropped_elsewhere(
-    chain: Chain, tmp_path: Path, version: str, fails: bool
-) -> None:
+def test_a_silent_plugin_is_kept_if_policies_are_known(chain: Chain, tmp_path: Path, version: str, fails: bool) -> None:
     settings = f"runtime: {{failRequest: {str(fails).lower()}}}\n"
     with launched(chain, tmp_path, version, settings) as runtime:
         (plugin,) = runtime.play("plugins").plugins

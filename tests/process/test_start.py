@@ -56,22 +56,16 @@ def test_its_pipes_are_ordinary_ones(shell: Callable[..., Run]) -> None:
     assert not any(flag & os.O_NONBLOCK for flag in flags)
 
 
-@contextmanager
-def odd_signals() -> Iterator[None]:
-    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-
-
 def test_its_signals_are_as_they_are_by_default(shell: Callable[..., Run]) -> None:
     """Python ignores SIGPIPE; `yes | head` in a plugin would go on for ever."""
     assert signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN
-    with odd_signals():
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+    try:
         run = shell("exec grep -E 'Sig(Ign|Blk)' /proc/self/status").wait()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     masks = dict(line.split(":\t") for line in run.stdout.splitlines())
     assert int(masks["SigBlk"], 16) == 0
     assert int(masks["SigIgn"], 16) & ~LIBCS_OWN == 0

@@ -44,7 +44,6 @@ def test_without_a_script_it_is_the_life_of_a_recorded_pod(simulate: Simulate, m
 WHO = "f\"{request.runtime_name} {request.runtime_version} {request.NRI_version or 'untold'}\""
 
 
-PODS = ["RunPodSandbox", "UpdatePodSandbox"]
 NAMELESS = "containerd/2.3.4"
 """Its recording does not tell which runtime it was."""
 PLAYED: list[tuple[str, list[object]]] = [
@@ -73,14 +72,6 @@ def test_the_plugins_are_told_what_there_was_before_the_recording(simulate: Simu
     plugin = simulate.answers("10-a", synchronize=answer, run_pod_sandbox="pass")
     code, lines = simulate.json("-plugin", plugin, "-events", tmp_path / "events.jsonl")
     assert (code, lines[0]["update"]) == (0, [{"container_id": "c"}])
-
-
-def test_an_event_that_the_runtime_does_not_know_is_not_played(simulate: Simulate, tmp_path: Path) -> None:
-    (tmp_path / "events.jsonl").write_text("".join(f'{{"event": "{event}", "pod": {{"id": "p"}}}}\n' for event in PODS))
-    words = ["-plugin", simulate.sets("10-a"), "-events", tmp_path / "events.jsonl"]
-    for runtime, known in (("containerd/2.4.2", PODS), ("containerd/1.7.35", ["RunPodSandbox"])):
-        code, lines = simulate.json(*words, "-runtime", runtime)
-        assert (code, events_of(lines)[1:]) == (0, known)
 
 
 SEES = "(lambda pod, own: (pod.namespace, pod.name, own.name, own.state, *own.env))(request.pod, request.container)"

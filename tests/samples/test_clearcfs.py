@@ -40,9 +40,7 @@ PLACES = {  # of a cgroup's path
 VERSIONS = {"cpu": (V1, "50000", "-1"), "cpu,cpuacct": (V1, "50000", "-1"), "": (V2, "50000 20000", "max 20000")}
 
 
-def test_the_quota_goes_wherever_the_cgroup_lies_and_the_metadata_says_what_it_was(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_the_quota_goes_wherever_the_cgroup_lies_as_metadata_says(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for (mount, (name, quota, cleared)), (path, place) in product(VERSIONS.items(), PLACES.items()):
         with subtests.test(path, mount=mount):
             root = tmp_path / f"of-{mount}"
