@@ -67,8 +67,3 @@ def test_what_is_hostile_is_escaped(words: str, code: int, node: Path) -> None:
         assert done.returncode == code, text
         assert (r"\u00e9\u001b[2J" if words.endswith("json") else r"\xe9\x1b[2J") in text
         assert all(line.isprintable() and line != "v010-adapter: all is well" for line in text.split("\n")), text
-
-
-def test_the_demo_and_help_work() -> None:
-    for words in ("demo", "-h"):
-        assert subprocess.run([COMMAND, words], env=ASCII, stdout=subprocess.DEVNULL, check=True, timeout=120)
