@@ -175,6 +175,7 @@ class Bridge:
     def note_left(self, message: Any, context: Context) -> None:
         """Notes an event that another adapter serves."""
         target = self._target(context.method, message)
+        self.deletes.note_named(target)
         self.deletes.note_left(target.id, has_ended=STATES[context.method] == DELETE)
 
     def release(self, give_up: GiveUp | None = None) -> None:

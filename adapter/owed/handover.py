@@ -73,7 +73,8 @@ class Handover:
     def release(self, give_up: GiveUp | None = None) -> None:
         """Lets another adapter serve the events that come from now on: calls `give_up`, by default `Lock.release`.
 
-        The call waits until no earlier owner runs plugins: with three adapters, events of an id would lose their order.
+        The call waits until no earlier owner runs plugins, and nothing waits for their end here: with three adapters,
+        events of an id would lose their order, and `Lock.release` would keep ids that no job frees.
         """
         if self._lock is not None and self._lock.is_held:  # else a lock that is taken later would be given up
             self._give_up = give_up or self._lock.release
@@ -85,7 +86,7 @@ class Handover:
         self.repair()
 
     def _release_if_alone(self) -> None:
-        if self._give_up is not None and self._lock is not None and self._lock.is_alone:
+        if self._give_up is not None and not self._elsewhere and self._lock is not None and self._lock.is_alone:
             give_up, self._give_up = self._give_up, None
             give_up(self._queue.ids())
 

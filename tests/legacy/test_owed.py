@@ -230,6 +230,35 @@ def test_a_create_that_begins_after_an_unseen_stop_gets_its_delete(node: Node, o
     node.idle()
 
 
+def test_an_id_whose_earlier_plugins_have_just_ended_is_not_kept_by_the_owner_that_releases_the_lock(
+    node: Node, owners: tuple[Held, Held]
+) -> None:
+    before, mine = owners
+    before.release(["c1"])
+    succeed(node, mine)
+    node.take_over([], [listed("c1", CREATED)])
+    before.free("c1")
+    node.bridge.release()
+    node.loop.advance(GLANCE)
+    assert before.take()
+    assert before.is_alone
+
+
+def test_what_an_event_names_is_not_absent_though_another_adapter_serves_it(
+    node: Node, owners: tuple[Held, Held]
+) -> None:
+    node.take_over([], [])
+    node.wait(node.create("c1"))
+    node.bridge.synchronize([], [])
+    node.bridge.release()
+    request = api.StartContainerRequest(container=a_container("c1", pod_sandbox_id="pod"))
+    node.bridge.note_left(request, Context("StartContainer", 2.0, node.loop.time, node.loop.time()))
+    node.loop.advance(SECOND_LOOK)
+    assert owners[0].take()
+    node.bridge.deletes.run_missed()
+    assert deletes(node) == []
+
+
 def test_events_that_wait_go_on_though_the_journal_cannot_be_read(
     node: Node, owners: tuple[Held, Held], monkeypatch: pytest.MonkeyPatch
 ) -> None:
