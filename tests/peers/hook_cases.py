@@ -183,7 +183,8 @@ def names() -> Texts:
         ["a", "b", "B-1", "_", "Z", ".hidden", "É", "Σας", "ẞ", "İ", "i", "ǅ", "a.json", "10", "9", "𐐀", "\u212a"]
     )
     raw = stems.map(str.encode) | st.binary(min_size=1, max_size=3).filter(lambda name: not set(name) & {0, 47})
-    return raw.flatmap(lambda name: mostly(st.just(name + b".json"), st.just(name + b".JSON"), st.just(name)))
+    whole = raw.flatmap(lambda name: mostly(st.just(name + b".json"), st.just(name + b".JSON"), st.just(name)))
+    return whole.filter(lambda name: name not in (b".", b".."))  # which no file can have
 
 
 def cases() -> st.SearchStrategy[Case]:
