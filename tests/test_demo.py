@@ -65,13 +65,6 @@ def test_what_fails_is_shown_and_fails_the_demo(
     assert "\nPROBLEM: Synchronize: 00-v010-adapter: plugin 00-v010-adapter failed to register" in shown(capsys)
 
 
-def test_with_verbose_each_request_and_each_result_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["demo", "-verbose"]) == 0
-    out = capsys.readouterr().out
-    assert out.count('"state": "create"') == out.count('"state": "delete"') == 6
-    assert re.search(r'^ +clearcfs .* \{"plugin": "clearcfs", ', out, re.MULTILINE)
-
-
 def test_without_a_temporary_directory_it_says_so_in_a_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -105,9 +105,7 @@ def test_another_owner_is_an_error_also_where_other_files_get_a_warning(state: P
 
 
 @pytest.mark.parametrize("name", ["lock", "journal"])
-def test_a_planted_link_makes_an_owner_write_nowhere_and_the_log_says_why(
-    name: str, state: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_planted_link_is_not_written_to_and_told(name: str, state: Path, caplog: pytest.LogCaptureFixture) -> None:
     (state / name).symlink_to("../victim")
     owner = Lock(str(state))
     owner.take()

@@ -97,9 +97,7 @@ def test_a_trunk_that_is_closed_as_soon_as_all_is_sent_has_sent_all(session: Ses
 
 
 @pytest.mark.parametrize("unread", [b"", b"x"], ids=["in order", "with bytes of ours unread"])
-def test_a_runtime_that_goes_is_reported_once_and_writing_to_it_does_no_harm(
-    loop: SteppedLoop, session: Session, unread: bytes
-) -> None:
+def test_the_end_is_reported_once_and_writing_does_no_harm(loop: SteppedLoop, session: Session, unread: bytes) -> None:
     session.trunk.write(unread)
     session.runtime.close()
     session.trunk.write(b"lost")

@@ -148,9 +148,7 @@ class History:
         self.model = self.owed()
 
 
-def test_a_fault_of_any_system_call_forgets_nothing_without_a_word_and_asks_for_no_delete_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_failed_system_calls_are_told_or_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     for number in range(600 if CI else 60):
         dice = random.Random(f"{seed} {number}")  # noqa: S311 - no secret
         with monkeypatch.context() as patch:

@@ -197,9 +197,7 @@ def test_a_program_has_a_process_group_of_its_own(shell: Callable[..., Run]) -> 
     assert int(group) == run.process.pid
 
 
-def test_the_daemon_may_open_what_the_hard_limit_allows_and_programs_what_the_daemon_was_given(
-    own: Children, shell: Callable[..., Run], loop: SteppedLoop
-) -> None:
+def test_the_hard_limit_is_for_the_daemon_alone(own: Children, shell: Callable[..., Run], loop: SteppedLoop) -> None:
     hard = resource.getrlimit(NOFILE)[1]
     for _ in range(2):
         assert resource.getrlimit(NOFILE) == (hard, hard)

@@ -89,9 +89,7 @@ def test_garbage_on_stdin_is_answered_with_an_error(plugin: str, tame_dump: Path
 
 
 @pytest.mark.parametrize("plugin", PYTHON)
-def test_a_sample_in_python_is_python_3_9_and_what_lies_beside_it_is_not_taken_for_pythons_own(
-    plugin: str, tmp_path: Path
-) -> None:
+def test_a_sample_is_python_3_9_and_no_module_that_lies_beside_it_is_imported(plugin: str, tmp_path: Path) -> None:
     tree = ast.parse((SAMPLES / plugin).read_text(), feature_version=(3, 9))
     assert "main" in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     shutil.copy(SAMPLES / plugin, tmp_path)
