@@ -134,11 +134,13 @@ def test_the_newest_is_the_last_that_has_joined_and_is_there_still(owners: Owner
     assert [place.is_newest for place in (first, second, third)] == [True, False, False]
 
 
-def test_one_that_joins_again_after_the_order_was_removed_finds_those_that_have_joined_since(owners: Owners) -> None:
+def test_after_the_order_was_removed_who_joins_is_newer_than_all_that_have_joined_before(owners: Owners) -> None:
     first, second = (Joined(owners.new()) for _ in range(2))
     first.join()
     (owners.directory / "joined").unlink()
+    assert first.is_newest
     second.join()
+    assert [place.is_newest for place in (first, second)] == [False, True]
     first.join()
     assert [place.is_newest for place in (first, second)] == [True, False]
 

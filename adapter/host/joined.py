@@ -42,6 +42,16 @@ class Joined:
     def is_newest(self) -> bool:
         """Whether this adapter has joined, and no other adapter has joined since."""
         try:
-            return self._fd >= 0 and first_locked(self._fd, self._number + 1) is None
+            is_last = self._fd >= 0 and first_locked(self._fd, self._number + 1) is None
+            return is_last and not self._is_left_behind()
         except OSError:
             return False
+
+    def _is_left_behind(self) -> bool:
+        """Whether the file was removed or replaced, and another adapter has joined in the new one."""
+        try:
+            fd, _ = self._lock.open("joined", os.O_RDWR)
+        except ConfigError:
+            return False
+        with open(fd, "rb"):
+            return not os.path.sameopenfile(fd, self._fd) and first_locked(fd, 0) is not None

@@ -76,6 +76,7 @@ class Handover:
         The call waits until no earlier owner runs plugins, and nothing waits for their end here: with three adapters,
         events of an id would lose their order, and `Lock.release` would keep ids that no job frees.
         """
+        self.repair()  # the next owner reads the journal
         if self._lock is not None and self._lock.is_held:  # else a lock that is taken later would be given up
             self._give_up = give_up or self._lock.release
             self._release_if_alone()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 
@@ -230,9 +231,7 @@ def test_a_create_that_begins_after_an_unseen_stop_gets_its_delete(node: Node, o
     node.idle()
 
 
-def test_an_id_whose_earlier_plugins_have_just_ended_is_not_kept_by_the_owner_that_releases_the_lock(
-    node: Node, owners: tuple[Held, Held]
-) -> None:
+def test_an_owner_that_releases_keeps_no_id_whose_plugins_have_ended(node: Node, owners: tuple[Held, Held]) -> None:
     before, mine = owners
     before.release(["c1"])
     succeed(node, mine)
@@ -244,9 +243,7 @@ def test_an_id_whose_earlier_plugins_have_just_ended_is_not_kept_by_the_owner_th
     assert before.is_alone
 
 
-def test_what_an_event_names_is_not_absent_though_another_adapter_serves_it(
-    node: Node, owners: tuple[Held, Held]
-) -> None:
+def test_what_an_event_names_is_not_absent_whoever_serves_it(node: Node, owners: tuple[Held, Held]) -> None:
     node.take_over([], [])
     node.wait(node.create("c1"))
     node.bridge.synchronize([], [])
@@ -257,6 +254,16 @@ def test_what_an_event_names_is_not_absent_though_another_adapter_serves_it(
     assert owners[0].take()
     node.bridge.deletes.run_missed()
     assert deletes(node) == []
+
+
+def test_who_releases_leaves_a_journal_in_a_directory_made_again(node: Node, owners: tuple[Held, Held]) -> None:
+    node.take_over([], [])
+    node.wait(node.create("c1"))
+    shutil.rmtree(node.folder / "state")
+    node.bridge.release()
+    succeed(node, owners[1])
+    node.bridge.take_over([])
+    assert node.bridge.ledger.ids() == ["c1"]
 
 
 def test_events_that_wait_go_on_though_the_journal_cannot_be_read(
