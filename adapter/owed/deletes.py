@@ -32,6 +32,8 @@ SECOND_LOOK = 5.0
 """An id that a Synchronize does not list, and that no event names within these seconds after it, counts as gone."""
 FIRST_RETRY, LAST_RETRY = 10.0, 600.0
 """Seconds until a delete that could not be started is tried again: each wait is twice the one before."""
+MOST_MISSED = 10_000
+"""The ids that an adapter keeps for the case that their owner ends and has not run their deletes."""
 TELLING = 3600.0
 """Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
 
@@ -49,8 +51,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
         self._pods = PodProcesses(loop, self._on_pod_end)
         self._retries: dict[str, tuple[float, Timer]] = {}
         """The ids whose deletes are tried again: the wait after that, and the timer, which may have been cancelled."""
-        self._missed: set[str] = set()
-        """The ids of pods and containers that have ended while another adapter was the owner."""
+        self._missed: dict[str, None] = {}
+        """The ids of pods and containers that have ended while another adapter was the owner, the last ones last."""
         self._absent: set[str] = set()
         """The ids that are owed a delete, and that the last Synchronize has not listed."""
         self._ended_pods: set[str] = set()
@@ -102,17 +104,21 @@ class Deletes(Observer[PluginJob, PluginStep]):
 
     def note_left(self, id_: str, *, has_ended: bool) -> None:
         """Another adapter serves an event. `has_ended` is whether the pod or container has stopped or was removed."""
+        self._missed.pop(id_, None)
         if has_ended:
-            self._missed.add(id_)
-        else:
-            self._missed.discard(id_)
+            self._note_missed(id_)
+
+    def _note_missed(self, id_: str) -> None:
+        self._missed[id_] = None
+        if len(self._missed) > MOST_MISSED:
+            del self._missed[next(iter(self._missed))]
 
     # Without an event
 
     def run_owed(self, id_: str) -> None:
         """Runs the deletes that an id is owed, if any, without an event."""
         if self._lock is not None and not self._lock.is_held:
-            self._missed.add(id_)  # the owner runs them; this adapter may be it again
+            self._note_missed(id_)  # the owner runs them; this adapter may be it again
             return
         target = self.ledger.target(id_)
         if target is None or not self._will_be_owed(id_):
@@ -134,7 +140,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
 
         Call it after the events that the other owner has not served: a create among them runs before its delete.
         """
-        missed, self._missed = self._missed, set()
+        missed, self._missed = self._missed, {}
         self._run_all(missed)
 
     def watch_pods(self) -> None:

@@ -266,6 +266,18 @@ def test_who_releases_leaves_a_journal_in_a_directory_made_again(node: Node, own
     assert node.bridge.ledger.ids() == ["c1"]
 
 
+def test_only_the_last_that_have_ended_elsewhere_are_kept(
+    node: Node, owners: tuple[Held, Held], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adapter.owed.deletes.MOST_MISSED", 2)
+    node.take_over([], [])
+    node.wait(*(node.create(id_) for id_ in ("c1", "c2", "c3")))
+    for id_ in ("c1", "c2", "c1", "c3"):
+        node.bridge.deletes.note_left(id_, has_ended=True)
+    node.bridge.deletes.run_missed()
+    assert sorted(deletes(node)) == ["a delete c1", "a delete c3"]
+
+
 def test_events_that_wait_go_on_though_the_journal_cannot_be_read(
     node: Node, owners: tuple[Held, Held], monkeypatch: pytest.MonkeyPatch
 ) -> None:
