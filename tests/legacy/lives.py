@@ -13,6 +13,7 @@ from adapter.base.loop import Timer
 from adapter.daemon.bridge import Bridge
 from adapter.host.lock import Lock
 from adapter.legacy.job import PluginJob
+from adapter.owed.handover import GLANCE
 
 from .histories import CONTAINERS, PODS, History, Program, Try
 from .judge import Judge
@@ -158,6 +159,8 @@ class Lives(History):
         assert not self.lives[-1].owner.take()
         old.bridge.release()
         old.bridge.when_idle(lambda: self.clock.call_soon(old.end))
+        if old.owner.is_held:  # it has not looked yet whether the adapter before it has ended
+            self.clock.advance(GLANCE)
         at_event = self.dice.random() < 0.5
         self.take_over()
         if at_event:
