@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -246,6 +247,25 @@ def test_a_chain_under_way_at_a_hang_up_is_not_repeated_after_the_delete_of_what
     first.logged("DEBUG delete of container default/web/c1 (c1): slow: done")
     first.serves(stop("c0"))
     assert node.runs() == [("create", "c0"), *life("c1"), ("delete", "c0")]
+
+
+def test_an_owner_that_joins_again_while_another_has_a_plugin_under_way_owns_still(
+    node: Node, listener: socket.socket
+) -> None:
+    gate = node.slow(when='"create","id":"c1"')
+    node.configure("slow", "good")
+    first, second = node.launch(), node.external(listener=listener).handshake()
+    call = first.send(start("c1"))
+    gate.arrival()
+    second.serves(start("c2"))
+    second.hang_up()
+    second.accept(listener)
+    second.handshake(told=listed("c2", api.CONTAINER_STOPPED))
+    second.logged("c2 (c2) has gone without an event: its delete comes now")
+    gate.let_on()
+    assert first.reply(call).code == Code.OK
+    second.end()
+    assert sorted(node.runs()) == [("create", "c1"), *life("c2")]
 
 
 def test_only_one_event_waits_for_an_owner_that_is_stopped_and_all_run_when_it_goes_on(node: Node) -> None:

@@ -175,7 +175,7 @@ def test_many_concurrent_events_with_updates_deadlock_no_runtime(chain: Chain, t
             stopped = runtime.event("StopContainer", POD, {**CONTAINER, "id": "another"})
         assert (list(reply.errors), reply.names) == ([], [NAME])
         assert bool(runtime.play("updates").updates) is (version in NEWER)
-        assert bool(stopped.update) is (version not in NEWER)
+        assert stopped.update or version in NEWER, "an answer carries them, too, while a call waits for its own"
 
 
 def test_what_a_runtime_is_too_old_for_is_refused_by_name(host: Host, version: str) -> None:
