@@ -214,7 +214,10 @@ class Node:
         The settings come with Configure.
         """
         argv = patched(patch) if patch else [COMMAND]
-        return self.spawn(argv, by_process=by_process).handshake(self.settings(legacy, **more))
+        daemon = self.spawn(argv, by_process=by_process).handshake(self.settings(legacy, **more))
+        if self.shared_state:
+            daemon.call("Nothing")  # the daemon looks who serves after its answer to Synchronize, and before this one
+        return daemon
 
     def external(
         self,
