@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from tests.bench.figures import Bench
 from tests.peers.build import peer
-from tests.peers.harness import COMMAND, GoRuntime, golden
+from tests.peers.harness import COMMAND, PATIENT, GoRuntime, golden
 
 REFERENCE, FRESH, STAND_BY = "reference", "fresh", "stand-by"
 IDLE = "idle"
@@ -25,7 +25,6 @@ IDLE = "idle"
 WAYS = (FRESH, STAND_BY)
 """To run the adapter: programs are started for each event, or ahead of it."""
 MEGABYTE = 1_000_000
-_PATIENCE = 60_000  # ms; on a busy machine a plugin may take longer than runtimes wait
 
 Samples = Mapping[str, Sequence[float]]
 """Microseconds by side."""
@@ -48,9 +47,7 @@ class Arena(ExitStack):
 
     def launch(self, side: str, program: Path, config: str = "") -> float:
         """Have the runtime launch a side's plugin; return microseconds until synchronized."""
-        self.runtime.open(
-            program, config, name=f"00-{side}", host=side, runtime=("containerd", "2.4.2"), request_timeout_ms=_PATIENCE
-        )
+        self.runtime.open(program, config, name=f"00-{side}", host=side, runtime=("containerd", "2.4.2"), **PATIENT)
         started = self.runtime.play("start", host=side)
         assert started.names == [f"00-{side}"], started
         self.pids[side] = started.plugins[0].pid
