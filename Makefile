@@ -15,7 +15,8 @@ $(BIN)/pip:
 	@echo 'Making a virtual environment in $(VENV) ...' >&2
 	$(PYTHON) -m venv $(VENV)
 
-INSTALL = $(BIN)/pip --disable-pip-version-check install --progress-bar off --editable
+PIP = $(BIN)/pip --disable-pip-version-check install --progress-bar off
+INSTALL = $(PIP) --editable
 
 # The package alone, as a user has it. What it is told to install is shown: it can take a while.
 $(VENV)/.package: pyproject.toml | $(BIN)/pip
@@ -26,6 +27,13 @@ $(VENV)/.package: pyproject.toml | $(BIN)/pip
 $(VENV)/.%: pyproject.toml | $(BIN)/pip
 	$(INSTALL) '.[$*]' >&2
 	touch $@ $(VENV)/.package
+
+# What is released is made with these very tools: another extra may have changed one since.
+.PHONY: $(VENV)/.release
+$(VENV)/.release: requirements-release.lock | $(BIN)/pip
+	$(PIP) --quiet --require-hashes --requirement $< >&2
+	$(INSTALL) . --quiet --no-deps --no-build-isolation >&2
+	touch $(VENV)/.package
 
 demo: $(VENV)/.package
 	$(BIN)/v010-adapter demo
@@ -49,9 +57,12 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command 'make lock' pyproject.toml
+
 lock: $(VENV)/.lock
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
+	$(LOCK) --output-file requirements.lock
+	$(LOCK) --output-file requirements-release.lock --extra release --constraint requirements.lock
 
 proto: $(VENV)/.proto
 	$(BIN)/python proto/generate.py
@@ -68,6 +79,7 @@ e2e: $(VENV)/.test
 
 faults: $(VENV)/.test
 	$(BIN)/python -m tests.faults $(FAULTS)
+	$(BIN)/python -m tests.faults.large $(LARGE)
 
 fuzz: $(VENV)/.fuzz
 	$(BIN)/python -m tests.fuzz $(FUZZ)

@@ -12,15 +12,11 @@ class AdapterError(Exception):
     """Base of the expected errors. Any other exception is a bug."""
 
 
-class ProtocolError(AdapterError):
-    """A protocol was broken: the wire's, or that of a state machine. The subclass says who broke it."""
-
-
-class RemoteProtocolError(ProtocolError):
+class RemoteProtocolError(AdapterError):
     """The peer broke the protocol; the trunk cannot be used any more."""
 
 
-class LocalProtocolError(ProtocolError):
+class LocalProtocolError(AdapterError):
     """We would break the protocol. The message was not sent, or the state machine has not moved."""
 
 
@@ -58,7 +54,8 @@ def yaml_error(place: str, text: str, error: Exception) -> ConfigError:
     mark = getattr(error, "problem_mark", None)
     position = getattr(error, "position", None)  # of a character that is not allowed in YAML
     line = text.count("\n", 0, position) if position is not None else mark.line if mark else None
-    return ConfigError(place if line is None else f"{place}:{line + 1}", reason_of(error))
+    reason = "nested too deeply" if isinstance(error, RecursionError) else reason_of(error)
+    return ConfigError(place if line is None else f"{place}:{line + 1}", reason)
 
 
 def unknown(what: str, word: str, known: Collection[str]) -> str:
@@ -102,6 +99,10 @@ class PrecreateError(ProgramError):
     def __init__(self, file: str, reason: str) -> None:
         name = file.rpartition("/")[2]  # runs are counted by this name: only one file of a name is in force
         super().__init__(f"precreate hook {file}", name, reason)
+
+
+class Oversized(_ErrorAt):
+    """A field of a container is larger than Kubernetes or the kernel accepts, or than the time of the event allows."""
 
 
 class NotAdjustable(_ErrorAt):

@@ -19,10 +19,7 @@ class Link:
     def on_joined(self) -> None:
         pass
 
-    def on_turn(self, is_owner: bool) -> None:
-        pass
-
-    def join_again(self) -> None:
+    def on_served(self, is_ours: bool) -> None:
         pass
 
     def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:

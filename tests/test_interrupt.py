@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import select
 import shutil
 import signal
@@ -36,11 +37,11 @@ def temporary(tmp_path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def started(*words: str | Path, directory: Path) -> Iterator[subprocess.Popen[str]]:
+def started(*words: str | Path, directory: Path, stderr: int = PIPE) -> Iterator[subprocess.Popen[str]]:
     """A command as a shell runs it: its process group gets what Ctrl-C sends."""
     environment = {"PATH": os.defpath, "TMPDIR": str(directory), **MEASURED}
     with subprocess.Popen(
-        [COMMAND, *words], env=environment, stdout=PIPE, stderr=PIPE, text=True, process_group=0
+        [COMMAND, *words], env=environment, stdout=PIPE, stderr=stderr, text=True, process_group=0
     ) as command:
         try:
             yield command
@@ -85,6 +86,39 @@ def test_an_invocation_ends_the_plugin_and_what_it_has_started(tmp_path: Path, t
         assert end(invocation) == SAID
         assert select.select([held], [], [], PATIENCE)[0], "a process that the plugin has started is left"
         assert held.read() == ""
+
+
+def test_an_invocation_of_a_plugin_that_hangs_shows_its_request_and_that_it_waits(
+    tmp_path: Path, temporary: Path
+) -> None:
+    plugin, config = tmp_path / "plugin", tmp_path / "own.yaml"
+    plugin.write_text("#!/bin/sh\nexec sleep 1000000\n")
+    plugin.chmod(0o755)
+    config.write_text("runtime: {reserve: 1.9}")
+    with started("invoke", plugin, "-config", config, directory=temporary) as invocation:
+        assert heard(invocation.stdout).startswith(f"{plugin} is not in ")
+        assert '"state":"create"' in heard(invocation.stdout)
+        assert re.fullmatch(r"no result within \d+\.\d s; waiting, Ctrl-C ends\n", heard(invocation.stderr))
+        interrupt(invocation)
+        assert end(invocation) == SAID
+
+
+def test_at_a_terminal_a_simulation_says_why_it_does_not_end_at_once(tmp_path: Path, temporary: Path) -> None:
+    plugin = tmp_path / "10-slow"
+    plugin.write_text(SLOW_TO_END)
+    plugin.chmod(0o755)
+    ours, theirs = os.openpty()
+    with started("simulate", "-plugin", plugin, directory=temporary, stderr=theirs) as simulation:
+        os.close(theirs)
+        with open(ours, errors="replace") as terminal, plugin.open() as held:
+            while "at work" not in terminal.readline():
+                pass
+            fcntl.flock(held, fcntl.LOCK_EX)
+            interrupt(simulation)
+            while "waiting 12 s at most for the plugins to end" not in terminal.readline():
+                pass
+            fcntl.flock(held, fcntl.LOCK_UN)
+            assert simulation.wait(PATIENCE) == 130
 
 
 SLOW_TO_END = f"""\

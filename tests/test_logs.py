@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from adapter.base.log_handlers import BACKLOG, MAX_LINE, LineFormatter, Stderr, Syslog
 from adapter.monitoring import logs
-from adapter.monitoring.logs import LineFormatter
 from adapter.settings import LogSettings
 from tests.processes import PATIENCE, impatience
 
@@ -37,7 +37,7 @@ class Receiver:
     def until(self, text: str) -> str:
         """Waits for a line that has this text, and returns it."""
         while not (found := [line for line in self.lines if text in line]):
-            assert select.select([self._socket], [], [], PATIENCE)[0], f"{text} never comes"
+            assert select.select([self._socket], [], [], PATIENCE)[0], f"{text} never comes: {self.lines}"
             self.lines += self.read()
         return found[0]
 
@@ -81,8 +81,8 @@ def receiver(path: Path) -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def handler(path: Path) -> logs.Syslog:
-    return logs.Syslog(str(path))
+def handler(path: Path) -> Syslog:
+    return Syslog(str(path), logs.TAG)
 
 
 @pytest.fixture
@@ -104,14 +104,14 @@ def say(handler: logging.Handler, *texts: str, level: int = logging.INFO, error:
 # ---- syslog's lines
 
 
-def test_a_line_carries_facility_daemon_its_severity_name_and_pid(handler: logs.Syslog, receiver: Receiver) -> None:
+def test_a_line_carries_facility_daemon_its_severity_name_and_pid(handler: Syslog, receiver: Receiver) -> None:
     levels = {logging.DEBUG: 31, logging.INFO: 30, logging.WARNING: 28, logging.ERROR: 27}
     for level in levels:
         say(handler, "hello", level=level)
     assert receiver.read() == [f"<{priority}>{PREFIX}hello" for priority in levels.values()]
 
 
-def test_a_traceback_is_many_lines_a_message_one_an_empty_one_none(handler: logs.Syslog, receiver: Receiver) -> None:
+def test_a_traceback_is_many_lines_a_message_one_an_empty_one_none(handler: Syslog, receiver: Receiver) -> None:
     say(handler, "", "\n<0>forged\n", "a\0b\x1b[31m\u2028", "\udcff")
     assert receiver.texts() == [r"\n<0>forged\n", r"a\x00b\x1b[31m\u2028", r"\udcff"]
     try:
@@ -123,18 +123,18 @@ def test_a_traceback_is_many_lines_a_message_one_an_empty_one_none(handler: logs
     assert lines[-2:] == ["    ValueError: first", "    second"]
 
 
-@pytest.mark.parametrize(("format_", "shortest"), [("text", logs.MAX_LINE - 100), ("json", logs.MAX_LINE // 3)])
+@pytest.mark.parametrize(("format_", "shortest"), [("text", MAX_LINE - 100), ("json", MAX_LINE // 3)])
 def test_a_line_is_shortened_for_syslog(root: logging.Logger, receiver: Receiver, format_: str, shortest: int) -> None:
     logs.setup(LogSettings(target="syslog", format=format_), syslog=str(receiver.path))
     for character in ("x", "é", "\U0001f600"):
         root.info("%s", character * 200_000)
         root.info("next")
         long, short = receiver.read()
-        assert shortest < len(long.encode()) <= logs.MAX_LINE, character
+        assert shortest < len(long.encode()) <= MAX_LINE, character
         assert "next" in short
 
 
-def test_a_line_that_is_too_long_for_syslog_does_not_block_the_next(handler: logs.Syslog, receiver: Receiver) -> None:
+def test_a_line_that_is_too_long_for_syslog_does_not_block_the_next(handler: Syslog, receiver: Receiver) -> None:
     """Its buffer may be smaller than ours allows for."""
     handler.setFormatter(LineFormatter(head=False))
     say(handler, "x" * 10_000_000, "next")
@@ -145,7 +145,7 @@ def test_a_line_that_is_too_long_for_syslog_does_not_block_the_next(handler: log
 # ---- nobody waits
 
 
-def test_lines_are_kept_until_syslog_is_there_or_there_again(handler: logs.Syslog, path: Path) -> None:
+def test_lines_are_kept_until_syslog_is_there_or_there_again(handler: Syslog, path: Path) -> None:
     for number in range(2):
         say(handler, f"one {number}", f"two {number}")
         assert handler.pending == 2
@@ -158,7 +158,7 @@ def test_lines_are_kept_until_syslog_is_there_or_there_again(handler: logs.Syslo
         receiver.stop()
 
 
-def test_a_syslog_that_does_not_read_gets_the_rest_in_order_later(handler: logs.Syslog, receiver: Receiver) -> None:
+def test_a_syslog_that_does_not_read_gets_the_rest_in_order_later(handler: Syslog, receiver: Receiver) -> None:
     sent = [f"line {number}" for number in range(900)]
     say(handler, *sent)
     assert 0 < handler.pending < 900, "its socket is full, and took some"
@@ -233,7 +233,7 @@ def stderr_is_a_pipe() -> Iterator[int]:
         yield reader
 
 
-def read_to(reader: int, end: str, handler: logs.Stderr) -> list[str]:
+def read_to(reader: int, end: str, handler: Stderr) -> list[str]:
     """The lines that come through a pipe up to one that ends so; the handler writes whenever there is room again."""
     text = b""
     while not text.endswith(f"{end}\n".encode()):
@@ -247,13 +247,13 @@ def read_to(reader: int, end: str, handler: logs.Stderr) -> list[str]:
 def test_a_stderr_that_nobody_reads_is_not_waited_for_and_costs_the_oldest_lines() -> None:
     length = 513
     with stderr_is_a_pipe() as pipe:
-        handler = logs.Stderr()
+        handler = Stderr()
         say(handler, *(f"{number:06}:".ljust(length - 1, "x") for number in range(5000)))
         kept = handler.pending
         say(handler, "end")
         lines = read_to(pipe, "end", handler)[:-1]
     numbers = [int(line.split(":")[0]) for line in lines]
-    assert kept == logs.BACKLOG // length
+    assert kept == BACKLOG // length
     newest = kept - 1  # the oldest may be written in part, and stays
     assert numbers[-newest:] == list(range(5000 - newest, 5000))
     assert numbers[:-newest] == list(range(len(numbers) - newest))
@@ -264,7 +264,7 @@ def test_a_full_disk_costs_no_line() -> None:
     with stderr_is_a_pipe() as pipe, open("/dev/full", "wb") as full:
         room = os.dup(2)
         os.dup2(full.fileno(), 2)
-        handler = logs.Stderr()
+        handler = Stderr()
         say(handler, "one", "two")
         assert handler.pending == 2
         os.dup2(room, 2)
@@ -275,15 +275,15 @@ def test_a_full_disk_costs_no_line() -> None:
 def test_a_stderr_whose_reader_has_gone_costs_nothing() -> None:
     with stderr_is_a_pipe() as pipe, open(os.devnull) as null:
         os.dup2(null.fileno(), pipe)
-        handler = logs.Stderr()
+        handler = Stderr()
         say(handler, "hello")
     assert not handler.pending
 
 
 def test_a_line_longer_than_all_that_is_kept_is_kept_while_it_is_the_only_one() -> None:
-    long = "y" * (2 * logs.BACKLOG) + "z"
+    long = "y" * (2 * BACKLOG) + "z"
     with stderr_is_a_pipe() as pipe:
-        handler = logs.Stderr()
+        handler = Stderr()
         say(handler, long)
         assert handler.pending == 1
         assert read_to(pipe, "z", handler) == [long]

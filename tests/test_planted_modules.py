@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from adapter.cli.simulate.trial import Scratch
+from adapter.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
 COMMAND = str(Path(sys.executable).with_name("v010-adapter"))
@@ -117,3 +118,23 @@ def test_programs_are_never_written_to_the_current_directory(planted: Path, monk
     monkeypatch.setattr(tempfile, "tempdir", os.getcwd())
     with Scratch("made-") as directory:
         assert Path(directory).parent == Path("/tmp")  # noqa: S108 - the subject
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+@pytest.mark.parametrize(("mode", "owner", "reason"), [(0o700, 65534, "belongs to user 65534"), (0o777, 0, "is world")])
+@pytest.mark.parametrize("place", ["theirs", "theirs/deep"])
+def test_programs_are_never_written_to_a_tmpdir_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, owner: int, reason: str, place: str
+) -> None:
+    """`su` keeps the variable: its owner could put another program in place of the one that root is about to run."""
+    (tmp_path / "theirs/deep").mkdir(parents=True)
+    os.chown(tmp_path / "theirs", owner, -1)
+    (tmp_path / "theirs").chmod(mode)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / place))
+    with pytest.raises(ConfigError, match=f"^TMPDIR {tmp_path / place}: {tmp_path}/theirs {reason}"):
+        Scratch("made-")
+    for line in ("demo", "simulate -legacy /bin/true", "invoke /bin/true"):
+        done = subprocess.run([COMMAND, *line.split()], capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode
+        assert done.stderr.startswith(f"v010-adapter: TMPDIR {tmp_path / place}: "), done
+    assert list((tmp_path / place).glob("[!d]*")) == []

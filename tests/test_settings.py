@@ -33,7 +33,8 @@ legacy:
   plugins:
     konfine: {onFailure: fail, onDeleteFailure: ignore, timeout: 3, killOnTimeout: false, events: [CreateContainer]}
     logger: {standby: 0}
-hooks: {enabled: false, directories: [/etc/hooks.d], precreate: true, onFailure: ignore, standby: 3}
+hooks:
+  {enabled: false, directories: [/etc/hooks.d], precreate: true, onFailure: ignore, standby: 3, podAnnotations: true}
 runtime: {failRequest: true}
 metrics: {listen: 127.0.0.1:8891}
 log: {level: debug, format: json, target: stderr, secrets: true}
@@ -56,8 +57,9 @@ def test_every_key_is_read() -> None:
     )  # fmt: skip
     directories = ("/etc/hooks.d",)
     hooks = HooksSettings(
-        enabled=False, directories=directories, precreate=True, fail_create=False, standby=3, trust=trust.off
-    )
+        enabled=False, directories=directories, precreate=True, fail_create=False, standby=3, pod_annotations=True,
+        trust=trust.off,
+    )  # fmt: skip
     log = LogSettings("debug", "json", "stderr", True)
     listen = ("127.0.0.1:8891",)
     assert given == Settings(
@@ -97,17 +99,23 @@ def test_the_default_file_may_be_absent_and_paths_are_absolute(monkeypatch: pyte
 def test_what_cannot_be_read_is_a_mistake_and_blocks_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with (tmp_path / "huge").open("wb") as file:
-        file.truncate((16 << 20) + 1)
+        file.truncate((1 << 20) + 1)
     (tmp_path / "latin").write_bytes(b"hostRoot: /\xff\n")
     for name, reason in {
         "absent": ": No such file or directory",
         ".": ": not a regular file",
         "fifo": ": not a regular file",
-        "huge": ": 16777217 bytes, at most 16777216",
+        "huge": ": 1048577 bytes, at most 1048576",
         "latin": ":1: not a text: the byte 0xff is not UTF-8",
     }.items():
         given, [error] = read(str(tmp_path / name))
         assert (given, str(error)) == (DEFAULTS, f"{tmp_path / name}{reason}")
+
+
+def test_a_file_that_is_nested_too_deeply_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "conf.yaml"
+    path.write_text("[" * 9999)
+    assert list(map(str, read(str(path))[1])) == [f"{path}: nested too deeply"]
 
 
 def test_who_can_write_to_the_file_could_switch_the_check_off_so_nothing_of_it_counts(tmp_path: Path) -> None:
@@ -153,6 +161,7 @@ VALUES = {  # key: good values, bad values
         ["CreateContainer", "[createContainer]", "[1]", "~", "[Configure]", "[ValidateContainerAdjustment]", "{}"]),
     "hooks.precreate": (["true", "false"], ["auto", "1", "~"]),
     "hooks.onFailure": (["fail", "ignore"], ["true", "~"]),
+    "hooks.podAnnotations": (["true", "false"], ["auto", "~"]),
     "hooks.enabled": (["auto", "true", "false", "yes"], ["1", "~", "'true'", "Auto", "[]"]),
     "hooks.directories": (["[]", "[/a]", "[/a, /b]"], ["/a", "[a]", "~", "{/a: /b}"]),
     "hooks.standby": (["0", "1"], ["-1", "101", "~"]),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from adapter.errors import ConfigError
-from adapter.host import state_directory
-from adapter.host.lock import Lock
+from adapter.host.runtime_directory import RuntimeDirectory
 from adapter.host.trust import Trust, off, strict
-from adapter.owed.journal import Journal
+from adapter.legacy.config import Entry
+from adapter.legacy.request import Target
+from adapter.owed.ledger import Ledger
+from adapter.turns.turns import Turns
 
+from .processes import SteppedLoop
 from .test_trust_of_others import MASK, NOBODY, USER, set_acl
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
@@ -27,30 +30,36 @@ def state(tmp_path: Path) -> Path:
     return state
 
 
-def fault(state: Path, name: str = "journal", trust: Trust = strict) -> str:
-    """Why a file of the state directory is not opened, without the paths."""
-    try:
-        os.close(state_directory.open_file(str(state), name, os.O_RDWR | os.O_CREAT, trust)[0])
-    except ConfigError as error:
-        return str(error).replace(f"{state}", "STATE")
-    return ""
+RUNTIME = "test"
+"""Its directory is `STATE/test.` and a word for the boot."""
 
 
-def link(state: Path) -> None:
-    (state / "journal").symlink_to("../victim")
+def directory(state: Path, trust: Trust = strict) -> RuntimeDirectory:
+    return RuntimeDirectory(str(state), RUNTIME, trust)
+
+
+def fault(state: Path, trust: Trust = strict) -> str:
+    """Why the runtime's directory is not used, without the paths."""
+    made = directory(state, trust)
+    made.open()
+    made.close()
+    text = made.fault.replace(made.path, "OWN").replace(f"{state}", "STATE")
+    return text.removesuffix(": what is owed is forgotten with this process (state.directory)")
+
+
+def own(state: Path) -> Path:
+    """The runtime's directory, which is not made."""
+    return Path(directory(state).path)
 
 
 def owned(state: Path) -> None:
-    (state / "journal").touch()
-    os.chown(state / "journal", NOBODY, 0)
+    own(state).mkdir()
+    os.chown(own(state), NOBODY, 0)
 
 
-def moded(mode: int) -> Callable[[Path], None]:
-    def make(state: Path) -> None:
-        (state / "journal").touch()
-        (state / "journal").chmod(mode)
-
-    return make
+def opened(state: Path) -> None:
+    own(state).mkdir()
+    own(state).chmod(0o777)
 
 
 Prepare = Callable[[Path], object]
@@ -73,16 +82,14 @@ PREPARED: dict[str, tuple[Prepare, str, bool]] = {
         f"STATE: STATE is writable for user {NOBODY}",
         False,
     ),
-    "a link": (link, "STATE/journal: Too many levels of symbolic links", True),
-    "a hard link": (
-        lambda state: os.link(state.parent / "victim", state / "journal"),
-        "STATE/journal: a hard link: the file has another name",
-        True,
+    "a link": (lambda state: own(state).symlink_to(state.parent), "OWN: Not a directory", True),
+    "a file": (lambda state: own(state).touch(), "OWN: Not a directory", True),
+    "a runtime's directory of another user": (owned, f"OWN: OWN belongs to user {NOBODY}", False),
+    "a runtime's directory that anybody can write to": (
+        opened,
+        "OWN: OWN is world-writable",
+        False,
     ),
-    "no regular file": (lambda state: os.mkfifo(state / "journal"), "STATE/journal: not a regular file", True),
-    "a file that anybody can write": (moded(0o666), "STATE/journal: is world-writable", False),
-    "a file that a group can write": (moded(0o660), "STATE/journal: is writable for group 0", False),
-    "a file of another user": (owned, f"STATE/journal: belongs to user {NOBODY}", False),
 }
 
 
@@ -104,24 +111,40 @@ def test_another_owner_is_an_error_also_where_other_files_get_a_warning(state: P
     assert fault(state, trust=lambda path, root: "") == f"STATE: belongs to user {NOBODY}"
 
 
-@pytest.mark.parametrize("name", ["lock", "journal"])
+@pytest.mark.parametrize("mode", [0o770, 0o1770])
+def test_a_directory_that_a_group_can_write_to_is_used_and_told(
+    mode: int, state: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Below a sticky one nobody replaces root's files, but whoever makes the runtime's directory has it refused."""
+    state.chmod(mode)
+    assert (fault(state), fault(state)) == ("", "")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"trust: {state} is writable for group {os.getegid()}"
+    ]
+    assert fault(state, trust=off) == ""
+
+
+@pytest.mark.parametrize("name", ["turns", "+pod+c1"])
 def test_a_planted_link_is_not_written_to_and_told(name: str, state: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (state / name).symlink_to("../victim")
-    owner = Lock(str(state))
-    owner.take()
-    Journal(owner).read()
+    own(state).mkdir()
+    (own(state) / name).symlink_to("../../victim")
+    loop = SteppedLoop()
+    turns = Turns(directory(state), loop.time)
+    target = Target.restored("c1", "pod", 0, "", spec=b"null", labels=b"{}")
+    Ledger(loop, turns.directory).add(target, Entry("good", 0, "0.1", None))
     assert (state.parent / "victim").read_text() == "precious"
     assert [record.getMessage() for record in caplog.records] == [
-        f"{state}/{name}: Too many levels of symbolic links: "
+        f"{own(state)}/{name}: Too many levels of symbolic links: "
         "what is owed is forgotten with this process (state.directory)"
     ]
 
 
 def test_a_missing_directory_is_made_for_root_alone_and_those_above_it_as_usual(state: Path) -> None:
     missing = state / "above" / "deep"
-    assert not fault(missing)
-    assert [oct(path.stat().st_mode & 0o777) for path in (missing, missing.parent)] == ["0o700", "0o755"]
-    assert oct((missing / "journal").stat().st_mode & 0o777) == "0o600"
+    Turns(directory(missing), time.monotonic)
+    made = own(missing)
+    assert [oct(path.stat().st_mode & 0o777) for path in (made, missing, missing.parent)] == ["0o700"] * 2 + ["0o755"]
+    assert oct((made / "turns").stat().st_mode & 0o777) == "0o600"
 
 
 @ROOT

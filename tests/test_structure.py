@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -22,7 +23,7 @@ MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 
 # From the bottom to the top: a package imports only what stands before it. `errors` is below all of them.
 ORDER = (
-    *("errors", "base", "proto", "wire", "nri", "oci", "host", "settings", "monitoring", "programs"),
+    *("errors", "base", "proto", "wire", "nri", "oci", "host", "turns", "settings", "monitoring", "programs"),
     *("legacy", "owed", "hooks", "daemon", "container_files", "runtime", "pytest_plugin", "cli"),
 )
 STRANGERS = {"hooks": {"legacy", "owed"}, "runtime": {"daemon"}, "container_files": {"daemon"}}
@@ -82,12 +83,16 @@ def test_the_wire_does_no_input_and_no_output() -> None:
 
 # what is installed
 
-LOCK = (CLONE / "requirements.lock").read_text()
-LOCKED = {found.name: found for found in map(Requirement, re.findall(r"^([a-z0-9-]+==.*?) \\$", LOCK, re.MULTILINE))}
-"""The packages of the lock file, by name; each with its one version."""
-DIRECT = [
-    Requirement(text) for text in tomllib.loads((CLONE / "pyproject.toml").read_text())["project"]["dependencies"]
-]
+
+def locked(name: str) -> dict[str, Requirement]:
+    """Returns the packages of a lock file, by name; each with its one version, and hashes on the lines after it."""
+    lines = re.findall(r"^([a-z0-9-]+==.*?) \\\n    --hash=sha256:", (CLONE / name).read_text(), re.MULTILINE)
+    return {found.name: found for found in map(Requirement, lines)}
+
+
+LOCKED = locked("requirements.lock")
+PROJECT = tomllib.loads((CLONE / "pyproject.toml").read_text())["project"]
+DIRECT = [Requirement(text) for text in PROJECT["dependencies"]]
 HERE = [name for name, locked in LOCKED.items() if locked.marker is None or locked.marker.evaluate()]
 
 
@@ -108,3 +113,20 @@ def test_what_packages_require_here_is_locked_and_nothing_else() -> None:
     for one in needed:
         assert one.specifier.contains(version(one.name)), f"{one}: `make lock`"
     assert {canonicalize_name(one.name) for one in needed} == set(HERE)
+
+
+def test_the_tools_of_a_release_are_locked_with_the_packages_of_a_node() -> None:
+    tools = locked("requirements-release.lock")
+    for one in map(Requirement, PROJECT["optional-dependencies"]["release"]):
+        [pin] = tools[one.name].specifier
+        assert one.specifier.contains(pin.version), f"{one}: `make lock`"
+    assert {name: tools.get(name) for name in LOCKED} == LOCKED
+
+
+def test_the_tools_of_a_release_are_installed_from_their_lock(tmp_path: Path) -> None:
+    line = ["make", "--no-print-directory", "--dry-run", f"VENV={tmp_path}", f"{tmp_path}/.release"]
+    steps = subprocess.run(line, cwd=CLONE, check=True, capture_output=True, text=True).stdout.splitlines()
+    installs = [step for step in steps if " install " in step]
+    assert len(installs) == 2
+    assert "--require-hashes --requirement requirements-release.lock" in installs[0]
+    assert {"--no-deps", "--no-build-isolation"} <= set(installs[1].split())

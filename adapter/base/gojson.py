@@ -1,7 +1,7 @@
 """JSON as Go's encoding/json reads and writes it, for conf.json, requests, results and hook files.
 
-Python's decoder accepts NaN, guesses encodings, loses the text of numbers and overflows on deep nesting. This module
-validates a text without decoding it, and keeps a value as its text until the value is decoded.
+Python's decoder accepts NaN, guesses encodings, loses the text of numbers and overflows on deep nesting. Here a value
+is kept as its text until it is decoded; `json_scanner` validates the text.
 """
 
 from __future__ import annotations
@@ -13,23 +13,17 @@ from json.decoder import JSONDecoder
 from json.encoder import JSONEncoder, encode_basestring
 from typing import Any, NamedTuple
 
-MAX_DEPTH = 10_000
-"""encoding/json scanner.go, maxNestingDepth."""
-MAX_VALUES = 100_000
-"""The adapter's own limit: values in one text, objects and arrays included. Reading must fit into an event's time."""
+from adapter.base import json_scanner
+from adapter.base.json_scanner import STRING, end_of_value, skip_space, token
+from adapter.base.json_scanner import JSONError as JSONError  # noqa: PLC0414 - callers need this module alone
+from adapter.base.json_scanner import position as position  # noqa: PLC0414
+
 MAX_PLAIN_DEPTH = 100
 """Maximum levels of nesting for `plain`."""
 MAX_DIGITS = 1000
 """Maximum digits of a whole number for `plain`. Python reads and writes at most 4300."""
 
-_SPACE = rb"[ \t\n\r]*"
-_STRING = rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"'
-_NUMBER = rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
-_TOKEN = re.compile(
-    _SPACE + rb"(?:(?P<string>" + _STRING + rb")|(?P<scalar>" + _NUMBER + rb"|true|false|null)|(?P<mark>[\[\]{},:]))"
-)
-_BLANK = re.compile(_SPACE)
-_TO_COMPACT = re.compile(rb"(" + _STRING + rb")|[ \t\n\r]+")
+_TO_COMPACT = re.compile(rb"(" + STRING + rb")|[ \t\n\r]+")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 _FOLDED = {0x17F: "s", 0x212A: "k"}
@@ -45,15 +39,6 @@ def _replace_each_byte(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("replace each byte", _replace_each_byte)
 
 
-class JSONError(ValueError):
-    """Text that is not JSON, with the line and column of the error."""
-
-    def __init__(self, reason: str, text: bytes, offset: int) -> None:
-        self.reason = reason
-        self.line, self.column = position(text, offset)
-        super().__init__(f"line {self.line}, column {self.column}: {reason}")
-
-
 class Member(NamedTuple):
     """One member of an object: its decoded key, the value's text, and the value's offset in the object's text."""
 
@@ -64,15 +49,15 @@ class Member(NamedTuple):
 
 def value(text: bytes, offset: int = 0) -> tuple[bytes, int]:
     """Returns the first JSON value in `text` from an offset on, and the offset after it. Raises JSONError."""
-    start = _skip_space(text, offset)
-    end = _end_of_value(text, start)
+    start = skip_space(text, offset)
+    end = end_of_value(text, start)
     return text[start:end], end
 
 
 def document(text: bytes) -> bytes:
     """Returns the only JSON value in `text`. Raises JSONError, also for text after the value."""
     only, end = value(text)
-    end = _skip_space(text, end)
+    end = skip_space(text, end)
     if end != len(text):
         raise JSONError("text after the JSON value", text, end)
     return only
@@ -82,13 +67,13 @@ def members(text: bytes) -> list[Member]:
     """Returns the members of a valid object's text, in order, duplicates included."""
     result = []
     position = 1
-    while (match := _match(text, position))["mark"] != b"}":
+    while (match := token(text, position))["mark"] != b"}":
         key = match["string"]
         if key is None:  # a comma
             position = match.end()
             continue
-        start = _skip_space(text, _match(text, match.end()).end())
-        position = _end_of_value(text, start)
+        start = skip_space(text, token(text, match.end()).end())
+        position = end_of_value(text, start)
         result.append(Member(string(key), text[start:position], start))
     return result
 
@@ -96,12 +81,12 @@ def members(text: bytes) -> list[Member]:
 def elements(text: bytes) -> list[Member]:
     """Returns the elements of a valid array's text; their key is their index."""
     result: list[Member] = []
-    position = _skip_space(text, 1)
+    position = skip_space(text, 1)
     while text[position : position + 1] != b"]":
-        end = _end_of_value(text, position)
+        end = end_of_value(text, position)
         result.append(Member(str(len(result)), text[position:end], position))
-        end = _skip_space(text, end)
-        position = _skip_space(text, end + 1) if text[end : end + 1] == b"," else end
+        end = skip_space(text, end)
+        position = skip_space(text, end + 1) if text[end : end + 1] == b"," else end
     return result
 
 
@@ -110,9 +95,9 @@ def locate(text: bytes, path: Iterable[str | int]) -> int:
 
     Of members with the same key the last counts. If the path ends at a missing value, its last existing value counts.
     """
-    start = _skip_space(text, 0)
+    start = skip_space(text, 0)
     for step in path:
-        whole = text[start : _end_of_value(text, start)]
+        whole = text[start : end_of_value(text, start)]
         children = members(whole) if whole[:1] == b"{" else elements(whole) if whole[:1] == b"[" else []
         matching = [member for member in children if member.key == str(step)]
         if not matching:
@@ -126,11 +111,6 @@ def path_name(path: Iterable[str | int]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
-def position(text: bytes, offset: int) -> tuple[int, int]:
-    """Returns line and column of an offset; both count from 1, columns in bytes."""
-    return text.count(b"\n", 0, offset) + 1, offset - text.rfind(b"\n", 0, offset)
-
-
 class Object(list[tuple[str, Any]]):
     """A decoded object: its members in order, duplicates included."""
 
@@ -140,7 +120,9 @@ def decode(text: bytes, levels: int) -> Any:
 
     A value deeper than `levels` may be left as its text. Raises JSONError.
     """
-    if len(text) > MAX_VALUES and _most_values(text) > MAX_VALUES:
+    # An upper bound of the number of values: commas and brackets in strings count, too.
+    most = json_scanner.MAX_VALUES
+    if len(text) > most and text.count(b",") + text.count(b"[") + text.count(b"{") >= most:
         document(text)  # which counts them
     try:
         # Python's scanner is fast. `_tree` decodes a text that the scanner refuses, or reads in another way than Go.
@@ -149,11 +131,6 @@ def decode(text: bytes, levels: int) -> Any:
     except (ValueError, RecursionError):
         pass
     return _tree(document(text), levels)
-
-
-def _most_values(text: bytes) -> int:
-    """Returns an upper bound of the number of values in a text; commas and brackets in strings count too."""
-    return 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def plain(value: Any) -> Any:
@@ -243,21 +220,6 @@ def compact(text: bytes) -> bytes:
     return escape(_TO_COMPACT.sub(rb"\1", text))
 
 
-def indented(text: bytes) -> bytes:
-    """Returns a valid value as Go's json.Indent writes it: its own text, indented by two spaces a level."""
-    result: list[bytes] = []
-    level, before = 0, b""
-    for match in _TOKEN.finditer(_TO_COMPACT.sub(rb"\1", text)):
-        token = match[0]
-        level -= token in (b"}", b"]")
-        if before in (b"{", b"[", b",") or token in (b"}", b"]"):
-            result.append(b"" if before + token in (b"{}", b"[]") else b"\n" + b"  " * level)
-        level += token in (b"{", b"[")
-        result.append(b": " if token == b":" else token)
-        before = token
-    return b"".join(result)
-
-
 def escape(text: bytes) -> bytes:
     """Returns JSON text with Go's escapes. The escaped characters occur in strings only."""
     for character, escaped in _HTML if text.isascii() else _ESCAPED:
@@ -295,71 +257,3 @@ def marshalled(text: str) -> bytes:
 def dumps(data: Any) -> bytes:
     """Returns data as compact JSON with Go's escapes."""
     return marshalled(encode(data))
-
-
-def _skip_space(text: bytes, position: int) -> int:
-    match = _BLANK.match(text, position)
-    return match.end() if match else position
-
-
-def _match(text: bytes, position: int) -> re.Match[bytes]:
-    match = _TOKEN.match(text, position)
-    if match is None:
-        position = _skip_space(text, position)
-        if text[position : position + 1] == b'"':
-            raise JSONError("a string without end, with a control character or with a wrong escape", text, position)
-        raise JSONError(f"unexpected {_shown(text[position : position + 1])}", text, position)
-    return match
-
-
-def _shown(byte: bytes) -> str:
-    if byte.isascii() and byte.decode().isprintable():
-        return f"{byte.decode()!r}" if byte else "end"
-    return f"byte 0x{byte.hex()}"
-
-
-def _end_of_value(text: bytes, position: int) -> int:
-    """Validates the value at `position` and returns the offset after it, without recursion."""
-    closers: list[bytes] = []
-    for _ in range(MAX_VALUES):
-        match = _match(text, position)
-        position = match.end()
-        mark = match["mark"]
-        if mark in (b"{", b"["):
-            if len(closers) >= MAX_DEPTH:
-                raise JSONError("nested too deeply", text, match.start())
-            closers.append(b"}" if mark == b"{" else b"]")
-            follower = _match(text, position)
-            if follower["mark"] != closers[-1]:
-                position = _key(text, position) if mark == b"{" else position
-                continue
-            position = follower.end()
-            closers.pop()
-        elif mark is not None:
-            raise JSONError(f"unexpected {mark.decode()!r}", text, match.end() - 1)
-        # A value has just ended: close its containers, or continue after the comma.
-        while closers:
-            match = _match(text, position)
-            position = match.end()
-            if match["mark"] == b",":
-                if text.startswith((b"}", b"]"), _skip_space(text, position)):
-                    raise JSONError("a trailing comma", text, position - 1)
-                position = _key(text, position) if closers[-1] == b"}" else position
-                break
-            if match["mark"] != closers[-1]:
-                raise JSONError("a comma or a closing bracket is missing", text, _skip_space(text, match.start()))
-            closers.pop()
-        else:
-            return position
-    raise JSONError(f"more than {MAX_VALUES} values", text, position)
-
-
-def _key(text: bytes, position: int) -> int:
-    """Returns the offset after a member's key and colon."""
-    match = _match(text, position)
-    if match["string"] is None:
-        raise JSONError("a key in quotes is missing", text, _skip_space(text, position))
-    colon = _match(text, match.end())
-    if colon["mark"] != b":":
-        raise JSONError("a colon is missing", text, _skip_space(text, match.end()))
-    return colon.end()

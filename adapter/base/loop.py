@@ -22,6 +22,8 @@ HANG_UP = select.EPOLLHUP
 WRITE = select.EPOLLOUT
 AT_ONCE = 0.001
 """Seconds. A wait that is shorter than this may have found what was ready before it."""
+OVERSLEPT = 0.1
+"""Seconds. A wait that is longer than asked for by more than this was one of a stopped process."""
 LONGEST_WAIT = 86400
 """Maximum seconds of one wait: epoll accepts no more than 24 days."""
 FEW_TIMERS = 100
@@ -64,6 +66,8 @@ class Loop:
         """The clock of `call_at`, in seconds."""
         self.ready_since = 0.0
         """The earliest time at which the descriptors that are served now may have become ready."""
+        self.quiet_at = 0.0
+        """A time at which they were not ready, even if this process has been stopped since."""
         self.has_hung_up = False
         """Whether the other end of the descriptor that is served now is closed. There may still be bytes to read."""
         self.stalls = 0
@@ -122,15 +126,20 @@ class Loop:
     def _poll(self, last_poll: float, wait: float) -> tuple[float, list[tuple[int, int]]]:
         """Returns the time, and the descriptors that are ready now or within `wait` seconds.
 
-        A descriptor that is ready at once may have been ready since `last_poll`, the time of the previous call.
+        A descriptor that is ready at once may have been ready since `last_poll`, the time of the previous call. After a
+        wait that was longer than asked for, the process was stopped, perhaps since its begin.
         """
         begun = self.time()
         if begun - last_poll > STALL:
             self.stalls += 1
             self.longest = max(self.longest, begun - last_poll)
-        found = self._epoll.poll(0 if self._soon else min(wait, LONGEST_WAIT))
+        wait = 0 if self._soon else min(wait, LONGEST_WAIT)
+        found = self._epoll.poll(wait)
         now = self.time()
-        self.ready_since = last_poll if now - begun < AT_ONCE else now
+        was_stopped = wait >= 0 and now - begun > wait + OVERSLEPT
+        self.ready_since = last_poll if now - begun < AT_ONCE else begun if was_stopped else now
+        if now - begun >= AT_ONCE or not found:
+            self.quiet_at = begun
         return now, found
 
     def close(self) -> None:

@@ -111,7 +111,6 @@ def parser(name: str) -> ArgumentParser:
 
 
 def paint(options: Namespace) -> Callable[[str], str] | None:
-    """Returns the function that colours a command's lines on stdout, None without colours."""
     return terminal.by_word if terminal.are_wanted(sys.stdout, options.color) else None
 
 
@@ -120,7 +119,6 @@ def count(number: int, noun: str) -> str:
 
 
 def seconds(text: str) -> float:
-    """Returns the number of seconds in an argument. Raises ArgumentTypeError."""
     try:
         number = float(text)
     except ValueError:

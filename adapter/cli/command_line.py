@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import logging
 import os
 import sys
 import time
@@ -104,9 +105,10 @@ def _complain(error: AdapterError) -> None:
 def _to_syslog(error: Exception) -> bool:
     """Logs an error to syslog and returns True, if stderr is /dev/null, as in a launched plugin."""
     from adapter import settings  # noqa: PLC0415
+    from adapter.base.log_handlers import stderr_is_null  # noqa: PLC0415
     from adapter.monitoring import logs  # noqa: PLC0415
 
-    if not logs.stderr_is_null():
+    if not stderr_is_null():
         return False
     logs.setup(settings.LogSettings())
     bug = None if isinstance(error, AdapterError) else error
@@ -178,12 +180,28 @@ def _run(options: Options, launch: Launch | None) -> int:
     if nri.launched() and not options.socket:
         trunk = nri.connect() if launch is None or not launch.killed_by else None
         origin = daemon.Origin(launch.connect if launch else None, 0, launch, options.linger)
+        process_setup.prepare(configured, errors)
     else:
-        path = options.socket or configured.socket
+        path = os.path.abspath(options.socket or configured.socket)
         # A service waits for its runtime. At a terminal, the user gets an error.
-        trunk = nri.connect(path) if options.once or sys.stderr.isatty() else None
-        connect = None if options.once else partial(nri.connect, path)
+        is_impatient = options.once or sys.stderr.isatty()
+        process_setup.prepare(configured, errors)
+        trunk = connect(path) if is_impatient else None
         # With -socket, this is not the runtime that has launched the process.
-        origin = daemon.Origin(connect, FINDINGS, linger=options.linger)
-    process_setup.prepare(configured, errors)
+        origin = daemon.Origin(None if options.once else partial(connect, path), FINDINGS, linger=options.linger)
     return daemon.Daemon(configured, errors, identity, reread, origin).run(trunk)
+
+
+def connect(path: str) -> int:
+    """Returns a descriptor connected to the runtime's socket, and logs its path. Raises RegistrationError.
+
+    Where the default socket does not exist, the other usual one is tried: a root directory may lack the link /var/run.
+    """
+    from adapter import nri  # noqa: PLC0415
+    from adapter.host import systems  # noqa: PLC0415
+
+    usual = systems.NRI_SOCKETS if path == nri.DEFAULT_SOCKET else ()
+    path = next(filter(os.path.exists, usual), path)
+    trunk = nri.connect(path)
+    logging.getLogger(__name__).info("joins the runtime at %s", path)
+    return trunk

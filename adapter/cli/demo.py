@@ -96,13 +96,11 @@ class Demo:
         self.problems += play.problems
 
     def decisions(self) -> list[Decision]:
-        """Returns for each sample hook whether the container gets it."""
         hooks = Directories(HooksSettings(directories=(str(self._root / "hooks.d"),), watch=False, trust=off))
         return hooks.current().explain(facts(self._creation.pod, self._creation.container))
 
 
 def _configuration(root: Path) -> Json:
-    """Copies the sample hooks and writes conf.json; returns the adapter's configuration."""
     hooks_d = shutil.copytree(SAMPLES / "hooks.d", root / "hooks.d")
     record = json.loads((hooks_d / "record.json").read_bytes())
     record["hook"]["path"] = str(hooks_d / "record")  # the path of the sample file exists on nodes only

@@ -19,11 +19,16 @@ from adapter.errors import ConfigError
 from adapter.hooks import keys
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import facts
-from adapter.hooks.match import Commands, Condition, Decision, adjustment
+from adapter.hooks.match import Commands, Condition, Decision, Matcher, adjustment
+from adapter.hooks.model import PRECREATE
 from adapter.proto import nri_pb2 as api
 
 UNDECIDED = 3
 """The exit code if it is unknown whether the container gets a hook."""
+UNSEEN = (
+    "containerd does not tell the hook the pod's annotation {}: list it in containerd's pod_annotations, "
+    "or set hooks.podAnnotations"
+)
 VERDICTS = {True: "yes", False: "no", None: "unknown"}
 
 
@@ -34,6 +39,7 @@ class MatchResult(NamedTuple):
     decisions: list[Decision]
     problems: dict[str, str]
     adjustment: api.ContainerAdjustment
+    matcher: Matcher
 
 
 def main(options: Namespace) -> int:
@@ -78,9 +84,14 @@ def _match(options: Namespace) -> MatchResult:
     directories = Directories(config.hooks._replace(directories=places, watch=False), config.host_root)
     known = facts(described.pod, described.container)
     with announce_if_slow("reading the hook files"):
-        decisions = directories.current().explain(known, partial(_unknown, described))
-    injected = adjustment(decision.named for decision in decisions if decision.matched)
-    return MatchResult(described, decisions, directories.problems, injected or api.ContainerAdjustment())
+        matcher = directories.current()
+        decisions = matcher.explain(known, partial(_unknown, described))
+    matching = [decision.named for decision in decisions if decision.matched]
+    adjusted = adjustment(matching) or api.ContainerAdjustment()
+    if config.hooks.pod_annotations:
+        deciding = matcher.deciding(matching, known.annotations)
+        adjusted.annotations.update({key: deciding[key] for key in deciding.keys() - described.container.annotations})
+    return MatchResult(described, decisions, directories.problems, adjusted, matcher)
 
 
 def _unknown(described: Described, condition: Condition) -> str:
@@ -94,11 +105,17 @@ def _unknown(described: Described, condition: Condition) -> str:
     return ""
 
 
-def _hint(described: Described, decision: Decision) -> str:
-    """Returns a hint if a hook's condition has an annotation of another runtime, else an empty text."""
-    runtimes = keys.runtimes_of(described.container.annotations)
-    patterns = () if decision.matched else (key for key, _ in decision.named.hook.when.annotations)
-    return next((hint for pattern in patterns if (hint := keys.foreign(pattern, runtimes))), "")
+def _hint(result: MatchResult, decision: Decision) -> str:
+    """Returns a hint if a hook's condition has another runtime's annotation, or one that the hook does not see."""
+    container, hook = result.described.container, decision.named.hook
+    runtimes = keys.runtimes_of(container.annotations)
+    if not decision.matched:
+        hints = (keys.foreign(pattern, runtimes) for pattern, _ in hook.when.annotations)
+        return next(filter(None, hints), "")
+    seen = {*container.annotations, *result.adjustment.annotations}
+    deciding = result.matcher.deciding([decision.named], facts(result.described.pod, container).annotations)
+    unseen = [key for key in deciding if key not in seen]
+    return UNSEEN.format(min(unseen)) if unseen and keys.CONTAINERD in runtimes else ""
 
 
 def _as_json(result: MatchResult) -> dict[str, Any]:
@@ -109,14 +126,15 @@ def _as_json(result: MatchResult) -> dict[str, Any]:
             "matched": decision.matched,
             "reason": decision.reason,
             "stages": list(decision.named.hook.stages),
-            **({"hint": hint} if (hint := _hint(result.described, decision)) else {}),
+            **({"hint": hint} if (hint := _hint(result, decision)) else {}),
         }
         for decision in result.decisions
     ]
     errors = [{"file": path, "error": reason} for path, reason in result.problems.items()]
     injected = {field.name: list(map(_hook, hooks)) for field, hooks in result.adjustment.hooks.ListFields()}
+    added = {"annotations": texts} if (texts := dict(result.adjustment.annotations)) else {}
     unknown = list(result.described.unknown)
-    return {"hooks": hooks, "errors": errors, "unknown": unknown, "adjustment": {"hooks": injected}}
+    return {"hooks": hooks, "errors": errors, "unknown": unknown, "adjustment": {"hooks": injected, **added}}
 
 
 def _hook(hook: api.Hook) -> dict[str, Any]:
@@ -127,7 +145,7 @@ def _hook(hook: api.Hook) -> dict[str, Any]:
 
 
 def _as_text(result: MatchResult) -> Iterator[str]:
-    described, decisions, problems, adjustment = result
+    described, decisions, problems, adjustment, _ = result
     known = facts(described.pod, described.container)
     yield f"container    {described.name or 'without a name'}, from {described.kind}"
     yield f"command      {known.command or ('none' if described.command_is_known else 'unknown: the image decides')}"
@@ -141,13 +159,18 @@ def _as_text(result: MatchResult) -> Iterator[str]:
         named, matched, reason = decision
         stages = f"{', '.join(named.hook.stages) or 'no stage'}: " if matched else ""
         yield f"{VERDICTS[matched]:{verdicts}}  {named.file:{width}}  {stages}{reason}"
-        if hint := _hint(described, decision):
+        if hint := _hint(result, decision):
             yield f"{'':{verdicts}}  {'':{width}}  {hint}"
     yield from (f"{'BAD':{verdicts}}  {path}: {reason}" for path, reason in problems.items())
     if not decisions and not problems:
         yield "there are no hooks"
     yield ""
-    injected = adjustment.hooks.ListFields()
-    yield "injected, in this order:" if injected else "nothing is injected"
-    for field, hooks in injected:
-        yield from (f"{field.json_name:15}  {' '.join([hook.path, *hook.args[1:]])}" for hook in hooks)
+    injected = [(field.json_name, hook) for field, hooks in adjustment.hooks.ListFields() for hook in hooks]
+    run = [one.named.hook for one in decisions if one.matched and PRECREATE in one.named.hook.stages]
+    if not injected and not run:
+        yield "nothing is injected"
+    for text, found in (("injected", injected), ("run before the creation", [(PRECREATE, hook) for hook in run])):
+        if found:
+            yield f"{text}, in this order:"
+        yield from (f"{stage:15}  {' '.join([hook.path, *hook.args[1:]])}" for stage, hook in found)
+    yield from (f"{'annotation':15}  {key}: {text}" for key, text in adjustment.annotations.items())

@@ -11,15 +11,14 @@ import os
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from adapter import settings
-from adapter.base import gojson
 from adapter.base.loop import Loop
-from adapter.base.sanitize import show_json
+from adapter.base.sanitize import show, show_json
 from adapter.cli import arguments
 from adapter.cli.arguments import Parser
 from adapter.cli.simulate import script
@@ -36,6 +35,7 @@ from adapter.legacy.config import Config, ConfigFile, Entry
 from adapter.legacy.plan import DELETE, ORIGINAL, STATES, Plans
 from adapter.nri import Context, Deferred, api, runtimes
 from adapter.oci.spec import apply, spec_from
+from adapter.programs.process import STILL_RUNNING
 from adapter.runtime import Answer, Flavour, Outcome, Recorded
 from adapter.settings import PluginSettings, Settings
 
@@ -54,7 +54,8 @@ def parser() -> Parser:
 
 
 def main(options: Namespace) -> int:
-    collected = _LogCollector()
+    view = None if options.output == "json" else TextView(sys.stdout, full=True, color=options.color)
+    collected = _LogCollector(lambda fields: _show_run(view, fields))
     logging.getLogger("adapter").addHandler(collected)
     logging.getLogger("adapter").setLevel(logging.DEBUG)
     own, errors = settings.read(options.config)
@@ -64,17 +65,16 @@ def main(options: Namespace) -> int:
     life = script.recorded(Path(options.event)) if options.event else script.pod_life()
     call = _call(own, entry, life.events)
     become_daemon()
+    if view is not None and not is_configured:
+        view.line(f"{entry.type} is not in {own.legacy.config}: the daemon does not run it", DIM)
     try:
         scene = _invoke(own, entry, call, life.flavour or Flavour(), collected)
     except KeyboardInterrupt:
         _kill_programs()
         raise
-    if options.output == "json":
+    if view is None:
         show_json({"type": entry.type, "configured": is_configured, **_as_json(scene, collected)})
     else:
-        view = TextView(sys.stdout, full=True, color=options.color)
-        if not is_configured:
-            view.line(f"{entry.type} is not in {own.legacy.config}: the daemon does not run it", DIM)
         _show(view, scene, collected)
     return arguments.FINDINGS if scene.problems() else arguments.FINE
 
@@ -88,7 +88,6 @@ def _entry(own: Settings, type_: str) -> tuple[Entry, bool]:
 
 
 def _call(own: Settings, entry: Entry, calls: Sequence[Recorded]) -> Recorded:
-    """Returns the first event at which the plugin runs, preferably an event of a container. Raises ConfigError."""
     plans = Plans(own.legacy)
     found = [call for call in calls if plans.is_at(call.event, entry)]
     if not found:
@@ -117,7 +116,6 @@ def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, colle
 
 
 def _conf_json(directory: str, entry: Entry) -> str:
-    """Writes a list of one plugin; returns its path."""
     version, type_ = (json.dumps(text).encode() for text in (entry.version, entry.type))
     conf = b"" if entry.conf is None else b', "conf": ' + entry.conf
     path = Path(directory) / "conf.json"
@@ -157,8 +155,10 @@ def _play(loop: Loop, bridge: Bridge, call: Recorded, context: Context) -> Scene
 
 
 class _LogCollector(logging.Handler):
-    def __init__(self) -> None:
+    def __init__(self, on_run: Callable[[Mapping[str, Any]], None]) -> None:
+        """`on_run` gets the fields of the record about the plugin's run: at its end, or when it is left to finish."""
         super().__init__()
+        self._on_run = on_run
         self.fields: dict[str, Any] = {}
         """The fields of the log record about the plugin's run."""
         self.stderr: list[str] = []
@@ -168,6 +168,7 @@ class _LogCollector(logging.Handler):
         fields = getattr(record, "fields", {})
         if "request" in fields:
             self.fields = fields
+            self._on_run(fields)
         elif fields.get("stream") == "stderr":
             self.stderr.append(record.getMessage().removeprefix(f"{fields['plugin']}: stderr: "))
         elif record.levelno > logging.INFO or record.name != ConfigFile.__module__:  # not the list of plugins
@@ -201,11 +202,19 @@ def _decoded(text: bytes) -> Any:
         return text.decode("utf-8", "backslashreplace")
 
 
+def _show_run(view: TextView | None, fields: Mapping[str, Any]) -> None:
+    is_left = fields["ending"] == STILL_RUNNING
+    for name in ("request", "result"):
+        lines = _shown(fields[name]) if view is not None and (fields[name] or not is_left) else ()
+        for number, line in enumerate(lines):
+            cast(TextView, view).line(f"{'' if number else name:9} {line}")
+    if is_left:
+        state = "it goes on after its result" if fields["result"] else f"no result within {fields['us'] / 1e6:.1f} s"
+        show(f"{state}; waiting, Ctrl-C ends", out=sys.stderr)
+
+
 def _show(view: TextView, scene: Scene, collected: _LogCollector) -> None:
     fields, answer = collected.fields, scene.outcome.answers[0]
-    for name in ("request", "result") if fields else ():
-        for number, line in enumerate(_shown(fields[name])):
-            view.line(f"{'' if number else name:9} {line}")
     for name, lines in (("stderr", collected.stderr), ("log", collected.log)):
         for line in lines:
             view.line(f"{name:9} {line}")
@@ -217,8 +226,8 @@ def _show(view: TextView, scene: Scene, collected: _LogCollector) -> None:
 
 def _shown(text: bytes) -> list[str]:
     """Returns the lines of a request or a result: one line, or indented JSON for a terminal."""
-    lines = [text]
+    lines = [text.decode("utf-8", "backslashreplace").rstrip()]
     if sys.stdout.isatty():
-        with suppress(gojson.JSONError):
-            lines = gojson.indented(gojson.document(text)).split(b"\n")
-    return [line.decode("utf-8", "backslashreplace").rstrip() for line in lines]
+        with suppress(ValueError, RecursionError):
+            lines = json.dumps(json.loads(text), indent=2, ensure_ascii=False).split("\n")
+    return lines

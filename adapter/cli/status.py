@@ -20,6 +20,7 @@ from adapter.cli import arguments
 from adapter.cli.arguments import PROGRAM, Parser, count
 from adapter.cli.terminal import announce_if_slow
 from adapter.errors import ConfigError, reason_of
+from adapter.host import systems
 from adapter.host.trust import Trust
 from adapter.monitoring import status
 
@@ -110,11 +111,12 @@ def _show(directory: str, adapters: list[dict[str, Any]], options: Namespace, he
             lines[height - 1 :] = [f"... {len(lines) - height + 1} more lines"]
         show(*lines, paint=arguments.paint(options))
     if not adapters:
+        logs = ", ".join(system.log for system in systems.present("/"))
         show(
             f"no adapter runs with the state directory {directory}. Where to look:",
-            "  the link in /opt/nri/plugins, or the service that starts the adapter",
+            f"  the link in {systems.PLUGINS}, or the service that starts the adapter",
             "  the adapter's log, in syslog or the journal:  journalctl -t v010-adapter",
-            "  the runtime's log: does it list the plugin?",
+            f"  the runtime's log: does it list the plugin?  {logs}".rstrip(),
             "  v010-adapter check",
             out=sys.stderr,
         )
@@ -135,7 +137,7 @@ def _text(adapter: dict[str, Any]) -> list[str]:
 
 def _overview(adapter: dict[str, Any]) -> Iterator[str]:
     runtime, stalls = adapter["runtime"], adapter["stalls"]
-    part = "serves the events" if adapter["owner"] else "waits: another adapter serves the events"
+    part = "serves the events" if adapter["serves"] else "stands by: another adapter serves the events"
     if adapter["state"] != "joined":
         part = "serves no events"
     yield f"v010-adapter {adapter['version']}, pid {adapter['pid']}, since {_shown(adapter['started'])}: {part}"

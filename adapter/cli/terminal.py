@@ -28,7 +28,6 @@ def are_wanted(out: TextIO, when: str = AUTO) -> bool:
 
 
 def painted(text: str, style: int) -> str:
-    """Returns a printable text in a style."""
     return f"\033[{style}m{text}\033[0m"
 
 

@@ -41,8 +41,11 @@ def read(file: str, pod_file: str = "", name: str = "", command: str = "") -> De
         raise ConfigError("-command", f"the command is known: {known or 'none'}")
     if not pod_file:
         return described
-    unknown = tuple(text for text in described.unknown if text != PODS_ANNOTATIONS)
-    return described._replace(pod=_pod(document.read(pod_file)[0]), unknown=unknown)
+    pod = document.read(pod_file)[0]
+    unknown = [text for text in described.unknown if text not in (PODS_ANNOTATIONS, ADDED_ANNOTATIONS)]
+    if ADDED_ANNOTATIONS in described.unknown or pod.keys >= manifest.KEYS:
+        unknown.append(ADDED_ANNOTATIONS)
+    return described._replace(pod=_pod(pod), unknown=tuple(unknown))
 
 
 def _candidates(documents: Sequence[Value], command: str) -> tuple[Value, Candidates]:

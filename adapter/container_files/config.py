@@ -39,7 +39,6 @@ def unknown(container: api.Container) -> tuple[str, ...]:
 
 
 def _fill(container: api.Container, part: Part, value: Value) -> None:
-    """Sets the field of a part, or the fields of a group's parts."""
     if isinstance(part, Group):
         for key, member in part.parts.items():
             _fill(container, member, value[key])

@@ -9,7 +9,7 @@ from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from adapter.base import gojson
+from adapter.base import gojson, json_scanner
 from adapter.errors import ConfigError, yaml_error
 from adapter.host import paths
 
@@ -120,7 +120,7 @@ def _yaml(file: str, text: bytes) -> list[Value]:
     decoded = paths.text(text, file)
     try:
         nodes = list(yaml.compose_all(decoded, yaml.SafeLoader))
-        if max(map(_size, nodes), default=0) > gojson.MAX_VALUES:
+        if max(map(_size, nodes), default=0) > json_scanner.MAX_VALUES:
             raise ConfigError(file, TOO_LARGE)
         loader = yaml.SafeLoader("")
         documents = [loader.construct_document(node) for node in nodes]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from adapter.container_files import config
 from adapter.container_files.described import Described
 from adapter.container_files.document import Value
+from adapter.hooks.keys import CONTAINERD, PREFIXES
 from adapter.proto import nri_pb2 as api
 
 
@@ -26,8 +27,13 @@ def _crictl(value: Value) -> Described:
 
 
 def crictl_pod(value: Value) -> api.PodSandbox:
-    """Returns the pod in the output of `crictl inspectp`. Raises ConfigError."""
-    status = value["status"]
+    """Returns the pod in the output of `crictl inspectp`. Raises ConfigError.
+
+    containerd also tells plugins the annotations of its specification (internal/cri/nri, GetAnnotations).
+    """
+    status, added = value["status"], value["info"]["runtimeSpec"]["annotations"].named_texts
+    if not any(key.startswith(PREFIXES[CONTAINERD]) for key in added):
+        added = {}
     metadata = status["metadata"]
     return api.PodSandbox(
         id=status["id"].text,
@@ -35,7 +41,7 @@ def crictl_pod(value: Value) -> api.PodSandbox:
         namespace=metadata["namespace"].text,
         uid=metadata["uid"].text,
         labels=status["labels"].named_texts,
-        annotations=status["annotations"].named_texts,
+        annotations={**status["annotations"].named_texts, **added},
     )
 
 

@@ -109,7 +109,6 @@ def _mount(mount: Value, volumes: Mapping[str, Value]) -> api.Mount:
 
 
 def _resources(value: Value) -> api.LinuxResources:
-    """Returns the resources of a container, as the kubelet requests them."""
     limits, requests = value["limits"], value["requests"]
     cpu_limit, cpu_request = _quantity(limits["cpu"]), _quantity(requests["cpu"])
     memory_limit = _quantity(limits["memory"])

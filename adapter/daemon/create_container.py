@@ -6,11 +6,12 @@ Hooks are matched with the container of the request; precreate hooks get it as p
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from adapter.nri import Answer, Context, api
 from adapter.nri.events import subject_of
+from adapter.turns.fates import DONE, Turn
 
 if TYPE_CHECKING:
     from adapter.hooks.bridge import HookBridge
@@ -18,30 +19,39 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+class Plugins(Protocol):
+    """`Bridge.handle`."""
+
+    def __call__(
+        self, message: Any, context: Context, turn: Turn | None = None, *, must_turn: bool = False
+    ) -> Answer[api.CreateContainerResponse]:
+        """Runs the legacy plugins of an event."""
+
+
 def create_container(
     request: api.CreateContainerRequest,
     context: Context,
-    plugins: Callable[[api.CreateContainerRequest, Context], Answer[api.CreateContainerResponse]],
+    turn: Turn,
+    plugins: Plugins,
     hooks: HookBridge | None,
     prefix: str,
-    on_refused: Callable[[], object],
-) -> Generator[Answer[Any], Any, api.CreateContainerResponse]:
+) -> Generator[Answer[Any], Any, api.CreateContainerResponse | None]:
     """Yields the answer of each step, to be sent its reply; returns the answer to CreateContainer.
 
-    `plugins` runs the legacy plugins. `hooks` is None where others inject hooks. Annotations under `prefix` are the
-    plugins' own, if it is not empty. `on_refused` is called when the creation fails.
+    `plugins` runs the legacy plugins, and decides whose turn it is. `hooks` is None where others inject hooks.
+    Annotations under `prefix` are the plugins' own, if it is not empty.
     """
     withheld = _withhold(request, prefix) if prefix else ()
-    try:
-        response = (yield plugins(request, context)) or api.CreateContainerResponse()
-        _remove(withheld, response.adjust)
-        if hooks is not None:
-            yield hooks.update(context.due)
-            matching = hooks.inject(request, response)
-            response = yield hooks.precreate(matching, request, response, context.due)
-    except Exception:
-        on_refused()
-        raise
+    must_turn = turn.is_shared and (hooks is not None or bool(withheld))
+    answer = yield plugins(request, context, turn, must_turn=must_turn)
+    if turn.fate is DONE:
+        return None
+    response: api.CreateContainerResponse = answer or api.CreateContainerResponse()
+    _remove(withheld, response.adjust)
+    if hooks is not None:
+        yield hooks.update(context.due)
+        matching = (yield hooks.inject(request, response, context.due)) or ()
+        response = yield hooks.precreate(matching, request, response, context.due)
     return response
 
 

@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 GRACE = 10.0
 """Seconds that running plugins get at the end."""
+LOOK = 0.2
+"""Seconds between two looks whether another adapter has joined, which an adapter that is told to end waits for."""
 FIRST_WAIT, LONGEST_WAIT = 0.1, 0.5
 """Seconds between two attempts to join: each wait is twice the one before. Pods that start meanwhile have no create."""
 REMINDER = 10.0
@@ -93,7 +95,9 @@ class Daemon:
         self._stub: Stub | None = None
         """What speaks over the trunk."""
         self._timer = NO_TIMER
-        self._is_owner = self._is_told_to_end = self._has_runtime_ended = False
+        self._is_told_to_end = self._has_runtime_ended = False
+        self._unfit = ""
+        """Why this adapter does not join beside another one."""
         self._exit_code = 0
         self._loop = Loop()
         self._service = Service(self._loop, os.environ)
@@ -124,7 +128,7 @@ class Daemon:
         else:
             self._join(trunk)
         self._loop.run()
-        self._adapter.end()  # it may have served again since the end began
+        self._adapter.end()
         self._endpoints.close()
         if self._has_runtime_ended and (owed := self._adapter.owed):
             log.info("still owed: the deletes of %s", ", ".join(owed))
@@ -135,7 +139,10 @@ class Daemon:
     def _try(self) -> None:
         if self._origin.connect is None:
             return
+        self._unfit = self._adapter.unfit
         try:
+            if self._unfit:
+                raise RegistrationError(f"{self._unfit}: another adapter serves, and this one waits")
             trunk = self._origin.connect()
         except RegistrationError as error:
             self._try_later(error)
@@ -183,6 +190,7 @@ class Daemon:
             "joined": self._joined_at,
             "joins": self._joins,
             "configuration_errors": mistakes,
+            "unfit": bool(self._unfit),
             "stalls": {"count": self._loop.stalls, "longest": self._loop.longest},
             **described,
         }
@@ -205,16 +213,9 @@ class Daemon:
             self._joined_at = time.time()
             self._loop.call_soon(self._open)
 
-    def on_turn(self, is_owner: bool) -> None:
-        """Notes whether this adapter serves the events from now on."""
-        self._is_owner = is_owner
-        self._endpoints.show(is_shown=is_owner and self.state is not ConnectionState.ENDING)
-        if self._is_told_to_end and not is_owner:
-            self._loop.call_soon(self._end_unless_ending)
-
-    def join_again(self) -> None:
-        """Gives the connection up; `_on_lost` makes another."""
-        self._give_up(AdapterError("the connection is given up, to join again"))
+    def on_served(self, is_ours: bool) -> None:
+        """Notes whether this adapter, or another one, does the work."""
+        self._endpoints.show(is_shown=is_ours and self.state is not ConnectionState.ENDING)
 
     def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:
         """Asks the runtime for updates of containers."""
@@ -280,10 +281,10 @@ class Daemon:
         self._end_unless_ending()
 
     def _finish(self, exit_code: int) -> None:
-        """Ends the daemon when no plugin runs any more, after GRACE seconds at the latest."""
+        """Ends the daemon when no plugin runs, after GRACE seconds at the latest. Events are served until then."""
         self._enter(ConnectionState.ENDING)
         self._exit_code = exit_code
-        self._adapter.end()
+        self._endpoints.show(is_shown=False)
         self._loop.call_at(self._loop.time() + GRACE, self._on_grace_over)
         self._loop.call_soon(self._end_when_idle)
 
@@ -325,22 +326,32 @@ class Daemon:
             self._loop.stop()
         else:
             self._is_told_to_end = True
-            if (linger := self._origin.linger) and self._is_owner and self.state is ConnectionState.JOINED:
-                log.info("%s: serves until another adapter takes over, for %g s at most", name, linger)
-                self._timer = self._loop.call_at(self._loop.time() + linger, self._end_unless_ending)
+            if (linger := self._origin.linger) and self.state is ConnectionState.JOINED:
+                log.info("%s: serves until another adapter has joined, for %g s at most", name, linger)
+                self._linger(self._loop.time() + linger)
             else:
                 self._finish(0)
-                log.info("ending on %s", name)  # and another adapter may serve from now on
+                log.info("ending on %s", name)
+
+    def _linger(self, until: float) -> None:
+        """Serves on until another adapter has joined."""
+        if self._adapter.has_others or self._loop.time() >= until:
+            self._end_unless_ending()
+        else:
+            self._loop.call_at(min(until, self._loop.time() + LOOK), partial(self._linger, until))
 
     def _end_unless_ending(self) -> None:
         if self.state is not ConnectionState.ENDING:
             self._finish(0)
 
     def _keep_house(self) -> None:
-        """Writes the kept log lines, and tries again soon while some are taken: a syslog socket may queue only ten.
+        """Looks after the state directory and the processes. Writes the kept log lines: a syslog socket may queue ten.
 
         Reaps the orphans that the daemon gets as PID 1 of a container.
         """
         children.reap_strangers()
+        if self._origin.launch is None and self._adapter.has_lost_state and self.state is not ConnectionState.ENDING:
+            log.error("the state directory was removed under its mount: this process ends, and its successor mounts it")
+            self._finish(1)
         wait = 0.01 if logs.flush() else 1
         self._loop.call_at(self._loop.time() + wait, self._keep_house)

@@ -13,12 +13,14 @@ from adapter.base import collector
 from adapter.base.loop import Loop
 from adapter.base.times import Histogram, quantiles
 from adapter.errors import ConfigError
+from adapter.host.runtime_directory import RuntimeDirectory
 from adapter.monitoring import logs
 from adapter.nri import Context, Plugin, api, runtimes
 from adapter.nri.events import mask
 from adapter.nri.plugin import RESERVE
 from adapter.nri.runtimes import Runtime
 from adapter.settings import Settings
+from adapter.turns.turns import Turns, others_have_joined
 
 if TYPE_CHECKING:
     from adapter.daemon.serving import Link, Serving
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NOT_SERVING: dict[str, Any] = {
-    **{"owner": False, "owed": 0, "programs": {}, "standby": {}, "hooks": {}, "faults": [], "notes": []},
-    **{"state_fault": "", "unfit": False},
+    **{"serves": False, "owed": 0, "programs": {}, "standby": {}, "hooks": {}, "faults": [], "notes": []},
+    "state_fault": "",
 }
 """What `status` tells before the runtime has synchronized the adapter."""
 RESERVE_WHERE_DROPPED = 0.25
@@ -61,10 +63,11 @@ class Adapter(Plugin):
         """What is wrong with the adapter's own configuration."""
         self._is_configured_by_runtime = False
         self._runtime = Runtime()
-        self._listed: tuple[api.SynchronizeRequest, float] | None = None
-        """What the runtime has sent with Synchronize, and when, until the work on it begins."""
+        self._listed: api.SynchronizeRequest | None = None
+        """What the runtime has sent with Synchronize, until the work on it begins."""
+        self._turns: Turns | None = None
         self._serving: Serving | None = None
-        """None until the runtime has synchronized the adapter for the first time."""
+        """Both are None until the runtime has synchronized the adapter for the first time."""
         self._times: defaultdict[str, Histogram] = defaultdict(Histogram)
         """The time from a call's coming to its answer, by event."""
         self._late: Counter[str] = Counter()
@@ -139,24 +142,32 @@ class Adapter(Plugin):
         return events.union(*(own.events or () for own in self.settings.legacy.plugins.values()))
 
     def synchronize(self, request: api.SynchronizeRequest, context: Context) -> None:
-        """Takes the pods and containers that run already; the work on them follows the answer, before any event."""
-        self._listed = request, self._loop.time()
+        """Takes the pods and containers that run already; the work on them follows the answer, before any event.
+
+        Before the answer, other adapters must see that this one has joined.
+        """
+        if self._turns is None or self._turns.directory.runtime != self._runtime.name:
+            directory = RuntimeDirectory(self.state_directory, self._runtime.name, self.settings.legacy.trust)
+            self._turns, self._serving = Turns(directory, self._loop.time), None
+        self._turns.join()
+        self._listed = request
         self._loop.call_soon(self._begin)
         self._link.on_joined()
 
     def _begin(self) -> None:
         """Begins to serve the runtime that has synchronized the adapter."""
-        if self._listed is None:
+        if self._listed is None or self._turns is None:
             return  # done already, for an event has come before
-        (request, came), self._listed = self._listed, None
+        request, self._listed = self._listed, None
         if self._serving is None:
             from adapter.daemon.serving import Serving  # noqa: PLC0415 - the runtime has waited for the answers so far
 
-            self._serving = Serving(self._loop, self.settings, self.state_directory, self._link)
+            self._serving = Serving(self._loop, self.settings, self._turns, self._link)
         self._serving.set_runtime(self._runtime, with_hooks=self._with_hooks)
-        self._serving.on_synchronize(request, came)
+        self._serving.on_synchronize(request)
         counts = len(request.pods), len(request.containers)
         log.info("registered with %s %s: %d pods, %d containers", *self._runtime[:2], *counts)
+        self._turns.directory.remove_earlier_boots()
         collector.begin()
 
     @property
@@ -194,8 +205,27 @@ class Adapter(Plugin):
         if self._serving is not None:
             self._serving.on_runtime_gone()
 
+    @property
+    def has_others(self) -> bool:
+        """Whether another adapter has joined the runtime."""
+        return self._turns is not None and self._turns.has_others
+
+    @property
+    def has_lost_state(self) -> bool:
+        """Whether this process cannot use the state directory any more, and its successor can; see `Turns.is_lost`."""
+        return self._turns is not None and self._turns.is_lost
+
+    @property
+    def unfit(self) -> str:
+        """Why this adapter must not join beside another one: creates would fail here. Empty if it may join."""
+        if not others_have_joined(self.state_directory):
+            return ""
+        from adapter.legacy.fitness import unfit  # noqa: PLC0415 - only beside another adapter
+
+        return unfit(self.settings.legacy)
+
     def end(self) -> None:
-        """Lets another adapter serve the events that come from now on; running plugins may finish."""
+        """The process ends, perhaps while plugins run."""
         if self._serving is not None:
             self._serving.end()
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from adapter.base.loop import Loop
+from adapter.errors import Oversized
 from adapter.hooks.directory import Directories
-from adapter.hooks.facts import facts
-from adapter.hooks.match import NamedHook, adjustment
-from adapter.hooks.reader import HookReader
-from adapter.nri import Answer, api
+from adapter.hooks.facts import Facts, facts
+from adapter.hooks.match import Matcher, NamedHook, adjustment
+from adapter.hooks.reader import RESERVE, HookReader
+from adapter.nri import Answer, Deferred, api
+from adapter.nri.deferred import in_turn
 from adapter.nri.events import subject_of
 from adapter.nri.runtimes import Runtime
+from adapter.oci.sizes import refuse_oversized
 from adapter.settings import HooksSettings
 
 if TYPE_CHECKING:
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from adapter.programs.standby import Standby
 
 log = logging.getLogger(__name__)
+
+MAX_WORK = 40_000_000
+"""Maximum steps of RE2 (see `Matcher.work`) in one turn of the loop. Measured: at most 3.8 ns each."""
 
 
 class HookBridge:
@@ -69,16 +75,89 @@ class HookBridge:
         """Reads hook files if they have changed, until `due` on the loop's clock at the latest."""
         return self._reader.update(due)
 
-    def inject(self, request: api.CreateContainerRequest, response: api.CreateContainerResponse) -> Sequence[NamedHook]:
-        """Adds the hooks that match the container of the request to the response; returns these hooks."""
+    def inject(
+        self, request: api.CreateContainerRequest, response: api.CreateContainerResponse, due: float
+    ) -> Answer[Sequence[NamedHook]]:
+        """Adds the hooks that match the container of the request to the response; returns these hooks.
+
+        With `podAnnotations`, also adds the pod's annotations for which the container gets them.
+        Fails with Oversized, by `hooks.onFailure`, if the container is too large to be matched before `due`.
+        """
+        matching = self._match(request, due)
+
+        def inject() -> Generator[Answer[Any], Any, Sequence[NamedHook]]:
+            return self._inject((yield matching) or (), request, response)
+
+        return in_turn(inject()) if isinstance(matching, Deferred) else self._inject(matching or (), request, response)
+
+    def _match(self, request: api.CreateContainerRequest, due: float) -> Answer[Sequence[NamedHook]]:
         matcher = self._directories.matcher
-        matching = matcher.match(facts(request.pod, request.container, with_mounts=matcher.looks_at_mounts))
+        try:
+            refuse_oversized(request.pod, request.container, matcher.fields)
+        except Oversized as error:
+            return self._match_without_texts(matcher, request, error)
+        known = facts(request.pod, request.container, with_mounts=matcher.looks_at_mounts)
+        if matcher.work(known) <= MAX_WORK:
+            return matcher.match(known)
+        return in_turn(self._match_apart(matcher, known, request, due))
+
+    def _match_apart(
+        self, matcher: Matcher, known: Facts, request: api.CreateContainerRequest, due: float
+    ) -> Generator[Answer[Any], Any, Sequence[NamedHook]]:
+        from adapter.hooks.apart import computed  # noqa: PLC0415 - only for large texts and patterns
+
+        what = "annotations and args[0]"
+        try:
+            choice = yield computed(self._loop, lambda: matcher.choice(known), due - RESERVE, what)
+        except Oversized as error:
+            return self._match_without_texts(matcher, request, error)
+        return matcher.chosen(choice)
+
+    def _match_without_texts(
+        self, matcher: Matcher, request: api.CreateContainerRequest, error: Oversized
+    ) -> Sequence[NamedHook]:
+        """Returns the hooks that match without what may be too large, if a failure of hooks is to be ignored."""
+        if self._settings.fail_create:
+            raise error
+        log.error("hooks for %s: %s (only hooks with other conditions are injected)", subject_of(request), error)
+        with_mounts = matcher.looks_at_mounts and not error.place.startswith("mounts")
+        known = facts(request.pod, request.container, with_mounts=with_mounts)
+        return matcher.match(known._replace(annotations={}, command=None))
+
+    def _inject(
+        self,
+        matching: Sequence[NamedHook],
+        request: api.CreateContainerRequest,
+        response: api.CreateContainerResponse,
+    ) -> Sequence[NamedHook]:
         injected = adjustment(matching)
         if injected is not None:
             response.adjust.MergeFrom(injected)
+        if self._settings.pod_annotations and matching:
+            self._add_annotations(matching, request, response)
         if matching:
             self._loop.call_soon(lambda: self._note(matching, request))  # after the answer: the runtime waits for it
         return matching
+
+    def _add_annotations(
+        self,
+        matching: Sequence[NamedHook],
+        request: api.CreateContainerRequest,
+        response: api.CreateContainerResponse,
+    ) -> None:
+        """Adds the pod's annotations for which the container gets the hooks, unless they are too long for a turn.
+
+        podman and CRI-O write them into the container's specification, from which the runtime tells them to hooks.
+        containerd does so only for the keys of its setting `pod_annotations` (internal/cri/server, buildContainerSpec).
+        """
+        known, matcher = facts(request.pod, request.container, with_mounts=False), self._directories.matcher
+        if matcher.work(known) > MAX_WORK:
+            log.warning("hooks for %s: its annotations are too long to be added (podAnnotations)", subject_of(request))
+            return
+        decided = {key.removeprefix("-") for key in response.adjust.annotations}  # by a plugin
+        own = decided.union(request.container.annotations)
+        deciding = matcher.deciding(matching, known.annotations)
+        response.adjust.annotations.update({key: deciding[key] for key in deciding.keys() - own})
 
     def precreate(
         self,
@@ -93,6 +172,13 @@ class HookBridge:
         """
         hooks = [named for named in matching if "precreate" in named.hook.stages]
         if not hooks:
+            return response
+        try:
+            refuse_oversized(request.pod, request.container)
+        except Oversized as error:
+            if self._settings.fail_create:
+                raise
+            log.error("precreate hooks for %s: %s (none runs)", subject_of(request), error)
             return response
         from adapter.hooks import precreate  # noqa: PLC0415 - only for precreate hooks: it loads processes and jobs
         from adapter.programs.runner import Runner  # noqa: PLC0415 - likewise

@@ -24,6 +24,8 @@ SAME = (
     ("io.kubernetes.cri.sandbox-id", "io.kubernetes.cri-o.SandboxID"),
 )
 """Keys of containerd and of CRI-O for the same thing."""
+_PODS_PREFIX = "kubernetes.io/config."
+"""The kubelet sets these keys on pods. A pod's author can set them, too."""
 _OTHERS = {
     "io.kubernetes.cri.sandbox-": "cpu-period cpu-quota cpu-shares memory log-directory",
     "io.kubernetes.cri-o.": "Annotations ContainerID Created Image ImageRef ImageRepoDigests Labels LogPath Metadata "
@@ -32,15 +34,17 @@ _OTHERS = {
     "io.kubernetes.container.terminationMessage": "Path Policy",
     "io.kubernetes.": "cri.podsandbox.image-name pod.terminationGracePeriod",
     "": "io.container.manager platform-runtime-path.crio.io org.opencontainers.image.stopSignal",
-    "kubernetes.io/config.": "seen source hash",
+    _PODS_PREFIX: "seen source hash",
 }
 """All other keys: the names after each prefix."""
+_ALL = {*chain(*SAME), *(prefix + name for prefix, names in _OTHERS.items() for name in names.split())}
+OF_CONTAINERS = frozenset(key for key in _ALL if not key.startswith(_PODS_PREFIX))
+"""The keys that runtimes and the kubelet set on containers themselves. On a pod, they are not what they seem."""
 
 
 def may_be_added(pattern: str) -> bool:
     """Whether a valid pattern matches a key that runtimes or the kubelet add."""
-    others = (prefix + name for prefix, names in _OTHERS.items() for name in names.split())
-    return any(map(compiled(pattern).search, chain(*SAME, others)))
+    return any(map(compiled(pattern).search, _ALL))
 
 
 def runtimes_of(annotations: Collection[str]) -> list[str]:

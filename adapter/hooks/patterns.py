@@ -70,6 +70,8 @@ class Patterns:
         self._patterns: list[str] = []
         self._filter: Any = None
         self._fits = True
+        self.size = 0
+        """The number of RE2 instructions of all patterns. A search takes at most so many steps for each byte."""
 
     def add(self, patterns: Iterable[str]) -> Steps[None]:
         """Compiles valid patterns, one per step, duplicates once. Must be called only once."""
@@ -77,7 +79,7 @@ class Patterns:
         if self._patterns:
             self._filter = _re2().Filter()
             for pattern in self._patterns:
-                self._filter.Add(pattern, _options())
+                self.size += self._filter.re(self._filter.Add(pattern, _options())).programsize
                 yield
             try:
                 self._filter.Compile()

@@ -23,9 +23,10 @@ from adapter.oci.spec import adjustment, apply, outside_spec, spec_from
 from adapter.oci.values import Spec
 from adapter.programs import chain
 from adapter.programs.chain import Chain, Ends, Failure
-from adapter.programs.driver import Driver, complaint
+from adapter.programs.driver import Driver
 from adapter.programs.process import Process, Program
 from adapter.programs.runner import Runner
+from adapter.programs.work import complaint
 
 
 class HookStep(NamedTuple):

@@ -89,17 +89,19 @@ def read(path: str, limit: int) -> tuple[bytes, os.stat_result]:
 
 
 def _at_most(file: IO[bytes], limit: int, size: int = 0) -> bytes:
-    """Returns the rest of a file, whose status says `size`. Raises ValueError for more than `limit` bytes."""
+    """Returns the rest of a file, whose status says `size`. Raises OSError, ValueError for more than `limit` bytes."""
     text = file.read(limit + 1)
+    if text is None:  # a file that waits for data, such as /proc/kmsg
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
     if len(text) > limit:
         raise ValueError(f"{max(size, len(text))} bytes, at most {limit}")
     return text
 
 
-def read_text(path: str) -> str | None:
+def read_text(path: str, limit: int = MAX_INPUT) -> str | None:
     """Returns the text of a configuration file, None if it does not exist. Raises ConfigError."""
     try:
-        return text(read(path, MAX_INPUT)[0], path)
+        return text(read(path, limit)[0], path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -184,6 +186,15 @@ def find_in_path(file: str, search: str, root: str = "/") -> str:
             if stat.S_ISREG(its.st_mode) and its.st_mode & 0o111:
                 return path
     raise FileNotFoundError(errno.ENOENT, "not found in PATH", file)
+
+
+def may_exist(path: str) -> bool:
+    """Whether a path exists, or this process may not look. A link that leads nowhere exists."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        return error.errno not in (errno.ENOENT, errno.ENOTDIR)
+    return True
 
 
 def is_binary(path: str) -> bool:

@@ -32,15 +32,16 @@ class Verdict(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def judge(path: str, root: str = "/") -> Verdict:
+def judge(path: str, root: str = "/", *, owned: bool = False) -> Verdict:
     """Returns the verdict on a file of the node, whose files are below `root`.
 
     World-writable is an error. Group-writable is a warning. An owner other than root and this process's user is a
-    warning too, but an error below a sticky directory that others can write to: any user may own a file there.
+    warning too, but an error below a sticky directory that others can write to: any user may own a file there. With
+    `owned`, it is always an error.
     """
     warnings: list[str] = []
-    shared: list[str] = []
-    """The sticky directories on the path so far, to which others can write."""
+    shared = ["/"] if owned else []
+    """The directories on the path so far below which another owner is an error."""
     try:
         for place, status in paths.walk(paths.absolute(path), root):
             mode = status.st_mode
@@ -89,11 +90,11 @@ _ACL_ENTRY = struct.Struct("<HHI")
 _ACL_WRITE, _ACL_USER, _ACL_GROUP_OBJ, _ACL_GROUP = 2, 2, 4, 8
 
 
-def strict(path: str, root: str = "/") -> str:
-    """Returns the error about a file; logs each warning once. See Trust."""
-    error, warnings = judge(path, root)
+def strict(path: str, root: str = "/", *, owned: bool = False) -> str:
+    """Returns the error about a file; logs each warning once. See Trust, and `judge`."""
+    error, warnings = judge(path, root, owned=owned)
     for warning in warnings:
-        _warn(warning)
+        warn(warning)
     return error
 
 
@@ -149,7 +150,8 @@ def _version_of(file: str, search: str, root: str) -> tuple[int, ...]:
 
 
 @lru_cache(1000)
-def _warn(warning: str) -> None:
+def warn(warning: str) -> None:
+    """Logs a warning once."""
     log.warning("trust: %s", warning)
 
 
@@ -165,7 +167,6 @@ def _is_protected(place: str, status: os.stat_result) -> bool:
 
 
 def _is_read_only_mount(place: str) -> bool:
-    """Whether a directory is a mount point, and mounted read-only."""
     with open("/proc/self/mountinfo", "rb") as file:
         mounts = [line.split() for line in file]
     path = os.fsencode(place)

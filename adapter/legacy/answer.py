@@ -43,6 +43,13 @@ class AnswerBuilder:
         """Updates that go out if the event does not fail."""
         self._members = b""
 
+    def refuse_oversized(self) -> None:
+        """Raises Oversized for a container that cannot be created because of its size."""
+        from adapter.oci import sizes  # noqa: PLC0415 - only for plugins with `events`
+
+        if not self._target.is_sandbox:
+            sizes.refuse_oversized(self._request.pod, self._request.container)
+
     def extension(self) -> Extension:
         """Returns the part of a request that the original client did not send."""
         if not self._members:
@@ -87,12 +94,12 @@ class AnswerBuilder:
 
     def _encode(self) -> bytes:
         """Returns the members of a request that the original client did not send, as JSON, with a comma before each."""
-        from google.protobuf.json_format import MessageToDict  # noqa: PLC0415 - only for plugins with `events`
+        from adapter.oci.protojson import written  # noqa: PLC0415 - only for plugins with `events`
 
         members: dict[str, Any] = {"event": self._event}
         for field, message in self._request.ListFields():
             if field.name in ("pod", "container"):
-                members[field.name] = MessageToDict(message, preserving_proto_field_name=True)
+                members[field.name] = written(message)
         return b"," + gojson.dumps(members | self._more())[1:-1]
 
     def _more(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from adapter.errors import ConfigError, NotAdjustable, PluginError
+from adapter.errors import ConfigError, NotAdjustable, Oversized, PluginError
 from adapter.legacy import request, result
 from adapter.legacy.answer import AnswerBuilder
 from adapter.legacy.config import ConfigFile, Entry
@@ -16,11 +16,13 @@ from adapter.legacy.request import Target
 from adapter.legacy.sandboxes import Sandboxes
 from adapter.nri.runtimes import Runtime
 from adapter.programs.chain import AT_FAILURE, NEVER, Chain, Failure
-from adapter.programs.driver import Driver, Observer, complaint, quoted
+from adapter.programs.driver import Driver
 from adapter.programs.find import Programs
 from adapter.programs.process import Process, Program
 from adapter.programs.runner import Runner
+from adapter.programs.work import Observer, complaint, quoted
 from adapter.settings import LegacySettings
+from adapter.turns.fates import Turn
 
 log = logging.getLogger(__name__)
 
@@ -81,34 +83,49 @@ class PluginJob(Driver[PluginStep]):
         *,
         message: Any = None,
         entries: Sequence[Entry] = (),
-        is_awaited: bool = True,
+        turn: Turn | None = None,
     ) -> None:
-        """The steps of a delete are None: `chain.begin` names them.
+        """The steps of a delete are None: `chain.begin` names them. `turn` is None if no event asks for the job.
 
         `message` is NRI's request, None if no event asks for the job. `entries` are the plugins of conf.json when a
-        delete came. `is_awaited` is whether the runtime waits for an answer.
+        delete came.
         """
         self.event = event
         self.state = STATES[event]
         """The state that the requests give: create, update or delete."""
         self.target = target
         self.entries = entries
-        self.is_awaited = is_awaited
-        self.may_be_repeated = False
-        """Whether the previous owner may have served the event, or may serve it still."""
+        self.is_awaited = message is not None
+        """Whether the runtime waits for an answer."""
+        self.turn = turn
+        self.is_locked = False
+        """Whether this job holds the lock of its id."""
+        self.has_waited = False
+        """Whether another adapter has worked on the id when this job could have started."""
         self.after: set[object] = set()
         """The jobs that must end before this one starts."""
         self._plugins = plugins
         self._builder = plugins.answer_builder(event, message, target)
         self._body = b""
-        chain = Chain(NEVER if self.state == DELETE else AT_FAILURE, steps, is_answered=not is_awaited)
+        chain = Chain(NEVER if self.state == DELETE else AT_FAILURE, steps, is_answered=not self.is_awaited)
         super().__init__(plugins.runner, chain, observer, plugins.settings.late_limit)
 
     def __str__(self) -> str:
         """Returns what the job is in a log line."""
         return f"{self.state} of {self.target}"
 
+    def answer_empty(self) -> None:
+        """Answers the event, which another adapter has served. A delete goes on: it runs what is owed then."""
+        if self.state != DELETE:
+            self.chain.begin(())
+        self._do(self.chain.time_is_up(""))
+
     def _program(self, step: PluginStep) -> Program:
+        if step.is_extended:
+            try:
+                self._builder.refuse_oversized()
+            except Oversized as error:
+                raise PluginError(step.entry.type, str(error)) from None
         return self._plugins.programs.program(step.entry.type)
 
     def _request(self, step: PluginStep) -> bytes:

@@ -93,12 +93,14 @@ class Sandboxes:
         """Whether an event is left to the runtime."""
         return target.is_sandbox and event in ORIGINAL and self.are_left
 
-    def describe(self) -> str:
-        """Returns who runs the plugins for pods and why, empty without a conf.json."""
+    def describe(self, left: int = 0) -> str:
+        """Returns who runs the plugins for pods and why, empty without a conf.json. It has `left` pods."""
         if not os.path.exists(self._settings.config):
             return ""
         are_left, why, _ = self._verdict()
-        return f"plugins for pods are {'left to the runtime' if are_left else 'run by the adapter'}: {why}"
+        them = "1 pod gets its delete" if left == 1 else f"{left} pods get their deletes"
+        end = f"; {them} from the runtime" if left and self._settings.sandboxes == "auto" else ""
+        return f"plugins for pods are {'left to the runtime' if are_left else 'run by the adapter'}: {why}{end}"
 
     def tell(self) -> None:
         """Logs who runs the plugins for pods, unless that is configured."""

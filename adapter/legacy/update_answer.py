@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from adapter.base import gojson
@@ -10,6 +11,7 @@ from adapter.legacy.answer import AnswerBuilder, container_update, plain, refuse
 from adapter.legacy.pending_updates import PendingUpdates, merge
 from adapter.legacy.request import Target
 from adapter.legacy.result import Result
+from adapter.oci import sizes
 from adapter.oci.patch import merged
 from adapter.oci.resources import resources_from
 from adapter.oci.spec import adjustment, spec_from
@@ -27,11 +29,27 @@ class UpdateAnswerBuilder(AnswerBuilder):
 
     def __init__(self, event: str, request: Any, target: Target, updates: PendingUpdates) -> None:
         super().__init__(event, request, target, updates)
-        container = api.Container()
-        container.CopyFrom(request.container)
-        merge(container.linux.resources, request.linux_resources)
-        self._before = self._current = spec_from(request.pod, container)
+        self._edited: Spec | None = None
         self._update_of_target: api.ContainerUpdate | None = None
+
+    @cached_property
+    def _before(self) -> Spec:
+        """The spec after the requested update."""
+        container = api.Container()
+        container.CopyFrom(self._request.container)
+        merge(container.linux.resources, self._request.linux_resources)
+        return spec_from(self._request.pod, container)
+
+    @property
+    def _current(self) -> Spec:
+        """The spec with the changes of the plugins so far."""
+        return self._before if self._edited is None else self._edited
+
+    def refuse_oversized(self) -> None:
+        """See AnswerBuilder."""
+        requested = api.Container(linux=api.LinuxContainer(resources=self._request.linux_resources))
+        sizes.refuse_oversized(self._request.pod, requested, ["lists"])
+        super().refuse_oversized()
 
     def _spec(self) -> bytes:
         return gojson.dumps(self._current)
@@ -51,7 +69,7 @@ class UpdateAnswerBuilder(AnswerBuilder):
         _refuse_elsewhere(self._before, spec)
         update = container_update(self._target.id, _resources(self._before), _resources(spec), "spec.linux")
         update.ignore_failure = False
-        self._current, self._update_of_target = spec, update
+        self._edited, self._update_of_target = spec, update
 
     def _response(self) -> Any:
         update = self._update_of_target

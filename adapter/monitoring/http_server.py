@@ -56,7 +56,6 @@ class HttpServer:
         client.on_data = receive
 
     def _answer(self, request: bytes) -> Response:
-        """Returns the response to a request, which is complete or too long."""
         if len(request) > MAX_REQUEST:
             return _refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         method, _, rest = request.partition(b"\r\n")[0].partition(b" ")

@@ -24,14 +24,16 @@ MAX_CLIENTS = 16
 """Maximum number of connections. If one more comes, the oldest is closed."""
 
 
-class Listener:
-    """Accepts connections in the loop."""
+class AnsweringListener:
+    """Accepts clients in the loop. A client is disconnected when it has its answer, or has taken too long."""
 
-    def __init__(self, loop: Loop, listening: socket.socket, on_connection: Callable[[socket.socket], object]) -> None:
-        """Takes over a non-blocking listening socket; `on_connection` gets each connection."""
+    def __init__(self, loop: Loop, listening: socket.socket, on_client: Callable[[Trunk], object]) -> None:
+        """Takes over a non-blocking listening socket; `on_client` gets each client."""
         self._loop = loop
         self._socket = listening
-        self._on_connection = on_connection
+        self._on_client = on_client
+        self._clients: dict[Trunk, Timer] = {}
+        """The connections, the oldest first, each with its limit of time."""
         self._timer = NO_TIMER
         self._watch()
 
@@ -46,25 +48,7 @@ class Listener:
         except OSError:
             self._loop.unwatch(self._socket.fileno())
             self._timer = self._loop.call_at(self._loop.time() + PAUSE, self._watch)
-        else:
-            self._on_connection(connection)
-
-    def close(self) -> None:
-        self._timer.cancel()
-        self._loop.unwatch(self._socket.fileno())
-        self._socket.close()
-
-
-class AnsweringListener(Listener):
-    """Accepts clients. A client is disconnected when it has its answer, or has taken too long."""
-
-    def __init__(self, loop: Loop, listening: socket.socket, on_client: Callable[[Trunk], object]) -> None:
-        self._clients: dict[Trunk, Timer] = {}
-        """The connections, the oldest first, each with its limit of time."""
-        self._on_client = on_client
-        super().__init__(loop, listening, self._on_accepted)
-
-    def _on_accepted(self, connection: socket.socket) -> None:
+            return
         if len(self._clients) >= MAX_CLIENTS:
             self._hang_up(next(iter(self._clients)))
         client = Trunk(self._loop, connection.detach())
@@ -85,11 +69,13 @@ class AnsweringListener(Listener):
     def close(self) -> None:
         for client in list(self._clients):
             self._hang_up(client)
-        super().close()
+        self._timer.cancel()
+        self._loop.unwatch(self._socket.fileno())
+        self._socket.close()
 
 
 def listening_socket(family: int, address: str | tuple[str, int]) -> socket.socket:
-    """Returns a socket for a Listener. A socket file may be used by its owner only. Raises OSError."""
+    """Returns a socket for a listener. A socket file may be used by its owner only. Raises OSError."""
     made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a killed adapter's connections may linger

@@ -1,231 +1,16 @@
-"""The log: lines of text or JSON, to stderr, or to syslog if stderr is /dev/null, as in plugins that runtimes launch.
-
-A record is one line, so text from plugins and pods cannot look like another record. Writing never blocks. While lines
-cannot be written (no syslog, a full disk, a pipe that nobody reads), the last lines are kept and written later.
-"""
+"""The adapter's log: to stderr, or to syslog if stderr is /dev/null, as in plugins that runtimes launch."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import json
 import logging
-import os
-import select
-import time
-from collections import deque
-from typing import TYPE_CHECKING, Any
 
-from adapter.base import sanitize
+from adapter.base.log_handlers import SYSLOG, LineFormatter, NonBlockingHandler, Stderr, Syslog, stderr_is_null
 from adapter.settings import LogSettings
-
-if TYPE_CHECKING:
-    import socket
 
 log = logging.getLogger(__name__)
 
-SYSLOG = "/dev/log"
-BACKLOG = 1 << 20
-"""Maximum bytes of lines that are kept until they can be written."""
-MAX_LINE = 8 << 10
-"""Maximum bytes of a datagram for syslog. The kernel refuses datagrams of about 100 KiB."""
-CUT = "…"
-"""The end of a text that was cut."""
-INDENT = "    "
-"""The beginning of each line of a traceback, so that no line of an exception's text looks like a record."""
-_DAEMON = 3 << 3
-_PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
-
-
-class LineFormatter(logging.Formatter):
-    """Formats any record. A record that cannot be formatted is replaced by a record that says so.
-
-    An argument or a value in `fields` may be `bytes`: this is JSON text, in which the values of variables are hidden.
-    """
-
-    def __init__(self, limit: int = 0, *, as_json: bool = False, secrets: bool = False, head: bool = True) -> None:
-        """Takes the maximum bytes of a line (0: no maximum), and whether values of variables are shown.
-
-        With `head`, a line of text begins with time and level. JSON always has both.
-        """
-        super().__init__()
-        self._limit = limit
-        self._line = self._json if as_json else self._text
-        self._secrets = secrets
-        self._head = head
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Returns the record as one line; in text, each line of a traceback follows as a line."""
-        try:
-            return self._line(record)
-        except Exception as error:  # a fault of the log must not fail an event
-            message = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
-            fault = f"{type(error).__name__} at {record.filename}:{record.lineno}"
-            text = f"a record cannot be written ({fault}): {message}"
-            return self._line(logging.makeLogRecord({"levelname": record.levelname, "msg": text}))
-
-    def _text(self, record: logging.LogRecord) -> str:
-        head = f"{self.formatTime(record)} {record.levelname} " if self._head else ""
-        lines = [head + sanitize.printable(self._message(record))]
-        if record.exc_info:
-            lines += [INDENT + sanitize.printable(line) for line in self.formatException(record.exc_info).split("\n")]
-        return "\n".join(map(self._cut, lines))
-
-    def _cut(self, line: str) -> str:
-        text = line.encode()
-        if not self._limit or len(text) <= self._limit:
-            return line
-        return text[: self._limit - len(CUT.encode())].decode("utf-8", "ignore") + CUT
-
-    def _json(self, record: logging.LogRecord) -> str:
-        """Returns an object with `time`, `level`, `message`, the record's `fields`, and `traceback`."""
-        utc = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        members = {
-            "time": f"{utc}.{int(record.msecs):03}Z",  # RFC 3339
-            "level": record.levelname.lower(),
-            "message": self._message(record),
-        }
-        members |= {key: self._value(value) for key, value in getattr(record, "fields", {}).items()}
-        if record.exc_info:
-            members["traceback"] = self.formatException(record.exc_info)
-        line = json.dumps(members, allow_nan=False)
-        room = self._limit
-        while len(line) > self._limit > 0:
-            room //= 2
-            members = {key: _shortened(value, room) for key, value in members.items()}
-            line = json.dumps(members)
-        return line
-
-    def _message(self, record: logging.LogRecord) -> str:
-        arguments = record.args
-        if isinstance(arguments, tuple):
-            arguments = tuple(json.dumps(self._value(one)) if isinstance(one, bytes) else one for one in arguments)
-        return str(record.msg) % arguments if arguments else str(record.msg)
-
-    def _value(self, value: Any) -> Any:
-        return sanitize.for_log(value, secrets=self._secrets) if isinstance(value, bytes) else value
-
-
-def _shortened(value: Any, room: int) -> Any:
-    """Returns a value of at most `room` characters. A longer value becomes a text, which is cut."""
-    text = value if isinstance(value, str) else json.dumps(value)
-    return value if len(text) <= room else text[:room] + CUT
-
-
-class NonBlockingHandler(logging.Handler):
-    """Keeps lines until they can be written without blocking. A subclass writes a line."""
-
-    limit = 0
-    """Maximum bytes of a line; 0: no maximum."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setFormatter(LineFormatter(self.limit, head=False))
-        self._backlog: deque[bytes] = deque()
-        self._size = 0
-
-    @property
-    def pending(self) -> int:
-        """The number of lines that are not written yet."""
-        return len(self._backlog)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Queues a record's lines and writes as many lines as possible."""
-        for text in self.format(record).split("\n"):
-            if text:
-                line = self._line(record.levelno, text)
-                self._backlog.append(line)
-                self._size += len(line)
-        self.flush()
-        while self._size > BACKLOG and len(self._backlog) > 1:
-            self._size -= len(self._backlog[1])
-            del self._backlog[1]  # not the first: a part of it may be written
-
-    def flush(self) -> None:
-        """Writes as many lines as possible without blocking."""
-        with contextlib.suppress(BlockingIOError):
-            while self._backlog:
-                line = self._backlog[0]
-                written = self._write(line)
-                self._size -= written
-                if written < len(line):
-                    self._backlog[0] = line[written:]
-                else:
-                    self._backlog.popleft()
-
-    def _line(self, level: int, text: str) -> bytes:
-        """Returns the bytes that are written for a line."""
-        raise NotImplementedError
-
-    def _write(self, line: bytes) -> int:
-        """Writes a line or its beginning; returns the number of bytes that are written, or must not be tried again.
-
-        Raises BlockingIOError when the line cannot be written now.
-        """
-        raise NotImplementedError
-
-
-class Syslog(NonBlockingHandler):
-    """Writes to syslog's socket.
-
-    The standard library's SysLogHandler needs the socket to exist, blocks on a stuck reader, and costs half a megabyte.
-    """
-
-    limit = MAX_LINE - 64  # room for the prefix that `_line` adds
-
-    def __init__(self, path: str = SYSLOG) -> None:
-        """Takes the path of syslog's datagram socket. The first line connects."""
-        super().__init__()
-        self._path = path
-        self._socket: socket.socket | None = None
-
-    def _line(self, level: int, text: str) -> bytes:
-        priority = _DAEMON | _PRIORITIES.get(level, 6)
-        return f"<{priority}>v010-adapter[{os.getpid()}]: {text}".encode()
-
-    def _write(self, line: bytes) -> int:
-        import socket  # 4 ms: not before the registration  # noqa: PLC0415
-
-        try:
-            if self._socket is None:
-                self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-                self._socket.connect(self._path)
-            self._socket.send(line)
-        except BlockingIOError:
-            raise
-        except OSError as error:  # no syslog, or syslog was restarted
-            if self._socket is not None:
-                self._socket.close()
-                self._socket = None
-            if error.errno != errno.EMSGSIZE:
-                raise BlockingIOError from None
-        return len(line)
-
-
-class Stderr(NonBlockingHandler):
-    """Writes to stderr, which may be a pipe that nobody reads.
-
-    The descriptor stays in blocking mode: other processes may share it. poll(2) tells whether a write blocks.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._poll = select.poll()
-        self._poll.register(2, select.POLLOUT)
-
-    def _line(self, level: int, text: str) -> bytes:
-        return f"{text}\n".encode()
-
-    def _write(self, line: bytes) -> int:
-        """Writes at most PIPE_BUF bytes: as many fit into a pipe that poll calls writable (pipe(7))."""
-        if not self._poll.poll(0):
-            raise BlockingIOError
-        try:
-            return os.write(2, line[: select.PIPE_BUF])
-        except BrokenPipeError:  # the reader has closed the pipe: the line is lost
-            return len(line)
-        except OSError:  # the disk is full, for example
-            raise BlockingIOError from None
+TAG = "v010-adapter"
+"""The adapter's name in syslog."""
 
 
 def setup(settings: LogSettings, *, syslog: str = SYSLOG) -> None:
@@ -233,7 +18,7 @@ def setup(settings: LogSettings, *, syslog: str = SYSLOG) -> None:
     to_syslog = settings.target == "syslog" or (settings.target == "auto" and stderr_is_null())
     root = logging.getLogger()
     same = [handler for handler in root.handlers if isinstance(handler, Syslog if to_syslog else Stderr)]
-    handler = same[0] if same else Syslog(syslog) if to_syslog else Stderr()
+    handler = same[0] if same else Syslog(syslog, TAG) if to_syslog else Stderr()
     as_json = settings.format == "json"
     handler.setFormatter(LineFormatter(handler.limit, as_json=as_json, secrets=settings.secrets, head=not to_syslog))
     root.handlers[:] = [handler]
@@ -247,11 +32,3 @@ def flush() -> int:
     for handler in handlers:
         handler.flush()
     return before - sum(handler.pending for handler in handlers)
-
-
-def stderr_is_null() -> bool:
-    """Whether stderr is /dev/null or closed."""
-    try:
-        return os.path.samestat(os.fstat(2), os.stat(os.devnull))
-    except OSError:
-        return True

@@ -61,7 +61,7 @@ def families(state: Mapping[str, Any]) -> Iterator[Metric]:
     info.add_metric([state["version"], *map(printable, (runtime["name"], runtime["version"])), runtime["nri"]], 1)
     yield info
     yield _gauge("joined", "Whether the adapter has joined a runtime.", state["state"] == "joined")
-    yield _gauge("owner", "Whether this adapter serves the events, and no other one does.", state["owner"])
+    yield _gauge("serving", "Whether this adapter, and not another one, has served the last event.", state["serves"])
     yield _gauge("owed_deletes", "Pods and containers that are owed a delete when they stop.", state["owed"])
     text = "What is wrong now in the configuration, in conf.json and in the hook files."
     yield _gauge("configuration_errors", text, state["configuration_errors"])

@@ -15,17 +15,21 @@ from adapter.nri.transport import DEFAULT_SOCKET, Identity, connect, identity, l
 from adapter.proto import nri_pb2 as api
 
 if TYPE_CHECKING:
+    from adapter.nri.output import output_to_syslog
     from adapter.nri.serving import run, serve
     from adapter.nri.updating import Updating
 
 __all__ = ["DEFAULT_SOCKET", "Answer", "Context", "Deferred", "Handled", "Identity", "Plugin", "Stub", "Updating"]
-__all__ += ["api", "connect", "identity", "launched", "run", "serve"]
+__all__ += ["api", "connect", "identity", "launched", "output_to_syslog", "run", "serve"]
+
+_LATER = {"Updating": "updating", "output_to_syslog": "output", "run": "serving", "serve": "serving"}
+"""The names that a program with a loop of its own, such as the adapter, does not need, and their modules."""
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the names that a program with a loop of its own, such as the adapter, does not need."""
-    if name not in ("Updating", "run", "serve"):
+    """Imports the names of `_LATER`."""
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from adapter.nri import serving, updating  # noqa: PLC0415
+    from importlib import import_module  # noqa: PLC0415
 
-    return getattr(updating if name == "Updating" else serving, name)
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import socket
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterator
@@ -17,7 +18,7 @@ from typing import Any, cast
 from adapter.errors import CallError
 from adapter.nri.deferred import Deferred
 from adapter.nri.plugin import Context, Plugin
-from adapter.nri.session import Cancelled, Joining, Session, is_sigterm_free
+from adapter.nri.session import Cancelled, Joining, Session
 from adapter.nri.transport import Identity
 from adapter.wire import Code
 
@@ -27,15 +28,19 @@ BLOCKED = 0.1
 """Seconds. The log names a handler that blocks the loop for longer."""
 GRACE = 10.0
 """Seconds that cancelled coroutines get to end."""
-ENDED_BY_SIGTERM: list[Callable[[], None]] = []
-"""Each ends a `serve` of the main thread's loop. The first `serve` sets SIGTERM's handler, the last removes it."""
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+ENDED_BY_SIGNAL: list[Callable[[int], None]] = []
+"""Each ends a `serve` of the main thread's loop. The first `serve` sets the handlers, the last removes them."""
+HANDLED: set[int] = set()
+"""The signals whose handlers are set."""
 
 
 async def serve(plugin: Plugin, own: Identity, joining: Joining) -> None:
     """Serves a runtime on the running loop, one connection after the other; `adapter.nri.serve` describes it."""
     tasks = Tasks()
     serving = asyncio.get_running_loop().create_task(_serve(plugin, own, joining, tasks))
-    with _cancelled_by_sigterm(serving):
+    with _cancelled_by_signals(serving):
         try:
             await serving
         finally:
@@ -63,34 +68,51 @@ async def _serve_connection(plugin: Plugin, own: Identity, fd: int, tasks: Tasks
 
 
 @contextmanager
-def _cancelled_by_sigterm(serving: asyncio.Task[None]) -> Iterator[None]:
-    """Inside, SIGTERM cancels `serving`, and the block then ends without an error. A program's own handler is kept."""
-    is_ours = bool(ENDED_BY_SIGTERM) and current_thread() is main_thread()
-    if not is_ours and not is_sigterm_free():
+def _cancelled_by_signals(serving: asyncio.Task[None]) -> Iterator[None]:
+    """Inside, SIGTERM and Ctrl-C cancel `serving`. A program's own handlers are kept.
+
+    After SIGTERM the block ends without an error, after Ctrl-C with SystemExit: asyncio's own way prints a traceback.
+    """
+    is_first = not ENDED_BY_SIGNAL and current_thread() is main_thread()
+    handled = [number for number in (signal.SIGTERM, signal.SIGINT) if is_first and _is_free(number)]
+    if not handled and (is_first or current_thread() is not main_thread()):
         yield
         return
-    told: list[bool] = []
+    told: list[int] = []
 
-    def end() -> None:
-        told.append(serving.cancel("SIGTERM"))
+    def end(number: int) -> None:
+        if serving.cancel(signal.Signals(number).name):
+            told.append(number)
 
-    if not is_ours:
-        serving.get_loop().add_signal_handler(signal.SIGTERM, _end_all)
-    ENDED_BY_SIGTERM.append(end)
+    for number in handled:
+        serving.get_loop().add_signal_handler(number, _end_all, number)
+        HANDLED.add(number)
+    ENDED_BY_SIGNAL.append(end)
     try:
         yield
     except asyncio.CancelledError:
-        if not any(told):
+        if not told:
             raise
+        if signal.SIGINT in told:
+            raise SystemExit(INTERRUPTED) from None
     finally:
-        ENDED_BY_SIGTERM.remove(end)
-        if not ENDED_BY_SIGTERM:
-            serving.get_loop().remove_signal_handler(signal.SIGTERM)
+        ENDED_BY_SIGNAL.remove(end)
+        while HANDLED and not ENDED_BY_SIGNAL:
+            serving.get_loop().remove_signal_handler(HANDLED.pop())
 
 
-def _end_all() -> None:
-    for end in tuple(ENDED_BY_SIGTERM):
-        end()
+def _is_free(number: int) -> bool:
+    """Whether the program has no handler of its own for a signal; asyncio's for Ctrl-C is none."""
+    handler = signal.getsignal(number)
+    is_asyncios = getattr(getattr(handler, "func", None), "__qualname__", "") == "Runner._on_sigint"
+    return is_asyncios or handler in (signal.SIG_DFL, signal.default_int_handler)
+
+
+def _end_all(number: int) -> None:
+    if number == signal.SIGINT:
+        print("interrupted", file=sys.stderr)
+    for end in tuple(ENDED_BY_SIGNAL):
+        end(number)
 
 
 class AsyncSession(Session, asyncio.Protocol):
@@ -237,7 +259,6 @@ def log_if_it_blocks(handler: str) -> Iterator[None]:
 
 
 def _answer_for(handler: str, answer: Deferred[Any], context: Context) -> None:
-    """Answers a call with an error, because its handler is late."""
     error = CallError(Code.DEADLINE_EXCEEDED, f"{handler} has not answered in {context.elapsed():.1f} s")
     log.warning("%s: the runtime gets this error, and the handler continues", error)
     answer.fail(error)

@@ -7,7 +7,6 @@ from threading import Lock
 from typing import Any, Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
-S = TypeVar("S")
 
 
 class Deferred(Generic[T]):
@@ -38,15 +37,6 @@ class Deferred(Generic[T]):
             outcome = self._outcome
         if outcome is not None:
             listener(*outcome)
-
-    def followed_by(self, step: Callable[[T | None], Answer[S]]) -> Deferred[S]:
-        """Returns the reply of `step(this reply)`. After an error, `step` is not called, and the error is the reply."""
-
-        def steps() -> Generator[Answer[Any], Any, S]:
-            reply: S = yield step((yield self))
-            return reply
-
-        return in_turn(steps())
 
     def _settle(self, outcome: tuple[T | None, Exception | None]) -> None:
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from adapter.errors import AdapterError
+from adapter.errors import AdapterError, nearest
 from adapter.nri import events
 from adapter.nri.deferred import Answer
 from adapter.proto import nri_pb2 as api
@@ -25,7 +25,7 @@ Handled: TypeAlias = Answer[T] | Coroutine[Any, Any, T | None]
 class Context:
     """The method and the deadline of a call."""
 
-    __slots__ = ("_came", "_clock", "_reserve", "deadline", "is_heard", "method")
+    __slots__ = ("_clock", "_reserve", "came", "deadline", "has_failed", "is_heard", "method")
 
     def __init__(
         self, method: str, timeout: float, clock: Callable[[], float], came: float, reserve: float = RESERVE
@@ -40,23 +40,57 @@ class Context:
         """When the runtime stops waiting for the answer, in seconds on the clock."""
         self.is_heard = True
         """False if the runtime has closed the connection, so that it does not get the answer."""
-        self._came = came
+        self.has_failed = False
+        """Whether the answer is an error, once it has been sent."""
+        self.came = came
+        """The earliest time at which the call may have come, in seconds on the clock."""
         self._clock = clock
         self._reserve = reserve
 
     @property
     def due(self) -> float:
         """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
-        timeout = self.deadline - self._came
+        timeout = self.deadline - self.came
         return self.deadline - min(self._reserve, max(timeout, 0) / 2)
+
+    def be_due_earlier(self, seconds: float) -> None:
+        """Makes `due` earlier, because making the answer takes time; half of the timeout at most."""
+        self._reserve += seconds
 
     def elapsed(self) -> float:
         """Returns the seconds since the call came."""
-        return self._clock() - self._came
+        return self._clock() - self.came
 
     def remaining(self) -> float:
         """Returns the seconds until the deadline; negative after it."""
         return self.deadline - self._clock()
+
+
+_VARARGS = 0x04
+"""The flag of code that takes any number of arguments. Importing `inspect`, which has it too, takes milliseconds."""
+_SIMILAR, _OTHER_LETTERS = 0.85, 3
+"""From this similarity on, and with no more other letters, the name of a method is a misspelt handler."""
+
+
+def _fault(name: str, method: object) -> str:
+    """Returns what is wrong with a method of a plugin's class, empty if nothing is."""
+    code = getattr(method, "__code__", None)
+    if code is None or name.startswith("_"):
+        return ""
+    known = {other: its.__code__ for other, its in vars(Plugin).items() if other[0] != "_" and hasattr(its, "__code__")}
+    if name not in known:
+        same = (other for other in known if other.replace("_", "") == name.replace("_", "").lower())
+        # Of the same letters, but a few: only then is it worth to import difflib.
+        close = [other for other in known if len({*other} ^ {*name}) <= _OTHER_LETTERS]
+        takes = [other for other in close if known[other].co_argcount == code.co_argcount]
+        meant = next(same, "") or (nearest(name, takes, _SIMILAR) if takes else "")
+        advice = f"did you mean `{meant}`? Begin the name of a method of your own with `_`"
+        return f"is never called; {advice}" if meant else ""
+    wanted = known[name].co_argcount
+    required = code.co_argcount - len(getattr(method, "__defaults__", None) or ())
+    fits = required <= wanted and (wanted <= code.co_argcount or code.co_flags & _VARARGS)
+    has_keywords = code.co_kwonlyargcount > len(getattr(method, "__kwdefaults__", None) or ())
+    return "" if fits and not has_keywords else f"must take ({', '.join(known[name].co_varnames[:wanted])})"
 
 
 class Plugin:
@@ -66,6 +100,13 @@ class Plugin:
     empty response. An exception becomes the error of the call: a `CallError` has its own status, any other exception
     has UNKNOWN and the exception's text. Under `serve`, handlers and hooks may be `async def`.
     """
+
+    def __init_subclass__(cls) -> None:
+        """Raises TypeError for a method that looks like a handler and is never called, or that a call would fail."""
+        super().__init_subclass__()
+        for name, method in vars(cls).items():
+            if fault := _fault(name, method):
+                raise TypeError(f"{cls.__name__}.{name} {fault}")
 
     reserve = RESERVE
     """Seconds from `Context.due` to the call's deadline."""

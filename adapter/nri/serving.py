@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from threading import current_thread, main_thread
 
 from adapter.base.sanitize import printable
 from adapter.errors import AdapterError
 from adapter.nri import events
+from adapter.nri.output import output_to_syslog
 from adapter.nri.plugin import Plugin
-from adapter.nri.session import Joining, Session, is_sigterm_free
+from adapter.nri.session import Joining, Session
 from adapter.nri.transport import DEFAULT_SOCKET, Identity, identity
 
 READ_SIZE = 64 << 10
@@ -38,7 +40,7 @@ def run(
 
     With `reconnect`, it waits for a missing runtime, joins again 0.1 to 2 s after the connection is lost, and returns
     at SIGTERM. A plugin that a runtime has launched does not join again, because the next runtime launches its own
-    process.
+    process. What such a plugin prints goes to syslog: see `output_to_syslog`.
 
     Raises SystemExit: with a line of text if there is no runtime, or if the runtime refuses the plugin or breaks the
     protocol; with code 2 for unknown arguments; with code 130 at Ctrl-C.
@@ -47,6 +49,7 @@ def run(
     if words:
         name, idx, path = _flags(words, name, idx, path)
     try:
+        output_to_syslog(name, idx)
         if _has_coroutines(plugin):
             import asyncio  # only for those who use it  # noqa: PLC0415
 
@@ -66,7 +69,7 @@ async def serve(plugin: Plugin, name: str = "", idx: str = "", path: str = "", *
     For `name`, `idx` and `path` see `identity` and `connect`, for `reconnect` see `run`. If a coroutine has not
     answered 0.1 s before the deadline of its call (`Plugin.reserve`), the runtime gets an error that names the handler,
     and the coroutine continues. When `serve` ends, is cancelled, or gets SIGTERM, all coroutines are cancelled. `serve`
-    returns at SIGTERM, unless the program handles that signal itself.
+    returns at SIGTERM, and raises SystemExit with code 130 at Ctrl-C, unless the program handles these signals itself.
 
     Raises RegistrationError if there is no runtime or if the runtime refuses the plugin, RemoteProtocolError if the
     runtime breaks the protocol.
@@ -77,7 +80,6 @@ async def serve(plugin: Plugin, name: str = "", idx: str = "", path: str = "", *
 
 
 def _serve(plugin: Plugin, own: Identity, joining: Joining) -> None:
-    """Serves a runtime in this thread, one connection after the other."""
     with _until_sigterm(joining):
         while True:
             trunk = joining.connect()
@@ -87,7 +89,6 @@ def _serve(plugin: Plugin, own: Identity, joining: Joining) -> None:
 
 
 def _serve_connection(plugin: Plugin, own: Identity, fd: int) -> Session:
-    """Serves one connection until it ends."""
     import socket  # 4 ms, not for a launched plugin that has not connected yet  # noqa: PLC0415
 
     with socket.socket(fileno=fd) as trunk:
@@ -110,10 +111,12 @@ class _Ended(BaseException):
 @contextmanager
 def _until_sigterm(joining: Joining) -> Iterator[None]:
     """Inside, SIGTERM ends the block of a plugin that joins again. A program's own handler of SIGTERM is kept."""
-    if not joining.again or not is_sigterm_free():
+    import signal  # noqa: PLC0415
+
+    is_free = current_thread() is main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not joining.again or not is_free:
         yield
         return
-    import signal  # noqa: PLC0415
 
     def end(*_: object) -> None:
         raise _Ended("SIGTERM")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from threading import current_thread, get_ident, main_thread
+from threading import get_ident
 from typing import Any
 
 from adapter.base.sanitize import printable
@@ -167,10 +167,3 @@ class Session(Stub):
         if self._is_gone:  # the connection has ended during this method
             updating.fail(AdapterError(GONE))
         return updating
-
-
-def is_sigterm_free() -> bool:
-    """Whether this package may handle SIGTERM: in the main thread, if the program has no handler of its own."""
-    import signal  # noqa: PLC0415
-
-    return current_thread() is main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError, Message
 
 from adapter.errors import AdapterError, CallError, MessageTooLarge, RegistrationError
 from adapter.nri import events
-from adapter.nri.deferred import Answer, Deferred
+from adapter.nri.deferred import Answer, Deferred, in_turn
 from adapter.nri.plugin import Context, Plugin
 from adapter.proto import nri_pb2 as api
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
@@ -51,8 +51,6 @@ class Stub:
     ) -> None:
         """Takes the plugin, its name, its two-digit index `idx` (lower ones are called first), and `write`."""
         self.name, self.idx = name, idx
-        self.registered = False
-        """Whether the runtime has accepted the registration."""
         self.synchronized = False
         """Whether the runtime has called Synchronize: events follow."""
         self.request_timeout = DEFAULT_REQUEST_TIMEOUT
@@ -88,8 +86,7 @@ class Stub:
                 self._serve(event, came, is_heard)
             else:
                 self._waiting.pop(event.stream_id)(event)
-        if self._connection.has_data_to_send:
-            self._flush()
+        self._flush()
 
     def update_containers(
         self,
@@ -134,7 +131,6 @@ class Stub:
     def _on_registered(self, reply: Reply) -> None:
         if reply.code != Code.OK:
             raise RegistrationError(f"the runtime refused plugin {self.idx}-{self.name}: {reply.message}")
-        self.registered = True
 
     def _serve(self, request: Request, came: float, is_heard: bool) -> None:
         call = events.CALLS.get(request.method) if request.service == events.PLUGIN else None
@@ -172,7 +168,6 @@ class Stub:
         return self._run(call.handler)
 
     def _run(self, handler: str, *arguments: Any) -> Any:
-        """Calls a handler of the plugin; returns the handler's return value."""
         return getattr(self._plugin, handler)(*arguments)
 
     def _state_change(self, change: api.StateChangeEvent, context: Context) -> Any:
@@ -190,10 +185,11 @@ class Stub:
             self.registration_timeout = request.registration_timeout / 1000
         if request.request_timeout > 0:
             self.request_timeout = request.request_timeout / 1000
-        answer = self._run("configure", request, context)
-        if isinstance(answer, Deferred):
-            return answer.followed_by(lambda response: self._subscribe(request, response))
-        return self._subscribe(request, answer)
+
+        def steps() -> Generator[Answer[api.ConfigureResponse], Any, api.ConfigureResponse]:
+            return self._subscribe(request, (yield self._run("configure", request, context)))
+
+        return in_turn(steps())
 
     def _subscribe(
         self, request: api.ConfigureRequest, response: api.ConfigureResponse | None
@@ -232,6 +228,7 @@ class Stub:
     def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> bool:
         """Answers a call; returns True if the answer is the reply, False if it is an error."""
         is_reply = self._write_answer(request, context, reply, error)
+        context.has_failed = not is_reply
         self._plugin.answered(context)
         return is_reply
 
@@ -242,7 +239,7 @@ class Stub:
             except TypeError as wrong:
                 error = wrong
         if error is not None:
-            code, text = status_of(error)
+            code, text = status_of(error, f"{self.idx}-{self.name}")
             if not isinstance(error, AdapterError):
                 log.error("%s: %s", context.method, text, exc_info=error)
             self._refuse(request, code, text)
@@ -269,21 +266,21 @@ class Stub:
 
 
 def _check(method: str, reply: object) -> None:
-    """Raises TypeError if a handler's reply is not the response of its call."""
     call = events.CALLS[method]
     if not isinstance(reply, call.response):
         raise TypeError(f"{call.handler} has returned a {type(reply).__name__}, not {call.response.DESCRIPTOR.name}")
 
 
-def status_of(error: Exception) -> tuple[int, str]:
-    """Returns the ttRPC status for an exception of a handler.
+def status_of(error: Exception, plugin: str) -> tuple[int, str]:
+    """Returns the ttRPC status for an exception of a handler. The text of an unexpected one names plugin and type.
 
     The status is never UNIMPLEMENTED: NRI >= 0.12 would then send all further events as StateChange
     (pkg/adaptation/plugin.go, wrapOrigImpl).
     """
     if isinstance(error, CallError) and error.code not in (Code.OK, Code.UNIMPLEMENTED):
         return error.code, error.message
-    return Code.UNKNOWN, str(error) or type(error).__name__
+    origin = () if isinstance(error, AdapterError) else (plugin, type(error).__name__)
+    return Code.UNKNOWN, ": ".join(filter(None, (*origin, str(error)))) or type(error).__name__
 
 
 def batches(updates: Iterable[api.ContainerUpdate]) -> Iterator[list[api.ContainerUpdate]]:

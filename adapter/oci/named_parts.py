@@ -113,8 +113,10 @@ class NamedList(Part):
     def _by_name(self, values: object, place: str) -> dict[str, list[Any]]:
         named: dict[str, list[Any]] = {}
         for number, value in enumerate(as_list(values, place)):
-            where = f"{place}[{number}]"
-            name = text(as_object(value, where).get(self._key), f"{where}.{self._key}")
+            name = value.get(self._key) if isinstance(value, dict) else None
+            if not isinstance(name, str) or not name.isascii() or "\0" in name:
+                where = f"{place}[{number}]"
+                name = text(as_object(value, where).get(self._key), f"{where}.{self._key}")
             named.setdefault(name, []).append(value)
         return named
 
@@ -158,23 +160,39 @@ class Mounts(NamedList):
 
 
 def _hidden(destinations: list[str]) -> set[str]:
-    """Returns the destinations that come after a mount inside them, and so hide it."""
-    above: set[str] = set()
+    """Returns the destinations that come after a mount inside them, and so hide it.
+
+    Takes time linear in the texts: with a slash at the end, sorted paths come right before the paths inside them.
+    """
+    places = sorted((name.rstrip("/") + "/", place, name) for place, name in enumerate(destinations))
+    first_inside = [len(places)] * len(places)
+    """For each path, the place of the first mount inside it."""
     hiding = set()
-    for destination in destinations:
-        path = destination.rstrip("/")
-        if path in above:
-            hiding.add(destination)
-        while "/" in path and (path := path.rpartition("/")[0]) not in above:
-            above.add(path)
+    for number, around in reversed([*enumerate(_around([path for path, _, _ in places]))]):
+        _, place, name = places[number]
+        if first_inside[number] < place:
+            hiding.add(name)
+        if around is not None:
+            first_inside[around] = min(first_inside[around], first_inside[number], place)
     return hiding
+
+
+def _around(paths: list[str]) -> Iterator[int | None]:
+    """Yields for each of the sorted paths the number of the nearest path around it, or of the same path before it."""
+    open_: list[int] = []
+    for number, path in enumerate(paths):
+        while open_ and not path.startswith(paths[open_[-1]]):
+            open_.pop()
+        yield open_[-1] if open_ else None
+        open_.append(number)
 
 
 class Env(Part):
     """The environment, an array of `NAME=VALUE`."""
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
-        old, new = _variables(before, place), _variables(after, place)
+        entries = _affected(as_list(before, place), as_list(after, place))
+        old, new = (_variables(some, place) for some in entries)
         for name, where, was, becomes in _differences(old, new, place):
             if becomes is None:
                 raise NotAdjustable(where, "NRI does not forward the removal of a variable")
@@ -201,9 +219,23 @@ class Env(Part):
         return [*result, *added.values()] if touched else before
 
 
-def _variables(entries: object, place: str) -> dict[str, list[str]]:
+def _affected(old: list[Any], new: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Returns all entries of the variables that differ, or may differ. Most of a large environment stays as it is."""
+    if not {*map(type, old), *map(type, new)} <= {str}:
+        return old, new
+    before, after = set(old), set(new)
+    kept = [entry for entry in old if entry in after]
+    if kept != [entry for entry in new if entry in before]:
+        return old, new  # unchanged entries have moved
+    affected = before ^ after
+    names = {entry.partition("=")[0] for entry in affected}
+    affected.update(entry for entry in kept if entry.partition("=")[0] in names)
+    return [entry for entry in old if entry in affected], [entry for entry in new if entry in affected]
+
+
+def _variables(entries: list[Any], place: str) -> dict[str, list[str]]:
     named: dict[str, list[str]] = {}
-    for number, entry in enumerate(as_list(entries, place)):
+    for number, entry in enumerate(entries):
         if not isinstance(entry, str):
             text(entry, f"{place}[{number}]")
         named.setdefault(entry.partition("=")[0], []).append(entry)

@@ -60,10 +60,11 @@ def _by_name(
 
     If several elements have the same name, the first change is for the first element, and so on.
     """
-    result = list(before)
-    places: dict[Any, list[int]] = {}
+    result, changes = list(before), list(changes)
+    places: dict[Any, list[int]] = {name: [] for name, _ in changes}
     for index, value in enumerate(before):
-        places.setdefault(name_of(value), []).append(index)
+        if (name := name_of(value)) in places:
+            places[name].append(index)
     waiting = {name: iter(list(indexes)) for name, indexes in places.items()}
     for name, change in changes:
         if change is None:
@@ -101,10 +102,12 @@ def _objects_by(key: str) -> _Merge:
 def _variables(before: list[Any], patch: list[Any], place: str) -> list[Any]:
     """Merges an environment. An old entry without `=` is kept."""
     entries = texts(patch, place)
-    known = {entry for entry in before if isinstance(entry, str)}
+    removed = {entry for entry in entries if "=" not in entry}
+    if removed:
+        removed.difference_update(entry for entry in before if isinstance(entry, str))
     return _by_name(
         before,
-        ((entry.partition("=")[0], entry if "=" in entry or entry in known else None) for entry in entries),
+        ((entry.partition("=")[0], None if entry in removed else entry) for entry in entries),
         lambda entry: entry.partition("=")[0] if isinstance(entry, str) else None,
         lambda _, entry: entry,
     )

@@ -14,20 +14,34 @@ _LARGEST = 1 << 65
 def restore_precision(before: Any, after: Any) -> Any:
     """Returns `after` with the original numbers of `before` wherever both are the same float.
 
-    An element of a list is compared as a whole with each element of the other list.
+    An element of a list is compared as a whole with each element of the other list. The work grows linearly: only
+    new elements with large numbers are written as JSON, and compared.
     """
     if before == after:
         return before  # `before`, because 0 == False and 1 == True, and the types must not change
     if isinstance(before, dict) and isinstance(after, dict):
         return {key: restore_precision(before.get(key), member) for key, member in after.items()}
     if isinstance(before, list) and isinstance(after, list):
-        originals = {_text(element): element for element in before}
-        return [originals.get(_text(element), element) for element in after]
+        if {*map(type, after)} <= {str}:
+            return after
+        known = set(map(id, before))
+        doubtful = {id(element): element for element in after if id(element) not in known and _may_be_rounded(element)}
+        if not doubtful:
+            return after
+        originals = {_text(element): element for element in before if _may_be_rounded(element)}
+        return [originals.get(_text(one), one) if id(one) in doubtful else one for one in after]
     return before if _is_large(before) and _is_large(after) and float(before) == float(after) else after
 
 
 def _is_large(value: Any) -> bool:
     return isinstance(value, int) and _EXACT <= abs(value) < _LARGEST
+
+
+def _may_be_rounded(value: Any) -> bool:
+    """Whether there is a large number in a value."""
+    if isinstance(value, dict):
+        return any(map(_may_be_rounded, value.values()))
+    return any(map(_may_be_rounded, value)) if isinstance(value, list) else _is_large(value)
 
 
 def _text(value: Any) -> str:

@@ -1,7 +1,12 @@
-"""Reads a ContainerAdjustment from protobuf's JSON, as plugins write it. Errors name the place in the adjustment."""
+"""Protobuf's JSON: reads a ContainerAdjustment, as plugins write it, and writes messages for plugins.
+
+Errors name the place in the adjustment.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from google.protobuf import json_format
@@ -22,6 +27,29 @@ _WANTED = {
     FieldDescriptor.CPPTYPE_UINT32: f"a whole number from 0 to {(1 << 32) - 1}",
     FieldDescriptor.CPPTYPE_UINT64: f"a whole number from 0 to {(1 << 64) - 1}",
 }
+
+
+def written(message: Any) -> dict[str, Any]:
+    """Returns a message as json_format.MessageToDict does, with the proto's names, but faster."""
+    return {field.name: _writer(field)(value) for field, value in message.ListFields()}
+
+
+@cache
+def _writer(field: FieldDescriptor) -> Callable[[Any], Any]:
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        of_value = _writer(field.message_type.fields_by_name["value"])
+        return lambda values: {key: of_value(values[key]) for key in values}
+    one = _writer_of_one(field)
+    return (lambda values: [one(value) for value in values]) if field.is_repeated else one
+
+
+def _writer_of_one(field: FieldDescriptor) -> Callable[[Any], Any]:
+    if field.message_type is not None:
+        return written
+    if field.enum_type is not None:
+        words = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        return lambda number: words.get(number, number)
+    return str if field.cpp_type in (field.CPPTYPE_INT64, field.CPPTYPE_UINT64) else lambda value: value
 
 
 def parse(value: Any, place: str) -> api.ContainerAdjustment:

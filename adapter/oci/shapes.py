@@ -35,6 +35,9 @@ class Field(NamedTuple):
     """Whether Go's encoder writes the member even if it is empty."""
     shape: Shape | None
     """The shape of the elements, for an array of objects."""
+    words: EnumDescriptor | None
+    """The words of the value, if it is an enum. This and the next member are here because descriptors are slow."""
+    is_repeated: bool
 
 
 class Shape(NamedTuple):
@@ -54,14 +57,15 @@ def shape(message: type[Any], required: str = "", *, always: tuple[str, ...] = (
         value = field.message_type.fields_by_name["value"] if wrapped else field
         if field.name not in _NOT_OCI:
             written = key == required or key in always
-            fields[key] = Field(field.name, value, wrapped, written, elements.get(field.name))
+            kind = value.enum_type, value.is_repeated
+            fields[key] = Field(field.name, value, wrapped, written, elements.get(field.name), *kind)
     return Shape(message, fields, required)
 
 
 def write(shape: Shape, message: Any) -> dict[str, Any]:
     """Returns the OCI object for a message, as Go's encoder writes it."""
     written: dict[str, Any] = {}
-    for key, (name, descriptor, optional, always, elements) in shape.fields.items():
+    for key, (name, _, optional, always, elements, words, is_repeated) in shape.fields.items():
         if optional and not message.HasField(name):
             continue
         value = getattr(message, name)
@@ -69,10 +73,9 @@ def write(shape: Shape, message: Any) -> dict[str, Any]:
             value = value.value
         if elements:
             value = [write(elements, element) for element in value]
-        elif descriptor.enum_type:
-            words = descriptor.enum_type
-            value = [_word(words, number) for number in value] if descriptor.is_repeated else _word(words, value)
-        elif descriptor.is_repeated:
+        elif words:
+            value = [_word(words, number) for number in value] if is_repeated else _word(words, value)
+        elif is_repeated:
             value = list(value)
         if value or always or optional:
             written[key] = value

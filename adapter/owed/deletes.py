@@ -1,8 +1,8 @@
 """Runs one delete for each create of a plugin: at the stop event, or without an event.
 
 A delete runs without an event when Synchronize shows that the pod or container has gone, when a pod's process ends
-unannounced, when the creation was refused or the pod removed, when another adapter has got the stop event and has not
-run the delete, and when the plugin could not be started for its delete before.
+unannounced, when the creation was refused or the pod removed, and when the plugin could not be started for its delete
+before.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from copy import copy
 from functools import partial
 from typing import Any
 
-from adapter.base.loop import Loop, Timer
+from adapter.base.loop import NO_TIMER, Loop, Timer
 from adapter.host import cgroup
-from adapter.host.lock import Lock
 from adapter.legacy.job import PluginJob, Plugins
 from adapter.legacy.plan import CREATE, DELETE, UPDATE, PluginStep
-from adapter.legacy.queue import Queue
 from adapter.legacy.request import Target
 from adapter.owed import reconcile
 from adapter.owed.ledger import Ledger
 from adapter.owed.pods import PodProcesses
+from adapter.owed.queue import Queue
 from adapter.owed.reconcile import Node
-from adapter.programs.driver import Observer
+from adapter.programs.chain import RUNNING
+from adapter.programs.work import Observer
+from adapter.turns.fates import DONE, MINE, REPEAT, Fate, Turn
+from adapter.turns.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +34,6 @@ SECOND_LOOK = 5.0
 """An id that a Synchronize does not list, and that no event names within these seconds after it, counts as gone."""
 FIRST_RETRY, LAST_RETRY = 10.0, 600.0
 """Seconds until a delete that could not be started is tried again: each wait is twice the one before."""
-MOST_MISSED = 10_000
-"""The ids that an adapter keeps for the case that their owner ends and has not run their deletes."""
 TELLING = 3600.0
 """Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
 
@@ -41,20 +41,21 @@ TELLING = 3600.0
 class Deletes(Observer[PluginJob, PluginStep]):
     """Observes the runs of plugins, notes who is owed a delete, and sees to it that each delete runs."""
 
-    def __init__(self, loop: Loop, plugins: Plugins, lock: Lock | None) -> None:
-        """Takes the loop, the node's plugins, and the lock of the state directory: its owner runs unasked deletes."""
-        self.ledger = Ledger()
-        self.queue = Queue()
+    def __init__(self, loop: Loop, plugins: Plugins, ledger: Ledger, turns: Turns | None) -> None:
+        """Without `turns`, there is no other adapter."""
+        self.ledger = ledger
+        self.queue = Queue(loop, turns)
         self._loop = loop
         self._plugins = plugins
-        self._lock = lock
+        self._turns = turns
         self._pods = PodProcesses(loop, self._on_pod_end)
         self._retries: dict[str, tuple[float, Timer]] = {}
         """The ids whose deletes are tried again: the wait after that, and the timer, which may have been cancelled."""
-        self._missed: dict[str, None] = {}
-        """The ids of pods and containers that have ended while another adapter was the owner, the last ones last."""
         self._absent: set[str] = set()
         """The ids that are owed a delete, and that the last Synchronize has not listed."""
+        self._second_look = NO_TIMER
+        self._named: set[str] | None = None
+        """The ids that events have named since Synchronize, until it has been compared with the records."""
         self._ended_pods: set[str] = set()
         """The ids of pods whose process has ended, and that have containers among the absent."""
         self._removed: set[str] = set()
@@ -67,27 +68,29 @@ class Deletes(Observer[PluginJob, PluginStep]):
     def note_named(self, target: Target) -> None:
         """Notes that an event names a pod or container: it is not absent."""
         self._absent -= {target.id, target.sandbox_id}
+        if self._named is not None:
+            self._named |= {target.id, target.sandbox_id}
 
     def of_event(
-        self, event: str, message: Any, target: Target, *, is_left: bool, is_awaited: bool
+        self, event: str, message: Any, target: Target, turn: Turn | None, *, is_left: bool
     ) -> PluginJob | None:
         """Returns the job of a delete, None if no plugin runs at it. The plugins are named when the job's turn comes.
 
         `is_left` is whether the runtime runs the plugins of the event itself: then only what is owed runs here.
-        `is_awaited` is whether the runtime waits for the answer.
         """
         entries = () if is_left else self._plugins.entries() or ()
+        self.ledger.refresh(target)
         is_for_owed_only = self._plugins.plans.is_for_owed_only(event, entries, is_sandbox=target.is_sandbox)
         if is_for_owed_only and not self._will_be_owed(target.id):
             return None
-        return PluginJob(
-            self._plugins, self, event, target, None, message=message, entries=entries, is_awaited=is_awaited
-        )
+        return PluginJob(self._plugins, self, event, target, None, message=message, entries=entries, turn=turn)
 
     def submit(self, job: PluginJob) -> None:
         """Runs a job when its turn comes."""
         if job.state != UPDATE and (retry := self._retries.get(job.target.id)):
             retry[1].cancel()  # the id lives, or its deletes are tried now
+        if job.turn is not None:
+            job.turn.has_job = True
         self.queue.submit(job)
 
     def _will_be_owed(self, id_: str) -> bool:
@@ -102,24 +105,10 @@ class Deletes(Observer[PluginJob, PluginStep]):
         self._removed.add(id_)
         self._forget_if_removed(id_)
 
-    def note_left(self, id_: str, *, has_ended: bool) -> None:
-        """Another adapter serves an event. `has_ended` is whether the pod or container has stopped or was removed."""
-        self._missed.pop(id_, None)
-        if has_ended:
-            self._note_missed(id_)
-
-    def _note_missed(self, id_: str) -> None:
-        self._missed[id_] = None
-        if len(self._missed) > MOST_MISSED:
-            del self._missed[next(iter(self._missed))]
-
     # Without an event
 
     def run_owed(self, id_: str) -> None:
         """Runs the deletes that an id is owed, if any, without an event."""
-        if self._lock is not None and not self._lock.is_held:
-            self._note_missed(id_)  # the owner runs them; this adapter may be it again
-            return
         target = self.ledger.target(id_)
         if target is None or not self._will_be_owed(id_):
             return
@@ -128,47 +117,37 @@ class Deletes(Observer[PluginJob, PluginStep]):
         if id_ not in self._retries:
             log.info("%s has gone without an event: its delete comes now", target)
         event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
-        self.submit(PluginJob(self._plugins, self, event, target, None, is_awaited=False))
+        self.submit(PluginJob(self._plugins, self, event, target, None))
 
     def run_for_gone(self, id_: str) -> None:
         """Runs the deletes of a container that has gone without a stop event, and forgets it."""
         self.run_owed(id_)
         self.remove(id_)
 
-    def run_missed(self) -> None:
-        """Runs the deletes of what has ended while another adapter was the owner, unless that owner has run them.
-
-        Call it after the events that the other owner has not served: a create among them runs before its delete.
-        """
-        missed, self._missed = self._missed, {}
-        self._run_all(missed)
-
-    def watch_pods(self) -> None:
-        """Watches the processes of the pods that are owed a delete, as their creates knew them.
-
-        `reconcile` does that, too: this is for a take-over without a Synchronize.
-        """
-        if self._plugins.runtime.habits.hides_earlier_pods and self._plugins.sees_pods:
-            for id_ in filter(self._is_sandbox, self._ids()):
-                self._watch(id_, 0)
-
     def reconcile(self, node: Node, ours: Sequence[Target]) -> None:
         """Runs the deletes of what has ended without a connection. Creates are not made up for.
 
         `node` is what the runtime has. `ours` are the live pods and containers whose plugins this adapter runs.
+        The records are read first, in slices, between which events are served.
         """
-        self._tell_without_create(ours)
+        self._named, self._absent = set(), set()
+        self._second_look.cancel()
+        self.ledger.read_all(lambda: self._compare(node, ours))
+
+    def _compare(self, node: Node, ours: Sequence[Target]) -> None:
+        named, self._named = self._named or set(), None
+        self._tell_without_create([target for target in ours if target.id not in named])
         if self._plugins.runtime.habits.hides_earlier_pods:
             pids = dict.fromkeys(node.unclear, 0)
             if self._plugins.sees_pods:
                 pids |= {target.id: target.pid for target in ours if target.is_sandbox}
             for id_ in filter(pids.__contains__, self._ids()):
                 self._watch(id_, pids[id_])
-        stopped, absent = reconcile.due(self._ids(), node)
+        stopped, absent = reconcile.due([id_ for id_ in self._ids() if id_ not in named], node)
         self._run_all(stopped)
         self._absent = set(absent)
         if self._absent:
-            self._loop.call_at(self._loop.time() + SECOND_LOOK, self._look_for_absent)
+            self._second_look = self._loop.call_at(self._loop.time() + SECOND_LOOK, self._look_for_absent)
 
     def _ids(self) -> list[str]:
         """Returns the ids that are owed a delete, and those that jobs under way may owe one."""
@@ -221,13 +200,29 @@ class Deletes(Observer[PluginJob, PluginStep]):
     # As the observer of jobs
 
     def at_turn(self, job: PluginJob) -> None:
-        """Names the plugins of a delete, or of a repeated create: which are owed a delete is known only now."""
-        if job.may_be_repeated:
-            run = set(self.ledger.keys())
-            steps = [step for step in job.chain.steps if step.may_adjust or (job.target.id, step.entry.key) not in run]
+        """Decides whether the job's event is served here. Names the plugins of a delete, which are known only now."""
+        turn, fate = job.turn, MINE
+        if turn is None and self._turns is not None:
+            self._turns.look()  # an adapter that has joined since the last event may have run these deletes
+        if self._turns is not None and turn is not None and turn.is_shared:
+            fate = self._turns.take(turn)
+        if not self.ledger.is_current:
+            self.ledger.refresh(job.target)
+        if job.state == DELETE:
+            self._begin_deletes(job, fate)
+        elif fate is DONE or (job.has_waited and self._has_ended(job)):
+            job.chain.begin(())
+        elif fate is REPEAT and turn is not None and job.state == CREATE:
+            noted = self.ledger.keys(job.target.id, turn.at)
+            is_asked = job.event == "CreateContainer"  # the runtime does not have the changes
+            steps = [step for step in job.chain.steps if step.entry.key not in noted or (is_asked and step.may_adjust)]
             job.chain.begin(steps)
-        if job.state != DELETE:
-            return
+
+    def _has_ended(self, job: PluginJob) -> bool:
+        """Whether the end of the id has come while the job waited for another adapter, which may run the deletes."""
+        return any(other.state == DELETE for other in self.queue.of(job.target.id))
+
+    def _begin_deletes(self, job: PluginJob, fate: Fate) -> None:
         target, earlier = job.target, self.ledger.target(job.target.id)
         if earlier is not None:
             has_pid = bool(target.pid)
@@ -235,7 +230,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
             if not has_pid and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
                 target.pid = 0  # perhaps it is another process by now
         owed = self.ledger.begin_deletes(target.id)
-        job.chain.begin(self._plugins.plans.of_delete(job.event, owed, job.entries, target))
+        entries = () if fate is DONE else job.entries
+        job.chain.begin(self._plugins.plans.of_delete(job.event, owed, entries, target))
 
     def before_feed(self, job: PluginJob, step: PluginStep) -> None:
         """Notes a create before its plugin knows of it."""
@@ -260,6 +256,12 @@ class Deletes(Observer[PluginJob, PluginStep]):
         if job.state == DELETE:
             self.ledger.end_delete(job.target.id, step.entry)
 
+    def give_up(self) -> None:
+        """The process ends. A delete that runs counts as ended: its plugin has the request, and is left to finish."""
+        for job in self.queue.running():
+            if job.chain.state is RUNNING:
+                self.on_done(job, job.chain.steps[0])
+
     def on_end(self, job: PluginJob) -> None:
         """Notes what becomes of the id, and starts the jobs that have waited for this one."""
         self.queue.remove(job)
@@ -271,8 +273,6 @@ class Deletes(Observer[PluginJob, PluginStep]):
     def _free_id(self, job: PluginJob) -> None:
         """Frees the id, tries deletes again later that could not be started, and forgets what has been removed."""
         id_ = job.target.id
-        if self._lock is not None and not self.queue.of(id_):
-            self._lock.free(id_)
         if job.state == DELETE:
             self._pods.forget(id_)
             if id_ in self.ledger and all(other.state == UPDATE for other in self.queue.of(id_)):

@@ -22,6 +22,8 @@ class FirstStart:
 
     def __init__(self, loop: Loop, ledger: Ledger, plugins: Plugins) -> None:
         self._loop = loop
+        self.is_counting = False
+        """Whether some are still to be counted."""
         self._ledger = ledger
         self._plugins = plugins
         self._targets: dict[str, Target] = {}
@@ -30,6 +32,7 @@ class FirstStart:
     def begin(self, targets: Iterable[Target]) -> None:
         """Begins to count these, and no others."""
         self._targets = {target.id: target for target in targets}
+        self.is_counting = True
         self.count(islice(self._targets, SLICE))
 
     def forget(self, id_: str) -> None:
@@ -38,11 +41,14 @@ class FirstStart:
 
     def count(self, ids: Iterable[str]) -> None:
         """Counts those of these ids at once that have not been counted; the other ids follow."""
-        entries = self._plugins.entries() if self._targets else None
+        if not self.is_counting:
+            return
+        entries = self._plugins.entries()
         if entries is None:
             return  # the plugins are not known; the next event looks again
         owes = self._plugins.plans.owes_delete
         for target in [self._targets.pop(id_) for id_ in tuple(ids) if id_ in self._targets]:
+            self._ledger.refresh(target)
             if entries and self._ledger.target(target.id) is None:
                 target.let_go_of_messages()
                 self._ledger.remember(target)
@@ -52,6 +58,9 @@ class FirstStart:
         if self._targets and not self._goes_on:
             self._goes_on = True
             self._loop.call_soon(self._go_on)
+        elif self.is_counting and not self._targets:
+            self.is_counting = False
+            self._ledger.end_first_start()
 
     def count_all(self) -> None:
         """Counts all at once."""

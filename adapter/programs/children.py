@@ -62,8 +62,15 @@ class Children:
             _write_oom_score(pid)
         return pid
 
+    def fork(self) -> int:
+        """Forks this process; returns the child's pid, or 0 in the child. Raises OSError."""
+        pid = os.fork()
+        if pid:
+            self._programs.add(pid)
+        return pid
+
     def reap(self, pid: int) -> int:
-        """Waits for the end of a program; returns its exit code, or minus the number of the signal that killed it."""
+        """Waits for the end of a child; returns its exit code, or minus the number of the signal that killed it."""
         self._programs.discard(pid)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 

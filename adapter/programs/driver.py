@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -12,42 +10,37 @@ from adapter.base.loop import NO_TIMER, Timer
 from adapter.errors import ProgramError
 from adapter.nri import Deferred
 from adapter.programs.chain import ENDED, SPAWN, WAITING, Action, Actions, Chain, Failure, Step
-from adapter.programs.process import MAX_STDOUT, Process, Program
+from adapter.programs.process import Process
 from adapter.programs.runner import DONE, FAILED, LATE, Runner
+from adapter.programs.work import Observer, Work, quoted
 
 log = logging.getLogger(__name__)
 
-J = TypeVar("J")
 S = TypeVar("S", bound=Step)
 T = TypeVar("T")
 
 _BUG = "meets a bug of the adapter, which has logged it"
 _RESULT_BUG = Failure(f"its result {_BUG}")
-_SHOWN = 200
-_ENV = re.compile(rb"""\\?["']env\\?["']""", re.IGNORECASE)
 
 
-class Observer(Generic[J, S]):
-    """Is told what becomes of jobs, and may name their programs. This one does nothing."""
+class Slowest(Generic[S]):
+    """The program of an event that took longest."""
 
-    def at_turn(self, job: J) -> None:
-        """A job is about to start: the jobs before it have ended. `job.chain.begin` may name its programs now."""
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._step: S | None = None
 
-    def before_feed(self, job: J, step: S) -> None:
-        """A program has been started, and is about to get its request."""
+    def note(self, seconds: float, step: S) -> None:
+        """Notes the time of a program."""
+        if seconds > self.seconds or self._step is None:
+            self.seconds, self._step = seconds, step
 
-    def on_not_started(self, job: J, step: S) -> bool:
-        """A program could not be started; returns whether the log says so."""
-        return True
-
-    def on_done(self, job: J, step: S) -> None:
-        """A program has exited, or is not waited for any longer."""
-
-    def on_end(self, job: J) -> None:
-        """A job has ended, and no program that was left without a result runs."""
+    def __str__(self) -> str:
+        """Returns which program has taken the most time, and what bounds it; empty if none has run."""
+        return f"{self._step.name} took {self.seconds:.1f} s ({self._step.limit})" if self._step is not None else ""
 
 
-class Driver(ABC, Generic[S]):
+class Driver(Work[S]):
     """Runs the programs of one event. A subclass says what the programs are, and what becomes of their output."""
 
     def __init__(
@@ -62,43 +55,14 @@ class Driver(ABC, Generic[S]):
         self._late_limit = late_limit
         self._step: S
         """The program that was started last, or could not be started."""
-        self._slowest: tuple[float, S] | None = None
-        """Of the programs that have printed a result, the one that took longest, with its time in seconds."""
+        self._slowest = Slowest[S]()
+        """Of the programs that have printed a result."""
         self._process: Process | None = None
         self._deadline = self._limit = NO_TIMER
         self._left: dict[Process, Timer] = {}
         """The programs that have been left without a result and still run; each with the end of the wait for it."""
         self._is_told = False
         """Whether the log says that the job goes on after the answer."""
-
-    # Defined by a subclass
-
-    @abstractmethod
-    def _program(self, step: S) -> Program:
-        """Returns what is executed. Raises ProgramError."""
-
-    @abstractmethod
-    def _request(self, step: S) -> bytes:
-        """Returns what the program gets on stdin. Called after the spawn, while the program loads."""
-
-    @abstractmethod
-    def _result(self, step: S, process: Process) -> Any:
-        """Returns the result that the program has printed, or a Failure. Called once per program."""
-
-    @abstractmethod
-    def _response(self) -> Any:
-        """Returns the answer to the event, which has not failed."""
-
-    def _has_result(self, process: Process) -> bool:
-        """Whether the program, which still runs, has printed a result that counts."""
-        return False
-
-    def _on_left(self, process: Process) -> None:
-        """A program without a result is not waited for any longer."""
-
-    def _lateness_before(self) -> str:
-        """Returns why the job has not started."""
-        return "no time was left"
 
     # Actions
 
@@ -116,24 +80,16 @@ class Driver(ABC, Generic[S]):
             self.chain.begin(())
         self._do(self.chain.go())
 
-    def _safely(self, doing: object, instead: T, function: Callable[..., T], *arguments: Any) -> T:
-        """Returns what a function returns; `instead` if it meets a bug: others wait for the end of this job."""
-        try:
-            return function(*arguments)
-        except Exception:
-            printed = self._process and quoted(self._process.stdout)
-            log.exception("a bug: %s: %s (its program has printed: %s)", self, doing, printed)
-            return instead
-
     def _do(self, actions: Actions) -> None:
         """Carries out actions, and the actions that spawning a program leads to."""
-        self._report()
+        if self.chain.failures:
+            self._report()
         due = list(actions)
         for action in due:
             if action is SPAWN:
                 due += self._start()
             else:
-                self._safely(action, None, _ACTIONS[action], self)
+                _safely(self, action, None, _ACTIONS[action], self)
 
     def _start(self) -> Actions:
         step = self._step = self.chain.steps[0]
@@ -150,7 +106,7 @@ class Driver(ABC, Generic[S]):
             reason = f"its start {_BUG}"
         else:
             return self.chain.started()
-        is_told = self._safely("a failed start", True, self._observer.on_not_started, self, step)
+        is_told = _safely(self, "a failed start", True, self._observer.on_not_started, self, step)
         actions = self.chain.not_started(reason)
         self._report(is_told=is_told)
         return actions
@@ -186,10 +142,6 @@ class Driver(ABC, Generic[S]):
         except Exception as bug:  # what is raised is the answer to the call
             self.answer.fail(bug)
 
-    def _kill_if_asked(self) -> None:
-        if self._process is not None and self._step.policy.kill:
-            self._runner.kill(self._process)
-
     def _leave(self) -> None:
         process = self._detach()
         self._runner.note(process, LATE)
@@ -206,9 +158,6 @@ class Driver(ABC, Generic[S]):
             timer.cancel()
             self._end_if_alone()
 
-    def _let_work(self) -> None:
-        self._runner.let_work(self._detach())
-
     def _next(self) -> None:
         if self._is_told:
             log.info("%s: it has ended after the answer", self)
@@ -217,7 +166,7 @@ class Driver(ABC, Generic[S]):
     def _end_if_alone(self) -> None:
         """Lets the next jobs start, if none of the programs works on: a delete must not overtake its create."""
         if self.chain.state is ENDED and not self._left:
-            self._safely("its end", None, self._observer.on_end, self)
+            _safely(self, "its end", None, self._observer.on_end, self)
 
     # Inputs
 
@@ -231,10 +180,9 @@ class Driver(ABC, Generic[S]):
         if self.chain.is_over:
             self._do(self.chain.time_is_up(""))
             return
-        self._count_late()
         running, reason = self._step if self._process is not None else None, self._lateness()
-        if self._process is not None and self._slowest and self._slowest[0] > self._seconds(self._process):
-            reason += f": {self._slowness()}"
+        if self._process is not None and self._slowest.seconds > self._runner.loop.time() - self._process.started:
+            reason += f": {self._slowest}"
         actions = self.chain.time_is_up(reason)
         if self.chain.state is not ENDED:
             log.warning("%s: %s; it goes on after the answer", self, running.error(reason) if running else reason)
@@ -242,18 +190,13 @@ class Driver(ABC, Generic[S]):
         self._do(actions)
 
     def _on_limit(self) -> None:
-        if not self._take_printed():
-            self._count_late()
-        self._do(self.chain.limit_reached(self._lateness()))
-
-    def _count_late(self) -> None:
-        if self.chain.state is not WAITING:  # else the jobs before it are late
-            self._runner.accounts[self._step.name].late += 1
+        reason = "" if self._take_printed() else self._lateness()
+        self._do(self.chain.limit_reached(reason))
 
     def _take_printed(self) -> bool:
         """Takes the result of a program that has printed it and works on; returns whether there is one."""
         process = self._process
-        if process is None or not self._safely("its output", False, self._has_result, process):
+        if process is None or not _safely(self, "its output", False, self._has_result, process):
             return False
         self._do(self.chain.printed(self._checked_result(process)))
         return True
@@ -261,12 +204,11 @@ class Driver(ABC, Generic[S]):
     def _checked_result(self, process: Process) -> Any:
         """Returns what the program has printed as its result, or as a Failure; notes the program's time."""
         if process.too_long:
-            result: Any = Failure(f"no result (more than {MAX_STDOUT} bytes), {process.ending}")
+            result: Any = Failure(f"no result (more than {process.max_stdout} bytes), {process.ending}")
         else:
-            result = self._safely("a result", _RESULT_BUG, self._result, self._step, process)
+            result = _safely(self, "a result", _RESULT_BUG, self._result, self._step, process)
         seconds = self._runner.note(process, FAILED if isinstance(result, Failure) else DONE)
-        if self._slowest is None or seconds > self._slowest[0]:
-            self._slowest = seconds, self._step
+        self._slowest.note(seconds, self._step)
         return result
 
     def _detach(self) -> Process:
@@ -274,22 +216,16 @@ class Driver(ABC, Generic[S]):
         process, self._process = self._process, None
         assert process is not None  # noqa: S101 - the chain has been in the state RUNNING
         self._limit.cancel()
-        self._safely("the end of a program", None, self._observer.on_done, self, self._step)
+        _safely(self, "the end of a program", None, self._observer.on_done, self, self._step)
         return process
 
     def _lateness(self) -> str:
+        """Counts that the current program is late; returns why."""
+        if self.chain.state is not WAITING:  # else the jobs before it are late
+            self._runner.accounts[self._step.name].late += 1
         if self._process is not None:
-            return f"no result within {self._seconds(self._process):.1f} s"
-        return self._slowness() if self._slowest else self._lateness_before()
-
-    def _seconds(self, process: Process) -> float:
-        return self._runner.loop.time() - process.started
-
-    def _slowness(self) -> str:
-        """Returns which program has taken the most time, and what bounds it."""
-        assert self._slowest is not None  # noqa: S101 - the caller has looked
-        seconds, step = self._slowest
-        return f"{step.name} took {seconds:.1f} s ({step.limit})"
+            return f"no result within {self._runner.loop.time() - self._process.started:.1f} s"
+        return str(self._slowest) or self._lateness_before()
 
     def _report(self, *, is_told: bool = True) -> None:
         for error in self.chain.failures:
@@ -298,27 +234,31 @@ class Driver(ABC, Generic[S]):
                 log.error("%s: %s%s", self, error, "" if error is self.chain.error else " (tolerated)")
 
 
+def _safely(driver: Driver[Any], doing: object, instead: T, function: Callable[..., T], *arguments: Any) -> T:
+    """Returns what a function returns; `instead` if it meets a bug: others wait for the end of this job."""
+    try:
+        return function(*arguments)
+    except Exception:
+        printed = driver._process and quoted(driver._process.stdout)
+        log.exception("a bug: %s: %s (its program has printed: %s)", driver, doing, printed)
+        return instead
+
+
+def _kill_if_asked(driver: Driver[Any]) -> None:
+    if driver._process is not None and driver._step.policy.kill:
+        driver._runner.kill(driver._process)
+
+
+def _let_work(driver: Driver[Any]) -> None:
+    driver._runner.let_work(driver._detach())
+
+
 _ACTIONS: Mapping[Action, Callable[[Driver[Any]], None]] = {
     Action.FEED: Driver._feed,
     Action.SET_LIMIT: Driver._set_limit,
     Action.ANSWER: Driver._answer,
-    Action.KILL_IF_ASKED: Driver._kill_if_asked,
+    Action.KILL_IF_ASKED: _kill_if_asked,
     Action.LEAVE: Driver._leave,
-    Action.LET_WORK: Driver._let_work,
+    Action.LET_WORK: _let_work,
     Action.NEXT: Driver._next,
 }
-
-
-def quoted(output: bytes) -> str:
-    """Returns the beginning of a program's output for a log line or an error.
-
-    It ends before a key `env`, which the values of variables follow: plugins often print an edited spec.
-    """
-    shown = _ENV.split(output[:_SHOWN], maxsplit=1)[0]
-    text = shown.decode("utf-8", "backslashreplace")
-    return f"{text!r}{' …' if len(output) > len(shown) else ''}" if output else "<empty>"
-
-
-def complaint(process: Process) -> str:
-    """Returns the last line that a failed program has written to stderr, for its error; empty if there is none."""
-    return f", stderr: {quoted(process.last_line.encode())}" if process.last_line else ""

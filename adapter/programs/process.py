@@ -19,17 +19,14 @@ from adapter.base.loop import NO_TIMER, READ, WRITE, Loop
 from adapter.host import paths
 from adapter.host.mount_namespace import programs_namespace
 from adapter.programs.children import children
+from adapter.programs.stderr import Lines
 
 MAX_STDOUT = 1 << 20
-"""Maximum bytes of a result; a longer one is a failure. A program that is left may write as much to stderr, too."""
-MAX_STDERR = 64 << 10
-"""Maximum bytes of stderr that are logged for one run."""
-MAX_LINES = 500
-"""Maximum lines of stderr that are logged for one run: no event is answered while lines are written."""
-MAX_LINE = 4 << 10
-"""Maximum bytes of a line of stderr; a longer line is broken."""
+"""Maximum bytes by which a result may exceed its request. A program that is left may write as much to stderr."""
 WATCH_PIPES_AFTER = 0.02
 """Seconds after which the pipes of a running program are watched."""
+STILL_RUNNING = "still running"
+"""The ending of a program that has not ended."""
 _CHUNK = 64 << 10
 
 
@@ -46,11 +43,7 @@ class Process:
     """A running program. `on_end` is called once, after the exit, when the output has been read."""
 
     def __init__(
-        self,
-        loop: Loop,
-        program: Program,
-        on_end: Callable[[Self], None],
-        on_line: Callable[[str], None],
+        self, loop: Loop, program: Program, on_end: Callable[[Self], None], on_line: Callable[[str], None]
     ) -> None:
         """Starts a program; `feed` gives it the request.
 
@@ -61,17 +54,14 @@ class Process:
         """When the program was started, on the loop's clock."""
         self.status: int | None = None
         """None while the program runs, then its exit code, or minus the number of the signal that killed it."""
-        self.last_line = ""
-        """The last line of stderr that was logged, for errors: it often says what is wrong."""
         self._loop = loop
         self._on_end = on_end
-        self._on_line = on_line
-        self._stdout = b""
-        self._line = b""
-        self._logged = 0
-        self._lines = 0
-        self._request = b""
-        """What is left to be written of the request."""
+        self._stderr = Lines(on_line)
+        self._stdout = bytearray()
+        self.max_stdout = MAX_STDOUT
+        """Maximum bytes of the result. A large container is larger as a result, too."""
+        self._request = memoryview(b"")
+        """What is left to be written of the request; no copy, because a pipe takes a large request in many parts."""
         self._pipes_timer = NO_TIMER
         self._is_left = False
         self._is_waiting = False
@@ -114,7 +104,8 @@ class Process:
 
     def feed(self, request: bytes) -> None:
         """Writes the request to stdin, closes stdin, and starts to watch the program. Call this once, at once."""
-        self._request = request
+        self._request = memoryview(request)
+        self.max_stdout += len(request)
         if len(request) > select.PIPE_BUF:  # a pipe takes so much at once
             os.set_blocking(self._in, False)
         if not self._write():
@@ -126,21 +117,26 @@ class Process:
 
     @property
     def stdout(self) -> bytes:
-        """The output so far, at most MAX_STDOUT bytes plus one chunk."""
+        """The output so far, at most `max_stdout` bytes plus one chunk."""
         if self.status is None:
             self._drain(self._read_stdout)
-        return self._stdout
+        return bytes(self._stdout)
+
+    @property
+    def last_line(self) -> str:
+        """The last line of stderr that was logged, for errors: it often says what is wrong."""
+        return self._stderr.last
 
     @property
     def too_long(self) -> bool:
-        """Whether the output is longer than MAX_STDOUT."""
-        return len(self._stdout) > MAX_STDOUT
+        """Whether the output is longer than `max_stdout`."""
+        return len(self._stdout) > self.max_stdout
 
     @property
     def ending(self) -> str:
         """How the program ended, for errors and the log."""
         if self.status is None:
-            return "still running"
+            return STILL_RUNNING
         return f"exit code {self.status}" if self.status >= 0 else f"killed by signal {-self.status}"
 
     def leave(self) -> None:
@@ -202,7 +198,7 @@ class Process:
         try:
             self._loop.watch(fd, callback, events)
         except OSError as error:
-            self._on_line(f"(a pipe cannot be watched: {error.strerror}: the program is killed)")
+            self._stderr.on_line(f"(a pipe cannot be watched: {error.strerror}: the program is killed)")
             self.kill()
 
     def _write(self) -> bool:
@@ -233,13 +229,14 @@ class Process:
     def _read_stderr(self) -> int:
         chunk = self._read("_err")
         if chunk:
-            self._log(chunk)
-            if self._is_left and self._logged > MAX_STDOUT:
+            self._stderr.add(chunk)
+            if self._is_left and self._stderr.size > MAX_STDOUT:
                 self._close_flooded("_err", "stderr")
         return len(chunk)
 
     def _close_flooded(self, name: str, stream: str) -> None:
-        self._on_line(f"(more than {MAX_STDOUT} bytes on {stream} from a program that was left: the pipe is closed)")
+        text = f"(more than {MAX_STDOUT} bytes on {stream} from a program that was left: the pipe is closed)"
+        self._stderr.on_line(text)
         self._close(name)
 
     def _read(self, name: str) -> bytes:
@@ -255,40 +252,13 @@ class Process:
             self._close(name)
         return chunk
 
-    def _log(self, chunk: bytes) -> None:
-        room = MAX_STDERR - self._logged
-        self._logged += len(chunk)
-        if room < 0 or self._lines > MAX_LINES:
-            return
-        *lines, self._line = (self._line + chunk[:room]).split(b"\n")
-        if len(self._line) > MAX_LINE:
-            lines.append(self._line)
-            self._line = b""
-        for line in lines:
-            if self._lines <= MAX_LINES:
-                self._say(line)
-        if self._logged > MAX_STDERR and self._lines <= MAX_LINES:
-            self._on_line(f"(more than {MAX_STDERR} bytes on stderr: the rest is not logged)")
-
-    def _say(self, line: bytes) -> None:
-        for start in range(0, len(line), MAX_LINE):
-            text = line[start : start + MAX_LINE].decode("utf-8", "backslashreplace").rstrip()
-            if not text:
-                continue
-            self._lines += 1
-            if self._lines <= MAX_LINES:
-                self.last_line = text
-                self._on_line(text)
-            elif self._lines == MAX_LINES + 1:
-                self._on_line(f"(more than {MAX_LINES} lines on stderr: the rest is not logged)")
-
     def _read_early(self, name: str, on_output: Callable[[Self], None]) -> None:
         if self._read(name):  # else the program has closed the pipe: most likely it ends
             on_output(self)
 
     def _stop_waiting(self, on_end: Callable[[Self], None], on_line: Callable[[str], None]) -> None:
         self._is_waiting = False
-        self._on_end, self._on_line = on_end, on_line
+        self._on_end, self._stderr.on_line = on_end, on_line
         for fd in (self._out, self._err):
             self._loop.unwatch(fd)
 
@@ -306,7 +276,7 @@ class Process:
         # The pipes hold the program's output now. Children that keep the pipes open are not waited for.
         self._drain(self._read_stdout)
         self._drain(self._read_stderr)
-        self._say(self._line)
+        self._stderr.end()
         try:
             self._on_end(self)  # before the clean-up: the runtime waits
         finally:

@@ -201,12 +201,10 @@ class Standby:
         return None
 
     def _on_end(self, crew: _Crew, process: Process) -> None:
-        """A process has ended that stood by."""
         crew.waiting.remove(process)
         self._spoil(crew, f"it has ended before its request: {process.ending}")
 
     def _on_output(self, crew: _Crew, process: Process) -> None:
-        """A process has written something that stood by."""
         crew.waiting.remove(process)
         process.discard()
         self._spoil(crew, "it has written to stdout or stderr before its request")
@@ -221,8 +219,6 @@ class Standby:
             log.warning("%s: stand-by is off until the program changes, or SIGHUP; events start it: %s", name, reason)
             crew.discard()
         self._receive(StandbyInput.MISSING)
-
-    # Starting programs
 
     def _refill(self) -> None:
         """Starts one process that is missing, and looks for the next one in the next turn: an event may have come."""
@@ -262,7 +258,6 @@ class Standby:
         return found
 
     def _starts(self, crew: _Crew) -> bool:
-        """Starts a process; returns whether that has succeeded."""
         try:
             process = Process(self._loop, crew.program, partial(self._on_end, crew), lambda _: None)
             process.wait(partial(self._on_output, crew))

@@ -72,10 +72,15 @@ class Node(Runtime):
         `name` and `idx` come from the file name `NN-NAME` by default, else they are the name of the file or class, and
         `10`.
 
-        Raises RegistrationError if the plugin does not register, and OSError for a path that cannot be launched.
+        Raises RegistrationError if the plugin does not register, OSError for a path that cannot be launched, and
+        ValueError for an instance with `config`, or a path with `reconnect`.
         """
         if not isinstance(plugin, nri.Plugin):
+            if reconnect:
+                raise ValueError("reconnect: a plugin that a runtime has launched does not join again")
             return self.launch(self._file(Path(plugin).absolute(), name, idx, config))
+        if config:
+            raise ValueError("config: runtimes pass it only to plugins that they launch: add the file of the plugin")
         own = nri.identity(name or type(plugin).__name__.lower(), idx or "10", {})
         self._running.append(InProcess(plugin, own, self.socket, reconnect))
         return self.accept()

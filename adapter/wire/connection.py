@@ -88,11 +88,6 @@ class Connection:
         del self._out[: len(taken)]
         return b"".join(taken)
 
-    @property
-    def has_data_to_send(self) -> bool:
-        """Whether `data_to_send` has any bytes."""
-        return bool(self._out)
-
     def respond(self, stream_id: int, payload: bytes) -> None:
         """Answers a request. Raises MessageTooLarge beyond 4 MiB: the request then still needs an answer."""
         envelope = ttrpc_pb2.Response(payload=payload).SerializeToString() if payload else b""

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from adapter.cli import command_line as cli
-from adapter.cli.check import configuration, nri, runtimes
+from adapter.cli.check import configuration
+from adapter.host import systems
+from adapter.host.systems import System
 
 HOOK = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"always": True}, "stages": ["createRuntime"]}
 REQUIRED = """\
@@ -55,8 +57,8 @@ class Node:
 
     def __call__(self, *words: str) -> list[str]:
         """The lines of the report, less this node's folder; `code` is the exit code."""
-        config = self.write("own.yaml", self.settings)
-        self.code = cli.main(["check", *(words or ("-config", str(config)))])
+        words = words or ("-config", str(self.write("own.yaml", self.settings)))
+        self.code = cli.main(["check", *words])
         self.out, self.err = self._capsys.readouterr()
         return [" ".join(line.split()) for line in self.out.replace(f"{self.folder}/", "").splitlines()]
 
@@ -75,17 +77,24 @@ class Node:
 PARTS = {"configuration", "legacy plugins", "hooks", "trust", "runtime", "stand-by"}
 
 
+def _moved(folder: Path, name: str, config: str, drop_ins: tuple[str, ...]) -> System:
+    """A system whose files are in a directory."""
+    usual = next(system for system in systems.SYSTEMS if system.name == name)
+    file = str(folder / config)
+    return usual._replace(socket=str(folder / name), config=(file,), drop_ins=drop_ins, editable=file)
+
+
 @pytest.fixture
 def node(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setattr(configuration, "PLUGINS", str(tmp_path / "plugins"))
     monkeypatch.setattr(configuration, "DROP_INS", str(tmp_path / "conf.d"))
     monkeypatch.setattr(configuration, "UNIT", str(tmp_path / "unit"))
+    usual = {str(tmp_path / name) for name in ("conf.json", "one", "two")}
+    monkeypatch.setattr(configuration, "USUAL", usual | configuration.USUAL)
     monkeypatch.setattr("adapter.settings.DEFAULT_PATH", str(tmp_path / "default.yaml"))
-    for name, places in (("containerd", ("config.toml",)), ("CRI-O", ("crio.conf", "crio.conf.d"))):
-        files = tuple(str(tmp_path / place) for place in places)
-        moved = nri.RUNTIMES[name]._replace(socket=str(tmp_path / name), places=files)
-        monkeypatch.setitem(nri.RUNTIMES, name, moved)
-    monkeypatch.setattr(runtimes, "DOCKER_SOCKET", str(tmp_path / "Docker"))
+    moved = {"containerd": ("config.toml", ()), "CRI-O": ("crio.conf", (f"{tmp_path}/crio.conf.d",))}
+    monkeypatch.setattr(systems, "SYSTEMS", tuple(_moved(tmp_path, name, *places) for name, places in moved.items()))
+    monkeypatch.setattr(systems, "DOCKER_SOCKET", str(tmp_path / "Docker"))
     node = Node(tmp_path, capsys)
     node.write("config.toml", REQUIRED)
     node.write("crio.conf", REQUIRED_OF_CRIO)

@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from adapter.cli import command_line as cli
+from adapter.cli.check import configuration
 
 from .conftest import HOOK, Node
+
+
+@contextmanager
+def unprivileged(directory: Path) -> Iterator[None]:
+    """Inside, this process is no root, and the directory and those above it let it pass."""
+    user = os.geteuid()
+    modes = [] if user else [(above, above.stat().st_mode) for above in (directory, *directory.parents)]
+    for above, mode in modes:
+        above.chmod(mode | 0o011)
+    os.seteuid(user or 65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        for above, mode in modes:
+            above.chmod(mode)
 
 
 def test_a_node_in_order_has_a_line_for_everything_and_no_problems(node: Node) -> None:
@@ -59,7 +80,7 @@ def test_nothing_configured_is_no_problem(node: Node) -> None:
         "note nri.sock: does not exist: no runtime serves NRI here",
         "ok config.toml: containerd: NRI is on",
         "note crio.conf: CRI-O: NRI is on since CRI-O 1.30, off before; to switch it on: enable_nri = true under"
-        " [crio.nri], for example in /etc/crio/crio.conf.d/10-nri.conf",
+        " [crio.nri] in crio.conf.d/99-nri.conf",
     ]
     assert node.code == 0
     node.write("unit", "[Service]\n")
@@ -125,6 +146,63 @@ def test_unnamed_the_file_that_the_runtime_passes_comes_first_and_then_the_defau
     assert said() == "PROBLEM default.yaml: not a regular file"
 
 
+def test_what_is_configured_and_does_not_exist_is_a_problem(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configuration, "USUAL", {"/etc/nri/conf.json", "/one", "/two"})
+    node.settings["hostRoot"] = str(node.folder)  # a container has the usual directory there
+    node.write("nri.sock", "")  # a runtime is there
+    for name in ("one", "two"):
+        (node.folder / name).rmdir()
+    assert node.problems() == ["conf.json: does not exist: no legacy plugins, but legacy.config names it"]
+    node.settings["legacy"]["config"] = ""
+    node.settings["hooks"]["directories"] = [str(node.folder / "hooks.d")]
+    del node.settings["legacy"]
+    assert node.problems() == ["hooks.d: does not exist: no hooks, but hooks.directories names it"]
+
+
+def test_without_permission_nothing_is_said_not_to_exist(node: Node) -> None:
+    """All of these would be found by root."""
+    (node.folder / "plugins/00-v010-adapter").symlink_to(node.program("v010-adapter"))
+    node.write("private/nri.sock", "")
+    node.write("private/containerd", "")
+    node.settings["runtime"]["socket"] = str(node.folder / "private/nri.sock")
+    node.write("one/a.json", HOOK | {"hook": {"path": str(node.program("private/hook"))}})
+    config = node.write("own.yaml", node.settings)
+    closed = ("private", "plugins", "bin/private", "config.toml", "crio.conf")
+    for name in closed:
+        (node.folder / name).chmod(0)
+    with unprivileged(node.folder):
+        problems = [line for line in node("-config", str(config)) if line.startswith("PROBLEM")]
+    for name in closed:
+        (node.folder / name).chmod(0o700)
+    for problem in (
+        "PROBLEM plugins: Permission denied",
+        "config.toml: containerd: Permission denied",
+        "crio.conf: CRI-O: Permission denied",
+        "private/nri.sock: Permission denied",
+        "one/a.json: not used: its program bin/private/hook: Permission denied",
+    ):
+        assert any(problem in line for line in problems), (problem, problems)
+    assert not any("does not exist" in line for line in problems)
+
+
+def test_upstreams_plugins_are_named_which_run_everything_twice(node: Node) -> None:
+    ours, elf = node.program("v010-adapter"), node.write("upstream/v010-adapter", b"\x7fELF")
+    elf.chmod(0o755)
+    for name, target in (("00-v010-adapter", ours), ("10-hook-injector", "/bin/sh"), ("20-v010-adapter", elf)):
+        (node.folder / "plugins" / name).symlink_to(target)
+    twice = "also runs legacy plugins or hooks, so they run twice"
+    assert node.problems() == [f"plugins/10-hook-injector: {twice}", f"plugins/20-v010-adapter: {twice}"]
+    assert "ok plugins: the adapter is launched as 00-v010-adapter" in node()
+    (node.folder / "plugins/00-v010-adapter").unlink()
+    (node.folder / "plugins/30-v010-adapter").symlink_to("nowhere")
+    assert [one.split(": ")[0] for one in node.problems()] == ["plugins/30-v010-adapter"], "this adapter does not run"
+    assert node.out.count("30-v010-adapter") == 1
+    (node.folder / "plugins/30-v010-adapter").unlink()
+    assert f"note plugins/10-hook-injector: {twice.replace(', so they run twice', '')}" in node()
+    node.write("unit", "[Service]\n")
+    assert node.problems() == [f"plugins/10-hook-injector: {twice}", f"plugins/20-v010-adapter: {twice}"]
+
+
 def test_what_runtimes_stumble_over_in_their_plugin_directory_is_named(node: Node) -> None:
     plugins, good = node.folder / "plugins", node.program("good")
     (plugins / "00-gone").symlink_to("nowhere")
@@ -133,6 +211,6 @@ def test_what_runtimes_stumble_over_in_their_plugin_directory_is_named(node: Nod
     (plugins / "directory").mkdir()
     (plugins / "README").write_text("not executable")
     assert node.problems() == [
-        "plugins/00-gone: a link that leads nowhere: no runtime starts",
+        "plugins/00-gone: a link that leads nowhere: runtimes start without this plugin",
         "plugins/script: an executable whose name is not NN-NAME: no runtime starts",
     ]

@@ -68,7 +68,7 @@ NODES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         "comment": "unknown"}},
         [f"{X}:1:165: comment is unknown and ignored; known here: version, hook, when, stages"], []),
     "keys in another case are noted and not called missing": (
-        {X: '{"Version": "1.0.0", "HOOK": {"Path": "/bin/true"}, "stages": [], "when": {}}'}, [],
+        {X: '{"Version": "1.0.0", "HOOK": {"Path": "/bin/true"}, "stages": [], "when": {"always": true}}'}, [],
         [f"note {X}:1:13: Version is read as 'version', but not by everybody"]),
     "a masked file is named with the one that masks it": ({X: HOOK, "two/x.json": HOOK}, [],
         [f"note {X}: masked by two/x.json", "ok one: 1 file, 0 hooks in force"]),
@@ -138,6 +138,16 @@ def test_hooks_that_are_switched_off_are_not_looked_at(node: Node) -> None:
         assert node.part("hooks") == ["note switched off (hooks.enabled)"]
         assert not any("it injects hooks itself" in line for line in node())
         assert node.code == 0
+
+
+def test_a_hook_that_no_container_gets_is_a_problem(node: Node) -> None:
+    node.write("one/a.json", HOOK | {"when": {}})
+    node.write("one/b.json", {"hook": "/bin/true", "stages": ["prestart"]})
+    node.write("one/c.json", HOOK | {"when": {"always": False}})  # somebody has switched it off
+    never = "no container gets this hook: it has no condition"
+    assert node.problems() == [f"one/a.json: {never}", f"one/b.json: {never}"]
+    assert "note one/c.json: no container gets this hook: always is false" in node()
+    assert "ok one: 3 files, 1 hook in force" in node()
 
 
 def test_a_pattern_whose_program_is_large_is_named_with_its_place(node: Node) -> None:

@@ -139,10 +139,10 @@ def test_what_a_group_can_write_is_a_note_for_each_place_and_no_problem(whole: N
     program = whole.program("hook", "#!/usr/bin/env shell\n")
     whole.write("one/a.json", {**HOOK, "hook": {"path": str(program), "env": [f"PATH={whole.folder}/bin"]}})
     whole.program("shell")
+    whole.settings["state"] = {"directory": str(whole.folder / "state")}
+    (whole.folder / "state").mkdir()
     whole()
-    for name in ("own.yaml", "conf.json", "bin", "bin/konfine", "bin/hook", "bin/shell", "one", "one/a.json"):
+    places = ["own.yaml", "conf.json", "state", "bin", "bin/konfine", "one", "one/a.json", "bin/hook", "bin/shell"]
+    for name in places:
         (whole.folder / name).chmod(0o775)
-    assert whole.part("trust") == [
-        f"note {name} is writable for group {os.getegid()}"
-        for name in ("own.yaml", "conf.json", "bin", "bin/konfine", "one", "one/a.json", "bin/hook", "bin/shell")
-    ]
+    assert whole.part("trust") == [f"note {name} is writable for group {os.getegid()}" for name in places]

@@ -19,9 +19,10 @@ TABLE = "[plugins.'io.containerd.nri.v1.nri']\n"
 HINT = "; to switch it on: disable = false under [plugins.'io.containerd.nri.v1.nri']"
 ON = "ok config.toml: containerd: NRI is on"
 OFF = f"PROBLEM config.toml: containerd: NRI is off{HINT}"
+DISABLED = "PROBLEM config.toml: containerd: disabled_plugins in config.toml switches NRI off"
 UNKNOWN = f"note config.toml: containerd: NRI is on since containerd 2.0, off in 1.7{HINT}"
 CRIO_ON = "ok crio.conf: CRI-O: NRI is on"
-CRIO_HINT = "to switch it on: enable_nri = true under [crio.nri], for example in /etc/crio/crio.conf.d/10-nri.conf"
+CRIO_HINT = "to switch it on: enable_nri = true under [crio.nri] in crio.conf.d/99-nri.conf"
 CRIO_OFF = f"PROBLEM crio.conf: CRI-O: NRI is off; {CRIO_HINT}"
 
 
@@ -42,14 +43,14 @@ def test_containerds_switch_decides_else_its_version(node: Node) -> None:
         (TABLE, UNKNOWN),
         (f"{TABLE}disable = false", ON),
         (f"version = 3\n{TABLE}disable = true", OFF),
-        (f"disabled_plugins = ['cri', 'io.containerd.nri.v1.nri']\n{TABLE}disable = false", OFF),
+        (f"disabled_plugins = ['cri', 'io.containerd.nri.v1.nri']\n{TABLE}disable = false", DISABLED),
         (f"disabled_plugins = ['cri']\n{TABLE}disable = false", ON),
     ):
         node.write("config.toml", text)
         assert told(node, "config.toml") == [said], text
-        assert node.code == (said == OFF)
+        assert node.code == said.startswith("PROBLEM")
     (node.folder / "config.toml").unlink()
-    assert told(node, "config.toml") == [UNKNOWN]
+    assert told(node, "config.toml") == [UNKNOWN.replace("NRI is", "there is no such file; NRI is", 1)]
 
 
 def test_what_containerd_imports_overrides_and_adds_disabled_plugins(node: Node) -> None:
@@ -60,10 +61,10 @@ def test_what_containerd_imports_overrides_and_adds_disabled_plugins(node: Node)
         node.write("more/.a.toml", f"{imports}{TABLE}disable = false")  # which imports itself
         assert told(node, "config.toml") == [ON]
     node.write("more/b.toml", f"{TABLE}disable = true")
-    assert told(node, "config.toml") == [OFF]
+    assert told(node, "config.toml") == [DISABLED.replace("disabled_plugins in config", "disable in more/b")]
     node.write("more/b.toml", "disabled_plugins = ['io.containerd.nri.v1.nri']")
     node.write("more/c.toml", "disabled_plugins = []")
-    assert told(node, "config.toml") == [OFF]
+    assert told(node, "config.toml") == [DISABLED.replace("in config", "in more/b")]
 
 
 def test_crios_drop_ins_override_in_the_order_of_their_paths(node: Node) -> None:
@@ -74,7 +75,8 @@ def test_crios_drop_ins_override_in_the_order_of_their_paths(node: Node) -> None
     assert told(node, "crio.conf") == [CRIO_ON]
     node.write("crio.conf.d/60-off", "[crio.nri]\nenable_nri = false")
     node.write("crio.conf.d/.70", "")
-    assert told(node, "crio.conf") == [CRIO_OFF]
+    off = "PROBLEM crio.conf: CRI-O: enable_nri in crio.conf.d/60-off switches NRI off"
+    assert told(node, "crio.conf") == [off]
 
 
 JOINING = {
@@ -87,6 +89,12 @@ def test_who_cannot_join_and_where_plugins_are_is_said(node: Node) -> None:
     for file, (runtime, table, connections, plugins) in JOINING.items():
         node.write(file, f"{table}\n{connections} = false\n{plugins} = '{node.folder}/plugins'")
         assert told(node, file) == [f"ok {file}: {runtime}: NRI is on"]
+        link = node.folder / "plugins/00-v010-adapter"
+        link.symlink_to(node.program("v010-adapter"))
+        node.write(file, f"{table}\n{plugins} = '/elsewhere'")
+        elsewhere = f"{file}: {runtime}: it launches the plugins in /elsewhere, not in plugins"
+        assert f"{elsewhere}, where the adapter is" in node.problems()
+        link.unlink()
         node.write(file, f"{table}\n{connections} = true\n{plugins} = '/elsewhere'")
         assert told(node, file)[1:] == [
             f"note {file}: {runtime}: {connections} is set: only a launched adapter can join, and it cannot join again",
@@ -238,7 +246,11 @@ def test_of_the_runtimes_that_are_there_or_else_of_those_that_are_configured_is_
         (node.folder / name).unlink()
     assert caveats(node) == []
     (node.folder / "config.toml").unlink()
-    assert caveats(node) == ["neither containerd nor CRI-O is here: no containerd, no CRI-O"]
+    none = "no runtime is here, and no configuration of one: none of containerd, CRI-O"
+    assert (node.problems(), node.code) == ([none], 1)
+    node.write("nri.sock", "")  # a pod may see this alone
+    assert caveats(node) == [none]
+    assert node.code == 0
 
 
 def test_a_validator_that_rejects_hooks_is_a_problem_where_hooks_are(node: Node) -> None:
@@ -270,15 +282,21 @@ def test_who_runs_plugins_for_pods_is_said(
     runs = f"from 2.0 on it runs the plugins there for pods itself, {so}"
     of_containerd = node.write("containerd", "")
     unread = "if its executable contains conf.json (here it cannot be read: Connection refused)"
-    assert caveats(node) == [f"containerd: {unread}, {runs}"] * bool(so)
+    assert caveats(node) == [f"containerd: {unread}, {runs}", f"containerd: {runtimes.DEPRECATED}"][: 2 * bool(so)]
     of_containerd.unlink()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(of_containerd))
         listener.listen()
         none = "its executable does not contain conf.json: it runs no plugins for pods, the adapter does"
-        assert caveats(node) == [f"containerd: {none}"] * bool(so)
+        assert caveats(node) == [f"containerd: {none}", f"containerd: {runtimes.DEPRECATED}"][: 2 * bool(so)]
         monkeypatch.setattr(runtimes, "names_conf_json", lambda pid: pid == os.getpid())
-        assert caveats(node) == [f"containerd: its executable contains conf.json: {runs}"] * bool(so)
+        assert (
+            caveats(node)
+            == [
+                f"containerd: its executable contains conf.json: {runs}",
+                f"containerd: {runtimes.DEPRECATED}",
+            ][: 2 * bool(so)]
+        )
 
 
 def test_settings_and_events_without_effect_and_docker_are_noted(node: Node) -> None:

@@ -170,6 +170,12 @@ def test_the_pod_of_a_container_may_be_given_but_only_one(files: Files) -> None:
     found = files.read(CRICTL, pod=json.dumps({"status": status, "info": {}}))
     assert (found.pod.id, found.pod.namespace, dict(found.pod.annotations)) == ("p1", "ns", {"b": "2"})
     assert found.unknown == ()
+    for key, is_added in (("io.kubernetes.cri.container-type", True), ("io.kubernetes.cri-o.ContainerType", False)):
+        spec = {"annotations": {key: "sandbox", "b": "spec"}}  # containerd tells plugins these, CRI-O does not
+        found = files.read(CRICTL, pod=json.dumps({"status": status, "info": {"runtimeSpec": spec}}))
+        assert dict(found.pod.annotations) == ({"b": "spec", key: "sandbox"} if is_added else {"b": "2"})
+    found = files.read(CRICTL, pod=json.dumps(A))
+    assert found.unknown == (container_files.ADDED_ANNOTATIONS,)
     assert (
         files.refused({"args": ["/x"]}, pod=json.dumps({"apiVersion": "v1", "kind": "List", "items": [A, B]}))
         == "p:1: there are 2 pods in it"

@@ -30,7 +30,7 @@ def listen(node: Node) -> dict[str, str]:
     return {"listen": f"unix:{node.path}/metrics.sock"}
 
 
-def test_events_programs_and_the_owner_are_told(node: Node) -> None:
+def test_events_programs_and_who_serves_are_told(node: Node) -> None:
     node.shared_state = "state"
     node.configure("good")
     daemon = node.launch(metrics=listen(node))
@@ -40,7 +40,7 @@ def test_events_programs_and_the_owner_are_told(node: Node) -> None:
     assert {
         'v010_adapter_program_duration_seconds_count{outcome="done",program="good"} 3.0',
         'v010_adapter_event_duration_seconds_count{event="StartContainer"} 2.0',
-        *("v010_adapter_owner 1.0", "v010_adapter_joined 1.0", "v010_adapter_joins_total 1.0"),
+        *("v010_adapter_serving 1.0", "v010_adapter_joined 1.0", "v010_adapter_joins_total 1.0"),
         "v010_adapter_owed_deletes 1.0",
     } <= text
     assert page(path, "/healthz") == (200, "ok\n")

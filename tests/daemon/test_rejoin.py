@@ -10,6 +10,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from adapter import nri
+from adapter.cli import command_line
+from adapter.errors import RegistrationError
+from adapter.host import systems
 from adapter.wire import Code
 
 from .harness import Node, listening, start, stop
@@ -101,6 +105,25 @@ def test_once_it_ends_with_its_connection_and_waits_for_no_runtime(node: Node, l
     daemon = node.external("-once", listener=listen()).handshake()
     daemon.hang_up()
     assert daemon.ended() == 1
+
+
+def test_it_says_at_which_socket_it_joins_also_at_one_below_its_first_directory(
+    node: Node, listen: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(node.path)
+    daemon = node.external("-socket", "nri.sock", listener=listen(), fresh=True).handshake()
+    daemon.logged(f"joins the runtime at {node.path}/nri.sock")
+
+
+def test_without_a_configured_socket_it_takes_the_usual_one_that_exists(
+    node: Node, listen: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(systems, "NRI_SOCKETS", (nri.DEFAULT_SOCKET, f"{node.path}/nri.sock"))
+    monkeypatch.setattr(os.path, "exists", {f"{node.path}/nri.sock"}.__contains__)
+    listen()
+    os.close(command_line.connect(nri.DEFAULT_SOCKET))
+    with pytest.raises(RegistrationError, match=r"^no runtime at /run/other\.sock: "):
+        command_line.connect("/run/other.sock")
 
 
 def test_at_a_terminal_it_says_what_to_do_instead_of_waiting() -> None:

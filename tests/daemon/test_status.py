@@ -71,7 +71,7 @@ def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Node, 
     told = asked(*JSON)
     adapter = told.adapter
     assert (told.code, adapter["faults"]) == (0, [])
-    assert (adapter["pid"], adapter["owner"], adapter["owed"], adapter["state"]) == (daemon.server, True, 1, "joined")
+    assert (adapter["pid"], adapter["serves"], adapter["owed"], adapter["state"]) == (daemon.server, True, 1, "joined")
     assert adapter["runtime"] == {"name": "test", "version": "v1.0.0", "nri": "0.12.5"}
     assert {name: sum(event["times"]["counts"]) for name, event in adapter["events"].items()} == {
         **dict.fromkeys(("Configure", "Synchronize", "CreateContainer", "StartContainer"), 1)
@@ -149,7 +149,7 @@ def test_without_an_adapter_it_says_where_to_look(node: Node, asked: Ask) -> Non
 def test_the_socket_of_a_killed_adapter_is_removed_and_that_of_another_stays(node: Node, asked: Ask) -> None:
     first, waiting = joined(node), joined(node)
     told = json.loads(asked(*JSON).stdout)["adapters"]
-    assert sorted(adapter["owner"] for adapter in told) == [False, True]
+    assert sorted(adapter["serves"] for adapter in told) == [False, True]
     waiting.end()
     first.kill()
     second = joined(node)

@@ -96,6 +96,7 @@ def test_what_is_no_object_is_no_answer_and_another_version_is_named(tmp_path: P
 PRINTS = {("cli/check/probe.py", "confirm"), ("base/sanitize.py", "show"), ("base/sanitize.py", "show_json")}
 OWN_TEXT = {
     ("cli/entry.py", "main"): "a text of its own",
+    ("nri/asynchronous.py", "_end_all"): "a text of its own",
     ("nri/serving.py", "run"): "a text of its own",
     ("cli/completion.py", "main"): "a script",
     ("cli/status.py", "_watch"): "clears the screen",

@@ -6,6 +6,7 @@ What the chart renders is tested on Kubernetes.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -17,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pytest
 import yaml
 
 from adapter import __version__, settings
+from adapter.host import systems
 from adapter.nri.events import BY_EVENT
 from tests.test_settings import VALUES
 
@@ -58,6 +61,10 @@ WRONG: list[tuple[dict[str, object], str]] = [  # values, and what the error nam
     ({"hooks": {"files": {"x.json": {**HOOK, "when": {"annotations": {"(": "x"}}}}}}, "annotations"),
     ({"hooks": {"files": {"x.json": {**OLD_HOOK, "cmds": ["x", "*"]}}}}, "cmds"),
     ({"profile": "legacy", "metrics": {"enabled": True, "podMonitor": True, "address": ""}}, "address"),
+    ({"image": {"digest": "sha256:0"}}, "digest"),
+    ({"hooks": {"configMap": "own", "files": {"x.json": HOOK}}}, "files"),
+    ({"profile": "legacy", "networkPolicy": {"enabled": True}}, "profile"),  # the node's network has none
+    ({"networkPolicy": {"from": [{}]}}, "from"),
 ]
 
 
@@ -89,7 +96,10 @@ def test_the_default_values_and_what_belongs_together_are_valid() -> None:
     precreate = {"config": {"hooks": {"precreate": True}}, "hooks": {"files": {"x.json": PRECREATE}}}
     resources = {"requests": {"cpu": 0.5, "memory": "32Mi"}, "limits": {"cpu": "2"}}
     enough: dict[str, object] = {"resources": resources, "updateStrategy": {"maxNodes": "100%"}}
-    for right in ({}, legacy, monitored, of_node, hooks, places, precreate, enough):
+    peers = [{"namespaceSelector": {"matchLabels": {"a": "b"}}, "podSelector": {}}, {"ipBlock": {"cidr": "10.0.0.0/8"}}]
+    alone: dict[str, object] = {"networkPolicy": {"enabled": True, "from": peers}, "hooks": {"configMap": "own"}}
+    exact: dict[str, object] = {"image": {"digest": f"sha256:{'0' * 64}"}}
+    for right in ({}, legacy, monitored, of_node, hooks, places, precreate, enough, alone, exact):
         assert errors(right) == []
 
 
@@ -141,8 +151,59 @@ def test_in_the_profile_hooks_the_pod_does_not_see_the_whole_node() -> None:
     objects = yaml.safe_load_all((KUSTOMIZE / "hooks/manifests.yaml").read_text())
     (pod,) = (one["spec"]["template"]["spec"] for one in objects if one["kind"] == "DaemonSet")
     seen = {volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
-    assert seen == {"/var/run/nri", "/run/nri-v010-adapter", *values()["hooks"]["nodeDirectories"]}
-    assert "/" not in seen
+    assert seen == {"/var/run/nri", "/run/nri-v010-adapter", "/etc/containers/oci/hooks.d", "/usr", "/bin", "/opt"}
+    assert (CHART / "values.yaml").read_text().count("nodeDirectories: []") == 1
+
+
+HELM = shutil.which("helm") or shutil.which("helm", path=f"{os.environ.get('K8S', '')}/bin")
+SEEN = {
+    "talos": {"/usr", "/opt"},
+    "bottlerocket": {"/usr", "/opt"},
+    "cos": {"/usr"},
+}
+"""What the profile `hooks` sees of nodes that can make no directory."""
+
+
+@pytest.mark.skipif(not HELM, reason="no helm, in the PATH or in K8S/bin")
+def test_on_each_system_the_pod_sees_directories_that_exist_and_the_init_container_is_told_the_system() -> None:
+    for name in ("auto", *systems.NAMES):
+        pod = rendered("--set", f"distribution={name},nri.runtime.patchConfig=true")
+        seen = {volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
+        usual = {"/usr", "/bin", "/opt", "/etc/containers/oci/hooks.d"}
+        assert seen - {"/", "/var/run/nri", "/run/nri-v010-adapter"} == SEEN.get(name, usual), name
+        assert pod["initContainers"][0]["command"] == ["switch-nri-on", "/host", "/var/run/nri/nri.sock", name]
+    own = rendered("--set", "distribution=talos,hooks.nodeDirectories={/var/lib/hooks},seLinuxOptions.type=spc_t")
+    mounts = [mount["mountPath"] for mount in own["containers"][0]["volumeMounts"]]
+    assert [path for path in mounts if path.startswith("/host")] == ["/host/var/lib/hooks"]
+    assert own["containers"][0]["securityContext"]["seLinuxOptions"] == {"type": "spc_t"}
+
+
+def rendered(*words: str) -> dict[str, Any]:
+    """The DaemonSet's pod as helm renders it without a cluster."""
+    line = [str(HELM), "template", "x", str(CHART), "--kube-version", "1.34", "--skip-tests", *words]
+    done = subprocess.run(line, check=True, capture_output=True, text=True)
+    objects = [one for one in yaml.safe_load_all(done.stdout) if one and one["kind"] == "DaemonSet"]
+    found: dict[str, Any] = objects[0]["spec"]["template"]["spec"]
+    return found
+
+
+def test_the_chart_knows_the_systems_that_the_adapter_knows() -> None:
+    assert schema()["properties"]["distribution"]["enum"] == ["auto", *systems.NAMES]
+    section = (CHART / "README.md").read_text().partition("\n## Systems\n")[2].partition("\n## ")[0]
+    columns = re.findall(r"^\| [^|]* \| ([^|]*) \|", section, re.MULTILINE)
+    names = {name for column in columns for name in re.findall(r"`([a-z0-9]+)`", column)} - {"distribution"}
+    assert names == set(systems.NAMES)
+
+
+def test_the_files_that_name_what_runs_as_root_cannot_be_edited_in_place() -> None:
+    """Whoever may edit ConfigMaps could run programs on every node. A change has another name: it is a rollout."""
+    for profile in ("hooks", "legacy"):
+        objects = list(yaml.safe_load_all((KUSTOMIZE / profile / "manifests.yaml").read_text()))
+        maps = [one for one in objects if one["kind"] == "ConfigMap"]
+        assert all(one["immutable"] is True and re.search("-[0-9a-f]{10}$", one["metadata"]["name"]) for one in maps)
+        (pod,) = (one["spec"]["template"]["spec"] for one in objects if one["kind"] == "DaemonSet")
+        mounted = {volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume}
+        assert mounted == {one["metadata"]["name"] for one in maps}
 
 
 # ---- a release

@@ -20,7 +20,7 @@ CONF = Path("/etc/nri/legacy/conf.json")
 EVENTS = "[CreateContainer, StartContainer, UpdateContainer, StopContainer]"
 SETTINGS = f"""
 legacy: {{config: {CONF}, metadataPrefix: e2e.meta/, plugins: {{adjuster: {{events: {EVENTS}}}}}}}
-hooks: {{enabled: true, precreate: true}}
+hooks: {{enabled: true, precreate: true, podAnnotations: true}}
 """
 REFUSED = "needs NRI 0.12.0, the runtime has "
 """What the adapter says where it does not send what would end the runtime."""
@@ -51,6 +51,8 @@ def play(cri: Cri, takes_all: bool) -> Iterator[str]:
     for container in (first, second):
         cri("rm", container)
     yield from hooks.differences([first])
+    if '"example.com/pod-note":"hello"' not in hooks.STATES.read_text():
+        yield "the hook has not seen the pod's annotation for which it ran"
     if second in hooks.STATES.read_text():
         yield "a hook has run for a container that does not match"
     for name in RISKY:
@@ -89,6 +91,7 @@ def _created(spec: dict[str, Any], pid: int) -> Iterator[str]:
     for what, is_so in (
         ("the annotation of the plugin", notes.get("e2e/plugin") == "yes"),
         ("the annotation of the hook", notes.get("e2e/hook") == "yes"),
+        ("the pod's annotation", notes.get("example.com/pod-note") == "hello"),
         ("the plugin's metadata", "FOO=bar" in notes.get("e2e.meta/adjuster.saw", "")),
         ("the plugin's limit", "Max open files            1234" in process.joinpath("limits").read_text()),
         ("the hook's mount", " /e2e-mount ro" in process.joinpath("mountinfo").read_text()),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -17,6 +19,7 @@ from tests.e2e.checks import Json
 from tests.e2e.guarded import Calls, Pods, has_run
 from tests.e2e.pod import STATE, command, until
 from tests.e2e.runtimes import PATH, Containerd, Runtime
+from tests.layouts import K3S
 from tests.peers.build import peer
 from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS
 
@@ -24,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 GUIDES = {
     "installing": DOCS / "install.md",
+    "on-k3s": DOCS / "install.md",
     "from-adapter": DOCS / "migration/v010-adapter.md",
     "from-injector": DOCS / "migration/hook-injector.md",
     "from-1.6": DOCS / "migration/containerd-1.6.md",
@@ -32,6 +36,7 @@ GUIDES = {
 """The setups of this module, and the pages that they follow."""
 INSTALLED = Path("/opt/v010-adapter")
 COMMAND = Path("/usr/local/bin/v010-adapter")
+K3S_SOCKET = "/run/k3s/containerd/containerd.sock"
 PLUGINS = Path("/opt/nri/plugins")
 CONFIG = Path("/etc/containerd/config.toml")
 CONF = Path("/etc/nri/conf.json")
@@ -92,7 +97,7 @@ def install(folder: Path) -> None:
     """Makes what pip makes of the command."""
     program = folder / "bin/v010-adapter"
     program.parent.mkdir(parents=True)
-    program.write_text((ROOT / ".venv/bin/v010-adapter").read_text())
+    program.write_text(Path(sys.executable).with_name("v010-adapter").read_text())
     program.chmod(0o755)
 
 
@@ -128,6 +133,28 @@ def _installing(node: Node) -> Iterator[str]:
         yield "the adapter runs plugins after it was uninstalled"
     left = [*PLUGINS.glob("*"), *Path("/etc/nri").glob("v010-adapter*"), *Path("/run").glob("nri-*")]
     yield from (f"left behind by the way back: {path}" for path in left)
+
+
+def _on_k3s(node: Node) -> Iterator[str]:
+    """The same on a node that is laid out as K3s's, whose configuration switches NRI off."""
+    upper, work = STATE / "layers/var/upper", STATE / "layers/var/work"
+    for folder in (upper, work):
+        folder.mkdir(parents=True)
+    command("mount", "-t", "overlay", "e2e", "-o", f"lowerdir=/var/lib,upperdir={upper},workdir={work}", "/var/lib")
+    for folder in (Path(K3S), Path(K3S_SOCKET).parent):
+        folder.mkdir(parents=True)
+    (STATE / "cri.sock").symlink_to(K3S_SOCKET)
+    text = (Path(__file__).parent / node.runtime.template).read_text()
+    text = text.replace("'$state/cri.sock'", f"'{K3S_SOCKET}'").replace("  disable = false\n", "  disable = true\n")
+    file = STATE / "k3s.toml"
+    file.write_text(text.replace("imports = []", f'imports = ["{K3S}/config-v3.toml.d/*.toml"]'))
+    node.runtime.template, node.runtime.config = str(file), Path(K3S) / "config.toml"
+    yield from _installing(node)
+    if list(Path(K3S).rglob("*nri*")):
+        yield "uninstall leaves the drop-in behind"
+    with socket.socket(socket.AF_UNIX) as adapter:  # the file is left
+        if adapter.connect_ex("/run/nri/nri.sock") == 0:
+            yield "NRI is on after uninstall"
 
 
 def _from_adapter(node: Node) -> Iterator[str]:
@@ -199,7 +226,7 @@ def _from_1_6(node: Node) -> Iterator[str]:
         for call in node.calls()["witness"]:
             if call.by_runtime and call.request["sandboxID"] == node.pods.ids["whole"][0]:
                 yield "containerd has run plugins in a list that it should not know"
-        Path("/etc/nri/legacy/conf.json").rename(CONF)
+        Path("/etc/nri/v010-adapter.json").rename(CONF)
     node.follow("from-1.6", "Roll back")
     new.stop()
     node.runtime = old
@@ -241,6 +268,7 @@ def _from_cri_o(node: Node) -> Iterator[str]:
 
 PLAYS = {
     "installing": _installing,
+    "on-k3s": _on_k3s,
     "from-adapter": _from_adapter,
     "from-injector": _from_injector,
     "from-1.6": _from_1_6,

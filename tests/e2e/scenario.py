@@ -31,7 +31,7 @@ ALL: list[Runtime] = [
     docker.Docker(build.dockerd("v2.0.0-beta.24")),
 ]
 REPOSITORY = Path(__file__).resolve().parents[2]
-ADAPTER = Path(os.environ.get("E2E_ADAPTER") or REPOSITORY / ".venv/bin/v010-adapter")
+ADAPTER = Path(os.environ.get("E2E_ADAPTER") or Path(sys.executable).with_name("v010-adapter"))
 SETUPS = {
     "etc": Path("/etc/nri/conf.json"),
     "own": Path("/etc/nri/legacy/conf.json"),
@@ -160,7 +160,7 @@ def play_docker(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
 
 
 def of_guide(guide: str) -> Run:
-    has_legacy = guide in ("installing", "from-adapter", "from-1.6")
+    has_legacy = guide in ("installing", "on-k3s", "from-adapter", "from-1.6")
     return Run(
         "the commands of the guide",
         lambda _: has_legacy and install_legacy(SETUPS["etc"]),

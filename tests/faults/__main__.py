@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.e2e.pod import HarnessError as Finding
-from tests.faults.beside import hang_ups
+from tests.faults.beside import BESIDE, hang_ups
 from tests.faults.node import Node
 from tests.faults.rows import ADAPTER_FAULTS, FAULTS, kill_loop, program_fault, start, three
 from tests.peers.build import PeerMissing, peer
@@ -85,7 +85,8 @@ def plan(arguments: argparse.Namespace, form: str) -> Iterator[Rows]:
     apart = ADAPTER_FAULTS | {"three adapters, 12 ends": partial(three, seed=arguments.seed)}
     beside: Rows = {}
     if form == "external":  # nothing can stand between a runtime and what it launches
-        beside["hang-ups of the owner"] = partial(hang_ups, count=arguments.kills, seed=arguments.seed)
+        beside["hang-ups of one of two"] = partial(hang_ups, count=arguments.kills, seed=arguments.seed)
+        apart |= BESIDE
     for rows in (of_program, *({what: row} for what, row in apart.items()), loop, beside):
         if chosen := {what: row for what, row in rows.items() if arguments.only in what}:
             yield chosen

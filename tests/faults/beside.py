@@ -1,18 +1,24 @@
-"""Two adapters beside each other: only the owner's connection closes, again and again, while events flow."""
+"""External adapters beside each other, and what only an external one meets."""
 
 from __future__ import annotations
 
+import os
 import random
 import select
+import signal
 import socket
-from contextlib import suppress
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
-from adapter.host.lock import first_locked
+from adapter.owed.deletes import SECOND_LOOK
 from tests.e2e.pod import HarnessError as Finding
+from tests.peers.harness import GoRuntime
 
-from .node import NAME, Node
+from .node import LIMIT, NAME, STEPS, Life, Node
 from .rows import Traffic, ends
 
 INDEXES = ("00", "01")
@@ -63,49 +69,32 @@ class Proxy:
 
 
 def hang_ups(node: Node, count: int, seed: int) -> str:
-    """The runtime asks the adapter 00 first and 01 last; each is the owner for half of the time."""
+    """The runtime asks the adapter 00 first and 01 last; each loses its connection for half of the time."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     node.terminate_externals()
     proxies = {index: Proxy(node.directory / f"{index}.sock", node.directory / "nri.sock") for index in INDEXES}
-    pids: dict[str, str] = {}
     for index, proxy in proxies.items():
         node.start_external(index, proxy.path)
-        pids[str(node.externals[-1].pid)] = index
     traffic, hung_up = Traffic(node, rng), dict.fromkeys(INDEXES, 0)
 
     def are_joined() -> bool:
         return len(node.joined()) == len(INDEXES)
 
-    def owner() -> str:
-        with (node.directory / "state/lock").open() as lock:
-            is_held = first_locked(lock.fileno(), 0, 1) is not None  # the mark stays when the lock is released
-            return pids.get(lock.read().split()[0], "") if is_held else ""
-
-    def hang_up(pause: float) -> None:
+    def hang_up(index: str, pause: float) -> None:
         select.select([], [], [], pause)
-        if index := owner():
-            hung_up[index] += 1
-            proxies[index].hang_up()
-
-    def becomes_owner(index: str) -> bool:
-        traffic.step()
-        return owner() == index
+        hung_up[index] += 1
+        proxies[index].hang_up()
 
     try:
-        for number in range(count):
+        for _ in range(count):
             node.until(are_joined, "both adapters")
-            wanted = INDEXES[number * len(INDEXES) // count]
-            if owner() != wanted:
-                proxies[wanted].hang_up()  # the one that joins last becomes the owner
-                node.until(lambda index=wanted: becomes_owner(index), f"the owner {wanted}")  # type: ignore[misc]
-            closer = Thread(target=hang_up, args=(rng.uniform(0, 0.02),))
+            closer = Thread(target=hang_up, args=(rng.choice(INDEXES), rng.uniform(0, 0.02)))
             closer.start()
             while closer.is_alive():
                 traffic.step()
             closer.join()
             traffic.step()
         traffic.finish()
-        node.until(lambda: not node.owed(), "an empty journal")
         notes = node.notes()
         if lost := [id_ for id_ in traffic.creates if not notes[f"create:{id_}"]]:
             raise Finding(f"creates lost: {lost}")
@@ -115,3 +104,158 @@ def hang_ups(node: Node, count: int, seed: int) -> str:
         for proxy in proxies.values():
             proxy.close()
         node.names = [NAME]
+
+
+def two(node: Node) -> None:
+    """Starts two adapters in place of those that run: 00, which the runtime asks first, and 01."""
+    node.terminate_externals()
+    for index in INDEXES:
+        node.start_external(index)
+    both_join(node)
+
+
+def both_join(node: Node) -> None:
+    node.until(lambda: len(node.joined()) == len(INDEXES), "both adapters")
+
+
+@contextmanager
+def hanging(node: Node, index: str) -> Iterator[None]:
+    """One of two adapters hangs. The runtime drops or keeps it, according to its version."""
+    pid = node.externals[INDEXES.index(index)].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    both_join(node)
+
+
+def end_two(node: Node) -> None:
+    node.terminate_externals()
+    node.start_external()
+    node.rejoins()
+
+
+def hang(node: Node, index: str) -> str:
+    """An event takes the time of two requests while an adapter hangs, and what is served then is not repeated."""
+    two(node)
+    old, new, short = lives = [Life.make(f"{word}-{index}") for word in ("old", "new", "short")]
+    for event in STEPS[:2]:
+        node.play(event, old)
+    with hanging(node, index):
+        for event, life in (*((event, new) for event in STEPS[:2]), ("StopContainer", old), ("RunPodSandbox", short)):
+            if error := node.play(event, life, 2 * LIMIT).error:
+                raise Finding(f"{event}: {error}")
+    for event, life in (("StartContainer", short), *((event, life) for life in lives for event in STEPS[2:])):
+        if life is not old or event != "StopContainer":
+            node.play(event, life)
+    figures = ends(node, *lives)
+    end_two(node)
+    return figures
+
+
+def hang_in_a_create(node: Node) -> str:
+    """The one that hangs has the lock of the id: the other one waits until its own deadline, and refuses."""
+    two(node)
+    life = Life.make("held")
+    node.play("RunPodSandbox", life)
+    stopped = Event()
+
+    def stop() -> None:
+        os.kill(node.externals[0].pid, signal.SIGSTOP)
+        stopped.set()
+
+    with node.fault("create", life, "hold", stop):
+        error = node.play("StartContainer", life, 2 * LIMIT).error
+    os.kill(node.externals[0].pid, signal.SIGCONT)
+    both_join(node)
+    if not stopped.is_set() or "another adapter, which works on" not in error:
+        raise Finding(f"{error!r}")
+    for event in STEPS[2:]:
+        node.play(event, life)
+    figures = ends(node, life)
+    end_two(node)
+    return figures
+
+
+def two_runtimes(node: Node) -> str:
+    """With one state directory. Neither lists what the other one runs, and nothing of it gets a delete."""
+    node.until(lambda: len(node.joined()) == 1, "the adapter")
+    life = Life.make("kept")
+    node.plays(life, *STEPS[:2])
+    folder = node.directory / "other"
+    folder.mkdir()
+    with GoRuntime(folder, node.version) as other:
+        other.open(runtime=("other", "1.0.0"))
+        if error := other.play("start").error:
+            raise Finding(error)
+        node.start_external("00", other.socket)
+        node.until(lambda: other.play("plugins").plugins, "the adapter of the other runtime")
+        select.select([], [], [], SECOND_LOOK + 1)
+        node.externals.pop().kill()
+    if deleted := [note for note in node.notes() if note.startswith("delete:") and note.endswith("-kept")]:
+        raise Finding(f"deletes of what lives: {deleted}")
+    node.plays(life, *STEPS[2:])
+    return ends(node, life)
+
+
+def full(node: Node) -> str:
+    """The disk of the state directory is full at a create, and has room again before the adapter is killed."""
+    node.terminate_externals()
+    state = node.directory / "state"
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "none", state], check=False).returncode:
+        node.start_external()
+        node.rejoins()
+        return "not done: this process may not mount"
+    try:
+        node.start_external()
+        node.rejoins()
+        filler = state / "filler"
+        with suppress(OSError), filler.open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
+        life = Life.make("full")
+        node.plays(life, *STEPS[:2])
+        if node.owed():
+            raise Finding("the disk is not full")
+        filler.unlink()
+        node.until(lambda: len(node.owed()) == len(life), "the records")
+        node.kill()
+        node.rejoins()
+        node.plays(life, *STEPS[2:])
+        return ends(node, life)
+    finally:
+        node.terminate_externals()
+        subprocess.run(["umount", "-l", state], check=True)
+        node.start_external()
+        node.rejoins()
+
+
+def long_delete(node: Node) -> str:
+    """A delete outlasts the adapter's end: its plugin is left to finish, and no other adapter runs it again."""
+    node.terminate_externals()
+    settings = node.directory / "settings"
+    text = settings.read_text()
+    settings.write_text(text.replace("lateLimit: 3", "lateLimit: 60"))
+    node.start_external()
+    node.rejoins()
+    settings.write_text(text)
+    life = Life.make("long")
+    node.plays(life, *STEPS[:2])
+    with node.fault("delete", life, "long", node.externals[-1].terminate):
+        node.play("StopContainer", life, 2 * LIMIT)
+    node.externals[-1].wait()
+    node.start_external()
+    node.rejoins()
+    node.plays(life, *STEPS[3:])
+    return ends(node, life)
+
+
+BESIDE: dict[str, Callable[[Node], str]] = {
+    "the oldest of two hangs": partial(hang, index="00"),
+    "the newest of two hangs": partial(hang, index="01"),
+    "one of two hangs in a create": hang_in_a_create,
+    "two runtimes": two_runtimes,
+    "a full state directory, then SIGKILL": full,
+    "SIGTERM during a delete of 12 s": long_delete,
+}

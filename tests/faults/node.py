@@ -10,13 +10,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
 from adapter.owed import records
+from adapter.owed.records import Create
 from tests.daemon.process import children_of
 from tests.e2e.pod import HarnessError as Finding
 from tests.e2e.pod import until
@@ -62,6 +63,7 @@ linger) sleep 3 & ;;
 hold) sleep 0.5 ;;
 slow) sleep 2.5 ;;
 hang) exec sleep 8 ;;
+long) exec sleep 12 ;;
 esac
 echo '{{}}'
 """
@@ -219,10 +221,14 @@ class Node:
         return Counter(file.read_text().split()) if file.exists() else Counter()
 
     def owed(self) -> set[str]:
-        """What the journal has of creates without an ended delete."""
-        lines = (self.directory / "state/journal").read_bytes().splitlines()
-        changes = [change for line in lines[1:] if (change := records.parse(line))]
-        return {create.target.id for create in records.without_deletes(changes)}
+        """The ids whose records have creates without an ended delete."""
+        owed = set()
+        for file in self.directory.glob("state/*/+*"):
+            with suppress(FileNotFoundError):  # the last delete has just ended
+                changes = [change for line in file.read_bytes().splitlines() if (change := records.parse(line))]
+                ids = {change.target.id for change in changes if isinstance(change, Create)}
+                owed |= {id_ for id_ in ids if records.without_deletes(changes, id_)}
+        return owed
 
     def log(self) -> str:
         return "\n".join(file.read_text() for file in (self.directory / "log", self.runtime.log) if file.exists())

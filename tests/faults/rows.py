@@ -41,7 +41,7 @@ def start(node: Node) -> str:
 
 def ends(node: Node, *lives: Life, kills: int = 0) -> str:
     ids = {part["id"] for life in lives for part in life}
-    node.until(lambda: not ids & node.owed(), "an empty journal")
+    node.until(lambda: not ids & node.owed(), "that nothing is owed")
     return balance(node.notes(), ids, kills)
 
 

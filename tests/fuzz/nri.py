@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import random
+import shutil
 import struct
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -25,11 +26,11 @@ from google.protobuf.message import DecodeError, Message
 
 from adapter import settings
 from adapter.base import collector
+from adapter.base.log_handlers import LineFormatter
 from adapter.daemon.router import Adapter
 from adapter.errors import AdapterError
 from adapter.host.trust import off
 from adapter.legacy.pending_updates import OnUpdated
-from adapter.monitoring.logs import LineFormatter
 from adapter.nri import api
 from adapter.nri.events import CALLS
 from adapter.runtime import read
@@ -152,6 +153,8 @@ class Fuzzed(Adapter):
 class FuzzLoop(Clock):
     """A loop that watches nothing: what is watched are processes that a message has named."""
 
+    quiet_at = 0.0
+
     def watch(self, *_: object) -> None:
         pass
 
@@ -208,8 +211,7 @@ class Node(Link):
         self.programs: list[Program] = []
         self.outputs: Sequence[bytes] = OUTPUTS
         self.log = Log()
-        for name in ("lock", "journal"):
-            (folder / "state" / name).unlink(missing_ok=True)
+        shutil.rmtree(folder / "state", ignore_errors=True)
         loop: Any = self.loop
         self.adapter = Fuzzed(loop, own, [], "sample", self)
         self.join()

@@ -50,8 +50,8 @@ MOUNT_CHOWN = r"com\.launchplatform\.oci-hooks\.mount-chown\.([^.]+)\.path"
 # fmt: off
 FILES: dict[str, tuple[dict[str, Any], str, list[str]]] = {
     "nvidia": (new(ANY, "prestart", args=["x", "prestart"], env=["PATH=/usr/sbin:/usr/bin:/sbin:/bin"]), "cops", []),
-    # containerd's sandboxes are of the type `sandbox`, and a pod's annotations are its containers'.
-    "nvidia, the first": (old(arguments=["prestart"], annotations=["sandbox"], stage=["prestart"]), "c", []),
+    # containerd's pods are of the type `sandbox`, and their containers of the type `container`.
+    "nvidia, the first": (old(arguments=["prestart"], annotations=["sandbox"], stage=["prestart"]), "", []),
     "nvidia, with mounts": (old(hasbindmounts=True, stage=["prestart"]), "p", []),
     "oci-seccomp-bpf-hook": (new({"annotations": {r"^io\.containers\.trace-syscall$": ".*"}}, "prestart",
         path="__HOOK_BIN_DIR__/oci-seccomp-bpf-hook", args=["oci-seccomp-bpf-hook", "-s"]), "p", ["__HOOK_BIN_DIR__"]),

@@ -38,12 +38,13 @@ def test_a_container_gets_the_hooks_that_match_and_the_log_names_it(
     loop.turn()
     assert loop.watched == [watched]
     caplog.set_level("INFO")
+    caplog.clear()
     of_a = ["1"] if "always" in other else []
     for mounts, versions in (([BIND], [*of_a, "2"]), ([], of_a)):
         response = api.CreateContainerResponse()
         container = api.Container(id="c", name="nginx", mounts=mounts)
         assert hooks.update(2.0) is None
-        hooks.inject(api.CreateContainerRequest(pod=POD, container=container), response)
+        hooks.inject(api.CreateContainerRequest(pod=POD, container=container), response, 2.0)
         assert [hook.args[1] for hook in response.adjust.hooks.create_runtime] == versions
     loop.turn()
     told = ["a.json, b.json", "a.json"] if of_a else ["b.json"]

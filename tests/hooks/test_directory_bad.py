@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 
 from adapter.hooks import model
 from adapter.hooks.match import Matcher
+from adapter.host import paths
 
 from .hookdirs import Scene, in_force, later, opened, problems, text
 
@@ -71,6 +73,28 @@ def test_what_is_no_hook_file_is_a_problem_and_harms_nothing(place: Path) -> Non
         found = problems(one)
         assert [name for name, (_, reason) in BAD.items() if reason not in found.pop(f"{name}.json", "")] == []
         assert found == {}
+
+
+def test_a_regular_file_that_waits_for_data_is_a_problem_and_harms_nothing(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As /proc/kmsg does."""
+
+    class Waiting(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, _: object) -> None:
+            """There is nothing to read, and this is not the end."""
+
+    really = paths._at_most
+    directories = opened(place, now=later)
+    (place / "kmsg.json").write_bytes(b"x")
+    with monkeypatch.context() as patch:
+        patch.setattr(paths, "_at_most", lambda *_: really(io.BufferedReader(Waiting()), MIB))
+        assert problems(directories) == {"kmsg.json": "Resource temporarily unavailable"}
+    (place / "new.json").write_bytes(text(2))
+    assert in_force(directories) == {"good.json": "1", "new.json": "2"}
 
 
 def test_what_is_no_regular_file_is_not_even_opened(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

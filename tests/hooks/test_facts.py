@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import posixpath
 from itertools import product
 
+import pytest
+
+from adapter.hooks import facts as facts_module
 from adapter.hooks.facts import Facts, facts
 from adapter.proto import nri_pb2 as api
 
 
-def mounted(destination: str, type_: str = "bind", *options: str, source: str = "/x") -> bool:
+def mounted(
+    destination: str, type_: str = "bind", *options: str, source: str = "/x", id_: str = "", uid: str = ""
+) -> bool:
     mount = api.Mount(destination=destination, type=type_, source=source, options=options)
-    return facts(api.PodSandbox(), api.Container(mounts=[mount])).has_bind_mounts
+    return facts(api.PodSandbox(id=id_, uid=uid), api.Container(mounts=[mount])).has_bind_mounts
 
 
 def test_the_pods_annotations_override_and_the_command_is_the_first_argument_if_there_is_one() -> None:
@@ -28,9 +34,10 @@ def test_a_users_bind_mount_counts_by_type_or_option_and_no_other_mount_does() -
         assert not mounted("/data", type_, "rw", "nosuid"), type_
 
 
-CONTAINERD = "/run/containerd/io.containerd.grpc.v1.cri/sandboxes/ed03050bc61d"
-CRI_O = "/run/containers/storage/overlay-containers/d170e8d0825d/userdata"
-KUBELET = "/var/lib/kubelet/pods/9d2d0b5c-1e6f-4c8e-9d3b-0a6a0e1a2b3c"
+ID, UID = "ed03050bc61d", "9d2d0b5c-1e6f-4c8e-9d3b-0a6a0e1a2b3c"
+CONTAINERD = f"/run/containerd/io.containerd.grpc.v1.cri/sandboxes/{ID}"
+CRI_O = f"/run/containers/storage/overlay-containers/{ID}/userdata"
+KUBELET = f"/var/lib/kubelet/pods/{UID}"
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 OWN = [
     ("/etc/hosts", f"{CONTAINERD}/hosts"),
@@ -59,6 +66,12 @@ USERS = [
     ("/etc/resolv.conf", "/etc/resolv.conf"),
     ("/dev/shm/x", f"{CONTAINERD}/shm"),  # noqa: S108
     ("/dev/termination-log", "/var/log/x"),
+    ("/d", "/data/pods/x/containers/y/0"),
+    ("/d", f"{KUBELET}/containers/web/x"),
+    ("/d", f"{KUBELET}/volumes/kubernetes.io~empty-dir/containers/web/0"),
+    ("/etc/hosts", "/data/pods/x/etc-hosts"),
+    ("/run/secrets", "/data/run/secrets"),
+    (SERVICE_ACCOUNT, "/data/kube-api-access-x7k2p"),
     ("", ""),
     ("/data", ""),
 ]
@@ -68,4 +81,35 @@ def test_what_runtimes_and_the_kubelet_mount_themselves_does_not_count_and_the_u
     """Wherever they are."""
     for table, counts in ((OWN, False), (USERS, True)):
         for destination, source in table:
-            assert mounted(destination, "bind", "rbind", source=source) is counts, (destination, source)
+            for id_, uid in (("", ""), (ID, UID)):
+                assert mounted(destination, source=source, id_=id_, uid=uid) is counts, (destination, source, id_)
+
+
+def test_a_users_directory_that_is_named_like_the_runtimes_or_the_kubelets_counts() -> None:
+    """The id and the uid of the pod are not known to its author. Where they are known, the directory may be any."""
+    for destination, source in OWN:
+        if source not in ("/etc/hosts", "/dev/shm"):  # noqa: S108
+            assert mounted(destination, source=source, id_="another", uid="another"), source
+            moved = source.replace("/var/lib/kubelet", "/data")
+            assert not mounted(destination, source=moved, id_=ID, uid=UID), moved
+            assert mounted(destination, source=moved) is (moved != source), moved
+
+
+def test_keys_that_runtimes_set_on_containers_do_not_count_on_pods() -> None:
+    own = ["io.kubernetes.cri.image-name", "io.kubernetes.cri-o.ImageName", "io.kubernetes.container.hash"]
+    others = ["io.kubernetes.cri-o.Devices", "kubernetes.io/config.source", "io.kubernetes.cri.image-name2"]
+    pod = api.PodSandbox(annotations=dict.fromkeys([*own, *others], "pod"))
+    assert facts(pod, api.Container()).annotations == dict.fromkeys(others, "pod")
+    container = api.Container(annotations=dict.fromkeys([*own, *others], "container"))
+    assert facts(pod, container).annotations == {**dict.fromkeys(own, "container"), **dict.fromkeys(others, "pod")}
+
+
+@pytest.mark.parametrize("text", ["/pods/", "/", " /pods/", "/sandboxes/", "/../", "é/", "/userdata/hosts"])
+def test_a_path_longer_than_the_kernels_is_the_users_and_is_not_looked_into(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shorter paths are looked at without regular expressions: nothing here is matched with backtracking."""
+    assert "re" not in vars(facts_module)
+    monkeypatch.delattr(posixpath, "normpath")
+    for destination, source in (("/" + text * 4096, "/x"), ("/x", "/" + text * 4096)):
+        assert mounted(destination, source=source)

@@ -108,6 +108,18 @@ def test_text_says_at_a_glance_what_is_injected_and_why(node: Node) -> None:
     assert node.err == ""
 
 
+def test_precreate_hooks_are_named_apart(node: Node) -> None:
+    config = node.write("own.yaml", "hooks: {precreate: true}")
+    node.hook("a.json", hook={"path": "/bin/true", "args": ["true", "x"]}, stages=["precreate"])
+    assert node("-config", config) == 0
+    precreate = "run before the creation, in this order:\nprecreate        /bin/true x\n"
+    assert node.out.endswith(f"\n\n{precreate}")
+    node.hook("b.json", stages=["precreate", "poststop"])
+    node("-config", config)
+    injected = "injected, in this order:\npoststop         /bin/true\n"
+    assert node.out.endswith(f"\n\n{injected}{precreate}precreate        /bin/true\n")
+
+
 # ---- what is not known
 
 
@@ -158,12 +170,19 @@ def bundle(annotations: dict[str, str]) -> dict[str, Any]:
 
 
 OTHERS = {"annotations": {"x": ""}}
+TYPE = "io.kubernetes.cri.container-type"
+INSPECTP = {"status": {"id": "1"}, "info": {"runtimeSpec": bundle({TYPE: "sandbox"})}}
 # The container, its pod, the condition; whether the container gets the hook, the exit code and the hint.
 # fmt: off
 ANNOTATIONS = {
     "crictl does not show the pod": (crictl(CONTAINERDS), None, {"note": "yes"}, None, 3, ""),
-    "the pod is given, and has it": (crictl(CONTAINERDS), {"annotations": {"a": "1"}}, {"a": "1"}, True, 0, ""),
+    "the pod is given, and has it": (crictl(CONTAINERDS), {"annotations": {"a": "1"}}, {"a": "1"}, True, 0,
+        "containerd does not tell the hook the pod's annotation a: list it in containerd's pod_annotations, or set"
+        " hooks.podAnnotations"),
     "the pod is given, and lacks it": (crictl(CONTAINERDS), OTHERS, {"note": "yes"}, False, 0, ""),
+    "a runtime key is the container's": (crictl({TYPE: "container"}), INSPECTP, {"type$": "sandbox"}, False, 0, ""),
+    "a manifest as the pod lacks the runtime's": (crictl(CONTAINERDS), POD, {"type$": "sandbox"}, None, 3, ""),
+    "a manifest as the pod has its own": (crictl(CONTAINERDS), POD, {"^known$": "no"}, False, 0, ""),
     "CRI-O copies the pod's": (crictl(CRIOS), None, {"^n$": ""}, False, 0, ""),
     "what is known suffices": (crictl(CONTAINERDS), None, {"container-name": "web"}, True, 0, ""),
     "a bundle of containerd": (bundle(CONTAINERDS), None, {"note": "yes"}, None, 3, ""),
@@ -191,6 +210,25 @@ def test_annotations_that_are_not_known(
     node(*words, container=file)
     assert {True: "\nyes ", False: "\nno ", None: "\nunknown "}[matched] in node.out
     assert hint in node.out
+
+
+UNSEEN = "containerd does not tell the hook the pod's annotation note: list it in containerd's pod_annotations, or set"
+
+
+def test_a_hook_is_named_that_will_not_see_the_annotation_for_which_it_runs(node: Node) -> None:
+    node.hook("x.json", when={"annotations": {"^note$": "."}})
+    pod = node.write("pod.json", json.dumps({"annotations": {"note": "yes", "other": "no"}}))
+    for container, is_seen in ((CONTAINERDS, False), ({**CONTAINERDS, "note": ""}, True), (CRIOS, True)):
+        words: list[object] = ["-pod", pod]
+        [told] = node.json(*words, container=node.write("c.json", json.dumps(crictl(container))))["hooks"]
+        assert (told["matched"], node.code) == (True, 0)
+        assert told.get("hint") == (None if is_seen else f"{UNSEEN} hooks.podAnnotations")
+        config = node.write("own.yaml", "hooks: {podAnnotations: true}")
+        told = node.json(*words, "-config", config, container=node.write("c.json", json.dumps(crictl(container))))
+        assert "hint" not in told["hooks"][0]
+        assert told["adjustment"].get("annotations") == (None if is_seen else {"note": "yes"})
+        node(*words, "-config", config, container=node.write("c.json", json.dumps(crictl(container))))
+        assert ("\nannotation       note: yes\n" in node.out) is not is_seen
 
 
 # ---- what the command is given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,8 +28,11 @@ def test_it_warns_of_a_program_that_others_or_a_reboot_can_remove(node: Node, mo
     node.link("opt/nri/plugins/other", "/bin/sh")
     node("install")
     assert "/opt/nri/plugins/other: an executable whose name is not NN-NAME: no runtime starts" in node.err
-    assert "warning: /tmp/bin/v010-adapter may be gone after a reboot" in node.err
-    assert "Before you delete the program, run `v010-adapter uninstall`" in node.out
+    assert "warning: /tmp/bin/v010-adapter may be gone after a reboot: the runtime then starts without it" in node.err
+    assert (
+        "Before you delete the program, run `v010-adapter uninstall`: a runtime starts without a plugin whose"
+        in node.out
+    )
 
 
 def test_it_tells_whether_nri_is_on_and_how_to_start_and_to_end_the_adapter(node: Node) -> None:
@@ -40,19 +44,20 @@ def test_it_tells_whether_nri_is_on_and_how_to_start_and_to_end_the_adapter(node
     node("uninstall")
     assert "To end the running adapter:\n    systemctl restart containerd\n" in node.out
     node.write("etc/containerd/conf.d/nri.toml", "[plugins.'io.containerd.nri.v1.nri']\ndisable = true\n")
-    node("install", "-external")
-    off = "/etc/containerd/config.toml: containerd: NRI is off; to switch it on: disable = false"
-    assert f"problem       {off}" in node.out
+    assert node("install", "-external") == 1, "an administrator's drop-in has switched NRI off"
+    off = "/etc/containerd/config.toml: containerd: disable in /etc/containerd/conf.d/nri.toml switches NRI off"
+    assert f"problem       {off}\n" in node.out
     assert "To start it:\n    systemctl daemon-reload\n    systemctl restart v010-adapter\n" in node.out
-    node.results("-external")
-    assert [(entry["status"], entry["text"][: len(off)]) for entry in node.told()["nri"]] == [("problem", off)]
+    assert node("install", "-external", "-o", "json") == 1
+    assert node.told()["nri"] == [{"status": "problem", "text": off}]
     assert (node.told()["problems"], node.told()["next"][-1]) == ([], "v010-adapter status")
     node("uninstall")
     assert "systemctl stop v010-adapter\n    systemctl daemon-reload\n" in node.out
     for path in (node.socket, config):
         path.unlink()
+    shutil.rmtree(config.parent)
     node.results()
-    either = "systemctl restart containerd    # or crio"
+    either = "systemctl restart containerd    # or the unit that starts your runtime"
     assert node.told()["next"][0] == either
     node("uninstall")
     assert node.out.endswith(f"\n    {either}\n")
@@ -71,6 +76,7 @@ def test_the_commands_give_the_adapter_a_list_of_its_own(node: Node, form: tuple
     systemctl = node.write("bin/systemctl", script)
     systemctl.chmod(0o755)
     told = node.out.partition("To have the adapter run them instead:\n")[2]
+    assert told.startswith("    # First end the pods (kubectl drain): nobody runs the deletes of those that containerd")
     commands = told.replace("/etc/nri/", f"{node.root}/etc/nri/")
     subprocess.run(["sh", "-e", "-c", commands], check=True, env={"PATH": f"{systemctl.parent}:{os.defpath}"})
     own, errors = settings.read(str(node.root / YAML))

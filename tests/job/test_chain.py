@@ -13,7 +13,7 @@ import pytest
 
 from adapter.errors import LocalProtocolError, PluginError
 from adapter.programs.chain import Action, Chain, Ends, Failure, Policy
-from adapter.programs.driver import quoted
+from adapter.programs.work import quoted
 
 
 class Program(NamedTuple):

@@ -16,12 +16,11 @@ import pytest
 
 from adapter.daemon.bridge import Bridge
 from adapter.errors import ConfigError, PluginError
-from adapter.host.lock import Lock
 from adapter.legacy.config import Config, Entry
 from adapter.legacy.job import PluginJob
 from adapter.legacy.plan import PluginStep
-from adapter.legacy.queue import Queue
 from adapter.nri import Context, Deferred, api
+from adapter.owed.queue import Queue
 from adapter.programs import process
 from adapter.settings import LegacySettings, PluginSettings
 
@@ -164,8 +163,8 @@ def _bug(message: str, *arguments: object) -> NoReturn:
 class WatchedQueue(Queue):
     """A queue whose jobs a history knows."""
 
-    def __init__(self, history: History) -> None:
-        super().__init__()
+    def __init__(self, history: History, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._history = history
         history.add_queue(self)
 
@@ -225,12 +224,12 @@ class History:
         monkeypatch.setattr("adapter.programs.driver.log.exception", _bug)
         monkeypatch.setattr("adapter.programs.find.find", self._find)
 
-    def begin(self, clock: Any, lock: Lock | None = None) -> Bridge:
+    def begin(self, clock: Any) -> Bridge:
         """Returns the bridge of a new adapter."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("adapter.legacy.job.ConfigFile", lambda *_, **__: self.conf)
             patch.setattr("adapter.owed.deletes.Queue", partial(WatchedQueue, self))
-            bridge = Bridge(clock, self.settings, lock=lock)
+            bridge = Bridge(clock, self.settings)
         self.queues[bridge] = self._queue
         return bridge
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from adapter.daemon.bridge import Bridge
-from adapter.host.lock import Lock
 from adapter.nri import Context, Deferred, api
 from adapter.settings import LegacySettings, PluginSettings
+from adapter.turns.turns import Turns
 
 from ..processes import NO_PROCESS, Fifo, Programs, SteppedLoop, children
 
@@ -62,21 +61,11 @@ class Node:
         self._gates: dict[str, Fifo] = {}
         loop.watch(self._said.fd, self._listen)
 
-    def build(self, lock: Lock | None = None, **legacy: Any) -> Bridge:
+    def build(self, turns: Turns | None = None, **legacy: Any) -> Bridge:
         """Makes the bridge, with settings of the `legacy:` part."""
         own = {"config": str(self.conf_json), "path": (str(self.folder),), **legacy}
-        self.bridge = Bridge(self.loop, LegacySettings(**own), lock=lock)
+        self.bridge = Bridge(self.loop, LegacySettings(**own), turns=turns)
         return self.bridge
-
-    def take_over(
-        self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container], *, may_be_repeated: bool = False
-    ) -> None:
-        """What happens to the bridge of an adapter that has become the owner, given what the runtime has."""
-        ids = [*(pod.id for pod in pods), *(container.id for container in containers)]
-        self.bridge.take_over(ids)
-        if may_be_repeated:
-            self.bridge.expect_repeat()
-        self.bridge.synchronize(pods, containers)
 
     def _listen(self) -> None:
         self.heard += os.read(self._said.fd, 65536).decode().splitlines()

@@ -49,6 +49,7 @@ class PlayedProgram:
     last_line = ending = ""
     stdout = b""
     """What it has printed so far."""
+    max_stdout = 1 << 20
 
     def __init__(self, clock: Clock, name: str, on_end: Callable[[Any], object]) -> None:
         self.clock, self.name, self.on_end = clock, name, on_end
@@ -58,7 +59,7 @@ class PlayedProgram:
 
     @property
     def too_long(self) -> bool:
-        return len(self.stdout) > 1 << 20
+        return len(self.stdout) > self.max_stdout
 
     def leave(self) -> None:
         assert self.status is None

@@ -145,6 +145,23 @@ def test_a_wish_that_cannot_be_fails_the_plugin_by_name(node: Node, subtests: py
             assert outcome_of(creating(node, id_), node).startswith(f"plugin: a: {reason.replace('{id}', id_)}")
 
 
+def test_a_container_that_is_too_large_to_run_fails_the_plugins_that_read_all_of_it(node: Node) -> None:
+    """Before they are started, and by their policies. At other events, it exists, and is not refused."""
+    plugins = {"a": PluginSettings(events=frozenset({"CreateContainer"})), "b": PluginSettings()}
+    large = api.Container(id="c1", env=["B=2", "A=" + "x" * 131_070])
+    request = api.CreateContainerRequest(pod=api.PodSandbox(id="p"), container=large)
+    for fail, outcome in ((True, "plugin: a: env[1]: 131072 bytes, at most 131071"), (False, "ok")):
+        node.build(plugins={**plugins, "a": plugins["a"]._replace(fail_create=fail)})
+        node.plugins(a="answer", b="answer")
+        assert outcome_of(node.handle("CreateContainer", request, 2.0), node) == outcome
+        assert node.requests("a") == []
+    start = api.StartContainerRequest(pod=request.pod, container=large)
+    node.build(plugins={"a": PluginSettings(events=frozenset({"StartContainer"})), "b": PluginSettings()})
+    node.plugins(a="answer", b="answer")
+    assert outcome_of(node.handle("StartContainer", start, 2.0), node) == "ok"
+    assert [len(node.requests(name)) for name in "ab"] == [1, 1]
+
+
 def outcome_of(answer: Answer, node: Node) -> str:
     node.wait(answer)
     return answer.outcome

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from adapter.errors import ConfigError
+from adapter.legacy.fitness import unfit
 from adapter.nri import api
 from adapter.programs.runner import Outcome
-from adapter.settings import PluginSettings
+from adapter.settings import LegacySettings, PluginSettings
 
 from .node import Node, a_container, a_pod
 from .scenarios import FAIL, LATE, LIMIT, Player, done, logged
@@ -248,18 +249,21 @@ def test_a_broken_conf_json_with_no_good_one_before_fails_creates(node: Node, ca
 
 
 def test_it_is_unfit_while_its_creates_would_fail_for_a_missing_program_or_list(node: Node) -> None:
-    """A failure that is tolerated, and a list whose last good version is in force, are no reason."""
+    """A failure that is tolerated is no reason."""
+
+    def why(**own: Any) -> str:
+        return unfit(LegacySettings(config=str(node.conf_json), path=(str(node.folder),), **own))
+
     node.configure("a", "b")
     node.plugin("a")
-    assert node.bridge.unfit.startswith("plugin: b: not found in")
+    assert why().startswith("plugin: b: not found in")
     node.plugin("b")
-    assert node.bridge.unfit == ""
+    assert why() == ""
     node.conf_json.write_text("{")
-    assert node.bridge.unfit == ""
-    assert node.build().unfit == f"{node.conf_json}:1: unexpected end; no plugin can run"
-    assert node.build(**LENIENT).unfit == ""
+    assert why() == f"{node.conf_json}:1: unexpected end"
+    assert why(**LENIENT) == ""
     node.configure("absent")
-    assert node.build(plugins={"absent": PluginSettings(fail_create=False)}).unfit == ""
+    assert why(plugins={"absent": PluginSettings(fail_create=False)}) == ""
 
 
 # Exempt namespaces

@@ -14,9 +14,11 @@ import pytest
 
 from adapter.daemon.bridge import Bridge
 from adapter.legacy.sandboxes import CHUNK, is_runtimes_own
+from adapter.nri import api
 from adapter.nri.runtimes import Runtime
 from adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
+from ..processes import NO_PROCESS
 from .node import Node
 
 
@@ -133,7 +135,7 @@ def test_of_a_version_that_nobody_has_measured_the_executable_tells(
             host.node.loop.settle()
             (told,) = [record for record in caplog.records if "plugins for pods" in record.message]
             assert (told.levelno, told.message.endswith(why)) == (level, True), told.message
-            assert host.node.bridge.describe()["notes"] == [told.message]
+            assert host.node.bridge.describe()["notes"][0].startswith(told.message)
 
 
 def test_an_executable_is_read_only_if_it_decides(host: Host) -> None:
@@ -145,6 +147,25 @@ def test_an_executable_is_read_only_if_it_decides(host: Host) -> None:
     )
     host.another().unlink()
     assert host.node.bridge.describe()["notes"] == []
+
+
+def test_the_pods_that_get_their_delete_from_the_runtime_are_counted(host: Host) -> None:
+    def told() -> str:
+        return str(host.node.bridge.describe()["notes"][0]).partition(" itself")[2]
+
+    bridge = host.bridge()
+    bridge.set_runtime(Runtime("containerd", "2.4.2"))
+    ready = api.PodSandbox(id="there", pid=NO_PROCESS)
+    bridge.synchronize([ready], [])
+    assert told() == "; 1 pod gets its delete from the runtime"
+    for id_ in ("a", "b"):
+        host.node.create_pod(id_)
+    assert told() == "; 3 pods get their deletes from the runtime"
+    host.node.delete_pod("a")
+    host.node.delete_pod("unknown")
+    assert told() == "; 2 pods get their deletes from the runtime"
+    bridge.synchronize([], [])
+    assert told() == ""
 
 
 def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_always_ours(host: Host) -> None:

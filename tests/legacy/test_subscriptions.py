@@ -124,10 +124,10 @@ def test_thousands_are_counted_in_slices_and_what_an_event_names_at_once(two: No
     two.loop.until(lambda: len(two.bridge.ledger) == 999, "the others count, too")
 
 
-def test_a_handover_leaves_nothing_uncounted(two: Node) -> None:
+def test_the_end_of_the_adapter_leaves_nothing_uncounted(two: Node) -> None:
     many = [a_container(f"c{number}", pod_sandbox_id=f"p{number}", state=RUNNING) for number in range(1000)]
     two.bridge.synchronize([], many)
-    two.bridge.release()
+    two.bridge.give_up()
     assert len(two.bridge.ledger) == 1000
 
 

@@ -91,7 +91,7 @@ def scraped(loop: SteppedLoop, path: Path, told: dict[str, Any], page: str = "me
 
 VALUES = """\
 joined 0.0
-owner 0.0
+serving 0.0
 owed_deletes 0.0
 configuration_errors 0.0
 late_answers_total{event="StartContainer"} 1.0
@@ -130,8 +130,8 @@ def test_a_name_of_any_characters_leaves_the_text_in_order(loop: SteppedLoop, tm
         assert re.fullmatch(r'# (HELP|TYPE) .+|[a-z0-9_]+(\{(\w+="([^"\\]|\\.)*",?)+\})? [0-9.e+-]+', line), line
 
 
-def test_ready_is_who_has_joined_owner_or_not_and_could_run_its_plugins(loop: SteppedLoop, tmp_path: Path) -> None:
-    reasons = {"owner": False, "faults": ["not joined: no such file", "konfine: not found"]}
+def test_ready_is_who_has_joined_serving_or_not_and_could_run_its_plugins(loop: SteppedLoop, tmp_path: Path) -> None:
+    reasons = {"serves": False, "faults": ["not joined: no such file", "konfine: not found"]}
     why = b"not joined: no such file\nkonfine: not found\n"
     for name, status, more in (("joined", 200, b""), ("joining", 503, why), ("apart", 503, why), ("ending", 503, why)):
         head, body = scraped(loop, tmp_path / "sock", state() | reasons | {"state": name}, "readyz")

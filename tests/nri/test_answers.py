@@ -25,7 +25,7 @@ ANSWERED = {"Configure": "configure", "Synchronize": "synchronize"} | HANDLERS
 # After one UNIMPLEMENTED, NRI >= 0.12 sends every event as a state change: it is never the code of a handler's error.
 ERRORS: list[tuple[Exception, int, str]] = [
     (PluginError("konfine", "exit status 1\n"), Code.UNKNOWN, "plugin: konfine: exit status 1\n"),
-    (KeyError(), Code.UNKNOWN, "KeyError"),
+    (KeyError(), Code.UNKNOWN, "10-sample: KeyError"),
     (CallError(Code.UNKNOWN, ""), Code.UNKNOWN, ""),
     (CallError(Code.UNIMPLEMENTED, "not today"), Code.UNKNOWN, "not today"),
     (CallError(Code.OK, "not today"), Code.UNKNOWN, "not today"),
@@ -56,7 +56,7 @@ def test_an_expected_error_is_not_logged_and_a_bug_is_with_its_traceback(caplog:
     assert caplog.records == []
     Runtime(plugin(start_container=failing(ZeroDivisionError("bug")))).call("StartContainer")
     (record,) = caplog.records
-    assert (record.levelno, record.getMessage()) == (logging.ERROR, "StartContainer: bug")
+    assert (record.levelno, record.getMessage()) == (logging.ERROR, "StartContainer: 10-sample: ZeroDivisionError: bug")
     assert record.exc_info
 
 

@@ -240,7 +240,10 @@ async def test_without_reconnect_serve_ends_as_run_does(host: Host, caplog: pyte
 
 @hosted
 async def test_a_plugin_whose_synchronize_fails_has_not_joined(host: Host) -> None:
-    for handler, error in ((lambda *_: 1 / 0, "division by zero"), (lambda *_: 5, "synchronize has returned a int")):
+    for handler, error in (
+        (lambda *_: 1 / 0, "10-mine: ZeroDiv"),
+        (lambda *_: 5, "10-mine: TypeError: sync"),
+    ):
         made = Told()
         made.synchronize = handler  # type: ignore[assignment, method-assign]
         task = host.serve(made)
@@ -348,3 +351,40 @@ async def test_sigterm_ends_a_plugin_that_serves_or_waits(host: Host, define: st
         assert (await child.stdout.read()).decode() == last
         assert await child.wait() == 0
         host.close()  # the next one finds no runtime
+
+
+CTRL_C = """
+import asyncio, os, signal, sys
+sys.path.insert(0, {root!r})
+from adapter.nri import Plugin, serve
+
+
+class Mine(Plugin):
+    async def configure(self, request, context):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+async def main():
+    try:
+        await serve(Mine(), "mine", "10", {path!r})
+    finally:
+        print("cleaned up")
+
+
+asyncio.run({main})
+"""
+
+
+@pytest.mark.parametrize("main", ["main()", "serve(Mine(), 'mine', '10', {path!r})"])
+@hosted
+async def test_ctrl_c_ends_serve_without_a_traceback(host: Host, main: str) -> None:
+    code = CTRL_C.format(root=str(ROOT), path=host.path, main=main.format(path=host.path))
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", code), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    peer = await host.accept()
+    await peer.answer_next()
+    peer.send("Configure")
+    out, err = await program.communicate()
+    assert (program.returncode, err) == (130, b"interrupted\n")
+    assert (b"cleaned up" in out) is (main == "main()")

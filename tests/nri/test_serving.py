@@ -60,10 +60,21 @@ async def ends_itself(*_: object) -> None:
     raise asyncio.CancelledError
 
 
+TYPE = "10-mine: TypeError: start_container has"
 BAD: list[tuple[Callable[..., Any], float, str, str]] = [
-    (returns_a_number, PATIENCE, "start_container has returned a int, not StartContainerResponse", "returned a int"),
-    (lambda *_: "text", PATIENCE, "start_container has returned a str, not StartContainerResponse", "returned a str"),
-    (raises, PATIENCE, "not today", "StartContainer: not today"),
+    (
+        returns_a_number,
+        PATIENCE,
+        f"{TYPE} returned a int, not StartContainerResponse",
+        "returned a int",
+    ),
+    (
+        lambda *_: "text",
+        PATIENCE,
+        f"{TYPE} returned a str, not StartContainerResponse",
+        "returned a str",
+    ),
+    (raises, PATIENCE, "10-mine: ValueError: not today", "StartContainer: 10-mine: ValueError: not today"),
     (ends_itself, PATIENCE, "start_container was cancelled", ""),
     (never_ends, OVER, r"start_container has not answered in [\d.]+ s", "the runtime gets this error"),
 ]

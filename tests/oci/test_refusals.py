@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 from google.protobuf.json_format import ParseDict
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from adapter.errors import NotAdjustable
 from adapter.oci import limits
 from adapter.oci.fields_by_version import refuse_unknown
+from adapter.oci.named_parts import _hidden
 from adapter.oci.spec import adjustment, resources_to
 from adapter.proto import nri_pb2 as api
 
@@ -180,3 +183,25 @@ def test_variables_and_plain_mounts_are_taken_and_all_else_is_refused_on_docker_
              for field in kind.DESCRIPTOR.fields}  # fmt: skip
     given = {name for adjusted, _ in REFUSED_BY_DOCKER for name in (*adjusted, *adjusted.get("linux", {}))}
     assert given | set(TAKEN_BY_DOCKER) == there
+
+
+@pytest.mark.parametrize("after", [["A=2", "B=1", "A=1"], ["A=1", "B=1", "A=1", "A=2"], ["B=1", "A=2"]])
+def test_values_of_a_variable_that_change_places_are_refused(after: list[str]) -> None:
+    with pytest.raises(NotAdjustable) as refused:
+        adjustment({"process": {"env": ["A=1", "B=1", "A=2"]}}, {"process": {"env": after}})
+    assert str(refused.value) == f"process.env[A]: {REPEATED}"
+
+
+@given(st.lists(st.lists(st.sampled_from(["", "a", "b", "a-"]), max_size=4).map("/".join), max_size=6))
+@settings(deadline=None)
+@example(["/a/b", "/a", "/a/"])
+@example(["/a", "/a/b", "/a"])
+@example(["/a/", "/a", "/a/b"])
+def test_a_mount_hides_what_was_mounted_inside_it_before(destinations: list[str]) -> None:
+    paths = [destination.rstrip("/") + "/" for destination in destinations]
+    hiding = {
+        destinations[place]
+        for place, path in enumerate(paths)
+        if any(earlier.startswith(path) and earlier != path for earlier in paths[:place])
+    }
+    assert _hidden(destinations) == hiding

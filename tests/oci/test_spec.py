@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from google.protobuf.json_format import ParseDict
+from google.protobuf.json_format import MessageToDict, ParseDict
 
+from adapter.oci.protojson import written
 from adapter.oci.spec import apply, spec_from
 from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
+from ..large import FIELDS, creation
 from .cases import FULL, as_text, copied
 
 READ, CLONE = FULL["linux"]["seccomp"]["syscalls"]
@@ -129,3 +131,10 @@ def test_an_adjustment_makes_a_new_specification_and_shares_what_it_does_not_tou
     applied = apply(spec, api.ContainerAdjustment(annotations={"a": "2"}))
     assert applied is not spec
     assert applied["mounts"] is spec["mounts"]
+
+
+def test_a_message_is_written_as_protobufs_own_json_module_writes_it() -> None:
+    unknown = api.Container(state=99, created_at=1 << 60)  # type: ignore[arg-type]
+    messages = [ParseDict(CONTAINER, api.Container()), unknown, *(creation(field, 3000) for field in FIELDS)]
+    for message in messages:
+        assert written(message) == MessageToDict(message, preserving_proto_field_name=True)

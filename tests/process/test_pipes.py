@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from adapter.programs.process import MAX_LINE, MAX_LINES, MAX_STDERR, MAX_STDOUT
+from adapter.programs.process import MAX_STDOUT
+from adapter.programs.stderr import MAX_LINE, MAX_LINES, MAX_SIZE
 
 from ..processes import Fifo, gone, is_running
 from .conftest import Run
@@ -47,11 +48,13 @@ def test_a_stdout_that_was_closed_early_does_no_harm(shell: Callable[..., Run], 
     assert run.wait().stdout == "{}\n"
 
 
-def test_output_is_read_to_its_end_and_kept_up_to_a_mebibyte(shell: Callable[..., Run]) -> None:
-    for size in (MAX_STDOUT, MAX_STDOUT + 1, 5 * MAX_STDOUT):
-        run = shell(f"head -c {size} /dev/zero").listen().wait()
-        assert run.process.too_long == (size > MAX_STDOUT)
-        assert min(size, MAX_STDOUT + 1) <= len(run.process.stdout) <= MAX_STDOUT + 65536
+def test_output_is_read_to_its_end_and_kept_up_to_a_mebibyte_more_than_the_request(shell: Callable[..., Run]) -> None:
+    request = b"x" * 100_000
+    most = MAX_STDOUT + len(request)
+    for size in (most, most + 1, 5 * MAX_STDOUT):
+        run = shell(f"head -c {size} /dev/zero", request).listen().wait()
+        assert run.process.too_long == (size > most)
+        assert min(size, most + 1) <= len(run.process.stdout) <= most + 65536
         assert run.process.status == 0
     # What fills the pipe is read at the end, too: it ends before it is listened to.
     assert len(shell("head -c 65536 /dev/zero").wait().process.stdout) == 65536
@@ -85,12 +88,12 @@ def test_stderr_is_logged_up_to_limits_and_read_to_its_end(shell: Callable[..., 
             assert max(map(len, broken)) <= MAX_LINE
         for count in (MAX_LINES, MAX_LINES + 1, 20_000):  # of lines that are not empty
             assert lines(f"yes | sed G | head -n {2 * count} >&2") == ["y"] * MAX_LINES + [many] * (count > MAX_LINES)
-    much = [f"(more than {MAX_STDERR} bytes on stderr: the rest is not logged)"]
-    for size, rest in ((MAX_STDERR, []), (MAX_STDERR + 1, much), (3 * MAX_STDERR, much)):
+    much = [f"(more than {MAX_SIZE} bytes on stderr: the rest is not logged)"]
+    for size, rest in ((MAX_SIZE, []), (MAX_SIZE + 1, much), (3 * MAX_SIZE, much)):
         for block in (1000, 65536):
             blocks = f"dd bs={block} count={-(-size // block)} iflag=fullblock status=none"
             said = shell(f"yes {LINE} | head -c {size} | {blocks} >&2").listen().wait().lines
-            assert said == [LINE] * (MAX_STDERR // 256) + rest
+            assert said == [LINE] * (MAX_SIZE // 256) + rest
 
 
 # Its end

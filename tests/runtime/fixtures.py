@@ -65,7 +65,7 @@ PRELUDE = f"""\
 #!{sys.executable} -I
 import os, signal, sys, time
 sys.path.insert(0, {str(ROOT)!r})
-from adapter.errors import CallError
+from adapter.errors import AdapterError, CallError
 from adapter.nri import Context, Plugin, api, events, run
 from tests.runtime import raw
 """

@@ -66,7 +66,7 @@ class Simulate:
 
     def says(self, name: str, handler: str, what: str) -> Path:
         """Returns a plugin that fails an event with what it is told."""
-        return self.answers(name, **{handler: f"raise RuntimeError(str({what}))"})
+        return self.answers(name, **{handler: f"raise AdapterError(str({what}))"})
 
     def text(self, *words: object) -> tuple[int, str]:
         """Return exit code and output."""

@@ -142,6 +142,10 @@ def test_a_plugin_that_is_refused_or_does_not_start_is_an_error(nri_runtime: Nod
         nri_runtime.add(tmp_path / "bad.py")
     with pytest.raises(OSError, match="absent"):
         nri_runtime.add(tmp_path / "absent")
+    with pytest.raises(ValueError, match="config: runtimes pass it only to plugins that they launch: add the file"):
+        nri_runtime.add(Sets(), config="x: 1")
+    with pytest.raises(ValueError, match="reconnect: a plugin that a runtime has launched does not join again"):
+        nri_runtime.add(tmp_path / "absent", reconnect=True)
     with pytest.raises(KeyError, match="runc"):
         Node("runc/1")
 

@@ -44,9 +44,9 @@ def test_a_plugin_gets_three_variables_its_socket_the_root_directory_and_nothing
 
 
 def test_configure_carries_the_drop_in_of_the_plugin_if_it_can_be_read(plugins: Plugins) -> None:
-    source = "raise RuntimeError(request.config)"
+    source = "raise AdapterError(request.config)"
     plugins.write("05-p", f"class Mine(Plugin):\n    def configure(self, request, context): {source}\nrun(Mine())")
-    for drop_in, got in (("06-p.conf", "RuntimeError"), ("p.conf", "p.conf"), ("05-p.conf", "05-p.conf")):
+    for drop_in, got in (("06-p.conf", "AdapterError"), ("p.conf", "p.conf"), ("05-p.conf", "05-p.conf")):
         (plugins.config / drop_in).write_text(drop_in)
         with pytest.raises(RegistrationError, match=f"^plugin 05-p failed to configure: {got}$"):
             plugins.start()
@@ -313,7 +313,7 @@ RETURNS = 'return api.ValidateContainerAdjustmentResponse(reject={}, reason=f"{{
 VERDICTS = [
     (RETURNS.format(False), ""),
     (RETURNS.format(True), "validator 20-judge rejected container adjustment, reason: " + SEEN),
-    ('raise RuntimeError("confused")', "validator plugin 20-judge failed: confused"),
+    ('raise AdapterError("confused")', "validator plugin 20-judge failed: confused"),
 ]
 
 

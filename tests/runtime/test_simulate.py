@@ -56,7 +56,7 @@ PLAYED: list[tuple[str, list[object]]] = [
 
 
 def test_a_recording_is_played_as_the_runtime_that_was_recorded_or_that_is_asked_for(simulate: Simulate) -> None:
-    plugin = simulate.answers("10-a", configure=f"self.who = {WHO}", stop_pod_sandbox="raise RuntimeError(self.who)")
+    plugin = simulate.answers("10-a", configure=f"self.who = {WHO}", stop_pod_sandbox="raise AdapterError(self.who)")
     for name, words in PLAYED:
         code, lines = simulate.json("-plugin", plugin, *words)
         assert (code, events_of(lines)) == (1, ["Synchronize", *LIFE])

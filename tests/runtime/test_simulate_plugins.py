@@ -32,7 +32,7 @@ def test_plugins_are_asked_in_the_order_of_their_index_under_the_names_they_are_
     assert plugins_of(lines[0]) == ["05-x", "10-z", "30-a=b"]
 
 
-PROCESSES = 'if re.search(r"^ *pid: [0-9]|/proc/", str(request), re.MULTILINE): raise RuntimeError(str(request))'
+PROCESSES = 'if re.search(r"^ *pid: [0-9]|/proc/", str(request), re.MULTILINE): raise AdapterError(str(request))'
 
 
 def test_what_is_played_without_a_recording_has_nobodys_pid(simulate: Simulate, tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_what_is_played_without_a_recording_has_nobodys_pid(simulate: Simulate, 
 
 # ---- configurations
 
-TOLD = {"configure": "self.config = request.config", "run_pod_sandbox": "raise RuntimeError(repr(self.config))"}
+TOLD = {"configure": "self.config = request.config", "run_pod_sandbox": "raise AdapterError(repr(self.config))"}
 
 
 def test_a_plugin_gets_its_text_from_the_directory_of_configurations(simulate: Simulate, tmp_path: Path) -> None:

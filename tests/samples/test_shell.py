@@ -66,6 +66,22 @@ def test_only_the_keys_in_their_own_place_count(tmp_path: Path, shell: Shell) ->
     assert [path.name for path in tmp_path.iterdir()] == ["001-dump-update-container.json"]
 
 
+def test_a_request_for_which_there_is_no_room_is_not_kept_and_fails_nothing(tmp_path: Path, shell: Shell) -> None:
+    """A pod author decides how large requests are, and the directory is in memory."""
+    before = tmp_path / "001-before.json"
+    before.write_bytes(b"x" * ((16 << 20) - 500_000))
+    large = sample("create-container", directory=str(tmp_path), text="x" * 600_000)
+    skipped = {"skipped": f"{tmp_path} has 16 MiB already"}
+    for request, expected in (
+        (large, skipped),
+        (sample("create-container", directory=str(tmp_path)), {"file": f"{tmp_path}/002-dump-create-container.json"}),
+        (large, skipped),
+    ):
+        answer = execute("dump", request, **shell)
+        assert (answer.metadata, answer.stderr) == (expected, "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [before.name, "002-dump-create-container.json"]
+
+
 # ---- timezone: the variable goes where it should, and nobody else's text is taken for it
 
 KEY = "example.com/timezone"

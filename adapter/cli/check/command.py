@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import logging
+import os
 from argparse import Namespace
 from collections.abc import Iterator
 
 from adapter.cli import arguments
 from adapter.cli.arguments import Parser
-from adapter.cli.check import configuration, nri, plugins, probe, report, runtimes
+from adapter.cli.check import configuration, plugins, probe, report, runtimes
 from adapter.cli.check.hook_files import HookFiles
 from adapter.cli.check.report import NOTE, Item, Report
 from adapter.errors import PluginError
+from adapter.host import systems
 from adapter.host.mount_namespace import programs_namespace
+from adapter.host.paths import in_root
 from adapter.host.trust import interpreters, judge, off
 from adapter.legacy.config import Config
 from adapter.programs.find import Programs
-from adapter.settings import Settings
+from adapter.settings import Settings, state_directory
 
 
 def parser() -> Parser:
@@ -24,6 +27,8 @@ def parser() -> Parser:
     text = "run this legacy plugin twice without a request, to test whether it may stand by"
     made.flag("probe", text, metavar="NAME")
     made.flag("yes", "do not ask before a plugin is run")
+    text = "check the node whose files are below this directory, instead of the configuration's hostRoot"
+    made.flag("root", text, metavar="DIR", default=None, type=os.path.abspath)
     return made.shared("config", "o output", "color")
 
 
@@ -31,7 +36,7 @@ def main(options: Namespace) -> int:
     logging.getLogger("adapter").addHandler(logging.NullHandler())  # problems are in the report
     if options.probe and not options.yes:
         probe.confirm(options.probe)
-    found = _check(options.config, options.probe)
+    found = _check(options.config, options.probe, options.root)
     if options.output == "json":
         report.write_json(found)
     else:
@@ -39,12 +44,16 @@ def main(options: Namespace) -> int:
     return arguments.FINDINGS if report.problems(found) else arguments.FINE
 
 
-def _check(file: str, probed: str) -> Report:
-    """Returns the results for all that a configuration file names. `probed` is the plugin to run, empty for none."""
-    config, entries = configuration.read(file)
+def _check(file: str, probed: str, root: str | None) -> Report:
+    """Returns the results for all that a configuration file names. `probed` is the plugin to run, empty for none.
+
+    With `root`, this is the directory of another node's files.
+    """
+    config, entries = configuration.read(file, root or "/")
+    config = _below(config, root) if root else config
     programs_namespace.use(config.mount_namespace)
-    conf_json, of_plugins = plugins.read(config.legacy)
-    hooks = HookFiles(config.hooks, config.host_root, nri.present(config.host_root))
+    conf_json, of_plugins = plugins.read(config.legacy, config.host_root)
+    hooks = HookFiles(config.hooks, config.host_root, {one.runtime for one in systems.present(config.host_root)})
     report = {
         "configuration": [*entries, *configuration.launch(config.host_root)],
         "legacy plugins": [*of_plugins, *plugins.programs(config.legacy, conf_json)],
@@ -55,6 +64,17 @@ def _check(file: str, probed: str) -> Report:
     if probed:
         report["stand-by"] = list(probe.check(config.legacy, probed))
     return report
+
+
+def _below(config: Settings, root: str) -> Settings:
+    """Returns the settings of a node for a process that finds the node's files below `root`."""
+    directories = tuple(in_root(root, directory) for directory in config.hooks.directories)
+    return config._replace(
+        host_root=root,
+        socket=in_root(root, config.socket),
+        legacy=config.legacy._replace(config=in_root(root, config.legacy.config)),
+        hooks=config.hooks._replace(directories=directories),
+    )
 
 
 def _writers(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[Item]:
@@ -74,6 +94,7 @@ def _paths(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[tu
         yield config.file, "/"
     if config.legacy.config:
         yield config.legacy.config, "/"
+    yield state_directory(config, arguments.PROGRAM), "/"
     finder = Programs(config.legacy.path, config.legacy.environment, off)
     for entry in conf_json.entries:
         try:

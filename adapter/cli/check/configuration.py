@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
+from contextlib import suppress
 
 from adapter import settings
 from adapter.cli.arguments import PROGRAM
 from adapter.cli.check.report import NOTE, OK, PROBLEM, Item
 from adapter.errors import ConfigError
-from adapter.host.paths import in_root
-from adapter.settings import Settings
+from adapter.host import systems
+from adapter.host.paths import in_root, is_binary, may_exist
+from adapter.settings import HooksSettings, Settings
 
-PLUGINS = "/opt/nri/plugins"
-DROP_INS = "/etc/nri/conf.d"
+PLUGINS, DROP_INS = systems.PLUGINS, systems.DROP_INS
 UNIT = f"/etc/systemd/system/{PROGRAM}.service"
 """The unit of systemd that `install -external` makes."""
+USUAL = {settings.DEFAULT_CONF_JSON, *HooksSettings().directories}
+"""The default list of plugins and directories of hooks, which need not exist."""
+OTHERS = re.compile(rf"[0-9]{{2}}-(?:{PROGRAM}|hook-injector)")
+"""The names of upstream's plugins with the same purpose."""
 
 
-def read(file: str) -> tuple[Settings, list[Item]]:
+def read(file: str, root: str = "/") -> tuple[Settings, list[Item]]:
     """Returns the settings in a file and the results for it. By default, this is the file that the adapter uses.
 
-    Raises ConfigError for a named file that cannot be read.
+    `root` is the directory of the node's files. Raises ConfigError for a named file that cannot be read.
     """
-    path = file or _drop_in() or settings.DEFAULT_PATH
-    config, errors = settings.read(path if file or os.path.lexists(path) else "")
+    path = file or _drop_in(root) or in_root(root, settings.DEFAULT_PATH)
+    config, errors = settings.read(path if file or may_exist(path) else "")
     if file and not config.file:
         raise errors[0]
     if errors:
@@ -33,17 +39,36 @@ def read(file: str) -> tuple[Settings, list[Item]]:
     return config, [Item(OK, "in order" if os.path.exists(path) else "does not exist: the defaults are used", path)]
 
 
-def launch(host_root: str) -> list[Item]:
-    """Returns the results for what starts the adapter: systemd, or runtimes, which a bad name of any plugin affects."""
-    directory = in_root(host_root, PLUGINS)
+def missing(path: str, host_root: str, key: str, result: str) -> Item:
+    """Returns the result for a path that does not exist: a problem if somebody has set the key to it."""
+    if path.removeprefix(host_root.rstrip("/")) in USUAL:
+        return Item(OK, f"does not exist: {result}", path)
+    return Item(PROBLEM, f"does not exist: {result}, but {key} names it", path)
+
+
+def launch(host_root: str, *, will_run: bool = False) -> list[Item]:
+    """Returns the results for what starts the adapter: systemd, or runtimes, which a bad name of any plugin affects.
+
+    `will_run`: the adapter is about to be installed.
+    """
+    directory, links = in_root(host_root, PLUGINS), launched(host_root)
+    if may_exist(directory) and not os.access(directory, os.R_OK | os.X_OK, effective_ids=True):
+        return [Item(PROBLEM, os.strerror(errno.EACCES), directory)]
     problems = [
         Item(PROBLEM, reason, f"{directory}/{name}")
         for name in plugin_names(host_root)
-        if (reason := _fault(host_root, f"{PLUGINS}/{name}"))
+        if name not in links and (reason := _fault(host_root, f"{PLUGINS}/{name}"))
     ]
-    if links := _links(host_root):
+    has_unit = os.path.exists(in_root(host_root, UNIT))
+    status, end = (PROBLEM, ", so they run twice") if will_run or links or has_unit else (NOTE, "")
+    problems += [
+        Item(status, f"also runs legacy plugins or hooks{end}", f"{directory}/{name}")
+        for name in plugin_names(host_root)
+        if name not in links and OTHERS.fullmatch(name) and os.path.exists(in_root(host_root, f"{PLUGINS}/{name}"))
+    ]
+    if links:
         start = Item(OK, f"the adapter is launched as {', '.join(links)}", directory)
-    elif os.path.exists(in_root(host_root, UNIT)):
+    elif has_unit:
         start = Item(OK, "systemd starts the adapter", UNIT)
     else:
         start = Item(NOTE, "the adapter is not in this directory: runtimes do not launch it", directory)
@@ -52,7 +77,7 @@ def launch(host_root: str) -> list[Item]:
 
 def names(host_root: str) -> set[str]:
     """Returns the adapter's names in runtimes, with and without an index."""
-    links = _links(host_root) or [f"00-{PROGRAM}"]
+    links = launched(host_root) or [f"00-{PROGRAM}"]
     return {name for link in links for name in (link, link.partition("-")[2])}
 
 
@@ -62,29 +87,35 @@ def _problem(error: ConfigError) -> Item:
     return Item(PROBLEM, error.reason, *place)
 
 
-def _drop_in() -> str:
+def _drop_in(root: str) -> str:
     """Returns the file whose text a runtime passes to the adapter when it launches it, empty if there is none."""
-    candidates = [f"{DROP_INS}/{name}.conf" for link in _links("/") for name in (link, link.partition("-")[2])]
-    return next(filter(os.path.isfile, candidates), "")
+    names = [name for link in launched(root) for name in (link, link.partition("-")[2])]
+    return next(filter(os.path.isfile, (in_root(root, f"{DROP_INS}/{name}.conf") for name in names)), "")
 
 
-def _links(host_root: str) -> list[str]:
-    """Returns the adapter's names in the directory of plugins."""
+def launched(host_root: str) -> list[str]:
     files = [(name, os.path.realpath(in_root(host_root, f"{PLUGINS}/{name}"))) for name in plugin_names(host_root)]
-    return [name for name, file in files if os.path.exists(file) and os.path.basename(file) == PROGRAM]
+    return [name for name, file in files if os.path.basename(file) == PROGRAM and _is_script(file)]
+
+
+def _is_script(file: str) -> bool:
+    """Whether a file may be the adapter: upstream's adapter is a binary of the same name."""
+    return os.path.isfile(file) and not (os.access(file, os.R_OK, effective_ids=True) and is_binary(file))
 
 
 def plugin_names(host_root: str) -> list[str]:
-    """Returns the names in the directory from which runtimes launch plugins."""
-    directory = in_root(host_root, PLUGINS)
-    return sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+    """Returns the names in the directory from which runtimes launch plugins, none if it cannot be read."""
+    with suppress(OSError):
+        return sorted(os.listdir(in_root(host_root, PLUGINS)))
+    return []
 
 
 def _fault(host_root: str, path: str) -> str:
-    """Returns why runtimes would refuse to start, empty if they would not; see adaptation.go, discoverPlugins."""
+    """Returns why no runtime starts, or starts without a plugin; see adaptation.go, discoverPlugins."""
     mode = os.lstat(in_root(host_root, path, follow=False)).st_mode
     if stat.S_ISDIR(mode) or not mode & 0o111:
         return ""
     if not re.fullmatch(r"[0-9]{2}-.+", os.path.basename(path)):
         return "an executable whose name is not NN-NAME: no runtime starts"
-    return "" if os.path.exists(in_root(host_root, path)) else "a link that leads nowhere: no runtime starts"
+    exists = os.path.exists(in_root(host_root, path))
+    return "" if exists else "a link that leads nowhere: runtimes start without this plugin"

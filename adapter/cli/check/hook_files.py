@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from adapter.base import gojson
 from adapter.base.sanitize import printable
 from adapter.cli.arguments import count
-from adapter.cli.check import faults
+from adapter.cli.check import configuration, faults
 from adapter.cli.check.report import NOTE, OK, PROBLEM, Item
 from adapter.cli.terminal import announce_if_slow
 from adapter.errors import reason_of
@@ -18,7 +18,8 @@ from adapter.hooks.decode import Document, HookError
 from adapter.hooks.directory import Directories, program_of
 from adapter.hooks.facts import Facts
 from adapter.hooks.file import MAX_SIZE
-from adapter.hooks.model import Hook
+from adapter.hooks.match import NOT_ALWAYS
+from adapter.hooks.model import Hook, When
 from adapter.host import paths
 from adapter.host.trust import interpreters
 from adapter.settings import HooksSettings
@@ -66,8 +67,9 @@ class HookFiles:
         if directory in self._reasons:
             return Item(PROBLEM, self._reasons[directory], directory)
         if not os.path.isdir(directory):
-            return Item(OK, "does not exist: no hooks", directory)
-        used = sum(printable(file) in self.in_force for file in files)
+            return configuration.missing(directory, self._host_root, "hooks.directories", "no hooks")
+        hooks = [self.in_force[name] for file in files if (name := printable(file)) in self.in_force]
+        used = sum(map(_has_condition, hooks))
         return Item(OK, f"{count(len(files), 'file')}, {count(used, 'hook')} in force", directory)
 
     def _file(self, file: str) -> Iterator[Item]:
@@ -96,7 +98,6 @@ class HookFiles:
                 yield from self._good(file, text, hook)
 
     def _good(self, file: str, text: bytes, hook: Hook) -> Iterator[Item]:
-        """Yields the results for a file without errors."""
         found = _faults(text, file)
         for pattern in dict.fromkeys(model.patterns_of(hook.when)):
             size = patterns.compiled(pattern).programsize
@@ -117,8 +118,13 @@ class HookFiles:
         stages = ", ".join(hook.stages)
         yield from list(self._program(file, hook, found)) or [Item(OK, f"{stages}: {hook.path}", file)]
         yield from self._foreign_keys(file, text, hook)
-        if not stages:
-            yield Item(NOTE, "no container gets this hook: it has no stages", file)
+        never, status, reason = "no container gets this hook", NOTE, "" if stages else "it has no stages"
+        if not _has_condition(hook):
+            status, reason = PROBLEM, "it has no condition"
+        elif hook.when.always is False and not hook.when.any_of:
+            reason = NOT_ALWAYS
+        if reason:
+            yield Item(status, f"{never}: {reason}", file)
         if {"prestart", "createRuntime"} <= set(hook.stages):
             yield Item(NOTE, "injected twice: prestart and createRuntime are the same stage", file)
 
@@ -134,6 +140,10 @@ class HookFiles:
         fault = not _is_about_path(found) and paths.start_fault(hook.path, self._host_root)
         if fault:
             yield Item(PROBLEM, f"its program {hook.path} {fault}", file)
+
+
+def _has_condition(hook: Hook) -> bool:
+    return hook.when != When(any_of=hook.when.any_of)
 
 
 def _files(directory: str, pattern: str = "*.json") -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from adapter.base import gojson
 from adapter.cli.arguments import count
-from adapter.cli.check import faults
+from adapter.cli.check import configuration, faults
 from adapter.cli.check.report import NOTE, OK, PROBLEM, Item
 from adapter.errors import ConfigError, PluginError, reason_of
 from adapter.host import paths
@@ -17,7 +17,7 @@ from adapter.programs.find import Programs
 from adapter.settings import LegacySettings
 
 
-def read(settings: LegacySettings) -> tuple[Config, list[Item]]:
+def read(settings: LegacySettings, host_root: str) -> tuple[Config, list[Item]]:
     """Returns the configured legacy plugins, and the results for conf.json, whose path may be unknown."""
     file = settings.config
     if not file:
@@ -25,7 +25,7 @@ def read(settings: LegacySettings) -> tuple[Config, list[Item]]:
     try:
         text, _ = paths.read(file, config.MAX_SIZE)
     except FileNotFoundError:
-        return Config(), [Item(OK, "does not exist: no legacy plugins", file)]
+        return Config(), [configuration.missing(file, host_root, "legacy.config", "no legacy plugins")]
     except (OSError, ValueError) as error:
         return Config(), [Item(PROBLEM, reason_of(error), file)]
     untrusted = settings.trust(file, "/")

@@ -6,17 +6,17 @@ import os
 import re
 import sys
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from adapter import settings
 from adapter.base.sanitize import show, show_json
 from adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
 from adapter.cli.check import nri
 from adapter.cli.check.report import Item
-from adapter.cli.install import forms
+from adapter.cli.install import forms, switch_nri
 from adapter.cli.install.forms import Node
 from adapter.cli.install.things import changes
-from adapter.host import paths
+from adapter.host import paths, systems
 from adapter.host.paths import in_root
 
 SHARED = settings.DEFAULT_CONF_JSON
@@ -48,10 +48,13 @@ def main(options: Namespace) -> int:
     warnings = [] if obstacles else list(forms.warnings(node))
     for text in obstacles or (f"warning: {text}" for text in warnings):
         show(f"{PROGRAM}: {text}", out=sys.stderr)
-    made, removed = ([], []) if obstacles else ([forms.configuration_file(node), *wanted], superseded)
-    actions = changes(made, removed, dry_run=options.dry_run)
-    names = nri.present(node.root)
-    nri_items = [item for name in names for item in nri.check(name, node.root)]
+    drop_ins = list(switch_nri.wanted(node.root))
+    made, removed = ([], []) if obstacles else ([forms.configuration_file(node), *wanted, *drop_ins], superseded)
+    actions = list(changes(made, removed, dry_run=options.dry_run))
+    found = systems.present(node.root)
+    nri_items = [item for system in found for item in nri.check(system, node.root)]
+    restarts = any(one.is_change for one in actions if one.thing in drop_ins)
+    is_off = switch_nri.is_off(node.root, drop_ins if options.dry_run else [])
     if options.output == "json":
         things = [{"path": one.thing.path, "result": one.result, "changed": one.is_change} for one in actions]
         told = {
@@ -60,35 +63,36 @@ def main(options: Namespace) -> int:
             "changed": any(thing["changed"] for thing in things),
             "things": things,
             "nri": [{"status": item.status, "text": str(item)} for item in nri_items],
-            "next": list(_start(names, is_external=options.external)),
+            "next": list(_start(node.root, restarts=restarts, is_external=options.external)),
         }
         show_json(told)
     elif not obstacles:
         for action in actions:
             action.show(dry_run=options.dry_run)
-        _tell(node, names, nri_items, is_external=options.external)
-    return FINDINGS if obstacles else FINE
+        _tell(node, nri_items, restarts=restarts, is_external=options.external)
+    return FINDINGS if obstacles or is_off else FINE
 
 
-def _tell(node: Node, names: Collection[str], nri_items: Sequence[Item], *, is_external: bool) -> None:
-    """Prints whether NRI is on, and the next commands."""
+def _tell(node: Node, nri_items: Sequence[Item], *, restarts: bool, is_external: bool) -> None:
     show(*(f"{item.status:14}{item}" for item in nri_items))
-    show("", "To start it:", *(f"    {line}" for line in _start(names, is_external=is_external)))
-    warning = "a runtime does not start if a link in its plugin directory leads nowhere"
+    show("", "To start it:", *(f"    {line}" for line in _start(node.root, restarts=restarts, is_external=is_external)))
+    warning = "a runtime starts without a plugin whose program is gone, with one warning in its log"
     show("", f"Before you delete the program, run `{PROGRAM} uninstall`: {warning}.")
-    services = [nri.RUNTIMES["containerd"].service, *([PROGRAM] if is_external else [])]
-    commands = list(_move_the_list(node.root, services)) if "containerd" in names else []
+    own = [system for system in systems.present(node.root) if system.runtime == systems.CONTAINERD]
+    services = [*(systems.unit(system, node.root) for system in own), *([PROGRAM] if is_external else [])]
+    commands = list(_move_the_list(node.root, services)) if own else []
     if commands:
         runs = f"containerd 2.0 to 2.4 run the plugins of {SHARED} for pods themselves"
         text = f"{runs}. To have the adapter run them instead:"
         show("", text, *(f"    {line}" for line in commands))
 
 
-def _start(names: Collection[str], *, is_external: bool) -> Iterator[str]:
+def _start(root: str, *, restarts: bool, is_external: bool) -> Iterator[str]:
+    """Yields the commands that start the adapter. `restarts`: whether the runtime must restart in any case."""
+    if restarts or not is_external:
+        yield f"systemctl restart {forms.services(root)}"
     if is_external:
         yield from ("systemctl daemon-reload", f"systemctl restart {PROGRAM}")
-    else:
-        yield f"systemctl restart {forms.services(names)}"
     yield from (f"{PROGRAM} check", f"{PROGRAM} status")
 
 
@@ -98,10 +102,11 @@ def _move_the_list(root: str, services: Sequence[str]) -> Iterator[str]:
     They stop `services` meanwhile, so that no pod starts between the old list and the new one.
     """
     file = settings.DEFAULT_PATH
-    text = paths.read_text(in_root(root, file)) or ""
+    text = paths.read_text(in_root(root, file), settings.MAX_SIZE) or ""
     own, _ = settings.parse(text, file)
     if own.legacy.config != SHARED or not os.path.exists(in_root(root, SHARED)):
         return
+    yield "# First end the pods (kubectl drain): nobody runs the deletes of those that containerd has created"
     yield f"systemctl stop {' '.join(services)}"
     yield f"mv {SHARED} {LIST}"
     if re.search(r"^legacy\s*:", text, re.MULTILINE):

@@ -6,19 +6,19 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from adapter import settings
 from adapter.cli.arguments import PROGRAM, Parser
-from adapter.cli.check import configuration, nri
+from adapter.cli.check import configuration
 from adapter.cli.check.report import PROBLEM
 from adapter.cli.install import example
 from adapter.cli.install.things import File, Link, State, Thing
 from adapter.errors import ConfigError
-from adapter.host import paths
+from adapter.host import paths, systems
 from adapter.host.paths import in_root
 from adapter.host.trust import interpreters, judge
 
@@ -27,8 +27,6 @@ INDEX = "00"
 UNIT = configuration.UNIT
 WANTED = f"/etc/systemd/system/multi-user.target.wants/{PROGRAM}.service"
 """The link by which systemd starts the service at boot, as `systemctl enable` makes it."""
-OTHERS = re.compile(rf"[0-9]{{2}}-(?:{PROGRAM}|hook-injector)")
-"""The names of upstream's plugins with the same purpose."""
 VOLATILE = "/tmp/", "/var/tmp/", "/run/", "/dev/"  # noqa: S108 - files there do not last
 
 
@@ -41,7 +39,6 @@ class Node(NamedTuple):
 
 
 def parser(command: str, description: str) -> Parser:
-    """Returns a parser with the arguments that both commands have."""
     made = Parser(command, description)
     made.flag("dry-run", "only print what would be done")
     made.flag("root", "the root directory of the node's files (/)", metavar="DIR", default="/", type=os.path.abspath)
@@ -66,15 +63,15 @@ def _indexes(root: str) -> Iterator[str]:
 
 
 def _links(root: str) -> list[str]:
-    """Returns the links from which runtimes launch the adapter, whatever their index. Raises OSError."""
     names = configuration.plugin_names(root)
     links = [f"{configuration.PLUGINS}/{name}" for name in names if re.fullmatch(rf"[0-9]{{2}}-{PROGRAM}", name)]
     return [link for link in links if Link(root, link, PROGRAM).state() is State.OLD]
 
 
-def services(names: Collection[str]) -> str:
-    """Returns the units of these runtimes, or of all, for a command that people copy."""
-    return "    # or ".join(nri.RUNTIMES[name].service for name in names or nri.RUNTIMES)
+def services(root: str) -> str:
+    """Returns the units of the runtimes on this node, for a command that people copy."""
+    units = dict.fromkeys(systems.unit(system, root) for system in systems.present(root))
+    return "    # or ".join(filter(None, units)) or "containerd    # or the unit that starts your runtime"
 
 
 def configuration_file(node: Node) -> Thing:
@@ -82,7 +79,6 @@ def configuration_file(node: Node) -> Thing:
 
 
 def launched(node: Node) -> list[Thing]:
-    """Returns what makes runtimes launch the adapter."""
     return [Link(node.root, _link(node), node.program)]
 
 
@@ -96,13 +92,25 @@ def _link(node: Node) -> str:
 
 
 def external(node: Node) -> list[Thing]:
-    """Returns what makes systemd start the adapter."""
     template = Path(__file__).with_name(f"{PROGRAM}.service").read_text()
     header = template.split("\n")[0]
     quoted = f'"{node.program.replace("%", "%%")}"'
     text = template.replace("{program}", quoted).replace("{idx}", node.idx)
+    for place, units in _order(node.root).items():
+        text = text.replace(place, " ".join(f"{unit}.service" for unit in units))
     unit = File(node.root, UNIT, text, lambda text: text.startswith(header))
     return [unit, Link(node.root, WANTED, UNIT)]
+
+
+def _order(root: str) -> dict[str, list[str]]:
+    """Returns the units of runtimes after which the adapter starts, and those of kubelets before which it starts.
+
+    One that is both comes after the adapter, which waits for the runtime.
+    """
+    found = systems.present(root) or systems.SYSTEMS
+    kubelets = dict.fromkeys(unit for system in found for unit in system.kubelets)
+    runtimes = dict.fromkeys(unit for system in found for unit in system.units if unit not in kubelets)
+    return {"{runtimes}": list(runtimes), "{kubelets}": list(kubelets)}
 
 
 def obstacles(node: Node, wanted: Sequence[Thing], others: Sequence[Thing]) -> Iterator[str]:
@@ -120,16 +128,13 @@ def obstacles(node: Node, wanted: Sequence[Thing], others: Sequence[Thing]) -> I
 
 
 def warnings(node: Node) -> Iterator[str]:
-    """Yields what would prevent runtimes from starting, make other users root, or run plugins twice."""
+    """Yields what keeps runtimes from starting or the adapter from running, makes users root, or runs plugins twice."""
     if node.program.startswith(VOLATILE):
-        yield f"{node.program} may be gone after a reboot: a link that leads nowhere keeps the runtime from starting"
+        yield f"{node.program} may be gone after a reboot: the runtime then starts without it"
     for path in (node.program, *interpreters(node.program, os.defpath, node.root)):
         error, told = judge(path, node.root)
         yield from (f"{reason}: whoever can write it becomes root" for reason in [error, *told] if reason)
     ours = [_link(node), *_links(node.root)]
-    for entry in configuration.launch(node.root):
+    for entry in configuration.launch(node.root, will_run=True):
         if entry.status == PROBLEM and not entry.file.endswith(tuple(ours)):
             yield str(entry)
-    for name in configuration.plugin_names(node.root):
-        if OTHERS.fullmatch(name) and f"{configuration.PLUGINS}/{name}" not in ours:
-            yield f"{configuration.PLUGINS}/{name}: it also runs legacy plugins or hooks, so they run twice"

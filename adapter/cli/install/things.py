@@ -16,8 +16,9 @@ from typing import NamedTuple, TypeAlias
 from adapter.base.sanitize import show
 from adapter.host import paths
 from adapter.host.paths import in_root
+from adapter.host.systems import PLUGINS
 
-DIRECTORIES = "/opt/nri/plugins", "/opt/nri", "/etc/nri", "/etc/systemd/system/multi-user.target.wants"
+DIRECTORIES = PLUGINS, "/opt/nri", "/etc/nri", "/etc/systemd/system/multi-user.target.wants"
 """The directories that installations make, inner directories first. They are removed when they are empty."""
 
 
@@ -99,14 +100,19 @@ class File(_Thing):
         return State.OLD if self.is_ours(text) else State.FOREIGN
 
     def make(self) -> None:
-        os.makedirs(os.path.dirname(self.place), 0o755, exist_ok=True)
-        new = f"{self.place}.new"
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(new)  # perhaps a link
-        with open(new, "x", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o644)
-            file.write(self.content)
-        os.replace(new, self.place)
+        write(self.place, self.content)
+
+
+def write(place: str, text: str, mode: int = 0o644) -> None:
+    """Makes or replaces a file as a whole, and makes the directories above it."""
+    os.makedirs(os.path.dirname(place), 0o755, exist_ok=True)
+    new = f"{place}.new"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(new)  # perhaps a link
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(text)
+    os.replace(new, place)
 
 
 Thing: TypeAlias = Link | File

@@ -20,6 +20,7 @@ from adapter.cli.simulate.trial import Scratch
 from adapter.cli.simulate.view import TextView, as_json
 from adapter.cli.terminal import BOLD
 from adapter.errors import ConfigError
+from adapter.host.systems import DROP_INS
 from adapter.runtime.flavour import FLAVOURS, Flavour
 from adapter.runtime.launch import PluginFile, drop_in, drop_ins
 
@@ -93,7 +94,7 @@ def parser() -> Parser:
     made.flag("conf", text, metavar="FILE")
     text = "a directory of OCI hooks to try, as the adapter injects them; may be repeated"
     made.flag("hooks", text, metavar="DIR", action="append", default=[])
-    text = "the directory of the plugins' configurations: NN-NAME.conf, else NAME.conf"
+    text = f"the directory of the plugins' configurations, on nodes {DROP_INS}: NN-NAME.conf, else NAME.conf"
     made.flag("config", text, metavar="DIR")
     text = "also wait for a plugin that connects to this socket"
     made.flag("socket", text, metavar="PATH", type=Path, default=None)
@@ -106,7 +107,6 @@ def parser() -> Parser:
 
 
 def _contradiction(options: Namespace) -> str:
-    """Returns why the arguments cannot be used together, empty if they can."""
     has_plugin = options.plugin or options.legacy or options.conf or options.hooks or options.socket
     of_container = options.pod or options.name or options.command
     contradictions = {
@@ -141,7 +141,6 @@ def _plugins(options: Sequence[str], config: str) -> list[PluginFile]:
 
 
 def _name_unused(config: str, files: Sequence[PluginFile]) -> None:
-    """Prints the files in the directory of configurations that no plugin uses."""
     present = sorted(entry.name for entry in os.scandir(config) if entry.is_file()) if config else []
     wanted = [drop_ins(file.idx, file.base) for file in files]
     taken = {next((name for name in names if name in present), "") for names in wanted}

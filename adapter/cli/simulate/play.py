@@ -94,7 +94,8 @@ class Play:
                     self.problems.append(f"plugin {plugin.name} is gone: {plugin.closed}")
             self._runtime.end_plugins(END)  # a plugin that joins again would print that the runtime is gone
         except BaseException:  # Ctrl-C, or the caller stops: plugins' programs may still write files
-            self._runtime.end_plugins(LAST_WORK)
+            with announce_if_slow(f"waiting {LAST_WORK:g} s at most for the plugins to end"):
+                self._runtime.end_plugins(LAST_WORK)
             raise
         finally:
             self._runtime.stop()

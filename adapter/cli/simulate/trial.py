@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from adapter.cli.arguments import PROGRAM
 from adapter.errors import ConfigError
-from adapter.host import paths
+from adapter.host import paths, trust
 from adapter.legacy import config
 from adapter.runtime.launch import PluginFile, undisturbed
 
@@ -23,12 +23,17 @@ MAIN = "import sys; from adapter.cli.entry import main; sys.exit(main())"
 class Scratch(TemporaryDirectory[str]):
     """A temporary directory that is removed even at Ctrl-C: SIGINT is blocked while it is made and while it is removed.
 
-    It is never in the current directory, because programs in it are run. Python would use that if /tmp is full.
+    Programs in it are run. So it is never in the current directory, which Python would use if /tmp is full, and never
+    in a TMPDIR that others own or everybody can write to: `su` keeps this variable.
     """
 
     def __init__(self, prefix: str) -> None:
+        """Raises ConfigError for a TMPDIR that must not be used, OSError for one that cannot be used."""
+        above = os.environ.get("TMPDIR")
+        if above and (reason := trust.strict(above, owned=True)):
+            raise ConfigError(f"TMPDIR {above}", reason)
         with undisturbed():
-            super().__init__(prefix=prefix, dir=os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - sticky
+            super().__init__(prefix=prefix, dir=above or "/tmp")  # noqa: S108 - sticky
 
     def cleanup(self) -> None:
         with undisturbed():

@@ -59,7 +59,6 @@ class TextView:
         self._width = sys.maxsize if full else shutil.get_terminal_size((WIDE, 24)).columns
 
     def show(self, scene: Scene) -> None:
-        """Shows an event in a line, then the errors, the changes of the container, and the updates."""
         self._events += 1
         outcome = scene.outcome
         time = milliseconds(scene.seconds) if outcome.answers else ""
@@ -84,7 +83,6 @@ class TextView:
             self.line(f"{self._events} events, no problems", GREEN)
 
     def messages(self, file: BinaryIO) -> None:
-        """Shows the text that plugins have printed to a file."""
         file.seek(0)
         for number, line in enumerate(file):
             if not number:

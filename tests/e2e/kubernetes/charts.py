@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from . import node as k8s
 
@@ -20,7 +21,9 @@ def play() -> Iterator[str]:
     k8s.say("the kustomizations are the chart's")
     files = {"unprivileged.json": k8s.hook_file("unprivileged")}
     quoted = {"legacy": {"environment": {"SEPARATOR": "="}}}  # helm writes it without quotes in YAML
-    k8s.chart("install", profile="hooks", hooks={"files": files}, metrics={"enabled": True}, config=quoted)
+    policy = {"enabled": True, "from": [{"namespaceSelector": {}}]}
+    given: dict[str, Any] = {"hooks": {"files": files}, "networkPolicy": policy, "config": quoted}
+    k8s.chart("install", profile="hooks", metrics={"enabled": True}, **given)
     k8s.apply("hooked", 1)
     k8s.ready("hooked")
     marks = k8s.marks("unprivileged")
@@ -31,6 +34,8 @@ def play() -> Iterator[str]:
     if told not in k8s.kubectl("get", "--raw", page):
         yield "the metrics do not tell the hooks"
     k8s.say("the profile `hooks` injects hooks, and metrics tell it")
+    if k8s.does_well(partial(k8s.edit, more={}), k8s.maps()[0]):
+        yield "the files that name what runs as root can be edited"
     k8s.delete("hooked")
     k8s.uninstall()
     yield from _mend()

@@ -103,9 +103,17 @@ def _kill_pod_of_hung_deletes() -> None:
 
 
 def _change_hooks() -> None:
-    adapter = k8s.adapters()
     k8s.chart("upgrade", hooks={"files": {"changed.json": k8s.hook_file("changed")}})
     k8s.until(lambda: bool(k8s.marks("changed")), "a container with the other hook")
+
+
+def _change_own_hooks() -> None:
+    """In a ConfigMap that is not the chart's, a change is in force without a restart."""
+    k8s.kubectl("-n", "kube-system", "create", "configmap", "own")
+    k8s.chart("upgrade", hooks={"configMap": "own"})
+    adapter = k8s.adapters()
+    k8s.edit("configmap/own", own=k8s.hook_file("own"))
+    k8s.until(lambda: bool(k8s.marks("own")), "a container with the other hook")
     if k8s.adapters() != adapter:
         raise HarnessError("a change of hooks has replaced the adapter")
 
@@ -127,7 +135,7 @@ def _restart(signal: str) -> None:
 def _fill() -> None:
     already = k8s.count("create", "load")
     k8s.shell(f"cat /dev/zero >{STATE}/full || true")
-    k8s.until(lambda: k8s.count("create", "load") > already + PODS, "creates that the journal does not have")
+    k8s.until(lambda: k8s.count("create", "load") > already + PODS, "creates without a record")
     k8s.shell(f"rm {STATE}/full")
 
 
@@ -149,6 +157,7 @@ MISSED = {"no create"}
 REPEATED = {"creates doubled", "deletes doubled", "delete late"}
 FAULTS: dict[str, tuple[Callable[[], object], set[str]]] = {
     "hooks changed": (_change_hooks, set()),
+    "own hooks changed": (_change_own_hooks, set()),
     "upgrade of values and image": (partial(_upgrade, "other"), set()),
     "upgrades with metrics": (_upgrade_with_metrics, set()),
     "the server killed": (_kill, MISSED | REPEATED),
@@ -160,7 +169,7 @@ FAULTS: dict[str, tuple[Callable[[], object], set[str]]] = {
     "containerd TERM": (partial(_restart, "TERM"), MISSED | {"delete late"}),
     "containerd KILL": (partial(_restart, "KILL"), MISSED | REPEATED),
     "kubelet KILL": (partial(k8s.node, "restart", "kubelet", "KILL"), set()),
-    "journal removed": (partial(k8s.shell, f"rm -r {STATE}/*"), set()),
+    "records removed": (partial(k8s.shell, f"rm -r {STATE}/*"), set()),
     "state directory full": (_fill, set()),
 }
 """By name: what happens, and what may be wrong after it."""

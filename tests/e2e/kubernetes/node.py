@@ -141,8 +141,22 @@ def uninstall() -> None:
 
 
 def adapters() -> list[str]:
+    return _of_release("pods")
+
+
+def maps() -> list[str]:
+    return _of_release("configmaps")
+
+
+def _of_release(kind: str) -> list[str]:
     selector = f"app.kubernetes.io/instance={RELEASE}"
-    return kubectl("-n", "kube-system", "get", "pods", "-l", selector, "-o", "name").split()
+    return kubectl("-n", "kube-system", "get", kind, "-l", selector, "-o", "name").split()
+
+
+def edit(configmap: str, **files: object) -> None:
+    """Changes files of a ConfigMap."""
+    data = {f"{name}.json": json.dumps(content) for name, content in files.items()}
+    kubectl("-n", "kube-system", "patch", configmap, "--type=merge", "-p", json.dumps({"data": data}))
 
 
 # ---- pods

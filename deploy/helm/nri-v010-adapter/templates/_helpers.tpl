@@ -11,12 +11,33 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
 {{- define "adapter.image" -}}
-{{ .Values.image.name }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- with .Values.image }}
+{{- .name }}{{ .digest | empty | ternary (printf ":%s" (.tag | default $.Chart.AppVersion)) (printf "@%s" .digest) }}
+{{- end }}
 {{- end }}
 
-{{/* A list has a name of its own, so that a change is a rollout. */}}
-{{- define "adapter.legacyMap" -}}
-{{- with .Values.legacy.conf }}{{ $.Release.Name }}-legacy-{{ toPrettyJson . | sha256sum | trunc 10 }}{{ end }}
+{{/* The files of each ConfigMap that the chart makes, by the name of the volume. */}}
+{{- define "adapter.files" -}}
+config: {v010-adapter.yaml: {{ include "adapter.config" . | toJson }}}
+{{- with .Values.hooks.files }}
+hooks:
+  {{- range $name, $hook := . }}
+  {{ $name }}: {{ toPrettyJson $hook | toJson }}
+  {{- end }}
+{{- end }}
+{{- with .Values.legacy.conf }}
+legacy: {conf.json: {{ toPrettyJson . | toJson }}}
+{{- end }}
+{{- end }}
+
+{{/* The ConfigMaps, by the name of the volume. A change of files is a change of the name, and so a rollout. */}}
+{{- define "adapter.maps" -}}
+{{- range $volume, $files := include "adapter.files" . | fromYaml }}
+{{ $volume }}: "{{ $.Release.Name }}-{{ $volume }}-{{ toJson $files | sha256sum | trunc 10 }}"
+{{- end }}
+{{- with .Values.hooks.configMap }}
+hooks: {{ quote . }}
+{{- end }}
 {{- end }}
 
 {{/* Where metrics are served: by default, nowhere outside of a node whose network the pod shares. */}}
@@ -32,7 +53,9 @@ hooks:
   directories:
     - /host/usr/share/containers/oci/hooks.d
     - /host/etc/containers/oci/hooks.d
+    {{- if or .Values.hooks.files .Values.hooks.configMap }}
     - /etc/nri-hooks.d
+    {{- end }}
 metrics:
   listen:
     - unix:/run/probe/socket
@@ -41,7 +64,7 @@ metrics:
     {{- end }}
 {{- if eq .Values.profile "legacy" }}
 legacy:
-  config: {{ include "adapter.legacyMap" . | empty | ternary "/host/etc/nri/conf.json" "/etc/nri-legacy/conf.json" }}
+  config: {{ .Values.legacy.conf | empty | ternary "/host/etc/nri/conf.json" "/etc/nri-legacy/conf.json" }}
   # What a plugin enforces is not enforced in this namespace if the plugin fails.
   exempt: [{{ .Release.Namespace | quote }}]
 mountNamespace: /proc/1/ns/mnt
@@ -51,6 +74,24 @@ mountNamespace: /proc/1/ns/mnt
 {{/* The adapter's configuration. As JSON: helm and the adapter read some YAML differently, for example `=`. */}}
 {{- define "adapter.config" -}}
 {{- mergeOverwrite (include "adapter.profile" . | fromYaml) .Values.config | toPrettyJson }}
+{{- end }}
+
+{{/* The directories of the node that a pod without the node's root sees: as a list in JSON, for a system that cannot make
+  a missing one keeps the pod from starting. In a cluster of several systems, those that all of them have. */}}
+{{- define "adapter.nodeDirectories" -}}
+{{- $directories := list "/usr" "/bin" "/opt" "/etc/containers/oci/hooks.d" }}
+{{- $missing := dict "talos" (list "/bin" "/etc/containers/oci/hooks.d")
+  "bottlerocket" (list "/bin" "/etc/containers/oci/hooks.d")
+  "cos" (list "/bin" "/opt" "/etc/containers/oci/hooks.d") }}
+{{- $images := dict "talos" "^Talos" "bottlerocket" "^Bottlerocket" "cos" "^Container-Optimized OS" }}
+{{- $nodes := list }}
+{{- if eq .Values.distribution "auto" }}{{ $nodes = (lookup "v1" "Node" "" "").items }}{{ end }}
+{{- range $name, $without := $missing }}
+{{- $is := eq $name $.Values.distribution }}
+{{- range $nodes }}{{ if regexMatch (get $images $name) .status.nodeInfo.osImage }}{{ $is = true }}{{ end }}{{ end }}
+{{- range $without }}{{ if $is }}{{ $directories = without $directories . }}{{ end }}{{ end }}
+{{- end }}
+{{- .Values.hooks.nodeDirectories | default $directories | toJson }}
 {{- end }}
 
 {{/* What the adapter's pod and the pod of `helm test` have in common: where they run, and what of the node they see. */}}
@@ -80,15 +121,13 @@ volumes:
   - {name: host, hostPath: {path: /, type: Directory}}
   {{- end }}
   {{- if not $seesRoot }}
-  {{- range $number, $path := .Values.hooks.nodeDirectories }}
+  {{- range $number, $path := include "adapter.nodeDirectories" . | fromJsonArray }}
   - {name: node-{{ $number }}, hostPath: {path: {{ toJson $path }}, type: DirectoryOrCreate}}
   {{- end }}
   {{- end }}
   - {name: probe, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
-  - {name: config, configMap: {name: {{ .Release.Name | quote }}}}
-  - {name: hooks, configMap: {name: "{{ .Release.Name }}-hooks"}}
-  {{- with include "adapter.legacyMap" . }}
-  - {name: legacy, configMap: {name: {{ . | quote }}}}
+  {{- range $volume, $map := include "adapter.maps" . | fromYaml }}
+  - {name: {{ $volume }}, configMap: {name: {{ quote $map }}}}
   {{- end }}
 {{- end }}
 
@@ -105,20 +144,22 @@ securityContext:
   capabilities: {drop: [ALL]}
   seccompProfile: {type: RuntimeDefault}
   {{- end }}
+  {{- with .Values.seLinuxOptions }}
+  seLinuxOptions: {{- toYaml . | nindent 4 }}
+  {{- end }}
 volumeMounts:
   - {name: nri, mountPath: /var/run/nri}
   - {name: state, mountPath: /run/nri-v010-adapter}
   {{- if or $isLegacy (has "/" .Values.hooks.nodeDirectories) }}
   - {name: host, mountPath: /host, readOnly: true, mountPropagation: HostToContainer}
   {{- else }}
-  {{- range $number, $path := .Values.hooks.nodeDirectories }}
+  {{- range $number, $path := include "adapter.nodeDirectories" . | fromJsonArray }}
   - {name: node-{{ $number }}, mountPath: {{ printf "/host%s" $path | toJson }}, readOnly: true, mountPropagation: HostToContainer}
   {{- end }}
   {{- end }}
   - {name: probe, mountPath: /run/probe}
-  - {name: config, mountPath: /etc/nri}
-  - {name: hooks, mountPath: /etc/nri-hooks.d}
-  {{- if include "adapter.legacyMap" . }}
-  - {name: legacy, mountPath: /etc/nri-legacy}
+  {{- $places := dict "config" "/etc/nri" "hooks" "/etc/nri-hooks.d" "legacy" "/etc/nri-legacy" }}
+  {{- range $volume, $_ := include "adapter.maps" . | fromYaml }}
+  - {name: {{ $volume }}, mountPath: {{ get $places $volume }}}
   {{- end }}
 {{- end }}

@@ -1,0 +1,164 @@
+"""Whose turn it is: which of several adapters does the work of an event.
+
+THE PROMISE. The work of an event is done once, and its changes are sent once, if any adapter that gets the event can do
+it. A plugin that saw a create of a pod or container sees one delete. No adapter is the owner: whoever is asked first
+serves, and the others see that in the state directory.
+
+THE FACTS.
+ 1. NRI holds one lock over an event, and asks the plugins in turn: the next one after the one before has answered, has
+    not answered in time, or has lost its connection (pkg/adaptation/adaptation.go, in 0.8.0 to 0.12.5). So all adapters
+    get their events in the same order, and an adapter that is asked knows: an answer that has not been sent to the
+    runtime by now does not count any more.
+ 2. At the first error NRI returns, and asks nobody else.
+ 3. A plugin is added under the same lock: an adapter that joins during an event does not get it.
+ 4. A kernel lock (F_OFD_SETLK) ends with its process. A process that hangs keeps its locks.
+ 5. All processes of a machine have one monotonic clock. It orders notes; no duration decides.
+
+THE RULES. The file `turns` has a place for each id, by hash. The place has a note of the last event of the id: who has
+begun it, and whether its answer has been sent. An adapter works on an id only while it has the lock of the id; a pod's
+lock covers its containers. Having the lock, it asks `FATES` what becomes of the event:
+
+    the note of another adapter, for this event    the event is
+    none                                            MINE      nobody has served it
+    BEGUN                                           REPEAT    its adapter ended, or was late: what it lacks runs here
+    ANSWERED                                        DONE      the runtime has its answer
+    FAILED                                          MINE      by fact 2 this is another event with the same name
+
+An adapter writes BEGUN before it works, and ANSWERED or FAILED after its answer has been sent in time; a late answer,
+or one that nobody hears, stays BEGUN, by fact 1. If its time is up before its turn, it writes ANSWERED all the same:
+the work goes on there. A note has the time at which its event came. It is for this event if it has the same method and
+id, and is younger than `Turn.floor`: than the notes of the events before this one, and than a moment at which the event
+before this one had not come here yet. An adapter that was stopped for a while finds many events at once, and may find
+the note of the id's end at an event before it: then this event, too, was served.
+
+An adapter that hangs keeps its lock: who gets the event next waits until its own deadline, then `onFailure` decides. An
+adapter that is alone, by fact 3, writes no notes. It knows that by one `stat` at each event: each adapter that joins
+makes the file longer.
+
+Creates and deletes are not decided here. The record of an id (`owed.ledger`) has the creates without a delete. It is
+read under the id's lock, so a delete runs once, whoever asks for it: an event, a Synchronize, the end of a process.
+
+WHAT MAY STILL GO WRONG. A create whose plugin was killed between its note and its request counts as run. A delete under
+way at a kill may run twice. Changes that were sent in the microseconds before a kill may be sent again. An event that
+only a killed or hanging adapter has got is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import NamedTuple
+
+from adapter.host.runtime_directory import file_name
+
+PLACE = 256
+"""The bytes of one note in the file."""
+ENDS = "Stop", "Remove"
+"""How the methods of an id's end begin: all other events of the id came before them."""
+
+
+class State(Enum):
+    """What a note tells of an event."""
+
+    BEGUN = "begun"
+    ANSWERED = "answered"
+    FAILED = "failed"
+
+
+class Fate(Enum):
+    """What becomes of an event at an adapter that has the lock of its id."""
+
+    MINE = auto()
+    """The adapter serves it."""
+    REPEAT = auto()
+    """The adapter serves it, except for the creates that another adapter has noted."""
+    DONE = auto()
+    """Another adapter has served it: the answer is empty."""
+
+
+MINE, REPEAT, DONE = Fate
+
+FATES: Mapping[State | None, Fate] = MappingProxyType(
+    {None: MINE, State.BEGUN: REPEAT, State.ANSWERED: DONE, State.FAILED: MINE}
+)
+"""The fate of an event, by the note that another adapter has written for it."""
+
+
+class Note(NamedTuple):
+    """The last event of an id that an adapter has begun."""
+
+    at: float
+    """When the first adapter began it."""
+    by: str
+    state: State
+    name: str
+
+    def encode(self) -> bytes:
+        """Returns the place in the file."""
+        return f"{self.at!r} {self.by} {self.state.value} {self.name}".encode().ljust(PLACE - 1) + b"\n"
+
+    @classmethod
+    def parse(cls, place: bytes) -> Note | None:
+        """Returns the note in a place of the file, None if there is none."""
+        words = place.decode("utf-8", "replace").split()
+        try:
+            at, by, state, method, id_ = words
+            return cls(float(at), by, State(state), f"{method} {id_}")
+        except ValueError:
+            return None
+
+    def told_of(self, turn: Turn) -> Note | None:
+        """Returns the note as it counts for an event, None if it is for another one."""
+        if self.name == turn.name:
+            return self
+        method, _, id_ = self.name.partition(" ")
+        is_end = method.startswith(ENDS) and not turn.method.startswith(ENDS)
+        is_over = is_end and self.at > turn.came and id_ == file_name(turn.id)
+        return self._replace(state=State.ANSWERED) if is_over else None
+
+
+class Turn:
+    """An event at this adapter."""
+
+    __slots__ = (
+        "answer",
+        "at",
+        "came",
+        "fate",
+        "floor",
+        "has_job",
+        "id",
+        "is_answered",
+        "is_begun",
+        "is_shared",
+        "method",
+        "pod",
+    )
+
+    def __init__(
+        self, method: str, pod: str, id_: str, floor: float, at: float = 0.0, *, came: float = 0.0, is_shared: bool
+    ) -> None:
+        self.method, self.pod, self.id = method, pod, id_
+        self.floor = floor
+        """Notes of other adapters for this event are younger than this."""
+        self.came = came
+        """A moment at which the event had not come here yet."""
+        self.is_shared = is_shared
+        """Whether other adapters may get the event."""
+        self.fate: Fate | None = None
+        """Set when the turn has come."""
+        self.at = at
+        """When the event came to the adapter that has begun it first."""
+        self.has_job = False
+        """Whether plugins may run at the event here."""
+        self.is_begun = False
+        """Whether this adapter has begun the event, and has not answered it."""
+        self.is_answered = False
+        self.answer: State | None = None
+        """What the runtime has got from this adapter; None if that was late, or nothing."""
+
+    @property
+    def name(self) -> str:
+        """The method and the id: the same in each adapter that gets the event."""
+        return f"{self.method} {file_name(self.id)}"

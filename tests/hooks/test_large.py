@@ -1,0 +1,227 @@
+"""Containers that are too large for hooks: refused before any work, or matched in a child process until a deadline."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter.errors import Oversized
+from adapter.hooks import bridge
+from adapter.hooks.apart import computed
+from adapter.hooks.bridge import HookBridge
+from adapter.hooks.facts import Facts
+from adapter.hooks.match import Matcher, NamedHook
+from adapter.hooks.model import Hook, When
+from adapter.hooks.reader import RESERVE
+from adapter.nri import Deferred, api
+from adapter.nri.runtimes import Runtime
+from adapter.oci import sizes
+from adapter.settings import HooksSettings
+
+from ..processes import SteppedLoop, open_descriptors
+from .hookdirs import text
+from .whole import matcher_of
+
+ALWAYS, COMMANDS, PAIRS, BINDS = (
+    '{"always": true}',
+    '{"commands": ["sh$"]}',
+    '{"annotations": {"^note$": "(a|b)*a(a|b){300}c"}}',
+    '{"hasBindMounts": true}',
+)
+NOTE = "ab" * 100_000
+"""An annotation that is as large as Kubernetes allows, and that takes RE2 long."""
+
+Hooks = Callable[..., HookBridge]
+
+
+@pytest.fixture
+def hooks(tmp_path: Path, loop: SteppedLoop) -> Hooks:
+    """Makes the hooks of files with these conditions."""
+
+    def make(*conditions: str, fail: bool = True) -> HookBridge:
+        directory = tmp_path / f"{len(os.listdir(tmp_path))}"
+        directory.mkdir()
+        for number, when in enumerate(conditions):
+            (directory / f"{number}.json").write_bytes(text(number, when=when))
+        made = HookBridge(loop, HooksSettings(directories=(str(directory),), watch=False, fail_create=fail))
+        made.start(Runtime())
+        loop.until(lambda: len(made.containers) == len(conditions))
+        return made
+
+    return make
+
+
+def creating(pod: dict[str, Any], **container: Any) -> api.CreateContainerRequest:
+    return api.CreateContainerRequest(pod=api.PodSandbox(**pod), container=api.Container(id="c", **container))
+
+
+class Outcome:
+    """What becomes of a creation."""
+
+    def __init__(self, hooks: HookBridge, request: api.CreateContainerRequest, due: float) -> None:
+        self.response = api.CreateContainerResponse()
+        self.error: Exception | None = None
+        self.is_there = False
+        try:
+            answer = hooks.inject(request, self.response, due)
+        except Oversized as error:
+            self._take(None, error)
+        else:
+            answer.then(self._take) if isinstance(answer, Deferred) else self._take(answer, None)
+
+    def _take(self, _: Sequence[NamedHook] | None, error: Exception | None) -> None:
+        self.error, self.is_there = error, True
+
+    @property
+    def injected(self) -> list[str]:
+        return [hook.args[1] for hook in self.response.adjust.hooks.create_runtime]
+
+
+TOO_LARGE: list[tuple[str, api.CreateContainerRequest, str]] = [
+    (COMMANDS, creating({}, args=["/" * 4095 + "sh"]), "args[0]: 4097 bytes, at most 4095"),
+    (PAIRS, creating({"annotations": {"a": "é" * (136 << 10)}}), "the pod's annotations: 278529 bytes, at most 278528"),
+]
+
+
+@pytest.mark.parametrize(("when", "request_", "reason"), TOO_LARGE)
+def test_what_cannot_run_is_refused_before_any_work_if_a_hook_reads_it(
+    hooks: Hooks, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, when: str, request_: Any, reason: str
+) -> None:
+    """By hooks.onFailure: with `ignore`, hooks with other conditions are injected."""
+    ignoring = Outcome(hooks(ALWAYS, when, fail=False), request_, loop.now + 2)
+    assert (ignoring.error, ignoring.injected) == (None, ["0"])
+    made = hooks(ALWAYS, when)
+    for name in ("facts", "adjustment"):
+        monkeypatch.setattr(bridge, name, lambda *_: pytest.fail("there is work"))
+    assert str(Outcome(made, request_, loop.now + 2).error) == reason
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_more_mounts_than_the_kernel_has_are_not_looked_at(hooks: Hooks, loop: SteppedLoop, *, fail: bool) -> None:
+    outcome = Outcome(hooks(ALWAYS, BINDS, fail=fail), creating({}, mounts=[api.Mount()] * 100_001), loop.now + 2)
+    assert (str(outcome.error), outcome.injected) == (
+        ("mounts: 100001 elements, at most 100000", []) if fail else ("None", ["0"])
+    )
+
+
+PAIR_LIMIT = 60_000
+"""The most matches of an annotation with a pair of patterns in one turn: 2.5 µs each."""
+
+
+@pytest.mark.parametrize("number", [1, 10, 1000])
+@pytest.mark.parametrize("texts", ["keys", "values"])
+def test_what_is_matched_at_once_matches_few_pairs(number: int, texts: str) -> None:
+    """A short text costs few steps of RE2, and more time for its calls."""
+    pairs = tuple((f"|{each}", "") if texts == "keys" else ("", f"|{each}") for each in range(number))
+    matcher = matcher_of([NamedHook("a", "a", Hook("/a", (), (), None, When(annotations=pairs), ("poststop",)))])
+    assert matcher.work(short_annotations(PAIR_LIMIT // number + 1)) > bridge.MAX_WORK
+
+
+def short_annotations(number: int) -> Facts:
+    return Facts({f"{each:x}": "" for each in range(number)}, None, has_bind_mounts=False)
+
+
+def test_large_fields_that_no_hook_reads_are_not_looked_at(hooks: Hooks, loop: SteppedLoop) -> None:
+    made = hooks(ALWAYS, BINDS)
+    for _, request, _ in TOO_LARGE:
+        assert Outcome(made, request, loop.now + 2).injected == ["0"]
+
+
+def test_what_may_take_long_is_matched_in_a_child_process(hooks: Hooks, loop: SteppedLoop) -> None:
+    """The turn of the loop ends before; the answer is the same."""
+    made = hooks(ALWAYS, PAIRS)
+    before = open_descriptors()
+    for note, injected in ((NOTE, ["0"]), (NOTE + "a" * 301 + "c", ["0", "1"])):
+        outcome = Outcome(made, creating({"annotations": {"note": note}}), loop.now + 2)
+        assert not outcome.is_there
+        loop.until(lambda outcome=outcome: outcome.is_there, "the child does not end")  # type: ignore[misc]
+        assert (outcome.error, outcome.injected) == (None, injected)
+    assert open_descriptors() == before
+    assert loop.is_idle
+
+
+def test_the_child_keeps_no_descriptor_of_the_daemon(loop: SteppedLoop) -> None:
+    """Some hold locks, which end with the last descriptor."""
+    held = os.open("/dev/null", os.O_RDONLY)
+    replies: list[bytes | None] = []
+    answer = computed(loop, lambda: " ".join(sorted(os.listdir("/proc/self/fd"))).encode(), loop.now + 2, "a text")
+    answer.then(lambda reply, _: replies.append(reply))
+    loop.until(lambda: bool(replies), "the child does not end")
+    assert replies == [b"0 1 2 3"]  # 3 is the directory
+    os.close(held)
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_what_is_not_matched_in_time_is_killed_and_decided_by_the_policy(
+    hooks: Hooks, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, fail: bool
+) -> None:
+    made = hooks(ALWAYS, PAIRS, fail=fail)
+    monkeypatch.setattr(Matcher, "choice", lambda *_: signal.pause())
+    outcome = Outcome(made, creating({"annotations": {"note": NOTE}}), loop.now + 2)
+    monkeypatch.undo()
+    loop.advance(2 - RESERVE - 0.01)
+    assert not outcome.is_there
+    loop.advance(0.01)
+    loop.until(lambda: outcome.is_there, "the child is not killed")
+    if fail:
+        assert str(outcome.error) == "annotations and args[0]: cannot be matched in the time of the event"
+    else:
+        assert (outcome.error, outcome.injected) == (None, ["0"])
+
+
+@pytest.mark.parametrize("missing", ["pipe", "fork"])
+def test_a_process_that_cannot_be_had_is_decided_by_the_policy(
+    hooks: Hooks, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    made = hooks(PAIRS)
+    before = open_descriptors()
+
+    def refuse() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, missing, refuse)
+    outcome = Outcome(made, creating({"annotations": {"note": NOTE}}), loop.now + 2)
+    assert "no process: Resource temporarily unavailable" in str(outcome.error)
+    assert open_descriptors() == before
+
+
+def test_an_ordinary_container_is_matched_at_once(hooks: Hooks, loop: SteppedLoop, monkeypatch: Any) -> None:
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("a process is forked"))
+    made = hooks(PAIRS, COMMANDS)
+    outcome = Outcome(made, creating({"annotations": {"note": "ab" * 1000}}, args=["/bin/sh"]), loop.now + 2)
+    assert (outcome.is_there, outcome.injected) == (True, ["1"])
+
+
+def test_the_limits_are_the_kernels_and_kubernetes() -> None:
+    """The largest is accepted, and one byte more is not."""
+    most = api.Container(args=["x" * 99_991] * 40, env=["A=" + "x" * 99_989] * 22 + ["x" * 91_447])
+    sizes.refuse_oversized(api.PodSandbox(), most)
+    many = api.Container(mounts=[api.Mount()] * 100_001, rlimits=[api.POSIXRlimit()] * 100_001)
+    for fields, name in ((("mounts",), "mounts"), (("lists",), "rlimits")):
+        with pytest.raises(Oversized, match=f"^{name}: 100001 elements, at most 100000$"):
+            sizes.refuse_oversized(api.PodSandbox(), many, fields)
+    sizes.refuse_oversized(api.PodSandbox(), many, ("annotations", "command", "strings"))
+    with pytest.raises(Oversized, match=r"^args and env: 6291457 bytes, at most 6291456$"):
+        sizes.refuse_oversized(
+            api.PodSandbox(), api.Container(args=[*most.args, ""], env=[*most.env[:-1], "x" * 91_439])
+        )
+    for largest, name in (
+        (creating({}, env=["A=" + "x" * 131_069]), "env[0]"),
+        (creating({}, args=["a", "x" * 131_071]), "args[1]"),
+        (creating({}, mounts=[api.Mount(), api.Mount(source="/" * 4095)]), "mounts[1].source"),
+        (creating({}, mounts=[api.Mount(destination="é" * 2047 + "/")]), "mounts[0].destination"),
+    ):
+        sizes.refuse_oversized(largest.pod, largest.container)
+        container = largest.container
+        for texts in (container.env, container.args):
+            if texts:
+                texts[-1] += "x"
+        for mount in container.mounts[-1:]:
+            mount.source, mount.destination = (text and text + "x" for text in (mount.source, mount.destination))
+        with pytest.raises(Oversized, match=f"^{name.replace('[', '.').replace(']', '.')}: "):
+            sizes.refuse_oversized(largest.pod, container)

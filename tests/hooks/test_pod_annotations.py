@@ -1,0 +1,62 @@
+"""The pod's annotations that a container gets with the hooks that were chosen by them."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+
+import pytest
+import re2  # type: ignore[import-untyped]
+
+from adapter.hooks.bridge import HookBridge
+from adapter.hooks.match import NamedHook
+from adapter.hooks.model import Hook, When
+from adapter.nri import api
+from adapter.nri.runtimes import Runtime
+from adapter.settings import HooksSettings
+
+from .hookdirs import Watching, text
+from .whole import matcher_of
+
+DEVICES = '{"annotations": {"^org[.]qm[.]": "^true$"}}'
+OF_POD = {"org.qm.kvm": "true", "org.qm.tty": "false", "org.qm.set": "true", "other": "true"}
+
+
+def adjusted(directory: Path, *, container: dict[str, str], before: dict[str, str], setting: bool) -> dict[str, str]:
+    """The annotations of the answer for a container with these annotations, and `before` from plugins."""
+    loop = Watching()
+    hooks = HookBridge(loop, HooksSettings(directories=(str(directory),), pod_annotations=setting))
+    hooks.start(Runtime(nri=(0, 12, 5)))
+    while not hooks.containers:
+        loop.turn()
+    response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(annotations=before))
+    pod = api.PodSandbox(annotations=OF_POD)
+    hooks.inject(api.CreateContainerRequest(pod=pod, container=api.Container(annotations=container)), response, inf)
+    return dict(response.adjust.annotations)
+
+
+def test_with_the_setting_a_container_gets_those_that_its_hooks_match_and_that_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(text(when=DEVICES))
+    (tmp_path / "b.json").write_bytes(text(when='{"annotations": {"other": "nobody"}}'))
+    assert adjusted(tmp_path, container={}, before={}, setting=False) == {}
+    for setting, added in ((True, {"org.qm.kvm": "true"}), (False, {})):
+        assert adjusted(tmp_path, container={"org.qm.set": "true"}, before={}, setting=setting) == added
+    for before in ({"org.qm.set": "plugin"}, {"-org.qm.set": ""}):
+        added = {"org.qm.kvm": "true", **before}
+        assert adjusted(tmp_path, container={}, before=before, setting=True) == added, "a plugin has decided on it"
+
+
+def test_a_pair_of_patterns_matches_one_annotation() -> None:
+    hook = Hook("/x", (), (), None, When(annotations=(("a", "1"), ("b", "2"))), ("poststop",))
+    chosen = [NamedHook("x", "x", hook)]
+    matcher = matcher_of(chosen)
+    assert matcher.deciding(chosen, {"a": "2", "b": "1", "ab": "2"}) == {"ab": "2"}
+    assert matcher.deciding([], {"a": "1"}) == {}
+
+
+def test_no_pattern_is_compiled_at_an_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes milliseconds for a large pattern, and a hook may have many."""
+    (tmp_path / "a.json").write_bytes(text(when=DEVICES))
+    monkeypatch.setattr(re2, "compile", lambda *_: pytest.fail("a pattern is compiled"))
+    added = {"org.qm.kvm": "true", "org.qm.set": "true"}
+    assert adjusted(tmp_path, container={}, before={}, setting=True) == added

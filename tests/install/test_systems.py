@@ -1,0 +1,227 @@
+"""On a node of each system: `check`, `install` and the image's `switch-nri-on` find the runtime, and switch NRI on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from adapter.cli import command_line as cli
+from adapter.host import systems
+from tests.daemon.process import COMMAND
+from tests.layouts import ETC, K3S, LAYOUTS, NRI, Layout
+
+SCRIPT = Path(__file__).resolve().parents[2] / "deploy/image/switch-nri-on"
+SETTINGS = {"crio": {"crio": {"nri": {"enable_nri": True}}}}
+CONTAINERDS = {"plugins": {"io.containerd.nri.v1.nri": {"disable": False}}}
+
+
+class Node:
+    """A node's root directory, and a chroot that writes down what it is asked to run."""
+
+    def __init__(self, root: Path, layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+        self.root, self.layout, self._capsys = layout.make(root / "node"), layout, capsys
+        self.ran = root / "ran"
+        chroot = root / "bin/chroot"
+        chroot.parent.mkdir()
+        chroot.write_text(f'#!/bin/sh\necho $SYSTEMD_OFFLINE "$@" >> {self.ran}\n')
+        chroot.chmod(0o755)
+        self._path = f"{chroot.parent}:{os.defpath}"
+
+    def __call__(self, *words: str) -> tuple[int, str]:
+        code = cli.main([*words, "-root", str(self.root)])
+        return code, "".join(self._capsys.readouterr())
+
+    def switch(self, *words: str) -> tuple[int, str]:
+        """Runs the image's script; returns its exit code and what it says."""
+        done = subprocess.run(
+            [sys.executable, SCRIPT, *words], capture_output=True, text=True, env={"PATH": self._path}, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def on(self, name: str = "auto") -> tuple[int, str]:
+        return self.switch(str(self.root), str(self.root / "nri.sock"), name)
+
+    def off(self) -> tuple[int, str]:
+        return self.switch("-undo", str(self.root), "auto")
+
+    @property
+    def restarted(self) -> list[str]:
+        """The units that were restarted, by the systemctl of the node."""
+        lines = self.ran.read_text().splitlines() if self.ran.exists() else []
+        self.ran.unlink(missing_ok=True)
+        return [line.removeprefix(f"0 {self.root} systemctl restart ") for line in lines]
+
+    def files(self) -> dict[str, str]:
+        return {str(path.relative_to(self.root)): path.read_text() for path in self.root.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(params=LAYOUTS, ids=[f"{one.name}-{one.unit or one.by_hand[:9]}" for one in LAYOUTS])
+def node(request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Node:
+    return Node(tmp_path, request.param, capsys)
+
+
+@pytest.fixture
+def k3s(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Node:
+    return Node(tmp_path, next(layout for layout in LAYOUTS if layout.name == "k3s"), capsys)
+
+
+def test_check_finds_the_runtime_and_says_where_nri_is_switched_on(node: Node) -> None:
+    code, said = node("check")
+    lines = [line for line in said.splitlines() if f" {node.layout.shown}: " in line]
+    assert code == 1
+    assert len(lines) == 1, lines
+    assert node.layout.drop_in in lines[0]
+    assert node.layout.by_hand in lines[0]
+    assert {name for name in systems.NAMES if systems.NAMES[name].name == node.layout.shown} == {node.layout.name}
+
+
+def test_the_images_script_switches_nri_on_and_undoes_it(node: Node) -> None:
+    layout, before = node.layout, node.files()
+    code, said = node.on()
+    if layout.by_hand:
+        assert (code, node.files(), node.restarted) == (1, before, [])
+        assert layout.by_hand in said
+        assert len(said.splitlines()) == 1
+        assert node.off() == (0, "")
+        return
+    assert (code, node.restarted) == (0, [layout.unit]), said
+    written = {name for name, text in node.files().items() if before.get(name) != text}
+    changed = f"{layout.drop_in or layout.edited}"[1:]
+    assert written - {f"{changed}.before-v010-adapter"} == {changed}
+    if layout.drop_in:
+        assert tomllib.loads(node.files()[changed]) == SETTINGS.get(layout.name, CONTAINERDS)
+    assert f"{layout.shown}: NRI is on" in node("check")[1]
+    assert node.on(layout.name)[1].startswith("NRI is on in ")
+    assert node.restarted == []
+    assert node.off()[0] == 0
+    assert (node.files(), node.restarted) == (before, [layout.unit])
+
+
+def test_install_writes_the_drop_in_and_uninstall_removes_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = node.root / "opt/v010-adapter/bin/v010-adapter"
+    program.parent.mkdir(parents=True)
+    shutil.copy(COMMAND, program)
+    monkeypatch.setattr("sys.argv", [str(program)])
+    layout, before = node.layout, node.files()
+    code, planned = node("install", "-dry-run")
+    assert node.files() == before
+    assert (f"would make    {layout.drop_in}\n" in planned) is bool(layout.drop_in)
+    assert code == (not layout.drop_in)
+    assert layout.by_hand in planned
+    assert not layout.unit or f"systemctl restart {layout.unit}\n" in planned
+    code, said = node("install", "-external")
+    assert (f"{layout.shown}: NRI is on" in said) is bool(layout.drop_in)
+    unit = node.files()["etc/systemd/system/v010-adapter.service"]
+    order = [line for line in unit.splitlines() if line.startswith(("After=", "Before="))]
+    assert f"{layout.unit}.service" in "".join(order) or not layout.unit
+    assert "{" not in "".join(order)
+    assert "systemctl restart" not in node("install", "-external")[1].replace("restart v010-adapter", "")
+    assert code == (not layout.drop_in)
+    node("uninstall")
+    assert node.files() == before
+
+
+def test_a_unit_that_is_runtime_and_kubelet_comes_after_the_adapter(k3s: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = k3s.root / "v010-adapter"
+    shutil.copy(COMMAND, program)
+    monkeypatch.setattr("sys.argv", [str(program)])
+    said = k3s("install", "-dry-run", "-external")[1]
+    assert "    Before=k3s.service k3s-agent.service\n" in said
+    assert "    After=\n" in said
+
+
+def test_a_runtime_without_its_configuration_is_named(k3s: Node) -> None:
+    (k3s.root / K3S[1:] / "config.toml").unlink()
+    code, said = k3s("check")
+    assert f"{K3S}/config.toml: K3s: there is no such file; NRI is on since containerd 2.0" in said
+    assert code == 0
+
+
+def test_without_a_runtime_and_without_an_nri_socket_check_fails_and_says_where_it_looked(tmp_path: Path) -> None:
+    assert cli.main(["check", "-root", str(tmp_path)]) == 1
+    (tmp_path / "run/nri").mkdir(parents=True)
+    (tmp_path / "var").mkdir()
+    (tmp_path / "var/run").symlink_to("/run")
+    with socket.socket(socket.AF_UNIX) as served:
+        served.bind(str(tmp_path / "run/nri/nri.sock"))
+        assert cli.main(["check", "-root", str(tmp_path)]) == 0
+
+
+def test_the_script_fails_without_a_runtime_and_for_a_system_that_nobody_knows(k3s: Node) -> None:
+    empty = str(k3s.ran.parent)
+    code, said = k3s.switch(empty, f"{empty}/nri.sock", "auto")
+    assert (code, "/run/k3s/containerd/containerd.sock" in said) == (1, True)
+    code, said = k3s.on("k4s")
+    assert (code, said[:21]) == (1, "k4s: unknown system; ")
+
+
+def test_an_edited_configuration_that_was_changed_since_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = Node(tmp_path, LAYOUTS[0], capsys)
+    assert node.on()[0] == 0
+    config = node.root / ETC[1:]
+    config.write_text(f"{config.read_text()}# mine\n")
+    code, said = node.off()
+    assert (code, config.read_text()[-7:]) == (1, "# mine\n")
+    assert "was changed since" in said
+
+
+def test_a_drop_in_of_somebody_else_is_neither_overruled_nor_removed(k3s: Node) -> None:
+    own = k3s.root / f"{K3S[1:]}/config-v3.toml.d/off.toml"
+    own.parent.mkdir()
+    own.write_text(f"{NRI}  disable = true\n")
+    code, said = k3s.on()
+    assert (code, said) == (1, f"K3s: disable in {K3S}/config-v3.toml.d/off.toml switches NRI off\n")
+    assert k3s.off() == (0, "")
+    assert own.exists()
+
+
+def test_a_configuration_that_cannot_be_understood_is_named(k3s: Node) -> None:
+    (k3s.root / K3S[1:] / "config.toml").write_text(f"version = '3'\n{NRI}  disable = true\n  plugin_path = '/x'\n")
+    assert k3s("check")[1].count(": a value has the wrong type: K3s may not start") == 1
+    assert k3s.off()[1] == f"K3s: {K3S}/config.toml: a value has the wrong type\n"
+
+
+def test_what_a_removed_k3s_leaves_is_not_taken_for_the_rke2_that_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = Node(tmp_path, next(layout for layout in LAYOUTS if layout.name == "rke2"), capsys)
+    (node.root / "var/lib/rancher/k3s/agent").mkdir(parents=True)
+    assert "K3s" not in node("check")[1]
+    assert (node.on()[0], node.restarted) == (0, [node.layout.unit])
+
+
+def test_an_os_release_that_is_no_file_names_no_system(k3s: Node) -> None:
+    (k3s.root / "etc").mkdir(exist_ok=True)
+    os.mkfifo(k3s.root / "etc/os-release")
+    assert " K3s: " in k3s("check")[1]
+
+
+def test_a_dry_run_ends_as_the_run_where_a_drop_in_helps_only_one_of_two_runtimes(
+    k3s: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LAYOUTS[0].make(k3s.root)
+    program = k3s.root / "v010-adapter"
+    shutil.copy(COMMAND, program)
+    monkeypatch.setattr("sys.argv", [str(program)])
+    assert [k3s("install", "-dry-run")[0], k3s("install")[0]] == [1, 1]
+
+
+def test_status_names_the_log_of_the_nodes_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, log in (
+        ("rke2", "/var/lib/rancher/rke2/agent/containerd/containerd.log"),
+        ("crio", "journalctl -u crio"),
+    ):
+        monkeypatch.setattr(systems, "present", lambda _, name=name: [systems.NAMES[name]])
+        assert cli.main(["status", "-directory", str(tmp_path)]) == 3
+        assert f"does it list the plugin?  {log}\n" in capsys.readouterr().err

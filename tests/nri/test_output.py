@@ -1,0 +1,69 @@
+"""What a plugin prints that a runtime has launched: it has /dev/null as stdout and stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adapter.nri import api
+from adapter.runtime import PluginFile, Runtime
+
+from ..test_logs import Receiver
+
+PLUGIN = """#!{python}
+import logging, subprocess, sys
+from adapter.base import log_handlers
+log_handlers.SYSLOG = {syslog!r}
+{before}
+from adapter.nri import Plugin, output_to_syslog, run, serve
+
+
+class Loud(Plugin):
+    {coroutine}def create_container(self, request, context):
+        print("it starts", end="")
+        print(" now: ä")
+        logging.getLogger("own").warning("be careful")
+        subprocess.run(["true"], stdout=sys.stdout, stderr=sys.stderr, check=True)
+        raise ValueError("not on this node")
+
+    def on_disconnect(self, reason):
+        sys.stderr.write("no end of a line" * 1000)
+
+
+{run}
+raise RuntimeError("a bug at the end")
+"""
+RUN = "run(Loud())"
+SERVE = "import asyncio\noutput_to_syslog()\nasyncio.run(serve(Loud()))"
+
+
+@pytest.fixture
+def receiver(tmp_path: Path) -> Iterator[Receiver]:
+    made = Receiver(tmp_path / "log")
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("run", [RUN, SERVE], ids=["run", "serve"])
+@pytest.mark.parametrize("before", ["", "logging.basicConfig(level='INFO')"], ids=["", "basicConfig"])
+def test_what_it_prints_logs_and_fails_with_reaches_syslog(
+    tmp_path: Path, receiver: Receiver, run: str, before: str
+) -> None:
+    plugin = tmp_path / "loud"
+    words = {"python": sys.executable, "syslog": str(receiver.path), "before": before, "run": run}
+    plugin.write_text(PLUGIN.format(coroutine="async " if run is SERVE else "", **words))
+    plugin.chmod(0o755)
+    runtime = Runtime()
+    runtime.launch(PluginFile(plugin, "10", "loud"))
+    runtime.event("CreateContainer", api.CreateContainerRequest())
+    for one in runtime.plugins:
+        one.close("the runtime ends") if one.process is None else one._trunk.close()
+    tag = "10-loud["
+    assert receiver.until("it starts").startswith(f"<30>{tag}")
+    assert receiver.until("it starts").endswith("]: it starts now: ä")
+    for text in ("be careful", "Traceback", "not on this node", "a bug at the end", "no end of a line"):
+        assert receiver.until(text).startswith(f"<28>{tag}"), text
+    runtime.stop()

@@ -1,0 +1,44 @@
+"""A process with a state directory and a ledger, alone or beside others; and the death of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from adapter.host.runtime_directory import RuntimeDirectory
+from adapter.owed.ledger import Ledger
+from adapter.turns.turns import Turns
+
+from ..processes import SteppedLoop
+
+
+class Life:
+    """A process that has joined a runtime. Open files of one process exclude each other as processes do."""
+
+    def __init__(self, loop: SteppedLoop, state: Path, runtime: str = "containerd") -> None:
+        self.loop = loop
+        self.directory = RuntimeDirectory(str(state), runtime)
+        self.turns = Turns(self.directory, lambda: loop.now)
+        self.ledger = Ledger(loop, self.directory)
+        self.turns.on_change = self.ledger.expect_changes
+        self.turns.join()
+        self.ledger.expect_changes(is_shared=self.turns.has_others)
+        loop.settle()
+
+    @property
+    def state(self) -> Path:
+        """The directory of the records."""
+        return Path(self.directory.path)
+
+    @property
+    def fault(self) -> str:
+        return self.turns.fault or self.ledger.fault
+
+    def care(self) -> None:
+        """What happens at each event, and from time to time."""
+        self.turns.look()
+        self.loop.advance(1.5)
+
+    def die(self) -> None:
+        self.turns._close()
+        self.directory.close()
+        self.turns._path = "/dead"

@@ -1,0 +1,292 @@
+"""The records: whatever moment the adapter dies at, the next one owes what this one owed.
+
+What a pod can write into a record is bounded. A damaged record costs no other, and nothing that memory has.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter.host import runtime_directory
+from adapter.legacy.config import Entry
+from adapter.legacy.request import Target, encode, of_container
+from adapter.nri import api
+from adapter.owed import records
+from adapter.owed.ledger import SLICE, Ledger
+from adapter.owed.record_files import name_of
+from adapter.owed.records import MOST_KEPT, Create
+
+from ..processes import SteppedLoop
+from ..test_docs import DOCS
+from .conftest import Start
+from .life import Life
+
+ENTRIES = [
+    Entry("a", 0, "0.1", b'{"n": 1.10}'),
+    Entry("a", 1, "0.1", None),
+    Entry("b\xff", 0, "", b'"\xff\xed\xa0\x80"'),
+]
+
+
+def target(id_: str = "c1", pid: int = 7, size: int = 1, pod: str = "pod") -> Target:
+    linux = api.LinuxContainer(cgroups_path=f"/{id_}", resources=api.LinuxResources(cpu=api.LinuxCPU(cpus="0")))
+    made = api.Container(id=id_, name="nginx", pid=pid, linux=linux, annotations={"line\n": '\u2028é"'})
+    return of_container(made, api.PodSandbox(id=pod, namespace="default", name="web", labels={"l": "x" * size}))
+
+
+def create(ledger: Ledger, made: Target) -> None:
+    for entry in ENTRIES:
+        ledger.add(made, entry)
+
+
+def delete(ledger: Ledger, id_: str) -> None:
+    for entry in ledger.begin_deletes(id_):
+        ledger.end_delete(id_, entry)
+
+
+def files(life: Life) -> list[str]:
+    return sorted(path.name for path in life.state.iterdir() if path.name.startswith("+"))
+
+
+def request(life: Life, id_: str = "c1") -> dict[str, Any]:
+    """What a delete would ask with."""
+    found = life.ledger.target(id_)
+    assert found is not None
+    return dict(json.loads(encode(found, "delete", ENTRIES[0], [])))
+
+
+def test_a_later_create_is_remembered_if_it_knows_the_pid_until_it_is_forgotten(loop: SteppedLoop) -> None:
+    ledger = Ledger(loop, None)
+    for pid, told in ((0, 0), (7, 7), (8, 8), (0, 8)):
+        ledger.remember(target(pid=pid))
+        found = ledger.target("c1")
+        assert found is not None
+        assert found.pid == told
+    for _ in range(2):
+        ledger.forget("c1")
+        assert ledger.target("c1") is None
+
+
+# What the next process knows
+
+
+def test_what_a_create_knew_is_what_the_next_adapter_asks_the_delete_with(start: Start) -> None:
+    found = target()
+    found.started = 12345
+    for entry in ENTRIES:
+        start().ledger.add(found, entry)
+        life = start()
+        assert life.ledger.begin_deletes("c1") == (entry,)
+        known = life.ledger.target("c1")
+        assert known is not None
+        assert encode(known, "delete", entry, []) == encode(target(), "delete", entry, [])
+        assert (known.started, str(known)) == (12345, "container default/web/nginx (c1)")
+        life.ledger.end_delete("c1", entry)
+        assert files(life) == []
+
+
+def test_the_first_pid_that_a_create_knew_counts(start: Start) -> None:
+    for pid, entry in zip((0, 8, 9), ENTRIES, strict=True):
+        start().ledger.add(target(pid=pid), entry)
+    known = start().ledger.target("c1")
+    assert known is not None
+    assert known.pid == 8
+
+
+def test_a_delete_that_has_ended_is_not_owed_again_and_one_that_has_not_is(start: Start) -> None:
+    first = start()
+    create(first.ledger, target())
+    first.ledger.end_delete("c1", first.ledger.begin_deletes("c1")[0])
+    second = start()
+    assert list(second.ledger.begin_deletes("c1")) == ENTRIES[1:]
+    assert second.ledger.put_back("c1", ENTRIES[1])
+    assert not second.ledger.put_back("c1", ENTRIES[1])
+    assert second.ledger.begin_deletes("c1") == (ENTRIES[1],), "it could not be started"
+
+
+def test_many_records_are_read_in_slices_and_an_event_of_one_does_not_wait(start: Start, loop: SteppedLoop) -> None:
+    life = start()
+    for number in range(3 * SLICE):
+        life.ledger.add(target(f"c{number}"), ENTRIES[0])
+    life.die()
+    after = start()
+    after.ledger.read_all(lambda: None)
+    last = f"c{3 * SLICE - 1}"
+    after.ledger.refresh(target(last))
+    assert after.ledger.begin_deletes(last) == (ENTRIES[0],)
+    loop.settle(10)
+    assert after.ledger.is_current
+    assert len(after.ledger) == 3 * SLICE - 1
+
+
+def test_runtimes_and_boots_have_records_of_their_own(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "boot").write_text("11111111-1")
+    monkeypatch.setattr(runtime_directory, "BOOT_ID", str(tmp_path / "boot"))
+    first = start()
+    assert oct(first.state.stat().st_mode & 0o777) == "0o700"
+    create(first.ledger, target())
+    assert start("cri-o").ledger.ids() == []
+    assert start().ledger.ids() == ["c1"]
+    (tmp_path / "boot").write_text("22222222-2")
+    after = start()
+    assert after.ledger.ids() == []
+    after.directory.remove_earlier_boots()
+    assert sorted(path.name for path in first.state.parent.iterdir()) == ["containerd.22222222", "cri-o.11111111"]
+
+
+# Other adapters
+
+
+def test_what_another_adapter_writes_is_read_again_at_an_event(start: Start) -> None:
+    first = start()
+    second = start(beside=True)
+    assert first.turns.look()
+    create(first.ledger, target())
+    second.ledger.refresh(target())
+    assert list(second.ledger.begin_deletes("c1")) == ENTRIES
+    for entry in ENTRIES:
+        second.ledger.end_delete("c1", entry)
+    first.ledger.refresh(target())
+    assert first.ledger.ids() == []
+
+
+def test_an_adapter_that_is_alone_again_reads_what_the_other_has_left(start: Start, loop: SteppedLoop) -> None:
+    first = start()
+    second = start(beside=True)
+    first.turns.look()
+    create(first.ledger, target("c1"))
+    create(second.ledger, target("c2"))
+    second.ledger.refresh(target("c1"))
+    delete(second.ledger, "c1")
+    second.die()
+    assert not first.turns.look()
+    assert not first.ledger.is_current
+    loop.settle()
+    assert (first.ledger.is_current, first.ledger.ids()) == (True, ["c2"])
+
+
+# Which lines
+
+
+NO_RECORDS = [
+    b"",
+    b"\n",
+    b"[]\n",
+    b"\xff\n{}",
+    b'{"created":"c2"}',
+    b'{"created":["c2"],"sandbox":"","pid":0,"cgroup":"","spec":"","labels":"","type":"a","number":0,"conf":null}',
+    b'{"created":"c2","sandbox":"","pid":0,"cgroup":"","spec":5,"labels":"","type":"a","number":0,"conf":null}',
+    b'{"deleted":{},"type":"a","number":0}',
+    b"[" * 100000,
+    b'{"created":"c2"',  # torn
+]
+
+
+def test_a_file_that_is_no_record_costs_no_other(start: Start) -> None:
+    life = start()
+    life.ledger.add(target("c1"), ENTRIES[0])
+    for content in NO_RECORDS:
+        (life.state / "+pod+c2").write_bytes(content)
+        after = start()
+        assert after.ledger.ids() == ["c1"], content[:30]
+        assert after.fault == ""
+        after.ledger.add(target("c2"), ENTRIES[0])
+        assert sorted(start().ledger.ids()) == ["c1", "c2"], "a create begins the record anew"
+
+
+def test_a_line_that_was_torn_by_a_kill_costs_not_the_next_one(start: Start) -> None:
+    life = start()
+    life.ledger.add(target(), ENTRIES[0])
+    with (life.state / name_of(target())).open("ab") as file:
+        file.write(b'{"created":"c1","na')
+    after = start()
+    after.ledger.add(target(), ENTRIES[1])
+    assert list(start().ledger.begin_deletes("c1")) == ENTRIES[:2]
+
+
+def test_a_line_with_a_wrong_part_is_none() -> None:
+    line = records.create_line(Create(target(), ENTRIES[0], 1.5), is_first=True)
+    assert records.parse(line)
+    for names in ('"web"', '{"web":1}', "null", '["web",1]', '["\\ud800"]'):
+        spoilt = line.replace(b'"names":["default","web","nginx"]', b'"names":' + names.encode())
+        assert spoilt != line
+        assert records.parse(spoilt) is None
+    assert records.parse(line.replace(b'"spec":"', b'"spec":"\\n')) is None, "no JSON has control characters"
+    assert records.parse(line.replace(b'"at":1.5', b'"at":"x"')) is None
+
+
+@pytest.mark.parametrize("damage", ["cut", "garbled"])
+def test_a_record_that_is_damaged_at_any_byte_costs_nothing_that_memory_has(start: Start, damage: str) -> None:
+    life = start()
+    create(life.ledger, target())
+    path = life.state / name_of(target())
+    whole = path.read_bytes()
+    lines = {len(b"".join(whole.splitlines(True)[:number])) for number in range(4)}
+    for at in range(0, len(whole), 7):
+        if damage == "cut" and at in lines:
+            continue  # these are whole records of less
+        path.write_bytes(whole[:at] if damage == "cut" else whole[:at] + b"\xff\x00" + whole[at + 2 :])
+        life.ledger.expect_changes(is_shared=False)
+        life.loop.settle()
+        assert list(life.ledger.begin_deletes("c1")) == ENTRIES, at
+        for entry in ENTRIES:
+            life.ledger.put_back("c1", entry)
+        life.care()
+        assert [*start().ledger.begin_deletes("c1")] == ENTRIES, at
+        life = start()
+
+
+def test_ids_that_are_no_file_names_have_records_too(start: Start) -> None:
+    ids = ["../c", "a/b", ".", "..", "x" * 300, "ü\n", "+pod+c", "turns", "new+"]
+    life = start()
+    for id_ in ids:
+        life.ledger.add(target(id_, pod=id_ + "!"), ENTRIES[0])
+    assert sorted(start().ledger.ids()) == sorted(ids)
+
+
+# Its size
+
+
+def test_short_lived_containers_leave_nothing(start: Start) -> None:
+    life = start()
+    create(life.ledger, target("lasting"))
+    for number in range(50):
+        create(life.ledger, target(f"c{number}", size=1 << 20))
+        delete(life.ledger, f"c{number}")
+        assert files(life) == ["+pod+lasting"]
+
+
+def test_spec_and_labels_are_in_the_file_once_and_known_to_each_delete(start: Start) -> None:
+    life = start()
+    create(life.ledger, target(size=5000))
+    path = life.state / name_of(target())
+    assert path.read_bytes().count(b"x" * 5000) == 1
+    whole = request(life)
+    life.ledger.end_delete("c1", life.ledger.begin_deletes("c1")[0])
+    for _ in range(2):
+        life = start()
+        assert list(life.ledger.begin_deletes("c1")) == ENTRIES[1:]
+        assert request(life) == whole
+        assert path.read_bytes().count(b"x" * 5000) == 1
+
+
+def test_a_spec_beyond_the_bound_is_dropped_as_log_and_docs_say(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    life = start()
+    create(life.ledger, target(size=MOST_KEPT))
+    assert len(request(life)["labels"]["l"]) == MOST_KEPT, "as long as the process lives"
+    assert [record.getMessage() for record in caplog.records] == [
+        "container default/web/nginx (c1): its spec and labels have more than 32 KiB: "
+        "a delete after this process goes without them"
+    ]
+    assert request(start()) == {
+        "conf": {"n": 1.10},
+        **{"version": "0.1", "state": "delete", "id": "c1", "sandboxID": "pod", "pid": 7},
+        "spec": {"resources": None},
+    }
+    assert f"{MOST_KEPT >> 10} KiB" in (DOCS / "operations.md").read_text()

@@ -1,0 +1,244 @@
+"""System calls of the state directory fail at random: nothing is raised, and what is wrong is told as long as it lasts.
+
+While nothing is told, the next process owes after a kill exactly what this one owes. Each run has histories of its own:
+it prints its seed, and TEST_SEED repeats it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import resource
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from adapter.host import runtime_directory, state_directory
+from adapter.legacy.config import Entry
+from adapter.legacy.request import Target
+from adapter.nri import api
+from adapter.owed import record_files
+from adapter.turns import turns
+
+from ..conftest import CI
+from ..processes import SteppedLoop, open_descriptors
+from .conftest import Start
+from .life import Life
+
+ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.ESTALE)
+CALLS = ("open", "fstat", "stat", "rename", "ftruncate", "unlink", "mkdir", "write", "pwrite", "pread", "listdir")
+A, B = Entry("a", 0, "0.1", None), Entry("b", 0, "0.1", b"{}")
+Owed = set[tuple[str, Entry]]
+
+
+class Faults:
+    """Lets system calls of the modules that use the state directory fail, each with a probability."""
+
+    def __init__(self, dice: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.dice = dice
+        self.share = 0.0
+        failing = {name: self._failing(getattr(os, name)) for name in CALLS}
+        failing |= {name: self._short(failing[name]) for name in ("write", "pwrite")}
+        for module in (state_directory, runtime_directory, record_files, turns):
+            monkeypatch.setattr(module, "os", SimpleNamespace(**{**vars(os), **failing}))
+
+    def meets(self) -> bool:
+        return self.dice.random() < self.share
+
+    def _failing(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def fails(*of: Any, **how: Any) -> Any:
+            if self.meets():
+                number = self.dice.choice(ERRORS)
+                raise OSError(number, os.strerror(number))
+            return call(*of, **how)
+
+        return fails
+
+    def _short(self, write: Callable[..., int]) -> Callable[..., int]:
+        return lambda fd, data, *at: write(fd, data[: self.dice.randrange(len(data)) if self.meets() else None], *at)
+
+
+class History:
+    """A process that has a state directory, and those after it."""
+
+    def __init__(self, dice: random.Random, faults: Faults, loop: SteppedLoop, state: Path) -> None:
+        self.dice, self.faults, self.loop, self.state = dice, faults, loop, state
+        self.life = Life(loop, state)
+        self.model: Owed = set()
+
+    def play(self, steps: int) -> None:
+        descriptors = len(open_descriptors())
+        happenings = (self.create, self.create, self.delete, self.care, self.care, self.kill)
+        for _ in range(steps):
+            self.faults.share = self.dice.choice((0.0, 0.0, 0.05, 0.3, 1.0))
+            self.dice.choice(happenings)()
+            self.faults.share = 0.0
+            assert self.owed() == self.model
+        self.life.care()
+        assert self.life.fault == ""
+        assert len(open_descriptors()) == descriptors
+        self.kill()
+
+    def owed(self) -> Owed:
+        by_key = {entry.key: entry for entry in (A, B)}
+        return {(id_, by_key[key]) for id_ in self.life.ledger.ids() for key in self.life.ledger.keys(id_, 0)}
+
+    def create(self) -> None:
+        id_, entry = f"c{self.dice.randrange(5)}", self.dice.choice((A, B))
+        labels = {"x": "y" * self.dice.randrange(100)}
+        self.model.add((id_, entry))
+        self.life.ledger.add(Target(id_, "pod", 7, api.Container(), api.PodSandbox(labels=labels)), entry)
+
+    def delete(self) -> None:
+        for entry in self.life.ledger.begin_deletes(id_ := f"c{self.dice.randrange(5)}"):
+            self.life.ledger.end_delete(id_, entry)
+            self.model.discard((id_, entry))
+
+    def care(self) -> None:
+        self.life.care()
+
+    def kill(self) -> None:
+        self.life.care()
+        is_told = self.life.fault != ""
+        self.life.die()
+        self.faults.share = self.dice.choice((0.0, 0.3))
+        self.life = Life(self.loop, self.state)
+        self.faults.share = 0.0
+        self.life.care()
+        self.life.care()
+        assert is_told or self.owed() == self.model
+        self.model = self.owed()
+
+
+def test_failed_system_calls_are_told_or_harmless(
+    tmp_path: Path, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    for number in range(600 if CI else 60):
+        dice = random.Random(f"{seed} {number}")  # noqa: S311 - no secret
+        with monkeypatch.context() as patch:
+            history = History(dice, Faults(dice, patch), loop, tmp_path / str(number))
+            try:
+                history.play(steps=40)
+            except Exception as error:
+                raise AssertionError(f"history {number}: {error!r}") from error
+            finally:
+                history.faults.share = 0.0
+                history.life.die()
+
+
+# The state directory is full, refused, removed or replaced
+
+
+def target(id_: str) -> Target:
+    return Target(id_, "pod", 7, api.Container(), api.PodSandbox())
+
+
+def after_a_kill(start: Start) -> dict[str, list[str]]:
+    """What the next process owes."""
+    ledger = start().ledger
+    return {id_: [entry.type for entry in ledger.begin_deletes(id_)] for id_ in sorted(ledger.ids())}
+
+
+@contextmanager
+def full() -> Iterator[None]:
+    """No new file gets a byte."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_a_full_disk_has_kept_out_is_written_when_it_can_be(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    life = start()
+    for id_ in ("before", "ends"):
+        life.ledger.add(target(id_), A)
+    descriptors = open_descriptors()
+    with full():
+        for number in range(3):
+            life.ledger.add(target(f"c{number}"), A)
+            life.care()
+        for id_ in ("c0", "ends"):
+            life.ledger.end_delete(id_, life.ledger.begin_deletes(id_)[0])
+        assert life.fault.startswith(f"{life.state}/+pod+c")
+        assert life.fault.endswith(": what is owed is forgotten with this process (state.directory)")
+        assert not (life.state / "+pod+ends").exists(), "to remove a file needs no room"
+    assert [record.levelname for record in caplog.records] == ["WARNING"], "it is said once"
+    life.care()
+    assert (life.fault, len(open_descriptors())) == ("", len(descriptors))
+    assert after_a_kill(start) == {"before": ["a"], "c1": ["a"], "c2": ["a"]}
+
+
+def test_deletes_that_ran_on_a_full_disk_do_not_run_again_after_a_kill(start: Start) -> None:
+    life = start()
+    for entry in (A, B):
+        life.ledger.add(target("c1"), entry)
+    with full():
+        for entry in life.ledger.begin_deletes("c1"):
+            life.ledger.end_delete("c1", entry)
+    assert after_a_kill(start) == {}
+
+
+def test_a_state_directory_that_could_not_be_opened_is_used_as_soon_as_it_can_be(start: Start, state: Path) -> None:
+    before = start()
+    for id_ in ("ends", "lasts"):
+        before.ledger.add(target(id_), A)
+    state.chmod(0o777)  # writable for all
+    life = start()
+    for id_ in ("ends", "new"):
+        life.ledger.add(target(id_), A)
+    life.care()
+    assert "what is owed is forgotten with this process" in life.fault
+    life.ledger.end_delete("ends", life.ledger.begin_deletes("ends")[0])
+    state.chmod(0o700)
+    life.care()
+    life.care()
+    assert life.fault == ""
+    assert sorted(life.ledger.ids()) == ["lasts", "new"]
+    assert after_a_kill(start) == {"lasts": ["a"], "new": ["a"]}
+
+
+def made_anew(state: Path) -> None:
+    shutil.rmtree(state)
+    state.mkdir(mode=0o700)
+
+
+REMOVED: dict[str, Callable[[Life], object]] = {
+    "the state directory": lambda life: shutil.rmtree(life.state.parent),
+    "the state directory, made anew": lambda life: made_anew(life.state.parent),
+    "the directory of the runtime": lambda life: shutil.rmtree(life.state),
+    "the directory of the runtime, made anew": lambda life: made_anew(life.state),
+}
+
+
+@pytest.mark.parametrize("what", REMOVED)
+def test_what_is_removed_is_made_again_with_all_that_is_owed(what: str, start: Start) -> None:
+    life = start()
+    for entry in (A, B):
+        life.ledger.add(target("c1"), entry)
+    REMOVED[what](life)
+    life.care()
+    assert life.fault == ""
+    assert after_a_kill(start) == {"c1": ["a", "b"]}
+
+
+def test_after_the_directory_was_removed_the_next_adapter_learns_what_the_one_before_knows(start: Start) -> None:
+    life = start()
+    life.ledger.add(target("c1"), A)
+    shutil.rmtree(life.state.parent)
+    after = start(beside=True)
+    assert after.ledger.ids() == []
+    assert not after.turns.has_others
+    life.care()  # as an idle adapter does once in a second
+    assert after.turns.look()
+    after.ledger.refresh(target("c1"))
+    assert after.ledger.begin_deletes("c1") == (A,)

@@ -1,0 +1,237 @@
+"""The work of one turn of the loop on a large container: each field of a pod's author, with everything that reads it.
+
+Steps of Python's interpreter are counted. What C code does in one step is bounded elsewhere: RE2 by `Matcher.work`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import Any, TypeAlias
+
+import pytest
+
+from adapter.base.log_handlers import LineFormatter
+from adapter.base.loop import Loop
+from adapter.daemon.bridge import Bridge
+from adapter.errors import NotAdjustable, Oversized
+from adapter.hooks.facts import facts
+from adapter.hooks.match import NamedHook
+from adapter.hooks.model import Hook, When
+from adapter.legacy import request, result
+from adapter.legacy.config import Entry
+from adapter.legacy.create_answer import CreateAnswerBuilder
+from adapter.legacy.job import Plugins
+from adapter.legacy.pending_updates import PendingUpdates
+from adapter.nri import Context, api
+from adapter.nri.events import subject_of
+from adapter.nri.plugin import RESERVE
+from adapter.nri.runtimes import Runtime
+from adapter.oci import sizes
+from adapter.oci.spec import adjustment, apply, spec_from
+from adapter.programs.runner import Runner
+from adapter.settings import LegacySettings
+
+from .hooks.whole import matcher_of
+from .large import FIELDS, creation
+
+PATCH = {
+    "annotations": {"z": "1"},
+    "process": {"env": ["FIRST=1", "PATH=/x"], "rlimits": [{"type": "RLIMIT_X", "soft": 1, "hard": 2}]},
+    "mounts": [{"destination": "/new", "type": "tmpfs", "source": "t"}],
+    "linux": {"devices": [{"path": "/dev/n", "type": "c", "major": 1, "minor": 3}]},
+}
+RUNTIME = Runtime("containerd", "2.4.2", (0, 12, 3))
+SIZES = (4 << 10, 8 << 10, 16 << 10)
+Make: TypeAlias = Callable[[api.CreateContainerRequest], Callable[[], object]]
+"""Prepares the reading of a container."""
+CONDITIONS = When(annotations=((".*", "x$"),), commands=("sh$",), has_bind_mounts=True, any_of=True)
+
+
+def steps(work: Callable[[], object]) -> int:
+    """Returns how many steps the interpreter takes for some work."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def plugin(creation: api.CreateContainerRequest) -> CreateAnswerBuilder:
+    target = request.of_container(creation.container, creation.pod)
+    return CreateAnswerBuilder("CreateContainer", creation, target, PendingUpdates(Loop()), RUNTIME, "")
+
+
+def at_start(creation: api.CreateContainerRequest) -> Callable[[], object]:
+    entry = Entry("a", 0, "0.1", None)
+    return lambda: request.encode(request.of_container(creation.container, creation.pod), "create", entry, [])
+
+
+def at_result(creation: api.CreateContainerRequest) -> Callable[[], object]:
+    builder, answer = plugin(creation), result.parse(json.dumps({"spec": PATCH}).encode())
+    builder.extension()
+    return lambda: builder.accept("a", answer)
+
+
+def at_input(creation: api.CreateContainerRequest) -> Callable[[], object]:
+    return lambda: apply(spec_from(creation.pod, creation.container), api.ContainerAdjustment())
+
+
+def at_edit(creation: api.CreateContainerRequest) -> Callable[[], object]:
+    """The edit of a precreate hook that writes everything anew, with mounts in another order."""
+    before = spec_from(creation.pod, creation.container)
+    after = json.loads(json.dumps(before))
+    after["mounts"] = after["mounts"][::-1]
+    after["process"]["env"].insert(0, "NEW=1")
+    return lambda: adjustment(before, after)
+
+
+def matching(creation: api.CreateContainerRequest) -> Callable[[], object]:
+    matcher = matcher_of([NamedHook("a", "a", Hook("/bin/true", (), (), None, CONDITIONS, ("poststop",)))])
+    return lambda: matcher.match(facts(creation.pod, creation.container))
+
+
+def log_line(creation: api.CreateContainerRequest) -> Callable[[], object]:
+    record = logging.makeLogRecord({"msg": "hooks for %s", "args": (subject_of(creation),)})
+    return lambda: LineFormatter(8192).format(record)
+
+
+READERS: dict[str, tuple[Make, int]] = {
+    "sizes": (lambda one: lambda: sizes.refuse_oversized(one.pod, one.container), 7),
+    "facts and match": (matching, 15),
+    "request of StartContainer": (at_start, 15),
+    "request of CreateContainer": (lambda one: lambda: plugin(one).extension(), 30),
+    "result of CreateContainer": (at_result, 40),
+    "input of a precreate hook": (at_input, 20),
+    "edit of a precreate hook": (at_edit, 30),
+    "log": (log_line, 1),
+}
+"""What reads a container, and the maximum steps for each of its bytes."""
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_the_work_of_each_reader_grows_linearly_with_each_field(reader: str) -> None:
+    make, most = READERS[reader]
+    measured(make, "", 0)  # what is imported and compiled once
+    for field in FIELDS:
+        size, count = zip(*(measured(make, field, size) for size in SIZES), strict=True)
+        growth, before = ((count[n] - count[n - 1]) / (size[n] - size[n - 1]) for n in (2, 1))
+        assert growth <= most, f"{field}: {growth} steps for each byte"
+        assert growth <= 1.2 * before + 0.1, f"{field}: {before} steps for each byte, then {growth}"
+
+
+def measured(make: Make, field: str, size: int) -> tuple[int, int]:
+    """The bytes of a container, and the steps that its reader takes."""
+    one = creation(field, size)
+    work = make(one)
+
+    def tolerant() -> None:
+        with suppress(NotAdjustable, Oversized):
+            work()
+
+    return one.ByteSize(), steps(tolerant)
+
+
+def calls(work: Callable[[], object]) -> int:
+    """Returns how many functions are called for some work, C functions included."""
+    count = 0
+
+    def profile(_: FrameType, event: str, __: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize(("reader", "most"), [(at_result, 4), (at_edit, 3)])
+def test_a_variable_that_does_not_change_costs_few_calls(reader: Make, most: int) -> None:
+    """It is not written as JSON, nor compared one by one."""
+    counts = []
+    for number in (100, 1100):
+        one = creation("", 0)
+        one.container.env.extend(f"A{each}=x" for each in range(number))
+        counts.append(calls(reader(one)))
+    assert counts[1] - counts[0] <= most * 1000
+
+
+def test_a_mount_costs_as_much_however_deep_it_is() -> None:
+    counts = []
+    for depth in (10, 1000):
+        one = creation("", 0)
+        one.container.mounts.add(destination="/a" * depth, source="/srv", type="bind")
+        counts.append(steps(at_edit(one)))
+    assert counts[1] - counts[0] < 2 * 1000, "a step or so for each part of the path, on some interpreters"
+
+
+@pytest.mark.parametrize("event", ["CreateContainer", "UpdateContainer", "RemoveContainer"])
+@pytest.mark.parametrize(("size", "earlier"), [(0, 0.0), (2_000_000, 0.4), (3_900_000, 0.78)])
+def test_an_event_of_a_large_container_is_due_earlier(event: str, size: int, earlier: float) -> None:
+    """A result that comes just before is still turned into an answer in time."""
+    context = Context(event, 2.0, lambda: 0.0, 0.0)
+    one = getattr(api, f"{event}Request")(container=creation("env: one" if size else "", size).container)
+    Bridge(Loop(), LegacySettings(), "/", None).handle(one, context)
+    assert context.due == pytest.approx(2 - RESERVE - earlier, abs=0.001)
+
+
+EVENTS = ("CreateContainer", "PostCreateContainer", "PostStartContainer", "UpdateContainer", "RemoveContainer")
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_what_cannot_run_is_refused_before_any_work_at_each_event_of_a_plugin(event: str) -> None:
+    message = getattr(api, f"{event}Request")(container=api.Container(id="c", mounts=[api.Mount()] * 100_001))
+    assert reason_of_refusal(event, message) == "mounts: 100001 elements, at most 100000"
+
+
+def test_more_hooks_than_can_run_are_refused_before_any_work() -> None:
+    many = api.Hooks(create_runtime=[api.Hook()] * 100_001)
+    message = api.CreateContainerRequest(container=api.Container(id="c", hooks=many))
+    assert reason_of_refusal("CreateContainer", message) == "hooks.create_runtime: 100001 elements, at most 100000"
+
+
+def test_requested_resources_that_cannot_be_are_refused_before_any_work() -> None:
+    many = api.LinuxResources(hugepage_limits=[api.HugepageLimit()] * 100_001)
+    message = api.UpdateContainerRequest(container=api.Container(id="c"), linux_resources=many)
+    reason = reason_of_refusal("UpdateContainer", message)
+    assert reason == "linux.resources.hugepage_limits: 100001 elements, at most 100000"
+
+
+def reason_of_refusal(event: str, message: Any) -> str:
+    """Returns why a plugin with `events` does not run, after few steps; empty if it runs."""
+    loop, errors = Loop(), list[str]()
+    common = Plugins(Runner(loop), PendingUpdates(loop), LegacySettings(), "/")
+
+    def work() -> None:
+        builder = common.answer_builder(event, message, request.of_container(message.container, message.pod))
+        try:
+            builder.refuse_oversized()
+        except Oversized as error:
+            errors.append(str(error))
+
+    assert steps(work) < 100_000  # the modules are loaded, too
+    return "".join(errors)
+
+
+def test_an_answer_is_due_earlier_by_half_of_the_time_at_most() -> None:
+    context = Context("CreateContainer", 2.0, lambda: 0.0, 0.0)
+    context.be_due_earlier(9)
+    assert context.due == 1

@@ -1,0 +1,71 @@
+"""Notes and fates: data. A damaged note is none."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapter.turns import fates
+from adapter.turns.fates import DONE, FATES, MINE, PLACE, REPEAT, Fate, Note, State, Turn
+
+from ..test_docs import DOCS
+
+NOTE = Note(12345.678901234, "4194304.0123456789ab", State.ANSWERED, f"PostUpdatePodSandbox ={'f' * 64}")
+
+
+@given(st.floats(0, 1e9), st.sampled_from(State), st.from_regex(r"[A-Za-z]{1,30} [a-z0-9]{1,110}", fullmatch=True))
+def test_a_note_fits_its_place_and_says_what_it_said(at: float, state: State, name: str) -> None:
+    note = Note(at, "4194304.0123456789ab", state, name)
+    place = note.encode()
+    assert len(place) == PLACE
+    assert Note.parse(place) == note
+
+
+@pytest.mark.parametrize("byte", [b"\0", b"\xff", b" ", b"\n", b"x", b"9"])
+def test_a_note_that_is_damaged_at_any_byte_is_another_one_or_none(byte: bytes) -> None:
+    place = NOTE.encode()
+    for at in range(PLACE):
+        note = Note.parse(place[:at] + byte + place[at + 1 :])
+        assert note is None or isinstance(note.state, State)
+
+
+@pytest.mark.parametrize(
+    "place", [b"", b"\0" * PLACE, b"\xff" * PLACE, b"1.0 me begun StartContainer", b"x me begun a b"]
+)
+def test_no_note_is_none(place: bytes) -> None:
+    assert Note.parse(place) is None
+
+
+def test_each_note_leads_to_one_fate() -> None:
+    assert dict(FATES) == {None: MINE, State.BEGUN: REPEAT, State.ANSWERED: DONE, State.FAILED: MINE}
+
+
+@pytest.mark.parametrize(
+    ("note", "event", "fate"),
+    [
+        ("StartContainer c1", "StartContainer c1", REPEAT),
+        ("StartContainer c1", "StopContainer c1", MINE),
+        ("StartContainer c1", "StartContainer c2", MINE),
+        ("CreateContainer c1", "StartContainer c1", MINE),
+        ("UpdateContainer c1", "StartContainer c1", MINE),
+        ("StopContainer c1", "StartContainer c1", DONE),
+        ("RemoveContainer c1", "CreateContainer c1", DONE),
+        ("StopPodSandbox c1", "RunPodSandbox c1", DONE),
+        ("RemoveContainer c1", "StopContainer c1", MINE),
+        ("StopContainer c1", "RemoveContainer c1", MINE),
+    ],
+)
+def test_a_note_is_for_its_event_and_one_of_an_end_for_those_before_it(note: str, event: str, fate: object) -> None:
+    method, id_ = event.split()
+    told = Note(2.0, "7.aa", State.BEGUN, note).told_of(Turn(method, "pod", id_, 1.0, is_shared=True))
+    assert FATES[told and told.state] is fate
+
+
+def test_the_page_for_developers_and_the_theory_have_this_table() -> None:
+    names = {"none": None, **{state.name: state for state in State}}
+    for text in ((DOCS / "development.md").read_text(), fates.__doc__ or ""):
+        rows = re.findall(r"^\W*(none|BEGUN|ANSWERED|FAILED)\W+(MINE|REPEAT|DONE)\b", text, re.MULTILINE)
+        assert {names[note]: Fate[fate] for note, fate in rows} == dict(FATES)

@@ -1,0 +1,302 @@
+"""Several adapters with one file of turns: who does the work of an event, and who may work on an id."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from adapter.host import locks
+from adapter.turns import turns
+from adapter.turns.fates import DONE, MINE, PLACE, REPEAT, State
+from adapter.turns.turns import LONGEST, PLACES, TABLE, others_have_joined
+
+from .conftest import Adapter, Start
+
+
+def file(adapter: Adapter) -> Path:
+    return Path(adapter.turns.directory.path, "turns")
+
+
+def table(adapter: Adapter) -> bytes:
+    return file(adapter).read_bytes()[:TABLE]
+
+
+# ---- joining
+
+
+def test_an_adapter_knows_that_it_is_alone_until_another_joins(start: Start) -> None:
+    first, second = start(), start(joined=False)
+    assert not first.turns.look()
+    second.turns.join()
+    assert (first.turns.look(), second.turns.look()) == (True, True)
+    assert (first.turns.has_others, others_have_joined(str(file(first).parents[1]))) == (True, True)
+    second.turns.leave()
+    assert not first.turns.has_others
+    second.turns.join()
+    second.die()
+    assert not first.turns.look()
+    assert first.changes[-2:] == [(True, False), (False, False)]
+
+
+def test_an_adapter_that_is_alone_writes_no_note_and_asks_no_lock(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = start()
+    adapter.comes()
+    monkeypatch.setattr(turns, "locks", None)
+    for _ in range(3):
+        turn = adapter.comes()
+        assert not turn.is_shared
+        adapter.turns.end(turn, State.ANSWERED)
+    assert not table(adapter).strip(b"\0")
+
+
+def test_an_adapter_that_has_left_and_works_on_counts_as_another_until_its_work_is_done(start: Start) -> None:
+    first, second = start(), start()
+    assert first.turns.lock("pod", "c1")
+    first.turns.leave()
+    assert (second.turns.has_others, second.turns.look()) == (False, True)
+    first.turns.unlock("pod", "c1")
+    assert not second.turns.look()
+
+
+def test_a_file_that_many_have_joined_is_made_short_by_one_that_is_alone(start: Start) -> None:
+    first = start()
+    with file(first).open("ab") as grown:
+        grown.truncate(LONGEST + 1)
+    second = start()
+    assert file(first).stat().st_size > LONGEST, "the first has a byte behind the table"
+    second.die()
+    first.turns.join()
+    assert file(first).stat().st_size < TABLE + PLACE
+    third = start()
+    assert (first.turns.look(), third.turns.look()) == (True, True)
+
+
+# ---- whose event it is
+
+
+def test_who_is_asked_first_serves_and_the_next_one_sees_that_it_is_done(start: Start) -> None:
+    first, second, third = start(), start(), start()
+    for order in ((first, second, third), (third, second, first), (second, first, third)):
+        for method in ("StartContainer", "UpdateContainer", "UpdateContainer"):
+            assert [adapter.serves(method) for adapter in order] == [MINE, DONE, DONE]
+
+
+@pytest.mark.parametrize(("end", "fate"), [(None, REPEAT), (State.FAILED, MINE), (State.ANSWERED, DONE)])
+def test_the_next_one_decides_by_the_end_of_the_one_before(start: Start, end: State | None, fate: object) -> None:
+    first, second = start(), start()
+    assert first.serves(state=end) is MINE
+    assert second.serves() is fate
+
+
+def test_a_repeat_begins_when_the_first_adapter_began(start: Start) -> None:
+    first, second, third = start(), start(), start()
+    turn, _ = first.begins()
+    first.die()
+    repeated, fate = second.begins()
+    assert (fate, repeated.at) == (REPEAT, turn.at)
+    second.die()
+    again, fate = third.begins()
+    assert (fate, again.at) == (REPEAT, turn.at)
+
+
+def test_an_event_that_an_adapter_was_late_at_is_not_taken_for_the_next_one_of_its_name(start: Start) -> None:
+    first, second = start(), start()
+    assert first.serves("UpdateContainer", state=None) is MINE
+    assert second.serves("UpdateContainer") is REPEAT
+    assert first.serves("UpdateContainer") is MINE
+    assert second.serves("UpdateContainer") is DONE
+
+
+def test_what_no_plugin_ran_at_here_is_not_taken_for_the_next_event_of_its_name(start: Start) -> None:
+    first, second = start(), start()
+    quiet = first.clock()
+    assert first.serves("UpdateContainer") is MINE
+    second.turns.end(second.turns.turn("UpdateContainer", "pod", "c1", quiet), State.ANSWERED)
+    assert second.serves("UpdateContainer") is MINE
+
+
+def test_an_adapter_that_was_stopped_finds_that_all_was_served(start: Start) -> None:
+    first, second = start(), start()
+    quiet = second.clock()
+    events = [("StartContainer", "c1"), ("StartContainer", "c2"), ("StopContainer", "c1"), ("StartContainer", "c3")]
+    for event in events:
+        assert first.serves(*event) is MINE
+    for method, id_ in events:
+        assert second.turns.take(second.turns.turn(method, "pod", id_, quiet)) is DONE
+
+
+def test_an_event_that_came_before_its_server_was_seen_to_be_gone_is_done(start: Start) -> None:
+    first, second = start(), start()
+    quiet = second.clock()
+    assert first.serves() is MINE
+    first.die()
+    turn = second.turns.turn("StartContainer", "pod", "c1", quiet)
+    assert (turn.is_shared, second.turns.take(turn)) == (True, DONE)
+    assert not second.comes().is_shared
+
+
+def test_notes_from_before_an_adapter_joined_are_for_other_events(start: Start) -> None:
+    first, witness = start(), start()
+    assert first.serves() is MINE
+    second = start()
+    assert second.serves() is MINE
+    assert witness.serves() is DONE
+
+
+def test_ids_whose_notes_have_one_place_lose_the_earlier_note_only(start: Start) -> None:
+    first, second = start(), start()
+    place = turns._place(first.comes(id_="c0"))
+    other = next(id_ for id_ in map(str, range(10**6)) if turns._place(first.comes(id_=id_)) == place)
+    assert first.serves(id_="c0") is MINE
+    assert first.serves(id_=other) is MINE
+    assert second.serves(id_=other) is DONE
+
+
+# ---- who may work on an id
+
+
+def test_one_adapter_at_a_time_works_on_an_id_and_a_pod_covers_its_containers(start: Start) -> None:
+    first, second = (start().turns for _ in range(2))
+    assert first.lock("pod", "c1")
+    assert [second.lock(*of) for of in (("pod", "c1"), ("pod", "pod"), ("pod", "c2"), ("other", "c1"))] == [
+        *(False, False, True, True)
+    ]
+    first.unlock("pod", "c1")
+    second.unlock("pod", "c2")
+    assert second.lock("pod", "pod")
+    assert not first.lock("pod", "c1")
+
+
+def test_an_id_that_is_locked_twice_is_free_after_the_second_unlock(start: Start) -> None:
+    first, second = (start().turns for _ in range(2))
+    assert first.lock("pod", "c1")
+    assert first.lock("pod", "c1")
+    first.unlock("pod", "c1")
+    assert not second.lock("pod", "c1")
+    first.unlock("pod", "c1")
+    assert second.lock("pod", "c1")
+
+
+def test_a_killed_adapter_holds_nothing(start: Start) -> None:
+    first, second = start(), start()
+    assert first.begins()[1] is MINE
+    waiting, fate = second.begins()
+    assert fate is None
+    first.die()
+    assert second.turns.lock("pod", "c1")
+    assert second.turns.take(waiting) is REPEAT
+
+
+def test_the_lock_is_held_until_the_answer_is_sent(start: Start) -> None:
+    first, second = start(), start()
+    turn, _ = first.begins()
+    first.turns.unlock("pod", "c1")  # the job has ended
+    waiting, fate = second.begins()
+    assert (fate, second.turns.is_answered(waiting)) == (None, False)
+    first.turns.end(turn, State.ANSWERED)
+    assert second.turns.lock("pod", "c1")
+    assert second.turns.is_answered(waiting)
+    assert second.turns.take(waiting) is DONE
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EINVAL, errno.ENOSYS])
+def test_on_a_file_system_without_locks_each_adapter_serves_and_the_log_says_so_once(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    def fail(*_: object) -> bool:
+        raise OSError(number, os.strerror(number))
+
+    for name in ("lock", "unlock", "is_locked"):
+        monkeypatch.setattr(locks, name, fail)
+    first, second = start(), start()
+    for adapter in (first, second):
+        assert not adapter.turns.look()
+        assert adapter.turns.lock("pod", "c1")
+        adapter.turns.unlock("pod", "c1")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{file(first)}: no locks: {os.strerror(number)}; an adapter beside this one serves the events, too"
+    ] * 2
+
+
+# ---- the file
+
+
+@pytest.mark.parametrize("removed", ["the file", "its directory", "the state directory"])
+def test_what_is_removed_is_made_again_with_locks_and_who_has_joined(start: Start, removed: str) -> None:
+    first, second = start(), start()
+    assert first.turns.lock("pod", "c1")
+    path = file(first)
+    if removed == "the file":
+        path.unlink()
+    else:
+        shutil.rmtree(path.parent if removed == "its directory" else path.parents[1])
+    first.turns.look()
+    assert first.changes[-1] == (False, True), "the other one has not looked"
+    assert (second.turns.look(), first.turns.look()) == (True, True)
+    assert not second.turns.lock("pod", "c1")
+    assert [first.serves(id_="c2"), second.serves(id_="c2")] == [MINE, DONE]
+
+
+def test_two_that_find_the_file_removed_use_one_new_file(start: Start) -> None:
+    adapters = [start() for _ in range(3)]
+    file(adapters[0]).unlink()
+    for adapter in adapters:
+        adapter.turns.look()
+    assert [adapter.serves() for adapter in adapters] == [MINE, DONE, DONE]
+
+
+def test_a_table_that_is_cut_or_garbled_costs_notes_only(start: Start) -> None:
+    first, second = start(), start()
+    turn, _ = first.begins()
+    os.truncate(file(first), PLACE)
+    first.ends(turn)
+    with file(first).open("r+b") as table_:
+        table_.write(b"\xff" * TABLE)
+    assert second.serves() is MINE
+    assert [first.serves(id_="c2"), second.serves(id_="c2")] == [MINE, DONE]
+
+
+def test_a_full_disk_is_told_at_the_start_and_costs_no_note_later(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    caplog.set_level("INFO")
+    with monkeypatch.context() as full:
+        full.setattr(os, "posix_fallocate", fail)
+        adapter = start()
+        assert "No space left on device" in adapter.turns.fault
+        assert adapter.turns.lock("pod", "c1")
+        adapter.turns.unlock("pod", "c1")
+    adapter.turns.look()
+    assert adapter.turns.fault == ""
+    assert caplog.records[-1].getMessage().endswith("the state directory is in use again")
+    assert file(adapter).stat().st_size >= TABLE
+    assert file(adapter).stat().st_blocks * 512 >= TABLE, "its blocks are there before a note needs them"
+
+
+def test_a_note_that_cannot_be_written_is_a_fault(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = start(), start()
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "pwrite", fail)
+        assert first.serves() is MINE
+    assert first.turns.fault.startswith(f"{file(first)}: Input/output error")
+    assert second.serves() is MINE
+
+
+def test_each_id_has_a_place_of_the_table_and_bytes_of_its_own_below_those_of_joining() -> None:
+    for pod, id_ in (("a", "a"), ("a", "b"), ("\udcff", "ü" * 300), ("", "")):
+        begin, length = turns._span(pod, id_)
+        assert TABLE < begin < begin + length <= turns._JOINED
+    assert PLACES * PLACE == TABLE
