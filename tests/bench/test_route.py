@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SLACK = 25
-"""Calls and moves of what the daemon does once in a second, which may come just then."""
+SLACK = {"calls": 8, "files": 2, "moves": 8}
+"""For a turn of the loop more, and for other versions of Python."""
 LONGEST = {
-    ("StartContainer", ""): (229, 39, 147),
-    ("CreateContainer", ""): (134, 36, 81),
-    ("StopContainer", ""): (79, 27, 54),
-    ("CreateContainer", "adjust"): (760, 58, 225),
+    ("StartContainer", ""): (241, 41, 156),
+    ("CreateContainer", ""): (120, 34, 77),
+    ("StopContainer", ""): (66, 25, 51),
+    ("CreateContainer", "adjust"): (764, 59, 233),
 }
 """At most so many calls, files and moves: at an event, with a plugin for the usual events or one that adjusts."""
 
@@ -28,5 +28,5 @@ def test_the_way_of_an_event_is_no_longer_than_it_was(way: str) -> None:
     print(found)
     for (event, of), (calls, files, moves) in LONGEST.items():
         if of == way:
-            most = {"calls": calls + SLACK, "files": files + 5, "moves": moves + SLACK}
-            assert all(found[event][name] <= number for name, number in most.items()), (event, found[event])
+            most = {"calls": calls, "files": files, "moves": moves}
+            assert all(found[event][name] <= number + SLACK[name] for name, number in most.items()), (event, found)
