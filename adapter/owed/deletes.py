@@ -25,7 +25,7 @@ from adapter.owed.queue import Queue
 from adapter.owed.reconcile import Node
 from adapter.programs.chain import RUNNING
 from adapter.programs.work import Observer
-from adapter.turns.fates import DONE, MINE, REPEAT, Fate, Turn
+from adapter.turns.fates import DONE, MINE, REPEAT, Fate, Stage, Turn
 from adapter.turns.turns import Turns
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         if job.state != UPDATE and (retry := self._retries.get(job.target.id)):
             retry[1].cancel()  # the id lives, or its deletes are tried now
         if job.turn is not None:
-            job.turn.has_job = True
+            job.turn.stage = Stage.WAITING
         self.queue.submit(job)
 
     def _will_be_owed(self, id_: str) -> bool:

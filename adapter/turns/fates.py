@@ -85,6 +85,22 @@ FATES: Mapping[State | None, Fate] = MappingProxyType(
 """The fate of an event, by the note that another adapter has written for it."""
 
 
+class Stage(Enum):
+    """How far an event has come at an adapter. The answer may be sent at each of them.
+
+    When it is sent before the turn has come, and plugins may run at the event here, it is noted: the time was up.
+    """
+
+    COME = auto()
+    """No plugin runs at it, or that is not known yet. Nothing is noted."""
+    WAITING = auto()
+    """Plugins may run at it, and a job waits for its turn."""
+    BEGUN = auto()
+    """It is served here. The id is locked until the answer has been sent."""
+    ANSWERED = auto()
+    """The answer has been sent. Plugins may still run."""
+
+
 class Note(NamedTuple):
     """The last event of an id that an adapter has begun."""
 
@@ -108,7 +124,7 @@ class Note(NamedTuple):
         except ValueError:
             return None
 
-    def told_of(self, turn: Turn) -> Note | None:
+    def counted_for(self, turn: Turn) -> Note | None:
         """Returns the note as it counts for an event, None if it is for another one."""
         if self.name == turn.name:
             return self
@@ -121,20 +137,7 @@ class Note(NamedTuple):
 class Turn:
     """An event at this adapter."""
 
-    __slots__ = (
-        "answer",
-        "at",
-        "came",
-        "fate",
-        "floor",
-        "has_job",
-        "id",
-        "is_answered",
-        "is_begun",
-        "is_shared",
-        "method",
-        "pod",
-    )
+    __slots__ = ("answer", "at", "came", "fate", "floor", "id", "is_shared", "method", "pod", "stage")
 
     def __init__(
         self, method: str, pod: str, id_: str, floor: float, at: float = 0.0, *, came: float = 0.0, is_shared: bool
@@ -150,11 +153,7 @@ class Turn:
         """Set when the turn has come."""
         self.at = at
         """When the event came to the adapter that has begun it first."""
-        self.has_job = False
-        """Whether plugins may run at the event here."""
-        self.is_begun = False
-        """Whether this adapter has begun the event, and has not answered it."""
-        self.is_answered = False
+        self.stage = Stage.COME
         self.answer: State | None = None
         """What the runtime has got from this adapter; None if that was late, or nothing."""
 

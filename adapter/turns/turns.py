@@ -1,4 +1,7 @@
-"""One adapter among those of its runtime: the file `turns`, its notes and its locks. `fates` has the theory."""
+"""One adapter among those of its runtime: who has joined, who works on an id, whose turn an event is.
+
+`fates` has the theory.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from adapter.errors import reason_of
 from adapter.host import locks
-from adapter.host.runtime_directory import FORGOTTEN, RuntimeDirectory
-from adapter.turns.fates import DONE, FATES, PLACE, REPEAT, Fate, Note, State, Turn
+from adapter.host.runtime_directory import RuntimeDirectory
+from adapter.turns.fates import DONE, FATES, PLACE, REPEAT, Fate, Note, Stage, State, Turn
+from adapter.turns.file import PLACES, TurnsFile
 
 log = logging.getLogger(__name__)
 
-PLACES = 1024
-"""The places of the file."""
-TABLE = PLACES * PLACE
 LONGEST = 1 << 20
-"""Bytes of the file at which an adapter that joins and is alone makes it short again."""
+"""Bytes of the file at which an adapter that joins and is alone removes the lines of those that have gone."""
 _JOINED = 1 << 60
 """The first of the bytes whose locks tell that an adapter has joined the runtime: the byte of its line in the file."""
 _CONTAINERS = 24
@@ -44,139 +44,91 @@ class Turns:
         """Called when other adapters may have written records, and when the directory was made again."""
         self._clock = clock
         self._me = f"{os.getpid()}.{os.urandom(6).hex()}"  # in containers every adapter may have pid 1
-        self._path = os.path.join(directory.path, "turns")
-        self._fd = -1
-        self._place = 0
+        self._file = TurnsFile(directory)
+        self._joined = 0
         """The byte that tells that this adapter has joined; 0 if it has not."""
         self._begun: dict[int, float] = {}
         """When this adapter, or the first one, began what this adapter has noted last, by the place of the note."""
         self._alone_since = 0.0
         """When this adapter was seen to be alone; 0 if it was so when it joined."""
-        self._seen: tuple[int, int, int] | None = None
-        """Identity and size of the file when this adapter was last seen to be alone; None if it is not alone."""
         self._held: Counter[tuple[int, int]] = Counter()
         """The bytes that are locked, start and length, by how many jobs and events."""
-        self._has_no_locks = False
         self._floor = 0.0
-        self.fault = ""
+
+    @property
+    def fault(self) -> str:
         """Why others do not see what this adapter does; empty if they do."""
-        self._open()
-
-    def _open(self) -> bool:
-        """Opens the file, which is made if it is missing."""
-        self._close()
-        if not self.directory.open():
-            self.fault = self.directory.fault
-            return False
-        try:
-            self._fd = self.directory.open_file("turns", os.O_RDWR | os.O_CREAT)
-            if os.fstat(self._fd).st_size < TABLE:
-                os.posix_fallocate(self._fd, 0, TABLE)  # a note must not fail for a full disk
-        except OSError as error:
-            self._close()
-            self._complain(error)
-            return False
-        if self.fault:
-            log.info("%s: the state directory is in use again", self.directory.path)
-        self.fault = ""
-        return True
-
-    def _close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-        self._place = 0
-
-    def _complain(self, error: OSError) -> None:
-        text = f"{self._path}: {reason_of(error)}: {FORGOTTEN}"
-        if text != self.fault:
-            log.warning("%s", text)
-        self.fault = text
+        return self._file.fault
 
     # Joining
 
     def join(self) -> None:
         """The runtime synchronizes this adapter. Call it before the answer: events come after that."""
         self._floor = self._clock()
-        if self._fd < 0 or not self._is_there():
-            self._open()
+        if not self._file.is_usable:
+            self._remake()
         self._show()
-        self._seen = None
-        self.look()
+        self._look_closely()
         self._alone_since = 0.0
 
     def _show(self) -> None:
         """Tells other adapters that this one has joined."""
         self.leave()
-        if self._fd < 0:
+        if not self._file.is_open:
             return
         try:
-            line = f"{self._me} joined\n".encode()
-            if os.fstat(self._fd).st_size > LONGEST and not self.has_others:
-                os.ftruncate(self._fd, TABLE)
-            end = os.lseek(self._fd, 0, os.SEEK_END)
-            while not self._lock(_JOINED + end, 1) or os.fstat(self._fd).st_size > end:  # another one joins just now
-                end = os.lseek(self._fd, 0, os.SEEK_END)
-            self._place = _JOINED + end
-            os.pwrite(self._fd, line, end)
+            if self._file.size > LONGEST and not self.has_others:
+                self._file.cut()
+            self._add_line()
         except OSError as error:
-            self._complain(error)
+            self._file.complain(error)
+
+    def _add_line(self) -> None:
+        while True:
+            end = self._file.size
+            self._joined = _JOINED + end
+            if self._file.lock(self._joined, 1):
+                if self._file.size == end:
+                    break
+                self._file.unlock(self._joined, 1)  # another one joins just now
+        self._file.write(end, f"{self._me} joined\n".encode())
 
     def leave(self) -> None:
         """The connection with the runtime has ended."""
-        if self._place:
-            self._unlock(self._place, 1)
-            self._place = 0
+        if self._joined:
+            self._file.unlock(self._joined, 1)
+            self._joined = 0
 
     @property
     def has_others(self) -> bool:
         """Whether another adapter has joined the runtime."""
-        return self._are_there_locks(_JOINED)
-
-    def _are_there_locks(self, start: int) -> bool:
-        """Whether another adapter has locked one of the bytes from `start` on."""
-        try:
-            return self._fd >= 0 and locks.is_locked(self._fd, start, 0)
-        except OSError:
-            return False  # a file system without such locks
-
-    def _is_there(self) -> bool:
-        """Whether the open file is still at its path, so that other processes open the same file."""
-        try:
-            return os.path.samestat(os.stat(self._path), os.fstat(self._fd))
-        except OSError:
-            return False
+        return self._file.is_locked_from(_JOINED)
 
     def look(self) -> bool:
         """Looks whether other adapters may get the next event; returns that. Repairs a directory that was removed."""
-        try:
-            status = os.stat(self._path)
-            now = status.st_dev, status.st_ino, status.st_size
-        except OSError:
-            now = None
-        if now is not None and now == self._seen and not self.fault:
-            return False
-        return self._look_closely()
+        return not self._file.is_as_remembered and self._look_closely()
 
     def _look_closely(self) -> bool:
-        is_remade = False
-        if self.fault or self._fd < 0 or not self._is_there():
-            was_there = self._fd >= 0 and not self.fault
-            if is_remade := self._open():
-                if was_there:
-                    log.warning("%s was removed or replaced: it is in use again", self.directory.path)
-                self._lock_again()
-                self._show()
-        is_shared = self._are_there_locks(0)  # one that has left, and works on, writes records
-        self._seen = None
+        is_remade = not self._file.is_usable and self._remake()
+        is_shared = self._file.is_locked_from(0)  # one that has left, and works on, writes records
         self._alone_since = self._clock()
-        if not is_shared and self._fd >= 0:
-            with suppress(OSError):
-                status = os.fstat(self._fd)
-                self._seen = status.st_dev, status.st_ino, status.st_size
+        self._file.remember(is_alone=not is_shared)
         if self.on_change is not None:
             self.on_change(is_shared=is_shared, is_remade=is_remade)
         return is_shared
+
+    def _remake(self) -> bool:
+        """Opens the file anew, with the locks of this adapter; returns whether that was possible."""
+        was_removed = self._file.is_open and not self._file.fault
+        self._joined = 0  # its lock ends with the open file
+        if not self._file.open():
+            return False
+        if was_removed:
+            log.warning("%s was removed or replaced: it is in use again", self.directory.path)
+        for span in self._held:
+            self._file.lock(*span)
+        self._show()
+        return True
 
     @property
     def is_lost(self) -> bool:
@@ -184,10 +136,10 @@ class Turns:
 
         To be asked from time to time: it repairs a directory that was removed otherwise.
         """
-        if self._fd >= 0 and self._is_there() and not self.fault:
+        if self._file.is_usable:
             return False
         self._look_closely()
-        return self._fd < 0 and self.directory.is_lost
+        return not self._file.is_open and self.directory.is_lost
 
     # Locks of ids
 
@@ -197,7 +149,7 @@ class Turns:
         A pod's lock covers its containers.
         """
         span = _span(pod, id_)
-        if span not in self._held and not self._lock(*span):
+        if span not in self._held and not self._file.lock(*span):
             return False
         self._held[span] += 1
         return True
@@ -213,32 +165,10 @@ class Turns:
         for held, length in sorted(self._held):
             if held < end and held + length > start:
                 if held > start:
-                    self._unlock(start, held - start)
+                    self._file.unlock(start, held - start)
                 start = held + length
         if start < end:
-            self._unlock(start, end - start)
-
-    def _lock_again(self) -> None:
-        """Locks in a new file what was locked in the old one."""
-        for span in self._held:
-            self._lock(*span)
-
-    def _lock(self, start: int, length: int) -> bool:
-        if self._fd < 0:
-            return True
-        try:
-            return locks.lock(self._fd, start, length)
-        except OSError as error:
-            if not self._has_no_locks:
-                self._has_no_locks = True
-                text = "%s: no locks: %s; an adapter beside this one serves the events, too"
-                log.warning(text, self._path, reason_of(error))
-            return True
-
-    def _unlock(self, start: int, length: int) -> None:
-        if self._fd >= 0:
-            with suppress(OSError):  # a file system without such locks
-                locks.unlock(self._fd, start, length)
+            self._file.unlock(start, end - start)
 
     # Events
 
@@ -261,9 +191,9 @@ class Turns:
             if note and turn.fate is REPEAT:
                 turn.at = note.at
             self._write(turn, turn.answer or State.BEGUN)
-            if not turn.is_answered:
-                turn.is_begun = True
-                self.lock(turn.pod, turn.id)  # until the answer has been sent
+            if turn.stage is not Stage.ANSWERED:
+                turn.stage = Stage.BEGUN
+                self.lock(turn.pod, turn.id)
         self._pass(turn, note)
         return turn.fate
 
@@ -282,16 +212,15 @@ class Turns:
 
     def end(self, turn: Turn, state: State | None) -> None:
         """The answer has been sent; `state` is None if it was late, or if nobody hears it."""
-        turn.is_answered, turn.answer = True, state
-        if turn.is_begun:
-            turn.is_begun = False
+        stage, turn.stage, turn.answer = turn.stage, Stage.ANSWERED, state
+        if stage is Stage.BEGUN:
             if state is not None:
                 self._write(turn, state)
             self.unlock(turn.pod, turn.id)
         elif turn.is_shared and turn.fate is None:
             note = self._note_of(turn)
             self._pass(turn, note)
-            if turn.has_job and state is not None:
+            if stage is Stage.WAITING and state is not None:
                 self._note_early(turn, note, state)
 
     def _note_early(self, turn: Turn, note: Note | None, state: State) -> None:
@@ -304,21 +233,14 @@ class Turns:
     def _note_of(self, turn: Turn) -> Note | None:
         """Returns the note that another adapter has written for an event."""
         place = _place(turn)
-        try:
-            note = Note.parse(os.pread(self._fd, PLACE, place))
-        except OSError:
-            return None
+        note = Note.parse(self._file.read(place))
         if note is None or note.by == self._me or note.at <= turn.floor or note.at == self._begun.get(place):
             return None
-        return note.told_of(turn)
+        return note.counted_for(turn)
 
     def _write(self, turn: Turn, state: State) -> None:
         self._begun[_place(turn)] = turn.at
-        if self._fd >= 0:
-            try:
-                os.pwrite(self._fd, Note(turn.at, self._me, state, turn.name).encode(), _place(turn))
-            except OSError as error:
-                self._complain(error)
+        self._file.write(_place(turn), Note(turn.at, self._me, state, turn.name).encode())
 
 
 def _place(turn: Turn) -> int:

@@ -39,6 +39,6 @@ class Life:
         self.loop.advance(1.5)
 
     def die(self) -> None:
-        self.turns._close()
+        self.turns._file.close()
         self.directory.close()
-        self.turns._path = "/dead"
+        self.turns._file.path = "/dead"

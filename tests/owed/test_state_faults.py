@@ -24,7 +24,7 @@ from adapter.legacy.config import Entry
 from adapter.legacy.request import Target
 from adapter.nri import api
 from adapter.owed import record_files
-from adapter.turns import turns
+from adapter.turns import file as turns_file
 
 from ..conftest import CI
 from ..processes import SteppedLoop, open_descriptors
@@ -45,7 +45,7 @@ class Faults:
         self.share = 0.0
         failing = {name: self._failing(getattr(os, name)) for name in CALLS}
         failing |= {name: self._short(failing[name]) for name in ("write", "pwrite")}
-        for module in (state_directory, runtime_directory, record_files, turns):
+        for module in (state_directory, runtime_directory, record_files, turns_file):
             monkeypatch.setattr(module, "os", SimpleNamespace(**{**vars(os), **failing}))
 
     def meets(self) -> bool:

@@ -43,7 +43,7 @@ class Adapter:
         return fate
 
     def die(self) -> None:
-        self.turns._close()
+        self.turns._file.close()
         self.turns.directory.close()
 
 

@@ -60,7 +60,7 @@ def test_each_note_leads_to_one_fate() -> None:
 )
 def test_a_note_is_for_its_event_and_one_of_an_end_for_those_before_it(note: str, event: str, fate: object) -> None:
     method, id_ = event.split()
-    told = Note(2.0, "7.aa", State.BEGUN, note).told_of(Turn(method, "pod", id_, 1.0, is_shared=True))
+    told = Note(2.0, "7.aa", State.BEGUN, note).counted_for(Turn(method, "pod", id_, 1.0, is_shared=True))
     assert FATES[told and told.state] is fate
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from adapter.host import locks
+from adapter.turns import file as turns_file
 from adapter.turns import turns
 from adapter.turns.fates import DONE, MINE, PLACE, REPEAT, State
-from adapter.turns.turns import LONGEST, PLACES, TABLE, others_have_joined
+from adapter.turns.file import PLACES, TABLE
+from adapter.turns.turns import LONGEST, others_have_joined
 
 from .conftest import Adapter, Start
 
@@ -47,7 +49,7 @@ def test_an_adapter_that_is_alone_writes_no_note_and_asks_no_lock(
 ) -> None:
     adapter = start()
     adapter.comes()
-    monkeypatch.setattr(turns, "locks", None)
+    monkeypatch.setattr(turns_file, "locks", None)
     for _ in range(3):
         turn = adapter.comes()
         assert not turn.is_shared

@@ -36,7 +36,7 @@ from adapter.nri.events import CALLS
 from adapter.owed.ledger import Ledger
 from adapter.owed.record_files import RecordFiles
 from adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
-from adapter.turns.turns import Turns
+from adapter.turns.file import TurnsFile
 
 from ..link import Link
 from .life import Clock, Ended, Life, Program
@@ -295,7 +295,7 @@ class Peer:
         self.life.is_dead = True
         turns = self.adapter._turns
         if turns is not None:
-            turns._close()
+            turns._file.close()
             turns.directory.close()
         if self.connection is not None:
             self.connection = None
@@ -701,7 +701,7 @@ def playing(world: World) -> Iterator[None]:
         patch.setattr("adapter.hooks.bridge.HookBridge", HookBridge)
         patch.setattr("adapter.host.cgroup.start_time", lambda pid: pid)
         patch.setattr("adapter.base.collector.gc.freeze", lambda: None)
-        for owner, name in ((Turns, "_write"), (Turns, "_lock"), (Turns, "_unlock"), (RecordFiles, "read")):
+        for owner, name in ((TurnsFile, "write"), (TurnsFile, "lock"), (TurnsFile, "unlock"), (RecordFiles, "read")):
             patch.setattr(owner, name, _pointed(world, getattr(owner, name)))
         patch.setattr(Ledger, "add", _noting(world, Ledger.add))
         patch.setattr(RecordFiles, "_write", _pointed(world, RecordFiles._write, fills=True))
