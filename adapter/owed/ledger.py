@@ -1,8 +1,8 @@
 """Which plugins got a create for which id, so that each of them gets one delete for it.
 
-A create counts once its plugin was spawned, whatever the result. Each id has a record: a file
-that is removed when no plugin is owed a delete any more. While this adapter is alone, its memory has what the
-files have. While it is not (`is_current`), a record is read again at each event of its id, under the lock of the id.
+A create counts once its plugin was spawned, whatever the result. Each id has a record: a file that is removed when no
+plugin is owed a delete any more. While this adapter is alone, its memory has what the files have. While it is not
+(`is_current`), a record is read again at each event of its id, under the lock of the id.
 
 No event fails for an error of the disk: memory counts as long as a record cannot be written (`_unkept`).
 """
