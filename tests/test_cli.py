@@ -19,6 +19,7 @@ from adapter import __version__, nri, settings
 from adapter.cli import command_line as cli
 from adapter.cli.arguments import COMMANDS
 from adapter.daemon import daemon, process_setup
+from adapter.daemon.states import Origin
 from adapter.errors import AdapterError, ConfigError, RegistrationError
 from adapter.nri import Identity
 from adapter.nri.stub import NRI_VERSION
@@ -41,9 +42,7 @@ class Runs:
         self.socket = path
         return 99
 
-    def daemon(
-        self, own: Settings, errors: list[ConfigError], who: Identity, reread: Any, origin: daemon.Origin
-    ) -> Runs:
+    def daemon(self, own: Settings, errors: list[ConfigError], who: Identity, reread: Any, origin: Origin) -> Runs:
         self.settings, self.errors, self.who, self.reread, self.origin = own, errors, who, reread, origin
         return self
 

@@ -164,6 +164,7 @@ def _run(options: Options, launch: Launch | None) -> int:
     collector.pause()  # until the adapter has joined
     from adapter import nri  # noqa: PLC0415
     from adapter.daemon import daemon, process_setup  # noqa: PLC0415
+    from adapter.daemon.states import Origin  # noqa: PLC0415
 
     configured, errors = _configuration(options)
     if options.config:
@@ -179,7 +180,7 @@ def _run(options: Options, launch: Launch | None) -> int:
         raise ConfigError("-idx" if options.idx else "NRI_PLUGIN_IDX", str(error)) from None
     if nri.launched() and not options.socket:
         trunk = nri.connect() if launch is None or not launch.killed_by else None
-        origin = daemon.Origin(launch.connect if launch else None, 0, launch, options.linger)
+        origin = Origin(launch.connect if launch else None, 0, launch, options.linger)
         process_setup.prepare(configured, errors)
     else:
         path = os.path.abspath(options.socket or configured.socket)
@@ -188,7 +189,7 @@ def _run(options: Options, launch: Launch | None) -> int:
         process_setup.prepare(configured, errors)
         trunk = connect(path) if is_impatient else None
         # With -socket, this is not the runtime that has launched the process.
-        origin = daemon.Origin(None if options.once else partial(connect, path), FINDINGS, linger=options.linger)
+        origin = Origin(None if options.once else partial(connect, path), FINDINGS, linger=options.linger)
     return daemon.Daemon(configured, errors, identity, reread, origin).run(trunk)
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import time
-from collections.abc import Callable
-from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from adapter import __version__, settings
 from adapter.base.loop import NO_TIMER, Loop
 from adapter.base.sanitize import bounded
 from adapter.base.trunk import Trunk
-from adapter.daemon import guard
+from adapter.daemon import guard, signals
 from adapter.daemon.router import Adapter
+from adapter.daemon.states import ConnectionState, Origin
 from adapter.errors import AdapterError, ConfigError, RegistrationError, RemoteProtocolError
 from adapter.monitoring import logs
 from adapter.monitoring.endpoints import Endpoints
@@ -40,39 +38,6 @@ REMINDER = 10.0
 """Seconds between two log lines while the runtime takes its time to join us."""
 OPEN_AFTER = 1.0
 """Seconds after the start at which `status` and probes can ask an adapter that waits for its runtime."""
-
-
-class Origin(NamedTuple):
-    """How the process was started: it decides how the daemon joins its runtime again, and when it ends."""
-
-    connect: Callable[[], int] | None = None
-    """Returns the descriptor of a socket connected to the runtime, to join again. Raises RegistrationError.
-
-    Without it, the daemon ends when the connection is lost.
-    """
-    when_lost: int = 0
-    """The exit code of that end."""
-    launch: guard.Launch | None = None
-    """The runtime that has launched the process, if one has: the daemon ends when that runtime does."""
-    linger: float = 0
-    """How many seconds the daemon goes on to serve when it is told to end, if no other adapter takes over."""
-
-
-class ConnectionState(Enum):
-    """The state of the connection with the runtime. The value is what systemd is told.
-
-    The service is ready once it has joined, or waits for a runtime that may be long in coming: a service that waits
-    must not fail, and what is ordered after the service must not wait for ever.
-    """
-
-    APART = "READY=1\nSTATUS=waits for the runtime"
-    """No connection; a timer tries again."""
-    JOINING = "STATUS=the runtime has not configured and synchronized the adapter yet"
-    """Connected, but not synchronized. The runtime may take minutes: it holds NRI's lock during a StopContainer's grace
-    period (containerd issue 14083), so the connection is never given up while it waits."""
-    JOINED = "READY=1\nSTATUS=joined with the runtime"
-    ENDING = "STOPPING=1\nSTATUS=waits for the running plugins"
-    """No new connection; running plugins may finish."""
 
 
 class Daemon:
@@ -120,7 +85,7 @@ class Daemon:
 
         `trunk` is the descriptor of a connected socket; without one the daemon connects itself. Returns the exit code.
         """
-        self._watch_signals()
+        signals.watch(self._loop, self._end_on, lambda: self._adapter.reload(self._reread))
         self._keep_house()
         if trunk is None:  # then the settings are known
             self._loop.call_at(self._loop.time() + OPEN_AFTER, self._open)
@@ -253,7 +218,7 @@ class Daemon:
             log.error("%s", error)
         self._adapter.on_runtime_gone()
         if was is ConnectionState.ENDING:
-            self._end_when_idle()
+            self._adapter.when_idle(self._end_when_sent)
         elif self._is_told_to_end:
             self._finish(0)
         elif origin.connect is not None and (was_joined or not isinstance(error, RegistrationError)):
@@ -286,10 +251,7 @@ class Daemon:
         self._exit_code = exit_code
         self._endpoints.show(is_shown=False)
         self._loop.call_at(self._loop.time() + GRACE, self._on_grace_over)
-        self._loop.call_soon(self._end_when_idle)
-
-    def _end_when_idle(self) -> None:
-        self._adapter.when_idle(self._end_when_sent)
+        self._loop.call_soon(partial(self._adapter.when_idle, self._end_when_sent))
 
     def _end_when_sent(self) -> None:
         """Ends the loop when every event is answered and nothing is left to be sent."""
@@ -301,23 +263,6 @@ class Daemon:
     def _on_grace_over(self) -> None:
         log.error("legacy plugins or the runtime were still busy after %g s", GRACE)
         self._loop.stop()
-
-    def _watch_signals(self) -> None:
-        self._wakeup, awake = os.pipe()
-        for end in (self._wakeup, awake):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(awake, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: None)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, guard.SIGNALS)
-        self._loop.watch(self._wakeup, self._on_signals)
-
-    def _on_signals(self) -> None:
-        for number in os.read(self._wakeup, 64):
-            if number == signal.SIGHUP:
-                self._adapter.reload(self._reread)
-            else:
-                self._end_on(signal.Signals(number).name)
 
     def _end_on(self, name: str) -> None:
         """Ends the daemon in good order; at once if this is the second signal."""

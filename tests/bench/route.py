@@ -22,6 +22,7 @@ from typing import Any
 import adapter
 from adapter import nri, settings
 from adapter.daemon import daemon
+from adapter.daemon.states import Origin
 from adapter.nri import api, events
 from adapter.runtime.flavour import Flavour
 from adapter.runtime.node import recorded
@@ -94,7 +95,7 @@ def main(*, adjusts: bool) -> dict[str, Any]:
     route, idle = Route(), threading.Event()
     with TemporaryDirectory() as folder:
         own = configuration(Path(folder), adjusts=adjusts)
-        made = daemon.Daemon(own, [], nri.identity("route", "00", {}), lambda: (own, []), daemon.Origin())
+        made = daemon.Daemon(own, [], nri.identity("route", "00", {}), lambda: (own, []), Origin())
         poll = made._loop._poll
 
         def wait(last_poll: float, wait: float) -> tuple[float, list[tuple[int, int]]]:

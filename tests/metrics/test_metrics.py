@@ -16,7 +16,8 @@ from prometheus_client.core import Metric
 
 from adapter.base.loop import Loop
 from adapter.base.times import Histogram
-from adapter.daemon.daemon import Daemon, Origin
+from adapter.daemon.daemon import Daemon
+from adapter.daemon.states import Origin
 from adapter.monitoring.endpoints import Endpoints
 from adapter.monitoring.metrics import PREFIX, families, serve
 from adapter.nri import Identity
