@@ -23,7 +23,10 @@ WRITE = select.EPOLLOUT
 AT_ONCE = 0.001
 """Seconds. A wait that is shorter than this may have found what was ready before it."""
 OVERSLEPT = 0.1
-"""Seconds. A wait that is longer than asked for by more than this was one of a stopped process."""
+"""Seconds. A wait that is longer than asked for by more than this was one of a stopped process.
+
+It decides how much of a deadline counts as gone, never whose turn an event is.
+"""
 LONGEST_WAIT = 86400
 """Maximum seconds of one wait: epoll accepts no more than 24 days."""
 FEW_TIMERS = 100
