@@ -245,6 +245,36 @@ def test_what_is_removed_is_made_again_with_locks_and_who_has_joined(start: Star
     assert [first.serves(id_="c2"), second.serves(id_="c2")] == [MINE, DONE]
 
 
+def test_an_adapter_that_finds_the_file_removed_when_it_joins_keeps_its_locks(start: Start) -> None:
+    first, second = start(), start(joined=False)
+    assert first.turns.lock("pod", "c1")
+    first.turns.leave()
+    file(first).unlink()
+    first.turns.join()
+    second.turns.join()
+    assert first.turns.has_others
+    assert not second.turns.lock("pod", "c1")
+
+
+def test_an_adapter_that_joins_while_another_one_does_locks_the_byte_of_its_own_line_only(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = start(joined=False), start(joined=False)
+    lock = locks.lock
+
+    def lock_after_another_has_joined(*of: int) -> bool:
+        with file(first).open("ab") as longer:
+            longer.write(b"another joined\n")
+        monkeypatch.setattr(locks, "lock", lock)
+        return lock(*of)
+
+    monkeypatch.setattr(locks, "lock", lock_after_another_has_joined)
+    first.turns.join()
+    assert second.turns.has_others
+    first.turns.leave()
+    assert not second.turns.has_others
+
+
 def test_two_that_find_the_file_removed_use_one_new_file(start: Start) -> None:
     adapters = [start() for _ in range(3)]
     file(adapters[0]).unlink()
