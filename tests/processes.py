@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -167,6 +168,14 @@ def gone(*pids: int) -> None:
             process = os.pidfd_open(pid)
             assert select.select([process], [], [], PATIENCE)[0], f"process {pid} does not end"
             os.close(process)
+
+
+def reaped(pid: int) -> None:
+    """Waits until the parent of a process that has ended has reaped it, of which the kernel tells nobody else."""
+    until = time.monotonic() + PATIENCE
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < until, f"process {pid} is not reaped"
+        os.sched_yield()
 
 
 def children() -> list[int]:

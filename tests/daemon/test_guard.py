@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from adapter.daemon import guard
 from adapter.daemon.guard import FIRST_WAIT, Launch
-from tests.processes import gone
+from tests.processes import gone, reaped
 
 from .harness import Node, start, stop
 from .process import COMMAND, Daemon, children_of, spawn
@@ -202,7 +202,7 @@ def test_in_a_container_a_killed_server_comes_back_and_orphans_are_reaped(node: 
     daemon.accept(listener)
     daemon.handshake()
     gate.let_on()
-    gone(orphan)
+    reaped(orphan)
     node.configure("good")
     node.still_serves(daemon)
     assert len(children_of(daemon.pid)) == 1
