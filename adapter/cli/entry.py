@@ -14,10 +14,13 @@ INTERRUPTED = 130
 
 def main(*, in_container: bool = False) -> int:
     """Runs the command, below a guard if a runtime launched it, or if it has a container; returns the exit code."""
+    words = sys.argv[1:]
+    is_daemon = not words or words[0] == "run" or words[0].startswith("-")
+    if is_daemon:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # it waits until the daemon acts on it
     _write_paths_in_utf8()
     launch = None
-    words = sys.argv[1:]
-    if not words or words[0] == "run" or words[0].startswith("-"):  # it is the daemon
+    if is_daemon:
         if "NRI_PLUGIN_SOCKET" in os.environ:
             launch = guarded()
         elif in_container:

@@ -7,13 +7,14 @@ import resource
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from .harness import Node, patched, start, stop
-from .process import COMMAND, Daemon
+from .process import COMMAND, Daemon, spawn
 
 
 def after(shell: str, command: Sequence[str | Path] = (COMMAND,)) -> list[str | Path]:
@@ -69,6 +70,29 @@ def test_sighup_has_the_configuration_read_again_names_what_needs_a_restart_and_
     daemon.logged("DEBUG create of container default/web/proof-2 (proof-2): good: done")
     node.file()
     assert reload(daemon).endswith("in force")
+
+
+HUNG_UP = """
+import os, signal, sys
+from adapter.cli import command_line, entry
+command = command_line.main
+def hung_up(launch):
+    os.kill(os.getpid(), signal.SIGHUP)
+    return command(launch=launch)
+command_line.main = hung_up
+sys.exit(entry.main())
+"""
+
+
+def test_a_sighup_that_comes_while_the_daemon_starts_waits_until_it_has_started(
+    node: Node, listener: socket.socket
+) -> None:
+    line: list[str | Path] = [sys.executable, "-c", HUNG_UP, "-config", node.file(), "-socket", node.path / "nri.sock"]
+    daemon = spawn(line, node.state(), {})
+    node.daemons.append(daemon)
+    daemon.accept(listener)
+    daemon.logged("SIGHUP: the configuration has been read again")
+    node.still_serves(daemon.handshake())
 
 
 def test_sighup_says_so_where_the_runtime_has_sent_the_configuration(node: Node) -> None:

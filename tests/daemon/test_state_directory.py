@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from adapter.monitoring.status import ask
 
 from ..processes import impatience
-from .harness import Node, start, stop
+from .harness import Node, listening, start, stop
+from .process import COMMAND, Daemon, spawn
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +70,64 @@ def test_a_directory_that_is_removed_while_an_adapter_is_alone_is_made_again_wit
     first.kill()
     node.launch().serves(stop("c1"), stop("c2"))
     assert {run for run in node.runs() if run[0] == "delete"} == {("delete", "c1"), ("delete", "c2")}
+
+
+# ---- a mount of itself, as in a container
+
+
+OWN_MOUNTS = ("/usr/bin/env", "unshare", "--mount", "--propagation", "private", "sh", "-ec")
+MOUNTED = (*OWN_MOUNTS, 'mount --bind "$0" "$1"; shift; exec "$@"')
+
+
+@pytest.fixture
+def mount(node: Node) -> tuple[Path, Path]:
+    """The state directory on the host, and where adapters have it mounted, each in a mount namespace of its own."""
+    host, inside = node.path / "host", node.path / "inside"
+    for path in (host, inside):
+        path.mkdir()
+    ran = subprocess.run([*MOUNTED, host, inside, "true"], capture_output=True, text=True, check=False)
+    if ran.returncode:
+        pytest.skip(f"no mount namespace here: {ran.stderr.strip()}")
+    return host, inside
+
+
+def contained(node: Node, mount: tuple[Path, Path], name: str) -> Daemon:
+    """An adapter that has the state directory as a mount, and has joined a runtime."""
+    host, inside = mount
+    host.mkdir(exist_ok=True)
+    socket_ = node.path / f"{name}.sock"
+    words: list[str | Path] = [*MOUNTED, host, inside, COMMAND, "-config", node.file(), "-socket", socket_]
+    with listening(socket_) as listener:
+        environ = {"PATH": os.defpath, "RUNTIME_DIRECTORY": str(inside)}
+        daemon = spawn(words, environ, {}, fresh=True)
+        node.daemons.append(daemon)
+        daemon.accept(listener)
+    return daemon.handshake()
+
+
+def test_an_adapter_whose_mounted_directory_was_removed_ends_and_the_next_one_mounts_the_new_directory(
+    node: Node, mount: tuple[Path, Path]
+) -> None:
+    host, _ = mount
+    first = contained(node, mount, "first")
+    first.serves(start("c1"))
+    shutil.rmtree(host)
+    first.logged("the state directory was removed under its mount: this process ends, and its successor mounts it")
+    assert first.ended() == 1
+    assert not host.exists(), "nothing is made again at the path of the host"
+    second, third = contained(node, mount, "second"), contained(node, mount, "third")
+    for event in (start("c2"), stop("c2")):
+        second.serves(event)
+        third.serves(event)
+    assert node.runs() == [("create", "c1"), ("create", "c2"), ("delete", "c2")], "the two share the new directory"
+
+
+def test_an_adapter_whose_mounted_directory_was_emptied_fills_it_again(node: Node, mount: tuple[Path, Path]) -> None:
+    host, _ = mount
+    daemon = contained(node, mount, "first")
+    daemon.serves(start("c1"))
+    for path in host.iterdir():
+        (shutil.rmtree if path.is_dir() else Path.unlink)(path)
+    daemon.logged("was removed or replaced: it is in use again")
+    daemon.serves(stop("c1"))
+    assert node.runs() == [("create", "c1"), ("delete", "c1")]
