@@ -86,7 +86,7 @@ def loop() -> Iterator[SteppedLoop]:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     assert left == [], "children are left, or zombies"
-    assert open_descriptors() <= before, "descriptors are left open"  # fewer: garbage of earlier tests was collected
+    assert open_descriptors() <= before, "descriptors are left open"
 
 
 @pytest.fixture

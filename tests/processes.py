@@ -150,6 +150,7 @@ class Fifo:
 
 
 def open_descriptors() -> set[str]:
+    """Returns the open descriptors; later they may be fewer: garbage of earlier tests is collected at any time."""
     return set(os.listdir("/proc/self/fd"))
 
 

@@ -141,7 +141,7 @@ def test_what_may_take_long_is_matched_in_a_child_process(hooks: Hooks, loop: St
         assert not outcome.is_there
         loop.until(lambda outcome=outcome: outcome.is_there, "the child does not end")  # type: ignore[misc]
         assert (outcome.error, outcome.injected) == (None, injected)
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
     assert loop.is_idle
 
 
@@ -187,7 +187,7 @@ def test_a_process_that_cannot_be_had_is_decided_by_the_policy(
     monkeypatch.setattr(os, missing, refuse)
     outcome = Outcome(made, creating({"annotations": {"note": NOTE}}), loop.now + 2)
     assert "no process: Resource temporarily unavailable" in str(outcome.error)
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def test_an_ordinary_container_is_matched_at_once(hooks: Hooks, loop: SteppedLoop, monkeypatch: Any) -> None:

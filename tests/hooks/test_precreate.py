@@ -130,7 +130,7 @@ def test_what_cannot_be_passed_to_a_program_fails_the_hook_and_leaks_nothing(run
     before = open_descriptors()
     for odd in ({"env": ("A=\0",)}, {"args": ("a", "\0")}, {"args": ("x" * 3_000_000,)}):
         assert run(ECHO, **odd).error.startswith(SAID)
-        assert open_descriptors() == before
+        assert open_descriptors() <= before
         assert run(ECHO, ECHO, fail=False, **odd).env == {}
 
 

@@ -106,8 +106,7 @@ class Judge:
         expected = any(self.fails(tried.type, call) and not verdict.good for tried, verdict in done)
         others = self.turns(call)[len(done) :]
         if others and not expected and not call.is_dropped:
-            early = max(call.due, call.came) - at  # a request of some hundred bytes is due some microseconds earlier
-            assert 0 <= early < 0.001, f"{call}: answered at {at} before {others} were done"
+            assert at == max(call.due, call.came), f"{call}: answered at {at} before {others} were done"
             expected = not call.is_delete and any(self.fails(type_, call) for type_ in others)
         assert (error is not None) == expected, f"{call}: {error}"
 
