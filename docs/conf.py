@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+import messages
 
 project = "v010-adapter"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
@@ -44,7 +49,13 @@ def name_what_handlers_return(app: Any, what: str, name: str, obj: object, *rest
     return (shown, f"Handled[{handled[1]}]") if handled else None
 
 
+def add_messages(app: Any, page: str, source: list[str]) -> None:
+    """Puts the tables of NRI's messages into their page."""
+    source[0] = source[0].replace(messages.MARK, "\n".join(messages.tables()))
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
+    app.connect("source-read", add_messages)
     app.connect("autodoc-process-docstring", drop_words_of_python)
     app.connect("autodoc-process-signature", name_what_handlers_return)

@@ -159,14 +159,18 @@ def test_the_reference_has_every_public_name(package: Any) -> None:
 
 
 def test_the_examples_on_the_page_work(tmp_path: Path, nri_runtime: Node) -> None:
-    plugin, coroutine, test = blocks(STUB, "python")
+    plugin, adjusting, coroutine, test = blocks(STUB, "python")
     assert plugin == (ROOT / "examples/nice.py").read_text()
     names: dict[str, Any] = {"__name__": "page"}
     exec(coroutine, names)  # noqa: S102 - it is our own
+    exec(adjusting, names)  # noqa: S102
     nri_runtime.add(names["Labels"]())
+    nri_runtime.add(names["Adjusting"](), idx="20")
     adjust = nri_runtime.event("CreateContainer").adjust
     assert adjust
-    assert adjust.annotations == {"labelled": "yes"}
+    assert adjust.annotations == {"labelled": "yes", "example.com/zone": "utc"}
+    assert [mount.destination for mount in adjust.mounts] == ["/etc/localtime", "-/data"]
+    assert {field.name for field, _ in adjust.linux.ListFields()} == {"devices", "resources"}
     assert len(test.strip().splitlines()) <= 12
     (tmp_path / "test_nice.py").write_text(test)
     words = ["-P", "-m", "pytest", "-q", "-p", "adapter.pytest_plugin", "-p", "no:cacheprovider", str(tmp_path)]

@@ -15,14 +15,21 @@ from adapter.nri.transport import DEFAULT_SOCKET, Identity, connect, identity, l
 from adapter.proto import nri_pb2 as api
 
 if TYPE_CHECKING:
+    from adapter.nri.adjusting import Adjustment
     from adapter.nri.output import output_to_syslog
     from adapter.nri.serving import run, serve
     from adapter.nri.updating import Updating
 
-__all__ = ["DEFAULT_SOCKET", "Answer", "Context", "Deferred", "Handled", "Identity", "Plugin", "Stub", "Updating"]
-__all__ += ["api", "connect", "identity", "launched", "output_to_syslog", "run", "serve"]
+__all__ = ["DEFAULT_SOCKET", "Adjustment", "Answer", "Context", "Deferred", "Handled", "Identity", "Plugin", "Stub"]
+__all__ += ["Updating", "api", "connect", "identity", "launched", "output_to_syslog", "run", "serve"]
 
-_LATER = {"Updating": "updating", "output_to_syslog": "output", "run": "serving", "serve": "serving"}
+_LATER = {
+    "Adjustment": "adjusting",
+    "Updating": "updating",
+    "output_to_syslog": "output",
+    "run": "serving",
+    "serve": "serving",
+}
 """The names that a program with a loop of its own, such as the adapter, does not need, and their modules."""
 
 

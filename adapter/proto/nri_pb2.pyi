@@ -77,7 +77,8 @@ class _ContainerStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Contai
     CONTAINER_RUNNING: _ContainerState.ValueType  # 3
     CONTAINER_STOPPED: _ContainerState.ValueType  # 4
 
-class ContainerState(_ContainerState, metaclass=_ContainerStateEnumTypeWrapper): ...
+class ContainerState(_ContainerState, metaclass=_ContainerStateEnumTypeWrapper):
+    """The state of a container."""
 
 CONTAINER_UNKNOWN: ContainerState.ValueType  # 0
 CONTAINER_CREATED: ContainerState.ValueType  # 1
@@ -97,7 +98,8 @@ class _IOPrioClassEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_IOPrioCla
     IOPRIO_CLASS_BE: _IOPrioClass.ValueType  # 2
     IOPRIO_CLASS_IDLE: _IOPrioClass.ValueType  # 3
 
-class IOPrioClass(_IOPrioClass, metaclass=_IOPrioClassEnumTypeWrapper): ...
+class IOPrioClass(_IOPrioClass, metaclass=_IOPrioClassEnumTypeWrapper):
+    """The classes of ioprio_set(2)."""
 
 IOPRIO_CLASS_NONE: IOPrioClass.ValueType  # 0
 IOPRIO_CLASS_RT: IOPrioClass.ValueType  # 1
@@ -120,7 +122,8 @@ class _LinuxSchedulerPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_
     SCHED_IDLE: _LinuxSchedulerPolicy.ValueType  # 6
     SCHED_DEADLINE: _LinuxSchedulerPolicy.ValueType  # 7
 
-class LinuxSchedulerPolicy(_LinuxSchedulerPolicy, metaclass=_LinuxSchedulerPolicyEnumTypeWrapper): ...
+class LinuxSchedulerPolicy(_LinuxSchedulerPolicy, metaclass=_LinuxSchedulerPolicyEnumTypeWrapper):
+    """The policies of sched_setattr(2)."""
 
 SCHED_NONE: LinuxSchedulerPolicy.ValueType  # 0
 SCHED_OTHER: LinuxSchedulerPolicy.ValueType  # 1
@@ -146,7 +149,8 @@ class _LinuxSchedulerFlagEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Li
     SCHED_FLAG_UTIL_CLAMP_MIN: _LinuxSchedulerFlag.ValueType  # 5
     SCHED_FLAG_UTIL_CLAMP_MAX: _LinuxSchedulerFlag.ValueType  # 6
 
-class LinuxSchedulerFlag(_LinuxSchedulerFlag, metaclass=_LinuxSchedulerFlagEnumTypeWrapper): ...
+class LinuxSchedulerFlag(_LinuxSchedulerFlag, metaclass=_LinuxSchedulerFlagEnumTypeWrapper):
+    """The flags of sched_setattr(2)."""
 
 SCHED_FLAG_RESET_ON_FORK: LinuxSchedulerFlag.ValueType  # 0
 SCHED_FLAG_RECLAIM: LinuxSchedulerFlag.ValueType  # 1
@@ -171,7 +175,8 @@ class _MpolModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MpolMode.Val
     MPOL_PREFERRED_MANY: _MpolMode.ValueType  # 5
     MPOL_WEIGHTED_INTERLEAVE: _MpolMode.ValueType  # 6
 
-class MpolMode(_MpolMode, metaclass=_MpolModeEnumTypeWrapper): ...
+class MpolMode(_MpolMode, metaclass=_MpolModeEnumTypeWrapper):
+    """The modes of set_mempolicy(2)."""
 
 MPOL_DEFAULT: MpolMode.ValueType  # 0
 MPOL_PREFERRED: MpolMode.ValueType  # 1
@@ -192,7 +197,8 @@ class _MpolFlagEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MpolFlag.Val
     MPOL_F_RELATIVE_NODES: _MpolFlag.ValueType  # 1
     MPOL_F_NUMA_BALANCING: _MpolFlag.ValueType  # 2
 
-class MpolFlag(_MpolFlag, metaclass=_MpolFlagEnumTypeWrapper): ...
+class MpolFlag(_MpolFlag, metaclass=_MpolFlagEnumTypeWrapper):
+    """The flags of set_mempolicy(2)."""
 
 MPOL_F_STATIC_NODES: MpolFlag.ValueType  # 0
 MPOL_F_RELATIVE_NODES: MpolFlag.ValueType  # 1
@@ -293,14 +299,19 @@ Global___Field: _TypeAlias = Field  # noqa: Y015
 
 @_typing.final
 class RegisterPluginRequest(_message.Message):
+    """A plugin introduces itself. The stub sends it."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     PLUGIN_NAME_FIELD_NUMBER: _builtins.int
     PLUGIN_IDX_FIELD_NUMBER: _builtins.int
     NRI_VERSION_FIELD_NUMBER: _builtins.int
     plugin_name: _builtins.str
+    """the NAME of NN-NAME"""
     plugin_idx: _builtins.str
+    """two digits: plugins are asked in this order"""
     NRI_version: _builtins.str
+    """the version of NRI of the plugin's stub"""
     def __init__(
         self,
         *,
@@ -318,14 +329,22 @@ Global___RegisterPluginRequest: _TypeAlias = RegisterPluginRequest  # noqa: Y015
 
 @_typing.final
 class UpdateContainersRequest(_message.Message):
+    """Updates that no event has asked for: `Plugin.update_containers` sends them. Runtimes with NRI before 0.12.1 may
+    deadlock over them, Docker takes none.
+    """
+
     DESCRIPTOR: _descriptor.Descriptor
 
     UPDATE_FIELD_NUMBER: _builtins.int
     EVICT_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def update(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerUpdate]: ...
+    def update(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerUpdate]:
+        """the updates"""
+
     @_builtins.property
-    def evict(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerEviction]: ...
+    def evict(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerEviction]:
+        """containers to be stopped: no tested runtime does it"""
+
     def __init__(
         self,
         *,
@@ -342,11 +361,15 @@ Global___UpdateContainersRequest: _TypeAlias = UpdateContainersRequest  # noqa: 
 
 @_typing.final
 class UpdateContainersResponse(_message.Message):
+    """What became of the updates."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     FAILED_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def failed(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerUpdate]: ...
+    def failed(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerUpdate]:
+        """the updates that the runtime could not make"""
+
     def __init__(
         self,
         *,
@@ -362,6 +385,8 @@ Global___UpdateContainersResponse: _TypeAlias = UpdateContainersResponse  # noqa
 
 @_typing.final
 class LogRequest(_message.Message):
+    """A line of a WebAssembly plugin for the runtime's log."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     class _Level:
@@ -386,7 +411,9 @@ class LogRequest(_message.Message):
     MSG_FIELD_NUMBER: _builtins.int
     LEVEL_FIELD_NUMBER: _builtins.int
     msg: _builtins.str
+    """the line"""
     level: Global___LogRequest.Level.ValueType
+    """its severity"""
     def __init__(
         self,
         *,
@@ -403,9 +430,7 @@ Global___LogRequest: _TypeAlias = LogRequest  # noqa: Y015
 
 @_typing.final
 class ConfigureRequest(_message.Message):
-    """`config` is the text of conf.d/NN-NAME.conf (or NAME.conf), for launched plugins only. Timeouts are in milliseconds and
-    absent from old runtimes.
-    """
+    """The runtime describes itself, before all other calls."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -416,11 +441,21 @@ class ConfigureRequest(_message.Message):
     REQUEST_TIMEOUT_FIELD_NUMBER: _builtins.int
     NRI_VERSION_FIELD_NUMBER: _builtins.int
     config: _builtins.str
+    """For a launched plugin, the text of conf.d/NN-NAME.conf, or of conf.d/NAME.conf if that is missing, as it was when
+    the runtime started: in any format. Empty for a plugin that connects by itself: it reads a file of its own.
+    """
     runtime_name: _builtins.str
+    """such as `containerd`, `cri-o`, `docker`"""
     runtime_version: _builtins.str
+    """such as `v2.4.2`; with or without the v, and with suffixes"""
     registration_timeout: _builtins.int
+    """Milliseconds from the launch to the registration. 0 from old runtimes, which wait 5 s."""
     request_timeout: _builtins.int
+    """Milliseconds for the answer to a call. 0 from old runtimes, which wait 2 s; `Context` has the deadline of each
+    call.
+    """
     NRI_version: _builtins.str
+    """The version of NRI of the runtime, such as `v0.12.3`. Empty before NRI 0.12."""
     def __init__(
         self,
         *,
@@ -441,15 +476,20 @@ Global___ConfigureRequest: _TypeAlias = ConfigureRequest  # noqa: Y015
 
 @_typing.final
 class ConfigureResponse(_message.Message):
-    """`events`: bit N-1 for Event N. 0 means every event, an unknown bit gets the plugin refused."""
+    """What the plugin wants. The stub fills it, unless the handler does."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     EVENTS_FIELD_NUMBER: _builtins.int
     FAILURE_POLICY_FIELD_NUMBER: _builtins.int
     events: _builtins.int
+    """The subscription: bit N-1 for Event N. 0 means every event. A bit that the runtime does not know gets the plugin
+    refused.
+    """
     @_builtins.property
-    def failure_policy(self) -> Global___FailurePolicy: ...
+    def failure_policy(self) -> Global___FailurePolicy:
+        """NRI 0.12.4; older runtimes drop a late plugin"""
+
     def __init__(
         self,
         *,
@@ -466,14 +506,18 @@ Global___ConfigureResponse: _TypeAlias = ConfigureResponse  # noqa: Y015
 
 @_typing.final
 class FailurePolicy(_message.Message):
-    """What the runtime does when the plugin does not answer in time (NRI >= 0.12.4; older ones skip the field)."""
+    """What the runtime does when the plugin does not answer in time. Runtimes honour it since NRI 0.12.4, older ones skip
+    it.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FAIL_REQUEST_FIELD_NUMBER: _builtins.int
     KEEP_CONNECTED_FIELD_NUMBER: _builtins.int
     fail_request: _builtins.bool
+    """Whether the event fails. By default it goes on without the plugin."""
     keep_connected: _builtins.bool
+    """Whether the plugin stays. By default the runtime drops it, and kills it if it has launched it."""
     def __init__(
         self,
         *,
@@ -490,7 +534,9 @@ Global___FailurePolicy: _TypeAlias = FailurePolicy  # noqa: Y015
 
 @_typing.final
 class SynchronizeRequest(_message.Message):
-    """The state of the node; `more`: another part follows, to be answered with `more` and no updates."""
+    """The state of the node, once, before the first event. The stub joins the parts of a long one. What is missing proves
+    nothing: containerd leaves out containers that have exited.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -498,10 +544,15 @@ class SynchronizeRequest(_message.Message):
     CONTAINERS_FIELD_NUMBER: _builtins.int
     MORE_FIELD_NUMBER: _builtins.int
     more: _builtins.bool
+    """whether another part follows; always false in the stub's handler"""
     @_builtins.property
-    def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodSandbox]: ...
+    def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodSandbox]:
+        """the pods that the runtime has"""
+
     @_builtins.property
-    def containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Container]: ...
+    def containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Container]:
+        """the containers that the runtime has"""
+
     def __init__(
         self,
         *,
@@ -519,13 +570,18 @@ Global___SynchronizeRequest: _TypeAlias = SynchronizeRequest  # noqa: Y015
 
 @_typing.final
 class SynchronizeResponse(_message.Message):
+    """Updates that the state of the node asks for."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     UPDATE_FIELD_NUMBER: _builtins.int
     MORE_FIELD_NUMBER: _builtins.int
     more: _builtins.bool
+    """the stub answers with it to all parts but the last"""
     @_builtins.property
-    def update(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerUpdate]: ...
+    def update(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerUpdate]:
+        """updates of any containers"""
+
     def __init__(
         self,
         *,
@@ -542,11 +598,15 @@ Global___SynchronizeResponse: _TypeAlias = SynchronizeResponse  # noqa: Y015
 
 @_typing.final
 class RunPodSandboxRequest(_message.Message):
+    """A pod was started; its containers come later. An error fails the pod. Docker has no events of pods."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """the pod"""
+
     def __init__(
         self,
         *,
@@ -562,6 +622,8 @@ Global___RunPodSandboxRequest: _TypeAlias = RunPodSandboxRequest  # noqa: Y015
 
 @_typing.final
 class RunPodSandboxResponse(_message.Message):
+    """Nothing can be asked for."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -577,17 +639,25 @@ Global___RunPodSandboxResponse: _TypeAlias = RunPodSandboxResponse  # noqa: Y015
 
 @_typing.final
 class UpdatePodSandboxRequest(_message.Message):
+    """The resources of a pod are about to change. The stub subscribes to it on runtimes that report NRI 0.12 or later."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_FIELD_NUMBER: _builtins.int
     OVERHEAD_LINUX_RESOURCES_FIELD_NUMBER: _builtins.int
     LINUX_RESOURCES_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """the pod"""
+
     @_builtins.property
-    def overhead_linux_resources(self) -> Global___LinuxResources: ...
+    def overhead_linux_resources(self) -> Global___LinuxResources:
+        """what the pod's runtime class needs beside its containers"""
+
     @_builtins.property
-    def linux_resources(self) -> Global___LinuxResources: ...
+    def linux_resources(self) -> Global___LinuxResources:
+        """the new sum of the containers' resources"""
+
     def __init__(
         self,
         *,
@@ -605,6 +675,8 @@ Global___UpdatePodSandboxRequest: _TypeAlias = UpdatePodSandboxRequest  # noqa: 
 
 @_typing.final
 class UpdatePodSandboxResponse(_message.Message):
+    """Nothing can be asked for."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -620,11 +692,15 @@ Global___UpdatePodSandboxResponse: _TypeAlias = UpdatePodSandboxResponse  # noqa
 
 @_typing.final
 class PostUpdatePodSandboxRequest(_message.Message):
+    """The resources of a pod have changed. Sent as UpdatePodSandbox is."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """the pod"""
+
     def __init__(
         self,
         *,
@@ -640,6 +716,8 @@ Global___PostUpdatePodSandboxRequest: _TypeAlias = PostUpdatePodSandboxRequest  
 
 @_typing.final
 class PostUpdatePodSandboxResponse(_message.Message):
+    """Nothing can be asked for."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -655,11 +733,15 @@ Global___PostUpdatePodSandboxResponse: _TypeAlias = PostUpdatePodSandboxResponse
 
 @_typing.final
 class StopPodSandboxRequest(_message.Message):
+    """A pod was stopped. containerd does not send it for pods that were there before its restart. On CRI-O it may repeat."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """the pod"""
+
     def __init__(
         self,
         *,
@@ -675,6 +757,8 @@ Global___StopPodSandboxRequest: _TypeAlias = StopPodSandboxRequest  # noqa: Y015
 
 @_typing.final
 class StopPodSandboxResponse(_message.Message):
+    """Nothing can be asked for."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -690,11 +774,15 @@ Global___StopPodSandboxResponse: _TypeAlias = StopPodSandboxResponse  # noqa: Y0
 
 @_typing.final
 class RemovePodSandboxRequest(_message.Message):
+    """A pod is removed. containerd does not send it for pods that were there before its restart."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """the pod"""
+
     def __init__(
         self,
         *,
@@ -710,6 +798,8 @@ Global___RemovePodSandboxRequest: _TypeAlias = RemovePodSandboxRequest  # noqa: 
 
 @_typing.final
 class RemovePodSandboxResponse(_message.Message):
+    """Nothing can be asked for."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -725,14 +815,20 @@ Global___RemovePodSandboxResponse: _TypeAlias = RemovePodSandboxResponse  # noqa
 
 @_typing.final
 class CreateContainerRequest(_message.Message):
+    """A container is about to be created. An error fails it, and the kubelet tries again."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_FIELD_NUMBER: _builtins.int
     CONTAINER_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """its pod"""
+
     @_builtins.property
-    def container(self) -> Global___Container: ...
+    def container(self) -> Global___Container:
+        """the container, with the changes of the plugins before this one"""
+
     def __init__(
         self,
         *,
@@ -749,17 +845,25 @@ Global___CreateContainerRequest: _TypeAlias = CreateContainerRequest  # noqa: Y0
 
 @_typing.final
 class CreateContainerResponse(_message.Message):
+    """Changes of the container, and updates of others."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     ADJUST_FIELD_NUMBER: _builtins.int
     UPDATE_FIELD_NUMBER: _builtins.int
     EVICT_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def adjust(self) -> Global___ContainerAdjustment: ...
+    def adjust(self) -> Global___ContainerAdjustment:
+        """changes of the container that is being created"""
+
     @_builtins.property
-    def update(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerUpdate]: ...
+    def update(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerUpdate]:
+        """updates of other containers"""
+
     @_builtins.property
-    def evict(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerEviction]: ...
+    def evict(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerEviction]:
+        """containers to be stopped: no tested runtime does it"""
+
     def __init__(
         self,
         *,
@@ -777,14 +881,20 @@ Global___CreateContainerResponse: _TypeAlias = CreateContainerResponse  # noqa: 
 
 @_typing.final
 class PostCreateContainerRequest(_message.Message):
+    """A container was created, with the changes of all plugins."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_FIELD_NUMBER: _builtins.int
     CONTAINER_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """its pod"""
+
     @_builtins.property
-    def container(self) -> Global___Container: ...
+    def container(self) -> Global___Container:
+        """the container"""
+
     def __init__(
         self,
         *,
@@ -801,6 +911,8 @@ Global___PostCreateContainerRequest: _TypeAlias = PostCreateContainerRequest  # 
 
 @_typing.final
 class PostCreateContainerResponse(_message.Message):
+    """Nothing can be asked for."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -816,14 +928,22 @@ Global___PostCreateContainerResponse: _TypeAlias = PostCreateContainerResponse  
 
 @_typing.final
 class StartContainerRequest(_message.Message):
+    """A container is about to start: its process exists and waits. An error fails it; on CRI-O the error is a line of the
+    log.
+    """
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_FIELD_NUMBER: _builtins.int
     CONTAINER_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """its pod"""
+
     @_builtins.property
-    def container(self) -> Global___Container: ...
+    def container(self) -> Global___Container:
+        """the container"""
+
     def __init__(
         self,
         *,
@@ -840,6 +960,8 @@ Global___StartContainerRequest: _TypeAlias = StartContainerRequest  # noqa: Y015
 
 @_typing.final
 class StartContainerResponse(_message.Message):
+    """Nothing can be asked for."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -855,14 +977,20 @@ Global___StartContainerResponse: _TypeAlias = StartContainerResponse  # noqa: Y0
 
 @_typing.final
 class PostStartContainerRequest(_message.Message):
+    """A container was started."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_FIELD_NUMBER: _builtins.int
     CONTAINER_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """its pod"""
+
     @_builtins.property
-    def container(self) -> Global___Container: ...
+    def container(self) -> Global___Container:
+        """the container"""
+
     def __init__(
         self,
         *,
@@ -879,6 +1007,8 @@ Global___PostStartContainerRequest: _TypeAlias = PostStartContainerRequest  # no
 
 @_typing.final
 class PostStartContainerResponse(_message.Message):
+    """Nothing can be asked for."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -894,17 +1024,25 @@ Global___PostStartContainerResponse: _TypeAlias = PostStartContainerResponse  # 
 
 @_typing.final
 class UpdateContainerRequest(_message.Message):
+    """The resources of a container are about to change."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_FIELD_NUMBER: _builtins.int
     CONTAINER_FIELD_NUMBER: _builtins.int
     LINUX_RESOURCES_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """its pod"""
+
     @_builtins.property
-    def container(self) -> Global___Container: ...
+    def container(self) -> Global___Container:
+        """the container"""
+
     @_builtins.property
-    def linux_resources(self) -> Global___LinuxResources: ...
+    def linux_resources(self) -> Global___LinuxResources:
+        """the requested resources, with the changes of the plugins before this one"""
+
     def __init__(
         self,
         *,
@@ -922,14 +1060,20 @@ Global___UpdateContainerRequest: _TypeAlias = UpdateContainerRequest  # noqa: Y0
 
 @_typing.final
 class UpdateContainerResponse(_message.Message):
+    """Updates that take the place of the requested one, and updates of others."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     UPDATE_FIELD_NUMBER: _builtins.int
     EVICT_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def update(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerUpdate]: ...
+    def update(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerUpdate]:
+        """updates of this container and of others"""
+
     @_builtins.property
-    def evict(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerEviction]: ...
+    def evict(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerEviction]:
+        """containers to be stopped: no tested runtime does it"""
+
     def __init__(
         self,
         *,
@@ -946,14 +1090,20 @@ Global___UpdateContainerResponse: _TypeAlias = UpdateContainerResponse  # noqa: 
 
 @_typing.final
 class PostUpdateContainerRequest(_message.Message):
+    """The resources of a container have changed."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_FIELD_NUMBER: _builtins.int
     CONTAINER_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """its pod"""
+
     @_builtins.property
-    def container(self) -> Global___Container: ...
+    def container(self) -> Global___Container:
+        """the container"""
+
     def __init__(
         self,
         *,
@@ -970,6 +1120,8 @@ Global___PostUpdateContainerRequest: _TypeAlias = PostUpdateContainerRequest  # 
 
 @_typing.final
 class PostUpdateContainerResponse(_message.Message):
+    """Nothing can be asked for."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -985,14 +1137,22 @@ Global___PostUpdateContainerResponse: _TypeAlias = PostUpdateContainerResponse  
 
 @_typing.final
 class StopContainerRequest(_message.Message):
+    """A container has ended, by itself or because it was stopped. containerd may send it after the pod's StopPodSandbox.
+    Docker does not send it.
+    """
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_FIELD_NUMBER: _builtins.int
     CONTAINER_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """its pod, of which only the id is known after StopPodSandbox"""
+
     @_builtins.property
-    def container(self) -> Global___Container: ...
+    def container(self) -> Global___Container:
+        """the container"""
+
     def __init__(
         self,
         *,
@@ -1009,11 +1169,15 @@ Global___StopContainerRequest: _TypeAlias = StopContainerRequest  # noqa: Y015
 
 @_typing.final
 class StopContainerResponse(_message.Message):
+    """Updates of other containers."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     UPDATE_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def update(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerUpdate]: ...
+    def update(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerUpdate]:
+        """updates of other containers"""
+
     def __init__(
         self,
         *,
@@ -1029,14 +1193,20 @@ Global___StopContainerResponse: _TypeAlias = StopContainerResponse  # noqa: Y015
 
 @_typing.final
 class RemoveContainerRequest(_message.Message):
+    """A container is removed."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_FIELD_NUMBER: _builtins.int
     CONTAINER_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """its pod"""
+
     @_builtins.property
-    def container(self) -> Global___Container: ...
+    def container(self) -> Global___Container:
+        """the container"""
+
     def __init__(
         self,
         *,
@@ -1053,6 +1223,8 @@ Global___RemoveContainerRequest: _TypeAlias = RemoveContainerRequest  # noqa: Y0
 
 @_typing.final
 class RemoveContainerResponse(_message.Message):
+    """Nothing can be asked for."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -1068,7 +1240,7 @@ Global___RemoveContainerResponse: _TypeAlias = RemoveContainerResponse  # noqa: 
 
 @_typing.final
 class StateChangeEvent(_message.Message):
-    """The older generation of all events that need no answer."""
+    """The older generation of all events that need no answer: NRI before 0.12. The stub calls the event's own handler."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1076,10 +1248,15 @@ class StateChangeEvent(_message.Message):
     POD_FIELD_NUMBER: _builtins.int
     CONTAINER_FIELD_NUMBER: _builtins.int
     event: Global___Event.ValueType
+    """which event it is"""
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """the pod, or the pod of the container"""
+
     @_builtins.property
-    def container(self) -> Global___Container: ...
+    def container(self) -> Global___Container:
+        """missing for an event of a pod"""
+
     def __init__(
         self,
         *,
@@ -1097,6 +1274,10 @@ Global___StateChangeEvent: _TypeAlias = StateChangeEvent  # noqa: Y015
 
 @_typing.final
 class ValidateContainerAdjustmentRequest(_message.Message):
+    """All plugins have answered to CreateContainer; the container is not created yet. The stub subscribes to it on runtimes
+    that report NRI 0.12 or later.
+    """
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_FIELD_NUMBER: _builtins.int
@@ -1106,17 +1287,29 @@ class ValidateContainerAdjustmentRequest(_message.Message):
     OWNERS_FIELD_NUMBER: _builtins.int
     PLUGINS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pod(self) -> Global___PodSandbox: ...
+    def pod(self) -> Global___PodSandbox:
+        """its pod"""
+
     @_builtins.property
-    def container(self) -> Global___Container: ...
+    def container(self) -> Global___Container:
+        """the container as it was before all changes"""
+
     @_builtins.property
-    def adjust(self) -> Global___ContainerAdjustment: ...
+    def adjust(self) -> Global___ContainerAdjustment:
+        """the changes of all plugins together"""
+
     @_builtins.property
-    def update(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerUpdate]: ...
+    def update(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerUpdate]:
+        """the updates of other containers"""
+
     @_builtins.property
-    def owners(self) -> Global___OwningPlugins: ...
+    def owners(self) -> Global___OwningPlugins:
+        """which plugin has set what"""
+
     @_builtins.property
-    def plugins(self) -> _containers.RepeatedCompositeFieldContainer[Global___PluginInstance]: ...
+    def plugins(self) -> _containers.RepeatedCompositeFieldContainer[Global___PluginInstance]:
+        """the plugins that were asked, also those that changed nothing"""
+
     def __init__(
         self,
         *,
@@ -1137,12 +1330,16 @@ Global___ValidateContainerAdjustmentRequest: _TypeAlias = ValidateContainerAdjus
 
 @_typing.final
 class PluginInstance(_message.Message):
+    """A plugin that the runtime has asked."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
     INDEX_FIELD_NUMBER: _builtins.int
     name: _builtins.str
+    """the NAME of NN-NAME"""
     index: _builtins.str
+    """the NN of NN-NAME"""
     def __init__(
         self,
         *,
@@ -1159,12 +1356,16 @@ Global___PluginInstance: _TypeAlias = PluginInstance  # noqa: Y015
 
 @_typing.final
 class ValidateContainerAdjustmentResponse(_message.Message):
+    """Without an answer, the container is created."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     REJECT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     reject: _builtins.bool
+    """whether the container fails"""
     reason: _builtins.str
+    """why, for the pod's events and the runtime's log"""
     def __init__(
         self,
         *,
@@ -1181,6 +1382,8 @@ Global___ValidateContainerAdjustmentResponse: _TypeAlias = ValidateContainerAdju
 
 @_typing.final
 class Empty(_message.Message):
+    """No content."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -1196,7 +1399,7 @@ Global___Empty: _TypeAlias = Empty  # noqa: Y015
 
 @_typing.final
 class PodSandbox(_message.Message):
-    """A pod as runtimes describe it. Which parts are filled depends on event and runtime."""
+    """A pod as runtimes describe it. On Docker, each container is the only one of a pod with its own name."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1251,19 +1454,37 @@ class PodSandbox(_message.Message):
     PID_FIELD_NUMBER: _builtins.int
     IPS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
+    """the id of the sandbox, not the pod's uid"""
     name: _builtins.str
+    """the pod's name in Kubernetes"""
     uid: _builtins.str
+    """Kubernetes's uid of the pod"""
     namespace: _builtins.str
+    """the namespace in Kubernetes"""
     runtime_handler: _builtins.str
+    """the handler of the pod's runtime class; empty for the default"""
     pid: _builtins.int
+    """The process of the sandbox. 0 on CRI-O, which starts none by default, and at RemovePodSandbox; at StopPodSandbox by
+    chance.
+    """
     @_builtins.property
-    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Kubernetes's labels, and those of the runtime (`io.kubernetes.pod.name`)"""
+
     @_builtins.property
-    def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Kubernetes's annotations, chosen by the pod's author, and the runtime's own (`io.kubernetes.cri.*`)"""
+
     @_builtins.property
-    def linux(self) -> Global___LinuxPodSandbox: ...
+    def linux(self) -> Global___LinuxPodSandbox:
+        """cgroups, namespaces and resources"""
+
     @_builtins.property
-    def ips(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def ips(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The pod's addresses, if the runtime knows them; empty with the host's network, and in all recordings of tested
+        runtimes.
+        """
+
     def __init__(
         self,
         *,
@@ -1288,6 +1509,10 @@ Global___PodSandbox: _TypeAlias = PodSandbox  # noqa: Y015
 
 @_typing.final
 class LinuxPodSandbox(_message.Message):
+    """The cgroups, namespaces and resources of a pod. containerd 1.7 and 2.0 send only `pod_resources` and `cgroup_parent`
+    at StopPodSandbox, and up to 2.2 at RemovePodSandbox.
+    """
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_OVERHEAD_FIELD_NUMBER: _builtins.int
@@ -1297,15 +1522,25 @@ class LinuxPodSandbox(_message.Message):
     NAMESPACES_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
     cgroup_parent: _builtins.str
+    """the cgroup of the pod, in which those of its containers are"""
     cgroups_path: _builtins.str
+    """the cgroup of the sandbox's own process: a path, or `SLICE:PREFIX:NAME` for systemd"""
     @_builtins.property
-    def pod_overhead(self) -> Global___LinuxResources: ...
+    def pod_overhead(self) -> Global___LinuxResources:
+        """what the pod's runtime class needs beside its containers"""
+
     @_builtins.property
-    def pod_resources(self) -> Global___LinuxResources: ...
+    def pod_resources(self) -> Global___LinuxResources:
+        """the sum of the containers' resources, as the kubelet has asked for"""
+
     @_builtins.property
-    def namespaces(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxNamespace]: ...
+    def namespaces(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxNamespace]:
+        """the namespaces of the sandbox"""
+
     @_builtins.property
-    def resources(self) -> Global___LinuxResources: ...
+    def resources(self) -> Global___LinuxResources:
+        """the resources of the sandbox's own process"""
+
     def __init__(
         self,
         *,
@@ -1326,7 +1561,9 @@ Global___LinuxPodSandbox: _TypeAlias = LinuxPodSandbox  # noqa: Y015
 
 @_typing.final
 class Container(_message.Message):
-    """A container as runtimes describe it. `pid` is 0 before it runs, and always on CRI-O."""
+    """A container as runtimes describe it. `NRI 0.10` at a field: runtimes with an older NRI do not send it. Docker sends
+    no mounts, devices and resources; its args are the command alone.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1393,38 +1630,75 @@ class Container(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     IMAGE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
+    """the id in the runtime, which no other container gets"""
     pod_sandbox_id: _builtins.str
+    """the id of its pod's sandbox"""
     name: _builtins.str
+    """the name in the pod; unique there, but not among restarts"""
     state: Global___ContainerState.ValueType
+    """CONTAINER_UNKNOWN at CreateContainer"""
     pid: _builtins.int
+    """The process on the host. 0 before it exists, and always on CRI-O before 1.36. On containerd it exists from
+    StartContainer on, on CRI-O from PostCreateContainer on.
+    """
     created_at: _builtins.int
+    """Nanoseconds since 1970. 0 if missing: before the event, on containerd before 2.3 and CRI-O before 1.36."""
     started_at: _builtins.int
+    """Nanoseconds since 1970. 0 if missing: before the event, on containerd before 2.3 and CRI-O before 1.36."""
     finished_at: _builtins.int
+    """Nanoseconds since 1970. 0 if missing: before the event, on containerd before 2.3 and CRI-O before 1.36."""
     exit_code: _builtins.int
+    """The exit code once it has ended, 128 + N after signal N. 0 if missing, as `finished_at` tells."""
     status_reason: _builtins.str
+    """a word on why it has ended, if the runtime has one"""
     status_message: _builtins.str
+    """a sentence on why it has ended, if the runtime has one"""
     @_builtins.property
-    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Kubernetes's labels, and those of the runtime"""
+
     @_builtins.property
-    def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """The runtime's annotations, and what the kubelet sets on containers. Those of the pod's author are in
+        `pod.annotations`.
+        """
+
     @_builtins.property
-    def args(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def args(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """the command and its arguments"""
+
     @_builtins.property
-    def env(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def env(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """`NAME=VALUE`; a name may occur twice, and the last is in force"""
+
     @_builtins.property
-    def mounts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Mount]: ...
+    def mounts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Mount]:
+        """all mounts, also those that runtimes make in every container; empty on Docker"""
+
     @_builtins.property
-    def hooks(self) -> Global___Hooks: ...
+    def hooks(self) -> Global___Hooks:
+        """the hooks so far"""
+
     @_builtins.property
-    def linux(self) -> Global___LinuxContainer: ...
+    def linux(self) -> Global___LinuxContainer:
+        """namespaces, devices, resources and more"""
+
     @_builtins.property
-    def rlimits(self) -> _containers.RepeatedCompositeFieldContainer[Global___POSIXRlimit]: ...
+    def rlimits(self) -> _containers.RepeatedCompositeFieldContainer[Global___POSIXRlimit]:
+        """the rlimits that are set"""
+
     @_builtins.property
-    def CDI_devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___CDIDevice]: ...
+    def CDI_devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___CDIDevice]:
+        """the CDI devices that the container has asked for: NRI 0.10"""
+
     @_builtins.property
-    def user(self) -> Global___User: ...
+    def user(self) -> Global___User:
+        """sent by containerd since 2.3, by CRI-O since 1.36"""
+
     @_builtins.property
-    def image(self) -> Global___Image: ...
+    def image(self) -> Global___Image:
+        """sent by containerd since 2.4"""
+
     def __init__(
         self,
         *,
@@ -1461,14 +1735,19 @@ Global___Container: _TypeAlias = Container  # noqa: Y015
 
 @_typing.final
 class Image(_message.Message):
+    """The image of a container. Only containerd sends it, since 2.4."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
     CONFIG_DIGEST_FIELD_NUMBER: _builtins.int
     name: _builtins.str
+    """such as `registry.k8s.io/pause:3.10`"""
     digest: _builtins.str
+    """of the index or manifest: `sha256:…`"""
     config_digest: _builtins.str
+    """of the configuration, which depends on the platform: `sha256:…`"""
     def __init__(
         self,
         *,
@@ -1486,6 +1765,8 @@ Global___Image: _TypeAlias = Image  # noqa: Y015
 
 @_typing.final
 class Mount(_message.Message):
+    """A mount. In an adjustment, a destination with a leading `-` removes the mount. Runtimes sort all mounts by depth."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     DESTINATION_FIELD_NUMBER: _builtins.int
@@ -1493,10 +1774,15 @@ class Mount(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
     destination: _builtins.str
+    """the path in the container, absolute"""
     type: _builtins.str
+    """the type of file system; `bind` for a file or directory of the host"""
     source: _builtins.str
+    """the path on the host, or the name of the file system"""
     @_builtins.property
-    def options(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def options(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """such as `rbind`, `ro`, `nosuid`. Docker takes `ro` and `readonly` only"""
+
     def __init__(
         self,
         *,
@@ -1515,6 +1801,10 @@ Global___Mount: _TypeAlias = Mount  # noqa: Y015
 
 @_typing.final
 class Hooks(_message.Message):
+    """OCI hooks by stage. An adjustment only appends. An error of a program fails the container, except at `poststop`; at
+    `poststart` it depends on the version of runc. Docker refuses containers with injected hooks.
+    """
+
     DESCRIPTOR: _descriptor.Descriptor
 
     PRESTART_FIELD_NUMBER: _builtins.int
@@ -1524,17 +1814,29 @@ class Hooks(_message.Message):
     POSTSTART_FIELD_NUMBER: _builtins.int
     POSTSTOP_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def prestart(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hook]: ...
+    def prestart(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hook]:
+        """deprecated in OCI: as `create_runtime`"""
+
     @_builtins.property
-    def create_runtime(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hook]: ...
+    def create_runtime(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hook]:
+        """after the namespaces were made, before the root is changed; runs in the runtime's namespaces"""
+
     @_builtins.property
-    def create_container(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hook]: ...
+    def create_container(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hook]:
+        """before the root is changed; runs in the container's namespaces, with a path of the host"""
+
     @_builtins.property
-    def start_container(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hook]: ...
+    def start_container(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hook]:
+        """before the program starts; runs in the container, with a path of the container"""
+
     @_builtins.property
-    def poststart(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hook]: ...
+    def poststart(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hook]:
+        """after the program has started; runs in the runtime's namespaces"""
+
     @_builtins.property
-    def poststop(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hook]: ...
+    def poststop(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hook]:
+        """after the container was deleted; runs in the runtime's namespaces"""
+
     def __init__(
         self,
         *,
@@ -1555,6 +1857,8 @@ Global___Hooks: _TypeAlias = Hooks  # noqa: Y015
 
 @_typing.final
 class Hook(_message.Message):
+    """A program that runs at a stage of a container's life, with the container's state on stdin."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     PATH_FIELD_NUMBER: _builtins.int
@@ -1562,12 +1866,21 @@ class Hook(_message.Message):
     ENV_FIELD_NUMBER: _builtins.int
     TIMEOUT_FIELD_NUMBER: _builtins.int
     path: _builtins.str
+    """the program, absolute"""
     @_builtins.property
-    def args(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def args(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """the arguments, beginning with argv[0]"""
+
     @_builtins.property
-    def env(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def env(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """`NAME=VALUE`: the whole environment"""
+
     @_builtins.property
-    def timeout(self) -> Global___OptionalInt: ...
+    def timeout(self) -> Global___OptionalInt:
+        """Seconds, after which the program is killed and has failed. If it is missing, a program that hangs blocks the
+        container.
+        """
+
     def __init__(
         self,
         *,
@@ -1586,6 +1899,8 @@ Global___Hook: _TypeAlias = Hook  # noqa: Y015
 
 @_typing.final
 class LinuxContainer(_message.Message):
+    """The part of a container that is Linux's own. `NRI 0.10` at a field: runtimes with an older NRI do not send it."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
@@ -1642,28 +1957,51 @@ class LinuxContainer(_message.Message):
     SCHEDULER_FIELD_NUMBER: _builtins.int
     RDT_FIELD_NUMBER: _builtins.int
     cgroups_path: _builtins.str
+    """the cgroup: a path, or `SLICE:PREFIX:NAME` for systemd"""
     @_builtins.property
-    def namespaces(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxNamespace]: ...
+    def namespaces(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxNamespace]:
+        """its namespaces; a path is another container's or the pod's"""
+
     @_builtins.property
-    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxDevice]: ...
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxDevice]:
+        """its device nodes"""
+
     @_builtins.property
-    def resources(self) -> Global___LinuxResources: ...
+    def resources(self) -> Global___LinuxResources:
+        """its cgroup limits"""
+
     @_builtins.property
-    def oom_score_adj(self) -> Global___OptionalInt: ...
+    def oom_score_adj(self) -> Global___OptionalInt:
+        """-1000 to 1000"""
+
     @_builtins.property
-    def io_priority(self) -> Global___LinuxIOPriority: ...
+    def io_priority(self) -> Global___LinuxIOPriority:
+        """NRI 0.10"""
+
     @_builtins.property
-    def seccomp_profile(self) -> Global___SecurityProfile: ...
+    def seccomp_profile(self) -> Global___SecurityProfile:
+        """NRI 0.10"""
+
     @_builtins.property
-    def seccomp_policy(self) -> Global___LinuxSeccomp: ...
+    def seccomp_policy(self) -> Global___LinuxSeccomp:
+        """NRI 0.10"""
+
     @_builtins.property
-    def sysctl(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def sysctl(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """NRI 0.11"""
+
     @_builtins.property
-    def net_devices(self) -> _containers.MessageMap[_builtins.str, Global___LinuxNetDevice]: ...
+    def net_devices(self) -> _containers.MessageMap[_builtins.str, Global___LinuxNetDevice]:
+        """by the name on the host: NRI 0.11"""
+
     @_builtins.property
-    def scheduler(self) -> Global___LinuxScheduler: ...
+    def scheduler(self) -> Global___LinuxScheduler:
+        """NRI 0.11"""
+
     @_builtins.property
-    def rdt(self) -> Global___LinuxRdt: ...
+    def rdt(self) -> Global___LinuxRdt:
+        """NRI 0.11"""
+
     def __init__(
         self,
         *,
@@ -1690,12 +2028,16 @@ Global___LinuxContainer: _TypeAlias = LinuxContainer  # noqa: Y015
 
 @_typing.final
 class LinuxNamespace(_message.Message):
+    """A namespace, by its type."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     TYPE_FIELD_NUMBER: _builtins.int
     PATH_FIELD_NUMBER: _builtins.int
     type: _builtins.str
+    """`network`, `pid`, `mount`, `ipc`, `uts`, `user` or `cgroup`"""
     path: _builtins.str
+    """the file of an existing namespace; empty for a new one"""
     def __init__(
         self,
         *,
@@ -1712,6 +2054,8 @@ Global___LinuxNamespace: _TypeAlias = LinuxNamespace  # noqa: Y015
 
 @_typing.final
 class LinuxDevice(_message.Message):
+    """A device node. In an adjustment it is created and allowed in the container's cgroup."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     PATH_FIELD_NUMBER: _builtins.int
@@ -1722,15 +2066,25 @@ class LinuxDevice(_message.Message):
     UID_FIELD_NUMBER: _builtins.int
     GID_FIELD_NUMBER: _builtins.int
     path: _builtins.str
+    """the path in the container, absolute"""
     type: _builtins.str
+    """`c` or `u` for a character device, `b` for a block device, `p` for a FIFO"""
     major: _builtins.int
+    """the major number; 0 for a FIFO"""
     minor: _builtins.int
+    """the minor number; 0 for a FIFO"""
     @_builtins.property
-    def file_mode(self) -> Global___OptionalFileMode: ...
+    def file_mode(self) -> Global___OptionalFileMode:
+        """its permissions; if missing, the OCI runtime decides"""
+
     @_builtins.property
-    def uid(self) -> Global___OptionalUInt32: ...
+    def uid(self) -> Global___OptionalUInt32:
+        """its owner in the container; root if missing"""
+
     @_builtins.property
-    def gid(self) -> Global___OptionalUInt32: ...
+    def gid(self) -> Global___OptionalUInt32:
+        """its group in the container; root if missing"""
+
     def __init__(
         self,
         *,
@@ -1752,6 +2106,8 @@ Global___LinuxDevice: _TypeAlias = LinuxDevice  # noqa: Y015
 
 @_typing.final
 class LinuxDeviceCgroup(_message.Message):
+    """A rule about access to devices. An adjustment only appends: NRI 0.10; older runtimes drop it."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     ALLOW_FIELD_NUMBER: _builtins.int
@@ -1760,12 +2116,19 @@ class LinuxDeviceCgroup(_message.Message):
     MINOR_FIELD_NUMBER: _builtins.int
     ACCESS_FIELD_NUMBER: _builtins.int
     allow: _builtins.bool
+    """whether the rule allows or denies"""
     type: _builtins.str
+    """`c`, `b`, or `a` and empty for all"""
     access: _builtins.str
+    """some of `r`, `w` and `m` (mknod)"""
     @_builtins.property
-    def major(self) -> Global___OptionalInt64: ...
+    def major(self) -> Global___OptionalInt64:
+        """all if missing"""
+
     @_builtins.property
-    def minor(self) -> Global___OptionalInt64: ...
+    def minor(self) -> Global___OptionalInt64:
+        """all if missing"""
+
     def __init__(
         self,
         *,
@@ -1785,10 +2148,13 @@ Global___LinuxDeviceCgroup: _TypeAlias = LinuxDeviceCgroup  # noqa: Y015
 
 @_typing.final
 class CDIDevice(_message.Message):
+    """A device by its name in the Container Device Interface. The runtime resolves it, or fails the container."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
     name: _builtins.str
+    """`VENDOR/CLASS=DEVICE`, such as `nvidia.com/gpu=0`"""
     def __init__(
         self,
         *,
@@ -1804,15 +2170,21 @@ Global___CDIDevice: _TypeAlias = CDIDevice  # noqa: Y015
 
 @_typing.final
 class User(_message.Message):
+    """The user of a container's process. Sent by containerd since 2.3, by CRI-O since 1.36. It cannot be adjusted."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     UID_FIELD_NUMBER: _builtins.int
     GID_FIELD_NUMBER: _builtins.int
     ADDITIONAL_GIDS_FIELD_NUMBER: _builtins.int
     uid: _builtins.int
+    """in the container's user namespace"""
     gid: _builtins.int
+    """in the container's user namespace"""
     @_builtins.property
-    def additional_gids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def additional_gids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """further groups of the process"""
+
     def __init__(
         self,
         *,
@@ -1830,6 +2202,8 @@ Global___User: _TypeAlias = User  # noqa: Y015
 
 @_typing.final
 class LinuxResources(_message.Message):
+    """Limits of cgroups. In adjustments and updates, what is missing stays as it is; nothing can be removed."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
@@ -1861,21 +2235,37 @@ class LinuxResources(_message.Message):
     DEVICES_FIELD_NUMBER: _builtins.int
     PIDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def memory(self) -> Global___LinuxMemory: ...
+    def memory(self) -> Global___LinuxMemory:
+        """limits of memory"""
+
     @_builtins.property
-    def cpu(self) -> Global___LinuxCPU: ...
+    def cpu(self) -> Global___LinuxCPU:
+        """limits of CPU time"""
+
     @_builtins.property
-    def hugepage_limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___HugepageLimit]: ...
+    def hugepage_limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___HugepageLimit]:
+        """limits of huge pages, by size"""
+
     @_builtins.property
-    def blockio_class(self) -> Global___OptionalString: ...
+    def blockio_class(self) -> Global___OptionalString:
+        """a class of containerd's or CRI-O's blockio configuration; the runtime fails for an unknown one"""
+
     @_builtins.property
-    def rdt_class(self) -> Global___OptionalString: ...
+    def rdt_class(self) -> Global___OptionalString:
+        """a class of the runtime's RDT configuration; the runtime fails for an unknown one"""
+
     @_builtins.property
-    def unified(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def unified(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """files of cgroup v2 and what is written to them: `memory.high`; no effect with cgroup v1"""
+
     @_builtins.property
-    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxDeviceCgroup]: ...
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxDeviceCgroup]:
+        """rules about devices: an adjustment appends (NRI 0.10), updates do not carry them"""
+
     @_builtins.property
-    def pids(self) -> Global___LinuxPids: ...
+    def pids(self) -> Global___LinuxPids:
+        """the limit of processes and threads; updates do not carry it"""
+
     def __init__(
         self,
         *,
@@ -1898,6 +2288,10 @@ Global___LinuxResources: _TypeAlias = LinuxResources  # noqa: Y015
 
 @_typing.final
 class LinuxMemory(_message.Message):
+    """Limits of memory, in bytes. Runtimes honour only `limit` of an adjustment or update, and ignore the rest without a
+    word.
+    """
+
     DESCRIPTOR: _descriptor.Descriptor
 
     LIMIT_FIELD_NUMBER: _builtins.int
@@ -1909,21 +2303,37 @@ class LinuxMemory(_message.Message):
     DISABLE_OOM_KILLER_FIELD_NUMBER: _builtins.int
     USE_HIERARCHY_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def limit(self) -> Global___OptionalInt64: ...
+    def limit(self) -> Global___OptionalInt64:
+        """The limit. 0 is no change; -1 is no limit. An adjustment sets `swap` to the same number."""
+
     @_builtins.property
-    def reservation(self) -> Global___OptionalInt64: ...
+    def reservation(self) -> Global___OptionalInt64:
+        """the soft limit; never adjusted"""
+
     @_builtins.property
-    def swap(self) -> Global___OptionalInt64: ...
+    def swap(self) -> Global___OptionalInt64:
+        """the limit of memory and swap together; never adjusted by itself"""
+
     @_builtins.property
-    def kernel(self) -> Global___OptionalInt64: ...
+    def kernel(self) -> Global___OptionalInt64:
+        """of cgroup v1 only; never adjusted"""
+
     @_builtins.property
-    def kernel_tcp(self) -> Global___OptionalInt64: ...
+    def kernel_tcp(self) -> Global___OptionalInt64:
+        """of cgroup v1 only; never adjusted"""
+
     @_builtins.property
-    def swappiness(self) -> Global___OptionalUInt64: ...
+    def swappiness(self) -> Global___OptionalUInt64:
+        """of cgroup v1 only, 0 to 100; never adjusted"""
+
     @_builtins.property
-    def disable_oom_killer(self) -> Global___OptionalBool: ...
+    def disable_oom_killer(self) -> Global___OptionalBool:
+        """of cgroup v1 only; never adjusted"""
+
     @_builtins.property
-    def use_hierarchy(self) -> Global___OptionalBool: ...
+    def use_hierarchy(self) -> Global___OptionalBool:
+        """of cgroup v1 only; never adjusted"""
+
     def __init__(
         self,
         *,
@@ -1946,6 +2356,8 @@ Global___LinuxMemory: _TypeAlias = LinuxMemory  # noqa: Y015
 
 @_typing.final
 class LinuxCPU(_message.Message):
+    """Shares, quotas and sets of CPUs. In an update, runtimes take 0 as no change."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     SHARES_FIELD_NUMBER: _builtins.int
@@ -1956,17 +2368,29 @@ class LinuxCPU(_message.Message):
     CPUS_FIELD_NUMBER: _builtins.int
     MEMS_FIELD_NUMBER: _builtins.int
     cpus: _builtins.str
+    """the CPUs to run on, such as `0-3,8`; empty for all"""
     mems: _builtins.str
+    """the NUMA nodes of the memory, such as `0`; empty for all"""
     @_builtins.property
-    def shares(self) -> Global___OptionalUInt64: ...
+    def shares(self) -> Global___OptionalUInt64:
+        """The weight among all containers, 2 to 262144: 1024 for each CPU that a pod requests."""
+
     @_builtins.property
-    def quota(self) -> Global___OptionalInt64: ...
+    def quota(self) -> Global___OptionalInt64:
+        """Microseconds of CPU time in each period. -1 is no limit; a runtime may report none as 0."""
+
     @_builtins.property
-    def period(self) -> Global___OptionalUInt64: ...
+    def period(self) -> Global___OptionalUInt64:
+        """Microseconds, 1000 to 1000000; the kubelet's is 100000."""
+
     @_builtins.property
-    def realtime_runtime(self) -> Global___OptionalInt64: ...
+    def realtime_runtime(self) -> Global___OptionalInt64:
+        """microseconds in each realtime period, of cgroup v1 only; updates do not carry it"""
+
     @_builtins.property
-    def realtime_period(self) -> Global___OptionalUInt64: ...
+    def realtime_period(self) -> Global___OptionalUInt64:
+        """microseconds, of cgroup v1 only; updates do not carry it"""
+
     def __init__(
         self,
         *,
@@ -1988,12 +2412,16 @@ Global___LinuxCPU: _TypeAlias = LinuxCPU  # noqa: Y015
 
 @_typing.final
 class HugepageLimit(_message.Message):
+    """A limit of huge pages of one size."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     page_size: _builtins.str
+    """such as `2MB` or `1GB`"""
     limit: _builtins.int
+    """bytes"""
     def __init__(
         self,
         *,
@@ -2010,6 +2438,8 @@ Global___HugepageLimit: _TypeAlias = HugepageLimit  # noqa: Y015
 
 @_typing.final
 class SecurityProfile(_message.Message):
+    """The seccomp profile by its name."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     class _ProfileType:
@@ -2030,7 +2460,9 @@ class SecurityProfile(_message.Message):
     PROFILE_TYPE_FIELD_NUMBER: _builtins.int
     LOCALHOST_REF_FIELD_NUMBER: _builtins.int
     profile_type: Global___SecurityProfile.ProfileType.ValueType
+    """which kind of profile"""
     localhost_ref: _builtins.str
+    """the file of a LOCALHOST profile"""
     def __init__(
         self,
         *,
@@ -2047,14 +2479,19 @@ Global___SecurityProfile: _TypeAlias = SecurityProfile  # noqa: Y015
 
 @_typing.final
 class POSIXRlimit(_message.Message):
+    """An rlimit. An adjustment adds or replaces it; there is no removal."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     TYPE_FIELD_NUMBER: _builtins.int
     HARD_FIELD_NUMBER: _builtins.int
     SOFT_FIELD_NUMBER: _builtins.int
     type: _builtins.str
+    """such as `RLIMIT_NOFILE`"""
     hard: _builtins.int
+    """in the unit of setrlimit(2): 18446744073709551615 is no limit"""
     soft: _builtins.int
+    """in the same unit; at most `hard`"""
     def __init__(
         self,
         *,
@@ -2072,10 +2509,13 @@ Global___POSIXRlimit: _TypeAlias = POSIXRlimit  # noqa: Y015
 
 @_typing.final
 class LinuxPids(_message.Message):
+    """The limit of processes and threads. Updates do not carry it on containerd."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     LIMIT_FIELD_NUMBER: _builtins.int
     limit: _builtins.int
+    """the number; below 0 none, which an adjustment does not set"""
     def __init__(
         self,
         *,
@@ -2091,11 +2531,16 @@ Global___LinuxPids: _TypeAlias = LinuxPids  # noqa: Y015
 
 @_typing.final
 class LinuxIOPriority(_message.Message):
+    """The I/O priority of the process, as ioprio_set(2) has it. `class` is a word of Python: `setattr(priority, "class",
+    …)`.
+    """
+
     DESCRIPTOR: _descriptor.Descriptor
 
     CLASS_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     priority: _builtins.int
+    """0, the highest, to 7"""
     def __init__(
         self,
         *,
@@ -2111,10 +2556,13 @@ Global___LinuxIOPriority: _TypeAlias = LinuxIOPriority  # noqa: Y015
 
 @_typing.final
 class LinuxNetDevice(_message.Message):
+    """A network device of the host that moves into the container."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
     name: _builtins.str
+    """its name in the container; empty for the same name"""
     def __init__(
         self,
         *,
@@ -2130,6 +2578,8 @@ Global___LinuxNetDevice: _TypeAlias = LinuxNetDevice  # noqa: Y015
 
 @_typing.final
 class LinuxScheduler(_message.Message):
+    """The scheduling of the process, as sched_setattr(2) has it."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     POLICY_FIELD_NUMBER: _builtins.int
@@ -2140,13 +2590,21 @@ class LinuxScheduler(_message.Message):
     DEADLINE_FIELD_NUMBER: _builtins.int
     PERIOD_FIELD_NUMBER: _builtins.int
     policy: Global___LinuxSchedulerPolicy.ValueType
+    """SCHED_NONE removes the scheduler of an earlier plugin"""
     nice: _builtins.int
+    """-20, the highest, to 19; for SCHED_OTHER and SCHED_BATCH"""
     priority: _builtins.int
+    """1 to 99, the highest; for SCHED_FIFO and SCHED_RR"""
     runtime: _builtins.int
+    """nanoseconds; for SCHED_DEADLINE"""
     deadline: _builtins.int
+    """nanoseconds; for SCHED_DEADLINE"""
     period: _builtins.int
+    """nanoseconds; for SCHED_DEADLINE"""
     @_builtins.property
-    def flags(self) -> _containers.RepeatedScalarFieldContainer[Global___LinuxSchedulerFlag.ValueType]: ...
+    def flags(self) -> _containers.RepeatedScalarFieldContainer[Global___LinuxSchedulerFlag.ValueType]:
+        """its flags"""
+
     def __init__(
         self,
         *,
@@ -2168,7 +2626,13 @@ Global___LinuxScheduler: _TypeAlias = LinuxScheduler  # noqa: Y015
 
 @_typing.final
 class ContainerAdjustment(_message.Message):
-    """Changes to a container being created. A leading "-" on a key, destination or path marks a removal."""
+    """Changes of a container that is being created. What is missing stays as it is.
+
+    A name with a leading `-` removes: the key of an annotation, the destination of a mount. Runtimes do not forward the
+    removal of a variable or device, unless an earlier plugin has added it. Two plugins that change the same thing fail
+    the container; a plugin that removes a mount, variable or device and adds it in one adjustment takes it over from an
+    earlier plugin. The class `Adjustment` writes this message and refuses what has no effect.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2201,21 +2665,39 @@ class ContainerAdjustment(_message.Message):
     CDI_DEVICES_FIELD_NUMBER: _builtins.int
     ARGS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """annotations of the container, not of the pod"""
+
     @_builtins.property
-    def mounts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Mount]: ...
+    def mounts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Mount]:
+        """mounts to add, to replace or to remove"""
+
     @_builtins.property
-    def env(self) -> _containers.RepeatedCompositeFieldContainer[Global___KeyValue]: ...
+    def env(self) -> _containers.RepeatedCompositeFieldContainer[Global___KeyValue]:
+        """variables to set"""
+
     @_builtins.property
-    def hooks(self) -> Global___Hooks: ...
+    def hooks(self) -> Global___Hooks:
+        """hooks to append"""
+
     @_builtins.property
-    def linux(self) -> Global___LinuxContainerAdjustment: ...
+    def linux(self) -> Global___LinuxContainerAdjustment:
+        """all that is Linux's own"""
+
     @_builtins.property
-    def rlimits(self) -> _containers.RepeatedCompositeFieldContainer[Global___POSIXRlimit]: ...
+    def rlimits(self) -> _containers.RepeatedCompositeFieldContainer[Global___POSIXRlimit]:
+        """rlimits to set"""
+
     @_builtins.property
-    def CDI_devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___CDIDevice]: ...
+    def CDI_devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___CDIDevice]:
+        """CDI devices to inject"""
+
     @_builtins.property
-    def args(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def args(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The whole command. If an earlier plugin may have set it, begin with an empty text, which is dropped. NRI 0.10;
+        older runtimes drop it.
+        """
+
     def __init__(
         self,
         *,
@@ -2238,6 +2720,8 @@ Global___ContainerAdjustment: _TypeAlias = ContainerAdjustment  # noqa: Y015
 
 @_typing.final
 class LinuxContainerAdjustment(_message.Message):
+    """The part of an adjustment that is Linux's own. Docker drops it or fails the container."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
@@ -2294,28 +2778,53 @@ class LinuxContainerAdjustment(_message.Message):
     RDT_FIELD_NUMBER: _builtins.int
     MEMORY_POLICY_FIELD_NUMBER: _builtins.int
     cgroups_path: _builtins.str
+    """another cgroup: a path, or `SLICE:PREFIX:NAME` for systemd"""
     @_builtins.property
-    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxDevice]: ...
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxDevice]:
+        """device nodes to create and to allow"""
+
     @_builtins.property
-    def resources(self) -> Global___LinuxResources: ...
+    def resources(self) -> Global___LinuxResources:
+        """cgroup limits to set"""
+
     @_builtins.property
-    def oom_score_adj(self) -> Global___OptionalInt: ...
+    def oom_score_adj(self) -> Global___OptionalInt:
+        """-1000 to 1000"""
+
     @_builtins.property
-    def io_priority(self) -> Global___LinuxIOPriority: ...
+    def io_priority(self) -> Global___LinuxIOPriority:
+        """NRI 0.10; older runtimes drop it"""
+
     @_builtins.property
-    def seccomp_policy(self) -> Global___LinuxSeccomp: ...
+    def seccomp_policy(self) -> Global___LinuxSeccomp:
+        """NRI 0.10, with an `errno_ret` 0.12: NRI 0.10 and 0.11 crash over that; older runtimes drop it"""
+
     @_builtins.property
-    def namespaces(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxNamespace]: ...
+    def namespaces(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxNamespace]:
+        """namespaces to add or replace, by type: NRI 0.10; older runtimes drop it"""
+
     @_builtins.property
-    def sysctl(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def sysctl(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Kernel parameters of the container's namespaces. NRI 0.12; NRI 0.11 crashes, older runtimes drop it. Removals need
+        NRI 0.12.3.
+        """
+
     @_builtins.property
-    def net_devices(self) -> _containers.MessageMap[_builtins.str, Global___LinuxNetDevice]: ...
+    def net_devices(self) -> _containers.MessageMap[_builtins.str, Global___LinuxNetDevice]:
+        """by the name on the host: NRI 0.11; older runtimes drop it"""
+
     @_builtins.property
-    def scheduler(self) -> Global___LinuxScheduler: ...
+    def scheduler(self) -> Global___LinuxScheduler:
+        """NRI 0.11; older runtimes drop it"""
+
     @_builtins.property
-    def rdt(self) -> Global___LinuxRdt: ...
+    def rdt(self) -> Global___LinuxRdt:
+        """NRI 0.11; older runtimes drop it"""
+
     @_builtins.property
-    def memory_policy(self) -> Global___LinuxMemoryPolicy: ...
+    def memory_policy(self) -> Global___LinuxMemoryPolicy:
+        """NRI 0.12; older runtimes drop it"""
+
     def __init__(
         self,
         *,
@@ -2342,6 +2851,8 @@ Global___LinuxContainerAdjustment: _TypeAlias = LinuxContainerAdjustment  # noqa
 
 @_typing.final
 class LinuxSeccomp(_message.Message):
+    """A seccomp policy: which system calls are allowed. The words are those of the OCI specification."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     DEFAULT_ACTION_FIELD_NUMBER: _builtins.int
@@ -2352,16 +2863,27 @@ class LinuxSeccomp(_message.Message):
     LISTENER_METADATA_FIELD_NUMBER: _builtins.int
     SYSCALLS_FIELD_NUMBER: _builtins.int
     default_action: _builtins.str
+    """for all other system calls: `SCMP_ACT_ERRNO`, `SCMP_ACT_ALLOW`, …"""
     listener_path: _builtins.str
+    """the socket of an agent for SCMP_ACT_NOTIFY"""
     listener_metadata: _builtins.str
+    """a text for this agent"""
     @_builtins.property
-    def default_errno(self) -> Global___OptionalUInt32: ...
+    def default_errno(self) -> Global___OptionalUInt32:
+        """the error number of SCMP_ACT_ERRNO; 1 (EPERM) if missing, and always in an adjustment"""
+
     @_builtins.property
-    def architectures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def architectures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """such as `SCMP_ARCH_X86_64`"""
+
     @_builtins.property
-    def flags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def flags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """such as `SECCOMP_FILTER_FLAG_LOG`"""
+
     @_builtins.property
-    def syscalls(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxSyscall]: ...
+    def syscalls(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxSyscall]:
+        """exceptions from the default"""
+
     def __init__(
         self,
         *,
@@ -2383,6 +2905,8 @@ Global___LinuxSeccomp: _TypeAlias = LinuxSeccomp  # noqa: Y015
 
 @_typing.final
 class LinuxSyscall(_message.Message):
+    """What happens at some system calls."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     NAMES_FIELD_NUMBER: _builtins.int
@@ -2390,12 +2914,19 @@ class LinuxSyscall(_message.Message):
     ERRNO_RET_FIELD_NUMBER: _builtins.int
     ARGS_FIELD_NUMBER: _builtins.int
     action: _builtins.str
+    """such as `SCMP_ACT_ALLOW`"""
     @_builtins.property
-    def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """such as `mount`"""
+
     @_builtins.property
-    def errno_ret(self) -> Global___OptionalUInt32: ...
+    def errno_ret(self) -> Global___OptionalUInt32:
+        """the error number of SCMP_ACT_ERRNO; 1 (EPERM) if missing"""
+
     @_builtins.property
-    def args(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxSeccompArg]: ...
+    def args(self) -> _containers.RepeatedCompositeFieldContainer[Global___LinuxSeccompArg]:
+        """conditions, which must all hold"""
+
     def __init__(
         self,
         *,
@@ -2414,6 +2945,8 @@ Global___LinuxSyscall: _TypeAlias = LinuxSyscall  # noqa: Y015
 
 @_typing.final
 class LinuxSeccompArg(_message.Message):
+    """A condition on an argument of a system call."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     INDEX_FIELD_NUMBER: _builtins.int
@@ -2421,9 +2954,13 @@ class LinuxSeccompArg(_message.Message):
     VALUE_TWO_FIELD_NUMBER: _builtins.int
     OP_FIELD_NUMBER: _builtins.int
     index: _builtins.int
+    """the number of the argument, 0 to 5"""
     value: _builtins.int
+    """what the argument is compared with"""
     value_two: _builtins.int
+    """with SCMP_CMP_MASKED_EQ: the argument & `value` must be this"""
     op: _builtins.str
+    """such as `SCMP_CMP_EQ`"""
     def __init__(
         self,
         *,
@@ -2442,15 +2979,21 @@ Global___LinuxSeccompArg: _TypeAlias = LinuxSeccompArg  # noqa: Y015
 
 @_typing.final
 class LinuxMemoryPolicy(_message.Message):
+    """The NUMA policy of the process's memory, as set_mempolicy(2) has it."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     MODE_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
     FLAGS_FIELD_NUMBER: _builtins.int
     mode: Global___MpolMode.ValueType
+    """the mode"""
     nodes: _builtins.str
+    """NUMA nodes, such as `0-1`"""
     @_builtins.property
-    def flags(self) -> _containers.RepeatedScalarFieldContainer[Global___MpolFlag.ValueType]: ...
+    def flags(self) -> _containers.RepeatedScalarFieldContainer[Global___MpolFlag.ValueType]:
+        """its flags"""
+
     def __init__(
         self,
         *,
@@ -2468,7 +3011,9 @@ Global___LinuxMemoryPolicy: _TypeAlias = LinuxMemoryPolicy  # noqa: Y015
 
 @_typing.final
 class ContainerUpdate(_message.Message):
-    """New resources for a container that exists."""
+    """New resources of a container that exists. At CreateContainer it must not be the container that is being created. A
+    failed update is a line of containerd's log, and an error of the event on CRI-O. Docker takes none.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2476,9 +3021,13 @@ class ContainerUpdate(_message.Message):
     LINUX_FIELD_NUMBER: _builtins.int
     IGNORE_FAILURE_FIELD_NUMBER: _builtins.int
     container_id: _builtins.str
+    """which container"""
     ignore_failure: _builtins.bool
+    """whether the event goes on if the update fails"""
     @_builtins.property
-    def linux(self) -> Global___LinuxContainerUpdate: ...
+    def linux(self) -> Global___LinuxContainerUpdate:
+        """what changes"""
+
     def __init__(
         self,
         *,
@@ -2496,11 +3045,15 @@ Global___ContainerUpdate: _TypeAlias = ContainerUpdate  # noqa: Y015
 
 @_typing.final
 class LinuxContainerUpdate(_message.Message):
+    """The part of an update that is Linux's own."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     RESOURCES_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def resources(self) -> Global___LinuxResources: ...
+    def resources(self) -> Global___LinuxResources:
+        """the new limits; what is missing stays as it is"""
+
     def __init__(
         self,
         *,
@@ -2516,12 +3069,16 @@ Global___LinuxContainerUpdate: _TypeAlias = LinuxContainerUpdate  # noqa: Y015
 
 @_typing.final
 class ContainerEviction(_message.Message):
+    """A container to be stopped. No tested runtime does it."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     CONTAINER_ID_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     container_id: _builtins.str
+    """which container"""
     reason: _builtins.str
+    """why, for people"""
     def __init__(
         self,
         *,
@@ -2538,6 +3095,8 @@ Global___ContainerEviction: _TypeAlias = ContainerEviction  # noqa: Y015
 
 @_typing.final
 class LinuxRdt(_message.Message):
+    """The class of Intel's Resource Director Technology."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     CLOS_ID_FIELD_NUMBER: _builtins.int
@@ -2545,12 +3104,19 @@ class LinuxRdt(_message.Message):
     ENABLE_MONITORING_FIELD_NUMBER: _builtins.int
     REMOVE_FIELD_NUMBER: _builtins.int
     remove: _builtins.bool
+    """adjustments only: forgets what earlier plugins have set"""
     @_builtins.property
-    def clos_id(self) -> Global___OptionalString: ...
+    def clos_id(self) -> Global___OptionalString:
+        """the class of service"""
+
     @_builtins.property
-    def schemata(self) -> Global___OptionalRepeatedString: ...
+    def schemata(self) -> Global___OptionalRepeatedString:
+        """the lines of the class's `schemata` file"""
+
     @_builtins.property
-    def enable_monitoring(self) -> Global___OptionalBool: ...
+    def enable_monitoring(self) -> Global___OptionalBool:
+        """whether the container has a monitoring group of its own"""
+
     def __init__(
         self,
         *,
@@ -2569,12 +3135,16 @@ Global___LinuxRdt: _TypeAlias = LinuxRdt  # noqa: Y015
 
 @_typing.final
 class KeyValue(_message.Message):
+    """A variable of an adjustment. A leading `-` of the key removes it."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     KEY_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     key: _builtins.str
+    """its name"""
     value: _builtins.str
+    """its value; empty in a removal"""
     def __init__(
         self,
         *,
@@ -2591,12 +3161,17 @@ Global___KeyValue: _TypeAlias = KeyValue  # noqa: Y015
 
 @_typing.final
 class OptionalString(_message.Message):
-    """Scalars whose absence differs from their zero."""
+    """A text that may be missing.
+
+    An optional field is a message of its own, so that 0 and missing differ: `HasField("shares")` tells whether it is
+    there, `shares.value` is the value, and 0 or empty if it is missing. Setting `.value` makes it present, also with 0.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     VALUE_FIELD_NUMBER: _builtins.int
     value: _builtins.str
+    """the text"""
     def __init__(
         self,
         *,
@@ -2612,11 +3187,15 @@ Global___OptionalString: _TypeAlias = OptionalString  # noqa: Y015
 
 @_typing.final
 class OptionalRepeatedString(_message.Message):
+    """A list that may be missing: see OptionalString."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     VALUE_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def value(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def value(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """the list"""
+
     def __init__(
         self,
         *,
@@ -2632,10 +3211,13 @@ Global___OptionalRepeatedString: _TypeAlias = OptionalRepeatedString  # noqa: Y0
 
 @_typing.final
 class OptionalInt(_message.Message):
+    """A number that may be missing: see OptionalString."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     VALUE_FIELD_NUMBER: _builtins.int
     value: _builtins.int
+    """the number"""
     def __init__(
         self,
         *,
@@ -2651,10 +3233,13 @@ Global___OptionalInt: _TypeAlias = OptionalInt  # noqa: Y015
 
 @_typing.final
 class OptionalInt32(_message.Message):
+    """A number that may be missing: see OptionalString."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     VALUE_FIELD_NUMBER: _builtins.int
     value: _builtins.int
+    """the number"""
     def __init__(
         self,
         *,
@@ -2670,10 +3255,13 @@ Global___OptionalInt32: _TypeAlias = OptionalInt32  # noqa: Y015
 
 @_typing.final
 class OptionalUInt32(_message.Message):
+    """A number that may be missing: see OptionalString."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     VALUE_FIELD_NUMBER: _builtins.int
     value: _builtins.int
+    """the number"""
     def __init__(
         self,
         *,
@@ -2689,10 +3277,13 @@ Global___OptionalUInt32: _TypeAlias = OptionalUInt32  # noqa: Y015
 
 @_typing.final
 class OptionalInt64(_message.Message):
+    """A number that may be missing: see OptionalString."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     VALUE_FIELD_NUMBER: _builtins.int
     value: _builtins.int
+    """the number"""
     def __init__(
         self,
         *,
@@ -2708,10 +3299,13 @@ Global___OptionalInt64: _TypeAlias = OptionalInt64  # noqa: Y015
 
 @_typing.final
 class OptionalUInt64(_message.Message):
+    """A number that may be missing: see OptionalString."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     VALUE_FIELD_NUMBER: _builtins.int
     value: _builtins.int
+    """the number"""
     def __init__(
         self,
         *,
@@ -2727,10 +3321,13 @@ Global___OptionalUInt64: _TypeAlias = OptionalUInt64  # noqa: Y015
 
 @_typing.final
 class OptionalBool(_message.Message):
+    """A switch that may be missing: see OptionalString."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     VALUE_FIELD_NUMBER: _builtins.int
     value: _builtins.bool
+    """whether it is on"""
     def __init__(
         self,
         *,
@@ -2746,10 +3343,13 @@ Global___OptionalBool: _TypeAlias = OptionalBool  # noqa: Y015
 
 @_typing.final
 class OptionalFileMode(_message.Message):
+    """Permissions that may be missing, such as 0o660: see OptionalString."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     VALUE_FIELD_NUMBER: _builtins.int
     value: _builtins.int
+    """the permissions as a number"""
     def __init__(
         self,
         *,
@@ -2765,6 +3365,8 @@ Global___OptionalFileMode: _TypeAlias = OptionalFileMode  # noqa: Y015
 
 @_typing.final
 class CompoundFieldOwners(_message.Message):
+    """Who has set the entries of a list or map."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
@@ -2789,7 +3391,9 @@ class CompoundFieldOwners(_message.Message):
 
     OWNERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def owners(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def owners(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """the plugin by key: a variable's name, a mount's destination, …"""
+
     def __init__(
         self,
         *,
@@ -2805,6 +3409,8 @@ Global___CompoundFieldOwners: _TypeAlias = CompoundFieldOwners  # noqa: Y015
 
 @_typing.final
 class FieldOwners(_message.Message):
+    """Who has set the fields of a container."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
@@ -2851,9 +3457,13 @@ class FieldOwners(_message.Message):
     SIMPLE_FIELD_NUMBER: _builtins.int
     COMPOUND_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def simple(self) -> _containers.ScalarMap[_builtins.int, _builtins.str]: ...
+    def simple(self) -> _containers.ScalarMap[_builtins.int, _builtins.str]:
+        """the plugin by Field, for fields that have one value"""
+
     @_builtins.property
-    def compound(self) -> _containers.MessageMap[_builtins.int, Global___CompoundFieldOwners]: ...
+    def compound(self) -> _containers.MessageMap[_builtins.int, Global___CompoundFieldOwners]:
+        """the plugins by Field, for lists and maps"""
+
     def __init__(
         self,
         *,
@@ -2870,6 +3480,8 @@ Global___FieldOwners: _TypeAlias = FieldOwners  # noqa: Y015
 
 @_typing.final
 class OwningPlugins(_message.Message):
+    """Who has set what, in the form `NN-NAME`."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
@@ -2895,7 +3507,9 @@ class OwningPlugins(_message.Message):
 
     OWNERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def owners(self) -> _containers.MessageMap[_builtins.str, Global___FieldOwners]: ...
+    def owners(self) -> _containers.MessageMap[_builtins.str, Global___FieldOwners]:
+        """by the container's id"""
+
     def __init__(
         self,
         *,

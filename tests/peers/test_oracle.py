@@ -23,6 +23,7 @@ from adapter.errors import ConfigError
 from adapter.legacy import config, request, result
 from adapter.proto import nri_pb2 as api
 from adapter.proto.nri_pb2 import DESCRIPTOR
+from docs.messages import comments
 
 from ..legacy.deviations import DEVIATIONS
 from .harness import LEGACY_EVENTS, LIFE, PLAIN_ANSWER, POD, Case, Oracle, Outcome, golden, require
@@ -200,3 +201,18 @@ def test_messages_enums_and_services_are_the_published_ones_field_by_field() -> 
     assert {e.full_name: {v.name: v.number for v in e.values} for e in enums} == published["enums"]
     assert services == published["services"]
     assert (len(theirs) > 80, len(enums) > 5, len(services[f"{DESCRIPTOR.package}.Plugin"])) == (True, True, 18)
+
+
+@pytest.mark.parametrize(("older", "newer"), [("v0.8.0", "v0.10.0"), ("v0.10.0", "v0.12.0")])
+def test_a_field_that_a_version_of_nri_has_added_tells_since_when_it_is_there(older: str, newer: str) -> None:
+    """The comment names the version of NRI, or the first runtimes that send the field."""
+    told = [
+        subprocess.run([require("descriptors", version)], capture_output=True, check=True) for version in (older, newer)
+    ]
+    before, after = (json.loads(one.stdout)["messages"] for one in told)
+    explained = comments()
+    for name in ("Container", "LinuxContainer", "ContainerAdjustment", "LinuxContainerAdjustment", "ConfigureRequest"):
+        known, there = ({field["name"] for field in of[f"{DESCRIPTOR.package}.{name}"]} for of in (before, after))
+        for field in there - known:
+            since = r"NRI 0\.1\d|containerd (since|before)|as `finished_at`|if the runtime has"
+            assert re.search(since, explained[f"{name}.{field}"]), field

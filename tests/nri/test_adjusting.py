@@ -1,0 +1,152 @@
+"""`Adjustment` writes NRI's message and nothing else, and an error is raised at the line that is wrong."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import ParseDict
+
+from adapter.nri import Adjustment, api
+
+
+def adjusted(message: api.ContainerAdjustment) -> dict[str, list[str]]:
+    """The names of the elements of each list."""
+    lists: dict[str, Any] = {"env": message.env, "mounts": message.mounts, "devices": message.linux.devices}
+    keys = {"env": "key", "mounts": "destination", "devices": "path"}
+    return {name: [getattr(one, keys[name]) for one in elements] for name, elements in lists.items() if elements}
+
+
+def test_it_writes_the_message_that_it_gets_and_leaves_it_empty_until_something_is_set() -> None:
+    response = api.CreateContainerResponse()
+    adjust = Adjustment(response.adjust)
+    assert not response.HasField("adjust")
+    assert (adjust.cpu.shares, adjust.memory.limit, adjust.cgroups_path, adjust.pids_limit) == (None,) * 4
+    adjust.cpu.shares = 2
+    assert response.adjust == ParseDict(
+        {"linux": {"resources": {"cpu": {"shares": {"value": 2}}}}}, api.ContainerAdjustment()
+    )
+    assert adjust.cpu.shares == 2
+    assert adjust.message == response.adjust
+
+
+def test_a_value_that_is_set_again_is_there_once() -> None:
+    adjust = Adjustment()
+    for number in range(2):
+        adjust.env["A"] = str(number)
+        adjust.mounts.add("/data", f"/srv/{number}")
+        adjust.devices.add("/dev/a", "c", 1, number)
+        adjust.rlimits["RLIMIT_CORE"] = 0, number
+        adjust.hugepages["2MB"] = number
+        adjust.namespaces["network"] = f"/run/{number}"
+        adjust.args = ["sh", str(number)]
+    message, linux = adjust.message, adjust.message.linux
+    assert [(one.key, one.value) for one in message.env] == [("A", "1")]
+    assert [(one.destination, one.source, [*one.options]) for one in message.mounts] == [("/data", "/srv/1", ["bind"])]
+    assert [one.minor for one in linux.devices] == [1]
+    assert [one.hard for one in message.rlimits] == [1]
+    assert [one.limit for one in linux.resources.hugepage_limits] == [1]
+    assert [one.path for one in linux.namespaces] == ["/run/1"]
+    assert (list(adjust.args), list(message.args)) == (["sh", "1"],) * 2
+
+
+def test_replacing_an_element_removes_it_first_and_del_takes_back_what_was_set() -> None:
+    adjust = Adjustment()
+    adjust.env.replace("A", "1")
+    adjust.mounts.add("/data", "/srv", options=["rbind"], replace=True)
+    adjust.devices.add("/dev/a", "p", replace=True)
+    assert adjusted(adjust.message) == {
+        "env": ["-A", "A"],
+        "mounts": ["-/data", "/data"],
+        "devices": ["-/dev/a", "/dev/a"],
+    }
+    del adjust.env["A"]
+    del adjust.devices["/dev/a"]
+    del adjust.mounts["/data"]
+    assert adjusted(adjust.message) == {"mounts": ["-/data"]}
+    adjust.mounts.add("/data", "/srv")
+    assert adjusted(adjust.message) == {"mounts": ["/data"]}
+
+
+def test_what_is_set_in_a_map_is_not_removed_in_it_too() -> None:
+    adjust = Adjustment()
+    del adjust.annotations["a"]
+    assert adjust.message.annotations == {"-a": ""}
+    adjust.annotations["a"] = "b"
+    assert adjust.message.annotations == {"a": "b"}
+    del adjust.annotations["a"]
+    assert adjust.message.annotations == {"-a": ""}
+    adjust.unified["memory.high"] = "1"
+    del adjust.unified["memory.high"]
+    assert not adjust.message.linux.resources.unified
+
+
+def attribute(name: str, value: object) -> Callable[[Any], None]:
+    return lambda adjust: setattr(adjust, name, value)
+
+
+def item(of: str, name: object, value: object) -> Callable[[Any], None]:
+    def assign(adjust: Any) -> None:
+        getattr(adjust, of)[name] = value
+
+    return assign
+
+
+def removal(of: str, name: str) -> Callable[[Any], None]:
+    return lambda adjust: getattr(adjust, of).__delitem__(name)
+
+
+NOT_FORWARDED = "NRI does not forward its removal; one of an earlier plugin can be replaced"
+WRONG: dict[str, Callable[[Any], object]] = {
+    f"env['B']: {NOT_FORWARDED}": removal("env", "B"),
+    f"devices['/dev/b']: {NOT_FORWARDED}": removal("devices", "/dev/b"),
+    "rlimits['RLIMIT_CORE']: NRI can change it but not remove it": removal("rlimits", "RLIMIT_CORE"),
+    "unified['memory.high']: NRI can change it but not remove it": removal("unified", "memory.high"),
+    "env: '-B': NRI takes a name with a leading - as a removal": item("env", "-B", "1"),
+    "annotations: '-a': NRI takes a name with a leading - as a removal": item("annotations", "-a", "1"),
+    "env: 'A=B' is not a name without =": item("env", "A=B", "1"),
+    "env: '' is not a name without =": item("env", "", "1"),
+    r"env['A']: 'a\x00' has a NUL character": item("env", "A", "a\0"),
+    "mounts: 'data' is not an absolute path": lambda adjust: adjust.mounts.add("data", "/srv"),
+    "mounts['/data']: 'srv' is not an absolute path": lambda adjust: adjust.mounts.add("/data", "srv"),
+    "mounts['/data']: 'ro' is a text, not a list of texts": lambda adjust: adjust.mounts.add(
+        "/data", "/a", options="ro"
+    ),
+    "devices['/dev/a']: 'char' is not c, u, b or p": lambda adjust: adjust.devices.add("/dev/a", "char"),
+    "hooks: 'start' is not one of prestart, create_runtime, create_container, start_container, poststart, poststop": (
+        lambda adjust: adjust.hooks.add("start", "/bin/true")
+    ),
+    "hooks.poststop: 'true' is not an absolute path": lambda adjust: adjust.hooks.add("poststop", "true"),
+    "hooks.poststop: 'A' is not NAME=VALUE": lambda adjust: adjust.hooks.add("poststop", "/bin/true", env=["A"]),
+    "hooks.poststop: a timeout of 0 s": lambda adjust: adjust.hooks.add("poststop", "/bin/true", timeout=0),
+    "rlimits['RLIMIT_CORE']: the soft limit 2 is above the hard limit 1": item("rlimits", "RLIMIT_CORE", (2, 1)),
+    "rlimits: 'NOFILE' is not RLIMIT_ and a word": item("rlimits", "NOFILE", (1, 1)),
+    "hugepages: '2M' is not a size such as 2MB": item("hugepages", "2M", 1),
+    "namespaces: 'net' is not one of network, pid, mount, ipc, uts, user, cgroup": item("namespaces", "net", ""),
+    "args: []: runtimes take no arguments as no change": attribute("args", []),
+    "args: 'sh' is a text, not a list of texts": attribute("args", "sh"),
+    "CDI_devices: 'gpu0' is not VENDOR/CLASS=DEVICE": lambda adjust: adjust.add_cdi_device("gpu0"),
+    "shares: 0 is not 1 or more": lambda adjust: setattr(adjust.cpu, "shares", 0),
+    "quota: -2 is not 1 or more, or -1 for no limit": lambda adjust: setattr(adjust.cpu, "quota", -2),
+    "limit: 0 is not 1 or more, or -1 for no limit": lambda adjust: setattr(adjust.memory, "limit", 0),
+    "pids_limit: -1 is not 1 or more": attribute("pids_limit", -1),
+    "oom_score_adj: 1001 is not -1000 to 1000": attribute("oom_score_adj", 1001),
+    "cpus: '' is not a text, of which runtimes take an empty one as no change": (
+        lambda adjust: setattr(adjust.cpu, "cpus", "")
+    ),
+    "swap: runtimes change only the limit of memory": lambda adjust: setattr(adjust.memory, "swap", 1),
+    "share: unknown field; did you mean `shares`?": lambda adjust: setattr(adjust.cpu, "share", 2),
+    "env: assign to its elements: `env[…] = …`": attribute("env", {"A": "1"}),
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_has_no_effect_is_refused_and_nothing_is_written(text: str) -> None:
+    adjust = Adjustment()
+    with pytest.raises((ValueError, AttributeError)) as raised:
+        WRONG[text](adjust)
+    assert str(raised.value) == text
+    assert not adjust.message.ByteSize()
+    assert traceback.extract_tb(raised.tb)[0].filename == __file__
