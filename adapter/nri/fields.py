@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from google.protobuf.message import Message
 
-from adapter.errors import unknown
+from adapter.errors import nearest
 
 T = TypeVar("T")
 
@@ -115,7 +115,8 @@ class Strict:
         def __setattr__(self, name: str, value: object) -> None:
             if "message" in vars(self) and not hasattr(type(self), name):
                 known = [field for field in dir(self) if field[0] != "_" and field not in ("message", "refused")]
-                own = f"assign to its elements: `{name}[…] = …`" if name in known else unknown("field", name, known)
+                own = f"unknown field; did you mean `{nearest(name, known, 0)}`?"
+                own = f"assign to its elements: `{name}[…] = …`" if name in known else own
                 raise AttributeError(f"{name}: {self.refused.get(name, own)}")
             super().__setattr__(name, value)
 
