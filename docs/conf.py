@@ -19,6 +19,7 @@ include_patterns = [
     "docs/**",
     "hooks.d/README.md",
     "deploy/helm/nri-v010-adapter/README.md",
+    "examples/project/README.md",
     "legacy-plugins/README.md",
 ]
 exclude_patterns = [".*", "**/__pycache__"]
