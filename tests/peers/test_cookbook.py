@@ -52,14 +52,15 @@ def install(runtime: GoRuntime, example: Path, name: str, config: str = "") -> N
 
 @contextmanager
 def beside(runtime: GoRuntime, path: Path, name: str, *words: object) -> Iterator[subprocess.Popen[str]]:
-    """Starts a program beside a runtime, and ends it by SIGTERM."""
+    """Starts a program beside a runtime, and ends it by SIGTERM, unless the test has."""
     runtime.play("start")
     command = [sys.executable, str(path), "-socket", str(runtime.socket), *map(str, words)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         try:
             assert runtime.play("wait", plugin=name).error == ""
             yield process
-            process.terminate()
+            if process.returncode is None:
+                process.terminate()
             assert process.wait() == 0
         finally:
             process.kill()
@@ -93,13 +94,17 @@ def test_every_program_can_be_executed_and_is_played_here() -> None:
     assert all(os.access(path, os.X_OK) for path in COOKBOOK.glob("*.py"))
 
 
-def test_the_event_log_has_a_line_for_each_event(runtime: GoRuntime, tmp_path: Path) -> None:
-    log = tmp_path / "events.jsonl"
-    with beside(runtime, COOKBOOK / "event_log.py", "90-event-log", "-file", log):
-        for event in ("RunPodSandbox", "CreateContainer", "StartContainer", "StopPodSandbox"):
+def test_no_event_waits_for_the_event_log_and_no_line_is_lost_at_its_end(runtime: GoRuntime, tmp_path: Path) -> None:
+    log, events = tmp_path / "events", ["RunPodSandbox", "CreateContainer", "StartContainer", "StopPodSandbox"]
+    os.mkfifo(log)
+    with beside(runtime, COOKBOOK / "event_log.py", "90-event-log", "-file", log) as plugin:
+        for event in events:  # nobody reads the log
             assert runtime.event(event, pod(), CONTAINER).error == ""
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [line["event"] for line in lines] == ["RunPodSandbox", "CreateContainer", "StartContainer", "StopPodSandbox"]
+        plugin.terminate()
+        with open(os.open(log, os.O_RDWR)) as file:
+            lines = [json.loads(file.readline()) for _ in events]
+        plugin.wait()
+    assert [line["event"] for line in lines] == events
     assert [line.get("id") for line in lines] == [None, "ctr", "ctr", None]
     assert {line["pod"] for line in lines} == {"shop/p"}
 
@@ -192,6 +197,7 @@ def test_slow_work_begins_with_the_pod_and_a_repeated_create_gets_it(runtime: Go
     words = ("-program", program, "-store", store)
     with beside(runtime, COOKBOOK / "prefetch.py", "50-prefetch", *words):
         assert runtime.event("RunPodSandbox", asking).error == ""
+        until((tmp_path / "fetched").exists)
         with runtime.impatient(4_000):
             assert "the data are still being fetched: try again" in create(runtime, asking).error
         gate.write_text("")
