@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from docs import messages
 
 COMMENTS = messages.comments()
 PAGE = Path(messages.__file__).with_name("messages.md")
+GOLDEN = Path(__file__).with_name("golden")
 KEYWORD = "LinuxIOPriority.class"
 """A field whose name is a word of Python, which the stub cannot have."""
 PLACES = {"a device rule": "LinuxDeviceCgroup", "an errnoRet": "LinuxContainerAdjustment.seccomp_policy"}
@@ -39,3 +41,21 @@ def test_the_page_has_a_row_for_every_field_and_links_to_every_type() -> None:
     assert {link for row in rows for link in re.findall(r"\(#(\w+)\)", row)} <= anchors
     assert "| `annotations` | map of text to text | annotations of the container, not of the pod |" in rows
     assert PAGE.read_text().count(messages.MARK) == 1
+
+
+def test_recorded_runtimes_send_a_field_since_the_version_that_its_comment_names() -> None:
+    """Each recording is the life of a pod with one container, of which some fields are missing in older runtimes."""
+    claims = [
+        (name, runtime.lower(), tuple(map(int, version.split("."))))
+        for name, comment in COMMENTS.items()
+        if name.startswith("Container.")
+        for runtime, version in re.findall(r"(containerd|CRI-O) (?:since|before) (\d+\.\d+)", comment)
+    ]
+    assert len(claims) == 10
+    for path in GOLDEN.glob("*/events-one-pod.jsonl"):
+        runtime, _, version = path.parent.name.rpartition("-")
+        containers = [json.loads(line)["container"] or {} for line in path.read_text().splitlines()]
+        for name, claimed, first in claims:
+            if claimed == runtime:
+                is_sent = any(one.get(name.removeprefix("Container.")) for one in containers)
+                assert is_sent is (tuple(map(int, version.split(".")))[:2] >= first), (name, path)
