@@ -13,11 +13,9 @@ from adapter.nri.fields import Elements, Names, Strict, Value, absolute, named, 
 from adapter.proto import nri_pb2 as api
 
 Stage: TypeAlias = Literal["prestart", "create_runtime", "create_container", "start_container", "poststart", "poststop"]
-Namespace: TypeAlias = Literal["network", "pid", "mount", "ipc", "uts", "user", "cgroup"]
 
 _NOT_FORWARDED = "NRI does not forward its removal; one of an earlier plugin can be replaced"
 _KEPT = "NRI can change it but not remove it"
-_NAMESPACES = ("network", "pid", "mount", "ipc", "uts", "user", "cgroup")
 
 
 def _some(of: str = "") -> Value[int]:
@@ -97,23 +95,6 @@ class Rlimits(Elements):
         self._put(api.POSIXRlimit(type=name, soft=soft, hard=hard))
 
 
-class HugepageLimits(Elements):
-    """Limits of huge pages in bytes, by the size of a page: `hugepages["2MB"] = 64 << 20`."""
-
-    def __setitem__(self, size: str, limit: int) -> None:
-        named("hugepages", size, "[1-9][0-9]*[KMG]B", "a size such as 2MB")
-        self._put(api.HugepageLimit(page_size=size, limit=limit))
-
-
-class Namespaces(Elements):
-    """Namespaces: `namespaces["network"] = "/var/run/netns/a"`; an empty path for a new one."""
-
-    def __setitem__(self, kind: Namespace, path: str) -> None:
-        if kind not in _NAMESPACES:
-            raise ValueError(f"namespaces: {kind!r} is not one of {', '.join(_NAMESPACES)}")
-        self._put(api.LinuxNamespace(type=kind, path=path and absolute(f"namespaces[{kind!r}]", path)))
-
-
 class Hooks:
     """OCI hooks, to which an adjustment can only append."""
 
@@ -144,8 +125,6 @@ class CPU(Strict):
     period = _some()
     cpus = _word()
     mems = _word()
-    realtime_runtime = _some()
-    realtime_period = _some()
 
 
 class Memory(Strict):
@@ -177,11 +156,9 @@ class Adjustment(Strict):
         self.hooks = Hooks(message)
         self.rlimits = Rlimits("rlimits", message.rlimits, "type", _KEPT)
         self.devices = Devices("devices", linux.devices, "path", _NOT_FORWARDED)
-        self.namespaces = Namespaces("namespaces", linux.namespaces, "type", _KEPT)
         self.sysctl = Names("sysctl", linux.sysctl)
         self.cpu = CPU(resources.cpu)
         self.memory = Memory(resources.memory)
-        self.hugepages = HugepageLimits("hugepages", resources.hugepage_limits, "page_size", _KEPT)
         self.unified = Names("unified", resources.unified, _KEPT)
         super().__init__(message)
 

@@ -343,7 +343,7 @@ class UpdateContainersRequest(_message.Message):
 
     @_builtins.property
     def evict(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerEviction]:
-        """containers to be stopped: no tested runtime does it"""
+        """containers to be stopped: NRI up to 0.12.5 ignores them"""
 
     def __init__(
         self,
@@ -862,7 +862,7 @@ class CreateContainerResponse(_message.Message):
 
     @_builtins.property
     def evict(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerEviction]:
-        """containers to be stopped: no tested runtime does it"""
+        """containers to be stopped: NRI up to 0.12.5 ignores them"""
 
     def __init__(
         self,
@@ -1072,7 +1072,7 @@ class UpdateContainerResponse(_message.Message):
 
     @_builtins.property
     def evict(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerEviction]:
-        """containers to be stopped: no tested runtime does it"""
+        """containers to be stopped: NRI up to 0.12.5 ignores them"""
 
     def __init__(
         self,
@@ -1147,7 +1147,7 @@ class StopContainerRequest(_message.Message):
     CONTAINER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pod(self) -> Global___PodSandbox:
-        """its pod, of which only the id is known after StopPodSandbox"""
+        """its pod, of which containerd knows only the id after StopPodSandbox"""
 
     @_builtins.property
     def container(self) -> Global___Container:
@@ -2264,7 +2264,7 @@ class LinuxResources(_message.Message):
 
     @_builtins.property
     def pids(self) -> Global___LinuxPids:
-        """the limit of processes and threads; updates do not carry it"""
+        """the limit of processes and threads; updates do not carry it on containerd"""
 
     def __init__(
         self,
@@ -3069,7 +3069,7 @@ Global___LinuxContainerUpdate: _TypeAlias = LinuxContainerUpdate  # noqa: Y015
 
 @_typing.final
 class ContainerEviction(_message.Message):
-    """A container to be stopped. No tested runtime does it."""
+    """A container to be stopped. NRI up to 0.12.5 ignores it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
