@@ -187,6 +187,7 @@ def test_the_validator_lets_a_plugin_change_what_the_namespace_allows(runtime: G
         assert made(create(runtime, pod(namespace))) == {"env": [{"key": "NODE_MOOD", "value": "nice"}]}
 
 
+@pytest.mark.deadline
 def test_slow_work_begins_with_the_pod_and_a_repeated_create_gets_it(runtime: GoRuntime, tmp_path: Path) -> None:
     gate, program, store = tmp_path / "gate", tmp_path / "fetch", tmp_path / "store"
     os.mkfifo(gate)
