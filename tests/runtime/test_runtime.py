@@ -61,7 +61,7 @@ def test_stopping_the_runtime_kills_what_it_launched(plugins: Plugins) -> None:
     runtime, plugin = plugins.launch("00-p", f"{QUIET}\nsignal.pause()")
     runtime.stop()
     assert plugin.process is not None
-    assert (plugin.process.exit_status, plugin.closed) == (-signal.SIGKILL, "the runtime stopped")
+    assert (plugin.process.returncode, plugin.closed) == (-signal.SIGKILL, "the runtime stopped")
 
 
 # ---- registered
@@ -92,7 +92,7 @@ def test_a_plugin_that_does_not_register_is_killed(plugins: Plugins) -> None:
             runtime.launch(plugins.file(plugins.write("00-p", does)))
         (plugin,) = dropped(runtime)
         assert plugin.process is not None
-        assert (runtime.plugins, plugin.process.exit_status) == ([], status)
+        assert (runtime.plugins, plugin.process.returncode) == ([], status)
 
 
 @pytest.mark.parametrize(
