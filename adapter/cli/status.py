@@ -180,7 +180,6 @@ def _row(name: str, *columns: object) -> str:
 
 
 def _quantiles(times: dict[str, Any]) -> Iterator[str]:
-    """Yields the bounds of p50 and p99 in milliseconds."""
     for bound in (times["p50"], times["p99"]):
         yield "-" if bound is None else f"<{bound * 1000:g}" if bound <= BOUNDS[-1] else f">{BOUNDS[-1] * 1000:g}"
 

@@ -58,7 +58,6 @@ class Daemon:
         """The seconds before the next attempt to join; and why the last one has failed, which the log has once."""
         self._trunk: Trunk | None = None
         self._stub: Stub | None = None
-        """What speaks over the trunk."""
         self._timer = NO_TIMER
         self._is_told_to_end = self._has_runtime_ended = False
         self._unfit = ""

@@ -16,7 +16,6 @@ from adapter.monitoring.listener import AnsweringListener, listening_socket, rem
 
 PREFIX = "status-"
 ANSWER_TIMEOUT = 2.0
-"""Seconds in which an adapter must answer."""
 
 
 class StatusSocket(AnsweringListener):

@@ -23,7 +23,6 @@ from adapter.host.paths import in_root
 from adapter.host.trust import interpreters, judge
 
 INDEX = "00"
-"""The index of a new installation."""
 UNIT = configuration.UNIT
 WANTED = f"/etc/systemd/system/multi-user.target.wants/{PROGRAM}.service"
 """The link by which systemd starts the service at boot, as `systemctl enable` makes it."""
