@@ -27,7 +27,6 @@ BACKLOG = 1 << 20
 MAX_LINE = 8 << 10
 """Maximum bytes of a datagram for syslog. The kernel refuses datagrams of about 100 KiB."""
 CUT = "…"
-"""The end of a text that was cut."""
 INDENT = "    "
 """The beginning of each line of a traceback, so that no line of an exception's text looks like a record."""
 _DAEMON = 3 << 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 BOUNDS = tuple(step * 10.0**power for power in range(-4, 2) for step in (1, 2, 5))
@@ -30,18 +30,12 @@ class Histogram:
 
 
 def quantiles(*histograms: Histogram) -> dict[str, float | None]:
-    """Returns the median (`p50`) and the 99th percentile (`p99`) of all durations, in seconds; None without any."""
-    counts = [sum(bucket) for bucket in zip(*(histogram.counts for histogram in histograms), strict=True)]
-    return {"p50": _quantile(counts, 0.5), "p99": _quantile(counts, 0.99)}
+    """Returns the bounds of the buckets with the median (`p50`) and the 99th percentile (`p99`); None without any.
 
-
-def _quantile(counts: Sequence[int], share: float) -> float | None:
-    """Returns a quantile as Prometheus estimates it (histogram_quantile): durations are spread evenly in a bucket."""
-    rank = share * sum(counts)
-    low = 0.0
-    for high, count in zip(BOUNDS, counts, strict=False):
-        if count and rank <= count:
-            return low + (high - low) * rank / count
-        rank -= count
-        low = high
-    return low if any(counts) else None
+    In the last bucket, that is twice the greatest bound.
+    """
+    ends = list(accumulate(sum(bucket) for bucket in zip(*(histogram.counts for histogram in histograms), strict=True)))
+    total = ends[-1] if ends else 0
+    bounds = *BOUNDS, 2 * BOUNDS[-1]
+    shares = {"p50": 0.5, "p99": 0.99}
+    return {name: bounds[bisect_left(ends, share * total)] if total else None for name, share in shares.items()}

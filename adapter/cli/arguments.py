@@ -42,7 +42,6 @@ COMMANDS = {
 }
 
 FINE, FINDINGS = 0, 1
-"""The exit codes of most commands."""
 
 SHARED: dict[str, tuple[str, dict[str, Any]]] = {
     "config": (f"the configuration file ({settings.DEFAULT_PATH})", {"metavar": "FILE"}),

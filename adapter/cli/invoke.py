@@ -160,7 +160,6 @@ class _LogCollector(logging.Handler):
         super().__init__()
         self._on_run = on_run
         self.fields: dict[str, Any] = {}
-        """The fields of the log record about the plugin's run."""
         self.stderr: list[str] = []
         self.log: list[str] = []
 

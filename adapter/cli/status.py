@@ -8,7 +8,6 @@ import shutil
 import sys
 import time
 from argparse import Namespace
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NoReturn
@@ -181,14 +180,8 @@ def _row(name: str, *columns: object) -> str:
 
 
 def _quantiles(times: dict[str, Any]) -> Iterator[str]:
-    """Yields the bounds of p50 and p99 in milliseconds: an estimate from buckets is no more precise than a bucket."""
-    for seconds in (times["p50"], times["p99"]):
-        if seconds is None:
-            yield "-"
-        elif seconds >= BOUNDS[-1]:
-            yield f">{BOUNDS[-1] * 1000:g}"
-        else:
-            yield f"<{BOUNDS[bisect_left(BOUNDS, seconds)] * 1000:g}"
+    for bound in (times["p50"], times["p99"]):
+        yield "-" if bound is None else f"<{bound * 1000:g}" if bound <= BOUNDS[-1] else f">{BOUNDS[-1] * 1000:g}"
 
 
 def _shown(moment: float) -> str:

@@ -58,7 +58,7 @@ def _candidates(documents: Sequence[Value], command: str) -> tuple[Value, Candid
         return first, _of_events(documents)
     for own, convert in inspected.TOOLS:
         if keys >= own:
-            return first, [_of_tool(convert(value)) for value in documents]
+            return first, [(found.name, partial(Described, *found)) for found in map(convert, documents)]
     if keys & _OCI:
         return first, [("", partial(_of_config, first))]
     if keys & (_POD - _CONTAINER):
@@ -110,10 +110,6 @@ def _pod(value: Value) -> api.PodSandbox:
 def _of_config(value: Value) -> Described:
     container = config.container(value)
     return Described("an OCI config.json", api.PodSandbox(), container, config.unknown(container), value.data)
-
-
-def _of_tool(described: Described) -> tuple[str, Callable[[], Described]]:
-    return described.name, lambda: described
 
 
 def _of_manifests(documents: Sequence[Value], command: str) -> tuple[Value, Candidates]:

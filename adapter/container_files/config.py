@@ -13,15 +13,13 @@ from google.protobuf.message import Message
 from adapter.container_files.described import PODS_ANNOTATIONS
 from adapter.container_files.document import Value
 from adapter.errors import NotAdjustable
+from adapter.hooks.keys import CONTAINERD, PREFIXES
 from adapter.oci.named_parts import Map
 from adapter.oci.parts import Group, Part
 from adapter.oci.shapes import Shape
 from adapter.oci.spec import SPEC
 from adapter.oci.values import int64, read
 from adapter.proto import nri_pb2 as api
-
-CONTAINERDS = "io.kubernetes.cri."
-"""The prefix of containerd's annotations. Containers in pods have some of them."""
 
 
 def container(config: Value) -> api.Container:
@@ -35,7 +33,8 @@ def container(config: Value) -> api.Container:
 
 def unknown(container: api.Container) -> tuple[str, ...]:
     """Returns what is unknown about the container of a specification: containerd omits the pod's annotations."""
-    return (PODS_ANNOTATIONS,) if any(key.startswith(CONTAINERDS) for key in container.annotations) else ()
+    is_in_pod = any(key.startswith(PREFIXES[CONTAINERD]) for key in container.annotations)
+    return (PODS_ANNOTATIONS,) if is_in_pod else ()
 
 
 def _fill(container: api.Container, part: Part, value: Value) -> None:

@@ -15,7 +15,6 @@ from adapter.container_files.document import Value
 from adapter.proto import nri_pb2 as api
 
 KEYS = {"apiVersion", "kind"}
-"""The keys of every manifest."""
 
 _TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"), ("template",))
 """The paths of a pod's template: in a Deployment and similar objects, in a CronJob, in a PodTemplate."""

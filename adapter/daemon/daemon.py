@@ -58,7 +58,6 @@ class Daemon:
         """The seconds before the next attempt to join; and why the last one has failed, which the log has once."""
         self._trunk: Trunk | None = None
         self._stub: Stub | None = None
-        """What speaks over the trunk."""
         self._timer = NO_TIMER
         self._is_told_to_end = self._has_runtime_ended = False
         self._unfit = ""
@@ -120,7 +119,7 @@ class Daemon:
         self.runtime_pid = guard.peer(fd)
         trunk = self._trunk = Trunk(self._loop, fd)
         stub = self._stub = Stub(self._adapter, self._who.name, self._who.idx, trunk.write)
-        trunk.on_data = partial(self._on_data, stub)
+        trunk.on_data = partial(self._on_data, trunk, stub)
         trunk.on_close = lambda reason: self._on_lost(RemoteProtocolError(reason) if reason else None)
         stub.register()
 
@@ -194,18 +193,14 @@ class Daemon:
 
     # The connection
 
-    def _on_data(self, stub: Stub, data: bytes) -> None:
+    def _on_data(self, trunk: Trunk, stub: Stub, data: bytes) -> None:
         try:
             stub.receive_data(data, self._loop.ready_since, is_heard=not self._loop.has_hung_up)
-        except AdapterError as error:
-            self._give_up(error)
-        except Exception as bug:
-            log.exception("a bug: the connection with the runtime cannot go on")
-            self._give_up(RegistrationError(f"a bug: {bug}"))
-
-    def _give_up(self, error: AdapterError) -> None:
-        if self._trunk is not None:
-            self._trunk.close()
+        except Exception as error:
+            trunk.close()
+            if not isinstance(error, AdapterError):
+                log.exception("a bug: the connection with the runtime cannot go on")
+                error = RegistrationError(f"a bug: {error}")
             self._on_lost(error)
 
     def _on_lost(self, error: AdapterError | None) -> None:

@@ -20,7 +20,6 @@ from adapter.settings import HooksSettings
 log = logging.getLogger(__name__)
 
 MAX_SIZE = 1 << 20
-"""Maximum bytes of a hook file."""
 TRUNCATION_GRACE = 1_000_000_000
 """Nanoseconds. A file that became empty more recently than this is probably about to be written."""
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
@@ -35,7 +34,6 @@ class HookFile:
         self.name = name
         self.path = os.path.join(directory, name)
         self.hook: NamedHook | None = None
-        """The last good version."""
         self.masks = False
         """Whether the last good version is empty, and so masks files of this name in earlier directories."""
         self.error = ""

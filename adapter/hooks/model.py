@@ -19,8 +19,7 @@ STAGES["prestart"] = STAGES["createRuntime"]  # as upstream does: these deprecat
 PRECREATE = "precreate"
 """A stage of podman's that runtimes do not know. A file may have it only if the caller allows it."""
 
-MAX_PATH = 4095
-"""Maximum bytes of a path in the kernel."""
+MAX_PATH = 4095  # bytes, in the kernel
 
 
 class When(NamedTuple):

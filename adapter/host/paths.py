@@ -139,12 +139,6 @@ def first_line(path: str) -> list[str] | None:
     return [os.fsdecode(word) for word in words if word] if start.startswith(b"#!") else None
 
 
-def interpreter(path: str) -> str | None:
-    """Returns the interpreter that a script's first line names, None for any other file. Raises OSError."""
-    words = first_line(path)
-    return None if words is None else "".join(words[:1])
-
-
 def executed_files(path: str, search: str, root: str = "/") -> Iterator[str]:
     """Yields the files that a start of a program executes: the program, its interpreter, the interpreter's interpreter.
 
@@ -206,10 +200,10 @@ def is_binary(path: str) -> bool:
 def start_error(path: str, error: OSError) -> OSError:
     """Returns the error for a program that could not be started. For a script, it names the missing interpreter."""
     with suppress(OSError):
-        name = interpreter(path)
-        if error.errno == errno.ENOENT and name:
-            return FileNotFoundError(errno.ENOENT, f"its interpreter {name!r}: {error.strerror}")
-        if error.errno == errno.ENOEXEC and name is None:
+        words = first_line(path)
+        if error.errno == errno.ENOENT and words:
+            return FileNotFoundError(errno.ENOENT, f"its interpreter {words[0]!r}: {error.strerror}")
+        if error.errno == errno.ENOEXEC and words is None:
             text = f"{error.strerror}: neither a binary for this machine nor a script that begins with #!"
             return OSError(errno.ENOEXEC, text)
     return error
@@ -223,10 +217,11 @@ def start_fault(path: str, root: str = "/") -> str:
     if not os.path.isfile(file) or not os.stat(file).st_mode & 0o111:
         return "is not an executable file"
     try:
-        name, is_elf = interpreter(file), is_binary(file)
+        words, is_elf = first_line(file), is_binary(file)
     except OSError as error:
         return f"cannot be read: {error.strerror}"
-    if name is not None:
+    if words is not None:
+        name = "".join(words[:1])
         return "" if os.path.isfile(in_root(root, name)) else f"needs the interpreter {name!r}, which does not exist"
     return "" if is_elf else "is neither a binary nor a script that begins with #!"
 

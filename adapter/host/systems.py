@@ -43,8 +43,6 @@ class System(NamedTuple):
     by_hand: str = ""
     """Where an administrator sets a key, if neither a drop-in nor an edited file stays."""
     runtime: str = CONTAINERD
-    kubelets: tuple[str, ...] = ("kubelet",)
-    """The units that start the kubelet."""
     os: str = ""
     """The ID in os-release."""
     home: str = ""
@@ -75,7 +73,6 @@ def _rancher(name: str, *units: str) -> System:
         units,
         (f"{config}/config-v3.toml.d", f"{config}/config.toml.d"),
         by_hand=f"{template} (with containerd 1.7: config.toml.tmpl), for this version imports no drop-ins",
-        kubelets=units,  # one process is both
         home=home,
         log_file=f"{home}/containerd/containerd.log",
     )
@@ -95,7 +92,6 @@ SYSTEMS = (
         ("k0scontroller", "k0sworker"),
         ("/etc/k0s/containerd.d",),
         by_hand="in /etc/k0s/containerd.toml, which k0s does not manage here",
-        kubelets=("k0scontroller", "k0sworker"),
         marker="# k0s_managed=true",
     ),
     # microk8s: microk8s-resources/default-args/containerd, microk8s-resources/wrappers/run-containerd-with-args,
@@ -106,7 +102,6 @@ SYSTEMS = (
         ("/var/snap/microk8s/current/args/containerd-template.toml",),
         ("snap.microk8s.daemon-containerd",),
         editable="/var/snap/microk8s/current/args/containerd-template.toml",
-        kubelets=("snap.microk8s.daemon-kubelite",),
     ),
     # talos: pkg/machinery/constants/constants.go (CRIContainerdAddress, CRIContainerdConfig,
     # CRICustomizationConfigPart), CHANGELOG.md of 1.14. Another containerd runs the system's own services.
@@ -115,7 +110,6 @@ SYSTEMS = (
         config=("/etc/cri/containerd.toml",),
         units=(),
         by_hand="in the machine configuration, as the file /etc/cri/conf.d/20-customization.part (1.14: NRI is on)",
-        kubelets=(),
         os="talos",
         log_file="talosctl logs cri",
     ),

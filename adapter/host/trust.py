@@ -118,11 +118,9 @@ class TrustedPrograms:
         ):
             return ""
         others = {file: _version_of(file, search, root) for file in _interpreters(path, search, root)}
-        if reason := self._trust(path, root):
-            return reason
-        for file in interpreters(path, search, root):
+        for file in (path, *interpreters(path, search, root)):
             if reason := self._trust(file, root):
-                return f"its interpreter {printable(file)}: {reason}"
+                return reason if file == path else f"its interpreter {printable(file)}: {reason}"
         self._good[path] = paths.version(status), others
         return ""
 

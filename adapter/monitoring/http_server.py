@@ -5,10 +5,8 @@ A connection has one request, and the method must be GET. A client that is slow,
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -29,33 +27,32 @@ class Response(NamedTuple):
     type: str = TEXT
 
 
-class HttpServer:
+class HttpServer(AnsweringListener):
     """Serves pages. A function makes each page."""
 
     def __init__(self, loop: Loop, listen: str, pages: Mapping[str, Callable[[], Response]]) -> None:
         """Takes `unix:PATH` or `ADDRESS:PORT`, and the function that makes the page of each path. Raises OSError."""
         self._pages = pages
-        self._path = listen.removeprefix("unix:") if listen.startswith("unix:") else ""
-        if self._path:
-            remove_dead_socket(self._path)
-        listening = listening_socket(socket.AF_UNIX, self._path) if self._path else _tcp(listen)
-        self._listener = AnsweringListener(loop, listening, self._on_client)
+        path = listen.removeprefix("unix:") if listen.startswith("unix:") else ""
+        if path:
+            remove_dead_socket(path)
+        super().__init__(loop, listening_socket(socket.AF_UNIX, path) if path else _tcp(listen), path)
 
-    def _on_client(self, client: Trunk) -> None:
+    def serve(self, client: Trunk) -> None:
         request = bytearray()
 
         def receive(data: bytes) -> None:
             request.extend(data)
             if b"\r\n\r\n" in request or len(request) > MAX_REQUEST:
                 client.on_data = lambda _: None
-                status, body, type_ = self._answer(bytes(request))
+                status, body, type_ = self._response(bytes(request))
                 fields = f"Content-Type: {type_}\r\nContent-Length: {len(body)}\r\nConnection: close"
                 head = f"HTTP/1.1 {status.value} {status.phrase}\r\n{fields}\r\n\r\n"
-                self._listener.answer(client, head.encode() + body)
+                self.answer(client, head.encode() + body)
 
         client.on_data = receive
 
-    def _answer(self, request: bytes) -> Response:
+    def _response(self, request: bytes) -> Response:
         if len(request) > MAX_REQUEST:
             return _refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         method, _, rest = request.partition(b"\r\n")[0].partition(b" ")
@@ -66,12 +63,6 @@ class HttpServer:
         if page is None:
             return _refusal(HTTPStatus.NOT_FOUND)
         return page() if method == b"GET" else _refusal(HTTPStatus.METHOD_NOT_ALLOWED)
-
-    def close(self) -> None:
-        if self._path:  # first: once the socket is closed, another adapter may use the path
-            with suppress(OSError):
-                os.unlink(self._path)
-        self._listener.close()
 
 
 def _refusal(status: HTTPStatus) -> Response:

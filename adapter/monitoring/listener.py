@@ -10,7 +10,6 @@ import errno
 import os
 import socket
 import stat
-from collections.abc import Callable
 from contextlib import suppress
 
 from adapter.base.loop import NO_TIMER, Loop, Timer
@@ -27,15 +26,28 @@ MAX_CLIENTS = 16
 class AnsweringListener:
     """Accepts clients in the loop. A client is disconnected when it has its answer, or has taken too long."""
 
-    def __init__(self, loop: Loop, listening: socket.socket, on_client: Callable[[Trunk], object]) -> None:
-        """Takes over a non-blocking listening socket; `on_client` gets each client."""
+    def __init__(self, loop: Loop, listening: socket.socket, path: str = "") -> None:
+        """Takes over a non-blocking listening socket, with its file. Raises OSError."""
         self._loop = loop
         self._socket = listening
-        self._on_client = on_client
+        self._path = path
+        self._file = os.lstat(path) if path else None
         self._clients: dict[Trunk, Timer] = {}
         """The connections, the oldest first, each with its limit of time."""
         self._timer = NO_TIMER
         self._watch()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether clients find the socket: its file may have been removed. Raises OSError."""
+        try:
+            return self._file is None or os.path.samestat(os.lstat(self._path), self._file)
+        except FileNotFoundError:
+            return False
+
+    def serve(self, client: Trunk) -> None:
+        """Reads from a client, and calls `answer`. A subclass does this."""
+        raise NotImplementedError
 
     def _watch(self) -> None:
         self._loop.watch(self._socket.fileno(), self._accept)
@@ -54,7 +66,7 @@ class AnsweringListener:
         client = Trunk(self._loop, connection.detach())
         client.on_close = lambda _: self._hang_up(client)
         self._clients[client] = self._loop.call_at(self._loop.time() + CLIENT_TIMEOUT, lambda: self._hang_up(client))
-        self._on_client(client)
+        self.serve(client)
 
     def answer(self, client: Trunk, data: bytes) -> None:
         """Sends the answer, and then closes the connection."""
@@ -67,6 +79,9 @@ class AnsweringListener:
             client.close()
 
     def close(self) -> None:
+        with suppress(OSError):  # first: once the socket is closed, another adapter may use the path
+            if self._file is not None and self.is_there:
+                os.unlink(self._path)
         for client in list(self._clients):
             self._hang_up(client)
         self._timer.cancel()

@@ -10,7 +10,6 @@ from adapter.settings import LogSettings
 log = logging.getLogger(__name__)
 
 TAG = "v010-adapter"
-"""The adapter's name in syslog."""
 
 
 def setup(settings: LogSettings, *, syslog: str = SYSLOG) -> None:

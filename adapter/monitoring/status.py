@@ -6,48 +6,33 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 from adapter.base.loop import Loop
+from adapter.base.trunk import Trunk
 from adapter.host import state_directory
 from adapter.host.trust import Trust, strict
 from adapter.monitoring.listener import AnsweringListener, listening_socket, remove_dead_socket
 
 PREFIX = "status-"
 ANSWER_TIMEOUT = 2.0
-"""Seconds in which an adapter must answer."""
 
 
-class StatusSocket:
+class StatusSocket(AnsweringListener):
     """Sends the adapter's state to each client, as one JSON object."""
 
     def __init__(self, loop: Loop, directory: str, describe: Callable[[], dict[str, Any]], trust: Trust) -> None:
         """Takes the function that returns the state. `trust` judges the directory. Raises OSError, ConfigError."""
+        self._describe = describe
         name = f"{PREFIX}{os.urandom(4).hex()}"
-        self._path = os.path.join(directory, name)
         with state_directory.open_directory(directory, trust) as fd:
             for path in _sockets(fd):
                 remove_dead_socket(path)
             made = listening_socket(socket.AF_UNIX, state_directory.short_path(fd, name))
-        self._status = os.lstat(self._path)
-        self._listener = AnsweringListener(
-            loop, made, lambda client: self._listener.answer(client, json.dumps(describe()).encode())
-        )
+        super().__init__(loop, made, os.path.join(directory, name))
 
-    @property
-    def is_there(self) -> bool:
-        """Whether the socket is still at its path. Raises OSError."""
-        try:
-            return os.path.samestat(os.lstat(self._path), self._status)
-        except FileNotFoundError:
-            return False
-
-    def close(self) -> None:
-        self._listener.close()
-        with suppress(OSError):
-            if self.is_there:
-                os.unlink(self._path)
+    def serve(self, client: Trunk) -> None:
+        self.answer(client, json.dumps(self._describe()).encode())
 
 
 def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:

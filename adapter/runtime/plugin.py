@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from subprocess import Popen
 from typing import Any, NamedTuple, cast
 
 from google.protobuf.message import DecodeError, Message
@@ -18,7 +19,6 @@ from google.protobuf.message import DecodeError, Message
 from adapter.errors import AdapterError, CallError, MessageTooLarge, RegistrationError, RemoteProtocolError
 from adapter.nri import api, events
 from adapter.runtime.flavour import ALWAYS_DEDICATED, Flavour
-from adapter.runtime.launch import PluginProcess
 from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
 READ_SIZE = 64 << 10
@@ -54,7 +54,7 @@ class Plugin:
         trunk: socket.socket,
         flavour: Flavour,
         updates: Updates,
-        process: PluginProcess | None = None,
+        process: Popen[bytes] | None = None,
         name: str = "",
     ) -> None:
         """Takes the runtime's end of the trunk, and the list that gets the plugin's unsolicited updates.
@@ -138,12 +138,13 @@ class Plugin:
                 pass
 
     def close(self, reason: str) -> None:
-        """Closes the connection and kills a launched process. The first reason is kept."""
+        """Closes the connection, and kills a launched process as containerd does. The first reason is kept."""
         if not self.closed:
             self.closed = reason
             self._trunk.close()
         if self.process is not None:
             self.process.kill()
+            self.process.wait()
 
     @contextmanager
     def _joining(self, step: str) -> Iterator[None]:

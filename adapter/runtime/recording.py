@@ -45,7 +45,5 @@ def _recorded(value: Value) -> Recorded:
     if event == "Configure":
         names = {"config": "config", "runtime_name": "runtime", "runtime_version": "version"}
         fields = {field: extra[name].data for field, name in names.items()}
-    if event == "UpdateContainer" and "linux_resources" not in fields:  # early recordings lack this key
-        fields = {"linux_resources": fields}
     fields |= {name: value[name].data for name in ("pod", "container")}
     return Recorded(event, nri.message(Value(value.place, fields), events.CALLS[event].request()))

@@ -10,8 +10,10 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Self, cast
 
 from google.protobuf.message import Message
@@ -133,7 +135,9 @@ class Runtime:
         """Sends SIGTERM to launched plugins, and waits at most `timeout` seconds for each."""
         for plugin in self.connected:
             if plugin.process is not None:
-                plugin.process.end(timeout)
+                plugin.process.terminate()
+                with suppress(TimeoutExpired):
+                    plugin.process.wait(timeout)
 
     def stop(self) -> None:
         """Kills launched plugins, as containerd does when it ends, and closes every connection."""

@@ -128,15 +128,6 @@ def test_install_writes_the_drop_in_and_uninstall_removes_it(node: Node, monkeyp
     assert node.files() == before
 
 
-def test_a_unit_that_is_runtime_and_kubelet_comes_after_the_adapter(k3s: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = k3s.root / "v010-adapter"
-    shutil.copy(COMMAND, program)
-    monkeypatch.setattr("sys.argv", [str(program)])
-    said = k3s("install", "-dry-run", "-external")[1]
-    assert "    Before=k3s.service k3s-agent.service\n" in said
-    assert "    After=\n" in said
-
-
 def test_a_runtime_without_its_configuration_is_named(k3s: Node) -> None:
     (k3s.root / K3S[1:] / "config.toml").unlink()
     code, said = k3s("check")

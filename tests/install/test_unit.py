@@ -17,6 +17,7 @@ import pytest
 
 from adapter.cli.install import forms
 from adapter.cli.install.forms import Node
+from adapter.host.systems import SYSTEMS
 from adapter.wire import Code
 from tests.daemon import harness
 from tests.daemon.process import COMMAND, SAFETY, Daemon, spawn
@@ -32,9 +33,12 @@ def unit(program: str = str(COMMAND)) -> str:
 
 
 def settings(text: str) -> dict[str, str]:
-    lines = [line for line in text.splitlines() if line and line[0] not in "#["]
-    found = dict(line.split("=", 1) for line in lines)
-    assert len(found) == len(lines)
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        if line and line[0] not in "#[":
+            key, _, value = line.partition("=")
+            assert key not in found or key == "Before"
+            found[key] = f"{found[key]} {value}" if key in found else value
     return found
 
 
@@ -48,6 +52,15 @@ def test_it_is_a_supervised_service_that_leaves_plugins_the_nodes_namespaces() -
     assert {name: found.get(name) for name in wanted} == wanted
     assert not list(filter(NAMESPACES.match, found))
     assert not found.keys() & {"User", "Group", "NoNewPrivileges"}  # plugins run as root, and may be any program
+
+
+def test_it_starts_after_the_runtime_and_before_what_starts_pods_also_if_one_unit_is_both() -> None:
+    found = settings(unit())
+    after, before = ({one.removesuffix(".service") for one in found[key].split()} for key in ("After", "Before"))
+    assert "kubelet" in before
+    assert not after & before
+    for system in SYSTEMS:
+        assert set(system.units) <= after or set(system.units) <= before, system.name
 
 
 @pytest.mark.parametrize("folder", ["plain", "with a blank", "100%f"])

@@ -79,6 +79,13 @@ def test_who_has_not_got_the_port_tries_again_until_it_does_not_need_it(pair: Pa
     assert pair.is_served
 
 
+def test_a_unix_socket_that_was_removed_is_made_again(pair: Pair) -> None:
+    pair.open()
+    pair.paths[0].unlink()
+    pair.loop.advance(REOPEN_AFTER)
+    assert (pair.is_served, pair.faults[0]) == (True, [])
+
+
 def test_a_port_that_becomes_free_is_taken_though_nobody_has_told(pair: Pair) -> None:
     pair.open()
     pair.first.show(is_shown=False)

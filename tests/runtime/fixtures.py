@@ -7,6 +7,7 @@ off and not executed, unless a test asks for that: an interpreter that starts ta
 from __future__ import annotations
 
 import os
+import select
 import socket
 import sys
 import textwrap
@@ -14,13 +15,14 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from subprocess import Popen, TimeoutExpired
+from typing import Any, cast
 
 import pytest
 
 from adapter.nri import api
 from adapter.runtime import Flavour, Plugin, PluginFile, Runtime, launch, runtime
-from adapter.runtime.launch import PluginProcess, drop_in
+from adapter.runtime.launch import drop_in
 from tests.daemon.forks import become
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +31,28 @@ exec_ = launch.spawn
 """How the product starts plugins."""
 
 
-def forked(plugin: PluginFile, output: int | None = None, state: str = "") -> tuple[socket.socket, PluginProcess]:
+class Forked(Popen[bytes]):
+    """A process of ours that was forked off."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid, self.returncode = pid, cast(int, None)
+
+    def send_signal(self, sig: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, sig)
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            pidfd = os.pidfd_open(self.pid)
+            ended, _, _ = select.select([pidfd], [], [], timeout)
+            os.close(pidfd)
+            if not ended:
+                raise TimeoutExpired("", timeout or 0)
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
+
+
+def forked(plugin: PluginFile, output: int | None = None, state: str = "") -> tuple[socket.socket, Popen[bytes]]:
     """Starts a plugin as `exec_` does, but forks one of ours off."""
     source = plugin.path.read_bytes()
     if not source.startswith(PRELUDE.encode()):
@@ -52,7 +75,7 @@ def forked(plugin: PluginFile, output: int | None = None, state: str = "") -> tu
         finally:
             os._exit(code)
     theirs.close()
-    return ours, PluginProcess(pid)
+    return ours, Forked(pid)
 
 
 @pytest.fixture
@@ -168,4 +191,4 @@ def dropped(of: Runtime) -> list[Plugin]:
 def gone(plugin: Plugin) -> bool:
     """Whether the runtime has killed and reaped a plugin that it launched, if it had not ended with its connection."""
     assert plugin.process is not None
-    return plugin.process.exit_status is not None
+    return plugin.process.returncode is not None

@@ -41,6 +41,8 @@ def test_a_plugin_gets_three_variables_its_socket_the_root_directory_and_nothing
     assert links == {"0": "/dev/null", "1": "/dev/null", "2": "/dev/null", "3": "socket:"}
     assert proc.joinpath("cwd").readlink() == Path("/")
     assert os.getpgid(plugin.process.pid) == plugin.process.pid, "signals of the runtime's terminal are not for it"
+    status = dict(line.split(":\t") for line in proc.joinpath("status").read_text().splitlines())
+    assert int(status["SigBlk"], 16) == 0, "the runtime blocks SIGINT at a launch"
 
 
 def test_configure_carries_the_drop_in_of_the_plugin_if_it_can_be_read(plugins: Plugins) -> None:
@@ -61,7 +63,7 @@ def test_stopping_the_runtime_kills_what_it_launched(plugins: Plugins) -> None:
     runtime, plugin = plugins.launch("00-p", f"{QUIET}\nsignal.pause()")
     runtime.stop()
     assert plugin.process is not None
-    assert (plugin.process.exit_status, plugin.closed) == (-signal.SIGKILL, "the runtime stopped")
+    assert (plugin.process.returncode, plugin.closed) == (-signal.SIGKILL, "the runtime stopped")
 
 
 # ---- registered
@@ -92,7 +94,7 @@ def test_a_plugin_that_does_not_register_is_killed(plugins: Plugins) -> None:
             runtime.launch(plugins.file(plugins.write("00-p", does)))
         (plugin,) = dropped(runtime)
         assert plugin.process is not None
-        assert (runtime.plugins, plugin.process.exit_status) == ([], status)
+        assert (runtime.plugins, plugin.process.returncode) == ([], status)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ HEADER = """\
 # To change one, remove the `#` before the key and before the name of its section. `v010-adapter check` finds mistakes.
 """
 COLUMN = 36
-"""The column in which the explanations begin."""
 
 
 def text() -> str:

@@ -23,7 +23,6 @@ from adapter.host.paths import in_root
 from adapter.host.trust import interpreters, judge
 
 INDEX = "00"
-"""The index of a new installation."""
 UNIT = configuration.UNIT
 WANTED = f"/etc/systemd/system/multi-user.target.wants/{PROGRAM}.service"
 """The link by which systemd starts the service at boot, as `systemctl enable` makes it."""
@@ -96,21 +95,8 @@ def external(node: Node) -> list[Thing]:
     header = template.split("\n")[0]
     quoted = f'"{node.program.replace("%", "%%")}"'
     text = template.replace("{program}", quoted).replace("{idx}", node.idx)
-    for place, units in _order(node.root).items():
-        text = text.replace(place, " ".join(f"{unit}.service" for unit in units))
     unit = File(node.root, UNIT, text, lambda text: text.startswith(header))
     return [unit, Link(node.root, WANTED, UNIT)]
-
-
-def _order(root: str) -> dict[str, list[str]]:
-    """Returns the units of runtimes after which the adapter starts, and those of kubelets before which it starts.
-
-    One that is both comes after the adapter, which waits for the runtime.
-    """
-    found = systems.present(root) or systems.SYSTEMS
-    kubelets = dict.fromkeys(unit for system in found for unit in system.kubelets)
-    runtimes = dict.fromkeys(unit for system in found for unit in system.units if unit not in kubelets)
-    return {"{runtimes}": list(runtimes), "{kubelets}": list(kubelets)}
 
 
 def obstacles(node: Node, wanted: Sequence[Thing], others: Sequence[Thing]) -> Iterator[str]:

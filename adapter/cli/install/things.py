@@ -119,7 +119,6 @@ Thing: TypeAlias = Link | File
 
 _RESULTS = {State.MISSING: "made", State.OLD: "replaced", State.CURRENT: "is there", State.FOREIGN: "kept"}
 _PLANNED = {"made": "would make", "replaced": "would replace", "removed": "would remove"}
-"""The words of a dry run for each change."""
 
 
 class Action(NamedTuple):

@@ -42,7 +42,6 @@ class Script:
 
 
 def recorded(path: Path) -> Script:
-    """Returns a recording. Raises ConfigError."""
     script = Script([])
     for call in read(path):
         if isinstance(call.request, api.ConfigureRequest):

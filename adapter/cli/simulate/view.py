@@ -27,7 +27,6 @@ MARGIN = "    "
 WIDE = 160
 """The number of columns if neither a terminal nor COLUMNS sets it."""
 NAME_KEYS = ("destination", "path", "type", "pageSize", "name")
-"""Keys that name an element of a list."""
 _MODE = re.compile(r'("fileMode": )([0-9]+)')
 
 

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from adapter.nri import api
 from adapter.runtime.merge.adjustment import Adjustment
-from adapter.runtime.merge.owners import Claims, Conflict, Owners, add_resources
+from adapter.runtime.merge.owners import Claims, Conflict, Owners
 
 __all__ = ["Conflict", "Merge"]
 
@@ -66,14 +66,14 @@ class Merge:
 
     def _add(self, claims: Claims, update: api.ContainerUpdate, wanted: api.LinuxResources) -> None:
         """Merges all resources, or none if there is a conflict. Claims that were made before the conflict stay."""
-        is_requested = self._is_requested(update.container_id)
-        merged = self.request.linux_resources if is_requested else update.linux.resources
-        claims.claim_resources(wanted)
+        current = self.request.linux_resources if self._is_requested(update.container_id) else update.linux.resources
+        merged = api.LinuxResources.FromString(current.SerializeToString())
+        claims.set_resources(wanted, merged)
         if merged.HasField("pids"):
             # As upstream: an existing limit counts as set by the plugin, and the plugin's own limit is lost.
             claims.claim(api.PidsLimit)
-        add_resources(merged, wanted)
-        update.linux.resources.CopyFrom(merged)
+        for target in (current, update.linux.resources):
+            target.CopyFrom(merged)
 
     def _is_requested(self, id_: str) -> bool:
         return isinstance(self.request, api.UpdateContainerRequest) and self.request.container.id == id_

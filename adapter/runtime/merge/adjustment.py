@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from adapter.nri import api
 from adapter.oci.shapes import put
-from adapter.runtime.merge.owners import REMOVAL, Claims, add_resources, replace
+from adapter.runtime.merge.owners import REMOVAL, Claims
 
 
 class Adjustment(NamedTuple):
@@ -33,13 +33,8 @@ class Adjustment(NamedTuple):
         self._hooks(wanted.hooks)
         if wanted.HasField("linux"):
             self._linux(wanted.linux)
-        for limit in wanted.rlimits:
-            self.claims.claim(api.Rlimits, limit.type)
-        shown.rlimits.extend(wanted.rlimits)
-        merged.rlimits.extend(wanted.rlimits)
-        for device in wanted.CDI_devices:
-            self.claims.claim(api.CdiDevices, device.name)
-        merged.CDI_devices.extend(wanted.CDI_devices)
+        self.claims.append(api.Rlimits, "type", wanted.rlimits, merged.rlimits, shown.rlimits)
+        self.claims.append(api.CdiDevices, "name", wanted.CDI_devices, merged.CDI_devices)
 
     def _linux(self, wanted: api.LinuxContainerAdjustment) -> None:
         """Adds the adjustment of `linux` in the order of result.go, which decides which conflict is reported."""
@@ -47,14 +42,14 @@ class Adjustment(NamedTuple):
         self._list(api.Devices, wanted.devices, merged.devices, shown.devices)
         if wanted.HasField("resources"):
             self._resources(wanted.resources)
-        self.claims.claim_replaced(wanted, ("cgroups_path", "oom_score_adj", "io_priority", "seccomp_policy"))
+        names = "cgroups_path", "oom_score_adj", "io_priority", "seccomp_policy"
+        self.claims.replace(wanted, merged, shown, names=names)
         self._namespaces(wanted.namespaces)
         self._map(api.Sysctl, wanted.sysctl, merged.sysctl, shown.sysctl)
         self._map(api.LinuxNetDevices, wanted.net_devices, merged.net_devices, shown.net_devices)
-        self.claims.claim_replaced(wanted, ("scheduler",))
+        self.claims.replace(wanted, merged, shown, names=("scheduler",))
         self._rdt(wanted.rdt)
-        self.claims.claim_replaced(wanted, ("memory_policy",))
-        replace(wanted, merged, shown)
+        self.claims.replace(wanted, merged, shown, names=("memory_policy",))
 
     def _map(self, field: api.Field.ValueType, wanted: Any, merged: Any, shown: Any) -> None:
         """Adjusts by key. A removal without a new value goes to the runtime only, and clears no owner."""
@@ -109,11 +104,11 @@ class Adjustment(NamedTuple):
             self.claims.share(api.OciHooks)
 
     def _resources(self, wanted: api.LinuxResources) -> None:
-        self.claims.claim_resources(wanted)
+        targets = self.merged.linux.resources, self.shown.linux.resources
+        self.claims.set_resources(wanted, *targets)
         if wanted.HasField("pids"):
             self.claims.claim(api.PidsLimit)
-        for target in (self.merged.linux.resources, self.shown.linux.resources):
-            add_resources(target, wanted)
+        for target in targets:
             target.devices.extend(wanted.devices)
             if wanted.HasField("pids"):
                 target.pids.CopyFrom(wanted.pids)
@@ -136,8 +131,7 @@ class Adjustment(NamedTuple):
             for field in (api.RdtClosID, api.RdtSchemata, api.RdtEnableMonitoring):
                 self.claims.clear(field)
             self.merged.linux.rdt.CopyFrom(api.LinuxRdt(remove=True))
-        self.claims.claim_replaced(wanted)
-        replace(wanted, self.merged.linux.rdt)
+        self.claims.replace(wanted, self.merged.linux.rdt)
         if any(field.name != "remove" for field, _ in wanted.ListFields()):
             self.merged.linux.rdt.remove = False
 

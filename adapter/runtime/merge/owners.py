@@ -6,7 +6,7 @@ updateResources; pkg/api/owners.go.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
@@ -67,7 +67,7 @@ class Owners(dict[tuple[str, api.Field.ValueType, str | None], str]):
 
 
 class Claims(NamedTuple):
-    """Makes one plugin the owner of fields of one container."""
+    """Makes one plugin the owner of fields of one container. Each method raises Conflict for another plugin's field."""
 
     owners: Owners
     plugin: str
@@ -81,21 +81,40 @@ class Claims(NamedTuple):
             raise Conflict(f'plugins "{self.plugin}" and "{other.removeprefix(REMOVAL)}" both tried to set {what}')
         self.owners[self.container, field, key] = self.plugin
 
-    def claim_replaced(self, wanted: Message, names: Container[str] = REPLACED) -> None:
-        """Claims the fields of a message that are replaced as a whole and have one of these names."""
-        for field, _ in wanted.ListFields():
-            if field.name in REPLACED and field.name in names:
-                self.claim(REPLACED[field.name])
+    def replace(self, wanted: Message, *targets: Any, names: Container[str] = REPLACED) -> None:
+        """Claims the fields with these names that are replaced as a whole, and sets them in the targets.
 
-    def claim_resources(self, wanted: api.LinuxResources) -> None:
-        """Claims the resources that both adjustments and updates can set. Raises Conflict."""
-        self.claim_replaced(wanted.memory)
-        self.claim_replaced(wanted.cpu)
-        for limit in wanted.hugepage_limits:
-            self.claim(api.HugepageLimits, limit.page_size)
+        A message is not merged into the old one, so that an optional 0 overrides a 1.
+        """
+        for field, value in wanted.ListFields():
+            if field.name not in REPLACED or field.name not in names:
+                continue
+            self.claim(REPLACED[field.name])
+            for target in targets:
+                if isinstance(value, str):
+                    setattr(target, field.name, value)
+                elif field.name in target.DESCRIPTOR.fields_by_name:  # a container has no field `memory_policy` to show
+                    getattr(target, field.name).CopyFrom(value)
+
+    def append(self, field: api.Field.ValueType, key: str, wanted: Iterable[Any], *targets: Any) -> None:
+        """Claims elements by their member `key`, and appends them to the targets."""
+        for element in wanted:
+            self.claim(field, getattr(element, key))
+        for target in targets:
+            target.extend(wanted)
+
+    def set_resources(self, wanted: api.LinuxResources, *targets: api.LinuxResources) -> None:
+        """Claims and sets the resources that both adjustments and updates can set."""
+        self.replace(wanted.memory, *(target.memory for target in targets))
+        self.replace(wanted.cpu, *(target.cpu for target in targets))
+        self.append(
+            api.HugepageLimits, "page_size", wanted.hugepage_limits, *(target.hugepage_limits for target in targets)
+        )
         for key in sorted(wanted.unified):
             self.claim(api.CgroupsUnified, key)
-        self.claim_replaced(wanted)
+        for target in targets:
+            target.unified.update(wanted.unified)
+        self.replace(wanted, *targets)
 
     def clear(self, field: api.Field.ValueType, key: str | None = None) -> None:
         """Records that the plugin has removed a field. From now on, no other plugin can set the field."""
@@ -105,22 +124,3 @@ class Claims(NamedTuple):
         """Adds an owner to a field to which several plugins may add."""
         other = self.owners.get((self.container, field, None))
         self.owners[self.container, field, None] = f"{other},{self.plugin}" if other else self.plugin
-
-
-def replace(wanted: Message, *targets: Any) -> None:
-    """Replaces fields as a whole. A message is not merged into the old one, so that an optional 0 overrides a 1."""
-    for field, value in wanted.ListFields():
-        for target in targets if field.name in REPLACED else ():
-            if isinstance(value, str):
-                setattr(target, field.name, value)
-            elif field.name in target.DESCRIPTOR.fields_by_name:  # a container has no field `memory_policy` to show
-                getattr(target, field.name).CopyFrom(value)
-
-
-def add_resources(target: api.LinuxResources, wanted: api.LinuxResources) -> None:
-    """Sets the claimed resources in the target. Limits of huge pages are appended."""
-    replace(wanted.memory, target.memory)
-    replace(wanted.cpu, target.cpu)
-    replace(wanted, target)
-    target.hugepage_limits.extend(wanted.hugepage_limits)
-    target.unified.update(wanted.unified)
