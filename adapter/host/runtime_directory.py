@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 FORGOTTEN = "what is owed is forgotten with this process (state.directory)"
+MARK = "joined-before"
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,109}")
 
 
@@ -40,6 +41,9 @@ class RuntimeDirectory:
         self._trust = trust
         self._prefix = file_name(runtime or "runtime") + "."
         self.path = os.path.join(above, self._prefix + _boot())
+        self._lasting = re.sub("^/run/", "/var/lib/", above)
+        """Where a mark outlives a boot."""
+        self._marks = os.path.join(self.path, MARK), os.path.join(self._lasting, f"{MARK}-{file_name(runtime)}")
         self.fd = -1
         """The descriptor of the directory, -1 if it cannot be used."""
         self.fault = ""
@@ -79,6 +83,18 @@ class RuntimeDirectory:
     def open_file(self, name: str, flags: int) -> int:
         """Returns the descriptor of a file in the directory. A new file gets the mode 0600. Raises OSError."""
         return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=self.fd)
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether `mark` was called, in this boot or in an earlier one."""
+        return any(map(os.path.lexists, self._marks))
+
+    def mark(self) -> None:
+        """Notes that an adapter has been on this node. Raises ConfigError, OSError."""
+        for directory, path in zip((self.path, self._lasting), self._marks, strict=True):
+            with state_directory.open_directory(directory, self._trust) as fd:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                os.close(os.open(os.path.basename(path), flags, 0o600, dir_fd=fd))
 
     def remove_earlier_boots(self) -> None:
         """Removes what the adapters of earlier boots have left for this runtime."""

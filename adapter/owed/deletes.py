@@ -13,16 +13,15 @@ from copy import copy
 from functools import partial
 from typing import Any
 
-from adapter.base.loop import NO_TIMER, Loop, Timer
+from adapter.base.loop import Loop, Timer
 from adapter.host import cgroup
 from adapter.legacy.job import PluginJob, Plugins
 from adapter.legacy.plan import CREATE, DELETE, UPDATE, PluginStep
 from adapter.legacy.request import Target
-from adapter.owed import reconcile
 from adapter.owed.ledger import Ledger
 from adapter.owed.pods import PodProcesses
 from adapter.owed.queue import Queue
-from adapter.owed.reconcile import Node
+from adapter.owed.reconcile import Look, Node
 from adapter.programs.chain import RUNNING
 from adapter.programs.work import Observer
 from adapter.turns.fates import DONE, MINE, REPEAT, Fate, Stage, Turn
@@ -34,7 +33,7 @@ SECOND_LOOK = 5.0
 """An id that a Synchronize does not list, and that no event names within these seconds after it, counts as gone."""
 FIRST_RETRY, LAST_RETRY = 10.0, 600.0
 """Seconds until a delete that could not be started is tried again: each wait is twice the one before."""
-TELLING = 3600.0
+LOGGING = 3600.0
 """Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
 
 
@@ -51,25 +50,17 @@ class Deletes(Observer[PluginJob, PluginStep]):
         self._pods = PodProcesses(loop, self._on_pod_end)
         self._retries: dict[str, tuple[float, Timer]] = {}
         """The ids whose deletes are tried again: the wait after that, and the timer, which may have been cancelled."""
-        self._absent: set[str] = set()
-        """The ids that are owed a delete, and that the last Synchronize has not listed."""
-        self._second_look = NO_TIMER
-        self._named: set[str] | None = None
-        """The ids that events have named since Synchronize, until it has been compared with the records."""
-        self._ended_pods: set[str] = set()
-        """The ids of pods whose process has ended, and that have containers among the absent."""
-        self._removed: set[str] = set()
-        """The ids to be forgotten as soon as they have no jobs and are owed no delete."""
-        self._told: dict[str, float] = {}
+        self._look: Look | None = None
+        """The last Synchronize, until its second look."""
+        self._logged_at: dict[str, float] = {}
         """When the log had the last line of a plugin whose delete was tried again."""
 
     # At an event
 
     def note_named(self, target: Target) -> None:
         """Notes that an event names a pod or container: it is not absent."""
-        self._absent -= {target.id, target.sandbox_id}
-        if self._named is not None:
-            self._named |= {target.id, target.sandbox_id}
+        if self._look is not None:
+            self._look.named |= {target.id, target.sandbox_id}
 
     def of_event(
         self, event: str, message: Any, target: Target, turn: Turn | None, *, is_left: bool
@@ -102,8 +93,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
 
     def remove(self, id_: str) -> None:
         """Forgets a pod or container that the runtime has removed, when it has no job and is owed no delete."""
-        self._removed.add(id_)
-        self._forget_if_removed(id_)
+        self._forget(id_, is_removed=True)
 
     # Without an event
 
@@ -130,24 +120,26 @@ class Deletes(Observer[PluginJob, PluginStep]):
         `node` is what the runtime has. `ours` are the live pods and containers whose plugins this adapter runs.
         The records are read first, in slices, between which events are served.
         """
-        self._named, self._absent = set(), set()
-        self._second_look.cancel()
-        self.ledger.read_all(lambda: self._compare(node, ours))
+        look = self._look = Look(node)
+        self.ledger.read_all(lambda: self._compare(look, ours))
 
-    def _compare(self, node: Node, ours: Sequence[Target]) -> None:
-        named, self._named = self._named or set(), None
-        self._tell_without_create([target for target in ours if target.id not in named])
+    def _compare(self, look: Look, ours: Sequence[Target]) -> None:
+        if look is not self._look:
+            return  # there was another Synchronize
+        self._tell_without_create([target for target in ours if target.id not in look.named])
         if self._plugins.runtime.habits.hides_earlier_pods:
-            pids = dict.fromkeys(node.unclear, 0)
+            pids = dict.fromkeys(look.node.unclear, 0)
             if self._plugins.sees_pods:
                 pids |= {target.id: target.pid for target in ours if target.is_sandbox}
             for id_ in filter(pids.__contains__, self._ids()):
                 self._watch(id_, pids[id_])
-        stopped, absent = reconcile.due([id_ for id_ in self._ids() if id_ not in named], node)
-        self._run_all(stopped)
-        self._absent = set(absent)
-        if self._absent:
-            self._second_look = self._loop.call_at(self._loop.time() + SECOND_LOOK, self._look_for_absent)
+        self._run_all(look.stopped(self._ids()))
+        self._loop.call_at(self._loop.time() + SECOND_LOOK, partial(self._look_again, look))
+
+    def _look_again(self, look: Look) -> None:
+        if look is self._look:
+            self._look = None
+            self._run_all(look.gone)
 
     def _ids(self) -> list[str]:
         """Returns the ids that are owed a delete, and those that jobs under way may owe one."""
@@ -155,15 +147,14 @@ class Deletes(Observer[PluginJob, PluginStep]):
 
     def _tell_without_create(self, ours: Sequence[Target]) -> None:
         """Logs how many containers have started while there was no connection."""
-        missed = [target for target in ours if not target.is_sandbox and self.ledger.target(target.id) is None]
-        entries = self._plugins.entries() or () if missed else ()
+        new = [target for target in ours if not target.is_sandbox and self.ledger.target(target.id) is None]
+        entries = self._plugins.entries() or () if new else ()
         if not any(self._plugins.plans.owes_delete(entry, is_sandbox=False) for entry in entries):
             return
         text = "containers that have started without the adapter: %d; no plugin has run for their creates: %.1000s"
-        log.warning(text, len(missed), ", ".join(map(str, missed)))
-        for target in missed:
-            target.let_go_of_messages()
-            self.ledger.remember(target)
+        log.warning(text, len(new), ", ".join(map(str, new)))
+        for target in new:
+            self.ledger.add_later(target, ())
 
     def _watch(self, id_: str, pid: int) -> None:
         """Watches a pod's process; if the runtime lists none any more, that of its create, unless the pid is reused."""
@@ -176,18 +167,12 @@ class Deletes(Observer[PluginJob, PluginStep]):
         is_there = started == known.started and self._plugins.sees_pods
         self._pods.watch(id_, (pid or known.pid) if is_there else 0)
 
-    def _look_for_absent(self) -> None:
-        """Ids that were absent from Synchronize, and from each event since, are gone."""
-        due = self._absent | self._ended_pods
-        self._absent, self._ended_pods = set(), set()
-        self._run_all(due)
-
     def _on_pod_end(self, id_: str) -> None:
         """The process of a pod has ended: its delete comes now, but not before those of its containers."""
-        if self._absent.isdisjoint(self.ledger.containers_of(id_)):
-            self.run_owed(id_)
+        if self._look is not None and not self._look.gone.isdisjoint(self.ledger.containers_of(id_)):
+            self._look.ended.add(id_)
         else:
-            self._ended_pods.add(id_)
+            self.run_owed(id_)
 
     def _run_all(self, ids: Iterable[str]) -> None:
         for id_ in sorted(ids, key=self._is_sandbox):  # a pod's delete comes after its containers'
@@ -226,7 +211,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         target, earlier = job.target, self.ledger.target(job.target.id)
         if earlier is not None:
             has_pid = bool(target.pid)
-            target.remember(earlier)
+            target.complete(earlier)
             if not has_pid and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
                 target.pid = 0  # perhaps it is another process by now
         owed = self.ledger.begin_deletes(target.id)
@@ -236,9 +221,10 @@ class Deletes(Observer[PluginJob, PluginStep]):
     def before_feed(self, job: PluginJob, step: PluginStep) -> None:
         """Notes a create before its plugin knows of it."""
         if job.state == CREATE:
-            self.ledger.remember(job.target)
             if step.owes_delete:
                 self.ledger.add(job.target, step.entry)
+            else:
+                self.ledger.know(job.target)
 
     def on_not_started(self, job: PluginJob, step: PluginStep) -> bool:
         """Puts the delete of a plugin that could not be started back; returns whether the log says so."""
@@ -246,9 +232,9 @@ class Deletes(Observer[PluginJob, PluginStep]):
         if not is_owed or job.is_awaited:
             return True
         now = self._loop.time()
-        is_news = now - self._told.get(step.name, -TELLING) >= TELLING
+        is_news = now - self._logged_at.get(step.name, -LOGGING) >= LOGGING
         if is_news:
-            self._told[step.name] = now
+            self._logged_at[step.name] = now
         return is_news
 
     def on_done(self, job: PluginJob, step: PluginStep) -> None:
@@ -278,9 +264,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
             if id_ in self.ledger and all(other.state == UPDATE for other in self.queue.of(id_)):
                 self._try_later(id_)
         plans = self._plugins.plans
-        if (job.state == DELETE and not plans.runs_at_removals) or not plans.end_is_told:
-            self._removed.add(id_)
-        self._forget_if_removed(id_)
+        is_last = (job.state == DELETE and not plans.runs_at_removals) or not plans.end_is_told
+        self._forget(id_, is_removed=is_last)
 
     def _try_later(self, id_: str) -> None:
         """Sets the timer after which all deletes that an id is owed are tried again."""
@@ -288,9 +273,12 @@ class Deletes(Observer[PluginJob, PluginStep]):
         timer = self._loop.call_at(self._loop.time() + wait, partial(self.run_owed, id_))
         self._retries[id_] = min(2 * wait, LAST_RETRY), timer
 
-    def _forget_if_removed(self, id_: str) -> None:
-        if id_ in self._removed and not self.queue.of(id_) and id_ not in self.ledger:
-            self._removed.discard(id_)
-            self.ledger.forget(id_)
-            if retry := self._retries.pop(id_, None):
-                retry[1].cancel()
+    def _forget(self, id_: str, *, is_removed: bool) -> None:
+        """Forgets an id that is removed, now or before, when it has no job and is owed no delete."""
+        record = self.ledger.record(id_)
+        if record is not None:
+            record.is_removed |= is_removed
+            if record.is_removed and not record.owed and not self.queue.of(id_):
+                self.ledger.forget(id_)
+                if retry := self._retries.pop(id_, None):
+                    retry[1].cancel()

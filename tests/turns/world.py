@@ -704,8 +704,8 @@ def playing(world: World) -> Iterator[None]:
         for owner, name in ((TurnsFile, "write"), (TurnsFile, "lock"), (TurnsFile, "unlock"), (RecordFiles, "read")):
             patch.setattr(owner, name, _pointed(world, getattr(owner, name)))
         patch.setattr(Ledger, "add", _noting(world, Ledger.add))
-        patch.setattr(RecordFiles, "_write", _pointed(world, RecordFiles._write, fills=True))
-        patch.setattr(RecordFiles, "replace", _pointed(world, RecordFiles.replace))
+        patch.setattr(RecordFiles, "write", _pointed(world, RecordFiles.write))
+        patch.setattr(RecordFiles, "_write_new", _pointed(world, RecordFiles._write_new, fills=True))
         log.addHandler(handler)
         log.propagate = False
         log.setLevel(logging.INFO)
