@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 FORGOTTEN = "what is owed is forgotten with this process (state.directory)"
 MARK = "joined-before"
+RUN, LASTING = "/run/", "/var/lib/"
+"""The first is empty after a boot, so the mark of a state directory there is below the second in its place."""
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,109}")
 
 
@@ -41,8 +43,8 @@ class RuntimeDirectory:
         self._trust = trust
         self._prefix = file_name(runtime or "runtime") + "."
         self.path = os.path.join(above, self._prefix + _boot())
-        self._lasting = re.sub("^/run/", "/var/lib/", above)
-        """Where a mark outlives a boot."""
+        self._lasting = LASTING + above.removeprefix(RUN) if above.startswith(RUN) else above
+        """The directory of the mark that outlives a boot."""
         self._marks = os.path.join(self.path, MARK), os.path.join(self._lasting, f"{MARK}-{file_name(runtime)}")
         self.fd = -1
         """The descriptor of the directory, -1 if it cannot be used."""
@@ -86,7 +88,7 @@ class RuntimeDirectory:
 
     @property
     def is_marked(self) -> bool:
-        """Whether `mark` was called, in this boot or in an earlier one."""
+        """Whether an adapter has called `mark`, in this boot or in an earlier one."""
         return any(map(os.path.lexists, self._marks))
 
     def mark(self) -> None:

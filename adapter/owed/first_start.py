@@ -1,14 +1,15 @@
-"""What runs at the first start counts as created: before us, somebody else ran these plugins: the runtime itself.
+"""What runs at the first start counts as created: until then, the runtime itself ran these plugins.
 
-The first start is that of the first adapter that this node has had. What runs at other starts without a record has had
-no create: it started while no adapter was there, as before the adapter at each boot. A mark says that an adapter has
-been here (`RuntimeDirectory.is_marked`). It is written when all that counts has a record.
+The first start is that of the first adapter of a node. At other starts, what runs and has no record has had no create:
+it has started while no adapter was there, as at each boot before the adapter. A mark tells that an adapter has been
+here (`RuntimeDirectory.mark`). It is made when all that counts has a record.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 
 from adapter.errors import ConfigError
 from adapter.host.runtime_directory import RuntimeDirectory
@@ -52,11 +53,11 @@ class FirstStart:
         owes = self._plugins.plans.owes_delete
         for target in targets.values() if entries else ():
             self._ledger.add_later(target, [e for e in entries if owes(e, is_sandbox=target.is_sandbox)])
-        self._ledger.when_written(self._mark)
+        self._ledger.when_written(partial(self._mark, logging.WARNING if entries else logging.DEBUG))
 
-    def _mark(self) -> None:
+    def _mark(self, level: int) -> None:
         try:
             if self._directory is not None:
                 self._directory.mark()
         except (ConfigError, OSError) as error:
-            log.warning("%s: after the next boot, what runs before the adapter counts as created", error)
+            log.log(level, "%s: after the next boot, what runs before the adapter counts as created", error)
