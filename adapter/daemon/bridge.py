@@ -63,6 +63,7 @@ class Bridge:
         self.ledger = Ledger(loop, directory)
         if turns is not None:
             turns.on_change = self.ledger.expect_changes
+            turns.look()
         self.deletes = Deletes(loop, self._plugins, self.ledger, turns)
         self._is_first = True
         """Whether this adapter has not been synchronized yet."""
@@ -153,7 +154,6 @@ class Bridge:
     def synchronize(self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> None:
         """Compares the records with what the runtime has."""
         containers = list(containers)
-        self.ledger.expect_changes(is_shared=self._turns is not None and self._turns.has_others)
         self.updates.known = {container.id for container in containers}
         self.updates.flush_soon()
         node = reconcile.node_of(pods, containers)

@@ -13,15 +13,16 @@ from copy import copy
 from functools import partial
 from typing import Any
 
-from adapter.base.loop import Loop, Timer
+from adapter.base.loop import NO_TIMER, Loop, Timer
 from adapter.host import cgroup
 from adapter.legacy.job import PluginJob, Plugins
 from adapter.legacy.plan import CREATE, DELETE, UPDATE, PluginStep
 from adapter.legacy.request import Target
+from adapter.owed import reconcile
 from adapter.owed.ledger import Ledger
 from adapter.owed.pods import PodProcesses
 from adapter.owed.queue import Queue
-from adapter.owed.reconcile import Look, Node
+from adapter.owed.reconcile import Node
 from adapter.programs.chain import RUNNING
 from adapter.programs.work import Observer
 from adapter.turns.fates import DONE, MINE, REPEAT, Fate, Stage, Turn
@@ -50,8 +51,13 @@ class Deletes(Observer[PluginJob, PluginStep]):
         self._pods = PodProcesses(loop, self._on_pod_end)
         self._retries: dict[str, tuple[float, Timer]] = {}
         """The ids whose deletes are tried again: the wait after that, and the timer, which may have been cancelled."""
-        self._look: Look | None = None
-        """The last Synchronize, until its second look."""
+        self._absent: set[str] = set()
+        """The ids that are owed a delete, and that the last Synchronize has not listed."""
+        self._second_look = NO_TIMER
+        self._named: set[str] | None = None
+        """The ids that events have named since Synchronize, until it has been compared with the records."""
+        self._ended_pods: set[str] = set()
+        """The ids of pods whose process has ended, and that have containers among the absent."""
         self._logged_at: dict[str, float] = {}
         """When the log had the last line of a plugin whose delete was tried again."""
 
@@ -59,8 +65,9 @@ class Deletes(Observer[PluginJob, PluginStep]):
 
     def note_named(self, target: Target) -> None:
         """Notes that an event names a pod or container: it is not absent."""
-        if self._look is not None:
-            self._look.named |= {target.id, target.sandbox_id}
+        self._absent -= {target.id, target.sandbox_id}
+        if self._named is not None:
+            self._named |= {target.id, target.sandbox_id}
 
     def of_event(
         self, event: str, message: Any, target: Target, turn: Turn | None, *, is_left: bool
@@ -120,26 +127,24 @@ class Deletes(Observer[PluginJob, PluginStep]):
         `node` is what the runtime has. `ours` are the live pods and containers whose plugins this adapter runs.
         The records are read first, in slices, between which events are served.
         """
-        look = self._look = Look(node)
-        self.ledger.read_all(lambda: self._compare(look, ours))
+        self._named, self._absent = set(), set()
+        self._second_look.cancel()
+        self.ledger.read_all(lambda: self._compare(node, ours))
 
-    def _compare(self, look: Look, ours: Sequence[Target]) -> None:
-        if look is not self._look:
-            return  # there was another Synchronize
-        self._tell_without_create([target for target in ours if target.id not in look.named])
+    def _compare(self, node: Node, ours: Sequence[Target]) -> None:
+        named, self._named = self._named or set(), None
+        self._tell_without_create([target for target in ours if target.id not in named])
         if self._plugins.runtime.habits.hides_earlier_pods:
-            pids = dict.fromkeys(look.node.unclear, 0)
+            pids = dict.fromkeys(node.unclear, 0)
             if self._plugins.sees_pods:
                 pids |= {target.id: target.pid for target in ours if target.is_sandbox}
             for id_ in filter(pids.__contains__, self._ids()):
                 self._watch(id_, pids[id_])
-        self._run_all(look.stopped(self._ids()))
-        self._loop.call_at(self._loop.time() + SECOND_LOOK, partial(self._look_again, look))
-
-    def _look_again(self, look: Look) -> None:
-        if look is self._look:
-            self._look = None
-            self._run_all(look.gone)
+        stopped, absent = reconcile.due([id_ for id_ in self._ids() if id_ not in named], node)
+        self._run_all(stopped)
+        self._absent = set(absent)
+        if self._absent:
+            self._second_look = self._loop.call_at(self._loop.time() + SECOND_LOOK, self._look_for_absent)
 
     def _ids(self) -> list[str]:
         """Returns the ids that are owed a delete, and those that jobs under way may owe one."""
@@ -167,12 +172,18 @@ class Deletes(Observer[PluginJob, PluginStep]):
         is_there = started == known.started and self._plugins.sees_pods
         self._pods.watch(id_, (pid or known.pid) if is_there else 0)
 
+    def _look_for_absent(self) -> None:
+        """Ids that were absent from Synchronize, and from each event since, are gone."""
+        due = self._absent | self._ended_pods
+        self._absent, self._ended_pods = set(), set()
+        self._run_all(due)
+
     def _on_pod_end(self, id_: str) -> None:
         """The process of a pod has ended: its delete comes now, but not before those of its containers."""
-        if self._look is not None and not self._look.gone.isdisjoint(self.ledger.containers_of(id_)):
-            self._look.ended.add(id_)
-        else:
+        if self._absent.isdisjoint(self.ledger.containers_of(id_)):
             self.run_owed(id_)
+        else:
+            self._ended_pods.add(id_)
 
     def _run_all(self, ids: Iterable[str]) -> None:
         for id_ in sorted(ids, key=self._is_sandbox):  # a pod's delete comes after its containers'

@@ -23,7 +23,6 @@ from adapter.host.runtime_directory import FORGOTTEN, RuntimeDirectory
 from adapter.legacy.config import Entry
 from adapter.legacy.request import Target
 from adapter.owed import records
-from adapter.owed.record_files import RecordFiles
 from adapter.owed.records import Key, Record
 
 log = logging.getLogger(__name__)
@@ -40,7 +39,7 @@ class Ledger:
     def __init__(self, loop: Loop, directory: RuntimeDirectory | None) -> None:
         """Without a directory, what is owed is forgotten with this process."""
         self._loop = loop
-        self._files = RecordFiles(directory) if directory is not None else None
+        self._directory = directory
         self._records: dict[str, Record] = {}
         self._unwritten: dict[str, Record] = {}
         """The records whose file is not as it should be. Some have been forgotten: their file is to be removed."""
@@ -91,7 +90,7 @@ class Ledger:
 
     def containers_of(self, pod: str) -> list[str]:
         """Returns the ids of the containers of a pod that have not been forgotten."""
-        for name in () if self.is_current else self._names(pod) or ():
+        for name in () if self.is_current else self._names(records.prefix_of(pod)) or ():
             self._read(name)
         return [id_ for id_, record in self._records.items() if record.target.sandbox_id == pod != id_]
 
@@ -170,20 +169,20 @@ class Ledger:
         self._on_read = then or self._on_read
         self._begin_work()
 
-    def _names(self, pod: str = "") -> list[str] | None:
-        """Returns the names of all records, or of those of a pod; None if they cannot be read."""
+    def _names(self, prefix: str) -> list[str] | None:
+        """Returns the names of files that begin with a prefix; None if they cannot be read."""
         try:
-            return self._files.names(pod, is_alone=not self._is_shared) if self._files is not None else []
+            return self._directory.names(prefix, is_alone=not self._is_shared) if self._directory is not None else []
         except OSError as error:
             self._complain(error)
             return None
 
     def _read(self, name: str, id_: str = "") -> bool:
         """Takes what a file has into memory; returns False if it cannot be read."""
-        if self._files is None:
+        if self._directory is None:
             return True
         try:
-            text = self._files.read(name)
+            text = self._directory.read(name)
         except OSError as error:
             self._complain(error, name)
             return False
@@ -208,8 +207,8 @@ class Ledger:
         """Makes a file be as memory has its record; later, if that fails."""
         self._unwritten.pop(record.target.id, None)
         try:
-            if self._files is not None:
-                self._files.write(record)
+            if self._directory is not None:
+                self._directory.replace(record.name, records.encode(record))
         except OSError as error:
             self._complain(error, record.name)
             self._write_later(record)
@@ -220,7 +219,7 @@ class Ledger:
 
     def _write_all_later(self) -> None:
         """The directory is a new one. Of what other adapters have written there, they know more."""
-        there = set(self._names() or ())
+        there = set(self._names(records.PREFIX) or ())
         for record in self._records.values():
             if record.creates and record.name not in there:
                 self._write_later(record)
@@ -274,10 +273,13 @@ class Ledger:
         elif self.fault:
             log.info("the records have all that is owed again")
             self.fault = ""
+        then, self._on_read = self._on_read, None
+        if then is not None:
+            then()
 
     def _read_each(self) -> Iterator[None]:
         unseen = {record.name: id_ for id_, record in self._records.items()}
-        names = self._names()
+        names = self._names(records.PREFIX)
         is_read = names is not None
         for name in names or ():
             is_read &= self._read(name, unseen.pop(name, ""))
@@ -286,15 +288,12 @@ class Ledger:
             is_read &= self._read(name, id_)
             yield
         self._is_read = is_read
-        then, self._on_read = self._on_read, None
-        if then is not None:
-            self._loop.call_soon(then)
 
     def _complain(self, error: OSError, name: str = "") -> None:
         """Logs, once, what is not kept. That the directory cannot be used is told by `turns`."""
         self._begin_work_later()
-        if self._files is not None and self._files.is_there:
-            text = f"{os.path.join(self._files.directory.path, name)}: {reason_of(error)}: {FORGOTTEN}"
+        if self._directory is not None and self._directory.fd >= 0:
+            text = f"{os.path.join(self._directory.path, name)}: {reason_of(error)}: {FORGOTTEN}"
             if not self.fault:
                 log.warning("%s", text)
             self.fault = text

@@ -48,28 +48,10 @@ def _target(container: api.Container, pods: Mapping[str, api.PodSandbox]) -> Tar
     return request.of_container(container, pods.get(id_) or api.PodSandbox(id=id_))
 
 
-class Look:
-    """A Synchronize, compared with what is owed; and what has happened since."""
+def due(owed: Collection[str], node: Node) -> tuple[list[str], list[str]]:
+    """Returns which of the ids that are owed a delete have stopped, and which the runtime does not list.
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.named: set[str] = set()
-        """The ids that events have named since."""
-        self._absent: set[str] = set()
-        self.ended: set[str] = set()
-        """The pods whose process has ended since, whose containers are among those that have perhaps gone."""
-
-    def stopped(self, owed: Collection[str]) -> list[str]:
-        """Returns which of the ids that are owed a delete have stopped. What the runtime does not list may have gone.
-
-        The others live, or the runtime will say when they stop.
-        """
-        node = self.node
-        listed = {target.id for target in node.running} | node.created | node.unclear | node.stopped
-        self._absent = {id_ for id_ in owed if id_ not in listed}
-        return [id_ for id_ in owed if id_ in node.stopped and id_ not in self.named]
-
-    @property
-    def gone(self) -> set[str]:
-        """The ids that have gone if it is time for the second look: no event has named them."""
-        return (self._absent - self.named) | self.ended
+    The others live, or the runtime will say when they stop. If no event names one that is not listed soon, it has gone.
+    """
+    listed = {target.id for target in node.running} | node.created | node.unclear | node.stopped
+    return [id_ for id_ in owed if id_ in node.stopped], [id_ for id_ in owed if id_ not in listed]

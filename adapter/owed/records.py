@@ -15,6 +15,8 @@ from adapter.legacy.request import Target
 
 MOST_KEPT = 32 << 10
 """Maximum bytes of spec and labels together. A larger pair is left out: pod authors choose its size."""
+PREFIX = "+"
+"""How the names of all files begin."""
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 Key: TypeAlias = tuple[str, int]
@@ -73,7 +75,12 @@ class Record:
 
 def name_of(target: Target) -> str:
     """Returns the name of the file of a pod or container: `+POD+ID`."""
-    return f"+{file_name(target.sandbox_id)}+{file_name(target.id)}"
+    return prefix_of(target.sandbox_id) + file_name(target.id)
+
+
+def prefix_of(pod: str) -> str:
+    """Returns how the names of the files of a pod and its containers begin."""
+    return f"{PREFIX}{file_name(pod)}+"
 
 
 def fits(target: Target) -> bool:
@@ -82,8 +89,9 @@ def fits(target: Target) -> bool:
 
 
 def encode(record: Record) -> bytes:
-    """Returns the file of a record."""
-    return b'%b,"creates":[%b]}\n' % (_head(record.target), b",".join(map(_create, record.creates)))
+    """Returns the file of a record, empty if there is to be none."""
+    creates = b",".join(map(_create, record.creates))
+    return creates and b'%b,"creates":[%b]}\n' % (_head(record.target), creates)
 
 
 @lru_cache(1)

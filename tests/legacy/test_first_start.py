@@ -148,7 +148,7 @@ def test_what_a_full_disk_keeps_out_is_marked_when_it_is_written(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("adapter.owed.record_files.RecordFiles._write_new", fail)
+        patch.setattr("adapter.host.runtime_directory.RuntimeDirectory._write_new", fail)
         start("c1")
     node.loop.advance(RETRY)
     start("c1", "c2")
