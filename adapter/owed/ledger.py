@@ -61,9 +61,10 @@ class Ledger:
         """Returns the number of ids that are owed a delete."""
         return len(self.ids())
 
-    def __contains__(self, id_: object) -> bool:
+    def __contains__(self, id_: str) -> bool:
         """Whether some plugin is owed a delete for the id."""
-        return id_ in self._records and bool(self._records[str(id_)].owed)
+        record = self._records.get(id_)
+        return record is not None and bool(record.owed)
 
     @property
     def is_current(self) -> bool:
@@ -77,7 +78,7 @@ class Ledger:
     def keys(self, id_: str, since: float) -> set[Key]:
         """Returns the plugins whose creates of an id have been noted since a moment."""
         record = self._records.get(id_)
-        return {key for key, create in record.owed.items() if create.at >= since} if record else set()
+        return {key for key, create in record.owed.items() if create.at >= since} if record is not None else set()
 
     def record(self, id_: str) -> Record | None:
         """Returns the record of an id that is known."""

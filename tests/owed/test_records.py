@@ -155,6 +155,33 @@ def test_what_another_adapter_writes_is_read_again_at_an_event(start: Start) -> 
     assert first.ledger.ids() == []
 
 
+def test_the_moment_of_the_last_create_is_told_to_other_adapters(start: Start, loop: SteppedLoop) -> None:
+    first = start()
+    second = start(beside=True)
+    first.turns.look()
+    first.ledger.add(target(), ENTRIES[0])
+    loop.advance(1)
+    since = loop.now
+    first.ledger.add(target(), Entry("a", 0, "0.1", b"{}"))
+    first.ledger.add(target(), ENTRIES[1])
+    second.ledger.refresh(target())
+    assert second.ledger.keys("c1", since) == {ENTRIES[0].key, ENTRIES[1].key}
+    assert second.ledger.begin_deletes("c1") == (ENTRIES[0], ENTRIES[1]), "as configured at its first create"
+
+
+def test_a_delete_that_runs_here_is_owed_in_the_file_and_not_twice(start: Start) -> None:
+    first = start()
+    second = start(beside=True)
+    first.turns.look()
+    create(first.ledger, target())
+    running = first.ledger.begin_deletes("c1")
+    first.ledger.end_delete("c1", running[0])
+    first.ledger.refresh(target())
+    assert first.ledger.ids() == []
+    second.ledger.refresh(target())
+    assert second.ledger.begin_deletes("c1") == running[1:], "the first one is killed"
+
+
 def test_an_adapter_that_is_alone_again_reads_what_the_other_has_left(start: Start, loop: SteppedLoop) -> None:
     first = start()
     second = start(beside=True)
