@@ -91,7 +91,8 @@ class Bridge:
         context.be_due_earlier(message.ByteSize() * SECONDS_PER_BYTE)
         event = context.method
         target = self._target(event, message)
-        self._first_start.count()
+        if self._first_start.is_counting:
+            self._first_start.count()
         self.deletes.note_named(target)
         job = self._job(event, message, target, turn, must_turn=must_turn)
         if job is not None:

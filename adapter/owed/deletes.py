@@ -202,8 +202,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
             self._turns.look()  # an adapter that has joined since the last event may have run these deletes
         if self._turns is not None and turn is not None and turn.is_shared:
             fate = self._turns.take(turn)
-        if not self.ledger.is_current:
-            self.ledger.refresh(job.target)
+        self.ledger.refresh(job.target)
         if job.state == DELETE:
             self._begin_deletes(job, fate)
         elif fate is DONE or (job.has_waited and self._has_ended(job)):
@@ -286,10 +285,10 @@ class Deletes(Observer[PluginJob, PluginStep]):
 
     def _forget(self, id_: str, *, is_removed: bool) -> None:
         """Forgets an id that is removed, now or before, when it has no job and is owed no delete."""
-        record = self.ledger.record(id_)
-        if record is not None:
-            record.is_removed |= is_removed
-            if record.is_removed and not record.owed and not self.queue.of(id_):
+        record = self.ledger.records.get(id_)
+        if record is not None and (is_removed or record.is_removed):
+            record.is_removed = True
+            if not record.owed and not self.queue.of(id_):
                 self.ledger.forget(id_)
                 if retry := self._retries.pop(id_, None):
                     retry[1].cancel()

@@ -27,8 +27,9 @@ class FirstStart:
         self._ledger = ledger
         self._plugins = plugins
         self._directory = directory
-        self._targets: dict[str, Target] | None = None
-        """None if nothing is to be counted."""
+        self._targets: dict[str, Target] = {}
+        self.is_counting = False
+        """Whether some may not count yet."""
 
     @property
     def is_due(self) -> bool:
@@ -38,18 +39,19 @@ class FirstStart:
     def begin(self, targets: Iterable[Target]) -> None:
         """Counts these, and no others."""
         self._targets = {target.id: target for target in targets}
+        self.is_counting = True
         self.count()
 
     def forget(self, id_: str) -> None:
         """Does not count an id any more: it has stopped."""
-        if self._targets is not None:
-            self._targets.pop(id_, None)
+        self._targets.pop(id_, None)
 
     def count(self) -> None:
         """Counts what does not count yet, if the plugins are known."""
-        if self._targets is None or (entries := self._plugins.entries()) is None:
+        entries = self._plugins.entries()
+        if entries is None:
             return
-        targets, self._targets = self._targets, None
+        targets, self._targets, self.is_counting = self._targets, {}, False
         owes = self._plugins.plans.owes_delete
         for target in targets.values() if entries else ():
             self._ledger.add_later(target, [e for e in entries if owes(e, is_sandbox=target.is_sandbox)])

@@ -48,11 +48,6 @@ class Record:
         self.is_removed = False
         """Whether the runtime has removed it, so that it is forgotten when its last work ends."""
 
-    @property
-    def creates(self) -> list[Create]:
-        """The creates in the file."""
-        return [*self.running.values(), *self.owed.values()]
-
     def add(self, entry: Entry, at: float) -> bool:
         """Adds a create; returns whether its plugin was owed no delete. Else only the moment is new."""
         earlier = self.owed.get(entry.key)
@@ -75,7 +70,7 @@ class Record:
 
 def name_of(target: Target) -> str:
     """Returns the name of the file of a pod or container: `+POD+ID`."""
-    return prefix_of(target.sandbox_id) + file_name(target.id)
+    return f"{PREFIX}{file_name(target.sandbox_id)}+{file_name(target.id)}"
 
 
 def prefix_of(pod: str) -> str:
@@ -90,7 +85,7 @@ def fits(target: Target) -> bool:
 
 def encode(record: Record) -> bytes:
     """Returns the file of a record, empty if there is to be none."""
-    creates = b",".join(map(_create, record.creates))
+    creates = b",".join(map(_create, (*record.running.values(), *record.owed.values())))
     return creates and b'%b,"creates":[%b]}\n' % (_head(record.target), creates)
 
 
