@@ -12,8 +12,9 @@ the plugin gets its request. No event fails for an error of the disk. Which copy
 from __future__ import annotations
 
 import logging
-import os
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 
@@ -48,8 +49,8 @@ class Ledger:
         """Whether another adapter may write records."""
         self._is_read = False
         """Whether all files have been read since that was so."""
-        self._on_read: Callable[[], object] | None = None
-        self._on_written: Callable[[], object] | None = None
+        self._on_read: list[Callable[[], object]] = []
+        self._on_written: list[Callable[[], object]] = []
         self._work: Generator[None, None, None] | None = None
         """What writes the records in `_unwritten`, and reads all files, in slices."""
         self._timer = NO_TIMER
@@ -123,9 +124,9 @@ class Ledger:
         self._write_later(record)
 
     def begin_deletes(self, id_: str) -> tuple[Entry, ...]:
-        """Returns the plugins that are owed a delete, in the order of their creates, as configured then.
+        """Returns the plugins that are owed a delete, as configured at their creates.
 
-        Their deletes count as running until the caller calls `end_delete` or `put_back`.
+        Their deletes run until the caller calls `end_delete` or `put_back`.
         """
         record = self.records.get(id_)
         return () if record is None else record.begin_deletes()
@@ -148,7 +149,7 @@ class Ledger:
     # Reading
 
     def refresh(self, target: Target) -> None:
-        """Reads the record of an id, if its file may have more than memory."""
+        """Reads the file of an id, if it may have more than memory."""
         if self._is_shared or not self._is_read:
             record = self.records.get(target.id)
             self._read(record.name if record else records.name_of(target), target.id)
@@ -164,7 +165,7 @@ class Ledger:
     def read_all(self, then: Callable[[], object] | None = None) -> None:
         """Reads all records, in slices, and calls back after the last one."""
         self._is_read = False
-        self._on_read = then or self._on_read
+        self._on_read = [then] if then is not None else self._on_read
         self._begin_work()
 
     def _names(self, prefix: str) -> list[str] | None:
@@ -189,15 +190,23 @@ class Ledger:
         known = self.records.get(id_)
         if id_ in self._unwritten:
             pass  # memory counts
-        elif known is None:
-            if found is not None:
-                self.records[id_] = found
-        elif text is not None and found is None and (known.owed or known.running):
-            self._write_later(known)  # the file is damaged
-        else:
-            owed = found.owed if found else {}
+        elif text is not None and found is None:
+            self._mend(name, known)
+        elif known is not None:
+            owed = found.owed if found is not None else {}
             known.owed = {key: create for key, create in owed.items() if key not in known.running}
+        elif found is not None:
+            self.records[id_] = found
         return True
+
+    def _mend(self, name: str, known: Record | None) -> None:
+        """A file is damaged: it is written again. If it is unknown here and to others, it is removed."""
+        if known is not None and (known.owed or known.running):
+            self._write_later(known)
+        elif self._directory is not None and not self._is_shared:
+            log.warning("%s/%s is damaged: the deletes that it had do not come", self._directory.path, name)
+            with suppress(OSError):
+                self._directory.replace(name, b"")
 
     # Writing
 
@@ -223,16 +232,14 @@ class Ledger:
                 self._write_later(record)
 
     def when_written(self, callback: Callable[[], object]) -> None:
-        """Calls back when all files are as memory has their records: at once, if there are few to be written."""
-        self._on_written = callback
+        """Calls back when no file is to be written: at once, if they are few."""
+        self._on_written = [callback]
         self._begin_work()
-        for _ in islice(self._write_each(), SLICE):
-            pass
+        deque(islice(self._write_each(), SLICE), maxlen=0)
 
     def write_now(self) -> None:
         """The process ends: writes what is to be written later."""
-        for _ in self._write_each():
-            pass
+        deque(self._write_each(), maxlen=0)
 
     def _write_each(self) -> Iterator[None]:
         while self._unwritten:
@@ -242,9 +249,8 @@ class Ledger:
             if record.target.id in self._unwritten:
                 return  # the disk is full
             yield
-        then, self._on_written = self._on_written, None
-        if then is not None:
-            then()
+        while self._on_written:
+            self._on_written.pop()()
 
     # In slices, between which events are served
 
@@ -271,9 +277,8 @@ class Ledger:
         elif self.fault:
             log.info("the records have all that is owed again")
             self.fault = ""
-        then, self._on_read = self._on_read, None
-        if then is not None:
-            then()
+        while self._on_read:
+            self._on_read.pop()()
 
     def _read_each(self) -> Iterator[None]:
         unseen = {record.name: id_ for id_, record in self.records.items()}
@@ -291,7 +296,7 @@ class Ledger:
         """Logs, once, what is not kept. That the directory cannot be used is told by `turns`."""
         self._begin_work_later()
         if self._directory is not None and self._directory.fd >= 0:
-            text = f"{os.path.join(self._directory.path, name)}: {reason_of(error)}: {FORGOTTEN}"
+            text = f"{self._directory.path}/{name}: {reason_of(error)}: {FORGOTTEN}"
             if not self.fault:
                 log.warning("%s", text)
             self.fault = text

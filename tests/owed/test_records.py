@@ -213,12 +213,15 @@ NO_RECORDS = [
 ]
 
 
-def test_a_file_that_is_no_record_costs_no_other(start: Start) -> None:
+def test_a_file_that_is_no_record_costs_no_other(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     life = start()
     life.ledger.add(target("c1"), ENTRIES[0])
     for content in NO_RECORDS:
         (life.state / "+pod+c2").write_bytes(content)
+        caplog.clear()
         after = start()
+        after.ledger.refresh(target("c2"))
+        assert caplog.messages == [f"{life.state}/+pod+c2 is damaged: the deletes that it had do not come"]
         assert after.ledger.ids() == ["c1"], content[:30]
         assert after.fault == ""
         after.ledger.add(target("c2"), ENTRIES[0])
