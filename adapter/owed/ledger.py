@@ -281,13 +281,10 @@ class Ledger:
             self._on_read.pop()()
 
     def _read_each(self) -> Iterator[None]:
-        unseen = {record.name: id_ for id_, record in self.records.items()}
         names = self._names(records.PREFIX)
         is_read = names is not None
-        for name in names or ():
-            is_read &= self._read(name, unseen.pop(name, ""))
-            yield
-        for name, id_ in unseen.items():  # other adapters may have run their deletes
+        known = {record.name: id_ for id_, record in self.records.items()}  # others may have run their deletes
+        for name, id_ in {**dict.fromkeys(names or (), ""), **known}.items():
             is_read &= self._read(name, id_)
             yield
         self._is_read = is_read
