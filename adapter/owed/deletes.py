@@ -58,6 +58,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
         """The ids that events have named since Synchronize, until it has been compared with the records."""
         self._ended_pods: set[str] = set()
         """The ids of pods whose process has ended, and that have containers among the absent."""
+        self._removed: set[str] = set()
+        """The ids to be forgotten as soon as they have no jobs and are owed no delete."""
         self._logged_at: dict[str, float] = {}
         """When the log had the last line of a plugin whose delete was tried again."""
 
@@ -100,7 +102,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
 
     def remove(self, id_: str) -> None:
         """Forgets a pod or container that the runtime has removed, when it has no job and is owed no delete."""
-        self._forget(id_, is_removed=True)
+        self._removed.add(id_)
+        self._forget_if_removed(id_)
 
     # Without an event
 
@@ -274,8 +277,9 @@ class Deletes(Observer[PluginJob, PluginStep]):
             if id_ in self.ledger and all(other.state == UPDATE for other in self.queue.of(id_)):
                 self._try_later(id_)
         plans = self._plugins.plans
-        is_last = (job.state == DELETE and not plans.runs_at_removals) or not plans.end_is_told
-        self._forget(id_, is_removed=is_last)
+        if (job.state == DELETE and not plans.runs_at_removals) or not plans.end_is_told:
+            self._removed.add(id_)
+        self._forget_if_removed(id_)
 
     def _try_later(self, id_: str) -> None:
         """Sets the timer after which all deletes that an id is owed are tried again."""
@@ -283,12 +287,9 @@ class Deletes(Observer[PluginJob, PluginStep]):
         timer = self._loop.call_at(self._loop.time() + wait, partial(self.run_owed, id_))
         self._retries[id_] = min(2 * wait, LAST_RETRY), timer
 
-    def _forget(self, id_: str, *, is_removed: bool) -> None:
-        """Forgets an id that is removed, now or before, when it has no job and is owed no delete."""
-        record = self.ledger.records.get(id_)
-        if record is not None and (is_removed or record.is_removed):
-            record.is_removed = True
-            if not record.owed and not self.queue.of(id_):
-                self.ledger.forget(id_)
-                if retry := self._retries.pop(id_, None):
-                    retry[1].cancel()
+    def _forget_if_removed(self, id_: str) -> None:
+        if id_ in self._removed and not self.queue.of(id_) and id_ not in self.ledger:
+            self._removed.discard(id_)
+            self.ledger.forget(id_)
+            if retry := self._retries.pop(id_, None):
+                retry[1].cancel()

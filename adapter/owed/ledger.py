@@ -41,8 +41,7 @@ class Ledger:
         """Without a directory, what is owed is forgotten with this process."""
         self._loop = loop
         self._directory = directory
-        self.records: dict[str, Record] = {}
-        """What is known, by id. Only this class changes creates."""
+        self._records: dict[str, Record] = {}
         self._unwritten: dict[str, Record] = {}
         """The records whose file is not as it should be. Some have been forgotten: their file is to be removed."""
         self._is_shared = False
@@ -65,7 +64,7 @@ class Ledger:
 
     def __contains__(self, id_: str) -> bool:
         """Whether some plugin is owed a delete for the id."""
-        record = self.records.get(id_)
+        record = self._records.get(id_)
         return record is not None and bool(record.owed)
 
     @property
@@ -75,31 +74,31 @@ class Ledger:
 
     def ids(self) -> list[str]:
         """Returns the ids that are owed a delete."""
-        return [id_ for id_, record in self.records.items() if record.owed]
+        return [id_ for id_, record in self._records.items() if record.owed]
 
     def keys(self, id_: str, since: float) -> set[Key]:
         """Returns the plugins whose creates of an id have been noted since a moment."""
-        record = self.records.get(id_)
+        record = self._records.get(id_)
         return {key for key, create in record.owed.items() if create.at >= since} if record is not None else set()
 
     def target(self, id_: str) -> Target | None:
         """Returns what the creates of an id knew."""
-        record = self.records.get(id_)
+        record = self._records.get(id_)
         return None if record is None else record.target
 
     def containers_of(self, pod: str) -> list[str]:
         """Returns the ids of the containers of a pod that have not been forgotten."""
         for name in () if self.is_current else self._names(records.prefix_of(pod)) or ():
             self._read(name)
-        return [id_ for id_, record in self.records.items() if record.target.sandbox_id == pod != id_]
+        return [id_ for id_, record in self._records.items() if record.target.sandbox_id == pod != id_]
 
     # Creates and deletes
 
     def know(self, target: Target) -> Record:
         """Keeps what a create knows. A later create replaces an earlier one, unless only the earlier knew the pid."""
-        record = self.records.get(target.id)
+        record = self._records.get(target.id)
         if record is None:
-            record = self.records[target.id] = Record(target)
+            record = self._records[target.id] = Record(target)
         elif target.pid or not record.target.pid:
             record.target = target
         return record
@@ -118,7 +117,7 @@ class Ledger:
 
     def add_later(self, target: Target, entries: Iterable[Entry]) -> None:
         """Notes creates that count as run. There may be thousands of records: they are written in slices."""
-        record = self.records.get(target.id) or self.know(target)
+        record = self._records.get(target.id) or self.know(target)
         for entry in entries:
             record.add(entry, self._loop.time())
         self._write_later(record)
@@ -128,30 +127,30 @@ class Ledger:
 
         Their deletes run until the caller calls `end_delete` or `put_back`.
         """
-        record = self.records.get(id_)
+        record = self._records.get(id_)
         return () if record is None else record.begin_deletes()
 
     def end_delete(self, id_: str, entry: Entry) -> None:
         """Notes that a plugin's delete has ended, if it was owed one."""
-        record = self.records.get(id_)
+        record = self._records.get(id_)
         if record is not None and record.running.pop(entry.key, None) is not None:
             self._write(record)
 
     def put_back(self, id_: str, entry: Entry) -> bool:
         """Notes that a plugin's delete could not be started; returns whether the plugin is owed it still."""
-        record = self.records.get(id_)
+        record = self._records.get(id_)
         return record is not None and record.put_back(entry)
 
     def forget(self, id_: str) -> None:
         """Forgets what the creates of an id knew: it has been removed."""
-        self.records.pop(id_, None)
+        self._records.pop(id_, None)
 
     # Reading
 
     def refresh(self, target: Target) -> None:
         """Reads the file of an id, if it may have more than memory."""
         if self._is_shared or not self._is_read:
-            record = self.records.get(target.id)
+            record = self._records.get(target.id)
             self._read(record.name if record else records.name_of(target), target.id)
 
     def expect_changes(self, *, is_shared: bool, is_remade: bool = False) -> None:
@@ -187,7 +186,7 @@ class Ledger:
             return False
         found = None if text is None else records.decode(name, text)
         id_ = id_ or (found.target.id if found else "")
-        known = self.records.get(id_)
+        known = self._records.get(id_)
         if id_ in self._unwritten:
             pass  # memory counts
         elif text is not None and found is None:
@@ -196,7 +195,7 @@ class Ledger:
             owed = found.owed if found is not None else {}
             known.owed = {key: create for key, create in owed.items() if key not in known.running}
         elif found is not None:
-            self.records[id_] = found
+            self._records[id_] = found
         return True
 
     def _mend(self, name: str, known: Record | None) -> None:
@@ -227,7 +226,7 @@ class Ledger:
     def _write_all_later(self) -> None:
         """The directory is a new one. Of what other adapters have written there, they know more."""
         there = set(self._names(records.PREFIX) or ())
-        for record in self.records.values():
+        for record in self._records.values():
             if (record.owed or record.running) and record.name not in there:
                 self._write_later(record)
 
@@ -283,7 +282,7 @@ class Ledger:
     def _read_each(self) -> Iterator[None]:
         names = self._names(records.PREFIX)
         is_read = names is not None
-        known = {record.name: id_ for id_, record in self.records.items()}  # others may have run their deletes
+        known = {record.name: id_ for id_, record in self._records.items()}  # others may have run their deletes
         for name, id_ in {**dict.fromkeys(names or (), ""), **known}.items():
             is_read &= self._read(name, id_)
             yield

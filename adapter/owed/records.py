@@ -34,7 +34,7 @@ class Create(NamedTuple):
 class Record:
     """A pod or container, and the creates whose delete has not ended. Without such creates it has no file."""
 
-    __slots__ = ("is_removed", "name", "owed", "running", "target")
+    __slots__ = ("name", "owed", "running", "target")
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -45,8 +45,6 @@ class Record:
         """The creates whose delete has not begun."""
         self.running: dict[Key, Create] = {}
         """The creates whose delete has begun in this process. For other processes they are owed."""
-        self.is_removed = False
-        """Whether the runtime has removed it, so that it is forgotten when its last work ends."""
 
     def add(self, entry: Entry, at: float) -> bool:
         """Adds a create; returns whether its plugin was owed no delete. Else only the moment is new."""
