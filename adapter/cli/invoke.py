@@ -129,7 +129,6 @@ def _owe_delete(bridge: Bridge, plans: Plans, entry: Entry, call: Recorded) -> N
     is_pod = "Pod" in call.event
     if STATES[call.event] == DELETE and plans.is_for_owed_only(call.event, [entry], is_sandbox=is_pod):
         target = request.of_pod(message.pod) if is_pod else request.of_container(message.container, message.pod)
-        bridge.ledger.remember(target)
         bridge.ledger.add(target, entry)
 
 

@@ -59,13 +59,15 @@ class Bridge:
         self._loop = loop
         self._plugins = Plugins(self.runner, self.updates, settings, host_root)
         self._turns = turns
-        self.ledger = Ledger(loop, turns.directory if turns is not None else None)
+        directory = turns.directory if turns is not None else None
+        self.ledger = Ledger(loop, directory)
         if turns is not None:
             turns.on_change = self.ledger.expect_changes
+            turns.look()
         self.deletes = Deletes(loop, self._plugins, self.ledger, turns)
         self._is_first = True
         """Whether this adapter has not been synchronized yet."""
-        self._first_start = FirstStart(loop, self.ledger, self._plugins)
+        self._first_start = FirstStart(self.ledger, self._plugins, directory)
         self._left_pods: set[str] = set()
         """The pods that run, whose plugins are left to the runtime."""
 
@@ -90,7 +92,7 @@ class Bridge:
         event = context.method
         target = self._target(event, message)
         if self._first_start.is_counting:
-            self._first_start.count((target.id, target.sandbox_id))
+            self._first_start.count()
         self.deletes.note_named(target)
         job = self._job(event, message, target, turn, must_turn=must_turn)
         if job is not None:
@@ -153,13 +155,12 @@ class Bridge:
     def synchronize(self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> None:
         """Compares the records with what the runtime has."""
         containers = list(containers)
-        self.ledger.expect_changes(is_shared=self._turns is not None and self._turns.has_others)
         self.updates.known = {container.id for container in containers}
         self.updates.flush_soon()
         node = reconcile.node_of(pods, containers)
         ours = [target for target in node.running if not (target.is_sandbox and self._plugins.sandboxes.are_left)]
         self._left_pods = {target.id for target in node.running} - {target.id for target in ours}
-        if not self._is_first or not self.ledger.is_first_start:
+        if not self._is_first or not self._first_start.is_due:
             self.deletes.reconcile(node, ours)
         elif self._plugins.plans.end_is_told:
             self._first_start.begin(ours)
@@ -167,8 +168,8 @@ class Bridge:
 
     def give_up(self) -> None:
         """The process ends while plugins run."""
-        self._first_start.count_all()
         self.deletes.give_up()
+        self.ledger.write_now()
 
     def on_runtime_gone(self) -> None:
         """Drops the creates that wait, because nobody knows whether their containers will be started.

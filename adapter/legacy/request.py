@@ -81,7 +81,7 @@ class Target:
         """Makes the JSON now: one message of a Synchronize keeps the memory of them all."""
         _ = self.spec, self.labels
 
-    def remember(self, earlier: Target) -> None:
+    def complete(self, earlier: Target) -> None:
         """Fills missing values from the target of its create.
 
         Some runtimes leave most of them out at deletes. If they set the cgroup's path, the spec is complete, too.

@@ -34,7 +34,7 @@ SECOND_LOOK = 5.0
 """An id that a Synchronize does not list, and that no event names within these seconds after it, counts as gone."""
 FIRST_RETRY, LAST_RETRY = 10.0, 600.0
 """Seconds until a delete that could not be started is tried again: each wait is twice the one before."""
-TELLING = 3600.0
+LOGGING = 3600.0
 """Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
 
 
@@ -60,7 +60,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         """The ids of pods whose process has ended, and that have containers among the absent."""
         self._removed: set[str] = set()
         """The ids to be forgotten as soon as they have no jobs and are owed no delete."""
-        self._told: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
         """When the log had the last line of a plugin whose delete was tried again."""
 
     # At an event
@@ -155,15 +155,14 @@ class Deletes(Observer[PluginJob, PluginStep]):
 
     def _tell_without_create(self, ours: Sequence[Target]) -> None:
         """Logs how many containers have started while there was no connection."""
-        missed = [target for target in ours if not target.is_sandbox and self.ledger.target(target.id) is None]
-        entries = self._plugins.entries() or () if missed else ()
+        new = [target for target in ours if not target.is_sandbox and self.ledger.target(target.id) is None]
+        entries = self._plugins.entries() or () if new else ()
         if not any(self._plugins.plans.owes_delete(entry, is_sandbox=False) for entry in entries):
             return
         text = "containers that have started without the adapter: %d; no plugin has run for their creates: %.1000s"
-        log.warning(text, len(missed), ", ".join(map(str, missed)))
-        for target in missed:
-            target.let_go_of_messages()
-            self.ledger.remember(target)
+        log.warning(text, len(new), ", ".join(map(str, new)))
+        for target in new:
+            self.ledger.add_later(target, ())
 
     def _watch(self, id_: str, pid: int) -> None:
         """Watches a pod's process; if the runtime lists none any more, that of its create, unless the pid is reused."""
@@ -206,8 +205,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
             self._turns.look()  # an adapter that has joined since the last event may have run these deletes
         if self._turns is not None and turn is not None and turn.is_shared:
             fate = self._turns.take(turn)
-        if not self.ledger.is_current:
-            self.ledger.refresh(job.target)
+        self.ledger.refresh(job.target)
         if job.state == DELETE:
             self._begin_deletes(job, fate)
         elif fate is DONE or (job.has_waited and self._has_ended(job)):
@@ -226,7 +224,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         target, earlier = job.target, self.ledger.target(job.target.id)
         if earlier is not None:
             has_pid = bool(target.pid)
-            target.remember(earlier)
+            target.complete(earlier)
             if not has_pid and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
                 target.pid = 0  # perhaps it is another process by now
         owed = self.ledger.begin_deletes(target.id)
@@ -236,9 +234,10 @@ class Deletes(Observer[PluginJob, PluginStep]):
     def before_feed(self, job: PluginJob, step: PluginStep) -> None:
         """Notes a create before its plugin knows of it."""
         if job.state == CREATE:
-            self.ledger.remember(job.target)
             if step.owes_delete:
                 self.ledger.add(job.target, step.entry)
+            else:
+                self.ledger.know(job.target)
 
     def on_not_started(self, job: PluginJob, step: PluginStep) -> bool:
         """Puts the delete of a plugin that could not be started back; returns whether the log says so."""
@@ -246,9 +245,9 @@ class Deletes(Observer[PluginJob, PluginStep]):
         if not is_owed or job.is_awaited:
             return True
         now = self._loop.time()
-        is_news = now - self._told.get(step.name, -TELLING) >= TELLING
+        is_news = now - self._logged_at.get(step.name, -LOGGING) >= LOGGING
         if is_news:
-            self._told[step.name] = now
+            self._logged_at[step.name] = now
         return is_news
 
     def on_done(self, job: PluginJob, step: PluginStep) -> None:

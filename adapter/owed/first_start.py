@@ -1,71 +1,65 @@
-"""What ran at the first start counts as created: before us, the runtime itself ran these plugins.
+"""What runs at the first start counts as created: until then, the runtime itself ran these plugins.
 
-There may be thousands, so they are counted in slices, between which events are served.
+The first start is that of the first adapter of a node. At other starts, what runs and has no record has had no create:
+it has started while no adapter was there, as at each boot before the adapter. A mark tells that an adapter has been
+here (`RuntimeDirectory.mark`). It is made when all that counts has a record.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
-from itertools import islice
+from functools import partial
 
-from adapter.base.loop import Loop
+from adapter.errors import ConfigError
+from adapter.host.runtime_directory import RuntimeDirectory
 from adapter.legacy.job import Plugins
 from adapter.legacy.request import Target
 from adapter.owed.ledger import Ledger
 
-SLICE = 100
-"""Pods and containers of one turn of the loop, which take a few milliseconds."""
+log = logging.getLogger(__name__)
 
 
 class FirstStart:
-    """The pods and containers that are not counted yet: their slice is to come, or conf.json cannot be read."""
+    """The pods and containers that do not count yet, because conf.json cannot be read."""
 
-    def __init__(self, loop: Loop, ledger: Ledger, plugins: Plugins) -> None:
-        self._loop = loop
-        self.is_counting = False
-        """Whether some are still to be counted."""
+    def __init__(self, ledger: Ledger, plugins: Plugins, directory: RuntimeDirectory | None) -> None:
         self._ledger = ledger
         self._plugins = plugins
+        self._directory = directory
         self._targets: dict[str, Target] = {}
-        self._goes_on = False
+        self.is_counting = False
+        """Whether some may not count yet."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether this is the first adapter on this node, as far as that is known."""
+        return self._directory is None or not self._directory.is_marked
 
     def begin(self, targets: Iterable[Target]) -> None:
-        """Begins to count these, and no others."""
+        """Counts these, and no others."""
         self._targets = {target.id: target for target in targets}
         self.is_counting = True
-        self.count(islice(self._targets, SLICE))
+        self.count()
 
     def forget(self, id_: str) -> None:
         """Does not count an id any more: it has stopped."""
         self._targets.pop(id_, None)
 
-    def count(self, ids: Iterable[str]) -> None:
-        """Counts those of these ids at once that have not been counted; the other ids follow."""
-        if not self.is_counting:
-            return
+    def count(self) -> None:
+        """Counts what does not count yet, if the plugins are known."""
         entries = self._plugins.entries()
         if entries is None:
-            return  # the plugins are not known; the next event looks again
+            return
+        targets, self._targets, self.is_counting = self._targets, {}, False
         owes = self._plugins.plans.owes_delete
-        for target in [self._targets.pop(id_) for id_ in tuple(ids) if id_ in self._targets]:
-            self._ledger.refresh(target)
-            if entries and self._ledger.target(target.id) is None:
-                target.let_go_of_messages()
-                self._ledger.remember(target)
-            for entry in entries:
-                if owes(entry, is_sandbox=target.is_sandbox):
-                    self._ledger.add(target, entry)
-        if self._targets and not self._goes_on:
-            self._goes_on = True
-            self._loop.call_soon(self._go_on)
-        elif self.is_counting and not self._targets:
-            self.is_counting = False
-            self._ledger.end_first_start()
+        for target in targets.values() if entries else ():
+            self._ledger.add_later(target, [e for e in entries if owes(e, is_sandbox=target.is_sandbox)])
+        self._ledger.when_written(partial(self._mark, logging.WARNING if entries else logging.DEBUG))
 
-    def count_all(self) -> None:
-        """Counts all at once."""
-        self.count(self._targets)
-
-    def _go_on(self) -> None:
-        self._goes_on = False
-        self.count(islice(self._targets, SLICE))
+    def _mark(self, level: int) -> None:
+        try:
+            if self._directory is not None:
+                self._directory.mark()
+        except (ConfigError, OSError) as error:
+            log.log(level, "%s: after the next boot, what runs before the adapter counts as created", error)

@@ -1,126 +1,152 @@
-"""The record of a pod or container: the lines of its file, and the creates without a delete. Pure.
-
-A line is a create, or the end of a delete. Only the first create has the spec and the labels: those after it are of the
-same pod or container.
-"""
+"""The record of a pod or container: which plugins are owed a delete for it; its file is one JSON document. Pure."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterable
-from contextlib import suppress
+from functools import lru_cache
 from json.encoder import encode_basestring_ascii as _quote
 from typing import Any, NamedTuple, TypeAlias
 
+from adapter.host.runtime_directory import file_name
 from adapter.legacy.config import Entry
 from adapter.legacy.request import Target
 
 MOST_KEPT = 32 << 10
 """Maximum bytes of spec and labels together. A larger pair is left out: pod authors choose its size."""
-_NO_SPEC, _NO_LABELS = b'{"resources":null}', b"{}"
+PREFIX = "+"
+"""How the names of all files begin."""
 _CONTROL = re.compile(r"[\x00-\x1f]")
-_NAMES = ("created", "sandbox", "cgroup", "type", "version")
-_NUMBERS = ("pid", "started", "number")
-
 
 Key: TypeAlias = tuple[str, int]
 """The key of an entry of conf.json."""
 
 
-class Delete(NamedTuple):
-    """A delete that has ended: of which id and plugin."""
-
-    id: str
-    key: Key
-
-
 class Create(NamedTuple):
-    """A create that was started: for what, and by which plugin as configured then."""
+    """A create that was started: by which plugin as configured then."""
 
-    target: Target
     entry: Entry
-    at: float = 0.0
+    at: float
     """When the create was noted, on the clock that all processes share."""
 
 
-Change: TypeAlias = Create | Delete
+class Record:
+    """A pod or container, and the creates whose delete has not ended. Without such creates it has no file."""
+
+    __slots__ = ("name", "owed", "running", "target")
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        """As its creates knew it."""
+        self.name = name_of(target)
+        """The name of its file."""
+        self.owed: dict[Key, Create] = {}
+        """The creates whose delete has not begun."""
+        self.running: dict[Key, Create] = {}
+        """The creates whose delete has begun in this process. For other processes they are owed."""
+
+    def add(self, entry: Entry, at: float) -> bool:
+        """Adds a create; returns whether its plugin was owed no delete. Else only the moment is new."""
+        earlier = self.owed.get(entry.key)
+        self.owed[entry.key] = Create(entry if earlier is None else earlier.entry, at)
+        return earlier is None
+
+    def begin_deletes(self) -> tuple[Entry, ...]:
+        """Returns the plugins that are owed a delete; the deletes count as running."""
+        owed, self.owed = self.owed, {}
+        self.running.update(owed)
+        return tuple(create.entry for create in owed.values())
+
+    def put_back(self, entry: Entry) -> bool:
+        """Notes that a plugin's delete could not be started; returns whether the plugin is owed it still."""
+        create = self.running.pop(entry.key, None)
+        if create is not None:
+            self.owed[entry.key] = create
+        return create is not None
 
 
-def is_kept(target: Target) -> bool:
-    """Whether a record keeps the spec and labels of a target."""
+def name_of(target: Target) -> str:
+    """Returns the name of the file of a pod or container: `+POD+ID`."""
+    return f"{PREFIX}{file_name(target.sandbox_id)}+{file_name(target.id)}"
+
+
+def prefix_of(pod: str) -> str:
+    """Returns how the names of the files of a pod and its containers begin."""
+    return f"{PREFIX}{file_name(pod)}+"
+
+
+def fits(target: Target) -> bool:
+    """Whether the file has the spec and labels of a target."""
     return len(target.spec) + len(target.labels) <= MOST_KEPT
 
 
-def create_line(create: Create, *, is_first: bool) -> bytes:
-    """Returns the line of a create; `is_first` is whether the record has no other."""
-    target, entry, at = create
-    is_whole = is_first and is_kept(target)
-    spec, labels = (target.spec, target.labels) if is_whole else (_NO_SPEC, _NO_LABELS)
-    record = (
-        f'{{"created":{_quote(target.id)},"names":[{",".join(map(_quote, target.names))}],'
+def encode(record: Record) -> bytes:
+    """Returns the file of a record, empty if there is to be none."""
+    creates = b",".join(map(_create, (*record.running.values(), *record.owed.values())))
+    return creates and b'%b,"creates":[%b]}\n' % (_head(record.target), creates)
+
+
+@lru_cache(1)
+def _head(target: Target) -> bytes:
+    """Returns the part that is the same for all plugins of an event."""
+    spec, labels = (target.spec, target.labels) if fits(target) else (b'{"resources":null}', b"{}")
+    text = (
+        f'{{"id":{_quote(target.id)},"names":[{",".join(map(_quote, target.names))}],'
         f'"sandbox":{_quote(target.sandbox_id)},"pid":{target.pid},"started":{target.started},'
-        f'"cgroup":{_quote(target.cgroups_path)},"at":{at!r},'
-        f'"type":{_quote(entry.type)},"number":{entry.number},"version":{_quote(entry.version)}'
+        f'"cgroup":{_quote(target.cgroups_path)}'
     )
-    conf = b"null" if entry.conf is None else _quoted(entry.conf)
-    return b'%b,"spec":%b,"labels":%b,"conf":%b}\n' % (record.encode(), _quoted(spec), _quoted(labels), conf)
+    return b'%b,"spec":%b,"labels":%b' % (text.encode(), _quoted(spec), _quoted(labels))
 
 
-def delete_line(id_: str, key: Key) -> bytes:
-    """Returns the line of a delete that has ended."""
-    return f'{{"deleted":{_quote(id_)},"type":{_quote(key[0])},"number":{key[1]}}}\n'.encode()
+def _create(create: Create) -> bytes:
+    entry = create.entry
+    text = f'{{"at":{create.at!r},"type":{_quote(entry.type)},"number":{entry.number},"version":{_quote(entry.version)}'
+    return b'%b,"conf":%b}' % (text.encode(), b"null" if entry.conf is None else _quoted(entry.conf))
 
 
-def parse(line: bytes) -> Change | None:
-    """Returns the change in a line, None if no adapter has written the line.
-
-    A torn line is not JSON. A line that lacks only its newline is JSON, and counts.
-    """
-    record = _decoded(line)
-    with suppress(AttributeError, KeyError, TypeError, ValueError):
-        if "created" in record:
-            return _create(record)
-        id_, type_, number = record["deleted"], record["type"], record["number"]
-        if (type(id_), type(type_), type(number)) == (str, str, int):
-            return Delete(id_, (type_, number))
-    return None
+def decode(name: str, text: bytes) -> Record | None:
+    """Returns the record in a file, None if the file is damaged, or another one's."""
+    try:
+        record = _record(json.loads(text))
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        return None
+    record.name = name
+    return record if name.endswith(f"+{file_name(record.target.id)}") else None
 
 
-def without_deletes(changes: Iterable[Change | None], id_: str) -> list[Create]:
-    """Returns the creates of an id without a delete. All get the first target, with the first known pid."""
-    creates: dict[Key, Create] = {}
-    for made in changes:
-        if isinstance(made, Delete) and made.id == id_:
-            creates.pop(made.key, None)
-        elif isinstance(made, Create) and made.target.id == id_:
-            target = next(iter(creates.values()), made).target
-            if not target.pid:
-                target.pid, target.started = made.target.pid, made.target.started
-            creates[made.entry.key] = made._replace(target=target)
-    return list(creates.values())
-
-
-def _create(record: dict[str, Any]) -> Create:
-    "".join([*record["names"], *(record[key] for key in _NAMES)]).encode()  # raises for other types, lone surrogates
-    at = record["at"]
-    if {type(record[key]) for key in _NUMBERS} != {int} or not isinstance(record["names"], list):
-        raise TypeError
-    if type(at) is not float or not math.isfinite(at):  # it could not be written again
-        raise TypeError
+def _record(document: dict[str, Any]) -> Record:
+    _check(document, str, "id", "sandbox", "cgroup")
+    _check(document, int, "pid", "started")
+    _check(document, list, "names", "creates")
     target = Target.restored(
-        record["created"],
-        record["sandbox"],
-        record["pid"],
-        record["cgroup"],
-        spec=_bytes(record["spec"]),
-        labels=_bytes(record["labels"]),
+        *(document[key] for key in ("id", "sandbox", "pid", "cgroup")),
+        spec=_bytes(document["spec"]),
+        labels=_bytes(document["labels"]),
     )
-    target.started = record["started"]
-    target.names = tuple(record["names"])
-    conf = None if record["conf"] is None else _bytes(record["conf"])
-    return Create(target, Entry(record["type"], record["number"], record["version"], conf), at)
+    target.started = document["started"]
+    target.names = tuple(document["names"])
+    "".join(target.names).encode()  # raises for others than texts
+    record = Record(target)
+    for made in document["creates"]:
+        _check(made, str, "type", "version")
+        _check(made, int, "number")
+        if not math.isfinite(made["at"]):
+            raise ValueError("at")
+        conf = None if made["conf"] is None else _bytes(made["conf"])
+        entry = Entry(made["type"], made["number"], made["version"], conf)
+        record.owed[entry.key] = Create(entry, made["at"])
+    return record
+
+
+def _check(document: Any, kind: type, *keys: str) -> None:
+    """Raises TypeError or ValueError for a value of another kind, and for one that could not be written again."""
+    for key in keys:
+        value: Any = document[key]
+        if type(value) is not kind:
+            raise TypeError(key)
+        if isinstance(value, str):
+            value.encode()  # raises for a lone surrogate
 
 
 def _quoted(text: bytes) -> bytes:
@@ -135,11 +161,3 @@ def _bytes(text: str) -> bytes:
     if _CONTROL.search(text):
         raise ValueError("a control character")
     return text.encode("utf-8", "surrogateescape")
-
-
-def _decoded(line: bytes) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except (RecursionError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}

@@ -66,7 +66,7 @@ class Turns:
         """The runtime synchronizes this adapter. Call it before the answer: events come after that."""
         self._floor = self._clock()
         if not self._file.is_usable:
-            self._remake()
+            self._look_closely()
         self._show()
         self._look_closely()
         self._alone_since = 0.0

@@ -37,7 +37,7 @@ def test_a_record_that_cannot_be_written_is_a_fault_until_it_can_be(node: Node) 
     daemon.logged("the records have all that is owed again")
     [told] = ask(str(state))
     assert (told["faults"], told["state_fault"]) == ([], "")
-    assert (own / "+pod-1+c1").read_bytes().count(b'"created"') == 1
+    assert (own / "+pod-1+c1").read_bytes().count(b'"at"') == 1
 
 
 def test_adapters_find_each_other_again_and_owe_what_they_owed_in_a_directory_that_was_removed(

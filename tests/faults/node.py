@@ -17,7 +17,6 @@ from threading import Event, Thread
 from typing import Any, NamedTuple
 
 from adapter.owed import records
-from adapter.owed.records import Create
 from tests.daemon.process import children_of
 from tests.e2e.pod import HarnessError as Finding
 from tests.e2e.pod import until
@@ -225,9 +224,8 @@ class Node:
         owed = set()
         for file in self.directory.glob("state/*/+*"):
             with suppress(FileNotFoundError):  # the last delete has just ended
-                changes = [change for line in file.read_bytes().splitlines() if (change := records.parse(line))]
-                ids = {change.target.id for change in changes if isinstance(change, Create)}
-                owed |= {id_ for id_ in ids if records.without_deletes(changes, id_)}
+                if record := records.decode(file.name, file.read_bytes()):
+                    owed.add(record.target.id)
         return owed
 
     def log(self) -> str:

@@ -1,16 +1,16 @@
 """Target: the bytes of a record's file.
 
-Holds for all bytes: nothing is raised; a torn end changes nothing; what is read can be written, read again and asked a
-delete for; what is written to such a file is read with it.
+Holds for all bytes: nothing is raised; what is read can be written, read again and asked a delete for; half of it is no
+record.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
 from collections.abc import Iterator
 from functools import cache
-from itertools import count
 from pathlib import Path
 
 from adapter.base import gojson
@@ -22,41 +22,34 @@ from adapter.legacy.request import of_container
 from adapter.nri import api
 from adapter.owed import records
 from adapter.owed.ledger import Ledger
-from adapter.owed.record_files import name_of
-from adapter.owed.records import Create
+from adapter.owed.records import Record, name_of
 
 from ..processes import SteppedLoop
 from . import mutations
 from .target import Target
 
 WORDS = (
-    *("created", "deleted", "names", "sandbox", "pid", "started", "cgroup", "at", "spec", "labels", "type"),
-    *("number", "version", "conf"),
+    *("id", "names", "sandbox", "pid", "started", "cgroup", "spec", "labels", "creates", "at", "type", "number"),
+    *("version", "conf"),
 )
-NEW = "new"
 ENTRIES = (Entry("a", 0, "0.1", b'{"n":1}'), Entry("a", 1, "0.1", None), Entry("b", 0, "", b'"\xff"'))
 
 
 def check(data: bytes) -> None:
-    """The bytes are the file's: of the id in its first create, if there is one."""
-    lines = data.splitlines()
-    changes = [change for line in lines if (change := records.parse(line))]
-    target = next((change.target for change in changes if isinstance(change, Create)), known("none"))
-    creates = replay(lines, target.id)
-    assert written(replay([*lines, b'{"created":"c1"'], target.id)) == written(creates), "a torn end counts"
-    assert written(replay(written(creates).splitlines(), target.id)) == written(creates)
-    if target.id:  # else nobody has written it
-        on_disk(data, creates[0].target if creates else target, creates)
-
-
-def replay(told: list[bytes], id_: str) -> list[Create]:
-    """What is owed after these lines."""
-    return records.without_deletes((records.parse(line) for line in told), id_)
-
-
-def written(creates: list[Create]) -> bytes:
-    """The creates as lines of a record."""
-    return b"".join(records.create_line(create, is_first=True) for create in creates)
+    """The bytes are the file's: of the id that they name, if they are a record."""
+    try:
+        name = name_of(known(json.loads(data)["id"]))
+    except (KeyError, RecursionError, TypeError, ValueError):
+        name = name_of(known("none"))
+    found = records.decode(name, data)
+    if found is None:
+        return
+    written = records.encode(found)
+    again = records.decode(name, written)
+    assert again is not None
+    assert records.encode(again) == written
+    assert records.decode(name, written[:-3]) is None, "half of a file counts"
+    on_disk(name, data, found)
 
 
 @cache
@@ -68,21 +61,21 @@ def place() -> tuple[RuntimeDirectory, SteppedLoop, object]:
     return directory, SteppedLoop(), above
 
 
-def on_disk(data: bytes, target: Known, creates: list[Create]) -> None:
+def on_disk(name: str, data: bytes, found: Record) -> None:
     """An adapter goes on with such a file, deletes all that is owed, and adds what it does itself."""
     directory, loop, _ = place()
-    file = Path(directory.path, name_of(target))
+    file, id_ = Path(directory.path, name), found.target.id
     file.write_bytes(data)
     try:
         ledger = read(loop, directory)
         assert not ledger.fault
-        assert ledger.keys(target.id, float("-inf")) == {create.entry.key for create in creates}
-        for entry in ledger.begin_deletes(target.id):
-            delete(ledger, target.id, entry)
-        assert not (creates and file.exists())
+        assert ledger.keys(id_, float("-inf")) == found.owed.keys()
+        for entry in ledger.begin_deletes(id_):
+            delete(ledger, id_, entry)
+        assert not (found.owed and file.exists())
         for entry in ENTRIES:
-            ledger.add(known(target.id, target.sandbox_id), entry)
-        assert read(loop, directory).begin_deletes(target.id) == ENTRIES
+            ledger.add(known(id_), entry)
+        assert read(loop, directory).begin_deletes(id_) == ENTRIES
     finally:
         file.unlink(missing_ok=True)
 
@@ -120,24 +113,19 @@ def known(id_: str, pod: str = "pod") -> Known:
 
 
 def seeds() -> Iterator[bytes]:
-    """Records as the adapter writes them, and one that is torn."""
-    at = map(float, count(1))
-    creates = [Create(known("c1"), entry, next(at)) for entry in ENTRIES]
-    deleted = records.delete_line("c1", ("a", 0))
-    yield from (b"", written(creates[:1]), written(creates), deleted, written(creates) + deleted)
-    yield written(creates[:2]) + deleted + written(creates[:1]) + deleted[:20]
-    yield written(creates[:1]) + written([Create(known("c2"), ENTRIES[0], next(at))])
+    """Records as the adapter writes them, and one that is cut."""
+    record = Record(known("c1"))
+    yield b""
+    for number, entry in enumerate(ENTRIES):
+        record.add(entry, float(number))
+        yield records.encode(record)
+    yield records.encode(record)[:-20]
 
 
 def mutate(data: bytes, dice: random.Random) -> bytes:
-    """Changes a value in a line, or drops, repeats or tears a line."""
-    parts = data.splitlines(keepends=True) or [b"{}\n"]
-    index = dice.randrange(len(parts))
-    line = parts[index]
-    changed = mutations.json_text(line, dice, WORDS) + b"\n"
-    torn = line[: dice.randrange(len(line))]
-    parts[index] = dice.choice((changed, dice.choice((b"", line + line, torn, line + dice.choice(parts)))))
-    return b"".join(parts)
+    """Changes a value, or cuts or repeats the document."""
+    changed = mutations.json_text(data or b"{}", dice, WORDS)
+    return dice.choice((changed, changed, changed, data[: dice.randrange(len(data) + 1)], data + data))
 
 
 TARGET = Target(check, seeds, mutate, WORDS)

@@ -13,6 +13,7 @@ import pytest
 from adapter.nri import api
 from adapter.nri.runtimes import Runtime
 from adapter.owed.deletes import SECOND_LOOK
+from adapter.owed.ledger import RETRY
 from adapter.settings import PluginSettings
 
 from ..processes import NO_PROCESS
@@ -109,6 +110,12 @@ def test_what_was_started_without_us_is_told_and_owed_nothing(back: Node, caplog
     text = "containers that have started without the adapter: 1; no plugin has run for their creates: container new"
     assert text in caplog.text
     assert back.delete("new").outcome == "nothing to do"
+    synchronize(back, [living_pod()], [listed(id_, RUNNING) for id_ in ("c1", "c2", "new")])
+    assert caplog.text.count(text) == 1
+    back.loop.advance(RETRY)
+    target = back.bridge.ledger.target("new")
+    assert target is not None
+    assert target._message is None, "one container keeps the memory of all that were listed"
 
 
 def test_the_pid_of_a_pod_that_is_used_again_is_not_taken_for_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

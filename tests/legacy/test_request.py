@@ -86,7 +86,7 @@ def targets(runtime: str) -> Iterator[tuple[str, Target]]:
         if STATES[event][0] == "create":
             created[target.id] = target
         else:
-            target.remember(created.pop(target.id))
+            target.complete(created.pop(target.id))
         yield event, target
 
 
@@ -295,8 +295,8 @@ def test_what_a_delete_lacks_is_remembered_from_its_create(what: str, asked_befo
     target, forgotten = (of_container(container(**of_container_), pod(**of_pod_)) for _ in "12")
     if asked_before:
         encode(target, "delete", ENTRY, ())
-    target.remember(forgotten)
-    target.remember(created)
+    target.complete(forgotten)
+    target.complete(created)
     known = {"version": "0.1", "state": "delete", "id": "c", "sandboxID": "p"}
     assert json.loads(encode(target, "delete", ENTRY, ())) == known | expected
     assert target.cgroups_path == expected["spec"]["cgroupsPath"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from adapter.nri import api
-from adapter.owed.first_start import SLICE
 
 from ..processes import NO_PROCESS
 from .node import Node, a_container, a_pod, configured, container, created
@@ -114,21 +113,6 @@ def test_without_plugins_or_with_a_broken_conf_json_nobody_is_owed_anything(
         assert caplog.messages == [f"{node.conf_json}:1: unexpected end; no plugin can run"]
     else:
         player.play("plugins a=answer; stop c1 -> -")
-
-
-def test_thousands_are_counted_in_slices_and_what_an_event_names_at_once(two: Node, player: Player) -> None:
-    many = [a_container(f"c{number}", pod_sandbox_id=f"p{number}", state=RUNNING) for number in range(1000)]
-    two.bridge.synchronize([], many)
-    assert len(two.bridge.ledger) == SLICE
-    player.play("stop c999 -> ok; ran a delete c999, b delete c999")
-    two.loop.until(lambda: len(two.bridge.ledger) == 999, "the others count, too")
-
-
-def test_the_end_of_the_adapter_leaves_nothing_uncounted(two: Node) -> None:
-    many = [a_container(f"c{number}", pod_sandbox_id=f"p{number}", state=RUNNING) for number in range(1000)]
-    two.bridge.synchronize([], many)
-    two.bridge.give_up()
-    assert len(two.bridge.ledger) == 1000
 
 
 def test_those_that_have_no_turn_at_creates_are_owed_none(node: Node, player: Player) -> None:

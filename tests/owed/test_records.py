@@ -17,8 +17,7 @@ from adapter.legacy.request import Target, encode, of_container
 from adapter.nri import api
 from adapter.owed import records
 from adapter.owed.ledger import SLICE, Ledger
-from adapter.owed.record_files import name_of
-from adapter.owed.records import MOST_KEPT, Create
+from adapter.owed.records import MOST_KEPT, Record, name_of
 
 from ..processes import SteppedLoop
 from ..test_docs import DOCS
@@ -59,10 +58,10 @@ def request(life: Life, id_: str = "c1") -> dict[str, Any]:
     return dict(json.loads(encode(found, "delete", ENTRIES[0], [])))
 
 
-def test_a_later_create_is_remembered_if_it_knows_the_pid_until_it_is_forgotten(loop: SteppedLoop) -> None:
+def test_what_a_later_create_knows_counts_if_it_has_the_pid_until_it_is_forgotten(loop: SteppedLoop) -> None:
     ledger = Ledger(loop, None)
     for pid, told in ((0, 0), (7, 7), (8, 8), (0, 8)):
-        ledger.remember(target(pid=pid))
+        ledger.know(target(pid=pid))
         found = ledger.target("c1")
         assert found is not None
         assert found.pid == told
@@ -89,12 +88,12 @@ def test_what_a_create_knew_is_what_the_next_adapter_asks_the_delete_with(start:
         assert files(life) == []
 
 
-def test_the_first_pid_that_a_create_knew_counts(start: Start) -> None:
-    for pid, entry in zip((0, 8, 9), ENTRIES, strict=True):
+def test_the_last_pid_that_a_create_knew_counts_for_the_next_adapter_too(start: Start) -> None:
+    for pid, entry in zip((8, 9, 0), ENTRIES, strict=True):
         start().ledger.add(target(pid=pid), entry)
     known = start().ledger.target("c1")
     assert known is not None
-    assert known.pid == 8
+    assert known.pid == 9
 
 
 def test_a_delete_that_has_ended_is_not_owed_again_and_one_that_has_not_is(start: Start) -> None:
@@ -156,6 +155,32 @@ def test_what_another_adapter_writes_is_read_again_at_an_event(start: Start) -> 
     assert first.ledger.ids() == []
 
 
+def test_the_moment_of_the_last_create_is_told_to_other_adapters(start: Start, loop: SteppedLoop) -> None:
+    first = start()
+    second = start(beside=True)
+    first.turns.look()
+    first.ledger.add(target(), ENTRIES[0])
+    loop.advance(1)
+    since = loop.now
+    first.ledger.add(target(), Entry("a", 0, "0.1", b"{}"))
+    second.ledger.refresh(target())
+    assert second.ledger.keys("c1", since) == {ENTRIES[0].key}
+    assert second.ledger.begin_deletes("c1") == (ENTRIES[0],), "as configured at its first create"
+
+
+def test_a_delete_that_runs_here_is_owed_in_the_file_and_not_twice(start: Start) -> None:
+    first = start()
+    second = start(beside=True)
+    first.turns.look()
+    create(first.ledger, target())
+    running = first.ledger.begin_deletes("c1")
+    first.ledger.end_delete("c1", running[0])
+    first.ledger.refresh(target())
+    assert first.ledger.ids() == []
+    second.ledger.refresh(target())
+    assert second.ledger.begin_deletes("c1") == running[1:], "the first one is killed"
+
+
 def test_an_adapter_that_is_alone_again_reads_what_the_other_has_left(start: Start, loop: SteppedLoop) -> None:
     first = start()
     second = start(beside=True)
@@ -171,7 +196,7 @@ def test_an_adapter_that_is_alone_again_reads_what_the_other_has_left(start: Sta
     assert (first.ledger.is_current, first.ledger.ids()) == (True, ["c2"])
 
 
-# Which lines
+# Which files
 
 
 NO_RECORDS = [
@@ -179,46 +204,59 @@ NO_RECORDS = [
     b"\n",
     b"[]\n",
     b"\xff\n{}",
-    b'{"created":"c2"}',
-    b'{"created":["c2"],"sandbox":"","pid":0,"cgroup":"","spec":"","labels":"","type":"a","number":0,"conf":null}',
-    b'{"created":"c2","sandbox":"","pid":0,"cgroup":"","spec":5,"labels":"","type":"a","number":0,"conf":null}',
-    b'{"deleted":{},"type":"a","number":0}',
+    b'{"id":"c2"}',
+    b'{"id":["c2"],"names":[],"sandbox":"","pid":0,"started":0,"cgroup":"","spec":"","labels":"","creates":[]}',
+    b'{"id":"c2","names":[],"sandbox":"","pid":0,"started":0,"cgroup":"","spec":5,"labels":"","creates":[]}',
     b"[" * 100000,
-    b'{"created":"c2"',  # torn
+    b'{"id":"c2"',  # cut
 ]
 
 
-def test_a_file_that_is_no_record_costs_no_other(start: Start) -> None:
+def test_a_file_that_is_no_record_costs_no_other(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     life = start()
     life.ledger.add(target("c1"), ENTRIES[0])
     for content in NO_RECORDS:
         (life.state / "+pod+c2").write_bytes(content)
+        caplog.clear()
         after = start()
+        after.ledger.refresh(target("c2"))
+        assert caplog.messages == [f"{life.state}/+pod+c2 is damaged: the deletes that it had do not come"]
         assert after.ledger.ids() == ["c1"], content[:30]
         assert after.fault == ""
         after.ledger.add(target("c2"), ENTRIES[0])
         assert sorted(start().ledger.ids()) == ["c1", "c2"], "a create begins the record anew"
 
 
-def test_a_line_that_was_torn_by_a_kill_costs_not_the_next_one(start: Start) -> None:
+def test_what_a_killed_process_has_not_finished_is_removed_by_one_that_is_alone(start: Start) -> None:
     life = start()
-    life.ledger.add(target(), ENTRIES[0])
-    with (life.state / name_of(target())).open("ab") as file:
-        file.write(b'{"created":"c1","na')
-    after = start()
-    after.ledger.add(target(), ENTRIES[1])
-    assert list(start().ledger.begin_deletes("c1")) == ENTRIES[:2]
+    (life.state / "new.1234").write_bytes(b"{")
+    start(beside=True)
+    assert (life.state / "new.1234").exists(), "perhaps the other one is writing it"
+    start()
+    assert not (life.state / "new.1234").exists()
 
 
-def test_a_line_with_a_wrong_part_is_none() -> None:
-    line = records.create_line(Create(target(), ENTRIES[0], 1.5), is_first=True)
-    assert records.parse(line)
-    for names in ('"web"', '{"web":1}', "null", '["web",1]', '["\\ud800"]'):
-        spoilt = line.replace(b'"names":["default","web","nginx"]', b'"names":' + names.encode())
-        assert spoilt != line
-        assert records.parse(spoilt) is None
-    assert records.parse(line.replace(b'"spec":"', b'"spec":"\\n')) is None, "no JSON has control characters"
-    assert records.parse(line.replace(b'"at":1.5', b'"at":"x"')) is None
+def test_a_record_with_a_wrong_part_is_none() -> None:
+    record = Record(target())
+    record.add(ENTRIES[0], 1.5)
+    text = records.encode(record)
+    assert records.decode(record.name, text)
+    assert records.decode("+pod+c2", text) is None
+    spoilt = [b'"names":' + names for names in (b'"web"', b'{"web":1}', b"null", b'["web",1]', b'["\\ud800"]')]
+    for part in spoilt:
+        assert records.decode(record.name, text.replace(b'"names":["default","web","nginx"]', part)) is None
+    for part, other in (
+        (b'"spec":"', b'"spec":"\\n'),  # no JSON has control characters
+        (b'"at":1.5', b'"at":"x"'),
+        (b'"at":1.5', b'"at":Infinity'),
+        (b'"pid":7', b'"pid":7.5'),
+        (b'"pid":7', b'"pid":true'),
+        (b'"type":"a"', b'"type":null'),
+        (b'"number":0', b'"number":"0"'),
+        (b'"conf":"', b'"conf":5,"x":"'),
+    ):
+        assert part in text
+        assert records.decode(record.name, text.replace(part, other)) is None, other
 
 
 @pytest.mark.parametrize("damage", ["cut", "garbled"])
@@ -227,10 +265,7 @@ def test_a_record_that_is_damaged_at_any_byte_costs_nothing_that_memory_has(star
     create(life.ledger, target())
     path = life.state / name_of(target())
     whole = path.read_bytes()
-    lines = {len(b"".join(whole.splitlines(True)[:number])) for number in range(4)}
-    for at in range(0, len(whole), 7):
-        if damage == "cut" and at in lines:
-            continue  # these are whole records of less
+    for at in range(0, len(whole) - 2, 7):
         path.write_bytes(whole[:at] if damage == "cut" else whole[:at] + b"\xff\x00" + whole[at + 2 :])
         life.ledger.expect_changes(is_shared=False)
         life.loop.settle()

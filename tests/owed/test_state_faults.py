@@ -23,7 +23,6 @@ from adapter.host import runtime_directory, state_directory
 from adapter.legacy.config import Entry
 from adapter.legacy.request import Target
 from adapter.nri import api
-from adapter.owed import record_files
 from adapter.turns import file as turns_file
 
 from ..conftest import CI
@@ -45,7 +44,7 @@ class Faults:
         self.share = 0.0
         failing = {name: self._failing(getattr(os, name)) for name in CALLS}
         failing |= {name: self._short(failing[name]) for name in ("write", "pwrite")}
-        for module in (state_directory, runtime_directory, record_files, turns_file):
+        for module in (state_directory, runtime_directory, turns_file):
             monkeypatch.setattr(module, "os", SimpleNamespace(**{**vars(os), **failing}))
 
     def meets(self) -> bool:
@@ -230,6 +229,18 @@ def test_what_is_removed_is_made_again_with_all_that_is_owed(what: str, start: S
     life.care()
     assert life.fault == ""
     assert after_a_kill(start) == {"c1": ["a", "b"]}
+
+
+@pytest.mark.parametrize("what", REMOVED)
+def test_what_is_removed_just_before_the_adapter_joins_again_is_owed_still(what: str, start: Start) -> None:
+    life = start()
+    life.ledger.add(target("c1"), A)
+    life.turns.leave()
+    REMOVED[what](life)
+    life.turns.join()
+    life.loop.advance(1.5)
+    assert life.ledger.ids() == ["c1"]
+    assert after_a_kill(start) == {"c1": ["a"]}
 
 
 def test_after_the_directory_was_removed_the_next_adapter_learns_what_the_one_before_knows(start: Start) -> None:

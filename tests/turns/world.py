@@ -28,13 +28,13 @@ import pytest
 from adapter.daemon.daemon import GRACE
 from adapter.daemon.router import Adapter
 from adapter.errors import AdapterError
+from adapter.host.runtime_directory import RuntimeDirectory
 from adapter.host.trust import off
 from adapter.legacy.config import Config, Entry
 from adapter.legacy.request import Target
 from adapter.nri import Context, Deferred, api
 from adapter.nri.events import CALLS
 from adapter.owed.ledger import Ledger
-from adapter.owed.record_files import RecordFiles
 from adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
 from adapter.turns.file import TurnsFile
 
@@ -701,11 +701,12 @@ def playing(world: World) -> Iterator[None]:
         patch.setattr("adapter.hooks.bridge.HookBridge", HookBridge)
         patch.setattr("adapter.host.cgroup.start_time", lambda pid: pid)
         patch.setattr("adapter.base.collector.gc.freeze", lambda: None)
-        for owner, name in ((TurnsFile, "write"), (TurnsFile, "lock"), (TurnsFile, "unlock"), (RecordFiles, "read")):
-            patch.setattr(owner, name, _pointed(world, getattr(owner, name)))
+        for name in ("write", "lock", "unlock"):
+            patch.setattr(TurnsFile, name, _pointed(world, getattr(TurnsFile, name)))
+        for name in ("read", "replace"):
+            patch.setattr(RuntimeDirectory, name, _pointed(world, getattr(RuntimeDirectory, name)))
         patch.setattr(Ledger, "add", _noting(world, Ledger.add))
-        patch.setattr(RecordFiles, "_write", _pointed(world, RecordFiles._write, fills=True))
-        patch.setattr(RecordFiles, "replace", _pointed(world, RecordFiles.replace))
+        patch.setattr(RuntimeDirectory, "_write_new", _pointed(world, RuntimeDirectory._write_new, fills=True))
         log.addHandler(handler)
         log.propagate = False
         log.setLevel(logging.INFO)

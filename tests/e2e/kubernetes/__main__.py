@@ -21,7 +21,7 @@ def main(image: str, *names: str) -> int:
     try:
         for name in names or SCENARIOS:
             say(f"---- {name}")
-            shell("rm -rf /run/nri-*")  # what an adapter of another scenario was owed
+            shell("rm -rf /run/nri-* /var/lib/nri-*")  # what an adapter of another scenario was owed
             found += [f"{name}: {wrong}" for wrong in SCENARIOS[name]()]
     finally:
         if "KEEP" not in os.environ:

@@ -204,7 +204,7 @@ namespaces() {
     done
     ip link set lo up; ip link add node0 type bridge; ip addr add $2/24 dev node0; ip link set node0 up
     mkdir -p /var/lib/kubelet /var/log/containers
-    rm -rf /run/nri-*                  # the machine may have journals of adapters, and all these directories
+    rm -rf /run/nri-* /var/lib/nri-*    # the machine may have journals of adapters, and all these directories
     for d in /etc/nri /opt/nri /run/nri /etc/containerd /run/containerd; do
       mkdir -p $d $RUN$d; mount --bind $RUN$d $d
     done

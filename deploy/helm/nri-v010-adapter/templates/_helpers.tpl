@@ -117,6 +117,9 @@ affinity: {{- toYaml . | nindent 2 }}
 volumes:
   - {name: nri, hostPath: {path: {{ toJson .Values.nri.socketDirectory }}, type: DirectoryOrCreate}}
   - {name: state, hostPath: {path: {{ toJson .Values.stateDirectory }}, type: DirectoryOrCreate}}
+  {{- if eq .Values.profile "legacy" }}
+  - {name: lasting, hostPath: {path: {{ printf "/var/lib/%s" (base .Values.stateDirectory) | toJson }}, type: DirectoryOrCreate}}
+  {{- end }}
   {{- if or $seesRoot .Values.nri.runtime.patchConfig }}
   - {name: host, hostPath: {path: /, type: Directory}}
   {{- end }}
@@ -150,6 +153,9 @@ securityContext:
 volumeMounts:
   - {name: nri, mountPath: /var/run/nri}
   - {name: state, mountPath: /run/nri-v010-adapter}
+  {{- if $isLegacy }}
+  - {name: lasting, mountPath: /var/lib/nri-v010-adapter}
+  {{- end }}
   {{- if or $isLegacy (has "/" .Values.hooks.nodeDirectories) }}
   - {name: host, mountPath: /host, readOnly: true, mountPropagation: HostToContainer}
   {{- else }}
