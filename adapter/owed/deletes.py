@@ -25,7 +25,7 @@ from adapter.owed.queue import Queue
 from adapter.owed.reconcile import Node
 from adapter.programs.chain import RUNNING
 from adapter.programs.work import Observer
-from adapter.turns.fates import DONE, MINE, REPEAT, Fate, Stage, Turn
+from adapter.turns.fates import MINE, PAST, REPEAT, SERVED_ELSEWHERE, Fate, Stage, Turn
 from adapter.turns.turns import Turns
 
 log = logging.getLogger(__name__)
@@ -79,6 +79,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
         `is_left` is whether the runtime runs the plugins of the event itself: then only what is owed runs here.
         """
         entries = () if is_left else self._plugins.entries() or ()
+        if self._turns is not None:
+            self._turns.look()
         self.ledger.refresh(target)
         is_for_owed_only = self._plugins.plans.is_for_owed_only(event, entries, is_sandbox=target.is_sandbox)
         if is_for_owed_only and not self._will_be_owed(target.id):
@@ -145,9 +147,19 @@ class Deletes(Observer[PluginJob, PluginStep]):
                 self._watch(id_, pids[id_])
         stopped, absent = reconcile.due([id_ for id_ in self._ids() if id_ not in named], node)
         self._run_all(stopped)
-        self._absent = set(absent)
+        self._absent = set()
+        self.look_later(absent)
+
+    def look_later(self, ids: Iterable[str]) -> None:
+        """Takes ids as gone that no event names from now on.
+
+        A process that was stopped reads the events before it looks.
+        """
+        self._absent.update(ids)
+        self._second_look.cancel()
         if self._absent:
-            self._second_look = self._loop.call_at(self._loop.time() + SECOND_LOOK, self._look_for_absent)
+            look = partial(self._loop.call_soon, self._look_for_absent)
+            self._second_look = self._loop.call_at(self._loop.time() + SECOND_LOOK, look)
 
     def _ids(self) -> list[str]:
         """Returns the ids that are owed a delete, and those that jobs under way may owe one."""
@@ -204,13 +216,13 @@ class Deletes(Observer[PluginJob, PluginStep]):
         turn, fate = job.turn, MINE
         if turn is None and self._turns is not None:
             self._turns.look()  # an adapter that has joined since the last event may have run these deletes
-        if self._turns is not None and turn is not None and turn.is_shared:
+        if self._turns is not None and turn is not None:
             fate = self._turns.take(turn)
         if not self.ledger.is_current:
             self.ledger.refresh(job.target)
         if job.state == DELETE:
             self._begin_deletes(job, fate)
-        elif fate is DONE or (job.has_waited and self._has_ended(job)):
+        elif fate in SERVED_ELSEWHERE or (job.has_waited and self._has_ended(job)):
             job.chain.begin(())
         elif fate is REPEAT and turn is not None and job.state == CREATE:
             noted = self.ledger.keys(job.target.id, turn.at)
@@ -229,8 +241,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
             target.remember(earlier)
             if not has_pid and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
                 target.pid = 0  # perhaps it is another process by now
-        owed = self.ledger.begin_deletes(target.id)
-        entries = () if fate is DONE else job.entries
+        owed = self.ledger.begin_deletes(target.id) if fate is not PAST else ()
+        entries = () if fate in SERVED_ELSEWHERE else job.entries
         job.chain.begin(self._plugins.plans.of_delete(job.event, owed, entries, target))
 
     def before_feed(self, job: PluginJob, step: PluginStep) -> None:
@@ -275,7 +287,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
         id_ = job.target.id
         if job.state == DELETE:
             self._pods.forget(id_)
-            if id_ in self.ledger and all(other.state == UPDATE for other in self.queue.of(id_)):
+            is_past = job.turn is not None and job.turn.fate is PAST
+            if id_ in self.ledger and not is_past and all(other.state == UPDATE for other in self.queue.of(id_)):
                 self._try_later(id_)
         plans = self._plugins.plans
         if (job.state == DELETE and not plans.runs_at_removals) or not plans.end_is_told:

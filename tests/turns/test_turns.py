@@ -12,7 +12,7 @@ import pytest
 from adapter.host import locks
 from adapter.turns import file as turns_file
 from adapter.turns import turns
-from adapter.turns.fates import DONE, MINE, PLACE, REPEAT, State
+from adapter.turns.fates import DONE, MINE, PAST, PLACE, REPEAT, State
 from adapter.turns.file import PLACES, TABLE
 from adapter.turns.turns import LONGEST, others_have_joined
 
@@ -52,7 +52,7 @@ def test_an_adapter_that_is_alone_writes_no_note_and_asks_no_lock(
     monkeypatch.setattr(turns_file, "locks", None)
     for _ in range(3):
         turn = adapter.comes()
-        assert not turn.is_shared
+        assert (adapter.turns.is_missed(turn), adapter.turns.take(turn)) == (False, MINE)
         adapter.turns.end(turn, State.ANSWERED)
     assert not table(adapter).strip(b"\0")
 
@@ -117,30 +117,56 @@ def test_an_event_that_an_adapter_was_late_at_is_not_taken_for_the_next_one_of_i
 
 def test_what_no_plugin_ran_at_here_is_not_taken_for_the_next_event_of_its_name(start: Start) -> None:
     first, second = start(), start()
-    quiet = first.clock()
     assert first.serves("UpdateContainer") is MINE
-    second.turns.end(second.turns.turn("UpdateContainer", "pod", "c1", quiet), State.ANSWERED)
+    second.comes("UpdateContainer")
     assert second.serves("UpdateContainer") is MINE
 
 
-def test_an_adapter_that_was_stopped_finds_that_all_was_served(start: Start) -> None:
+def test_what_was_read_too_late_is_not_taken_for_the_next_event_of_its_name(start: Start) -> None:
     first, second = start(), start()
     quiet = second.clock()
-    events = [("StartContainer", "c1"), ("StartContainer", "c2"), ("StopContainer", "c1"), ("StartContainer", "c3")]
-    for event in events:
-        assert first.serves(*event) is MINE
-    for method, id_ in events:
-        assert second.turns.take(second.turns.turn(method, "pod", id_, quiet)) is DONE
+    assert first.serves("UpdateContainer") is MINE
+    assert second.turns.is_missed(second.turns.turn("UpdateContainer", "pod", "c1", quiet, timeout=0.5))
+    assert second.serves("UpdateContainer") is MINE
 
 
-def test_an_event_that_came_before_its_server_was_seen_to_be_gone_is_done(start: Start) -> None:
+def test_an_event_that_perhaps_was_read_too_late_hides_no_note_of_the_next_one(start: Start) -> None:
+    first, second = start(), start()
+    quiet = second.clock()
+    assert first.serves() is MINE
+    second.turns.turn("CreateContainer", "pod", "c1", quiet, timeout=0.5)
+    assert second.serves() is DONE
+
+
+def test_an_event_is_missed_also_if_its_server_has_gone_since(start: Start) -> None:
     first, second = start(), start()
     quiet = second.clock()
     assert first.serves() is MINE
     first.die()
-    turn = second.turns.turn("StartContainer", "pod", "c1", quiet)
-    assert (turn.is_shared, second.turns.take(turn)) == (True, DONE)
-    assert not second.comes().is_shared
+    turn = second.turns.turn("StartContainer", "pod", "c1", quiet, timeout=0.5)
+    assert (second.turns.is_missed(turn), second.turns.take(turn)) == (True, DONE)
+    assert not second.turns.is_missed(second.comes())
+
+
+@pytest.mark.parametrize(
+    ("waits", "comes", "fate"),
+    [
+        ("StopContainer", "StartContainer", PAST),
+        ("StopContainer", "StopContainer", DONE),
+        ("StartContainer", "StopContainer", PAST),
+    ],
+)
+def test_an_event_whose_turn_comes_after_another_adapter_has_begun_a_later_one_is_past(
+    start: Start, waits: str, comes: str, fate: object
+) -> None:
+    first, second = start(), start()
+    assert first.serves("CreateContainer") is MINE
+    waiting = second.comes(waits)
+    assert first.serves(comes) is MINE
+    assert second.turns.take(waiting) is fate
+    assert second.turns.is_answered(waiting)
+    assert first.serves(waits, id_="c2") is MINE
+    assert second.turns.take(second.comes("RemoveContainer")) is MINE, "what is later is not past"
 
 
 def test_notes_from_before_an_adapter_joined_are_for_other_events(start: Start) -> None:
