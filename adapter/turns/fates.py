@@ -28,9 +28,9 @@ lock covers its containers. Having the lock, it asks `FATES` what becomes of the
 An adapter writes BEGUN before it works, and ANSWERED or FAILED after its answer has been sent in time; a late answer,
 or one that nobody hears, stays BEGUN, by fact 1. If its time is up before its turn, it writes ANSWERED all the same:
 the work goes on there. A note has the time at which its event came to the adapter that began it first. It is for this
-event if it has the same method and id, and is younger than `Turn.floor`: by fact 1, all notes for an event are younger
-than the moment at which another adapter has read the event before it in time. It is for a later event if it has the
-same id, another method, and is younger than the moment at which this event was read here.
+event if it has the same method and id, and is younger than `Turn.floor`; for a later event if it has the same id,
+another method, and is younger than `Turn.later`. By fact 1, an event that was read here in time was read before any
+adapter began the next one; of one that perhaps was read too late, a moment is known at which it had not come yet.
 
 An event that is read too late, for the adapter was stopped, is left to the adapters that have got it in time. If it is
 an end, the id counts as gone unless an event names it soon: it may live again. An adapter that hangs keeps its lock:
@@ -136,19 +136,19 @@ class Note(NamedTuple):
         """Returns the note as it counts for an event, None if it is for an earlier one, or for another id."""
         if self.name == turn.name:
             return self if self.at > turn.floor else None
-        is_later = self.at > turn.at and self.name.partition(" ")[2] == file_name(turn.id)
+        is_later = self.at > turn.later and self.name.partition(" ")[2] == file_name(turn.id)
         return self._replace(state=State.LATER) if is_later else None
 
 
 class Turn:
     """An event at this adapter."""
 
-    __slots__ = ("answer", "at", "came", "fate", "floor", "id", "method", "pod", "stage")
+    __slots__ = ("answer", "at", "came", "fate", "floor", "id", "later", "method", "pod", "stage")
 
-    def __init__(self, method: str, pod: str, id_: str, floor: float, at: float = 0.0, *, came: float = 0.0) -> None:
+    def __init__(self, method: str, pod: str, id_: str, at: float, came: float, *, floor: float, later: float) -> None:
         self.method, self.pod, self.id = method, pod, id_
-        self.floor = floor
-        """Notes of other adapters for this event are younger than this."""
+        self.floor, self.later = floor, later
+        """Notes of other adapters for this event are younger than `floor`, those for later events than `later`."""
         self.came = came
         """A moment at which the event had not come here yet."""
         self.at = at

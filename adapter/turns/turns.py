@@ -172,14 +172,10 @@ class Turns:
     # Events
 
     def turn(self, method: str, pod: str, id_: str, came: float, timeout: float) -> Turn:
-        """Returns the turn of an event that has come, after the moment `came`. The runtime waits for `timeout` seconds.
-
-        Notes of later events are younger than an event that is read in time.
-        """
-        now = self._clock()
-        turn = Turn(method, pod, id_, self._floor, now, came=came)
-        self._floor = max(self._floor, now if now < came + timeout else came)
-        return turn
+        """Returns the turn of an event that has come after the moment `came`. The runtime waits `timeout` seconds."""
+        now, floor = self._clock(), self._floor
+        self._floor = now if now < came + timeout else max(came, floor)
+        return Turn(method, pod, id_, now, came, floor=floor, later=self._floor)
 
     def is_shared(self, turn: Turn) -> bool:
         """Whether other adapters may have got an event. One that has just gone may have begun it."""

@@ -53,7 +53,7 @@ def test_no_note_is_none(place: bytes) -> None:
 )
 def test_a_note_is_for_its_event_or_for_a_later_one_of_the_id(note: str, at: float, event: str, fate: object) -> None:
     method, id_ = event.split()
-    told = Note(at, "7.aa", State.BEGUN, note).counted_for(Turn(method, "pod", id_, floor=1.0, at=3.0))
+    told = Note(at, "7.aa", State.BEGUN, note).counted_for(Turn(method, "pod", id_, 3.0, 0.0, floor=1.0, later=3.0))
     assert FATES[told and told.state] is fate
 
 

@@ -148,6 +148,16 @@ def test_an_event_is_missed_also_if_its_server_has_gone_since(start: Start) -> N
     assert not second.turns.is_missed(second.comes())
 
 
+def test_an_adapter_that_was_stopped_finds_that_all_was_served(start: Start) -> None:
+    first, second = start(), start()
+    quiet = second.clock()
+    events = [("StartContainer", "c1"), ("StartContainer", "c2"), ("StopContainer", "c1"), ("StartContainer", "c3")]
+    for event in events:
+        assert first.serves(*event) is MINE
+    found = [second.turns.take(second.turns.turn(method, "pod", id_, quiet, timeout=0.5)) for method, id_ in events]
+    assert found == [PAST, DONE, DONE, DONE]
+
+
 @pytest.mark.parametrize(
     ("waits", "comes", "fate"),
     [
