@@ -12,13 +12,13 @@ import pytest
 
 from adapter.nri import api
 from adapter.nri.runtimes import Runtime
-from adapter.owed.deletes import SECOND_LOOK
 from adapter.settings import PluginSettings
 
 from ..processes import NO_PROCESS
 from .node import Node, a_container, a_pod
 from .scenarios import Player
 
+SECOND_LOOK = 5.0
 RUNNING, STOPPED = api.CONTAINER_RUNNING, api.CONTAINER_STOPPED
 
 

@@ -53,16 +53,12 @@ class Judge:
         ends = [run.ends for run in self.world.trace if run.id in ids and run.fed <= event.ended + 10]
         return max([event.ended, *(end for end in ends if end < event.ended + 15)]) + 0.2
 
-    def was_locked(self, event: Event) -> bool:
-        """Whether the lock was not to be had in time: a program ran long, or an adapter was stopped with work."""
+    def locks(self, event: Event) -> list[tuple[float, float]]:
+        """Returns when others worked on the ids of an event: a program ran long, or an adapter was stopped."""
         ids = {event.id, event.pod} | {id_ for id_, pod in self.runtime.pods.items() if pod == event.id}
-        is_long = any(
-            run.id in ids and run.fed <= event.ended and run.ends > event.at and run.ends - run.fed > 0.3
-            for run in self.world.trace
-        )
-        return is_long or any(
-            ids & hold.ids and hold.start <= event.ended and hold.end >= event.at for hold in self.world.holds
-        )
+        runs = [(run.fed, run.ends) for run in self.world.trace if run.id in ids and run.ends - run.fed > 0.3]
+        spans = runs + [(hold.start, hold.end) for hold in self.world.holds if ids & hold.ids]
+        return [(start, end) for start, end in spans if start <= event.ended and end >= event.at]
 
     def in_time(self, event: Event) -> Iterator[str]:
         for call in event.got:
@@ -72,12 +68,12 @@ class Judge:
     # Creates and changes
 
     def done_once(self, event: Event) -> Iterator[str]:
-        until = self.work_ends(event)
+        until, locks = self.work_ends(event), self.locks(event)
         well = [call for call in event.got if self.is_well(call, until)]
         fails = any(run.fails for plugin in CREATES[event.method] for run in self.runs[event.number, plugin])
         has_ended = any(event.at <= end <= event.ended + 40 for end in self.runtime.ends[event.id])
-        is_late = has_ended and self.was_locked(event)
-        is_late |= not all(self.is_well(call, until) for call in event.accepted)  # the work went on after an answer
+        free = max([until, *(end + 1 for _, end in locks)])
+        is_late = bool(locks) and (has_ended or not all(self.is_well(call, free) for call in event.accepted))
         for plugin in CREATES[event.method]:
             runs = self.runs[event.number, plugin]
             is_noted = (event.number, plugin) in self.world.noted
@@ -98,7 +94,7 @@ class Judge:
     def changed_once(self, event: Event) -> Iterator[str]:
         given = Counter(part for call in event.accepted for part in call.parts)
         well = [call for call in event.got if self.is_well(call, call.deadline + TIMEOUT)]
-        has_no_q = self.was_locked(event) or any(run.fails for run in self.runs[event.number, "q"])
+        has_no_q = bool(self.locks(event)) or any(run.fails for run in self.runs[event.number, "q"])
         for part in "qh":
             if not given[part] and well and not (has_no_q and part == "q"):
                 yield f"{event}: the runtime does not have {part}"

@@ -14,9 +14,11 @@ from adapter.turns import file as turns_file
 from adapter.turns import turns
 from adapter.turns.fates import DONE, MINE, PAST, PLACE, REPEAT, State
 from adapter.turns.file import PLACES, TABLE
-from adapter.turns.turns import LONGEST, others_have_joined
+from adapter.turns.turns import others_have_joined
 
 from .conftest import Adapter, Start
+
+LONGEST = 1 << 20
 
 
 def file(adapter: Adapter) -> Path:
@@ -69,7 +71,11 @@ def test_an_adapter_that_has_left_and_works_on_counts_as_another_until_its_work_
 def test_a_file_that_many_have_joined_is_made_short_by_one_that_is_alone(start: Start) -> None:
     first = start()
     with file(first).open("ab") as grown:
-        grown.truncate(LONGEST + 1)
+        grown.truncate(LONGEST // 2)
+    start().die()
+    first.turns.join()
+    assert file(first).stat().st_size > LONGEST // 2, "it is not worth it"
+    os.truncate(file(first), LONGEST + 1)
     second = start()
     assert file(first).stat().st_size > LONGEST, "the first has a byte behind the table"
     second.die()
