@@ -189,6 +189,7 @@ class Bridge:
         Deletes that are owed come all the same.
         """
         self.updates.on_runtime_gone()
+        self.deletes.on_runtime_gone()
         for job in self.deletes.queue.waiting():
             if job.state != DELETE:
                 job.chain.begin(())

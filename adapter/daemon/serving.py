@@ -106,7 +106,6 @@ class Serving:
         for turn in unanswered.values():
             self._turns.end(turn, None)
         self.legacy.on_runtime_gone()
-        self._turns.leave()
 
     @property
     def has_others(self) -> bool:

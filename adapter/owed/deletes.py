@@ -136,8 +136,15 @@ class Deletes(Observer[PluginJob, PluginStep]):
         self._second_look.cancel()
         self.ledger.read_all(lambda: self._compare(node, ours))
 
+    def on_runtime_gone(self) -> None:
+        """No event names an id any more: the next Synchronize decides anew what has gone."""
+        self._named, self._absent = None, set()
+        self._second_look.cancel()
+
     def _compare(self, node: Node, ours: Sequence[Target]) -> None:
-        named, self._named = self._named or set(), None
+        named, self._named = self._named, None
+        if named is None:
+            return  # the connection has ended
         self._tell_without_create([target for target in ours if target.id not in named])
         if self._plugins.runtime.habits.hides_earlier_pods:
             pids = dict.fromkeys(node.unclear, 0)

@@ -80,6 +80,38 @@ def test_what_is_absent_gets_its_delete_at_the_second_look_unless_named(back: No
     assert deletes(back) == ["a delete c1"][is_created_again:]
 
 
+@pytest.mark.parametrize("is_read", [False, True])
+def test_what_is_absent_may_come_while_there_is_no_connection(back: Node, is_read: bool) -> None:
+    """The next Synchronize decides: its list may have what the one before did not have yet."""
+    back.bridge.synchronize([living_pod()], [listed("c2", RUNNING)])
+    if is_read:
+        back.loop.settle()
+    back.bridge.on_runtime_gone()
+    back.loop.advance(2 * SECOND_LOOK)
+    assert deletes(back) == []
+    synchronize(back, [living_pod()], [listed("c2", STOPPED)])
+    assert deletes(back) == ["a delete c2"]
+
+
+def test_an_end_that_comes_too_late_is_one_unless_an_event_names_the_id(back: Node) -> None:
+    synchronize(back, [living_pod()], [listed("c1", RUNNING), listed("c2", RUNNING)])
+    for id_ in ("c1", "c2"):
+        request = api.StopContainerRequest(pod=living_pod(), container=listed(id_, STOPPED))
+        back.bridge.miss_end(request, "StopContainer")
+    back.wait(back.create("c2"))
+    back.loop.advance(SECOND_LOOK - 0.1)
+    assert deletes(back) == []
+    back.loop.advance(0.2)
+    assert deletes(back) == ["a delete c1"]
+
+
+def test_a_pod_whose_removal_comes_too_late_takes_its_containers_with_it(back: Node) -> None:
+    back.bridge.miss_end(api.RemovePodSandboxRequest(pod=living_pod()), "RemovePodSandbox")
+    back.loop.advance(2 * SECOND_LOOK)
+    assert sorted(deletes(back)) == ["a delete c1", "a delete c2", "a delete pod"]
+    assert deletes(back)[-1] == "a delete pod"
+
+
 @pytest.mark.parametrize("pods", [[], [a_pod(pid=0)]], ids=["pod removed", "pod listed as stopped"])
 def test_a_pod_that_has_gone_gets_its_delete_after_its_containers(back: Node, pods: list[api.PodSandbox]) -> None:
     back.wait(*(back.create(f"c{number}") for number in range(3, 9)))

@@ -144,6 +144,14 @@ def test_an_event_that_perhaps_was_read_too_late_hides_no_note_of_the_next_one(s
     assert second.serves() is DONE
 
 
+def test_a_note_of_an_event_that_was_read_in_time_is_for_no_later_one(start: Start) -> None:
+    first, second = start(), start()
+    quiet = second.clock()
+    assert first.serves("CreateContainer") is MINE
+    second.turns.turn("CreateContainer", "pod", "c1", quiet, timeout=1e6)
+    assert second.turns.take(second.turns.turn("StartContainer", "pod", "c1", quiet, timeout=0.5)) is MINE
+
+
 def test_an_event_is_missed_also_if_its_server_has_gone_since(start: Start) -> None:
     first, second = start(), start()
     quiet = second.clock()
