@@ -126,8 +126,7 @@ class Serving:
         if self._standby is not None:
             self._standby.on_event()
         if context.remaining() <= 0 and self._turns.is_missed(turn):
-            if turn.is_end:
-                self.legacy.miss_end(request, context.method)
+            self.legacy.miss(request, turn)
             return None
         self._unanswered[context] = turn
         if context.method != "CreateContainer":

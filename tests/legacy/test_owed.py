@@ -13,6 +13,7 @@ import pytest
 from adapter.nri import api
 from adapter.nri.runtimes import Runtime
 from adapter.settings import PluginSettings
+from adapter.turns.fates import Turn
 
 from ..processes import NO_PROCESS
 from .node import Node, a_container, a_pod
@@ -51,6 +52,10 @@ def living_pod() -> api.PodSandbox:
 
 def listed(id_: str, state: api.ContainerState.ValueType) -> api.Container:
     return a_container(id_, pod_sandbox_id="pod", state=state)
+
+
+def turn(method: str, id_: str) -> Turn:
+    return Turn(method, "pod", id_, 0, 0, floor=0, later=0)
 
 
 def deletes(node: Node) -> list[str]:
@@ -97,7 +102,7 @@ def test_an_end_that_comes_too_late_is_one_unless_an_event_names_the_id(back: No
     synchronize(back, [living_pod()], [listed("c1", RUNNING), listed("c2", RUNNING)])
     for id_ in ("c1", "c2"):
         request = api.StopContainerRequest(pod=living_pod(), container=listed(id_, STOPPED))
-        back.bridge.miss_end(request, "StopContainer")
+        back.bridge.miss(request, turn("StopContainer", id_))
     back.wait(back.create("c2"))
     back.loop.advance(SECOND_LOOK - 0.1)
     assert deletes(back) == []
@@ -106,7 +111,7 @@ def test_an_end_that_comes_too_late_is_one_unless_an_event_names_the_id(back: No
 
 
 def test_a_pod_whose_removal_comes_too_late_takes_its_containers_with_it(back: Node) -> None:
-    back.bridge.miss_end(api.RemovePodSandboxRequest(pod=living_pod()), "RemovePodSandbox")
+    back.bridge.miss(api.RemovePodSandboxRequest(pod=living_pod()), turn("RemovePodSandbox", "pod"))
     back.loop.advance(2 * SECOND_LOOK)
     assert sorted(deletes(back)) == ["a delete c1", "a delete c2", "a delete pod"]
     assert deletes(back)[-1] == "a delete pod"
