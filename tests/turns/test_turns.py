@@ -12,7 +12,7 @@ import pytest
 from adapter.host import locks
 from adapter.turns import file as turns_file
 from adapter.turns import turns
-from adapter.turns.fates import DONE, MINE, PAST, PLACE, REPEAT, State
+from adapter.turns.fates import DONE, MINE, PAST, PLACE, REPEAT, Stage, State, Turn
 from adapter.turns.file import PLACES, TABLE
 from adapter.turns.turns import others_have_joined
 
@@ -193,6 +193,50 @@ def test_an_event_whose_turn_comes_after_another_adapter_has_begun_a_later_one_i
     assert second.turns.take(second.comes("RemoveContainer")) is MINE, "what is later is not past"
 
 
+def waiting(adapter: Adapter, method: str = "StartContainer") -> Turn:
+    """An event whose job waits."""
+    turn = adapter.comes(method)
+    turn.stage = Stage.WAITING
+    return turn
+
+
+def test_an_event_that_was_answered_before_its_turn_goes_on_here_and_nowhere_else(start: Start) -> None:
+    first, second, third = start(), start(), start()
+    turn, _ = first.begins()
+    waits, at_third = waiting(second), waiting(third)
+    second.turns.end(waits, State.ANSWERED)
+    assert third.turns.is_answered(at_third)
+    first.die()
+    assert second.turns.lock("pod", "c1")
+    assert (second.turns.take(waits), waits.at) == (REPEAT, turn.at), "what the first has noted is not repeated"
+    assert third.turns.is_answered(at_third)
+    second.turns.unlock("pod", "c1")
+    assert third.turns.lock("pod", "c1")
+
+
+def test_an_answer_before_the_turn_hides_no_note_of_a_later_event(start: Start) -> None:
+    first, second, third = start(), start(), start()
+    waits, at_third = waiting(second, "StopContainer"), third.comes("StartContainer")
+    assert first.serves("StartContainer") is MINE
+    second.turns.end(waits, State.ANSWERED)
+    assert third.turns.take(at_third) is DONE
+
+
+def test_no_event_of_an_adapter_is_past_for_its_own_notes(start: Start) -> None:
+    first, _ = start(), start()
+    waits = waiting(first, "StopContainer")
+    first.turns.end(waiting(first), State.ANSWERED)
+    assert first.turns.take(waits) is MINE
+
+
+def test_what_was_missed_hides_no_note_of_the_event_after_it(start: Start) -> None:
+    first, second = start(), start()
+    quiet = second.clock()
+    assert [first.serves("StopContainer"), first.serves("CreateContainer")] == [MINE, MINE]
+    assert second.turns.is_missed(second.turns.turn("StopContainer", "pod", "c1", quiet, timeout=0.5))
+    assert second.serves("CreateContainer") is DONE
+
+
 def test_notes_from_before_an_adapter_joined_are_for_other_events(start: Start) -> None:
     first, witness = start(), start()
     assert first.serves() is MINE
@@ -321,6 +365,7 @@ def test_an_adapter_that_joins_while_another_one_does_locks_the_byte_of_its_own_
     monkeypatch.setattr(locks, "lock", lock_after_another_has_joined)
     first.turns.join()
     assert second.turns.has_others
+    assert file(first).read_bytes()[TABLE:].startswith(b"another joined\n"), "the file is longer for each that joins"
     first.turns.leave()
     assert not second.turns.has_others
 
