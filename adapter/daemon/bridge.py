@@ -103,15 +103,9 @@ class Bridge:
                 self.run_for_gone(id_)
         return with_updates(event, None, self.updates, target) if job is None else job.answer
 
-    def miss(self, message: Any, turn: Turn) -> None:
-        """An event has come too late, and other adapters have got it. Perhaps an id that has ended lives again."""
-        target = self._target(turn.method, message)
-        self.deletes.note_named(target)
-        if turn.is_end:
-            self._left_pods.discard(target.id)
-            self._first_start.forget(target.id)
-            below = self.ledger.containers_of(target.id) if turn.method in REMOVALS else ()
-            self.deletes.look_later([*below, target.id])
+    def miss(self, message: Any, event: str) -> None:
+        """An event that is no end has come too late, and is left to other adapters."""
+        self.deletes.note_named(self._target(event, message))
 
     def _target(self, event: str, message: Any) -> Target:
         if event.endswith("PodSandbox"):

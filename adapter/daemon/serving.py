@@ -117,16 +117,16 @@ class Serving:
     def on_event(self, request: Any, context: Context) -> Any:
         """Serves an event, unless another adapter has served it.
 
-        A runtime that has closed the connection waits for no answer: then only stops and removals are served. An event
-        that this process reads too late, for it was stopped, is left to the adapters that have got it in time.
+        A runtime that has closed the connection waits for no answer: then only stops and removals are served. So it is
+        with an event that this process reads too late, for it was stopped, if other adapters have got the event.
         """
         turn = self._turn(request, context)
         if not context.is_heard and not turn.is_end:
             return None
         if self._standby is not None:
             self._standby.on_event()
-        if context.remaining() <= 0 and self._turns.is_missed(turn):
-            self.legacy.miss(request, turn)
+        if context.remaining() <= 0 and self._turns.is_missed(turn) and not turn.is_end:
+            self.legacy.miss(request, context.method)
             return None
         self._unanswered[context] = turn
         if context.method != "CreateContainer":

@@ -154,17 +154,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
                 self._watch(id_, pids[id_])
         stopped, absent = reconcile.due([id_ for id_ in self._ids() if id_ not in named], node)
         self._run_all(stopped)
-        self._absent = set()
-        self.look_later(absent)
-
-    def look_later(self, ids: Iterable[str]) -> None:
-        """Takes ids as gone that no event names from now on.
-
-        A process that was stopped reads the events before it looks.
-        """
-        self._absent.update(ids)
-        self._second_look.cancel()
-        if self._absent:
+        self._absent = set(absent)
+        if self._absent:  # a process that was stopped reads the events before it looks
             look = partial(self._loop.call_soon, self._look_for_absent)
             self._second_look = self._loop.call_at(self._loop.time() + SECOND_LOOK, look)
 

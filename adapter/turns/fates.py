@@ -32,8 +32,8 @@ event if it has the same method and id, and is younger than `Turn.floor`; for a 
 another method, and is younger than `Turn.later`. By fact 1, an event that was read here in time was read before any
 adapter began the next one; of one that perhaps was read too late, a moment is known at which it had not come yet.
 
-An event that is read too late, for the adapter was stopped, is left to the adapters that have got it in time. If it is
-an end, the id counts as gone unless an event names it soon: it may live again. An adapter that hangs keeps its lock:
+An event that is read too late, for the adapter was stopped, is left to the adapters that have got it in time, unless it
+is an end: perhaps they have ended, and the deletes are owed. An adapter that hangs keeps its lock:
 who gets the event next waits until its own deadline, then `onFailure` decides. An adapter that is alone, by fact 3,
 writes no notes. It knows that by one `stat` at each event with work: each adapter that joins makes the file longer.
 

@@ -13,7 +13,6 @@ import pytest
 from adapter.nri import api
 from adapter.nri.runtimes import Runtime
 from adapter.settings import PluginSettings
-from adapter.turns.fates import Turn
 
 from ..processes import NO_PROCESS
 from .node import Node, a_container, a_pod
@@ -54,10 +53,6 @@ def listed(id_: str, state: api.ContainerState.ValueType) -> api.Container:
     return a_container(id_, pod_sandbox_id="pod", state=state)
 
 
-def turn(method: str, id_: str) -> Turn:
-    return Turn(method, "pod", id_, 0, 0, floor=0, later=0)
-
-
 def deletes(node: Node) -> list[str]:
     node.idle()
     return [run for run in node.runs if " delete " in run]
@@ -96,25 +91,6 @@ def test_what_is_absent_may_come_while_there_is_no_connection(back: Node, is_rea
     assert deletes(back) == []
     synchronize(back, [living_pod()], [listed("c2", STOPPED)])
     assert deletes(back) == ["a delete c2"]
-
-
-def test_an_end_that_comes_too_late_is_one_unless_an_event_names_the_id(back: Node) -> None:
-    synchronize(back, [living_pod()], [listed("c1", RUNNING), listed("c2", RUNNING)])
-    for id_ in ("c1", "c2"):
-        request = api.StopContainerRequest(pod=living_pod(), container=listed(id_, STOPPED))
-        back.bridge.miss(request, turn("StopContainer", id_))
-    back.wait(back.create("c2"))
-    back.loop.advance(SECOND_LOOK - 0.1)
-    assert deletes(back) == []
-    back.loop.advance(0.2)
-    assert deletes(back) == ["a delete c1"]
-
-
-def test_a_pod_whose_removal_comes_too_late_takes_its_containers_with_it(back: Node) -> None:
-    back.bridge.miss(api.RemovePodSandboxRequest(pod=living_pod()), turn("RemovePodSandbox", "pod"))
-    back.loop.advance(2 * SECOND_LOOK)
-    assert sorted(deletes(back)) == ["a delete c1", "a delete c2", "a delete pod"]
-    assert deletes(back)[-1] == "a delete pod"
 
 
 @pytest.mark.parametrize("pods", [[], [a_pod(pid=0)]], ids=["pod removed", "pod listed as stopped"])

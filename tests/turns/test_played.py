@@ -20,6 +20,7 @@ class Dice:
     """Plugins end at once and succeed, unless told otherwise."""
 
     roll = 0.5
+    FAILS = 0.01
     SLOW = 0.97
     """A plugin takes 4 s: the event is answered after 1.7."""
 
@@ -130,6 +131,28 @@ def test_a_create_that_was_read_late_is_left_to_the_others(play: Play) -> None:
     play.world.wait(60)
     assert play.runs("q") == ["create c by A0"]
     assert play.runs() == ["create pod by A0", "create c by A0"]
+
+
+def test_what_one_has_refused_is_another_event_when_it_comes_again(play: Play) -> None:
+    """NRI asks nobody after an error."""
+    play.world.settings = play.world.settings._replace(fail_create=True)
+    play.start(2)
+    play.begin("pod")
+    play.dice.roll = play.dice.FAILS
+    assert play.begin("c").has_failed
+    play.dice.roll = 0.5
+    play.runtime.order = "new first"
+    assert given([play.begin("c")]) == [[["h", "q"], []]]
+
+
+def test_a_create_that_nobody_hears_does_not_run(play: Play) -> None:
+    (first,) = play.start(1)
+    play.begin("pod")
+    first.stop(0.5, is_killed=False)
+    play.world.clock.call_at(play.world.clock.now + 0.2, first.hang_up)
+    play.begin("c")
+    play.world.wait(60)
+    assert play.runs("q") == []
 
 
 def test_a_stop_that_waited_for_a_slow_create_ends_no_second_life(play: Play) -> None:
