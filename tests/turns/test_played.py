@@ -203,16 +203,17 @@ def test_an_adapter_that_lost_its_connection_leaves_no_lock(play: Play) -> None:
     assert [peer.adapter._turns and dict(peer.adapter._turns._held) for peer in play.world.peers] == [{}, {}]
 
 
-@pytest.mark.parametrize("is_heard", [True, False])
-def test_what_crio_has_heard_to_be_refused_has_gone(play: Play, is_heard: bool) -> None:
+@pytest.mark.parametrize("fault", ["", "the connection ends", "the answer is late"])
+def test_what_crio_has_heard_to_be_refused_has_gone(play: Play, fault: str) -> None:
     play.is_crio(True)
     play.world.settings = play.world.settings._replace(fail_create=True)
     (first,) = play.start(1)
     play.begin("pod")
     play.dice.roll = play.dice.SLOW
-    if not is_heard:
-        play.world.clock.call_at(play.world.clock.now + 0.5, first.hang_up)
+    if fault:
+        comes = first.hang_up if fault.startswith("the conn") else lambda: first.stop(5, is_killed=False)
+        play.world.clock.call_at(play.world.clock.now + 0.5, comes)
     play.begin("c")
     play.dice.roll = 0.5
     play.world.wait(60)
-    assert play.runs("q") == ["create c by A0", "delete c by A0"][: 1 + is_heard]
+    assert play.runs("q") == ["create c by A0", "delete c by A0"][: 1 + (not fault)]
