@@ -220,17 +220,13 @@ class Deletes(Observer[PluginJob, PluginStep]):
             self.ledger.refresh(job.target)
         if job.state == DELETE:
             self._begin_deletes(job, fate)
-        elif fate in SERVED_ELSEWHERE or (job.has_waited and self._has_ended(job)):
+        elif fate in SERVED_ELSEWHERE:
             job.chain.begin(())
         elif fate is REPEAT and turn is not None and job.state == CREATE:
             noted = self.ledger.keys(job.target.id, turn.at)
             is_asked = job.event == "CreateContainer"  # the runtime does not have the changes
             steps = [step for step in job.chain.steps if step.entry.key not in noted or (is_asked and step.may_adjust)]
             job.chain.begin(steps)
-
-    def _has_ended(self, job: PluginJob) -> bool:
-        """Whether the end of the id has come while the job waited for another adapter, which may run the deletes."""
-        return any(other.state == DELETE for other in self.queue.of(job.target.id))
 
     def _begin_deletes(self, job: PluginJob, fate: Fate) -> None:
         target, earlier = job.target, self.ledger.target(job.target.id)
