@@ -80,11 +80,11 @@ class Bridge:
 
     # What happens to the runtime's events
 
-    def handle(self, message: Any, context: Context, turn: Turn | None = None, *, must_turn: bool = False) -> Any:
+    def handle(self, message: Any, context: Context, turn: Turn | None = None, *, with_hooks: bool = False) -> Any:
         """Runs the plugins of an event, given NRI's request; returns the answer, perhaps a Deferred.
 
-        `turn` has the fate of the event when the answer is there, if other adapters may get the event. With `must_turn`
-        it is decided even if no plugin runs.
+        `turn` has the fate of the event when the answer is there, if plugins run. `with_hooks` is whether more than
+        plugins depends on it: then it is decided in any case, if other adapters may get the event.
         The answer fails with the PluginError of a plugin that must not fail. Raises ConfigError if conf.json cannot be
         read and a create must not go without its plugins.
         """
@@ -94,7 +94,7 @@ class Bridge:
         if self._first_start.is_counting:
             self._first_start.count()
         self.deletes.note_named(target)
-        job = self._job(event, message, target, turn, must_turn=must_turn)
+        job = self._job(event, message, target, turn, with_hooks=with_hooks)
         if job is not None:
             self.deletes.submit(job)
             if not job.chain.is_answered:
@@ -104,6 +104,10 @@ class Bridge:
             for id_ in self.ledger.containers_of(target.id):
                 self.run_for_gone(id_)
         return with_updates(event, None, self.updates, target) if job is None else job.answer
+
+    def miss(self, message: Any, event: str) -> None:
+        """An event that is no end has come too late, and is left to other adapters."""
+        self.deletes.note_named(self._target(event, message))
 
     def _target(self, event: str, message: Any) -> Target:
         if event.endswith("PodSandbox"):
@@ -115,7 +119,9 @@ class Bridge:
             self.updates.known.add(target.id)
         return target
 
-    def _job(self, event: str, message: Any, target: Target, turn: Turn | None, *, must_turn: bool) -> PluginJob | None:
+    def _job(
+        self, event: str, message: Any, target: Target, turn: Turn | None, *, with_hooks: bool
+    ) -> PluginJob | None:
         """Returns the job of an event, None if no plugin runs at it."""
         is_left = self._plugins.sandboxes.is_left(event, target)
         if is_left:
@@ -124,19 +130,22 @@ class Bridge:
             self._left_pods.discard(target.id)
             self._first_start.forget(target.id)
             return self.deletes.of_event(event, message, target, turn, is_left=is_left)
-        if not must_turn and (is_left or not self._plugins.plans.may_be_at(event)):
-            return None
-        entries = self._plugins.entries()
+        entries = self._plugins.entries() if self._plugins.plans.may_be_at(event) and not is_left else ()
         if entries is None:
             self._refuse_create(event, target)
             return None
-        steps = self._plugins.plans.of_create(event, entries, target)
-        if not steps and not must_turn:
+        steps = self._plugins.plans.of_create(event, entries, target) if entries else []
+        if not steps and not (
+            with_hooks and turn is not None and self._turns is not None and self._turns.is_shared(turn)
+        ):
             return None
         if not target.pid and target.cgroups_path and event != "CreateContainer":
             target.pid = cgroup.find_pid(target.cgroups_path)
             target.started = cgroup.start_time(target.pid) or -1
         return PluginJob(self._plugins, self.deletes, event, target, steps, message=message, turn=turn)
+
+    def _is_shared(self, turn: Turn | None) -> bool:
+        return self._turns is not None and turn is not None and self._turns.is_shared(turn)
 
     def _refuse_create(self, event: str, target: Target) -> None:
         error = self._plugins.conf_json.error
@@ -177,6 +186,7 @@ class Bridge:
         Deletes that are owed come all the same.
         """
         self.updates.on_runtime_gone()
+        self.deletes.on_runtime_gone()
         for job in self.deletes.queue.waiting():
             if job.state != DELETE:
                 job.chain.begin(())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from adapter.nri import Answer, Context, api
 from adapter.nri.events import subject_of
-from adapter.turns.fates import DONE, Turn
+from adapter.turns.fates import SERVED_ELSEWHERE, Turn
 
 if TYPE_CHECKING:
     from adapter.hooks.bridge import HookBridge
@@ -23,7 +23,7 @@ class Plugins(Protocol):
     """`Bridge.handle`."""
 
     def __call__(
-        self, message: Any, context: Context, turn: Turn | None = None, *, must_turn: bool = False
+        self, message: Any, context: Context, turn: Turn | None = None, *, with_hooks: bool = False
     ) -> Answer[api.CreateContainerResponse]:
         """Runs the legacy plugins of an event."""
 
@@ -42,9 +42,8 @@ def create_container(
     Annotations under `prefix` are the plugins' own, if it is not empty.
     """
     withheld = _withhold(request, prefix) if prefix else ()
-    must_turn = turn.is_shared and (hooks is not None or bool(withheld))
-    answer = yield plugins(request, context, turn, must_turn=must_turn)
-    if turn.fate is DONE:
+    answer = yield plugins(request, context, turn, with_hooks=hooks is not None or bool(withheld))
+    if turn.fate in SERVED_ELSEWHERE:
         return None
     response: api.CreateContainerResponse = answer or api.CreateContainerResponse()
     _remove(withheld, response.adjust)

@@ -202,8 +202,11 @@ class Adapter(Plugin):
 
     def on_runtime_gone(self) -> None:
         """The connection is lost: running plugins may finish, waiting creates do not start."""
+        self._listed = None
         if self._serving is not None:
             self._serving.on_runtime_gone()
+        if self._turns is not None:
+            self._turns.leave()
 
     @property
     def has_others(self) -> bool:

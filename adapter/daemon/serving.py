@@ -13,7 +13,7 @@ from adapter.nri import Context, api, runtimes
 from adapter.nri.deferred import in_turn
 from adapter.nri.runtimes import Runtime
 from adapter.settings import Settings
-from adapter.turns.fates import DONE, State, Turn
+from adapter.turns.fates import SERVED_ELSEWHERE, Stage, State, Turn
 from adapter.turns.turns import Turns
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Serving:
         self._runtime = Runtime()
         self._hides_refused = False
         self._unanswered: dict[Context, Turn] = {}
-        """The events without an answer whose answer must be noted."""
+        """The events without an answer."""
         self.serves = self._is_known = False
         """Whether this adapter has served the last event; before that, whether it is alone. And if that is known."""
         self._standby = self._made_standby()
@@ -106,7 +106,6 @@ class Serving:
         for turn in unanswered.values():
             self._turns.end(turn, None)
         self.legacy.on_runtime_gone()
-        self._turns.leave()
 
     @property
     def has_others(self) -> bool:
@@ -121,14 +120,15 @@ class Serving:
         A runtime that has closed the connection waits for no answer: then only stops and removals are served. So it is
         with an event that this process reads too late, for it was stopped, if other adapters have got the event.
         """
-        is_end = context.method.startswith(("Stop", "Remove"))
-        if not context.is_heard and not is_end:
+        turn = self._turn(request, context)
+        if not context.is_heard and not turn.is_end:
             return None
         if self._standby is not None:
             self._standby.on_event()
-        turn = self._turn(request, context)
-        if turn.is_shared and context.remaining() <= 0 and not is_end:
+        if context.remaining() <= 0 and self._turns.is_missed(turn) and not turn.is_end:
+            self.legacy.miss(request, context.method)
             return None
+        self._unanswered[context] = turn
         if context.method != "CreateContainer":
             return self.legacy.handle(request, context, turn)
         prefix = self._own.legacy.metadata_prefix
@@ -138,17 +138,12 @@ class Serving:
         is_pod = context.method.endswith("PodSandbox")
         id_ = request.pod.id if is_pod else request.container.id
         pod = id_ if is_pod else request.pod.id or request.container.pod_sandbox_id
-        turn = self._turns.turn(context.method, pod, id_, self._loop.quiet_at)
-        if turn.is_shared or self._hides_refused:
-            self._unanswered[context] = turn
-        elif not self.serves:
-            self._note_served(is_ours=True)
-        return turn
+        return self._turns.turn(context.method, pod, id_, self._loop.quiet_at, context.deadline - context.came)
 
     def on_answered(self, context: Context) -> None:
         """The answer to an event has been sent."""
         turn = self._unanswered.pop(context, None)
-        if turn is not None:
+        if turn is not None and (turn.stage is not Stage.COME or self._hides_refused):
             self._note_answer(context, turn)
         if self._standby is not None:
             self._standby.on_answered()
@@ -160,8 +155,8 @@ class Serving:
         """
         is_late = not context.is_heard or context.remaining() <= 0
         self._turns.end(turn, None if is_late else State.FAILED if context.has_failed else State.ANSWERED)
-        if turn.is_shared and turn.fate is not None:
-            self._note_served(is_ours=turn.fate is not DONE)
+        if turn.fate is not None:
+            self._note_served(is_ours=turn.fate not in SERVED_ELSEWHERE)
         is_refused = context.has_failed and context.method == "CreateContainer" and not is_late
         if is_refused and self._hides_refused:
             self._loop.call_soon(lambda: self.legacy.run_for_gone(turn.id))

@@ -100,8 +100,6 @@ class PluginJob(Driver[PluginStep]):
         self.turn = turn
         self.is_locked = False
         """Whether this job holds the lock of its id."""
-        self.has_waited = False
-        """Whether another adapter has worked on the id when this job could have started."""
         self.after: set[object] = set()
         """The jobs that must end before this one starts."""
         self._plugins = plugins

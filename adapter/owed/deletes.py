@@ -25,7 +25,7 @@ from adapter.owed.queue import Queue
 from adapter.owed.reconcile import Node
 from adapter.programs.chain import RUNNING
 from adapter.programs.work import Observer
-from adapter.turns.fates import DONE, MINE, REPEAT, Fate, Stage, Turn
+from adapter.turns.fates import MINE, PAST, REPEAT, SERVED_ELSEWHERE, Fate, Stage, Turn
 from adapter.turns.turns import Turns
 
 log = logging.getLogger(__name__)
@@ -79,6 +79,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
         `is_left` is whether the runtime runs the plugins of the event itself: then only what is owed runs here.
         """
         entries = () if is_left else self._plugins.entries() or ()
+        if self._turns is not None:
+            self._turns.look()
         self.ledger.refresh(target)
         is_for_owed_only = self._plugins.plans.is_for_owed_only(event, entries, is_sandbox=target.is_sandbox)
         if is_for_owed_only and not self._will_be_owed(target.id):
@@ -134,8 +136,15 @@ class Deletes(Observer[PluginJob, PluginStep]):
         self._second_look.cancel()
         self.ledger.read_all(lambda: self._compare(node, ours))
 
+    def on_runtime_gone(self) -> None:
+        """No event names an id any more: the next Synchronize decides anew what has gone."""
+        self._named, self._absent = None, set()
+        self._second_look.cancel()
+
     def _compare(self, node: Node, ours: Sequence[Target]) -> None:
-        named, self._named = self._named or set(), None
+        named, self._named = self._named, None
+        if named is None:
+            return  # the connection has ended
         self._tell_without_create([target for target in ours if target.id not in named])
         if self._plugins.runtime.habits.hides_earlier_pods:
             pids = dict.fromkeys(node.unclear, 0)
@@ -146,8 +155,9 @@ class Deletes(Observer[PluginJob, PluginStep]):
         stopped, absent = reconcile.due([id_ for id_ in self._ids() if id_ not in named], node)
         self._run_all(stopped)
         self._absent = set(absent)
-        if self._absent:
-            self._second_look = self._loop.call_at(self._loop.time() + SECOND_LOOK, self._look_for_absent)
+        if self._absent:  # a process that was stopped reads the events before it looks
+            look = partial(self._loop.call_soon, self._look_for_absent)
+            self._second_look = self._loop.call_at(self._loop.time() + SECOND_LOOK, look)
 
     def _ids(self) -> list[str]:
         """Returns the ids that are owed a delete, and those that jobs under way may owe one."""
@@ -203,22 +213,18 @@ class Deletes(Observer[PluginJob, PluginStep]):
         turn, fate = job.turn, MINE
         if turn is None and self._turns is not None:
             self._turns.look()  # an adapter that has joined since the last event may have run these deletes
-        if self._turns is not None and turn is not None and turn.is_shared:
+        if self._turns is not None and turn is not None:
             fate = self._turns.take(turn)
         self.ledger.refresh(job.target)
         if job.state == DELETE:
             self._begin_deletes(job, fate)
-        elif fate is DONE or (job.has_waited and self._has_ended(job)):
+        elif fate in SERVED_ELSEWHERE:
             job.chain.begin(())
         elif fate is REPEAT and turn is not None and job.state == CREATE:
             noted = self.ledger.keys(job.target.id, turn.at)
             is_asked = job.event == "CreateContainer"  # the runtime does not have the changes
             steps = [step for step in job.chain.steps if step.entry.key not in noted or (is_asked and step.may_adjust)]
             job.chain.begin(steps)
-
-    def _has_ended(self, job: PluginJob) -> bool:
-        """Whether the end of the id has come while the job waited for another adapter, which may run the deletes."""
-        return any(other.state == DELETE for other in self.queue.of(job.target.id))
 
     def _begin_deletes(self, job: PluginJob, fate: Fate) -> None:
         target, earlier = job.target, self.ledger.target(job.target.id)
@@ -227,8 +233,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
             target.complete(earlier)
             if not has_pid and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
                 target.pid = 0  # perhaps it is another process by now
-        owed = self.ledger.begin_deletes(target.id)
-        entries = () if fate is DONE else job.entries
+        owed = self.ledger.begin_deletes(target.id) if fate is not PAST else ()
+        entries = () if fate in SERVED_ELSEWHERE else job.entries
         job.chain.begin(self._plugins.plans.of_delete(job.event, owed, entries, target))
 
     def before_feed(self, job: PluginJob, step: PluginStep) -> None:
@@ -274,7 +280,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
         id_ = job.target.id
         if job.state == DELETE:
             self._pods.forget(id_)
-            if id_ in self.ledger and all(other.state == UPDATE for other in self.queue.of(id_)):
+            is_past = job.turn is not None and job.turn.fate is PAST
+            if id_ in self.ledger and not is_past and all(other.state == UPDATE for other in self.queue.of(id_)):
                 self._try_later(id_)
         plans = self._plugins.plans
         if (job.state == DELETE and not plans.runs_at_removals) or not plans.end_is_told:

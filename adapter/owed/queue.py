@@ -71,7 +71,7 @@ class Queue:
             job.after.clear()
             job.go()
             return
-        job.after, job.has_waited = {Elsewhere(job)}, True
+        job.after = {Elsewhere(job)}
         if job.turn is not None and not job.chain.is_answered and self._turns.is_answered(job.turn):
             job.answer_empty()
         if job in self._jobs:

@@ -18,29 +18,32 @@ THE RULES. The file `turns` has a place for each id, by hash. The place has a no
 begun it, and whether its answer has been sent. An adapter works on an id only while it has the lock of the id; a pod's
 lock covers its containers. Having the lock, it asks `FATES` what becomes of the event:
 
-    the note of another adapter, for this event    the event is
-    none                                            MINE      nobody has served it
-    BEGUN                                           REPEAT    its adapter ended, or was late: what it lacks runs here
-    ANSWERED                                        DONE      the runtime has its answer
-    FAILED                                          MINE      by fact 2 this is another event with the same name
+    the note of another adapter    the event is
+    none for it                     MINE      nobody has served it
+    BEGUN                           REPEAT    its adapter ended, or was late: what it lacks runs here
+    ANSWERED                        DONE      the runtime has its answer; only deletes that are still owed run here
+    FAILED                          MINE      by fact 2 this is another event with the same name
+    LATER                           PAST      another adapter has begun a later event of the id
 
 An adapter writes BEGUN before it works, and ANSWERED or FAILED after its answer has been sent in time; a late answer,
 or one that nobody hears, stays BEGUN, by fact 1. If its time is up before its turn, it writes ANSWERED all the same:
-the work goes on there. A note has the time at which its event came. It is for this event if it has the same method and
-id, and is younger than `Turn.floor`: than the notes of the events before this one, and than a moment at which the event
-before this one had not come here yet. An adapter that was stopped for a while finds many events at once, and may find
-the note of the id's end at an event before it: then this event, too, was served.
+the work goes on there. A note has the time at which its event came to the adapter that began it first. It is for this
+event if it has the same method and id, and is younger than `Turn.floor`; for a later event if it has the same id,
+another method, and is younger than `Turn.later`. By fact 1, an event that was read here in time was read before any
+adapter began the next one; of one that perhaps was read too late, a moment is known at which it had not come yet.
 
-An adapter that hangs keeps its lock: who gets the event next waits until its own deadline, then `onFailure` decides. An
-adapter that is alone, by fact 3, writes no notes. It knows that by one `stat` at each event: each adapter that joins
-makes the file longer.
+An event that is read too late, for the adapter was stopped, is left to the adapters that have got it in time, unless it
+is an end: perhaps they have ended, and the deletes are owed. An adapter that hangs keeps its lock:
+who gets the event next waits until its own deadline, then `onFailure` decides. An adapter that is alone, by fact 3,
+writes no notes. It knows that by one `stat` at each event with work: each adapter that joins makes the file longer.
 
 Creates and deletes are not decided here. The record of an id (`owed.ledger`) has the creates without a delete. It is
 read under the id's lock, so a delete runs once, whoever asks for it: an event, a Synchronize, the end of a process.
 
 WHAT MAY STILL GO WRONG. A create whose plugin was killed between its note and its request counts as run. A delete under
 way at a kill may run twice. Changes that were sent in the microseconds before a kill may be sent again. An event that
-only a killed or hanging adapter has got is lost.
+only a killed or hanging adapter has got is lost; if that was before the first start was counted (`owed.first_start`),
+its create counts as run. Plugins that were to run after the answer, for the time was up, are lost with their adapter.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ from adapter.host.runtime_directory import file_name
 PLACE = 256
 """The bytes of one note in the file."""
 ENDS = "Stop", "Remove"
-"""How the methods of an id's end begin: all other events of the id came before them."""
+"""How the methods of an id's end begin."""
 
 
 class State(Enum):
@@ -64,6 +67,8 @@ class State(Enum):
     BEGUN = "begun"
     ANSWERED = "answered"
     FAILED = "failed"
+    LATER = "later"
+    """The note is for a later event of the id. No note is written so."""
 
 
 class Fate(Enum):
@@ -74,15 +79,18 @@ class Fate(Enum):
     REPEAT = auto()
     """The adapter serves it, except for the creates that another adapter has noted."""
     DONE = auto()
-    """Another adapter has served it: the answer is empty."""
+    """Another adapter has answered it: the answer is empty."""
+    PAST = auto()
+    """Other adapters have gone on: nothing runs."""
 
 
-MINE, REPEAT, DONE = Fate
+MINE, REPEAT, DONE, PAST = Fate
 
 FATES: Mapping[State | None, Fate] = MappingProxyType(
-    {None: MINE, State.BEGUN: REPEAT, State.ANSWERED: DONE, State.FAILED: MINE}
+    {None: MINE, State.BEGUN: REPEAT, State.ANSWERED: DONE, State.FAILED: MINE, State.LATER: PAST}
 )
-"""The fate of an event, by the note that another adapter has written for it."""
+"""The fate of an event, by the note that another adapter has written."""
+SERVED_ELSEWHERE = DONE, PAST
 
 
 class Stage(Enum):
@@ -125,37 +133,36 @@ class Note(NamedTuple):
             return None
 
     def counted_for(self, turn: Turn) -> Note | None:
-        """Returns the note as it counts for an event, None if it is for another one."""
+        """Returns the note as it counts for an event, None if it is for an earlier one, or for another id."""
         if self.name == turn.name:
-            return self
-        method, _, id_ = self.name.partition(" ")
-        is_end = method.startswith(ENDS) and not turn.method.startswith(ENDS)
-        is_over = is_end and self.at > turn.came and id_ == file_name(turn.id)
-        return self._replace(state=State.ANSWERED) if is_over else None
+            return self if self.at > turn.floor else None
+        is_later = self.at > turn.later and self.name.partition(" ")[2] == file_name(turn.id)
+        return self._replace(state=State.LATER) if is_later else None
 
 
 class Turn:
     """An event at this adapter."""
 
-    __slots__ = ("answer", "at", "came", "fate", "floor", "id", "is_shared", "method", "pod", "stage")
+    __slots__ = ("answer", "at", "came", "fate", "floor", "id", "later", "method", "pod", "stage")
 
-    def __init__(
-        self, method: str, pod: str, id_: str, floor: float, at: float = 0.0, *, came: float = 0.0, is_shared: bool
-    ) -> None:
+    def __init__(self, method: str, pod: str, id_: str, at: float, came: float, *, floor: float, later: float) -> None:
         self.method, self.pod, self.id = method, pod, id_
-        self.floor = floor
-        """Notes of other adapters for this event are younger than this."""
+        self.floor, self.later = floor, later
+        """Notes of other adapters for this event are younger than `floor`, those for later events than `later`."""
         self.came = came
         """A moment at which the event had not come here yet."""
-        self.is_shared = is_shared
-        """Whether other adapters may get the event."""
-        self.fate: Fate | None = None
-        """Set when the turn has come."""
         self.at = at
         """When the event came to the adapter that has begun it first."""
+        self.fate: Fate | None = None
+        """Set when the turn has come."""
         self.stage = Stage.COME
         self.answer: State | None = None
         """What the runtime has got from this adapter; None if that was late, or nothing."""
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the event is one of the id's end."""
+        return self.method.startswith(ENDS)
 
     @property
     def name(self) -> str:

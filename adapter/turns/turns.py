@@ -15,7 +15,7 @@ from typing import Protocol
 
 from adapter.host import locks
 from adapter.host.runtime_directory import RuntimeDirectory
-from adapter.turns.fates import DONE, FATES, PLACE, REPEAT, Fate, Note, Stage, State, Turn
+from adapter.turns.fates import FATES, MINE, PLACE, REPEAT, SERVED_ELSEWHERE, Fate, Note, Stage, State, Turn
 from adapter.turns.file import PLACES, TurnsFile
 
 log = logging.getLogger(__name__)
@@ -47,13 +47,12 @@ class Turns:
         self._file = TurnsFile(directory)
         self._joined = 0
         """The byte that tells that this adapter has joined; 0 if it has not."""
-        self._begun: dict[int, float] = {}
-        """When this adapter, or the first one, began what this adapter has noted last, by the place of the note."""
         self._alone_since = 0.0
-        """When this adapter was seen to be alone; 0 if it was so when it joined."""
+        """When this adapter was seen to be alone."""
         self._held: Counter[tuple[int, int]] = Counter()
         """The bytes that are locked, start and length, by how many jobs and events."""
         self._floor = 0.0
+        """Notes of other adapters for the next event are younger than this."""
 
     @property
     def fault(self) -> str:
@@ -69,7 +68,6 @@ class Turns:
             self._look_closely()
         self._show()
         self._look_closely()
-        self._alone_since = 0.0
 
     def _show(self) -> None:
         """Tells other adapters that this one has joined."""
@@ -172,42 +170,49 @@ class Turns:
 
     # Events
 
-    def turn(self, method: str, pod: str, id_: str, came: float) -> Turn:
-        """Returns the turn of an event that has come, after the moment `came`.
+    def turn(self, method: str, pod: str, id_: str, came: float, timeout: float) -> Turn:
+        """Returns the turn of an event that has come after the moment `came`. The runtime waits `timeout` seconds."""
+        now, floor = self._clock(), self._floor
+        self._floor = now if now < came + timeout else max(came, floor)
+        return Turn(method, pod, id_, now, came, floor=floor, later=self._floor)
 
-        An adapter that has just gone may have begun it.
-        """
-        is_shared = self.look() or came < self._alone_since
-        turn = Turn(method, pod, id_, self._floor, self._clock(), came=came, is_shared=is_shared)
-        self._floor = max(self._floor, came)
-        return turn
+    def is_shared(self, turn: Turn) -> bool:
+        """Whether other adapters may have got an event. One that has just gone may have begun it."""
+        return self.look() or turn.came < self._alone_since
+
+    def is_missed(self, turn: Turn) -> bool:
+        """Whether other adapters have got an event that this one has read too late."""
+        if not self.is_shared(turn):
+            return False
+        note = self._note_of(turn)
+        if note is not None and note.name == turn.name:
+            self._floor = max(self._floor, note.at)
+        return True
 
     def take(self, turn: Turn) -> Fate:
-        """Decides an event that others may get, whose id is locked, and notes its begin if it is served here."""
+        """Decides an event whose id is locked. If others may get it, and it is served here, notes its begin."""
+        if not self.is_shared(turn):
+            turn.fate = MINE
+            return MINE
         note = self._note_of(turn)
         if note is not None or turn.fate is not REPEAT:
             turn.fate = FATES[note and note.state]
-        if turn.fate is not DONE:
+        if turn.fate not in SERVED_ELSEWHERE:
             if note and turn.fate is REPEAT:
                 turn.at = note.at
             self._write(turn, turn.answer or State.BEGUN)
             if turn.stage is not Stage.ANSWERED:
                 turn.stage = Stage.BEGUN
                 self.lock(turn.pod, turn.id)
-        self._pass(turn, note)
         return turn.fate
-
-    def _pass(self, turn: Turn, note: Note | None) -> None:
-        """Notes of later events are younger than the note of this one."""
-        if note is not None and note.name == turn.name:
-            self._floor = max(self._floor, note.at)
 
     def is_answered(self, turn: Turn) -> bool:
         """Whether another adapter has answered the event, and may still work on it."""
-        note = self._note_of(turn) if turn.is_shared else None
-        if FATES[note and note.state] is not DONE:
+        note = self._note_of(turn) if self.is_shared(turn) else None
+        fate = FATES[note and note.state]
+        if fate not in SERVED_ELSEWHERE:
             return False
-        turn.fate = DONE
+        turn.fate = fate
         return True
 
     def end(self, turn: Turn, state: State | None) -> None:
@@ -217,14 +222,12 @@ class Turns:
             if state is not None:
                 self._write(turn, state)
             self.unlock(turn.pod, turn.id)
-        elif turn.is_shared and turn.fate is None:
-            note = self._note_of(turn)
-            self._pass(turn, note)
-            if stage is Stage.WAITING and state is not None:
-                self._note_early(turn, note, state)
+        elif stage is Stage.WAITING and turn.fate is None and state is not None and self.is_shared(turn):
+            self._note_early(turn, state)
 
-    def _note_early(self, turn: Turn, note: Note | None, state: State) -> None:
+    def _note_early(self, turn: Turn, state: State) -> None:
         """Notes an answer whose time was up before the turn came: nobody else is to answer the event."""
+        note = self._note_of(turn)
         if note is not None and note.state is State.BEGUN:  # by an adapter that is late
             turn.at, turn.fate = note.at, REPEAT
         if note is None or turn.fate is REPEAT:
@@ -232,14 +235,10 @@ class Turns:
 
     def _note_of(self, turn: Turn) -> Note | None:
         """Returns the note that another adapter has written for an event."""
-        place = _place(turn)
-        note = Note.parse(self._file.read(place))
-        if note is None or note.by == self._me or note.at <= turn.floor or note.at == self._begun.get(place):
-            return None
-        return note.counted_for(turn)
+        note = Note.parse(self._file.read(_place(turn)))
+        return note.counted_for(turn) if note is not None and note.by != self._me else None
 
     def _write(self, turn: Turn, state: State) -> None:
-        self._begun[_place(turn)] = turn.at
         self._file.write(_place(turn), Note(turn.at, self._me, state, turn.name).encode())
 
 

@@ -20,13 +20,14 @@ from adapter.base.sanitize import MAX_SHOWN, bounded
 from adapter.cli import command_line as cli
 from adapter.host.trust import strict
 from adapter.monitoring import status
-from adapter.monitoring.endpoints import REOPEN_AFTER, Endpoints
+from adapter.monitoring.endpoints import Endpoints
 from adapter.monitoring.status import StatusSocket
 
 from ..processes import SteppedLoop
 from .harness import listening
 
 Capture = pytest.CaptureFixture[str]
+REOPEN_AFTER = 10.0
 JOINED = {"state": "joined", "pid": 7, "faults": []}
 CONNECTING = {"state": "connecting", "pid": 7, "faults": []}
 

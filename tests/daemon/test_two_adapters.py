@@ -22,6 +22,8 @@ from .process import COMMAND, LATE, OVER, Daemon
 from .test_metrics import page
 
 ADJUSTS = '{"spec": {"process": {"env": ["A=1"]}}}'
+SHORT = 0.001
+"""Seconds that the runtime waits for an adapter that hangs. The others take longer for an event."""
 AT_CREATION = {"plugins": {"good": {"events": ["CreateContainer", "StopContainer"]}}}
 
 
@@ -180,7 +182,7 @@ def test_the_second_serves_what_a_hanging_first_has_not_seen_and_the_first_does_
     halt(first)
     calls = []
     for event in (start("c1"), start("c2"), stop("c1"), start("c3")):
-        calls.append(first.send(event))
+        calls.append(first.send(event, SHORT))
         second.serves(event)
     go_on(first)
     assert {first.reply(call).code for call in calls} == {Code.OK}
@@ -194,7 +196,7 @@ def test_the_first_serves_beside_a_hanging_second_which_repeats_nothing(node: No
     calls = []
     for event in (start("c1"), start("c2"), stop("c1"), start("c3")):
         first.serves(event)
-        calls.append(second.send(event))
+        calls.append(second.send(event, SHORT))
     go_on(second)
     assert {second.reply(call).code for call in calls} == {Code.OK}
     each((second, first), stop("c2"), stop("c3"))
@@ -209,7 +211,7 @@ def test_of_three_adapters_any_may_hang(node: Node, hanging: int) -> None:
     for event in (start("c1"), start("c2"), stop("c1")):
         for number, daemon in enumerate(daemons):
             if number == hanging:
-                calls.append(daemon.send(event))
+                calls.append(daemon.send(event, SHORT))
             else:
                 daemon.serves(event)
     go_on(daemons[hanging])

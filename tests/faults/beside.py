@@ -119,14 +119,21 @@ def both_join(node: Node) -> None:
 
 
 @contextmanager
-def hanging(node: Node, index: str) -> Iterator[None]:
-    """One of two adapters hangs. The runtime drops or keeps it, according to its version."""
-    pid = node.externals[INDEXES.index(index)].pid
-    os.kill(pid, signal.SIGSTOP)
+def hanging(node: Node, index: str, *, is_killed: bool) -> Iterator[None]:
+    """One of two adapters hangs. The runtime drops or keeps it, according to its version.
+
+    It goes on after that, or a watchdog kills it, and a service manager starts it again.
+    """
+    process = node.externals[INDEXES.index(index)]
+    process.send_signal(signal.SIGSTOP)
     try:
         yield
     finally:
-        os.kill(pid, signal.SIGCONT)
+        process.send_signal(signal.SIGKILL if is_killed else signal.SIGCONT)
+    if is_killed:
+        process.wait()
+        node.start_external(index)
+        node.externals[INDEXES.index(index)] = node.externals.pop()
     both_join(node)
 
 
@@ -136,13 +143,13 @@ def end_two(node: Node) -> None:
     node.rejoins()
 
 
-def hang(node: Node, index: str) -> str:
+def hang(node: Node, index: str, *, is_killed: bool = False) -> str:
     """An event takes the time of two requests while an adapter hangs, and what is served then is not repeated."""
     two(node)
-    old, new, short = lives = [Life.make(f"{word}-{index}") for word in ("old", "new", "short")]
+    old, new, short = lives = [Life.make(f"{word}-{index}-{is_killed}") for word in ("old", "new", "short")]
     for event in STEPS[:2]:
         node.play(event, old)
-    with hanging(node, index):
+    with hanging(node, index, is_killed=is_killed):
         for event, life in (*((event, new) for event in STEPS[:2]), ("StopContainer", old), ("RunPodSandbox", short)):
             if error := node.play(event, life, 2 * LIMIT).error:
                 raise Finding(f"{event}: {error}")
@@ -254,6 +261,8 @@ def long_delete(node: Node) -> str:
 BESIDE: dict[str, Callable[[Node], str]] = {
     "the oldest of two hangs": partial(hang, index="00"),
     "the newest of two hangs": partial(hang, index="01"),
+    "the oldest of two hangs, then SIGKILL": partial(hang, index="00", is_killed=True),
+    "the newest of two hangs, then SIGKILL": partial(hang, index="01", is_killed=True),
     "one of two hangs in a create": hang_in_a_create,
     "two runtimes": two_runtimes,
     "a full state directory, then SIGKILL": full,

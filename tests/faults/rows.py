@@ -14,7 +14,7 @@ from threading import Event, Thread
 
 from tests.e2e.pod import HarnessError as Finding
 
-from .node import NAME, STEPS, Life, Node, balance
+from .node import LIMIT, NAME, STEPS, Life, Node, balance
 
 ENDS, CONTAINERS = 12, 100
 KILL, STOP, TERMINATE, INTERRUPT = signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT
@@ -130,9 +130,13 @@ def handover(node: Node) -> str:
 
 
 class Traffic:
-    """Pods that live and die in random order, five at a time."""
+    """Pods that live and die in random order, five at a time.
 
-    def __init__(self, node: Node, rng: random.Random) -> None:
+    An event takes less than `limit` microseconds. `tolerated` is part of an error that an event may have.
+    """
+
+    def __init__(self, node: Node, rng: random.Random, limit: int = LIMIT, tolerated: str = "") -> None:
+        self._limit, self._tolerated = limit, tolerated
         self.events = 0
         self.lives: list[Life] = []
         self.creates: dict[str, tuple[float, float]] = {}  # when they were under way, by what was created
@@ -147,12 +151,12 @@ class Traffic:
 
     def _advance(self, number: int) -> None:
         event, life, begin = STEPS[self._open[number]], self.lives[number], time.monotonic()
-        reply = self._node.play(event, life)
-        if reply.error:
+        reply = self._node.play(event, life, self._limit)
+        if reply.error and not (self._tolerated and self._tolerated in reply.error):
             raise Finding(reply.error)
         if not reply.names and (error := self._node.runtime.play("wait", plugin=NAME).error):
             raise Finding(error)
-        if event in {"RunPodSandbox", "StartContainer"}:
+        if event in {"RunPodSandbox", "StartContainer"} and not reply.error:
             of = life.pod if event == "RunPodSandbox" else life.container
             self.creates[of["id"]] = begin, time.monotonic()
         self.events += 1

@@ -14,10 +14,11 @@ import pytest
 from adapter.errors import PluginError
 from adapter.host import paths
 from adapter.programs.runner import Outcome
-from adapter.programs.standby import STRIKES
 
 from ..processes import Fifo, Programs, SteppedLoop, children, gone
 from .conftest import GOOD, Stage, said
+
+STRIKES = 3
 
 
 def test_an_event_gets_a_process_that_was_there_before_it(stage: Stage) -> None:

@@ -12,14 +12,14 @@ import pytest
 
 from adapter.nri import api
 from adapter.nri.runtimes import Runtime
-from adapter.owed.deletes import SECOND_LOOK
-from adapter.owed.ledger import RETRY
 from adapter.settings import PluginSettings
 
 from ..processes import NO_PROCESS
 from .node import Node, a_container, a_pod
 from .scenarios import Player
 
+SECOND_LOOK = 5.0
+RETRY = 1.0
 RUNNING, STOPPED = api.CONTAINER_RUNNING, api.CONTAINER_STOPPED
 
 
@@ -79,6 +79,19 @@ def test_what_is_absent_gets_its_delete_at_the_second_look_unless_named(back: No
     assert deletes(back) == []
     back.loop.advance(0.2)
     assert deletes(back) == ["a delete c1"][is_created_again:]
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_what_is_absent_may_come_while_there_is_no_connection(back: Node, is_read: bool) -> None:
+    """The next Synchronize decides: its list may have what the one before did not have yet."""
+    back.bridge.synchronize([living_pod()], [listed("c2", RUNNING)])
+    if is_read:
+        back.loop.settle()
+    back.bridge.on_runtime_gone()
+    back.loop.advance(2 * SECOND_LOOK)
+    assert deletes(back) == []
+    synchronize(back, [living_pod()], [listed("c2", STOPPED)])
+    assert deletes(back) == ["a delete c2"]
 
 
 @pytest.mark.parametrize("pods", [[], [a_pod(pid=0)]], ids=["pod removed", "pod listed as stopped"])

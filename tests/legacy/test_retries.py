@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from adapter.legacy.plan import Plans
-from adapter.owed.deletes import FIRST_RETRY, LAST_RETRY, Deletes
+from adapter.owed.deletes import Deletes
 from adapter.owed.ledger import Ledger
 from adapter.owed.pods import PodProcesses
 
@@ -15,6 +15,7 @@ from .node import Node
 from .scenarios import Player
 
 HOUR = 3600.0
+FIRST_RETRY, LAST_RETRY = 10.0, 600.0
 
 # Programs that cannot be started: tried again for as long as it takes, at a bounded rate, and told rarely
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from adapter.host.trust import off
-from adapter.monitoring.endpoints import REOPEN_AFTER, Endpoints
+from adapter.monitoring.endpoints import Endpoints
 
 from ..processes import SteppedLoop
+
+REOPEN_AFTER = 10.0
 
 
 class Pair:

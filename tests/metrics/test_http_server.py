@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from adapter.monitoring.http_server import MAX_REQUEST, HttpServer, Response
-from adapter.monitoring.listener import CLIENT_TIMEOUT, MAX_CLIENTS, PAUSE
+from adapter.monitoring.listener import PAUSE
 
 from ..processes import SteppedLoop, open_descriptors
 
+CLIENT_TIMEOUT, MAX_CLIENTS = 30.0, 16
 GET = b"GET /page HTTP/1.1\r\nHost: node\r\n\r\n"
 FIELDS = b"Content-Type: text/plain; charset=utf-8\r\nContent-Length: 6\r\nConnection: close\r\n"
 OK = b"HTTP/1.1 200 OK\r\n" + FIELDS + b"\r\nhello\n"

@@ -23,7 +23,7 @@ class Adapter:
 
     def comes(self, method: str = "StartContainer", id_: str = "c1", pod: str = "pod") -> Turn:
         """An event that comes now."""
-        return self.turns.turn(method, pod, id_, self.clock())
+        return self.turns.turn(method, pod, id_, self.clock(), 1e6)
 
     def begins(self, method: str = "StartContainer", id_: str = "c1", pod: str = "pod") -> tuple[Turn, Fate | None]:
         """The turn of an event that comes now, and its fate, None if another adapter works on the id."""

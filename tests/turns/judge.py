@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
+from .events import CREATES, TIMEOUT, Call, Event
 from .life import Program
-from .world import CREATES, TIMEOUT, Call, Event, World
+
+if TYPE_CHECKING:
+    from .world import World
 
 
 class Judge:
@@ -49,16 +53,12 @@ class Judge:
         ends = [run.ends for run in self.world.trace if run.id in ids and run.fed <= event.ended + 10]
         return max([event.ended, *(end for end in ends if end < event.ended + 15)]) + 0.2
 
-    def is_held(self, event: Event) -> bool:
-        """Whether the lock was not to be had in time: a program ran, or an adapter was stopped with work."""
+    def locks(self, event: Event) -> list[tuple[float, float]]:
+        """Returns when others worked on the ids of an event: a program ran long, or an adapter was stopped."""
         ids = {event.id, event.pod} | {id_ for id_, pod in self.runtime.pods.items() if pod == event.id}
-        until = event.ended
-        if any(
-            run.id in ids and run.fed <= until and run.ends > event.at and run.ends - run.fed > 0.3
-            for run in self.world.trace
-        ):
-            return True
-        return any(start <= until and end >= event.at for _, start, end in self.world.holds)
+        runs = [(run.fed, run.ends) for run in self.world.trace if run.id in ids and run.ends - run.fed > 0.3]
+        spans = runs + [(hold.start, hold.end) for hold in self.world.holds if ids & hold.ids]
+        return [(start, end) for start, end in spans if start <= event.ended and end >= event.at]
 
     def in_time(self, event: Event) -> Iterator[str]:
         for call in event.got:
@@ -68,27 +68,37 @@ class Judge:
     # Creates and changes
 
     def done_once(self, event: Event) -> Iterator[str]:
-        well = [call for call in event.got if self.is_well(call, self.work_ends(event))]
-        was_hit = len(well) < len(event.got)
+        until, locks = self.work_ends(event), self.locks(event)
+        well = [call for call in event.got if self.is_well(call, until)]
         fails = any(run.fails for plugin in CREATES[event.method] for run in self.runs[event.number, plugin])
+        has_ended = any(event.at <= end <= event.ended + 40 for end in self.runtime.ends[event.id])
+        free = max([until, *(end + 1 for _, end in locks)])
+        is_late = bool(locks) and (has_ended or not all(self.is_well(call, free) for call in event.accepted))
         for plugin in CREATES[event.method]:
             runs = self.runs[event.number, plugin]
             is_noted = (event.number, plugin) in self.world.noted
-            is_excused = event.has_failed or fails or is_noted or self.is_held(event)
+            is_excused = event.has_failed or (fails and self.world.settings.fail_create) or is_noted or is_late
             if not runs and well and not is_excused:
                 yield f"{event}: {plugin} has not run"
-            if len(runs) > 1 and not (was_hit and (plugin in "qu" or fails)):
+            if len(runs) > 1 and (plugin not in "qu" or any(self.is_told(event, run) for run in runs[:-1])):
                 yield f"{event}: {plugin} has run {len(runs)} times"
+
+    def is_told(self, event: Event, run: Program) -> bool:
+        """Whether the runtime has the answer of an adapter for which a plugin ran, and others can see that."""
+        return any(call.peer.life is run.life and not self.is_cut(call) for call in event.accepted)
+
+    def is_cut(self, call: Call) -> bool:
+        """Whether a fault came between an answer and its note."""
+        return call.noted_at > call.answered_at + 1e-4
 
     def changed_once(self, event: Event) -> Iterator[str]:
         given = Counter(part for call in event.accepted for part in call.parts)
         well = [call for call in event.got if self.is_well(call, call.deadline + TIMEOUT)]
-        fails = any(run.fails for run in self.runs[event.number, "q"])
+        has_no_q = bool(self.locks(event)) or any(run.fails for run in self.runs[event.number, "q"])
         for part in "qh":
-            if not given[part] and well and not (self.is_held(event) or (fails and part == "q")):
+            if not given[part] and well and not (has_no_q and part == "q"):
                 yield f"{event}: the runtime does not have {part}"
-            is_cut = any(call.noted_at > call.answered_at + 1e-4 for call in event.accepted)
-            if given[part] > 1 and not is_cut:
+            if given[part] > 1 and not any(map(self.is_cut, event.accepted)):
                 yield f"{event}: the runtime has {part} {given[part]} times"
 
     # Deletes
@@ -98,20 +108,37 @@ class Judge:
         for run in self.world.trace:
             if run.name != "u":
                 of[run.id, run.name].append(run)
-        cut = {(run.id, run.name) for run, _ in self.world.cut if run.kind == "delete"}
-        noted = {(self.runtime.events[number].id, plugin) for number, plugin in self.world.noted}
+        more = Counter((run.id, run.name) for run, _ in self.world.cut if run.kind == "delete")
+        more += Counter((self.runtime.events[number].id, plugin) for number, plugin in self.world.noted)
         for key, runs in of.items():
-            is_owed = False
+            create = None
             for run in runs:
                 if run.kind == "create":
-                    is_owed = True
-                elif is_owed:
-                    is_owed = False
-                elif key not in cut and key not in noted:
+                    if create is not None and self.has_told_end(create, run):
+                        yield f"{create}: no delete before {run}"
+                    create = run
+                elif create is not None:
+                    if not any(self.began(create) <= end <= run.fed for end in self.runtime.ends[run.id]):
+                        yield f"{run}: it lives"
+                    create = None
+                elif more[key]:
+                    more[key] -= 1
+                elif run.id not in self.runtime.first:
                     yield f"{run}: a delete without a create"
-            if is_owed:
+            if create is not None:
                 yield f"{key}: no delete"
             yield from self.overtaking(runs)
+
+    def has_told_end(self, create: Program, later: Program) -> bool:
+        """Whether the runtime has told an end between two creates to an adapter that was well."""
+        between = [e for e in self.runtime.events if self.began(create) < e.at < self.began(later)]
+        return any(
+            e.id == create.id and e.method.startswith("Stop") and any(self.is_well(c, e.ended + 15) for c in e.got)
+            for e in between
+        )
+
+    def began(self, create: Program) -> float:
+        return self.runtime.events[create.number].at if create.number >= 0 else 0
 
     def overtaking(self, runs: list[Program]) -> Iterator[str]:
         cut = {id(run): at for run, at in self.world.cut}
@@ -123,4 +150,4 @@ class Judge:
     def was_stopped(self, run: Program, moment: float) -> bool:
         """Whether the adapter of a run was stopped, so that it did not see the end."""
         holds = self.world.holds
-        return any(peer.life is run.life and start <= moment <= end + 5 for peer, start, end in holds)
+        return any(hold.peer.life is run.life and hold.start <= moment <= hold.end + 5 for hold in holds)

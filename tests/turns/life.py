@@ -47,15 +47,17 @@ class Life:
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
         self.is_dead = self.is_stopped = False
-        self.quiet_at = 0.0
-        """A time at which the connection had nothing to read."""
+        self.is_ready = False
+        """Whether the connection has something to read."""
         self.is_inside = False
         """Whether it is stopped inside a callback."""
         self.noting: tuple[int, str] | None = None
         """The create that has been noted last, by event and plugin, until its plugin has the request."""
         self.quiet_at = 0.0
-        """When the last callback ended: events that are read later came after that."""
+        """A time at which the connection had nothing to read."""
         self._parked: list[Timer] = []
+        self._parked_reads: list[Timer] = []
+        """Timers that are due come before what there is to read."""
         self._has_gone_on, self._is_back = Semaphore(0), Semaphore(0)
 
     def __str__(self) -> str:
@@ -72,14 +74,18 @@ class Life:
     def call_soon(self, callback: Callable[[], object]) -> None:
         self.call_at(0, callback)
 
+    def call_ready(self, callback: Callable[[], object]) -> None:
+        """Calls back as soon as the process sees that it can read."""
+        self.world.clock.call_at(0, partial(self._run, Timer(callback), is_read=True))
+
     def watch(self, fd: int, callback: Callable[[], object]) -> None:
         raise AssertionError("nothing is watched here")
 
-    def _run(self, timer: Timer) -> None:
+    def _run(self, timer: Timer, *, is_read: bool = False) -> None:
         if self.is_dead or timer.callback is None:
             return
         if self.is_stopped:
-            self._parked.append(timer)
+            (self._parked_reads if is_read else self._parked).append(timer)
             return
         callback = timer.callback
         timer.cancel()
@@ -90,7 +96,7 @@ class Life:
         before, self.world.current = self.world.current, self
         begin()
         self._is_back.acquire()
-        if not self.is_stopped:
+        if not self.is_stopped and not self.is_ready:
             self.quiet_at = self.world.clock.now
         self.world.current = before
 
@@ -117,9 +123,11 @@ class Life:
         if self.is_inside:
             self.is_inside = False
             self._switch(self._has_gone_on.release)
-        parked, self._parked = self._parked, []
+        parked, reads, self._parked, self._parked_reads = self._parked, self._parked_reads, [], []
         for timer in parked:
             self.world.clock.call_at(0, partial(self._run, timer))
+        for timer in reads:
+            self.world.clock.call_at(0, partial(self._run, timer, is_read=True))
 
 
 class Program:

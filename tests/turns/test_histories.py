@@ -2,7 +2,7 @@
 
 `world` makes them, `judge` knows the promise. These histories are the same in each run: of random ones, some in a
 thousand have more faults at a time than the promise allows for, and the judge cannot tell these from a bug.
-`python -m tests.turns.world NUMBER` plays random ones.
+`python -m tests.turns NUMBER` plays random ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FEW, MANY = 10, 60
 
 @pytest.mark.parametrize("first", [900_000, 900_200, 901_000])
 def test_each_event_is_served_once_whatever_becomes_of_the_adapters(first: int) -> None:
-    command = [sys.executable, "-m", "tests.turns.world", str(MANY if CI else FEW), str(first)]
+    command = [sys.executable, "-m", "tests.turns", str(MANY if CI else FEW), str(first)]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert told.returncode == 0, told.stdout + told.stderr
     found = re.search(r"(\d+) runs of plugins, 0 bad", told.stdout)

@@ -12,11 +12,13 @@ import pytest
 from adapter.host import locks
 from adapter.turns import file as turns_file
 from adapter.turns import turns
-from adapter.turns.fates import DONE, MINE, PLACE, REPEAT, State
+from adapter.turns.fates import DONE, MINE, PAST, PLACE, REPEAT, Stage, State, Turn
 from adapter.turns.file import PLACES, TABLE
-from adapter.turns.turns import LONGEST, others_have_joined
+from adapter.turns.turns import others_have_joined
 
 from .conftest import Adapter, Start
+
+LONGEST = 1 << 20
 
 
 def file(adapter: Adapter) -> Path:
@@ -52,7 +54,7 @@ def test_an_adapter_that_is_alone_writes_no_note_and_asks_no_lock(
     monkeypatch.setattr(turns_file, "locks", None)
     for _ in range(3):
         turn = adapter.comes()
-        assert not turn.is_shared
+        assert (adapter.turns.is_missed(turn), adapter.turns.take(turn)) == (False, MINE)
         adapter.turns.end(turn, State.ANSWERED)
     assert not table(adapter).strip(b"\0")
 
@@ -69,7 +71,11 @@ def test_an_adapter_that_has_left_and_works_on_counts_as_another_until_its_work_
 def test_a_file_that_many_have_joined_is_made_short_by_one_that_is_alone(start: Start) -> None:
     first = start()
     with file(first).open("ab") as grown:
-        grown.truncate(LONGEST + 1)
+        grown.truncate(LONGEST // 2)
+    start().die()
+    first.turns.join()
+    assert file(first).stat().st_size > LONGEST // 2, "it is not worth it"
+    os.truncate(file(first), LONGEST + 1)
     second = start()
     assert file(first).stat().st_size > LONGEST, "the first has a byte behind the table"
     second.die()
@@ -117,10 +123,43 @@ def test_an_event_that_an_adapter_was_late_at_is_not_taken_for_the_next_one_of_i
 
 def test_what_no_plugin_ran_at_here_is_not_taken_for_the_next_event_of_its_name(start: Start) -> None:
     first, second = start(), start()
-    quiet = first.clock()
     assert first.serves("UpdateContainer") is MINE
-    second.turns.end(second.turns.turn("UpdateContainer", "pod", "c1", quiet), State.ANSWERED)
+    second.comes("UpdateContainer")
     assert second.serves("UpdateContainer") is MINE
+
+
+def test_what_was_read_too_late_is_not_taken_for_the_next_event_of_its_name(start: Start) -> None:
+    first, second = start(), start()
+    quiet = second.clock()
+    assert first.serves("UpdateContainer") is MINE
+    assert second.turns.is_missed(second.turns.turn("UpdateContainer", "pod", "c1", quiet, timeout=0.5))
+    assert second.serves("UpdateContainer") is MINE
+
+
+def test_an_event_that_perhaps_was_read_too_late_hides_no_note_of_the_next_one(start: Start) -> None:
+    first, second = start(), start()
+    quiet = second.clock()
+    assert first.serves() is MINE
+    second.turns.turn("CreateContainer", "pod", "c1", quiet, timeout=0.5)
+    assert second.serves() is DONE
+
+
+def test_a_note_of_an_event_that_was_read_in_time_is_for_no_later_one(start: Start) -> None:
+    first, second = start(), start()
+    quiet = second.clock()
+    assert first.serves("CreateContainer") is MINE
+    second.turns.turn("CreateContainer", "pod", "c1", quiet, timeout=1e6)
+    assert second.turns.take(second.turns.turn("StartContainer", "pod", "c1", quiet, timeout=0.5)) is MINE
+
+
+def test_an_event_is_missed_also_if_its_server_has_gone_since(start: Start) -> None:
+    first, second = start(), start()
+    quiet = second.clock()
+    assert first.serves() is MINE
+    first.die()
+    turn = second.turns.turn("StartContainer", "pod", "c1", quiet, timeout=0.5)
+    assert (second.turns.is_missed(turn), second.turns.take(turn)) == (True, DONE)
+    assert not second.turns.is_missed(second.comes())
 
 
 def test_an_adapter_that_was_stopped_finds_that_all_was_served(start: Start) -> None:
@@ -129,18 +168,73 @@ def test_an_adapter_that_was_stopped_finds_that_all_was_served(start: Start) -> 
     events = [("StartContainer", "c1"), ("StartContainer", "c2"), ("StopContainer", "c1"), ("StartContainer", "c3")]
     for event in events:
         assert first.serves(*event) is MINE
-    for method, id_ in events:
-        assert second.turns.take(second.turns.turn(method, "pod", id_, quiet)) is DONE
+    found = [second.turns.take(second.turns.turn(method, "pod", id_, quiet, timeout=0.5)) for method, id_ in events]
+    assert found == [PAST, DONE, DONE, DONE]
 
 
-def test_an_event_that_came_before_its_server_was_seen_to_be_gone_is_done(start: Start) -> None:
+@pytest.mark.parametrize(
+    ("waits", "comes", "fate"),
+    [
+        ("StopContainer", "StartContainer", PAST),
+        ("StopContainer", "StopContainer", DONE),
+        ("StartContainer", "StopContainer", PAST),
+    ],
+)
+def test_an_event_whose_turn_comes_after_another_adapter_has_begun_a_later_one_is_past(
+    start: Start, waits: str, comes: str, fate: object
+) -> None:
+    first, second = start(), start()
+    assert first.serves("CreateContainer") is MINE
+    waiting = second.comes(waits)
+    assert first.serves(comes) is MINE
+    assert second.turns.take(waiting) is fate
+    assert second.turns.is_answered(waiting)
+    assert first.serves(waits, id_="c2") is MINE
+    assert second.turns.take(second.comes("RemoveContainer")) is MINE, "what is later is not past"
+
+
+def waiting(adapter: Adapter, method: str = "StartContainer") -> Turn:
+    """An event whose job waits."""
+    turn = adapter.comes(method)
+    turn.stage = Stage.WAITING
+    return turn
+
+
+def test_an_event_that_was_answered_before_its_turn_goes_on_here_and_nowhere_else(start: Start) -> None:
+    first, second, third = start(), start(), start()
+    turn, _ = first.begins()
+    waits, at_third = waiting(second), waiting(third)
+    second.turns.end(waits, State.ANSWERED)
+    assert third.turns.is_answered(at_third)
+    first.die()
+    assert second.turns.lock("pod", "c1")
+    assert (second.turns.take(waits), waits.at) == (REPEAT, turn.at), "what the first has noted is not repeated"
+    assert third.turns.is_answered(at_third)
+    second.turns.unlock("pod", "c1")
+    assert third.turns.lock("pod", "c1")
+
+
+def test_an_answer_before_the_turn_hides_no_note_of_a_later_event(start: Start) -> None:
+    first, second, third = start(), start(), start()
+    waits, at_third = waiting(second, "StopContainer"), third.comes("StartContainer")
+    assert first.serves("StartContainer") is MINE
+    second.turns.end(waits, State.ANSWERED)
+    assert third.turns.take(at_third) is DONE
+
+
+def test_no_event_of_an_adapter_is_past_for_its_own_notes(start: Start) -> None:
+    first, _ = start(), start()
+    waits = waiting(first, "StopContainer")
+    first.turns.end(waiting(first), State.ANSWERED)
+    assert first.turns.take(waits) is MINE
+
+
+def test_what_was_missed_hides_no_note_of_the_event_after_it(start: Start) -> None:
     first, second = start(), start()
     quiet = second.clock()
-    assert first.serves() is MINE
-    first.die()
-    turn = second.turns.turn("StartContainer", "pod", "c1", quiet)
-    assert (turn.is_shared, second.turns.take(turn)) == (True, DONE)
-    assert not second.comes().is_shared
+    assert [first.serves("StopContainer"), first.serves("CreateContainer")] == [MINE, MINE]
+    assert second.turns.is_missed(second.turns.turn("StopContainer", "pod", "c1", quiet, timeout=0.5))
+    assert second.serves("CreateContainer") is DONE
 
 
 def test_notes_from_before_an_adapter_joined_are_for_other_events(start: Start) -> None:
@@ -271,6 +365,7 @@ def test_an_adapter_that_joins_while_another_one_does_locks_the_byte_of_its_own_
     monkeypatch.setattr(locks, "lock", lock_after_another_has_joined)
     first.turns.join()
     assert second.turns.has_others
+    assert file(first).read_bytes()[TABLE:].startswith(b"another joined\n"), "the file is longer for each that joins"
     first.turns.leave()
     assert not second.turns.has_others
 

@@ -1,0 +1,76 @@
+"""How long the daemon waits, and how often it looks, on a loop whose time a test sets."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from adapter.daemon.daemon import Daemon
+from adapter.daemon.router import Adapter
+from adapter.daemon.states import ConnectionState, Origin
+from adapter.errors import RegistrationError
+from adapter.nri import Identity
+from adapter.settings import Settings
+
+from ..processes import SteppedLoop
+
+
+@pytest.fixture
+def loop(monkeypatch: pytest.MonkeyPatch) -> SteppedLoop:
+    made = SteppedLoop()
+    monkeypatch.setattr("adapter.daemon.daemon.Loop", lambda: made)
+    return made
+
+
+def daemon_of(origin: Origin) -> Daemon:
+    return Daemon(Settings(), [], Identity("00", "a"), lambda: (Settings(), []), origin)
+
+
+def test_an_adapter_tries_to_join_every_half_second_at_last(loop: SteppedLoop) -> None:
+    tried = []
+
+    def connect() -> int:
+        tried.append(round(loop.now - 1000, 2))
+        raise RegistrationError("no runtime")
+
+    daemon_of(Origin(connect))._try()
+    for _ in range(200):
+        loop.advance(0.01)
+    assert tried == pytest.approx([0, 0.1, 0.3, 0.7, 1.2, 1.7], abs=0.06)
+
+
+def test_an_adapter_that_lingers_looks_a_few_times_a_second_whether_another_has_joined(
+    loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    monkeypatch.setattr(Adapter, "has_others", property(lambda _: looks.append(loop.now)))
+    daemon = daemon_of(Origin(linger=1000))
+    daemon.state = ConnectionState.JOINED
+    daemon._end_on("SIGTERM")
+    for _ in range(100):
+        loop.advance(0.05)
+    assert 10 < len(looks) < 40
+
+
+def test_the_end_waits_ten_seconds_for_plugins(
+    loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Adapter, "when_idle", lambda *_: None)
+    daemon_of(Origin())._finish(0)
+    loop.advance(9)
+    assert "still busy" not in caplog.text
+    loop.advance(2)
+    assert "still busy" in caplog.text
+
+
+def test_the_log_says_every_ten_seconds_that_the_runtime_takes_its_time(
+    loop: SteppedLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    ours, theirs = socket.socketpair()
+    with theirs:
+        daemon_of(Origin())._join(ours.detach())
+        for _ in range(35):
+            loop.advance(1)
+        assert caplog.text.count("has not configured and synchronized the adapter yet") == 3

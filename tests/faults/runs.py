@@ -1,0 +1,157 @@
+"""Random runs with real processes: one to three adapters, pods that come and go, faults of all kinds.
+
+python -m tests.faults.runs NUMBER [FIRST SEED]
+"""
+
+from __future__ import annotations
+
+import random
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+
+from tests.e2e.pod import HarnessError as Finding
+
+from .beside import Proxy
+from .node import LIMIT, Node
+from .rows import Traffic, ends
+
+VERSIONS = ("v0.8.0", "v0.12.0", "v0.12.5")
+EVENTS = 20
+"""At least so many come for each fault."""
+LOCKED = "another adapter, which works on"
+"""Part of the error of an event whose lock was not to be had in time."""
+
+
+class Adapter:
+    """One of the adapters. A service manager starts it again."""
+
+    def __init__(self, node: Node, index: str) -> None:
+        self._node, self._index = node, index
+        self._proxy = Proxy(node.directory / f"{index}.sock", node.directory / "nri.sock")
+        self.moments: list[float] = []
+        """When it was stopped or killed."""
+        self.kills = 0
+        self._start()
+
+    def _start(self) -> None:
+        self._node.start_external(self._index, self._proxy.path)
+        self._process = self._node.externals.pop()
+
+    def _send(self, number: signal.Signals) -> None:
+        if number in {signal.SIGKILL, signal.SIGSTOP}:
+            self.moments.append(time.monotonic())
+        self._process.send_signal(number)
+
+    def _end(self, number: signal.Signals) -> None:
+        self.kills += number is signal.SIGKILL
+        self._send(number)
+        self._process.wait()
+        self._start()
+
+    def kill(self, _: float) -> None:
+        self._end(signal.SIGKILL)
+
+    def term(self, _: float) -> None:
+        self._end(signal.SIGTERM)
+
+    def hang(self, seconds: float) -> None:
+        self._send(signal.SIGSTOP)
+        select.select([], [], [], seconds)
+        self._send(signal.SIGCONT)
+
+    def hang_and_kill(self, seconds: float) -> None:
+        self._send(signal.SIGSTOP)
+        select.select([], [], [], seconds)
+        self._end(signal.SIGKILL)
+
+    def lose(self, _: float) -> None:
+        self._proxy.hang_up()
+
+    def without_state(self, _: float) -> None:
+        for path in (self._node.directory / "state").glob("*.*"):
+            shutil.rmtree(path, ignore_errors=True)
+        select.select([], [], [], 2.5)  # each adapter writes within a second what it knows
+
+    def close(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+        self._process.terminate()
+        self._process.wait()
+        self._proxy.close()
+
+
+FAULTS: tuple[Callable[[Adapter, float], None], ...] = (
+    *(Adapter.kill, Adapter.kill, Adapter.term, Adapter.hang, Adapter.hang_and_kill, Adapter.lose),
+    Adapter.without_state,
+)
+
+
+def run(seed: int, directory: Path, marks: Counter[str]) -> str:
+    """Plays one run; raises a Finding if the promise is broken."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    node = Node(directory, "external", rng.choice(VERSIONS))
+    adapters: list[Adapter] = []
+    try:
+        node.start_runtime()
+        adapters += [Adapter(node, f"{index:02}") for index in range(rng.choice((1, 2, 2, 3)))]
+        traffic = Traffic(node, rng, limit=(len(adapters) + 1) * LIMIT, tolerated=LOCKED)
+        spans = [(0.0, 0.0)]
+
+        def joined() -> bool:
+            return len(node.joined()) == len(adapters)
+
+        node.until(joined, "all adapters")
+        for number in range(1, rng.choice((2, 4, 6)) + 1):
+            fault, begin = rng.choice(FAULTS), time.monotonic()
+            marks[fault.__name__] += 1
+            of = rng.choice(adapters), rng.choice((0.05, 1.0, 5.0))
+            thread = Thread(target=fault, args=of)
+            thread.start()
+            while thread.is_alive() or traffic.events < EVENTS * number:
+                traffic.step()
+            thread.join()
+            node.until(joined, f"all adapters after {fault.__name__}")
+            spans.append((begin, time.monotonic()))
+        traffic.finish()
+        kills, moments = sum(adapter.kills for adapter in adapters), [at for one in adapters for at in one.moments]
+        figures = ends(node, *traffic.lives, kills=kills)
+        if len(adapters) > 1:  # else nobody is there
+            spans = [(at, at) for at in moments]
+        notes = node.notes()
+        lost = [id_ for id_ in traffic.creates if not notes[f"create:{id_}"]]
+        for id_ in lost:
+            begin, end = traffic.creates[id_]
+            if not any(begin <= until and since <= end for since, until in spans):
+                raise Finding(f"{figures}; lost though no fault was near: {id_}")
+        return f"{node.version}, {len(adapters)} adapters, {traffic.events} events, {figures}, {len(lost)} creates lost"
+    finally:
+        for adapter in adapters:
+            adapter.close()
+        node.close()
+
+
+def main() -> int:
+    number = int(sys.argv[1])
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
+    marks, bad = Counter[str](), 0
+    for seed in range(first, first + number):
+        with tempfile.TemporaryDirectory(prefix="runs-", ignore_cleanup_errors=True) as directory:
+            try:
+                print(f"{seed}: {run(seed, Path(directory), marks)}", flush=True)
+            except (Finding, RuntimeError, OSError) as error:
+                bad += 1
+                log = Path(directory, "log")
+                print(f"{seed}: FAILED {error!r}\n{log.read_text()[-4000:] if log.exists() else ''}", flush=True)
+    print(f"{number} runs from {first}, {bad} failed; faults: {dict(marks)}")
+    return int(bad > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""An adapter in a history: whole and real, on a loop that is played."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from adapter.daemon.daemon import GRACE
+from adapter.daemon.router import Adapter
+from adapter.nri import Context, Deferred
+from adapter.nri.events import CALLS
+from adapter.settings import HooksSettings, Settings
+
+from ..link import Link
+from .events import TIMEOUT, Call, Hold
+from .life import Ended, Life
+
+if TYPE_CHECKING:
+    from .world import World
+
+
+class Daemon(Link):
+    """In place of the daemon. Whether the processes of pods live is not its business: the runtime tells each end."""
+
+    runtime_pid = 0
+
+
+class Whole(Adapter):
+    """An adapter with the state directory of a history."""
+
+    world: World
+
+    @property
+    def state_directory(self) -> str:
+        return self.world.directory
+
+
+class Peer:
+    """An adapter's process, and its connection with the runtime."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.life = Life(world, f"A{len(world.peers)}")
+        legacy = world.settings
+        self.adapter = Whole(self.life, Settings(legacy=legacy, hooks=HooksSettings(enabled=True)), [], "a", Daemon())  # type: ignore[arg-type]
+        self.adapter.world = world
+        self.connection: object | None = None
+        self.is_ending = self.is_configured = self.is_over = False
+        self.stopped = 0.0, 0.0
+        """The last stop, from and to."""
+        self._inbox: list[tuple[Any, ...]] = []
+        self.unanswered: set[Context] = set()
+        self._calls: list[Call] = []
+        self.hits: list[tuple[float, float]] = []
+        """When it had a fault, from and to."""
+        world.peers.append(self)
+        self.life.call_soon(world.runtime.wants(self))
+
+    def __str__(self) -> str:
+        return self.life.name
+
+    # The connection
+
+    def receive(self, *message: Any) -> None:
+        """Something comes through the connection."""
+        if not self._inbox and not self.life.is_inside:  # else the loop had no time to see that there was nothing
+            idle = min(self.life.time(), self.stopped[0]) if self.life.is_stopped else self.life.time()
+            self.life.quiet_at = max(self.life.quiet_at, idle - self.world.dice.choice((1e-6, 0.9)))
+        self._inbox.append((self.life.time(), *message))
+        self.life.is_ready = True
+        self.life.call_ready(self._read)
+
+    def _read(self) -> None:
+        if not self._inbox or self.is_over:
+            return
+        has_hung_up = self._inbox[-1][1] == "end"
+        inbox, self._inbox = self._inbox, []
+        for came, kind, what in inbox:
+            self._take(self._seems_to_come(came), kind, what, not has_hung_up)
+        self.life.is_ready = bool(self._inbox)
+
+    def _seems_to_come(self, came: float) -> float:
+        """Returns when the loop believes that something has come: it notices only a longer stop."""
+        begun, ended = self.stopped
+        if not begun <= came <= ended:
+            return came
+        return begun if ended - begun > 1 else self.life.time()
+
+    def _take(self, came: float, kind: str, what: Any, is_heard: bool) -> None:
+        clock = self.life.time
+        if kind == "end":
+            self._on_gone()
+        elif kind == "synchronize":
+            context = Context("Synchronize", TIMEOUT, clock, came)
+            if not self.is_configured:
+                self.is_configured = True
+                self.adapter.configure(self.world.runtime.configuration, Context("Configure", TIMEOUT, clock, came))
+            self.adapter.synchronize(what.request, context)
+            what.is_answered = True
+        else:
+            context = Context(what.event.method, TIMEOUT, clock, came, self.adapter.reserve)
+            context.is_heard = is_heard
+            self._serve(what, context)
+
+    def _serve(self, call: Call, context: Context) -> None:
+        self.unanswered.add(context)
+        self._calls.append(call)
+        handler = getattr(self.adapter, CALLS[context.method].handler)
+        try:
+            answer = handler(self.world.runtime.request(call.event), context)
+        except Exception as error:
+            self._answer(call, context, None, error)
+            return
+        if isinstance(answer, Deferred):
+            answer.then(partial(self._answer, call, context))
+        else:
+            self._answer(call, context, answer)
+
+    def _answer(self, call: Call, context: Context, reply: Any, error: Exception | None = None) -> None:
+        self.world.point("before the answer")
+        self.unanswered.discard(context)
+        self.world.runtime.take_answer(call, reply, error)
+        self.world.point("after the answer")
+        context.has_failed = error is not None
+        self.adapter.answered(context)
+        call.noted_at = self.life.time()
+
+    def _on_gone(self) -> None:
+        self.adapter.on_runtime_gone()
+        if self.is_ending:
+            self.adapter.when_idle(self._finish)
+        else:
+            self.life.call_at(self.life.time() + 0.1, self.world.runtime.wants(self))
+
+    def hang_up(self) -> None:
+        """The runtime closes the connection."""
+        if self.connection is not None:
+            self.connection = None
+            self.world.runtime.forget(self)
+            self.hits.append((self.world.clock.now, self.world.clock.now + 0.2))
+            self.receive("end", None)
+
+    # The process
+
+    def term(self) -> None:
+        """SIGTERM comes."""
+        if self.is_ending or self.life.is_dead:
+            return
+        self.is_ending = True
+        self.world.say(f"{self} is told to end")
+        self.life.call_at(self.life.time() + GRACE, self._finish)
+        self.life.call_soon(lambda: self.adapter.when_idle(self._end_when_sent))
+
+    def _end_when_sent(self) -> None:
+        if self.unanswered:
+            self.life.call_at(self.life.time() + 0.01, self._end_when_sent)
+        else:
+            self.is_over = True  # what comes now is not read
+            self.life.call_soon(self._finish)
+
+    def _finish(self) -> None:
+        if self.world.runs_of(self):
+            self.world.graces.append((self, self.life.time()))
+        self.adapter.end()
+        self.die(is_kill=False)
+        raise Ended
+
+    def stop(self, seconds: float, *, is_killed: bool) -> None:
+        """SIGSTOP comes, and later SIGCONT or SIGKILL."""
+        now = self.world.clock.now
+        self.hits.append((now, now + seconds + 0.1))
+        self.stopped = now, now + seconds
+        self.life.is_stopped = True
+        self.world.holds.append(Hold(self, now, now + seconds, self._busy_with()))
+        self.world.clock.call_at(now + seconds, self.die if is_killed else self._go_on)
+
+    def _busy_with(self) -> frozenset[str]:
+        events = [call.event for call in self._calls if call.noted_at > self.life.time()]
+        of_events = {id_ for event in events for id_ in (event.id, event.pod)}
+        return frozenset(of_events | {run.id for run in self.world.runs_of(self)})
+
+    def _go_on(self) -> None:
+        if not self.life.is_dead and self.life.is_stopped:
+            self.world.say(f"{self} goes on")
+            self.life.go_on()
+
+    def die(self, *, is_kill: bool = True) -> None:
+        """The process ends. The kernel closes what it has open."""
+        if self.life.is_dead:
+            return
+        self.world.say(f"{self} {'is killed' if is_kill else 'ends'}")
+        self.hits.append((self.world.clock.now, 1e9))
+        if is_kill:
+            self.world.cut_off(self)
+            if self.life.noting is not None:
+                self.world.noted.append(self.life.noting)
+        self.life.is_dead = True
+        turns = self.adapter._turns
+        if turns is not None:
+            turns._file.close()
+            turns.directory.close()
+        if self.connection is not None:
+            self.connection = None
+            self.world.runtime.forget(self)
+        if self.life.is_inside:
+            self.life.go_on()

@@ -1,0 +1,144 @@
+"""Plays one history: puts its world in place of processes, settings, and the steps at which faults come."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from adapter.host.runtime_directory import RuntimeDirectory
+from adapter.legacy.config import Config, Entry
+from adapter.legacy.request import Target
+from adapter.nri import api
+from adapter.owed.ledger import Ledger
+from adapter.turns.file import TurnsFile
+
+from .judge import Judge
+from .life import Program
+from .world import World
+
+
+class HookBridge:
+    """In place of the hooks: each container gets one change."""
+
+    faults: tuple[str, ...] = ()
+    accounts: dict[str, Any] = {}  # noqa: RUF012
+    containers: dict[str, int] = {}  # noqa: RUF012
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def start(self, _: object) -> None:
+        pass
+
+    def update(self, _: float) -> None:
+        pass
+
+    def inject(self, _: object, response: api.CreateContainerResponse, *__: object) -> list[Any]:
+        response.adjust.annotations["h"] = "1"
+        return []
+
+    def precreate(self, _: object, __: object, response: api.CreateContainerResponse, ___: float) -> Any:
+        return response
+
+
+class ConfFile:
+    """In place of conf.json."""
+
+    error, fault = None, ""
+    config = Config("0.1", tuple(Entry(type_, 0, "0.1", None) for type_ in "pqru"))
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def current(self) -> Config:
+        return self.config
+
+
+class _Bugs(logging.Handler):
+    """Bugs of the adapter, which it logs and survives."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        life = self.world.current
+        self.world.say(f"  [{life}] {record.getMessage()[:300]}")
+        if record.exc_info:
+            self.world.bugs.append(record.exc_info[1] or AssertionError(record.getMessage()))
+
+
+@contextmanager
+def playing(world: World) -> Iterator[None]:
+    """Puts a history's world in place of processes, files of settings, and the steps at which faults come."""
+    log = logging.getLogger("adapter")
+    handler = _Bugs(world)
+    level, propagates = log.level, log.propagate
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("adapter.legacy.job.ConfigFile", ConfFile)
+        patch.setattr("adapter.programs.runner.Process", partial(Program, world))
+        patch.setattr("adapter.programs.find.find", lambda type_, *_: type_)
+        patch.setattr("adapter.hooks.bridge.HookBridge", HookBridge)
+        patch.setattr("adapter.host.cgroup.start_time", lambda pid: pid)
+        patch.setattr("adapter.base.collector.gc.freeze", lambda: None)
+        for name in ("write", "lock", "unlock"):
+            patch.setattr(TurnsFile, name, _pointed(world, getattr(TurnsFile, name)))
+        for name in ("read", "replace"):
+            patch.setattr(RuntimeDirectory, name, _pointed(world, getattr(RuntimeDirectory, name)))
+        patch.setattr(Ledger, "add", _noting(world, Ledger.add))
+        patch.setattr(RuntimeDirectory, "_write_new", _pointed(world, RuntimeDirectory._write_new, fills=True))
+        log.addHandler(handler)
+        log.propagate = False
+        log.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            log.removeHandler(handler)
+            log.setLevel(level)
+            log.propagate = propagates
+            for peer in world.peers:
+                peer.die()
+
+
+def _noting(world: World, add: Any) -> Any:
+    def noting(self: Ledger, target: Target, entry: Entry) -> None:
+        number = json.loads(target.labels or b"{}").get("call", -1)
+        if world.current is not None and int(number) >= 0:
+            world.current.noting = int(number), entry.type
+        add(self, target, entry)
+
+    return noting
+
+
+def _pointed(world: World, function: Any, *, fills: bool = False) -> Any:
+    def pointed(self: Any, *of: Any, **how: Any) -> Any:
+        world.point(f"before {function.__name__}")
+        if fills and world.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        done = function(self, *of, **how)
+        world.point(f"after {function.__name__}")
+        return done
+
+    return pointed
+
+
+def play(seed: int, directory: str) -> tuple[World, list[str]]:
+    """Plays one history; returns it, and what is wrong."""
+    shutil.rmtree(directory, ignore_errors=True)
+    os.makedirs(directory, mode=0o700)
+    world = World(seed, directory)
+    try:
+        with playing(world):
+            world.play()
+    except Exception as error:
+        return world, [f"crash: {error!r}", *map(repr, world.bugs)]
+    return world, [*map(repr, world.bugs), *dict.fromkeys(Judge(world).judge())]

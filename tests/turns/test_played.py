@@ -1,0 +1,219 @@
+"""Histories of a few events and one fault, each in full: whole adapters, on a loop that is played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from .events import Event
+from .peer import Peer
+from .playing import playing
+from .world import World
+
+T = TypeVar("T")
+
+
+class Dice:
+    """Plugins end at once and succeed, unless told otherwise."""
+
+    roll = 0.5
+    FAILS = 0.01
+    SLOW = 0.97
+    """A plugin takes 4 s: the event is answered after 1.7."""
+
+    def random(self) -> float:
+        return self.roll
+
+    def choice(self, of: Sequence[T]) -> T:
+        return of[0]
+
+
+class Play:
+    """A node with adapters, which the runtime asks in turn, the oldest first. It keeps one that is late."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.runtime = world, world.runtime
+        self.dice = Dice()
+        world.dice = self.dice  # type: ignore[assignment]
+        world.faults = {}
+        world.settings = world.settings._replace(fail_create=False)
+        self.is_crio(False)
+        self.runtime.order, self.runtime.keeps, self.runtime.has_veto = "old first", True, False
+
+    def is_crio(self, is_so: bool) -> None:
+        self.runtime.configuration.runtime_name = "cri-o" if is_so else "containerd"
+
+    def start(self, number: int) -> list[Peer]:
+        for _ in range(number):
+            Peer(self.world)
+            self.world.wait(0.1)
+        return self.world.peers
+
+    def begin(self, id_: str) -> Event:
+        """The pod, or the container of the pod `pod`, is there, and then its event comes."""
+        is_pod = id_.startswith("pod")
+        self.runtime.pods[id_] = id_ if is_pod else "pod"
+        self.runtime.living[id_] = "RUNNING" if is_pod else "CREATED"
+        return self.deliver("RunPodSandbox" if is_pod else "CreateContainer", id_)
+
+    def stop(self, id_: str) -> Event:
+        self.runtime.end(id_)
+        return self.deliver("StopPodSandbox" if id_.startswith("pod") else "StopContainer", id_)
+
+    def deliver(self, method: str, id_: str) -> Event:
+        return self.runtime.deliver(method, id_)
+
+    def runs(self, name: str = "p") -> list[str]:
+        """What a plugin was run for, with the event and the adapter."""
+        return [f"{run.kind} {run.id} by {run.life}" for run in self.world.trace if run.name == name]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Play]:
+    (tmp_path / "state").mkdir(mode=0o700)
+    world = World(0, str(tmp_path / "state"))
+    with playing(world):
+        yield Play(world)
+        assert world.bugs == []
+
+
+def given(events: Iterable[Event]) -> list[list[list[str]]]:
+    """The changes that each adapter has given at each event."""
+    return [[call.parts for call in event.got] for event in events]
+
+
+def test_an_event_is_served_by_the_first_and_changes_are_given_once(play: Play) -> None:
+    play.start(3)
+    play.begin("pod")
+    assert given([play.begin("c")]) == [[["h", "q"], [], []]]
+    play.stop("c")
+    play.stop("pod")
+    assert play.runs() == ["create pod by A0", "delete pod by A0"]
+    assert play.runs("q") == ["create c by A0", "delete c by A0"]
+
+
+def test_a_stop_that_was_read_late_ends_no_second_life(play: Play) -> None:
+    first, second = play.start(2)
+    play.begin("pod")
+    second.stop(30, is_killed=False)
+    play.stop("pod")
+    play.begin("pod")
+    play.world.wait(60)
+    assert play.runs() == ["create pod by A0", "delete pod by A0", "create pod by A0"]
+    first.die()
+    play.stop("pod")
+    assert play.runs()[3:] == ["delete pod by A1"]
+
+
+def test_a_stop_that_only_an_adapter_has_got_that_was_stopped_is_not_lost(play: Play) -> None:
+    first, second = play.start(2)
+    play.begin("pod")
+    second.stop(30, is_killed=False)
+    play.begin("c")
+    first.die()
+    play.stop("c")
+    play.stop("pod")
+    play.world.wait(60)
+    assert play.runs("q") == ["create c by A0", "delete c by A1"]
+    assert play.runs() == ["create pod by A0", "delete pod by A1"]
+
+
+def test_a_create_that_was_read_late_is_left_to_the_others(play: Play) -> None:
+    first, second = play.start(2)
+    play.begin("pod")
+    second.stop(30, is_killed=False)
+    play.begin("c")
+    play.deliver("StartContainer", "c")
+    first.die()
+    play.world.wait(60)
+    assert play.runs("q") == ["create c by A0"]
+    assert play.runs() == ["create pod by A0", "create c by A0"]
+
+
+def test_what_one_has_refused_is_another_event_when_it_comes_again(play: Play) -> None:
+    """NRI asks nobody after an error."""
+    play.world.settings = play.world.settings._replace(fail_create=True)
+    play.start(2)
+    play.begin("pod")
+    play.dice.roll = play.dice.FAILS
+    assert play.begin("c").has_failed
+    play.dice.roll = 0.5
+    play.runtime.order = "new first"
+    assert given([play.begin("c")]) == [[["h", "q"], []]]
+
+
+def test_a_create_that_nobody_hears_does_not_run(play: Play) -> None:
+    (first,) = play.start(1)
+    play.begin("pod")
+    first.stop(0.5, is_killed=False)
+    play.world.clock.call_at(play.world.clock.now + 0.2, first.hang_up)
+    play.begin("c")
+    play.world.wait(60)
+    assert play.runs("q") == []
+
+
+def test_a_stop_that_waited_for_a_slow_create_ends_no_second_life(play: Play) -> None:
+    play.start(2)
+    play.dice.roll = play.dice.SLOW
+    play.begin("pod")
+    play.stop("pod")
+    play.dice.roll = 0.5
+    play.begin("pod")
+    play.world.wait(60)
+    assert play.runs()[-1] == "create pod by A0"
+    assert sum(run.startswith("delete") for run in play.runs()) == 1
+
+
+def test_what_came_after_a_list_was_made_is_not_gone(play: Play) -> None:
+    play.start(1)
+    play.begin("pod")
+    Peer(play.world)
+    play.world.clock.run(play.world.clock.now)
+    second = play.world.peers[1]
+    second.stop(3, is_killed=False)
+    play.begin("c")
+    play.world.wait(60)
+    assert play.runs("q") == ["create c by A0"]
+
+
+def test_what_an_adapter_answered_too_late_is_repeated_but_for_its_creates(play: Play) -> None:
+    first, _ = play.start(2)
+    play.begin("pod")
+    play.dice.roll = play.dice.SLOW
+    created = []
+    play.world.clock.call_at(play.world.clock.now + 1, lambda: first.stop(5, is_killed=False))
+    play.world.clock.call_at(play.world.clock.now + 2, lambda: setattr(play.dice, "roll", 0.5))
+    created.append(play.begin("c"))
+    play.world.wait(60)
+    assert given(created) == [[[], ["h"]]], "the second has waited for the lock until its own deadline"
+    assert play.runs("q") == ["create c by A0", "create c by A1"]
+
+
+def test_an_adapter_that_lost_its_connection_leaves_no_lock(play: Play) -> None:
+    first, _ = play.start(2)
+    play.world.clock.call_at(play.world.clock.now + 0.5, first.hang_up)
+    play.dice.roll = play.dice.SLOW
+    play.begin("pod")
+    play.dice.roll = 0.5
+    play.world.wait(60)
+    assert play.runs() == ["create pod by A0"]
+    assert [peer.adapter._turns and dict(peer.adapter._turns._held) for peer in play.world.peers] == [{}, {}]
+
+
+@pytest.mark.parametrize("fault", ["", "the connection ends", "the answer is late"])
+def test_what_crio_has_heard_to_be_refused_has_gone(play: Play, fault: str) -> None:
+    play.is_crio(True)
+    play.world.settings = play.world.settings._replace(fail_create=True)
+    (first,) = play.start(1)
+    play.begin("pod")
+    play.dice.roll = play.dice.SLOW
+    if fault:
+        comes = first.hang_up if fault.startswith("the conn") else lambda: first.stop(5, is_killed=False)
+        play.world.clock.call_at(play.world.clock.now + 0.5, comes)
+    play.begin("c")
+    play.dice.roll = 0.5
+    play.world.wait(60)
+    assert play.runs("q") == ["create c by A0", "delete c by A0"][: 1 + (not fault)]
