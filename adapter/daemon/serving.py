@@ -125,7 +125,7 @@ class Serving:
             return None
         if self._standby is not None:
             self._standby.on_event()
-        if context.remaining() <= 0 and self._turns.is_missed(turn) and not turn.is_end:
+        if turn.at >= context.deadline and self._turns.is_missed(turn) and not turn.is_end:
             self.legacy.miss(request, context.method)
             return None
         self._unanswered[context] = turn
@@ -143,8 +143,11 @@ class Serving:
     def on_answered(self, context: Context) -> None:
         """The answer to an event has been sent."""
         turn = self._unanswered.pop(context, None)
-        if turn is not None and (turn.stage is not Stage.COME or self._hides_refused):
-            self._note_answer(context, turn)
+        if turn is not None:
+            if turn.stage is not Stage.COME or self._hides_refused:
+                self._note_answer(context, turn)
+            if turn.fate is not None and self.serves is (turn.fate in SERVED_ELSEWHERE):
+                self._note_served(is_ours=not self.serves)
         if self._standby is not None:
             self._standby.on_answered()
 
@@ -155,8 +158,6 @@ class Serving:
         """
         is_late = not context.is_heard or context.remaining() <= 0
         self._turns.end(turn, None if is_late else State.FAILED if context.has_failed else State.ANSWERED)
-        if turn.fate is not None:
-            self._note_served(is_ours=turn.fate not in SERVED_ELSEWHERE)
         is_refused = context.has_failed and context.method == "CreateContainer" and not is_late
         if is_refused and self._hides_refused:
             self._loop.call_soon(lambda: self.legacy.run_for_gone(turn.id))

@@ -100,7 +100,7 @@ class Stage(Enum):
     """
 
     COME = auto()
-    """No plugin runs at it, or that is not known yet. Nothing is noted."""
+    """Nothing is noted: no plugin runs at it, that is not known yet, or this adapter is alone."""
     WAITING = auto()
     """Plugins may run at it, and a job waits for its turn."""
     BEGUN = auto()

@@ -193,6 +193,8 @@ class Turns:
         """Decides an event whose id is locked. If others may get it, and it is served here, notes its begin."""
         if not self.is_shared(turn):
             turn.fate = MINE
+            if turn.stage is Stage.WAITING:
+                turn.stage = Stage.COME
             return MINE
         note = self._note_of(turn)
         if note is not None or turn.fate is not REPEAT:

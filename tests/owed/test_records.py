@@ -196,6 +196,23 @@ def test_an_adapter_that_is_alone_again_reads_what_the_other_has_left(start: Sta
     assert (first.ledger.is_current, first.ledger.ids()) == (True, ["c2"])
 
 
+def test_what_was_read_beside_another_adapter_is_read_again_when_that_has_gone(start: Start, loop: SteppedLoop) -> None:
+    first = start()
+    for number in range(5 * SLICE):
+        first.ledger.add(target(f"c{number}"), ENTRIES[0])
+    second = start(beside=True)
+    loop.settle(10)
+    first.turns.look()
+    first.ledger.read_all()
+    loop.settle(2)
+    for id_ in second.ledger.ids():
+        delete(second.ledger, id_)
+    second.die()
+    assert not first.turns.look()
+    loop.settle(10)
+    assert (first.ledger.is_current, first.ledger.ids()) == (True, [])
+
+
 # Which files
 
 

@@ -108,6 +108,34 @@ def test_a_stop_that_was_read_late_ends_no_second_life(play: Play) -> None:
     assert play.runs()[3:] == ["delete pod by A1"]
 
 
+def test_an_end_finds_what_an_adapter_has_noted_that_joined_and_was_killed_since(play: Play) -> None:
+    """As under NRI's pull request 281, which asks the newest adapter alone."""
+    play.start(1)
+    play.begin("pod")
+    play.runtime.order = "newest"
+    _, second = play.start(1)
+    play.begin("c")
+    second.die()
+    play.stop("c")
+    assert play.runs("q") == ["create c by A1", "delete c by A0"]
+
+
+def test_an_adapter_that_was_stopped_reads_what_has_come_before_it_takes_an_id_as_gone(play: Play) -> None:
+    _, second = play.start(2)
+    play.begin("pod")
+    play.begin("c")
+    for peer in play.world.peers:
+        peer.hang_up()
+    play.runtime.end("c")
+    play.world.wait(0.5)
+    play.world.wait(4)
+    second.stop(10, is_killed=False)
+    play.world.wait(2)
+    play.begin("c")
+    play.world.wait(60)
+    assert play.runs("q") == ["create c by A0", "delete c by A0", "create c by A0"]
+
+
 def test_a_stop_that_only_an_adapter_has_got_that_was_stopped_is_not_lost(play: Play) -> None:
     first, second = play.start(2)
     play.begin("pod")
