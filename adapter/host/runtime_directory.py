@@ -105,11 +105,13 @@ class RuntimeDirectory:
         return []
 
     def read(self, name: str) -> bytes | None:
-        """Returns a file, None if there is none. Raises OSError."""
+        """Returns a file, None if there is none. Raises OSError, also if the directory was removed with all files."""
         try:
             with open(self.open_file(name, os.O_RDONLY), "rb", buffering=0) as file:
                 return file.read()
         except FileNotFoundError:
+            if os.fstat(self.fd).st_nlink == 0:
+                raise
             return None
 
     def replace(self, name: str, text: bytes) -> None:

@@ -294,6 +294,21 @@ def test_a_record_that_is_damaged_at_any_byte_costs_nothing_that_memory_has(star
         life = start()
 
 
+def test_a_damaged_record_is_left_to_the_adapter_that_has_it_in_memory(start: Start) -> None:
+    first = start()
+    create(first.ledger, target())
+    path = first.state / name_of(target())
+    path.write_bytes(b"{")
+    second = start(beside=True)
+    second.ledger.refresh(target())
+    assert path.read_bytes() == b"{"
+    first.turns.look()
+    first.ledger.refresh(target())
+    first.care()
+    second.ledger.refresh(target())
+    assert list(second.ledger.begin_deletes("c1")) == ENTRIES
+
+
 def test_ids_that_are_no_file_names_have_records_too(start: Start) -> None:
     ids = ["../c", "a/b", ".", "..", "x" * 300, "ü\n", "+pod+c", "turns", "new+"]
     life = start()

@@ -243,6 +243,20 @@ def test_what_is_removed_just_before_the_adapter_joins_again_is_owed_still(what:
     assert after_a_kill(start) == {"c1": ["a"]}
 
 
+@pytest.mark.parametrize("what", REMOVED)
+def test_what_is_removed_while_it_is_read_is_owed_still(what: str, start: Start) -> None:
+    life = start()
+    life.ledger.add(target("c1"), A)
+    life.ledger.read_all()
+    REMOVED[what](life)
+    life.loop.settle()
+    assert life.ledger.ids() == ["c1"]
+    life.care()
+    life.care()
+    assert life.fault == ""
+    assert after_a_kill(start) == {"c1": ["a"]}
+
+
 def test_after_the_directory_was_removed_the_next_adapter_learns_what_the_one_before_knows(start: Start) -> None:
     life = start()
     life.ledger.add(target("c1"), A)
