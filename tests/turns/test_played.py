@@ -120,6 +120,21 @@ def test_an_end_finds_what_an_adapter_has_noted_that_joined_and_was_killed_since
     assert play.runs("q") == ["create c by A1", "delete c by A0"]
 
 
+def test_a_delete_that_no_event_asks_for_is_not_run_after_that_of_an_adapter_that_has_joined_since(play: Play) -> None:
+    play.runtime.order = "newest"
+    (first,) = play.start(1)
+    play.begin("pod")
+    play.begin("c")
+    first.hang_up()
+    state = play.runtime.living.pop("c")  # it slips through between the runtime's list and the join
+    play.world.wait(0.5)
+    play.runtime.living["c"] = state
+    play.start(1)
+    play.stop("c")
+    play.world.wait(60)
+    assert play.runs("q") == ["create c by A0", "delete c by A1"]
+
+
 def test_an_adapter_that_was_stopped_reads_what_has_come_before_it_takes_an_id_as_gone(play: Play) -> None:
     _, second = play.start(2)
     play.begin("pod")
