@@ -50,6 +50,8 @@ class Ledger:
         """Whether some record could not be read: all are read again."""
         self._on_read: Callable[[], object] | None = None
         """Called when all records have been read; None if they are not being read."""
+        self._is_counted = False
+        """Whether the first start is over, as far as this process knows."""
         self._is_shared = False
         """Whether another adapter writes records, too."""
         self.is_current = directory is None
@@ -79,10 +81,12 @@ class Ledger:
     @property
     def is_first_start(self) -> bool:
         """Whether no adapter has counted what ran before it came to this node."""
-        return self._files is None or not self._files.are_counted
+        self._is_counted = self._is_counted or (self._files is not None and self._files.are_counted)
+        return not self._is_counted
 
     def end_first_start(self) -> None:
         """What ran at the first start has been counted."""
+        self._is_counted = True
         if self._files is not None and self._files.is_there:
             try:
                 self._files.note_counted()
@@ -178,6 +182,8 @@ class Ledger:
         self.is_current = self._files is None
         if is_remade:
             self._keep_all_later()
+            if self._is_counted:
+                self.end_first_start()
         if not is_shared and self._on_read is None:
             self.read_all(lambda: None)
 

@@ -24,6 +24,7 @@ from adapter.legacy.config import Entry
 from adapter.legacy.request import Target
 from adapter.nri import api
 from adapter.owed import record_files
+from adapter.owed.ledger import Ledger
 from adapter.turns import file as turns_file
 
 from ..conftest import CI
@@ -224,11 +225,13 @@ REMOVED: dict[str, Callable[[Life], object]] = {
 @pytest.mark.parametrize("what", REMOVED)
 def test_what_is_removed_is_made_again_with_all_that_is_owed(what: str, start: Start) -> None:
     life = start()
+    life.ledger.end_first_start()
     for entry in (A, B):
         life.ledger.add(target("c1"), entry)
     REMOVED[what](life)
     life.care()
     assert life.fault == ""
+    assert not Ledger(life.loop, life.directory).is_first_start
     assert after_a_kill(start) == {"c1": ["a", "b"]}
 
 
