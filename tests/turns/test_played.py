@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import pytest
 
+from adapter.settings import PluginSettings
+
 from .events import Event
 from .peer import Peer
 from .playing import playing
@@ -196,6 +198,23 @@ def test_a_create_that_nobody_hears_does_not_run(play: Play) -> None:
     play.begin("c")
     play.world.wait(60)
     assert play.runs("q") == []
+
+
+def test_what_another_has_answered_is_answered_at_once_while_its_plugins_run_on(play: Play) -> None:
+    play.start(2)
+    play.dice.roll = play.dice.SLOW
+    for event in (play.begin("pod"), play.stop("pod"), play.begin("pod")):
+        assert [call.answered_at - call.at > 1 for call in event.got] == [True, False]
+
+
+def test_a_plugin_that_runs_at_a_stop_without_a_create_runs_once(play: Play) -> None:
+    at_stop = {"q": PluginSettings(events=frozenset({"StopContainer"}))}
+    play.world.settings = play.world.settings._replace(plugins=at_stop)
+    play.start(2)
+    play.begin("pod")
+    play.begin("c")
+    play.stop("c")
+    assert play.runs("q") == ["delete c by A0"]
 
 
 def test_a_stop_that_waited_for_a_slow_create_ends_no_second_life(play: Play) -> None:
