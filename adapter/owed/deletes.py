@@ -132,8 +132,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         `node` is what the runtime has. `ours` are the live pods and containers whose plugins this adapter runs.
         The records are read first, in slices, between which events are served.
         """
-        self._named, self._absent = set(), set()
-        self._second_look.cancel()
+        self._named = set()
         self.ledger.read_all(lambda: self._compare(node, ours))
 
     def on_runtime_gone(self) -> None:

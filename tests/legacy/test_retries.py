@@ -63,6 +63,20 @@ def test_absent_programs_are_tried_every_ten_minutes_until_there(node: Node, cap
     node.wait(node.delete_pod())
 
 
+def test_a_delete_that_was_to_be_tried_again_comes_at_the_end_of_an_id_that_lives_again(node: Node) -> None:
+    node.plugins(a="answer")
+    node.wait(node.create_pod(), node.create("c1"))
+    uninstall(node, "a")
+    node.wait(node.delete("c1"))
+    node.plugins(a="answer")
+    node.wait(node.create("c1"))
+    pass_time(node, HOUR)
+    node.idle()
+    assert node.runs == ["a create pod", "a create c1", "a create c1"]
+    node.wait(node.delete("c1"), node.delete_pod())
+    assert node.runs[3:] == ["a delete c1", "a delete pod"]
+
+
 def test_containers_whose_plugin_is_away_are_one_line_an_hour(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     node.plugins(a="answer")
     ids = [f"c{number}" for number in range(20)]

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import pytest
 
+from adapter.settings import PluginSettings
+
 from .events import Event
 from .peer import Peer
 from .playing import playing
@@ -120,6 +122,21 @@ def test_an_end_finds_what_an_adapter_has_noted_that_joined_and_was_killed_since
     assert play.runs("q") == ["create c by A1", "delete c by A0"]
 
 
+def test_a_delete_that_no_event_asks_for_is_not_run_after_that_of_an_adapter_that_has_joined_since(play: Play) -> None:
+    play.runtime.order = "newest"
+    (first,) = play.start(1)
+    play.begin("pod")
+    play.begin("c")
+    first.hang_up()
+    state = play.runtime.living.pop("c")  # it slips through between the runtime's list and the join
+    play.world.wait(0.5)
+    play.runtime.living["c"] = state
+    play.start(1)
+    play.stop("c")
+    play.world.wait(60)
+    assert play.runs("q") == ["create c by A0", "delete c by A1"]
+
+
 def test_an_adapter_that_was_stopped_reads_what_has_come_before_it_takes_an_id_as_gone(play: Play) -> None:
     _, second = play.start(2)
     play.begin("pod")
@@ -181,6 +198,23 @@ def test_a_create_that_nobody_hears_does_not_run(play: Play) -> None:
     play.begin("c")
     play.world.wait(60)
     assert play.runs("q") == []
+
+
+def test_what_another_has_answered_is_answered_at_once_while_its_plugins_run_on(play: Play) -> None:
+    play.start(2)
+    play.dice.roll = play.dice.SLOW
+    for event in (play.begin("pod"), play.stop("pod"), play.begin("pod")):
+        assert [call.answered_at - call.at > 1 for call in event.got] == [True, False]
+
+
+def test_a_plugin_that_runs_at_a_stop_without_a_create_runs_once(play: Play) -> None:
+    at_stop = {"q": PluginSettings(events=frozenset({"StopContainer"}))}
+    play.world.settings = play.world.settings._replace(plugins=at_stop)
+    play.start(2)
+    play.begin("pod")
+    play.begin("c")
+    play.stop("c")
+    assert play.runs("q") == ["delete c by A0"]
 
 
 def test_a_stop_that_waited_for_a_slow_create_ends_no_second_life(play: Play) -> None:
