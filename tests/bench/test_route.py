@@ -16,7 +16,7 @@ LONGEST = {
     ("StartContainer", ""): (241, 41, 156),
     ("CreateContainer", ""): (120, 34, 77),
     ("StopContainer", ""): (66, 25, 51),
-    ("CreateContainer", "adjust"): (764, 59, 233),
+    ("CreateContainer", "adjust"): (490, 59, 248),
 }
 """At most so many calls, files and moves: at an event, with a plugin for the usual events or one that adjusts."""
 
