@@ -258,7 +258,10 @@ def string_map(strings: Mapping[str, str]) -> str:
 
 def marshalled(text: str) -> bytes:
     """Returns a text from `encode`, `quote` or `string_map`, or a part of one, with Go's escapes."""
-    return escape(text.encode("utf-8", "replace"))
+    encoded = text.encode("utf-8", "replace")
+    for character, escaped in _HTML if text.isascii() else _ESCAPED:
+        encoded = encoded.replace(character, escaped)
+    return encoded
 
 
 def dumps(data: Any) -> bytes:

@@ -101,7 +101,9 @@ class Bridge:
             self.deletes.remove(target.id)
             for id_ in self.ledger.containers_of(target.id):
                 self.run_for_gone(id_)
-        return with_updates(event, None, self.updates, target) if job is None else job.answer
+        if job is not None:
+            return job.answer
+        return with_updates(event, None, self.updates, target) if self.updates.waiting else None
 
     def _target(self, event: str, message: Any) -> Target:
         if event.endswith("PodSandbox"):
@@ -115,14 +117,14 @@ class Bridge:
 
     def _job(self, event: str, message: Any, target: Target, turn: Turn | None, *, must_turn: bool) -> PluginJob | None:
         """Returns the job of an event, None if no plugin runs at it."""
-        is_left = self._plugins.sandboxes.is_left(event, target)
+        is_left = target.is_sandbox and self._plugins.sandboxes.is_left(event)
         if is_left:
             self._left_pods.add(target.id)
         if STATES[event] == DELETE:
             self._left_pods.discard(target.id)
             self._first_start.forget(target.id)
             return self.deletes.of_event(event, message, target, turn, is_left=is_left)
-        if not must_turn and (is_left or not self._plugins.plans.may_be_at(event)):
+        if not must_turn and (is_left or event not in self._plugins.plans.at):
             return None
         entries = self._plugins.entries()
         if entries is None:

@@ -44,7 +44,8 @@ class AnswerBuilder:
         self._request = request
         self._target = target
         self._updates = updates
-        self._answered = False
+        self.is_answered = False
+        """Whether the answer has gone out."""
         self._requested: list[api.ContainerUpdate] = []
         """Updates that go out if the event does not fail."""
         self._members = b""
@@ -74,13 +75,13 @@ class AnswerBuilder:
         updates = [] if result.updates is None else list(self._parsed(plain("updates", result.updates)))
         self._adjust(plugin, result)
         self._requested += updates
-        if self._answered:
+        if self.is_answered:
             self._queue_updates()
             self._updates.flush_soon()
 
     def reply(self) -> Any:
         """Returns the answer to the runtime, None for an empty one. Later results are too late for this answer."""
-        self._answered = True
+        self.is_answered = True
         response = self._response()
         self._queue_updates()
         return with_updates(self._event, response, self._updates, self._target)

@@ -33,7 +33,7 @@ class CreateAnswerBuilder(AnswerBuilder):
         self._adjustment = api.ContainerAdjustment()
 
     def _adjust(self, plugin: str, result: Result) -> None:
-        if self._answered:
+        if self.is_answered:
             refuse(result, "it comes too late, the container is being created without it")
             return
         patch = plain("spec", result.spec)

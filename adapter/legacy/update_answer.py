@@ -49,7 +49,7 @@ class UpdateAnswerBuilder(AnswerBuilder):
         return f',"resources":{gojson.encode(resources_from(self._request.linux_resources))}'
 
     def _adjust(self, plugin: str, result: Result) -> None:
-        if self._answered:
+        if self.is_answered:
             refuse(result, "it comes too late, the container is being updated without it")
             return
         refuse(result._replace(spec=None), _ONLY)

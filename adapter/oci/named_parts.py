@@ -35,9 +35,9 @@ class Map(Part):
         values = sorted(getattr(self.holder(container), self.name).items())  # Go sorts; protobuf's order is random
         return {name: self._written(value) if self.shape else value for name, value in values}
 
-    def _to_json(self, container: Any) -> str:
+    def to_json(self, container: Any) -> str:
         if self.shape:
-            return super()._to_json(container)
+            return super().to_json(container)
         values = getattr(self.holder(container), self.name)
         return string_map(values) if values else ""
 
@@ -98,7 +98,7 @@ class NamedList(Part):
         self._marks = marks
         self._names = names
 
-    def _to_json(self, container: Any) -> str:
+    def to_json(self, container: Any) -> str:
         values = getattr(self.holder(container), self.name)
         return f"[{','.join([to_json(self.shape, value) for value in values])}]" if values else ""
 

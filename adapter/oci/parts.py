@@ -42,14 +42,8 @@ class Part:
         self.shape: Any = shape
         self._kept = kept
 
-    def to_json(self, container: Any, texts: Texts) -> str:
-        """Returns the JSON of `to_oci`, empty if the field is not set; from `texts`, if it is there already."""
-        text = texts.get(self.field)
-        if text is None:
-            text = texts[self.field] = self._to_json(container)
-        return text
-
-    def _to_json(self, container: Any) -> str:
+    def to_json(self, container: Any) -> str:
+        """Returns the JSON of `to_oci`, empty if the field is not set."""
         if not getattr(self.holder(container), self.name, None):  # as most fields
             return ""
         value = self.to_oci(container)
@@ -130,12 +124,13 @@ class Group(Part):
         """Returns the object as JSON, empty if nothing is set: the parts that were read as they were edited."""
         members = []
         for key, part in self.parts.items():
+            text: str | None
             if type(part) is Group:
                 text = part.edited_json(container, texts, before.get(key, {}), edited.get(key, {}))
             elif key in edited or key in before:
                 text = encode(edited[key]) if key in edited else ""
-            else:
-                text = part.to_json(container, texts)
+            elif (text := texts.get(part.field)) is None:
+                text = texts[part.field] = part.to_json(container)
             if text:
                 members.append(f'"{key}":{text}')
         members += [f"{quote(key)}:{encode(edited[key])}" for key in edited if key not in self.parts]
@@ -217,7 +212,7 @@ class WholeObject(Part):
     def _is_absent(self, value: Any) -> bool:
         return self._removable and not getattr(value, self.shape.fields[self.shape.required].name)
 
-    def _to_json(self, container: Any) -> str:
+    def to_json(self, container: Any) -> str:
         holder = self.holder(container)
         value = getattr(holder, self.name, None)
         is_set = value is not None and holder.HasField(self.name) and not self._is_absent(value)
@@ -284,51 +279,3 @@ class Appended(Part):
     def apply(self, adjustment: Any, before: Any) -> Any:
         added = self.to_oci(adjustment)
         return [*(before or []), *added] if added else before
-
-
-class CgroupLimits(Part):
-    """An object of cgroup limits. A limit can be set but not removed."""
-
-    def __init__(self, field: str, shape: Shape, no_change: Callable[[int], bool] = lambda _: False) -> None:
-        """Takes the shape. Runtimes ignore a `limit` for which `no_change` is true."""
-        super().__init__(field, shape)
-        self._no_change = no_change
-
-    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
-        old, new = members(before, place), members(after, place)
-        for key in {**old, **new}:
-            if old.get(key) != new.get(key):
-                self._member(adjusted, key, old, new, place)
-
-    def _member(self, adjusted: Any, key: str, old: Spec, new: Spec, place: str) -> None:
-        was, becomes, where = old.get(key), new.get(key), inside(place, key)
-        if key not in self.shape.fields:
-            super().adjust(adjusted, was, becomes, where)
-        elif becomes is None or (becomes == "" and key in ("cpus", "mems")):
-            if not is_empty(was):
-                raise NotAdjustable(where, limits.KEPT)
-        else:
-            message = read(self.shape, {key: becomes}, place)
-            target = getattr(self.holder(adjusted), self.name)
-            target.SetInParent()
-            target.MergeFrom(message)
-
-    def apply(self, adjustment: Any, before: Any) -> Any:
-        holder = self.holder(adjustment)
-        if not holder.HasField(self.name):
-            return before
-        changes = write(self.shape, getattr(holder, self.name))
-        if self._no_change(changes.get("limit", 0)):
-            changes.pop("limit", None)
-        return {**(before or {}), **changes}
-
-
-class Memory(CgroupLimits):
-    """The memory limits. Runtimes change only `limit`, and set `swap` to the same number."""
-
-    def _member(self, adjusted: Any, key: str, old: Spec, new: Spec, place: str) -> None:
-        limit = new.get("limit")
-        swap_follows = key == "swap" and old.get("limit") != limit == new.get("swap")
-        if key != "limit" and not swap_follows:
-            raise NotAdjustable(inside(place, key), "runtimes change only the limit")
-        super()._member(adjusted, key, old, new, place)

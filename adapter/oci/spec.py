@@ -7,19 +7,18 @@ difference of two specifications into an adjustment, `apply` applies an adjustme
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from google.protobuf.message import Message
 
-from adapter.base.gojson import encode
 from adapter.errors import NotAdjustable
 from adapter.oci import limits
 from adapter.oci.named_parts import Env, Map, Mounts, NamedList
-from adapter.oci.parts import Appended, Args, CgroupLimits, Group, Memory, Rdt, Scalar, Texts, User, WholeObject
+from adapter.oci.parts import Appended, Args, Group, Rdt, Scalar, Texts, User, WholeObject
 from adapter.oci.precision import restore_precision
-from adapter.oci.resources import CPU, HUGEPAGE, MEMORY, PIDS, RULE, resources_from
-from adapter.oci.shapes import KEPT, KEPT_LENGTH, shape
+from adapter.oci.resource_parts import CgroupLimits, Memory, Resources
+from adapter.oci.resources import CPU, HUGEPAGE, MEMORY, PIDS, RULE
+from adapter.oci.shapes import shape
 from adapter.oci.values import Spec, as_object, int64, text
 from adapter.proto import nri_pb2 as api
 
@@ -42,29 +41,7 @@ HOOKS = {field.json_name: field.name for field in api.Hooks.DESCRIPTOR.fields}
 """NRI's field for each stage of hooks."""
 
 
-class _Resources(Group):
-    field = "linux.resources"
-
-    def to_oci(self, container: Any) -> Spec:
-        """See Part. `pids` without a limit are omitted: Go types before runtime-spec 1.3 would write 0 for them."""
-        return _with_limited_pids(container.linux.resources)
-
-    def _to_json(self, container: Any) -> str:
-        serialized = container.linux.resources.SerializeToString()
-        text = _kept(serialized) if len(serialized) <= KEPT_LENGTH else encode(self.to_oci(container))
-        return "" if text == "{}" else text
-
-
-def _with_limited_pids(resources: api.LinuxResources) -> Spec:
-    return {key: part for key, part in resources_from(resources).items() if part or key != "pids"}
-
-
-@lru_cache(KEPT)
-def _kept(serialized: bytes) -> str:
-    return encode(_with_limited_pids(api.LinuxResources.FromString(serialized)))
-
-
-_RESOURCES = _Resources(
+_RESOURCES = Resources(
     devices=Appended("linux.resources.devices", RULE, "NRI can only append rules"),
     memory=Memory("linux.resources.memory", MEMORY, lambda limit: limit == 0),
     cpu=CgroupLimits("linux.resources.cpu", CPU),
